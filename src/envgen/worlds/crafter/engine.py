@@ -1,0 +1,154 @@
+"""Many Crafter environments stepped together: state, levels, scratch and threads around the one kernel, `play`."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..kernels import mt19937
+from ..kernels.jit import jit
+from ..kernels.shards import Shards
+from . import picture, state, symbols, terrain
+from .birth import begin
+from .level import CrafterLevel
+from .picture import draw
+from .rules import has_room, is_dead, is_out_of_time, light_of, step
+from .symbols import write_symbols
+
+DONE, STEP, RESET = 0, 1, 2  # what is due in an environment
+NO_VIEW, SYMBOLS, PIXELS = 0, 1, 2  # what is observed
+SMALLEST = (18, 18)  # an atlas for kernels that take one but draw nothing
+
+
+@jit
+def _observe(s, i, view, words, atlas, easel, k, out):
+    """Write what environment i looks like. Its stream moves on as if the picture were drawn, whatever the view."""
+    light = light_of(s, i)
+    if view == PIXELS:
+        draw(s, i, s.mt[i], light, atlas, easel, k, out[i])
+        return
+    if light < 0.5:
+        mt19937.skip(s.mt[i], words)
+    if view == SYMBOLS:
+        write_symbols(s, i, light, out[i])
+
+
+@jit
+def play(s, pool, menu, by_chance, w, atlas, easel, lo, hi, k, due, actions, autoreset, view, words, out, ends):
+    """Do what is due in environments [lo, hi). What lacks room for more things stays due: nothing of it has happened.
+
+    A new episode of environment i takes its level from `pool`: row menu[i], or any of the menu `by_chance`. With
+    `autoreset` an environment that ends begins anew at once; how it ended is kept in `ends`.
+    """
+    for i in range(lo, hi):
+        body = s.body[i]
+        if due[i] == STEP and has_room(s, i):
+            ends.reward[i] = step(s, i, actions[i])
+            ends.terminated[i] = is_dead(s, i)
+            ends.truncated[i] = is_out_of_time(s, i)
+            _observe(s, i, view, words, atlas, easel, k, out)
+            due[i] = DONE
+            if ends.terminated[i] or ends.truncated[i]:
+                body.over = 1
+                if autoreset:
+                    ends.out[i] = out[i]
+                    ends.body[i] = body
+                    ends.achievements[i] = s.achievements[i]
+                    ends.inventory[i] = s.inventory[i]
+                    due[i] = RESET
+        if due[i] == RESET:
+            pick = mt19937.episode_seed(body.seed_hash + 1, body.episode + 1) if by_chance else i
+            body.level = menu[pick % menu.size]
+            s.dial[i] = pool[body.level]
+            if begin(s, i, w, k, body.episode + 1):
+                _observe(s, i, view, words, atlas, easel, k, out)
+                due[i] = DONE
+
+
+@jit
+def redraw(s, i, mt, light, atlas, easel, out):
+    """A picture for a person: with a stream of its own, so that the world's is untouched."""
+    draw(s, i, mt, light, atlas, easel, 0, out)
+
+
+class Ends(NamedTuple):
+    """What a step leaves behind: for every environment, and for those that ended before they began anew."""
+
+    reward: np.ndarray  # (n,) float64
+    terminated: np.ndarray  # (n,) bool
+    truncated: np.ndarray  # (n,) bool
+    out: np.ndarray  # (n, bytes) uint8, the last observation
+    body: np.ndarray  # (n,) BODY
+    achievements: np.ndarray  # (n, 22) int32
+    inventory: np.ndarray  # (n, 16) int8
+
+
+class Engine:
+    """`n` environments. `view` is what is observed; `size` is that of the picture, drawn or not."""
+
+    def __init__(self, n: int, levels: Sequence[CrafterLevel], by_chance: bool, view: int, size: tuple[int, int], threads: int):
+        self.n, self.view, self.size = n, view, size
+        self.state = state.allocate(n)
+        self.levels: list[CrafterLevel] = []  # every level ever set; body.level counts in it
+        self.set_levels(levels, by_chance)
+        self.atlas = picture.atlas(size if view == PIXELS else SMALLEST)
+        self.words = picture.night_words(size)
+        self.shards = Shards(n, threads)
+        self.scratch = terrain.scratch(self.shards.threads)
+        self.easel = picture.easel(self.shards.threads, self.atlas)
+        width = {NO_VIEW: 1, SYMBOLS: symbols.SIZE, PIXELS: size[0] * size[1] * 3}[view]
+        self.out = np.zeros((n, width), np.uint8)
+        self.due = np.zeros(n, np.uint8)
+        self.actions = np.zeros(n, np.int64)
+        self.ends = Ends(
+            reward=np.zeros(n),
+            terminated=np.zeros(n, np.bool_),
+            truncated=np.zeros(n, np.bool_),
+            out=np.zeros_like(self.out),
+            body=np.zeros_like(self.state.body),
+            achievements=np.zeros_like(self.state.achievements),
+            inventory=np.zeros_like(self.state.inventory),
+        )
+
+    def set_levels(self, levels: Sequence[CrafterLevel], by_chance: bool) -> None:
+        """The levels of all episodes that begin from now on."""
+        known = {level: k for k, level in enumerate(self.levels)}
+        for level in levels:
+            if level not in known:
+                known[level] = len(self.levels)
+                self.levels.append(level)
+        self.menu = np.array([known[level] for level in levels], np.int64)
+        self.by_chance = by_chance
+        self.pool = np.stack([level.dials() for level in self.levels])
+
+    def seed(self, i: int, seed: int) -> None:
+        """The next episode of environment i is the first of `seed`."""
+        self.state.body["seed_hash"][i] = hash(seed)
+        self.state.body["episode"][i] = 0
+
+    def reset(self, which: np.ndarray) -> None:
+        """Begin an episode in the environments where the mask `which` is set."""
+        self.due[:] = np.where(which, RESET, DONE)
+        self.ends.reward[:] = 0
+        self.ends.terminated[:] = self.ends.truncated[:] = False
+        self._run(autoreset=False)
+
+    def step(self, actions: np.ndarray, autoreset: bool, which: np.ndarray | None = None) -> None:
+        """Step the environments (those of the mask `which`); actions must be valid."""
+        self.actions[:] = actions
+        self.due[:] = STEP if which is None else np.where(which, STEP, DONE)
+        self._run(autoreset)
+
+    def _run(self, autoreset: bool) -> None:
+        while True:
+            self.shards.run(partial(self._job, autoreset))
+            if not self.due.any():
+                return
+            self.state = state.grown(self.state)
+
+    def _job(self, autoreset: bool, lo: int, hi: int, k: int) -> None:
+        play(
+            self.state, self.pool, self.menu, self.by_chance, self.scratch, self.atlas, self.easel, lo, hi, k,
+            self.due, self.actions, autoreset, self.view, self.words, self.out, self.ends,
+        )  # fmt: skip

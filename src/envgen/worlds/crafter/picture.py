@@ -1,0 +1,257 @@
+"""The original's picture of a world, byte for byte, at any size.
+
+All drawing of tiles is done once, when an `Atlas` is made: every sprite over every ground, every item with every count.
+A frame then is copying tiles and mixing them with the light of the hour. At night the original draws noise from the
+world's own random stream; `night_words` says how many words a picture of a size takes.
+"""
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from ..kernels import mt19937
+from ..kernels.jit import jit
+from . import tables as t
+
+SPRITES = (
+    "none", "player-left", "player-right", "player-up", "player-down", "player-sleep", "cow", "zombie", "skeleton",
+    "arrow-left", "arrow-right", "arrow-up", "arrow-down", "plant", "plant-ripe",
+)  # fmt: skip
+FACING_PLAYER, SLEEPER, COW, ZOMBIE, SKELETON, FACING_ARROW, SAPLING, RIPE_PLANT = 1, 5, 6, 7, 8, 9, 13, 14
+COUNTS = t.MOST + 1  # an inventory shows 0 (nothing) to 9
+TINT = (0.0, 16.0, 64.0)  # of the night
+DREAM = (0.0, 0.0, 16.0)  # of sleep
+OUTSIDE_GREY = 127
+COLUMNS, ROWS = t.MAP_VIEW
+
+
+class Atlas(NamedTuple):
+    """Everything drawn in advance for one size. A tile is (unit_y * unit_x * 3) bytes, row by row."""
+
+    tiles: np.ndarray  # (sprites, materials, tile) uint8
+    items: np.ndarray  # (items, COUNTS, tile) uint8
+    vignette: np.ndarray  # (map_width * map_height) float64, column by column as the noise
+    shape: np.ndarray  # (6,) int64: width, height, unit_x, unit_y, border_x, border_y
+
+
+class Easel(NamedTuple):
+    """What drawing one frame needs for the moment; one row per thread."""
+
+    lit: np.ndarray  # (threads, sprites, materials, tile) uint8, tiles in today's light
+    fresh: np.ndarray  # (threads, sprites, materials) int64, the frame for which each was lit
+    frames: np.ndarray  # (threads,) int64, frames drawn so far
+    noise: np.ndarray  # (threads, map_width * map_height) float64
+
+
+def picture_size(size: int | tuple[int, int]) -> tuple[int, int]:
+    """(width, height), or a ValueError that says which sizes there are."""
+    pair = (size, size) if isinstance(size, int) else tuple(size)
+    if len(pair) != 2 or not all(isinstance(s, int | np.integer) and 18 <= s <= 4096 for s in pair):
+        raise ValueError(f"size {size!r} is not a picture size: a whole number, or two (width, height), from 18 to 4096")
+    return int(pair[0]), int(pair[1])
+
+
+def night_words(size: tuple[int, int]) -> int:
+    """How many words of the random stream the original draws for a picture at night."""
+    return 2 * (size[0] // t.VIEW[0] * COLUMNS) * (size[1] // t.VIEW[1] * ROWS)
+
+
+@cache
+def _textures() -> dict[str, np.ndarray]:
+    """The original's images by name, from the installed `crafter` package, as (width, height, channels)."""
+    found = importlib.util.find_spec("crafter")
+    if found is None or not found.submodule_search_locations:
+        raise ImportError("Crafter's textures come from the package `crafter`: pip install crafter==1.8.3")
+    folder = Path(found.submodule_search_locations[0]) / "assets"
+    images = {}
+    for file in sorted(folder.glob("*.png")):
+        with Image.open(file) as image:
+            images[file.stem] = np.array(image).transpose(1, 0, 2)
+    return images
+
+
+def _texture(name: str, width: int, height: int) -> np.ndarray:
+    image = Image.fromarray(_textures()[name])  # transposed, as the original resizes it
+    return np.array(image.resize((height, width), resample=Image.Resampling.NEAREST))
+
+
+def _paste(canvas: np.ndarray, x: int, y: int, texture: np.ndarray) -> None:
+    """Blend a texture into a canvas (width, height, 3), in single precision as the original does."""
+    width, height = texture.shape[:2]
+    if texture.shape[-1] == 4:
+        alpha = texture[..., 3:].astype(np.float32) / 255
+        colour = texture[..., :3].astype(np.float32) / 255
+        below = canvas[x : x + width, y : y + height].astype(np.float32) / 255
+        texture = (255 * (alpha * colour + (1 - alpha) * below)).astype(np.uint8)
+    canvas[x : x + width, y : y + height] = texture
+
+
+def _tile(canvas: np.ndarray) -> np.ndarray:
+    return canvas.transpose(1, 0, 2).reshape(-1)
+
+
+@cache
+def atlas(size: tuple[int, int]) -> Atlas:
+    width, height = size
+    ux, uy = width // t.VIEW[0], height // t.VIEW[1]
+    tiles = np.zeros((len(SPRITES), len(t.MATERIALS), uy * ux * 3), np.uint8)
+    for m, material in enumerate(t.MATERIALS):
+        ground = np.full((ux, uy, 3), OUTSIDE_GREY, np.uint8)
+        if m != t.OUTSIDE:
+            ground = _texture(material, ux, uy)[..., :3]
+        tiles[0, m] = _tile(ground)
+        for k, sprite in enumerate(SPRITES[1:], 1):
+            canvas = ground.copy()
+            _paste(canvas, 0, 0, _texture(sprite, ux, uy))
+            tiles[k, m] = _tile(canvas)
+    return Atlas(
+        tiles=tiles,
+        items=_draw_items(ux, uy),
+        vignette=_vignette(ux * COLUMNS, uy * ROWS),
+        shape=np.array([width, height, ux, uy, (width - ux * t.VIEW[0]) // 2, (height - uy * t.VIEW[1]) // 2]),
+    )
+
+
+def _draw_items(ux: int, uy: int) -> np.ndarray:
+    unit = np.array([ux, uy])
+    items = np.zeros((len(t.ITEMS), COUNTS, uy * ux * 3), np.uint8)
+    for k, item in enumerate(t.ITEMS):
+        corner = np.array([k % t.VIEW[0], k // t.VIEW[0]])
+        icon_at = (corner * unit + 0.1 * unit).astype(np.int32) - corner * unit
+        count_at = (corner * unit + 0.4 * unit).astype(np.int32) - corner * unit
+        for count in range(1, COUNTS):
+            canvas = np.zeros((ux, uy, 3), np.uint8)
+            _paste(canvas, *icon_at, _texture(item, *(int(u) for u in 0.8 * unit)))
+            _paste(canvas, *count_at, _texture(str(count), *(int(u) for u in 0.6 * unit)))
+            items[k, count] = _tile(canvas)
+    return items
+
+
+def _vignette(width: int, height: int) -> np.ndarray:
+    xs, ys = np.meshgrid(np.linspace(-1, 1, width), np.linspace(-1, 1, height))
+    return (1 - np.exp(-0.5 * (xs**2 + ys**2) / (0.5**2)).T).reshape(-1)
+
+
+def easel(threads: int, atlas: Atlas) -> Easel:
+    return Easel(
+        lit=np.zeros((threads, *atlas.tiles.shape), np.uint8),
+        fresh=np.zeros((threads, *atlas.tiles.shape[:2]), np.int64),
+        frames=np.zeros(threads, np.int64),
+        noise=np.zeros((threads, len(atlas.vignette))),
+    )
+
+
+@jit
+def sprite_of(s, i, row):
+    """The number in SPRITES of a thing."""
+    thing = s.things[i, row]
+    if thing.kind == t.PLAYER:
+        return SLEEPER if s.body[i].sleeping else FACING_PLAYER + s.body[i].facing
+    if thing.kind == t.COW:
+        return COW
+    if thing.kind == t.ZOMBIE:
+        return ZOMBIE
+    if thing.kind == t.SKELETON:
+        return SKELETON
+    if thing.kind == t.ARROW:
+        return FACING_ARROW + thing.facing
+    return RIPE_PLANT if thing.clock > t.RIPE else SAPLING
+
+
+@jit
+def _grey(r, g, b):
+    return (19595 * np.int32(r) + 38470 * np.int32(g) + 7471 * np.int32(b) + 32768) >> 16
+
+
+@jit
+def _dull(colour, grey):
+    """Colour at 40 %, as PIL enhances it: single precision, cut off."""
+    return np.float64(np.uint8(np.float32(grey) + np.float32(0.4) * np.float32(np.int32(colour) - grey)))
+
+
+@jit
+def _light_pixel(out, o, r, g, b, nr, ng, nb, light, asleep):
+    """Write one pixel: colour (r, g, b), which night shows as (nr, ng, nb), in the light of the hour."""
+    grey = _grey(nr, ng, nb)
+    x = light * r + (1 - light) * (0.5 * _dull(nr, grey) + 0.5 * TINT[0])
+    y = light * g + (1 - light) * (0.5 * _dull(ng, grey) + 0.5 * TINT[1])
+    z = light * b + (1 - light) * (0.5 * _dull(nb, grey) + 0.5 * TINT[2])
+    if asleep:
+        grey = _grey(np.uint8(x), np.uint8(y), np.uint8(z))
+        x, y, z = 0.5 * grey + 0.5 * DREAM[0], 0.5 * grey + 0.5 * DREAM[1], 0.5 * grey + 0.5 * DREAM[2]
+    out[o] = np.uint8(x)
+    out[o + 1] = np.uint8(y)
+    out[o + 2] = np.uint8(z)
+
+
+@jit
+def _light_tile(tile, out, light, asleep):
+    for p in range(0, tile.size, 3):
+        r, g, b = tile[p], tile[p + 1], tile[p + 2]
+        _light_pixel(out, p, r, g, b, r, g, b, light, asleep)
+
+
+@jit
+def _copy_tile(tile, out, at, width, ux, uy):
+    """Copy a tile into a flat picture whose rows are `width` pixels wide, its corner at byte `at`."""
+    row = 3 * ux
+    for y in range(uy):
+        for k in range(row):
+            out[at + k] = tile[y * row + k]
+        at += 3 * width
+
+
+@jit
+def draw(s, i, mt, light, atlas, easel, k, out):
+    """Draw environment i into `out`, flat (height * width * 3) uint8. At night this draws noise from `mt`."""
+    width, ux, uy = atlas.shape[0], atlas.shape[2], atlas.shape[3]
+    corner = 3 * (atlas.shape[5] * width + atlas.shape[4])
+    out[:] = 0
+    asleep = s.body[i].sleeping != 0
+    dark = light < 0.5
+    easel.frames[k] += 1
+    me = s.things[i, 0]
+    for cy in range(ROWS):
+        for cx in range(COLUMNS):
+            x, y = me.x + cx - COLUMNS // 2, me.y + cy - ROWS // 2
+            material, sprite = 0, 0
+            if 0 <= x < t.SIDE and 0 <= y < t.SIDE:
+                material = np.int64(s.ground[i, x, y])
+                slot = s.slots[i, x, y]
+                if slot > 0:
+                    sprite = sprite_of(s, i, slot - 1)
+            at = corner + 3 * (cy * uy * width + cx * ux)
+            if dark:  # noise makes every pixel its own
+                _copy_tile(atlas.tiles[sprite, material], out, at, width, ux, uy)
+                continue
+            if easel.fresh[k, sprite, material] != easel.frames[k]:
+                easel.fresh[k, sprite, material] = easel.frames[k]
+                _light_tile(atlas.tiles[sprite, material], easel.lit[k, sprite, material], light, asleep)
+            _copy_tile(easel.lit[k, sprite, material], out, at, width, ux, uy)
+    if dark:
+        mt19937.fill_uniform(mt, easel.noise[k])
+        _darken(out, corner, width, COLUMNS * ux, ROWS * uy, easel.noise[k], atlas.vignette, light, asleep)
+    for item in range(len(t.ITEMS)):
+        count = s.inventory[i, item]
+        if count > 0:
+            cx, cy = item % t.VIEW[0], ROWS + item // t.VIEW[0]
+            _copy_tile(atlas.items[item, count], out, corner + 3 * (cy * uy * width + cx * ux), width, ux, uy)
+
+
+@jit
+def _darken(out, corner, width, columns, rows, noise, vignette, light, asleep):
+    amount = 2 * (0.5 - light)
+    for y in range(rows):
+        for x in range(columns):
+            o = corner + 3 * (y * width + x)
+            n = 32 + 95 * noise[x * rows + y]
+            mask = amount * vignette[x * rows + y]
+            r, g, b = out[o], out[o + 1], out[o + 2]
+            nr = np.uint8((1 - mask) * r + mask * n)
+            ng = np.uint8((1 - mask) * g + mask * n)
+            nb = np.uint8((1 - mask) * b + mask * n)
+            _light_pixel(out, o, r, g, b, nr, ng, nb, light, asleep)

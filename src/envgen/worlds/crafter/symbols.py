@@ -1,0 +1,123 @@
+"""`symbols`: the picture as a short vector of bytes, `decode` back to names, and `text`, the same for language models.
+
+A symbol vector holds what the picture shows and nothing else (SIZE bytes):
+
+    [  0:63]   material of each cell of the 9 x 7 map, row by row; index in MATERIALS, 0 outside the map
+    [ 63:126]  thing on each cell; index in SIGNS: which way an arrow flies and whether a plant is ripe are part of it.
+               The player, always in the middle (cell 31), is left out
+    [126:142]  inventory in the order of ITEMS: health, food, drink, energy, then the items, each 0 to 9
+    [142]      1 + direction the player faces (left, right, up, down), or 0 asleep, when the picture does not show it
+    [143]      1 asleep, else 0
+    [144]      daylight, 0 dark to 255 bright
+"""
+
+import numpy as np
+
+from ..kernels.jit import jit
+from . import tables as t
+from .picture import COW, RIPE_PLANT, sprite_of
+
+SIGNS = (
+    "none", "cow", "zombie", "skeleton", "arrow left", "arrow right", "arrow up", "arrow down", "sapling", "ripe plant",
+)  # fmt: skip
+COLUMNS, ROWS = t.MAP_VIEW
+CELLS = COLUMNS * ROWS
+MIDDLE = CELLS // 2
+SIGN_AT, ITEM_AT = CELLS, 2 * CELLS
+FACING_AT = ITEM_AT + len(t.ITEMS)
+ASLEEP_AT, LIGHT_AT = FACING_AT + 1, FACING_AT + 2
+SIZE = FACING_AT + 3
+assert len(SIGNS) == RIPE_PLANT - COW + 2
+
+HIGHEST = np.array(
+    [len(t.MATERIALS) - 1] * CELLS + [len(SIGNS) - 1] * CELLS + [t.MOST] * len(t.ITEMS) + [4, 1, 255], np.uint8
+)  # of each byte
+
+
+@jit
+def write_symbols(s, i, light, out):
+    """The symbols of environment i into `out` (SIZE,)."""
+    me = s.things[i, 0]
+    cell = 0
+    for y in range(me.y - ROWS // 2, me.y + ROWS // 2 + 1):
+        for x in range(me.x - COLUMNS // 2, me.x + COLUMNS // 2 + 1):
+            material, sign = 0, 0
+            if 0 <= x < t.SIDE and 0 <= y < t.SIDE:
+                material = np.int64(s.ground[i, x, y])
+                slot = s.slots[i, x, y]
+                if slot > 1:
+                    sign = sprite_of(s, i, slot - 1) - COW + 1
+            out[cell] = material
+            out[SIGN_AT + cell] = sign
+            cell += 1
+    for item in range(len(t.ITEMS)):
+        out[ITEM_AT + item] = s.inventory[i, item]
+    asleep = s.body[i].sleeping
+    out[FACING_AT] = 0 if asleep else 1 + s.body[i].facing
+    out[ASLEEP_AT] = asleep
+    out[LIGHT_AT] = np.uint8(255 * light)
+
+
+def decode(symbols: np.ndarray) -> dict:
+    """A symbol vector in words: the map as rows of names, the inventory by item."""
+    if np.shape(symbols) != (SIZE,):
+        raise ValueError(f"a symbol vector has shape ({SIZE},), not {np.shape(symbols)}")
+    facing = int(symbols[FACING_AT])
+    return {
+        "materials": [[t.MATERIALS[m] for m in row] for row in symbols[:CELLS].reshape(ROWS, COLUMNS)],
+        "things": [[SIGNS[c] for c in row] for row in symbols[SIGN_AT:ITEM_AT].reshape(ROWS, COLUMNS)],
+        "inventory": {item: int(symbols[ITEM_AT + k]) for k, item in enumerate(t.ITEMS)},
+        "facing": t.DIRECTIONS[facing - 1] if facing else None,
+        "sleeping": bool(symbols[ASLEEP_AT]),
+        "daylight": int(symbols[LIGHT_AT]) / 255,
+    }
+
+
+def _place(dx: int, dy: int) -> str:
+    parts = []
+    if dy:
+        parts.append(f"{abs(dy)} {'up' if dy < 0 else 'down'}")
+    if dx:
+        parts.append(f"{abs(dx)} {'left' if dx < 0 else 'right'}")
+    return " ".join(parts)
+
+
+def _ahead(symbols: np.ndarray) -> str:
+    dx, dy = t.STEPS[int(symbols[FACING_AT]) - 1]
+    cell = MIDDLE + dy * COLUMNS + dx
+    sign, material = int(symbols[SIGN_AT + cell]), t.MATERIALS[symbols[cell]]
+    return f"{SIGNS[sign]} on {material}" if sign else material
+
+
+def describe(symbols: np.ndarray) -> str:
+    """The same in a few exact sentences: the body, the belongings, what is ahead, and the nearest of everything seen."""
+    items = {item: int(symbols[ITEM_AT + k]) for k, item in enumerate(t.ITEMS)}
+    nearest: dict[str, tuple[int, int, int, int]] = {}  # name: (distance, dy, dx, how many)
+    for cell in range(CELLS):
+        dy, dx = cell // COLUMNS - ROWS // 2, cell % COLUMNS - COLUMNS // 2
+        if cell == MIDDLE:
+            continue
+        sign = int(symbols[SIGN_AT + cell])
+        for name in (t.MATERIALS[symbols[cell]], SIGNS[sign] if sign else None):
+            if name:
+                seen = nearest.get(name, (99, 0, 0, 0))
+                nearest[name] = (*min(seen[:3], (abs(dx) + abs(dy), dy, dx)), seen[3] + 1)
+    held = [f"{count} {item.replace('_', ' ')}" for item, count in items.items() if count and item not in t.VITALS]
+    light = symbols[LIGHT_AT] / 255
+    asleep = bool(symbols[ASLEEP_AT])
+    lines = [
+        ", ".join(f"{vital} {items[vital]}" for vital in t.VITALS) + " of 9.",
+        f"You have {', '.join(held) or 'nothing'}.",
+        f"It is {'bright' if light > 0.75 else 'getting dark' if light > 0.4 else 'night'} ({light:.0%} light).",
+    ]
+    if asleep:
+        lines.append(f"You are asleep on {t.MATERIALS[symbols[MIDDLE]]}.")
+    else:
+        direction = t.DIRECTIONS[int(symbols[FACING_AT]) - 1]
+        lines.append(f"You stand on {t.MATERIALS[symbols[MIDDLE]]} and face {direction}: {_ahead(symbols)}.")
+    views = [
+        f"{name} {_place(dx, dy)}" + (f" (nearest of {many})" if many > 1 else "")
+        for name, (_, dy, dx, many) in sorted(nearest.items(), key=lambda entry: entry[1])
+    ]
+    lines.append(f"You see: {', '.join(views)}.")
+    return "\n".join(lines)

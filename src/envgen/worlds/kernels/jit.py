@@ -1,0 +1,136 @@
+"""`jit`: the one way a function of a world is compiled.
+
+numba keeps compiled code on disk but does not notice when a function that another one *calls* has changed in its own
+file. So the cache lives in a folder named by a hash of every kernel source: touch one, and all are compiled again.
+A cache that cannot be written is never an error, only a slower start.
+
+Not here: `parallel=True`. Kernels are serial over a range [lo, hi) and release the GIL; `shards.py` spreads them.
+"""
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from functools import cache
+from pathlib import Path
+
+import numba
+
+WORLDS = Path(__file__).resolve().parents[1]
+ROOM_TO_WRITE = 64 << 20  # bytes; less free space than this counts as a full disk
+KEPT_VERSIONS = 4  # folders of earlier sources that are kept
+
+
+def source_hash() -> str:
+    """Names everything that compiled code depends on and numba's own cache key does not see.
+
+    Every file of the room counts: constants are frozen into the kernels that use them.
+    """
+    digest = hashlib.sha256(f"{numba.__version__} {numba.config.BOUNDSCHECK} {numba.config.OPT}".encode())
+    for file in sorted(WORLDS.rglob("*.py")):
+        digest.update(file.relative_to(WORLDS).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_home() -> Path:
+    if given := os.environ.get("ENVGEN_CACHE"):
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envgen"
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder):
+            pass
+        return shutil.disk_usage(folder).free > ROOM_TO_WRITE
+    except OSError:
+        return False
+
+
+def _forget_old(home: Path) -> None:
+    def last_used(folder: Path) -> float:
+        try:
+            return folder.stat().st_mtime
+        except OSError:  # another process was faster
+            return 0.0
+
+    for folder in sorted(home.iterdir(), key=last_used, reverse=True)[KEPT_VERSIONS:]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@cache
+def cache_folder() -> Path | None:
+    """Where compiled kernels are kept; a temporary folder if the usual one cannot be written; None if nothing can."""
+    name = source_hash()
+    home = cache_home() / "kernels"
+    if _writable(home / name):
+        os.utime(home / name)
+        _forget_old(home)
+        return home / name
+    spare = Path(tempfile.gettempdir()) / f"envgen-kernels-{os.getuid() if hasattr(os, 'getuid') else 'user'}" / name
+    usable = _writable(spare)
+    where = f"using {spare}" if usable else "compiled code will not be kept"
+    warnings.warn(
+        f"envgen cannot write its cache {home} (read-only or full); {where}. Set ENVGEN_CACHE to a folder with room.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return spare if usable else None
+
+
+def jit(function):
+    """Compile `function` in no-Python mode, without the GIL, with IEEE arithmetic, cached on disk."""
+    folder = cache_folder()
+    if folder is None:
+        return numba.njit(nogil=True, error_model="numpy")(function)
+    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+    try:  # the folder is read once, when the function is decorated
+        compiled = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
+    finally:
+        numba.config.CACHE_DIR = before
+    _forgive(compiled)
+    return compiled
+
+
+def _forgive(compiled) -> None:
+    """A disk that fills up while compiling must cost the cache, not the program."""
+    store = getattr(compiled, "_cache", None)
+    if store is None:
+        return
+    save = store.save_overload
+
+    def save_if_possible(sig, data):
+        try:
+            save(sig, data)
+        except OSError as error:
+            store.disable()
+            _say_once(f"envgen could not keep compiled code in {cache_folder()}: {error}")
+
+    store.save_overload = save_if_possible
+
+
+@cache
+def _say_once(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+def first_compile(engine: str, seconds: int) -> bool:
+    """Say on the terminal that `engine` is about to be compiled, unless it was before. True if it said so."""
+    folder = cache_folder()
+    if folder is not None and (folder / f"{engine}.compiled").exists():
+        return False
+    print(f"envgen: compiling {engine}'s engine, once for this machine (about {seconds} s) ...", file=sys.stderr)
+    return True
+
+
+def compiled(engine: str) -> None:
+    """Remember that `engine` is in the cache."""
+    folder = cache_folder()
+    if folder is not None:
+        try:
+            (folder / f"{engine}.compiled").touch()
+        except OSError:  # a full disk: the line is said again next time, no more
+            return

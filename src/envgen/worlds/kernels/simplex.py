@@ -1,0 +1,226 @@
+"""OpenSimplex noise in three dimensions, bit for bit as the `opensimplex` package computes it.
+
+The lattice is a cube grid squeezed along its diagonal: the point (i, j, k) lies at (i, j, k) + (i + j + k) / 3. A place
+gets a bump from each corner of the tetrahedron or octahedron around it, and from two more corners that may reach in.
+Every bump and every subtraction happens in the package's order, because floating point remembers it.
+
+`splat.py` computes a whole picture of it at once, much faster and nearly exactly; this file settles the doubtful cells.
+"""
+
+import numpy as np
+
+from .jit import jit
+
+STRETCH = -1.0 / 6
+SQUISH = 1.0 / 3
+NORM = 103.0
+PERIOD = 256  # the lattice repeats
+
+# 24 directions: the sign changes and rotations of (11, 4, 4), in the package's order.
+GRADIENTS = np.array(
+    [
+        [signs[axis] * (11 if axis == long else 4) for axis in range(3)]
+        for z in (1, -1)
+        for y in (1, -1)
+        for signs in ((-1, y, z), (1, y, z))
+        for long in range(3)
+    ],
+    dtype=np.float64,
+)
+
+MULTIPLIER = np.int64(6364136223846793005)
+INCREMENT = np.int64(1442695040888963407)
+
+
+@jit
+def permute(seed, perm, order):
+    """Fill `perm` (256,) from a seed; `order` (256,) is scratch."""
+    state = np.int64(seed)
+    for _ in range(3):
+        state = state * MULTIPLIER + INCREMENT
+    for i in range(PERIOD):
+        order[i] = i
+    for i in range(PERIOD - 1, -1, -1):
+        state = state * MULTIPLIER + INCREMENT
+        r = (state % (i + 1) + 31) % (i + 1)  # (state + 31) mod (i + 1), which must not overflow
+        perm[i] = order[r]
+        order[r] = order[i]
+
+
+@jit
+def gradient(perm, i, j, k):
+    """Which of GRADIENTS stands at the lattice point (i, j, k)."""
+    a = np.int64(perm[i & 255])
+    b = np.int64(perm[(a + j) & 255])
+    return np.int64(perm[(b + k) & 255]) % 24
+
+
+@jit
+def _bump(perm, i, j, k, dx, dy, dz):
+    """What the lattice point (i, j, k) adds at the offset (dx, dy, dz) from it."""
+    reach = 2 - dx * dx - dy * dy - dz * dz
+    if reach <= 0:
+        return 0.0
+    reach *= reach
+    g = gradient(perm, i, j, k)
+    return reach * reach * (GRADIENTS[g, 0] * dx + GRADIENTS[g, 1] * dy + GRADIENTS[g, 2] * dz)
+
+
+@jit
+def _corner(perm, base, d, n, squish, last):
+    """The bump of the corner base + n + last. `last` is the part of the offset that the package subtracts last."""
+    return _bump(
+        perm,
+        base[0] + n[0] + last[0],
+        base[1] + n[1] + last[1],
+        base[2] + n[2] + last[2],
+        d[0] - n[0] - squish - last[0],
+        d[1] - n[1] - squish - last[1],
+        d[2] - n[2] - squish - last[2],
+    )
+
+
+@jit
+def _bit(point, axis):
+    return (point >> axis) & 1
+
+
+@jit
+def _nearest_two(a, b, c, low):
+    """The two most extreme of three scores, as (point, score) pairs in the package's order of comparing.
+
+    Points are bit masks of axes: 1, 2, 4 around the low corner, 6, 5, 3 around the high one.
+    """
+    pa, pb, pc = (1, 2, 4) if low else (6, 5, 3)
+    if (a >= b and c > b) if low else (a <= b and c < b):
+        return pa, a, pc, c
+    if (a < b and c > a) if low else (a > b and c < a):
+        return pc, c, pb, b
+    return pa, a, pb, b
+
+
+@jit
+def _low_extras(pa, a, pb, b, w):
+    """Near the corner (0, 0, 0): the two further corners and their squish."""
+    if w > a or w > b:  # (0, 0, 0) is among the two closest
+        c = pb if b > a else pa
+        if c == 1:
+            return (1, -1, 0), 0.0, (1, 0, -1), 0.0
+        if c == 2:
+            return (-1, 1, 0), 0.0, (0, 1, -1), 0.0
+        return (-1, 0, 1), 0.0, (0, -1, 1), 0.0
+    c = pa | pb
+    x, y, z = _bit(c, 0), _bit(c, 1), _bit(c, 2)
+    return (x, y, z), 2 * SQUISH, (2 * x - 1, 2 * y - 1, 2 * z - 1), SQUISH
+
+
+@jit
+def _high_extras(pa, a, pb, b, w):
+    """Near the corner (1, 1, 1): the two further corners, their squish, and what is subtracted last."""
+    none = (0, 0, 0)
+    if w < a or w < b:  # (1, 1, 1) is among the two closest
+        c = pb if b < a else pa
+        if c == 3:
+            return (2, 1, 0), none, (1, 1, 0), (0, 1, 0), 3 * SQUISH, 3 * SQUISH
+        if c == 5:
+            return (2, 0, 1), none, (1, 0, 2), none, 3 * SQUISH, 3 * SQUISH
+        return (0, 1, 1), (0, 1, 0), (0, 1, 2), none, 3 * SQUISH, 3 * SQUISH
+    c = pa & pb
+    x, y, z = _bit(c, 0), _bit(c, 1), _bit(c, 2)
+    return (x, y, z), none, (2 * x, 2 * y, 2 * z), none, SQUISH, 2 * SQUISH
+
+
+@jit
+def _middle_closest(x, y, z):
+    """In the octahedron: the closest two of its three pairs of opposite corners, and on which side each lies."""
+    p1, p2, p3 = x + y, x + z, y + z
+    if p1 > 1:
+        a, pa, far_a = p1 - 1, 3, True
+    else:
+        a, pa, far_a = 1 - p1, 4, False
+    if p2 > 1:
+        b, pb, far_b = p2 - 1, 5, True
+    else:
+        b, pb, far_b = 1 - p2, 2, False
+    if p3 > 1:
+        c, pc, far_c = p3 - 1, 6, True
+    else:
+        c, pc, far_c = 1 - p3, 1, False
+    if a <= b and a < c:
+        return pc, far_c, pb, far_b
+    if a > b and b < c:
+        return pa, far_a, pc, far_c
+    return pa, far_a, pb, far_b
+
+
+@jit
+def _first_axis(point, present):
+    """The first of x, y, else z, whose bit in `point` is `present`."""
+    if _bit(point, 0) == present:
+        return 0
+    if _bit(point, 1) == present:
+        return 1
+    return 2
+
+
+@jit
+def _middle_extras(pa, far_a, pb, far_b):
+    """In the octahedron: the two further corners, their squish, and what is subtracted last."""
+    none = (0, 0, 0)
+    if far_a and far_b:
+        axis = _first_axis(pa & pb, 1)
+        second = (2 * (axis == 0), 2 * (axis == 1), 2 * (axis == 2))
+        return (1, 1, 1), 3 * SQUISH, second, none, 2 * SQUISH
+    if not far_a and not far_b:
+        axis = _first_axis(pa | pb, 0)
+        second = (1 - 2 * (axis == 0), 1 - 2 * (axis == 1), 1 - 2 * (axis == 2))
+        return none, 0.0, second, none, SQUISH
+    far, near = (pa, pb) if far_a else (pb, pa)
+    axis = _first_axis(far, 0)
+    first = (1 - 2 * (axis == 0), 1 - 2 * (axis == 1), 1 - 2 * (axis == 2))
+    axis = _first_axis(near, 1)
+    last = (2 * (axis == 0), 2 * (axis == 1), 2 * (axis == 2))
+    return first, SQUISH, none, last, 2 * SQUISH
+
+
+@jit
+def noise3(perm, x, y, z):
+    """`OpenSimplex(seed).noise3(x, y, z)`, with `perm` from `permute(seed, ...)`."""
+    stretch = (x + y + z) * STRETCH
+    xs, ys, zs = x + stretch, y + stretch, z + stretch
+    i, j, k = int(np.floor(xs)), int(np.floor(ys)), int(np.floor(zs))
+    squish = (i + j + k) * SQUISH
+    base = (i, j, k)
+    d = (x - (i + squish), y - (j + squish), z - (k + squish))
+    fx, fy, fz = xs - i, ys - j, zs - k
+    total = fx + fy + fz
+    none = (0, 0, 0)
+    value = 0.0
+    if total <= 1:
+        pa, a, pb, b = _nearest_two(fx, fy, fz, True)
+        n0, s0, n1, s1 = _low_extras(pa, a, pb, b, 1 - total)
+        m0 = m1 = none
+        value += _corner(perm, base, d, none, 0.0, none)
+        value += _corner(perm, base, d, (1, 0, 0), SQUISH, none)
+        value += _corner(perm, base, d, (0, 1, 0), SQUISH, none)
+        value += _corner(perm, base, d, (0, 0, 1), SQUISH, none)
+    elif total >= 2:
+        pa, a, pb, b = _nearest_two(fx, fy, fz, False)
+        n0, m0, n1, m1, s0, s1 = _high_extras(pa, a, pb, b, 3 - total)
+        value += _corner(perm, base, d, (1, 1, 0), 2 * SQUISH, none)
+        value += _corner(perm, base, d, (1, 0, 1), 2 * SQUISH, none)
+        value += _corner(perm, base, d, (0, 1, 1), 2 * SQUISH, none)
+        value += _corner(perm, base, d, (1, 1, 1), 3 * SQUISH, none)
+    else:
+        pa, far_a, pb, far_b = _middle_closest(fx, fy, fz)
+        n0, s0, n1, m1, s1 = _middle_extras(pa, far_a, pb, far_b)
+        m0 = none
+        value += _corner(perm, base, d, (1, 0, 0), SQUISH, none)
+        value += _corner(perm, base, d, (0, 1, 0), SQUISH, none)
+        value += _corner(perm, base, d, (0, 0, 1), SQUISH, none)
+        value += _corner(perm, base, d, (1, 1, 0), 2 * SQUISH, none)
+        value += _corner(perm, base, d, (1, 0, 1), 2 * SQUISH, none)
+        value += _corner(perm, base, d, (0, 1, 1), 2 * SQUISH, none)
+    value += _corner(perm, base, d, n0, s0, m0)
+    value += _corner(perm, base, d, n1, s1, m1)
+    return value / NORM

@@ -1,0 +1,113 @@
+"""The contract of a world: what a designer may set (`Level`), what an agent can learn (`Skill`), and `World` itself."""
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin
+
+import gymnasium
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+
+class LevelError(ValueError):
+    """A level that is not in its world's family; the message names the wrong value and the nearest right one."""
+
+
+class Skill(NamedTuple):
+    """Something an agent can succeed at, and the skills it takes to get there."""
+
+    name: str
+    needs: tuple[str, ...] = ()
+
+
+def nearest(word: str, words: Sequence[str]) -> str:
+    """`'tress' is not one of ..., did you mean 'trees'?`"""
+    close = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.5)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return f"{word!r} is not one of {', '.join(words)}{hint}"
+
+
+class Settings(BaseModel):
+    """A frozen group of settings that refuses what it does not know, with the nearest word it does know.
+
+    Words may be written in any case and with spaces, hyphens or underscores.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _speak_plainly(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        fields = cls.model_fields
+        clean = {}
+        for key, value in data.items():
+            if key not in fields:
+                raise ValueError(f"{cls.__name__}: setting {nearest(str(key), list(fields))}")
+            kind = fields[key].annotation
+            if get_origin(kind) is Literal and isinstance(value, str):
+                words = {_plain(word): word for word in get_args(kind)}
+                if _plain(value) not in words:
+                    raise ValueError(f"{key}: {nearest(value, list(words.values()))}")
+                value = words[_plain(value)]
+            clean[key] = value
+        return clean
+
+
+def _plain(word: str) -> str:
+    return " ".join(word.lower().replace("_", " ").replace("-", " ").split())
+
+
+class Level(Settings):
+    """Which environment of a family. The default is the original world, exactly; every setting changes it."""
+
+    @classmethod
+    def parse(cls, data: "Level | Mapping[str, Any] | str | None") -> Self:
+        """A level from a level, a mapping, JSON text or None (the original), or a LevelError that says what is wrong."""
+        try:
+            if data is None:
+                return cls()
+            if isinstance(data, str):
+                return cls.model_validate_json(data)
+            if isinstance(data, Level) and not isinstance(data, cls):
+                raise LevelError(f"a {type(data).__name__} is not a {cls.__name__}")
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise LevelError("; ".join(_sentence(problem) for problem in error.errors())) from None
+
+
+def _sentence(problem: Mapping[str, Any]) -> str:
+    place = ".".join(str(part) for part in problem["loc"])
+    message = problem["msg"].removeprefix("Value error, ")
+    got = "" if problem["type"] == "value_error" else f" (got {problem['input']!r:.60})"
+    return f"{place}: {message}{got}" if place else f"{message}{got}"
+
+
+class World(ABC):
+    """A family of environments that share rules."""
+
+    name: ClassVar[str]
+    Level: ClassVar[type[Level]]
+    skills: ClassVar[tuple[Skill, ...]]
+    actions: ClassVar[tuple[str, ...]]
+    observations: ClassVar[tuple[str, ...]]
+    rules: ClassVar[str]  # the world explained in prose, for a designer
+
+    @property
+    def original(self) -> Level:
+        return self.Level()
+
+    @abstractmethod
+    def make(
+        self, levels: Sequence[Any] = (), num_envs: int = 1, seed: int | None = None, observation: str = "symbols", **kw
+    ) -> gymnasium.vector.VectorEnv:
+        """Many environments at once; environment i plays levels[i % len(levels)]. No levels: the original."""
+
+    @abstractmethod
+    def single(self, level: Any = None, seed: int | None = None, observation: str = "symbols", **kw) -> gymnasium.Env:
+        """One environment of one level."""
+
+    @abstractmethod
+    def census(self, level: Any = None, seeds: Sequence[int] = range(16)) -> Any:
+        """What worlds of a level really hold."""
