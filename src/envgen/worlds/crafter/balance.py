@@ -8,69 +8,67 @@ from . import tables as t
 from .creatures import distance
 from .things import add, chunk_of, remove
 
-
-@jit
-def balance(s, i, light):
-    """One round over all chunks that ever held a thing, in the order in which they first did."""
-    body, dial = s.body[i], s.dial[i]
-    counts = s.herds[i]  # live creatures by chunk and kind
-    counts[:] = 0
-    for row in range(body.things):
-        thing = s.things[i, row]
-        counts[chunk_of(thing.x, thing.y), thing.kind] += 1
-    for c in range(body.chunks):
-        chunk = np.int64(s.chunk_order[i, c])
-        grass, path = s.grass[i, chunk], s.path[i, chunk]
-        pace = dial.respawn
-
-        most = dial.zombie_density * (3.5 - 3 * light)
-        least = 0.0 if grass < 50 else most
-        change = _balance(
-            s, i, chunk, t.ZOMBIE, counts[chunk, t.ZOMBIE], t.GRASS, grass, 6, 0, 0.3 * pace, 0.4, least, most,
-            t.ZOMBIE_HEALTH,
-        )  # fmt: skip
-        counts[chunk, t.ZOMBIE] += change
-
-        least, most = 0.0 if path < 6 else dial.skeleton_density * 1.0, dial.skeleton_density * 2.0
-        change = _balance(
-            s, i, chunk, t.SKELETON, counts[chunk, t.SKELETON], t.PATH, path, 7, 7, 0.1 * pace, 0.1, least, most,
-            t.SKELETON_HEALTH,
-        )  # fmt: skip
-        counts[chunk, t.SKELETON] += change
-
-        least, most = 0.0 if grass < 30 else dial.cow_density * 1.0, dial.cow_density * (1.5 + light)
-        _balance(
-            s, i, chunk, t.COW, counts[chunk, t.COW], t.GRASS, grass, 5, 5, 0.01 * pace, 0.1, least, most, t.COW_HEALTH
-        )
-
-
-@jit
-def _balance(
-    s, i, chunk, kind, count, material, space, spawn_away, remove_away, spawn_chance, remove_chance, least, most, health
+# By kind: the ground it appears on, its health, how near the player it may appear and vanish.
+_GROUND = np.zeros(len(t.THINGS), np.int64)
+_HEALTH = np.zeros(len(t.THINGS), np.int64)
+_APPEAR_AWAY = np.zeros(len(t.THINGS), np.int64)
+_VANISH_AWAY = np.zeros(len(t.THINGS), np.int64)
+# And how likely it does, in a chunk that holds too few or too many.
+_APPEAR = np.zeros(len(t.THINGS))
+_VANISH = np.zeros(len(t.THINGS))
+for _kind, *_row in (
+    (t.ZOMBIE, t.GRASS, t.ZOMBIE_HEALTH, 6, 0, 0.3, 0.4),
+    (t.SKELETON, t.PATH, t.SKELETON_HEALTH, 7, 7, 0.1, 0.1),
+    (t.COW, t.GRASS, t.COW_HEALTH, 5, 5, 0.01, 0.1),
 ):
-    """Perhaps add one creature (+1) to a chunk, or remove one (-1), at least so far away from the player."""
-    mt = s.mt[i]
-    if count < int(least) and mt19937.uniform(mt) < spawn_chance:
-        x, y = _nth_cell(s, i, chunk, material, mt19937.randint(mt, 0, space))
-        me = s.things[i, 0]
-        if s.slots[i, x, y] == 0 and abs(me.x - x) + abs(me.y - y) >= spawn_away:
-            add(s, i, kind, x, y, health)
-            return 1
-    elif count > int(most) and mt19937.uniform(mt) < remove_chance:
-        row = _nth_arrival(s, i, chunk, kind, mt19937.randint(mt, 0, count))
-        if distance(s, i, row) >= remove_away:
-            remove(s, i, row)
-            return -1
-    return 0
+    for _table, _value in zip((_GROUND, _HEALTH, _APPEAR_AWAY, _VANISH_AWAY, _APPEAR, _VANISH), _row, strict=True):
+        _table[_kind] = _value
 
 
 @jit
-def _nth_cell(s, i, chunk, material, n):
+def balance(e, things):
+    """One round over all chunks that ever held a thing, in the order in which they first did."""
+    dial = e.dial
+    herds = e.herds
+    herds[:] = 0
+    for row in range(e.count):
+        thing = things[row]
+        herds[chunk_of(thing.x, thing.y), thing.kind] += 1
+    for c in range(e.chunks):
+        chunk = np.int64(e.chunk_order[c])
+        most = dial.zombie_density * (3.5 - 3 * e.light)
+        _balance(e, things, chunk, t.ZOMBIE, most if e.grass[chunk] >= 50 else 0.0, most)
+        least = dial.skeleton_density if e.path[chunk] >= 6 else 0.0
+        _balance(e, things, chunk, t.SKELETON, least, dial.skeleton_density * 2)
+        least = dial.cow_density if e.grass[chunk] >= 30 else 0.0
+        _balance(e, things, chunk, t.COW, least, dial.cow_density * (1.5 + e.light))
+
+
+@jit
+def _balance(e, things, chunk, kind, least, most):
+    """Perhaps add one creature to a chunk that holds fewer than `least`, or remove one where there are over `most`."""
+    mt, herd = e.mt, np.int64(e.herds[chunk, kind])
+    if herd < int(least) and mt19937.uniform(mt) < _APPEAR[kind] * e.dial.respawn:
+        space = e.grass[chunk] if _GROUND[kind] == t.GRASS else e.path[chunk]
+        x, y = _nth_cell(e, chunk, _GROUND[kind], mt19937.randint(mt, 0, space))
+        me = things[0]
+        if e.slots[x, y] == 0 and abs(me.x - x) + abs(me.y - y) >= _APPEAR_AWAY[kind]:
+            add(e, things, kind, x, y, _HEALTH[kind])
+            e.herds[chunk, kind] += 1
+    elif herd > int(most) and mt19937.uniform(mt) < _VANISH[kind]:
+        row = _nth_arrival(e, things, chunk, kind, mt19937.randint(mt, 0, herd))
+        if distance(things, row) >= _VANISH_AWAY[kind]:
+            remove(e, things, row)
+            e.herds[chunk, kind] -= 1
+
+
+@jit
+def _nth_cell(e, chunk, material, n):
     """The n-th cell of a material in a chunk, column by column."""
     x0, y0 = chunk // t.CHUNKS * t.CHUNK, chunk % t.CHUNKS * t.CHUNK
     for x in range(x0, min(x0 + t.CHUNK, t.SIDE)):
         for y in range(y0, min(y0 + t.CHUNK, t.SIDE)):
-            if s.ground[i, x, y] == material:
+            if e.ground[x, y] == material:
                 if n == 0:
                     return x, y
                 n -= 1
@@ -78,14 +76,14 @@ def _nth_cell(s, i, chunk, material, n):
 
 
 @jit
-def _nth_arrival(s, i, chunk, kind, n):
+def _nth_arrival(e, things, chunk, kind, n):
     """The row of the chunk's n-th creature of a kind, in order of arrival."""
     latest = -1
     best = 0
     for _ in range(n + 1):
         earliest = np.int64(2**31)
-        for row in range(s.body[i].things):
-            thing = s.things[i, row]
+        for row in range(e.count):
+            thing = things[row]
             if thing.kind == kind and latest < thing.arrival < earliest and chunk_of(thing.x, thing.y) == chunk:
                 earliest, best = np.int64(thing.arrival), row
         latest = earliest

@@ -12,16 +12,16 @@ from .things import add, ground_at, hurt, inside, is_free, lay, move, remove, th
 
 
 @jit
-def distance(s, i, row):
+def distance(things, row):
     """From the player, along the axes."""
-    me, thing = s.things[i, 0], s.things[i, row]
+    me, thing = things[0], things[row]
     return abs(np.int64(me.x) - thing.x) + abs(np.int64(me.y) - thing.y)
 
 
 @jit
-def _toward(s, i, row, long_axis):
+def _toward(things, row, long_axis):
     """One step (dx, dy) from a thing to the player, along the longer or the shorter axis; may be (0, 0)."""
-    me, thing = s.things[i, 0], s.things[i, row]
+    me, thing = things[0], things[row]
     dx, dy = np.int64(me.x) - thing.x, np.int64(me.y) - thing.y
     if (abs(dx) > abs(dy)) == long_axis:
         return (dx > 0) - (dx < 0), 0
@@ -41,92 +41,92 @@ def _any_direction(mt):
 
 
 @jit
-def update_cow(s, i, row):
-    if s.things[i, row].health <= 0:
-        remove(s, i, row)
-    if mt19937.uniform(s.mt[i]) < 0.5:
-        move(s, i, row, _any_direction(s.mt[i]), t.WALKABLE)
+def update_cow(e, things, row):
+    if things[row].health <= 0:
+        remove(e, things, row)
+    if mt19937.uniform(e.mt) < 0.5:
+        move(e, things, row, _any_direction(e.mt), t.WALKABLE)
 
 
 @jit
-def update_zombie(s, i, row):
-    thing = s.things[i, row]
+def update_zombie(e, things, row):
+    thing = things[row]
     if thing.health <= 0:
-        remove(s, i, row)
-    mt = s.mt[i]
-    if distance(s, i, row) <= 8 and mt19937.uniform(mt) < 0.9:
-        move(s, i, row, _toward(s, i, row, mt19937.uniform(mt) < 0.8), t.WALKABLE)
+        remove(e, things, row)
+    mt = e.mt
+    if distance(things, row) <= 8 and mt19937.uniform(mt) < 0.9:
+        move(e, things, row, _toward(things, row, mt19937.uniform(mt) < 0.8), t.WALKABLE)
     else:
-        move(s, i, row, _any_direction(mt), t.WALKABLE)
-    if distance(s, i, row) <= 1:
+        move(e, things, row, _any_direction(mt), t.WALKABLE)
+    if distance(things, row) <= 1:
         if thing.clock > 0:
             thing.clock -= 1
         else:
-            hurt(s, i, 0, 7 if s.body[i].sleeping else 2)
+            hurt(e, things, 0, 7 if e.sleeping else 2)
             thing.clock = 5
 
 
 @jit
-def update_skeleton(s, i, row):
-    thing = s.things[i, row]
+def update_skeleton(e, things, row):
+    thing = things[row]
     if thing.health <= 0:
-        remove(s, i, row)
+        remove(e, things, row)
     thing.clock = max(0, thing.clock - 1)
-    mt = s.mt[i]
-    away = distance(s, i, row)
+    mt = e.mt
+    away = distance(things, row)
     if away <= 3:
-        dx, dy = _toward(s, i, row, mt19937.uniform(mt) < 0.6)
-        if move(s, i, row, (-dx, -dy), t.WALKABLE):
+        dx, dy = _toward(things, row, mt19937.uniform(mt) < 0.6)
+        if move(e, things, row, (-dx, -dy), t.WALKABLE):
             return
     if away <= 5 and mt19937.uniform(mt) < 0.5:
-        _shoot(s, i, row)
+        _shoot(e, things, row)
     elif away <= 8 and mt19937.uniform(mt) < 0.3:
-        move(s, i, row, _toward(s, i, row, mt19937.uniform(mt) < 0.6), t.WALKABLE)
+        move(e, things, row, _toward(things, row, mt19937.uniform(mt) < 0.6), t.WALKABLE)
     elif mt19937.uniform(mt) < 0.2:
-        move(s, i, row, _any_direction(mt), t.WALKABLE)
+        move(e, things, row, _any_direction(mt), t.WALKABLE)
 
 
 @jit
-def _shoot(s, i, row):
-    thing = s.things[i, row]
-    dx, dy = _toward(s, i, row, True)
+def _shoot(e, things, row):
+    thing = things[row]
+    dx, dy = _toward(things, row, True)
     if thing.clock > 0 or (dx == 0 and dy == 0):
         return
     x, y = thing.x + dx, thing.y + dy
-    if is_free(s, i, x, y, t.ARROW_WALKABLE):
-        arrow = add(s, i, t.ARROW, x, y, 0)
-        s.things[i, arrow].facing = t.LEFT + (dx > 0) if dx != 0 else t.UP + (dy > 0)
+    if is_free(e, x, y, t.ARROW_WALKABLE):
+        arrow = add(e, things, t.ARROW, x, y, 0)
+        things[arrow].facing = t.LEFT + (dx > 0) if dx != 0 else t.UP + (dy > 0)
         thing.clock = 4
 
 
 @jit
-def update_arrow(s, i, row):
-    thing = s.things[i, row]
+def update_arrow(e, things, row):
+    thing = things[row]
     sign = 1 if thing.facing == t.RIGHT or thing.facing == t.DOWN else -1
     direction = (sign, 0) if thing.facing <= t.RIGHT else (0, sign)
     x, y = thing.x + direction[0], thing.y + direction[1]
-    target = thing_at(s, i, x, y)
+    target = thing_at(e, x, y)
     if target >= 0:
-        hurt(s, i, target, 2)
-        remove(s, i, row)
-    elif not is_free(s, i, x, y, t.ARROW_WALKABLE):
-        remove(s, i, row)
-        material = ground_at(s, i, x, y)
+        hurt(e, things, target, 2)
+        remove(e, things, row)
+    elif not is_free(e, x, y, t.ARROW_WALKABLE):
+        remove(e, things, row)
+        material = ground_at(e, x, y)
         if material == t.TABLE or material == t.FURNACE:
-            lay(s, i, x, y, t.PATH)
+            lay(e, x, y, t.PATH)
     else:
-        move(s, i, row, direction, t.ARROW_WALKABLE)
+        move(e, things, row, direction, t.ARROW_WALKABLE)
 
 
 @jit
-def update_plant(s, i, row):
-    thing = s.things[i, row]
+def update_plant(e, things, row):
+    thing = things[row]
     thing.clock += 1
     for dx, dy in ((-1, 0), (1, 0), (0, -1), (0, 1)):
         if inside(thing.x + dx, thing.y + dy):
-            near = thing_at(s, i, thing.x + dx, thing.y + dy)
-            if near >= 0 and t.COW <= s.things[i, near].kind <= t.SKELETON:
-                hurt(s, i, row, 1)
+            near = thing_at(e, thing.x + dx, thing.y + dy)
+            if near >= 0 and t.COW <= things[near].kind <= t.SKELETON:
+                hurt(e, things, row, 1)
                 break
     if thing.health <= 0:
-        remove(s, i, row)
+        remove(e, things, row)

@@ -13,63 +13,87 @@ from . import picture, state, symbols, terrain
 from .birth import begin
 from .level import CrafterLevel
 from .picture import draw
-from .rules import has_room, is_dead, is_out_of_time, light_of, step
+from .rules import has_room, is_dead, is_out_of_time, step
 from .symbols import write_symbols
+from .tables import ITEMS, SKILLS
 
 DONE, STEP, RESET = 0, 1, 2  # what is due in an environment
 NO_VIEW, SYMBOLS, PIXELS = 0, 1, 2  # what is observed
 SMALLEST = (18, 18)  # an atlas for kernels that take one but draw nothing
 
 
+REPORT = np.dtype(
+    [
+        ("total", np.float64),  # reward of the episode so far
+        ("level", np.int32),
+        ("episode", np.int32),
+        ("world_seed", np.int32),
+        ("step", np.int32),
+        ("x", np.int32),
+        ("y", np.int32),
+        ("dead", np.bool_),
+        ("achievements", np.int32, len(SKILLS)),
+        ("inventory", np.int8, len(ITEMS)),
+    ],
+    align=True,
+)
+
+
 @jit
-def _observe(s, i, view, words, atlas, easel, k, out):
-    """Write what environment i looks like. Its stream moves on as if the picture were drawn, whatever the view."""
-    light = light_of(s, i)
+def _observe(e, things, view, words, atlas, easel, k, out):
+    """Write what an environment looks like. Its stream moves on as if the picture were drawn, whatever the view."""
     if view == PIXELS:
-        draw(s, i, s.mt[i], light, atlas, easel, k, out[i])
+        draw(e, things, e.mt, atlas, easel, k, out)
         return
-    if light < 0.5:
-        mt19937.skip(s.mt[i], words)
+    if e.light < 0.5:
+        mt19937.skip(e.mt, words)
     if view == SYMBOLS:
-        write_symbols(s, i, light, out[i])
+        write_symbols(e, things, out)
 
 
 @jit
-def play(s, pool, menu, by_chance, w, atlas, easel, lo, hi, k, due, actions, autoreset, view, words, out, ends):
+def play(s, pool, menu, by_chance, daylight, w, atlas, easel, lo, hi, k, due, actions, autoreset, view, words, out, ends):
     """Do what is due in environments [lo, hi). What lacks room for more things stays due: nothing of it has happened.
 
     A new episode of environment i takes its level from `pool`: row menu[i], or any of the menu `by_chance`. With
     `autoreset` an environment that ends begins anew at once; how it ended is kept in `ends`.
     """
     for i in range(lo, hi):
-        body = s.body[i]
-        if due[i] == STEP and has_room(s, i):
-            ends.reward[i] = step(s, i, actions[i])
-            ends.terminated[i] = is_dead(s, i)
-            ends.truncated[i] = is_out_of_time(s, i)
-            _observe(s, i, view, words, atlas, easel, k, out)
+        e, things = s.envs[i], s.things[i]
+        if due[i] == STEP and has_room(e, things):
+            ends.reward[i] = step(e, things, actions[i], daylight)
+            ends.terminated[i] = is_dead(e)
+            ends.truncated[i] = is_out_of_time(e)
+            _observe(e, things, view, words, atlas, easel, k, out[i])
             due[i] = DONE
             if ends.terminated[i] or ends.truncated[i]:
-                body.over = 1
+                e.over = 1
                 if autoreset:
                     ends.out[i] = out[i]
-                    ends.body[i] = body
-                    ends.achievements[i] = s.achievements[i]
-                    ends.inventory[i] = s.inventory[i]
+                    _report(e, things, ends.last[i])
                     due[i] = RESET
         if due[i] == RESET:
-            pick = mt19937.episode_seed(body.seed_hash + 1, body.episode + 1) if by_chance else i
-            body.level = menu[pick % menu.size]
-            s.dial[i] = pool[body.level]
-            if begin(s, i, w, k, body.episode + 1):
-                _observe(s, i, view, words, atlas, easel, k, out)
+            pick = mt19937.episode_seed(e.seed_hash + 1, e.episode + 1) if by_chance else i
+            e.level = menu[pick % menu.size]
+            e.dial = pool[e.level]
+            if begin(e, things, w, k, e.episode + 1, daylight):
+                _observe(e, things, view, words, atlas, easel, k, out[i])
                 due[i] = DONE
+        _report(e, things, ends.now[i])
 
 
 @jit
-def redraw(s, i, mt, light, atlas, easel, out):
-    """A picture for a person: with a stream of its own, so that the world's is untouched."""
-    draw(s, i, mt, light, atlas, easel, 0, out)
+def _report(e, things, report):
+    report.level = e.level
+    report.episode = e.episode
+    report.world_seed = e.world_seed
+    report.step = e.step
+    report.total = e.total
+    report.x = things[0].x
+    report.y = things[0].y
+    report.dead = is_dead(e)
+    report.achievements[:] = e.achievements
+    report.inventory[:] = e.inventory
 
 
 class Ends(NamedTuple):
@@ -79,9 +103,8 @@ class Ends(NamedTuple):
     terminated: np.ndarray  # (n,) bool
     truncated: np.ndarray  # (n,) bool
     out: np.ndarray  # (n, bytes) uint8, the last observation
-    body: np.ndarray  # (n,) BODY
-    achievements: np.ndarray  # (n, 22) int32
-    inventory: np.ndarray  # (n, 16) int8
+    now: np.ndarray  # (n,) REPORT, of the running episodes
+    last: np.ndarray  # (n,) REPORT, of the ended ones
 
 
 class Engine:
@@ -90,7 +113,8 @@ class Engine:
     def __init__(self, n: int, levels: Sequence[CrafterLevel], by_chance: bool, view: int, size: tuple[int, int], threads: int):
         self.n, self.view, self.size = n, view, size
         self.state = state.allocate(n)
-        self.levels: list[CrafterLevel] = []  # every level ever set; body.level counts in it
+        self.daylight = state.daylight_table()
+        self.levels: list[CrafterLevel] = []  # every level ever set; e.level counts in it
         self.set_levels(levels, by_chance)
         self.atlas = picture.atlas(size if view == PIXELS else SMALLEST)
         self.words = picture.night_words(size)
@@ -106,9 +130,8 @@ class Engine:
             terminated=np.zeros(n, np.bool_),
             truncated=np.zeros(n, np.bool_),
             out=np.zeros_like(self.out),
-            body=np.zeros_like(self.state.body),
-            achievements=np.zeros_like(self.state.achievements),
-            inventory=np.zeros_like(self.state.inventory),
+            now=np.zeros(n, REPORT),
+            last=np.zeros(n, REPORT),
         )
 
     def set_levels(self, levels: Sequence[CrafterLevel], by_chance: bool) -> None:
@@ -124,8 +147,8 @@ class Engine:
 
     def seed(self, i: int, seed: int) -> None:
         """The next episode of environment i is the first of `seed`."""
-        self.state.body["seed_hash"][i] = hash(seed)
-        self.state.body["episode"][i] = 0
+        self.state.envs["seed_hash"][i] = hash(seed)
+        self.state.envs["episode"][i] = 0
 
     def reset(self, which: np.ndarray) -> None:
         """Begin an episode in the environments where the mask `which` is set."""
@@ -149,6 +172,6 @@ class Engine:
 
     def _job(self, autoreset: bool, lo: int, hi: int, k: int) -> None:
         play(
-            self.state, self.pool, self.menu, self.by_chance, self.scratch, self.atlas, self.easel, lo, hi, k,
+            self.state, self.pool, self.menu, self.by_chance, self.daylight, self.scratch, self.atlas, self.easel, lo, hi, k,
             self.due, self.actions, autoreset, self.view, self.words, self.out, self.ends,
         )  # fmt: skip

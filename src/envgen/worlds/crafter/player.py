@@ -36,56 +36,55 @@ for _k, _tool in enumerate(t.TOOLS):
 
 
 @jit
-def update_player(s, i, action):
-    body = s.body[i]
-    items = s.inventory[i]
-    if body.sleeping:
+def update_player(e, things, action):
+    items = e.inventory
+    if e.sleeping:
         if items[t.ENERGY] < t.MOST:
             action = t.SLEEP
         else:
-            body.sleeping = 0
-            s.achievements[i, t.WAKE_UP] += 1
+            e.sleeping = 0
+            e.achievements[t.WAKE_UP] += 1
     if t.MOVE <= action < t.MOVE + 4:
-        body.facing = action - t.MOVE
-        _walk(s, i)
+        e.facing = action - t.MOVE
+        _walk(e, things)
     elif action == t.SLEEP:
         if items[t.ENERGY] < t.MOST:
-            body.sleeping = 1
+            e.sleeping = 1
     elif action != t.NOOP:
-        me = s.things[i, 0]
-        x, y = me.x + _DIRECTIONS[body.facing, 0], me.y + _DIRECTIONS[body.facing, 1]
+        me = things[0]
+        x, y = me.x + _DIRECTIONS[e.facing, 0], me.y + _DIRECTIONS[e.facing, 1]
         if action == t.DO:
-            row = thing_at(s, i, x, y)
+            row = thing_at(e, x, y)
             if row >= 0:
-                _strike(s, i, row)
+                _strike(e, things, row)
             else:
-                _collect(s, i, x, y)
+                _collect(e, x, y)
         elif action < t.MAKE:
-            _place(s, i, action, x, y)
+            _place(e, things, action, x, y)
         else:
-            _make(s, i, action - t.MAKE)
-    _grow_hungry(body, items)
-    _heal(body, items)
+            _make(e, things, action - t.MAKE)
+    _grow_hungry(e)
+    _heal(e)
     for k in range(items.size):
         items[k] = max(0, min(items[k], t.MOST))
-    if items[t.HEALTH] < body.felt_health:
-        body.sleeping = 0
-    body.felt_health = items[t.HEALTH]
+    if items[t.HEALTH] < e.felt_health:
+        e.sleeping = 0
+    e.felt_health = items[t.HEALTH]
 
 
 @jit
-def _walk(s, i):
-    direction = (_DIRECTIONS[s.body[i].facing, 0], _DIRECTIONS[s.body[i].facing, 1])
-    move(s, i, 0, direction, t.PLAYER_WALKABLE)
-    me = s.things[i, 0]
-    if ground_at(s, i, me.x, me.y) == t.LAVA:
-        s.inventory[i, t.HEALTH] = 0
+def _walk(e, things):
+    direction = (_DIRECTIONS[e.facing, 0], _DIRECTIONS[e.facing, 1])
+    move(e, things, 0, direction, t.PLAYER_WALKABLE)
+    me = things[0]
+    if ground_at(e, me.x, me.y) == t.LAVA:
+        e.inventory[t.HEALTH] = 0
 
 
 @jit
-def _strike(s, i, row):
-    items = s.inventory[i]
-    thing = s.things[i, row]
+def _strike(e, things, row):
+    items = e.inventory
+    thing = things[row]
     damage = 1
     if items[t.WOOD_SWORD]:
         damage = 2
@@ -97,126 +96,128 @@ def _strike(s, i, row):
         if thing.clock > t.RIPE:
             thing.clock = 0
             items[t.FOOD] += t.PLANT_FOOD
-            s.achievements[i, t.EAT_PLANT] += 1
+            e.achievements[t.EAT_PLANT] += 1
     elif thing.kind == t.ZOMBIE:
-        hurt(s, i, row, damage)
+        hurt(e, things, row, damage)
         if thing.health <= 0:
-            s.achievements[i, t.DEFEAT_ZOMBIE] += 1
+            e.achievements[t.DEFEAT_ZOMBIE] += 1
     elif thing.kind == t.SKELETON:
-        hurt(s, i, row, damage)
+        hurt(e, things, row, damage)
         if thing.health <= 0:
-            s.achievements[i, t.DEFEAT_SKELETON] += 1
+            e.achievements[t.DEFEAT_SKELETON] += 1
     elif thing.kind == t.COW:
-        hurt(s, i, row, damage)
+        hurt(e, things, row, damage)
         if thing.health <= 0:
             items[t.FOOD] += t.COW_FOOD
-            s.achievements[i, t.EAT_COW] += 1
-            s.body[i].hunger = 0
+            e.achievements[t.EAT_COW] += 1
+            e.hunger = 0
 
 
 @jit
-def _collect(s, i, x, y):
-    material = ground_at(s, i, x, y)
+def _collect(e, x, y):
+    material = ground_at(e, x, y)
     if material == t.WATER:
-        s.body[i].thirst = 0
+        e.thirst = 0
     item, tool, left, skill = _COLLECT[material]
-    if item < 0 or (tool >= 0 and s.inventory[i, tool] < 1):
+    if item < 0 or (tool >= 0 and e.inventory[tool] < 1):
         return
     if left != material:
-        lay(s, i, x, y, left)
+        lay(e, x, y, left)
     # The original draws for every material, also where success is certain.
-    if mt19937.uniform(s.mt[i]) <= (t.SAPLING_CHANCE if material == t.GRASS else 1.0):
-        s.inventory[i, item] += 1
-        s.achievements[i, skill] += 1
+    if mt19937.uniform(e.mt) <= (t.SAPLING_CHANCE if material == t.GRASS else 1.0):
+        e.inventory[item] += 1
+        e.achievements[skill] += 1
 
 
 @jit
-def _pay(s, i, item, amount):
+def _pay(e, item, amount):
     """Take `amount` of an item if there is as much."""
-    if s.inventory[i, item] < amount:
+    if e.inventory[item] < amount:
         return False
-    s.inventory[i, item] -= amount
+    e.inventory[item] -= amount
     return True
 
 
 @jit
-def _place(s, i, action, x, y):
-    if thing_at(s, i, x, y) >= 0:
+def _place(e, things, action, x, y):
+    if thing_at(e, x, y) >= 0:
         return
-    material = ground_at(s, i, x, y)
+    material = ground_at(e, x, y)
     on_land = (t.WALKABLE >> material) & 1 == 1
     if action == t.PLACE_STONE:
-        if (on_land or material == t.WATER or material == t.LAVA) and _pay(s, i, t.STONES, 1):
-            lay(s, i, x, y, t.STONE)
-            s.achievements[i, t.PLACED_STONE] += 1
+        if (on_land or material == t.WATER or material == t.LAVA) and _pay(e, t.STONES, 1):
+            lay(e, x, y, t.STONE)
+            e.achievements[t.PLACED_STONE] += 1
     elif action == t.PLACE_TABLE:
-        if on_land and _pay(s, i, t.WOOD, t.TABLE_WOOD):
-            lay(s, i, x, y, t.TABLE)
-            s.achievements[i, t.PLACED_TABLE] += 1
+        if on_land and _pay(e, t.WOOD, t.TABLE_WOOD):
+            lay(e, x, y, t.TABLE)
+            e.achievements[t.PLACED_TABLE] += 1
     elif action == t.PLACE_FURNACE:
-        if on_land and _pay(s, i, t.STONES, t.FURNACE_STONE):
-            lay(s, i, x, y, t.FURNACE)
-            s.achievements[i, t.PLACED_FURNACE] += 1
-    elif material == t.GRASS and _pay(s, i, t.SAPLING, 1):
-        add(s, i, t.PLANT, x, y, t.PLANT_HEALTH)
-        s.achievements[i, t.PLACED_PLANT] += 1
+        if on_land and _pay(e, t.STONES, t.FURNACE_STONE):
+            lay(e, x, y, t.FURNACE)
+            e.achievements[t.PLACED_FURNACE] += 1
+    elif material == t.GRASS and _pay(e, t.SAPLING, 1):
+        add(e, things, t.PLANT, x, y, t.PLANT_HEALTH)
+        e.achievements[t.PLACED_PLANT] += 1
 
 
 @jit
-def _make(s, i, tool):
-    me = s.things[i, 0]
+def _make(e, things, tool):
+    me = things[0]
     table = furnace = False
     # The original slices [x - 1, x + 2) and a start of -1 makes the slice empty: nothing is near the left or top edge.
     if me.x > 0 and me.y > 0:
         for x in range(me.x - 1, min(me.x + 2, t.SIDE)):
             for y in range(me.y - 1, min(me.y + 2, t.SIDE)):
-                table |= s.ground[i, x, y] == t.TABLE
-                furnace |= s.ground[i, x, y] == t.FURNACE
+                table |= e.ground[x, y] == t.TABLE
+                furnace |= e.ground[x, y] == t.FURNACE
     if not table or (_FURNACE_TOO[tool] and not furnace):
         return
-    items = s.inventory[i]
+    items = e.inventory
     for k in range(items.size):
         if items[k] < _COST[tool, k]:
             return
     for k in range(items.size):
         items[k] -= _COST[tool, k]
     items[t.WOOD_PICKAXE + tool] += 1
-    s.achievements[i, _MAKE_SKILL[tool]] += 1
+    e.achievements[_MAKE_SKILL[tool]] += 1
 
 
 @jit
-def _grow_hungry(body, items):
+def _grow_hungry(e):
     """Hunger, thirst and fatigue; half steps, so that sleeping counts 1 and waking 2."""
-    pace = 1 if body.sleeping else 2
-    body.hunger += pace
-    if body.hunger > 2 * 25:
-        body.hunger = 0
+    items = e.inventory
+    pace = 1 if e.sleeping else 2
+    e.hunger += pace
+    if e.hunger > 2 * 25:
+        e.hunger = 0
         items[t.FOOD] -= 1
-    body.thirst += pace
-    if body.thirst > 2 * 20:
-        body.thirst = 0
+    e.thirst += pace
+    if e.thirst > 2 * 20:
+        e.thirst = 0
         items[t.DRINK] -= 1
-    if body.sleeping:
-        body.fatigue = min(body.fatigue - 1, 0)
+    if e.sleeping:
+        e.fatigue = min(e.fatigue - 1, 0)
     else:
-        body.fatigue += 1
-    if body.fatigue < -10:
-        body.fatigue = 0
+        e.fatigue += 1
+    if e.fatigue < -10:
+        e.fatigue = 0
         items[t.ENERGY] += 1
-    if body.fatigue > 30:
-        body.fatigue = 0
+    if e.fatigue > 30:
+        e.fatigue = 0
         items[t.ENERGY] -= 1
 
 
 @jit
-def _heal(body, items):
-    if items[t.FOOD] > 0 and items[t.DRINK] > 0 and (items[t.ENERGY] > 0 or body.sleeping):
-        body.recover += 4 if body.sleeping else 2
+def _heal(e):
+    items = e.inventory
+    if items[t.FOOD] > 0 and items[t.DRINK] > 0 and (items[t.ENERGY] > 0 or e.sleeping):
+        e.recover += 4 if e.sleeping else 2
     else:
-        body.recover -= 1 if body.sleeping else 2
-    if body.recover > 2 * 25:
-        body.recover = 0
+        e.recover -= 1 if e.sleeping else 2
+    if e.recover > 2 * 25:
+        e.recover = 0
         items[t.HEALTH] += 1
-    if body.recover < -2 * 15:
-        body.recover = 0
+    if e.recover < -2 * 15:
+        e.recover = 0
         items[t.HEALTH] = max(0, items[t.HEALTH] - 1)

@@ -16,77 +16,69 @@ SKILL_COUNT = len(t.SKILLS)
 
 
 @jit
-def has_room(s, i):
+def has_room(e, things):
     """Is the list of things long enough for whatever the next step may add: arrows, a plant, a balance?"""
-    body = s.body[i]
-    needed = body.things + 1
-    if (body.step + 1) % BALANCE_EVERY == 0:
+    needed = e.count + 1
+    if (e.step + 1) % BALANCE_EVERY == 0:
         needed += MOST_BALANCED
-    if needed + body.things <= s.things.shape[1]:
+    if needed + e.count <= things.size:
         return True
-    for row in range(body.things):
-        needed += s.things[i, row].kind == t.SKELETON
-    return needed <= s.things.shape[1]
+    for row in range(e.count):
+        needed += things[row].kind == t.SKELETON
+    return needed <= things.size
 
 
 @jit
-def light_of(s, i):
-    body = s.body[i]
-    return s.daylight[body.dawn + body.step]
-
-
-@jit
-def step(s, i, action):
-    """Advance environment i by one action and return its reward. Needs `has_room`."""
-    body = s.body[i]
-    body.step += 1
-    living = body.things  # arrows and plants made now wait for the next step
-    update_player(s, i, action)
+def step(e, things, action, daylight):
+    """Advance the environment by one action and return its reward. Needs `has_room`."""
+    e.step += 1
+    e.light = daylight[e.dial.dawn + e.step]
+    living = e.count  # arrows and plants made now wait for the next step
+    update_player(e, things, action)
     gaps = False
     for row in range(1, living):
-        if distance(s, i, row) < NEAR:
-            kind = s.things[i, row].kind
+        if distance(things, row) < NEAR:
+            kind = things[row].kind
             if kind == t.COW:
-                update_cow(s, i, row)
+                update_cow(e, things, row)
             elif kind == t.ZOMBIE:
-                update_zombie(s, i, row)
+                update_zombie(e, things, row)
             elif kind == t.SKELETON:
-                update_skeleton(s, i, row)
+                update_skeleton(e, things, row)
             elif kind == t.ARROW:
-                update_arrow(s, i, row)
+                update_arrow(e, things, row)
             else:
-                update_plant(s, i, row)
-            gaps |= s.things[i, row].kind == t.NOTHING
+                update_plant(e, things, row)
+            gaps |= things[row].kind == t.NOTHING
     if gaps:
-        compact(s, i)
-    if body.step % BALANCE_EVERY == 0:
-        balance(s, i, light_of(s, i))
-        compact(s, i)
-    return _reward(s, i)
+        compact(e, things)
+    if e.step % BALANCE_EVERY == 0:
+        balance(e, things)
+        compact(e, things)
+    return _reward(e)
 
 
 @jit
-def _reward(s, i):
+def _reward(e):
     """A tenth of the change in health, and 1 if any skill succeeded for the first time this episode."""
-    body = s.body[i]
-    health = np.int32(s.inventory[i, t.HEALTH])
-    reward = (health - body.paid_health) / 10.0
-    body.paid_health = health
-    known = body.unlocked
+    health = np.int32(e.inventory[t.HEALTH])
+    reward = (health - e.paid_health) / 10.0
+    e.paid_health = health
+    known = e.unlocked
     for k in range(SKILL_COUNT):
-        if s.achievements[i, k] > 0:
-            body.unlocked |= 1 << k
-    if body.unlocked != known:
+        if e.achievements[k] > 0:
+            e.unlocked |= 1 << k
+    if e.unlocked != known:
         reward += 1.0
-    body.total += reward
+    e.total += reward
     return reward
 
 
 @jit
-def is_dead(s, i):
-    return s.inventory[i, t.HEALTH] <= 0
+def is_dead(e):
+    return e.inventory[t.HEALTH] <= 0
 
 
 @jit
-def is_out_of_time(s, i):
-    return s.body[i].step >= s.body[i].length
+def is_out_of_time(e):
+    return e.step >= e.dial.length

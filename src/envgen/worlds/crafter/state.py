@@ -1,7 +1,8 @@
-"""The state of many Crafter environments as arrays with one row each, and how it is allocated.
+"""The state of one Crafter environment as a record, and of many as an array of records.
 
-`State` is what every kernel takes. A row is about 20 KB, and all of it is plain numbers: copying the arrays is an exact
-snapshot. The list of things grows by doubling when an environment needs it; no kernel writes past its end.
+`ENV` is what every rule takes, as `e`: one pointer, so that calls cost nothing. The things on the map are a list beside
+it, which grows by doubling when an environment needs more room; no kernel writes past its end. A row is plain numbers,
+about 20 KB: copying it is an exact snapshot.
 """
 
 from typing import NamedTuple
@@ -12,29 +13,35 @@ from ..kernels import mt19937
 from .dials import DIALS
 from .tables import CHUNKS, DAY, ITEMS, MAX_LENGTH, SIDE, SKILLS, THINGS
 
-CAPACITY = 256  # things an environment has room for at first; a fresh world holds about 70
+CAPACITY = 256  # things an environment has room for at first; a fresh world holds about 60
 MOST = 2 * (SIDE * SIDE + 128)  # room for one thing a cell and whatever a step may add: no world needs more
+ALL_CHUNKS = CHUNKS * CHUNKS
 
 THING = np.dtype(
     [
+        ("arrival", np.int32),  # when it came into its chunk, to order a chunk's things
+        ("clock", np.int16),  # zombie: cooldown; skeleton: reload; plant: steps grown
+        ("health", np.int16),
+        ("x", np.int8),
+        ("y", np.int8),
         ("kind", np.int8),  # of tables.THINGS; 0 once it is removed
         ("facing", np.int8),  # of arrows
-        ("x", np.int16),
-        ("y", np.int16),
-        ("health", np.int16),
-        ("clock", np.int16),  # zombie: cooldown; skeleton: reload; plant: steps grown
-        ("arrival", np.int32),  # when it came into its chunk, to order a chunk's things
     ],
     align=True,
 )
 
-BODY = np.dtype(
+ENV = np.dtype(
     [
+        ("seed_hash", np.int64),  # Python's hash of the environment's seed
+        ("light", np.float64),  # of this step, 0 to 1
+        ("total", np.float64),  # reward so far
+        ("episode", np.int32),  # 1, 2, ... since the seed
+        ("world_seed", np.int32),  # of this episode's random stream
+        ("level", np.int32),  # which level this episode plays
+        ("over", np.int32),  # the episode has ended and waits for a reset
         ("step", np.int32),
-        ("length", np.int32),  # steps after which the episode is cut off
-        ("dawn", np.int32),  # steps into the day at which the episode began
-        ("things", np.int32),  # rows of State.things in use; the player is row 0
-        ("chunks", np.int32),  # entries of State.chunk_order in use
+        ("count", np.int32),  # rows of the list of things in use; the player is row 0
+        ("chunks", np.int32),  # entries of chunk_order in use
         ("arrivals", np.int32),  # counts THING.arrival
         ("facing", np.int32),
         ("sleeping", np.int32),
@@ -45,60 +52,28 @@ BODY = np.dtype(
         ("felt_health", np.int32),  # at the player's last update, to wake up when hurt
         ("paid_health", np.int32),  # at the last reward
         ("unlocked", np.int32),  # bit mask of skills already rewarded
-        ("level", np.int32),  # row of the dials
-        ("episode", np.int32),  # 1, 2, ... since the seed
-        ("world_seed", np.int32),  # of this episode's random stream
-        ("over", np.int32),  # the episode has ended and waits for a reset
-        ("total", np.float64),  # reward so far
-        ("seed_hash", np.int64),  # Python's hash of the environment's seed
+        ("achievements", np.int32, len(SKILLS)),  # how often each skill succeeded this episode
+        ("inventory", np.int8, len(ITEMS)),
+        ("dial", DIALS),  # the level's numbers
+        ("mt", np.uint32, mt19937.SIZE),  # the random stream
+        ("chunk_order", np.uint8, ALL_CHUNKS),  # chunks in order of their first thing
+        ("grass", np.uint8, ALL_CHUNKS),  # grass cells of each chunk
+        ("path", np.uint8, ALL_CHUNKS),  # path cells of each chunk
+        ("herds", np.uint8, (ALL_CHUNKS, len(THINGS))),  # scratch of the balance
+        ("ground", np.uint8, (SIDE, SIDE)),  # materials at [x, y]
+        ("slots", np.int16, (SIDE, SIDE)),  # 1 + the row of the thing at [x, y], or 0
     ],
     align=True,
 )
 
 
 class State(NamedTuple):
-    """Arrays over environments (n, ...)."""
-
-    mt: np.ndarray  # (n, 625) uint32, the random stream
-    ground: np.ndarray  # (n, SIDE, SIDE) uint8, materials at [x, y]
-    slots: np.ndarray  # (n, SIDE, SIDE) int16, 1 + the thing at [x, y], or 0
+    envs: np.ndarray  # (n,) ENV
     things: np.ndarray  # (n, capacity) THING, in order of creation
-    chunk_order: np.ndarray  # (n, CHUNKS**2) uint8, chunks in order of their first thing
-    grass: np.ndarray  # (n, CHUNKS**2) uint8, grass cells of each chunk
-    path: np.ndarray  # (n, CHUNKS**2) uint8, path cells of each chunk
-    herds: np.ndarray  # (n, CHUNKS**2, len(THINGS)) uint8, scratch of the balance
-    inventory: np.ndarray  # (n, 16) int8
-    achievements: np.ndarray  # (n, 22) int32, how often each skill succeeded this episode
-    body: np.ndarray  # (n,) BODY
-    dial: np.ndarray  # (n,) DIALS, the level of this episode
-    daylight: np.ndarray  # (DAY + MAX_LENGTH + 1,) float64, by step; shared, not part of a snapshot
 
 
-def daylight_table() -> np.ndarray:
-    """The light at each step, by the original's operations in the original's order: phases differ in the last bits."""
-    table = np.empty(DAY + MAX_LENGTH + 1)
-    for step in range(len(table)):
-        progress = (step / 300) % 1 + 0.3
-        table[step] = 1 - np.abs(np.cos(np.pi * progress)) ** 3
-    return table
-
-
-def allocate(n: int, capacity: int = CAPACITY) -> State:
-    return State(
-        mt=np.zeros((n, mt19937.SIZE), np.uint32),
-        ground=np.zeros((n, SIDE, SIDE), np.uint8),
-        slots=np.zeros((n, SIDE, SIDE), np.int16),
-        things=np.zeros((n, capacity), THING),
-        chunk_order=np.zeros((n, CHUNKS * CHUNKS), np.uint8),
-        grass=np.zeros((n, CHUNKS * CHUNKS), np.uint8),
-        path=np.zeros((n, CHUNKS * CHUNKS), np.uint8),
-        herds=np.zeros((n, CHUNKS * CHUNKS, len(THINGS)), np.uint8),
-        inventory=np.zeros((n, len(ITEMS)), np.int8),
-        achievements=np.zeros((n, len(SKILLS)), np.int32),
-        body=np.zeros(n, BODY),
-        dial=np.zeros(n, DIALS),
-        daylight=daylight_table(),
-    )
+def allocate(n: int) -> State:
+    return State(np.zeros(n, ENV), np.zeros((n, CAPACITY), THING))
 
 
 def grown(state: State) -> State:
@@ -111,5 +86,10 @@ def grown(state: State) -> State:
     return state._replace(things=things)
 
 
-def bytes_per_environment(state: State) -> int:
-    return sum(array.nbytes for array in state[:-1]) // len(state.body)
+def daylight_table() -> np.ndarray:
+    """The light at each step, by the original's operations in the original's order: phases differ in the last bits."""
+    table = np.empty(DAY + MAX_LENGTH + 1)
+    for step in range(len(table)):
+        progress = (step / 300) % 1 + 0.3
+        table[step] = 1 - np.abs(np.cos(np.pi * progress)) ** 3
+    return table

@@ -35,27 +35,27 @@ HIGHEST = np.array(
 
 
 @jit
-def write_symbols(s, i, light, out):
-    """The symbols of environment i into `out` (SIZE,)."""
-    me = s.things[i, 0]
+def write_symbols(e, things, out):
+    """The symbols of an environment into `out` (SIZE,)."""
+    me = things[0]
     cell = 0
     for y in range(me.y - ROWS // 2, me.y + ROWS // 2 + 1):
         for x in range(me.x - COLUMNS // 2, me.x + COLUMNS // 2 + 1):
             material, sign = 0, 0
             if 0 <= x < t.SIDE and 0 <= y < t.SIDE:
-                material = np.int64(s.ground[i, x, y])
-                slot = s.slots[i, x, y]
+                material = np.int64(e.ground[x, y])
+                slot = e.slots[x, y]
                 if slot > 1:
-                    sign = sprite_of(s, i, slot - 1) - COW + 1
+                    sign = sprite_of(e, things, slot - 1) - COW + 1
             out[cell] = material
             out[SIGN_AT + cell] = sign
             cell += 1
     for item in range(len(t.ITEMS)):
-        out[ITEM_AT + item] = s.inventory[i, item]
-    asleep = s.body[i].sleeping
-    out[FACING_AT] = 0 if asleep else 1 + s.body[i].facing
+        out[ITEM_AT + item] = e.inventory[item]
+    asleep = e.sleeping
+    out[FACING_AT] = 0 if asleep else 1 + e.facing
     out[ASLEEP_AT] = asleep
-    out[LIGHT_AT] = np.uint8(255 * light)
+    out[LIGHT_AT] = np.uint8(255 * e.light)
 
 
 def decode(symbols: np.ndarray) -> dict:

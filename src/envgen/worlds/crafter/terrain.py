@@ -1,8 +1,10 @@
 """How a world is made: the ground from noise, then the creatures, drawing in the original's order.
 
-The noise of whole planes is splatted (kernels/splat.py), which is nearly exact. Where a value lies so close to a
-threshold that the error could matter, the cell is computed again with the exact noise: the result is always the
-original's.
+Which material a cell is depends on a dozen questions of the form "is this noise above that threshold?". They are all
+answered first, for whole planes at once, into one word of bits a cell; only then are the random numbers drawn.
+
+The noise of a plane is splatted (kernels/splat.py), which is nearly exact. Where a value lies so close to its threshold
+that the error could matter, the cell is computed again with the exact noise: the answers are always the original's.
 """
 
 import math
@@ -15,21 +17,27 @@ from ..kernels.jit import jit
 from ..kernels.simplex import noise3, permute
 from ..kernels.splat import ERROR, splat
 from . import tables as t
-from .things import add, lay
+from .dials import NEVER
+from .things import add, survey
 
 CELLS = t.SIDE * t.SIDE
-PLANES = 11
-WATER, MOUNTAIN, START, CAVE, ACROSS, DOWNWARDS, COAL, IRON, LAVA, SAND, TREE = range(PLANES)
+BLOCKS = t.SIDE // 8
 
-# The single planes: (x scale, y scale, z). WATER and MOUNTAIN are sums of two octaves, at 1/15 and 1/5.
-_SCALES = np.zeros((PLANES, 3))
-_SCALES[START] = 3, 3, 8
-_SCALES[CAVE] = 7, 7, 6
-_SCALES[COAL] = 8, 8, 1
-_SCALES[IRON] = 6, 6, 2
-_SCALES[LAVA] = 5, 5, 6
-_SCALES[SAND] = 9, 9, 4
-_SCALES[TREE] = 7, 7, 5
+# The planes of noise. WATER and MOUNTAIN are sums of two octaves; START counts only near the start.
+PLANES = 11
+CAVE, LAVA, ACROSS, DOWNWARDS, COAL, IRON, SAND, TREE, START, WATER, MOUNTAIN = range(PLANES)
+_SCALE = np.ones(PLANES)
+_LAYER = np.ones(PLANES)
+for _plane, _scale, _z in (
+    (CAVE, 7, 6), (COAL, 8, 1), (IRON, 6, 2), (LAVA, 5, 6), (SAND, 9, 4), (TREE, 7, 5), (START, 3, 8),
+):  # fmt: skip
+    _SCALE[_plane], _LAYER[_plane] = _scale, _z
+
+# The answers: bit p says that plane p, up to TREE, is above its threshold; then what the heights say.
+HOME = 1 << 8  # start > .5
+ROCK, GEMS, HIGH = 1 << 9, 1 << 10, 1 << 11  # mountain > .15, > .18, > .3
+LAKE, SHORE, WET = 1 << 12, 1 << 13, 1 << 14  # water > lake; sand < water <= .35; water > .3
+DOUBT = 1 << 20  # some answer of this cell needs the exact noise
 
 # Bounds on the error of a splatted value. start = sigmoid(4 - d + 2 n) moves by at most half of n's error; water is
 # n + .15 n' - 2 start, mountain is (n + .3 n') / 1.3 - 4 start - .3 water. FAR from the player start is taken as 0.
@@ -42,7 +50,9 @@ MOUNTAIN_ERROR = ERROR + 4 * START_ERROR + 0.3 * WATER_ERROR
 class Scratch(NamedTuple):
     """What making one world needs for the moment; one row per thread."""
 
-    planes: np.ndarray  # (threads, PLANES, CELLS) float32
+    planes: np.ndarray  # (threads, PLANES, CELLS) float32, noise
+    truths: np.ndarray  # (threads, CELLS) int32, the bits below
+    wanted: np.ndarray  # (threads, 2, 8, 8) bool, blocks of 8 x 8 cells where a plane matters, and transposed
     tunnels: np.ndarray  # (threads, SIDE, SIDE) bool
     perm: np.ndarray  # (threads, 256) int64
     order: np.ndarray  # (threads, 256) int64
@@ -51,6 +61,8 @@ class Scratch(NamedTuple):
 def scratch(threads: int) -> Scratch:
     return Scratch(
         planes=np.zeros((threads, PLANES, CELLS), np.float32),
+        truths=np.zeros((threads, CELLS), np.int32),
+        wanted=np.zeros((threads, 2, BLOCKS, BLOCKS), np.bool_),
         tunnels=np.zeros((threads, t.SIDE, t.SIDE), np.bool_),
         perm=np.zeros((threads, 256), np.int64),
         order=np.zeros((threads, 256), np.int64),
@@ -58,31 +70,138 @@ def scratch(threads: int) -> Scratch:
 
 
 @jit
-def make_ground(s, i, dial, w, k):
-    """The ground of environment i, whose random stream stands at its beginning. `k` is the row of scratch."""
-    mt, perm = s.mt[i], w.perm[k]
+def make_ground(e, dial, w, k):
+    """The ground of an environment whose random stream stands at its beginning. `k` is the row of scratch."""
+    mt, perm, planes, truths, wanted = e.mt, w.perm[k], w.planes[k], w.truths[k], w.wanted[k]
     permute(mt19937.randint(mt, 0, 2**31 - 1), perm, w.order[k])
-    _splat_planes(perm, w.planes[k])
+    planes[:] = 0
+    _decide_heights(perm, planes, truths, wanted, dial)
+    for p in range(START):
+        if p == CAVE:
+            _want(truths, wanted, HOME | HIGH, HIGH)
+        elif p == ACROSS:
+            _want(truths, wanted, HOME | LAKE | ROCK, ROCK)
+        elif p == SAND:
+            _want(truths, wanted, SHORE, SHORE)
+        elif p == TREE:
+            _want(truths, wanted, HOME | ROCK | WET, 0)
+        _decide(perm, planes[p], truths, wanted, p, _threshold(dial, p))
     w.tunnels[k] = False
-    s.grass[i] = 0
-    s.path[i] = 0
-    s.ground[i] = t.OUTSIDE
     for x in range(t.SIDE):
         for y in range(t.SIDE):
-            lay(s, i, x, y, _material(mt, perm, w.planes[k], w.tunnels[k], dial, x, y))
+            e.ground[x, y] = _material(mt, truths[x * t.SIDE + y], w.tunnels[k], dial, x, y)
+    survey(e)
 
 
 @jit
-def _splat_planes(perm, planes):
-    planes[:] = 0
-    splat(perm, planes[WATER], 1.0, 1 / 15, 1 / 15, 3.0, False)
-    splat(perm, planes[WATER], 0.15, 1 / 5, 1 / 5, 3.0, False)
-    splat(perm, planes[MOUNTAIN], 1 / 1.3, 1 / 15, 1 / 15, 0.0, False)
-    splat(perm, planes[MOUNTAIN], 0.3 / 1.3, 1 / 5, 1 / 5, 0.0, False)
-    for p in (START, CAVE, COAL, IRON, LAVA, SAND, TREE):
-        splat(perm, planes[p], 1.0, 1 / _SCALES[p, 0], 1 / _SCALES[p, 1], _SCALES[p, 2], False)
-    splat(perm, planes[ACROSS], 1.0, 2 / 3, 1 / 15, 7.0, False)
-    splat(perm, planes[DOWNWARDS], 1.0, 2 / 3, 1 / 15, 7.0, True)  # transposed: at [y, x]
+def _threshold(dial, plane):
+    if plane == CAVE:
+        return 0.15
+    if plane == COAL:
+        return dial.coal_noise
+    if plane == IRON:
+        return dial.iron_noise
+    if plane == LAVA:
+        return dial.lava
+    if plane == SAND:
+        return -0.2
+    if plane == TREE:
+        return dial.tree_noise
+    return dial.tunnel
+
+
+@jit
+def _want(truths, wanted, mask, bits):
+    """Mark the blocks that hold a cell whose answers under `mask` are `bits`."""
+    for p in range(BLOCKS):
+        for q in range(BLOCKS):
+            some = False
+            for x in range(8 * p, 8 * p + 8):
+                for y in range(8 * q, 8 * q + 8):
+                    some |= truths[x * t.SIDE + y] & mask == bits
+            wanted[0, p, q] = some
+            wanted[1, q, p] = some
+
+
+@jit
+def _decide(perm, plane, truths, wanted, p, threshold):
+    """Set bit p of every cell in the wanted blocks where the noise of plane p is above the threshold."""
+    if threshold >= NEVER:
+        return
+    last = t.SIDE - 1
+    if p == ACROSS:
+        splat(perm, plane, 1.0, 2 / 3, 1 / 15, 7.0, False, 0, last, wanted[0])
+    elif p == DOWNWARDS:  # transposed: at [y, x]
+        splat(perm, plane, 1.0, 2 / 3, 1 / 15, 7.0, True, 0, last, wanted[1])
+    else:
+        splat(perm, plane, 1.0, 1 / _SCALE[p], 1 / _SCALE[p], _LAYER[p], False, 0, last, wanted[0])
+    limit, error = np.float32(threshold), np.float32(ERROR)
+    doubts = 0
+    if p == DOWNWARDS:
+        for x in range(t.SIDE):
+            for y in range(t.SIDE):
+                value = plane[y * t.SIDE + x] - limit
+                truths[x * t.SIDE + y] |= (value > 0) << p | (abs(value) < error) * DOUBT
+                doubts += abs(value) < error
+    else:
+        for cell in range(CELLS):
+            value = plane[cell] - limit
+            truths[cell] |= np.int32(value > 0) << p | np.int32(abs(value) < error) * DOUBT
+            doubts += abs(value) < error
+    if doubts > 0:
+        for cell in range(CELLS):
+            if truths[cell] & DOUBT:
+                above = _exact(perm, p, cell // t.SIDE, cell % t.SIDE) > threshold
+                truths[cell] = (truths[cell] & ~(DOUBT | 1 << p)) | above << p
+
+
+@jit
+def _decide_heights(perm, planes, truths, wanted, dial):
+    """Set the bits from HOME on of every cell."""
+    wanted[:] = True
+    start, water, mountain = planes[START], planes[WATER], planes[MOUNTAIN]
+    last = t.SIDE - 1
+    splat(perm, water, 1.0, 1 / 15, 1 / 15, 3.0, False, 0, last, wanted[0])
+    splat(perm, water, 0.15, 1 / 5, 1 / 5, 3.0, False, 0, last, wanted[0])
+    splat(perm, mountain, 1 / 1.3, 1 / 15, 1 / 15, 0.0, False, 0, last, wanted[0])
+    splat(perm, mountain, 0.3 / 1.3, 1 / 5, 1 / 5, 0.0, False, 0, last, wanted[0])
+    first, last = t.CENTER - FAR, t.CENTER + FAR
+    splat(perm, start, 1.0, 1 / _SCALE[START], 1 / _SCALE[START], _LAYER[START], False, first, last, wanted[0])
+    for x in range(t.SIDE):
+        for y in range(t.SIDE):
+            cell = x * t.SIDE + y
+            truths[cell] = 0
+            home = 0.0
+            if first <= x <= last and first <= y <= last:
+                raw = 4 - _start_distance(x, y) + 2 * np.float64(start[cell])
+                home = 1 / (1 + math.exp(-raw))
+                truths[cell] = (abs(raw) < 3 * ERROR) * DOUBT
+            start[cell] = home
+    for cell in range(CELLS):
+        home = np.float64(start[cell])
+        wet = np.float64(water[cell]) + 0.1 - 2 * home
+        low = wet + dial.water_shift
+        top = np.float64(mountain[cell]) - (4 * home + 0.3 * wet) + dial.mountain_shift
+        wet_doubt = min(abs(low - 0.3), abs(low - 0.35), abs(low - dial.sand), abs(low - dial.lake)) < WATER_ERROR
+        top_doubt = min(abs(top - 0.15), abs(top - 0.18), abs(top - 0.3)) < MOUNTAIN_ERROR
+        truths[cell] |= _height_bits(home, low, top, dial) | np.int32(wet_doubt | top_doubt) * DOUBT
+    for cell in range(CELLS):
+        if truths[cell] & DOUBT:
+            home, wet, top = _exact_heights(perm, cell // t.SIDE, cell % t.SIDE)
+            truths[cell] = _height_bits(home, wet + dial.water_shift, top + dial.mountain_shift, dial)
+
+
+@jit
+def _height_bits(home, low, top, dial):
+    return (
+        np.int32(home > 0.5) * HOME
+        | np.int32(top > 0.15) * ROCK
+        | np.int32(top > 0.18) * GEMS
+        | np.int32(top > 0.3) * HIGH
+        | np.int32(low > dial.lake) * LAKE
+        | np.int32((low > dial.sand) & (low <= 0.35)) * SHORE
+        | np.int32(low > 0.3) * WET
+    )
 
 
 @jit
@@ -92,16 +211,7 @@ def _exact(perm, plane, x, y):
         return noise3(perm, 2 * x / 3, y / 5 / 3, 7.0)
     if plane == DOWNWARDS:
         return noise3(perm, x / 5 / 3, 2 * y / 3, 7.0)
-    return noise3(perm, x / _SCALES[plane, 0], y / _SCALES[plane, 1], _SCALES[plane, 2])
-
-
-@jit
-def _above(perm, planes, plane, x, y, threshold):
-    """Is the noise of a single plane above a threshold?"""
-    value = np.float64(planes[plane, y * t.SIDE + x] if plane == DOWNWARDS else planes[plane, x * t.SIDE + y])
-    if abs(value - threshold) > ERROR:
-        return value > threshold
-    return _exact(perm, plane, x, y) > threshold
+    return noise3(perm, x / _SCALE[plane], y / _SCALE[plane], _LAYER[plane])
 
 
 @jit
@@ -115,85 +225,64 @@ def _exact_heights(perm, x, y):
     start = 4 - _start_distance(x, y)
     start += 2 * _exact(perm, START, x, y)
     start = 1 / (1 + math.exp(-start))
-    water = 0.0 + 1 * noise3(perm, x / 15, y / 15, 3.0)
-    water += 0.15 * noise3(perm, x / 5, y / 5, 3.0)
+    water = 0.0
+    mountain = 0.0
+    for size, water_part, mountain_part in ((15.0, 1.0, 1.0), (5.0, 0.15, 0.3)):
+        water += water_part * noise3(perm, x / size, y / size, 3.0)
+        mountain += mountain_part * noise3(perm, x / size, y / size, 0.0)
     water += 0.1
     water -= 2 * start
-    mountain = 0.0 + 1 * noise3(perm, x / 15, y / 15, 0.0)
-    mountain += 0.3 * noise3(perm, x / 5, y / 5, 0.0)
     mountain /= 1.3
     mountain -= 4 * start + 0.3 * water
     return start, water, mountain
 
 
 @jit
-def _heights(perm, planes, dial, x, y):
-    """(start, water, mountain) of a cell: each on the right side of every threshold it is compared with."""
-    cell = x * t.SIDE + y
-    away = _start_distance(x, y)
-    start, sure = 0.0, True
-    if away <= FAR:
-        raw = 4 - away + 2 * np.float64(planes[START, cell])
-        start = 1 / (1 + math.exp(-raw))
-        sure = abs(raw) > 3 * ERROR
-    water = np.float64(planes[WATER, cell]) + 0.1 - 2 * start
-    mountain = np.float64(planes[MOUNTAIN, cell]) - (4 * start + 0.3 * water)
-    low, high = water + dial.water_shift, mountain + dial.mountain_shift
-    for threshold in (0.3, 0.35, dial.sand, dial.lake):
-        sure &= abs(low - threshold) > WATER_ERROR
-    for threshold in (0.15, 0.18, 0.3):
-        sure &= abs(high - threshold) > MOUNTAIN_ERROR
-    if not sure:
-        start, water, mountain = _exact_heights(perm, x, y)
-    return start, water + dial.water_shift, mountain + dial.mountain_shift
-
-
-@jit
-def _material(mt, perm, planes, tunnels, dial, x, y):
-    start, water, mountain = _heights(perm, planes, dial, x, y)
-    if start > 0.5:
+def _material(mt, truth, tunnels, dial, x, y):
+    """What a cell is, drawing from the stream where the original does."""
+    if truth & HOME:
         return t.GRASS
-    if mountain > 0.15 and not water > dial.lake:
-        if mountain > 0.3 and _above(perm, planes, CAVE, x, y, 0.15):
+    if truth & ROCK and not truth & LAKE:
+        if truth & HIGH and truth & 1 << CAVE:
             return t.PATH
-        if _above(perm, planes, ACROSS, x, y, dial.tunnel) or _above(perm, planes, DOWNWARDS, x, y, dial.tunnel):
+        if truth & (1 << ACROSS | 1 << DOWNWARDS):
             tunnels[x, y] = True
             return t.PATH
-        if _above(perm, planes, COAL, x, y, dial.coal_noise) and mt19937.uniform(mt) > dial.coal:
+        if truth & 1 << COAL and mt19937.uniform(mt) > dial.coal:
             return t.COAL
-        if _above(perm, planes, IRON, x, y, dial.iron_noise) and mt19937.uniform(mt) > dial.iron:
+        if truth & 1 << IRON and mt19937.uniform(mt) > dial.iron:
             return t.IRON
-        if mountain > 0.18 and mt19937.uniform(mt) > dial.diamond:
+        if truth & GEMS and mt19937.uniform(mt) > dial.diamond:
             return t.DIAMOND
-        if mountain > 0.3 and _above(perm, planes, LAVA, x, y, dial.lava):
+        if truth & HIGH and truth & 1 << LAVA:
             return t.LAVA
         return t.STONE
-    if dial.sand < water <= 0.35 and _above(perm, planes, SAND, x, y, -0.2):
+    if truth & SHORE and truth & 1 << SAND:
         return t.SAND
-    if water > 0.3:
+    if truth & WET:
         return t.WATER
-    if _above(perm, planes, TREE, x, y, dial.tree_noise) and mt19937.uniform(mt) > dial.tree:
+    if truth & 1 << TREE and mt19937.uniform(mt) > dial.tree:
         return t.TREE
     return t.GRASS
 
 
 @jit
-def populate(s, i, dial, tunnels):
+def populate(e, things, dial, tunnels):
     """The first creatures. False if the list of things is too short for them."""
-    mt = s.mt[i]
+    mt = e.mt
     row = 0
     for x in range(t.SIDE):
         for y in range(t.SIDE):
-            material = np.int64(s.ground[i, x, y])
+            material = np.int64(e.ground[x, y])
             if (t.WALKABLE >> material) & 1 == 0:
                 continue
             away = _start_distance(x, y)
             if away > 3 and material == t.GRASS and mt19937.uniform(mt) > dial.cow:
-                row = add(s, i, t.COW, x, y, t.COW_HEALTH)
+                row = add(e, things, t.COW, x, y, t.COW_HEALTH)
             elif away > 10 and mt19937.uniform(mt) > dial.zombie:
-                row = add(s, i, t.ZOMBIE, x, y, t.ZOMBIE_HEALTH)
+                row = add(e, things, t.ZOMBIE, x, y, t.ZOMBIE_HEALTH)
             elif material == t.PATH and tunnels[x, y] and mt19937.uniform(mt) > dial.skeleton:
-                row = add(s, i, t.SKELETON, x, y, t.SKELETON_HEALTH)
+                row = add(e, things, t.SKELETON, x, y, t.SKELETON_HEALTH)
             if row < 0:
                 return False
     return True

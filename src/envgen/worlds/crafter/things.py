@@ -1,6 +1,6 @@
 """Things on the map and the ground under them: the few operations through which all rules change a world.
 
-A thing is a row of `State.things`. Row order is the order of creation, in which the original updates them. The original
+A thing is a row of the list `things`. Row order is the order of creation, in which the original updates them. The original
 keeps the things of a chunk in a set, whose order is undefined; here it is the order of arrival (`arrival`).
 """
 
@@ -16,19 +16,19 @@ def inside(x, y):
 
 
 @jit
-def ground_at(s, i, x, y):
+def ground_at(e, x, y):
     """The material at (x, y); OUTSIDE off the map."""
     if not inside(x, y):
         return OUTSIDE
-    return np.int64(s.ground[i, x, y])
+    return np.int64(e.ground[x, y])
 
 
 @jit
-def thing_at(s, i, x, y):
+def thing_at(e, x, y):
     """The row of the thing at (x, y), or -1."""
     if not inside(x, y):
         return -1
-    return np.int64(s.slots[i, x, y]) - 1
+    return np.int64(e.slots[x, y]) - 1
 
 
 @jit
@@ -37,105 +37,116 @@ def chunk_of(x, y):
 
 
 @jit
-def lay(s, i, x, y, material):
+def survey(e):
+    """Count every chunk's grass and path."""
+    for chunk in range(CHUNKS * CHUNKS):
+        x0, y0 = chunk // CHUNKS * CHUNK, chunk % CHUNKS * CHUNK
+        grass = path = 0
+        for x in range(x0, min(x0 + CHUNK, SIDE)):
+            for y in range(y0, min(y0 + CHUNK, SIDE)):
+                grass += e.ground[x, y] == GRASS
+                path += e.ground[x, y] == PATH
+        e.grass[chunk] = grass
+        e.path[chunk] = path
+
+
+@jit
+def lay(e, x, y, material):
     """Change the ground; keeps the chunk's counts of grass and path."""
     chunk = chunk_of(x, y)
-    old = s.ground[i, x, y]
+    old = e.ground[x, y]
     if old == GRASS:
-        s.grass[i, chunk] -= 1
+        e.grass[chunk] -= 1
     elif old == PATH:
-        s.path[i, chunk] -= 1
+        e.path[chunk] -= 1
     if material == GRASS:
-        s.grass[i, chunk] += 1
+        e.grass[chunk] += 1
     elif material == PATH:
-        s.path[i, chunk] += 1
-    s.ground[i, x, y] = material
+        e.path[chunk] += 1
+    e.ground[x, y] = material
 
 
 @jit
-def is_free(s, i, x, y, materials):
+def is_free(e, x, y, materials):
     """Can a thing that walks on `materials` (a bit mask) step onto (x, y)?"""
-    return (materials >> ground_at(s, i, x, y)) & 1 == 1 and s.slots[i, x, y] == 0
+    return (materials >> ground_at(e, x, y)) & 1 == 1 and e.slots[x, y] == 0
 
 
 @jit
-def _arrive(s, i, row, chunk):
-    body = s.body[i]
-    s.things[i, row].arrival = body.arrivals
-    body.arrivals += 1
-    for c in range(body.chunks):
-        if s.chunk_order[i, c] == chunk:
+def _arrive(e, things, row, chunk):
+    things[row].arrival = e.arrivals
+    e.arrivals += 1
+    for c in range(e.chunks):
+        if e.chunk_order[c] == chunk:
             return
-    s.chunk_order[i, body.chunks] = chunk
-    body.chunks += 1
+    e.chunk_order[e.chunks] = chunk
+    e.chunks += 1
 
 
 @jit
-def add(s, i, kind, x, y, health):
+def add(e, things, kind, x, y, health):
     """A new thing at the free cell (x, y): its row, or -1 if the list is full."""
-    body = s.body[i]
-    row = body.things
-    if row >= s.things.shape[1]:
+    row = e.count
+    if row >= things.size:
         return -1
-    body.things += 1
-    thing = s.things[i, row]
+    e.count += 1
+    thing = things[row]
     thing.kind = kind
     thing.facing = 0
     thing.x = x
     thing.y = y
     thing.health = health
     thing.clock = 0
-    s.slots[i, x, y] = row + 1
-    _arrive(s, i, row, chunk_of(x, y))
+    e.slots[x, y] = row + 1
+    _arrive(e, things, row, chunk_of(x, y))
     return row
 
 
 @jit
-def remove(s, i, row):
+def remove(e, things, row):
     """Take a thing off the map. It keeps its row, and may finish its turn, until `compact`."""
-    thing = s.things[i, row]
+    thing = things[row]
     if thing.kind != NOTHING:
-        s.slots[i, thing.x, thing.y] = 0
+        e.slots[thing.x, thing.y] = 0
         thing.kind = NOTHING
 
 
 @jit
-def move(s, i, row, direction, materials):
+def move(e, things, row, direction, materials):
     """Step in a direction (dx, dy) if the cell is free. True if it was, also for a thing that is already removed."""
-    thing = s.things[i, row]
+    thing = things[row]
     x, y = thing.x + direction[0], thing.y + direction[1]
-    if not is_free(s, i, x, y, materials):
+    if not is_free(e, x, y, materials):
         return False
     if thing.kind != NOTHING:
         old = chunk_of(thing.x, thing.y)
-        s.slots[i, thing.x, thing.y] = 0
-        s.slots[i, x, y] = row + 1
+        e.slots[thing.x, thing.y] = 0
+        e.slots[x, y] = row + 1
         thing.x = x
         thing.y = y
         if chunk_of(x, y) != old:
-            _arrive(s, i, row, chunk_of(x, y))
+            _arrive(e, things, row, chunk_of(x, y))
     return True
 
 
 @jit
-def hurt(s, i, row, damage):
-    thing = s.things[i, row]
+def hurt(e, things, row, damage):
+    thing = things[row]
     if thing.kind == PLAYER:
-        s.inventory[i, HEALTH] = max(0, s.inventory[i, HEALTH] - damage)
+        e.inventory[HEALTH] = max(0, e.inventory[HEALTH] - damage)
     else:
         thing.health = max(0, thing.health - damage)
 
 
 @jit
-def compact(s, i):
+def compact(e, things):
     """Close the gaps that removed things left, keeping the order."""
-    body = s.body[i]
     kept = 0
-    for row in range(body.things):
-        thing = s.things[i, row]
+    for row in range(e.count):
+        thing = things[row]
         if thing.kind != NOTHING:
             if kept != row:
-                s.things[i, kept] = thing
-                s.slots[i, thing.x, thing.y] = kept + 1
+                things[kept] = thing
+                e.slots[thing.x, thing.y] = kept + 1
             kept += 1
-    body.things = kept
+    e.count = kept

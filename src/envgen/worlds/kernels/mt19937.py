@@ -56,6 +56,12 @@ def _temper(y):
 
 
 @jit
+def _double(a, b):
+    high, low = np.int32(a >> np.uint32(5)), np.int32(b >> np.uint32(6))
+    return (high * 67108864.0 + low) * (1.0 / 9007199254740992.0)
+
+
+@jit
 def word(mt):
     """The next 32 random bits."""
     used = np.int64(mt[WORDS])
@@ -69,9 +75,11 @@ def word(mt):
 @jit
 def uniform(mt):
     """`RandomState.uniform()`: a double in [0, 1) from two words."""
-    high = np.int64(word(mt) >> np.uint32(5))
-    low = np.int64(word(mt) >> np.uint32(6))
-    return (high * 67108864.0 + low) / 9007199254740992.0
+    used = np.int64(mt[WORDS])
+    if used >= WORDS - 1:  # one word left, or none: the rare case
+        return _double(word(mt), word(mt))
+    mt[WORDS] = np.uint32(used + 2)
+    return _double(_temper(mt[used]), _temper(mt[used + 1]))
 
 
 @jit
@@ -111,9 +119,7 @@ def fill_uniform(mt, out):
             done += 1
             continue
         for k in range(pairs):
-            high = np.int32(_temper(mt[used + 2 * k]) >> np.uint32(5))
-            low = np.int32(_temper(mt[used + 2 * k + 1]) >> np.uint32(6))
-            out[done + k] = (high * 67108864.0 + low) / 9007199254740992.0
+            out[done + k] = _double(_temper(mt[used + 2 * k]), _temper(mt[used + 2 * k + 1]))
         mt[WORDS] = np.uint32(used + 2 * pairs)
         done += pairs
 

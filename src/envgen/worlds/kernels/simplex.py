@@ -183,6 +183,15 @@ def _middle_extras(pa, far_a, pb, far_b):
     return first, SQUISH, none, last, 2 * SQUISH
 
 
+# The corners that always count, in the package's order, by region: tetrahedron at the low corner, octahedron,
+# tetrahedron at the high corner.
+_CORNERS = np.zeros((3, 6, 3), np.int64)
+_CORNERS[0, :4] = (0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)
+_CORNERS[1] = (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, 0, 1), (0, 1, 1)
+_CORNERS[2, :4] = (1, 1, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)
+_COUNT = np.array([4, 6, 4])
+
+
 @jit
 def noise3(perm, x, y, z):
     """`OpenSimplex(seed).noise3(x, y, z)`, with `perm` from `permute(seed, ...)`."""
@@ -195,32 +204,27 @@ def noise3(perm, x, y, z):
     fx, fy, fz = xs - i, ys - j, zs - k
     total = fx + fy + fz
     none = (0, 0, 0)
-    value = 0.0
+    m0 = none
     if total <= 1:
+        region, m1 = 0, none
         pa, a, pb, b = _nearest_two(fx, fy, fz, True)
         n0, s0, n1, s1 = _low_extras(pa, a, pb, b, 1 - total)
-        m0 = m1 = none
-        value += _corner(perm, base, d, none, 0.0, none)
-        value += _corner(perm, base, d, (1, 0, 0), SQUISH, none)
-        value += _corner(perm, base, d, (0, 1, 0), SQUISH, none)
-        value += _corner(perm, base, d, (0, 0, 1), SQUISH, none)
     elif total >= 2:
+        region = 2
         pa, a, pb, b = _nearest_two(fx, fy, fz, False)
         n0, m0, n1, m1, s0, s1 = _high_extras(pa, a, pb, b, 3 - total)
-        value += _corner(perm, base, d, (1, 1, 0), 2 * SQUISH, none)
-        value += _corner(perm, base, d, (1, 0, 1), 2 * SQUISH, none)
-        value += _corner(perm, base, d, (0, 1, 1), 2 * SQUISH, none)
-        value += _corner(perm, base, d, (1, 1, 1), 3 * SQUISH, none)
     else:
+        region = 1
         pa, far_a, pb, far_b = _middle_closest(fx, fy, fz)
         n0, s0, n1, m1, s1 = _middle_extras(pa, far_a, pb, far_b)
-        m0 = none
-        value += _corner(perm, base, d, (1, 0, 0), SQUISH, none)
-        value += _corner(perm, base, d, (0, 1, 0), SQUISH, none)
-        value += _corner(perm, base, d, (0, 0, 1), SQUISH, none)
-        value += _corner(perm, base, d, (1, 1, 0), 2 * SQUISH, none)
-        value += _corner(perm, base, d, (1, 0, 1), 2 * SQUISH, none)
-        value += _corner(perm, base, d, (0, 1, 1), 2 * SQUISH, none)
-    value += _corner(perm, base, d, n0, s0, m0)
-    value += _corner(perm, base, d, n1, s1, m1)
+    value = 0.0
+    count = _COUNT[region]
+    for c in range(count + 2):
+        if c < count:
+            n = (_CORNERS[region, c, 0], _CORNERS[region, c, 1], _CORNERS[region, c, 2])
+            value += _corner(perm, base, d, n, (n[0] + n[1] + n[2]) * SQUISH, none)
+        elif c == count:
+            value += _corner(perm, base, d, n0, s0, m0)
+        else:
+            value += _corner(perm, base, d, n1, s1, m1)
     return value / NORM

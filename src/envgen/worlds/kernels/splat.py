@@ -21,15 +21,19 @@ RADIUS = np.sqrt(2.0)  # of a bump
 
 
 @jit
-def splat(perm, plane, weight, u_step, v_step, z, v_first):
+def splat(perm, plane, weight, u_step, v_step, z, v_first, first, last, wanted):
     """Add weight * noise to `plane`, a flat (64 * 64,) float32: the noise at (u * u_step, v * v_step, z) to [64 u + v].
 
     With `v_first` the noise's axes are exchanged, at (v * v_step, u * u_step, z): rows should run along the axis in
-    which the noise is wider, so that bumps cover many cells of a row.
+    which the noise is wider, so that bumps cover many cells of a row. Only cells from `first` to `last`, in both axes,
+    are sure to be right, and of these only the blocks of 8 x 8 that are `wanted` (8, 8).
     """
-    u_max, v_max = (SIDE - 1) * u_step, (SIDE - 1) * v_step
+    u_min, u_max = first * u_step, last * u_step
+    v_min, v_max = first * v_step, last * v_step
     scale = weight / NORM
-    for k in range(int(np.floor((z - u_max - v_max) / 2 - 3)), int(np.ceil(z + 3))):
+    k_low = int(np.floor((z - u_max - v_max) / 2 - 3))
+    k_high = int(np.ceil((z - u_min - v_min) / 2 + 3 + z / 2))
+    for k in range(k_low, k_high + 1):
         # The point (i, j, k) lies at (i + t, j + t, k + t) with t = (i + j + k) / 3.
         for s in range(int(np.ceil((z - RADIUS - k) * 3)), int(np.floor((z + RADIUS - k) * 3)) + 1):
             t = s / 3.0
@@ -38,18 +42,18 @@ def splat(perm, plane, weight, u_step, v_step, z, v_first):
             if room <= 0:
                 continue
             radius = np.sqrt(room)
-            low = max(np.ceil(-radius - t), np.ceil(s - k + t - v_max - radius))
-            high = min(np.floor(u_max + radius - t), np.floor(s - k + t + radius))
+            low = max(np.ceil(u_min - radius - t), np.ceil(s - k + t - v_max - radius))
+            high = min(np.floor(u_max + radius - t), np.floor(s - k + t - v_min + radius))
             for i in range(int(low), int(high) + 1):
                 j = s - k - i
                 g = gradient(perm, j, i, k) if v_first else gradient(perm, i, j, k)
                 gu, gv = (GRADIENTS[g, 1], GRADIENTS[g, 0]) if v_first else (GRADIENTS[g, 0], GRADIENTS[g, 1])
                 base = scale * GRADIENTS[g, 2] * dz
-                _bump(plane, i + t, j + t, room, radius, scale * gu, scale * gv, base, u_step, v_step)
+                _bump(plane, i + t, j + t, room, radius, scale * gu, scale * gv, base, u_step, v_step, wanted)
 
 
 @jit
-def _bump(plane, u, v, room, radius, gu, gv, base, u_step, v_step):
+def _bump(plane, u, v, room, radius, gu, gv, base, u_step, v_step, wanted):
     """Add one lattice point's bump, centred at (u, v), to the cells within its radius.
 
     Two rows at a time and unsigned indices: with these the compiler makes it one vector loop.
@@ -58,6 +62,12 @@ def _bump(plane, u, v, room, radius, gu, gv, base, u_step, v_step):
     u_to = min(SIDE - 1, int(np.floor((u + radius) / u_step)))
     v_from = max(0, int(np.ceil((v - radius) / v_step))) // LANES * LANES
     v_to = min(SIDE - 1, int(np.floor((v + radius) / v_step))) // LANES * LANES + LANES
+    useful = False
+    for p in range(u_from // LANES, u_to // LANES + 1):
+        for q in range(v_from // LANES, v_to // LANES):
+            useful |= wanted[p, q]
+    if not useful:
+        return
     zero, side = np.float32(0), np.uint64(SIDE)
     room, base, gu, gv = np.float32(room), np.float32(base), np.float32(gu), np.float32(gv)
     v_step, v0 = np.float32(v_step), np.float32(v_from * v_step - v)
