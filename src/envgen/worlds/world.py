@@ -100,12 +100,12 @@ class World(ABC):
 
     @abstractmethod
     def make(
-        self, levels: Sequence[Any] = (), num_envs: int = 1, seed: int | None = None, observation: str = "symbols", **kw
+        self, levels: Sequence[Any] = (), num_envs: int = 1, seed: int | None = None, observation: str = "pixels", **kw
     ) -> gymnasium.vector.VectorEnv:
         """Many environments at once; environment i plays levels[i % len(levels)]. No levels: the original."""
 
     @abstractmethod
-    def single(self, level: Any = None, seed: int | None = None, observation: str = "symbols", **kw) -> gymnasium.Env:
+    def single(self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kw) -> gymnasium.Env:
         """One environment of one level."""
 
     @abstractmethod

@@ -1,5 +1,6 @@
 """Many Crafter environments stepped together: state, levels, scratch and threads around the one kernel, `play`."""
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
@@ -7,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels import mt19937
-from ..kernels.jit import jit
+from ..kernels.jit import compiling, jit
 from ..kernels.shards import Shards
 from . import picture, state, symbols, terrain
 from .birth import begin
@@ -110,12 +111,18 @@ class Ends(NamedTuple):
 class Engine:
     """`n` environments. `view` is what is observed; `size` is that of the picture, drawn or not."""
 
-    def __init__(self, n: int, levels: Sequence[CrafterLevel], by_chance: bool, view: int, size: tuple[int, int], threads: int):
+    warm = False  # the kernel is compiled or loaded in this process
+
+    def __init__(
+        self, n: int, levels: Sequence[CrafterLevel], by_chance: bool, view: int, size: tuple[int, int], threads: int
+    ):
         self.n, self.view, self.size = n, view, size
-        self.state = state.allocate(n)
-        self.daylight = state.daylight_table()
-        self.levels: list[CrafterLevel] = []  # every level ever set; e.level counts in it
+        self.levels: list[CrafterLevel] = []  # every level ever set; ENV.level counts in it
         self.set_levels(levels, by_chance)
+        self.state = state.allocate(n)
+        self.seeded = np.zeros(n, np.bool_)
+        self._galleries: dict[tuple[int, int], tuple[picture.Atlas, picture.Easel]] = {}
+        self.daylight = state.daylight_table()
         self.atlas = picture.atlas(size if view == PIXELS else SMALLEST)
         self.words = picture.night_words(size)
         self.shards = Shards(n, threads)
@@ -149,29 +156,78 @@ class Engine:
         """The next episode of environment i is the first of `seed`."""
         self.state.envs["seed_hash"][i] = hash(seed)
         self.state.envs["episode"][i] = 0
+        self.seeded[i] = True
 
     def reset(self, which: np.ndarray) -> None:
         """Begin an episode in the environments where the mask `which` is set."""
         self.due[:] = np.where(which, RESET, DONE)
-        self.ends.reward[:] = 0
-        self.ends.terminated[:] = self.ends.truncated[:] = False
         self._run(autoreset=False)
 
-    def step(self, actions: np.ndarray, autoreset: bool, which: np.ndarray | None = None) -> None:
-        """Step the environments (those of the mask `which`); actions must be valid."""
+    def step(self, actions: np.ndarray, autoreset: bool, begin: np.ndarray | None = None) -> Ends:
+        """Step all environments, but begin an episode where the mask `begin` is set. Actions must be valid."""
         self.actions[:] = actions
-        self.due[:] = STEP if which is None else np.where(which, STEP, DONE)
+        self.due[:] = STEP if begin is None else np.where(begin, RESET, STEP)
         self._run(autoreset)
+        return self.ends
 
     def _run(self, autoreset: bool) -> None:
+        self.ends.reward[:] = 0
+        self.ends.terminated[:] = False
+        self.ends.truncated[:] = False
         while True:
-            self.shards.run(partial(self._job, autoreset))
+            if Engine.warm:
+                self.shards.run(partial(self._job, autoreset))
+            else:
+                with compiling("Crafter", seconds=50):
+                    self.shards.run(partial(self._job, autoreset))
+                Engine.warm = True
             if not self.due.any():
                 return
             self.state = state.grown(self.state)
 
     def _job(self, autoreset: bool, lo: int, hi: int, k: int) -> None:
         play(
-            self.state, self.pool, self.menu, self.by_chance, self.daylight, self.scratch, self.atlas, self.easel, lo, hi, k,
-            self.due, self.actions, autoreset, self.view, self.words, self.out, self.ends,
+            self.state, self.pool, self.menu, self.by_chance, self.daylight, self.scratch, self.atlas, self.easel,
+            lo, hi, k, self.due, self.actions, autoreset, self.view, self.words, self.out, self.ends,
         )  # fmt: skip
+
+    def render(self, i: int, size: tuple[int, int]) -> np.ndarray:
+        """A picture (height, width, 3) for a person. It takes no number from the world's stream."""
+        if size not in self._galleries:
+            atlas = picture.atlas(size)
+            self._galleries[size] = atlas, picture.easel(1, atlas)
+        canvas = np.zeros(size[0] * size[1] * 3, np.uint8)
+        redraw(self.state, i, *self._galleries[size], canvas)
+        return canvas.reshape(size[1], size[0], 3)
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """All that decides what happens next, as plain arrays."""
+        levels = json.dumps([level.model_dump(mode="json") for level in self.levels])
+        return {
+            "envs": self.state.envs.view(np.uint8).reshape(self.n, -1).copy(),
+            "things": self.state.things.view(np.uint8).reshape(self.n, -1).copy(),
+            "out": self.out.copy(),
+            "seeded": self.seeded.astype(np.uint8),
+            "menu": self.menu.copy(),
+            "by_chance": np.array([self.by_chance], np.uint8),
+            "levels": np.frombuffer(levels.encode(), np.uint8).copy(),
+        }
+
+    def restore(self, snapshot: dict[str, np.ndarray]) -> None:
+        """Continue from a snapshot of an engine of the same shape."""
+        envs = np.ascontiguousarray(snapshot["envs"])
+        if envs.shape != (self.n, state.ENV.itemsize) or snapshot["out"].shape != self.out.shape:
+            raise ValueError(
+                f"this snapshot is of {len(envs)} environments of {envs.shape[-1]} bytes that observe "
+                f"{snapshot['out'].shape[-1]} bytes; here are {self.n} of {state.ENV.itemsize} that observe "
+                f"{self.out.shape[-1]}"
+            )
+        things = np.ascontiguousarray(snapshot["things"])
+        self.state = state.State(envs.view(state.ENV)[:, 0].copy(), things.view(state.THING).copy())
+        self.out[:] = snapshot["out"]
+        self.seeded = snapshot["seeded"].astype(np.bool_)
+        self.levels = [CrafterLevel.parse(level) for level in json.loads(snapshot["levels"].tobytes())]
+        self.set_levels([self.levels[k] for k in snapshot["menu"]], bool(snapshot["by_chance"][0]))
+
+    def close(self) -> None:
+        self.shards.close()

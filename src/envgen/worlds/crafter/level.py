@@ -120,7 +120,7 @@ _BIOMES: dict[str, dict[str, float]] = {
     "natural": {},
     "grassland": {"mountain_shift": -2.0},
     "mountain": {"mountain_shift": 0.4, "lake": 0.5},
-    "beach": {"mountain_shift": -0.4, "water_shift": 0.1, "sand": -0.1},
+    "beach": {"mountain_shift": -0.6, "water_shift": 0.1, "sand": -0.1},
 }
 _ABUNDANCES: dict[str, dict[str, dict[str, float]]] = {
     "trees": {

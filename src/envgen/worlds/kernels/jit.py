@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 import warnings
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -117,20 +118,14 @@ def _say_once(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
-def first_compile(engine: str, seconds: int) -> bool:
-    """Say on the terminal that `engine` is about to be compiled, unless it was before. True if it said so."""
+@contextmanager
+def compiling(engine: str, seconds: int):
+    """Around an engine's first run: says on the terminal that it is compiled, unless the cache holds it already."""
     folder = cache_folder()
-    if folder is not None and (folder / f"{engine}.compiled").exists():
-        return False
-    print(f"envgen: compiling {engine}'s engine, once for this machine (about {seconds} s) ...", file=sys.stderr)
-    return True
-
-
-def compiled(engine: str) -> None:
-    """Remember that `engine` is in the cache."""
-    folder = cache_folder()
-    if folder is not None:
-        try:
-            (folder / f"{engine}.compiled").touch()
-        except OSError:  # a full disk: the line is said again next time, no more
-            return
+    done = folder / f"{engine}.compiled" if folder else None
+    if done is None or not done.exists():
+        print(f"envgen: compiling {engine}'s engine, once for this machine (about {seconds} s) ...", file=sys.stderr)
+    yield
+    if done is not None:
+        with suppress(OSError):  # a full disk: the line is said again next time, no more
+            done.touch()

@@ -1,0 +1,96 @@
+"""The original game, from the `crafter` package, and a pair that plays it side by side with ours.
+
+The original keeps the things of a chunk in a Python set, so the order in which it picks one to remove depends on memory
+addresses: it is not repeatable. `original` gives these sets the order of insertion, the one defined choice that ours
+makes too, and changes nothing else.
+"""
+
+import collections
+from collections.abc import Iterable
+
+import crafter
+import numpy as np
+from crafter import engine
+
+from .env import CrafterEnv
+from .level import CrafterLevel
+from .picture import picture_size
+from .tables import ITEMS, MAX_LENGTH
+
+
+class Mismatch(AssertionError):
+    """Ours and the original differ; the message says in what, when, and how."""
+
+
+class _InOrder(dict):
+    """A set in order of insertion, with what the original uses of one."""
+
+    def add(self, thing) -> None:
+        self[thing] = None
+
+    def remove(self, thing) -> None:
+        del self[thing]
+
+
+class _World(engine.World):
+    def reset(self, seed=None) -> None:
+        super().reset(seed)
+        self._chunks = collections.defaultdict(_InOrder)
+
+
+def original(seed: int, size: int | tuple[int, int] = 64, length: int = MAX_LENGTH) -> crafter.Env:
+    """`crafter.Env(seed=seed)`, made repeatable."""
+    env = crafter.Env(size=picture_size(size), length=length, seed=seed)
+    env._world.__class__ = _World
+    return env
+
+
+class Pair:
+    """Ours and the original, given the same actions; every difference raises Mismatch."""
+
+    def __init__(self, seed: int, size: int | tuple[int, int] = 64, length: int = MAX_LENGTH):
+        self.seed, self.steps = seed, 0
+        self.ours = CrafterEnv(CrafterLevel(length=length), size=size)
+        self.theirs = original(seed, size, length)
+        self.started = False
+
+    def reset(self) -> None:
+        theirs = self.theirs.reset()
+        ours, info = self.ours.reset(seed=None if self.started else self.seed)
+        self.started = True
+        self._equal("observation", ours, theirs)
+        self._equal("player_pos", info["player_pos"], self.theirs._player.pos)
+        self._equal("semantic", info["semantic"], self.theirs._sem_view())
+
+    def step(self, action: int) -> bool:
+        """Take an action in both. True if the episode has ended."""
+        self.steps += 1
+        theirs, reward, done, info = self.theirs.step(action)
+        ours, our_reward, terminated, truncated, our_info = self.ours.step(action)
+        self._equal("observation", ours, theirs)
+        self._equal("reward", our_reward, reward)
+        self._equal("done", terminated or truncated, bool(done))
+        self._equal("discount", our_info["discount"], info["discount"])
+        held = {item: our_info["inventory"].get(item, 0) for item in ITEMS}
+        for what, mine, original_ in (
+            ("inventory", held, info["inventory"]),
+            ("achievements", our_info["achievements"], info["achievements"]),
+            ("player_pos", our_info["player_pos"], info["player_pos"]),
+            ("semantic", our_info["semantic"], info["semantic"]),
+            ("random stream", self.ours.engine.state.envs["mt"][0, :-1], self.theirs._world.random.get_state()[1]),
+        ):
+            self._equal(what, mine, original_)
+        return bool(done)
+
+    def play(self, actions: Iterable[int]) -> None:
+        """Take actions one after another, beginning a new episode whenever one ends."""
+        if not self.started:
+            self.reset()
+        for action in actions:
+            if self.step(action):
+                self.reset()
+
+    def _equal(self, what: str, ours, theirs) -> None:
+        same = np.array_equal(ours, theirs) if isinstance(ours, np.ndarray) else ours == theirs
+        if not same:
+            raise Mismatch(f"{what} of seed {self.seed} after {self.steps} steps: ours {ours}, the original's {theirs}")

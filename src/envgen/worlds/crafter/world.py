@@ -1,0 +1,55 @@
+"""Crafter as a World: the object through which everything above `worlds/` knows it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..world import World
+from .census import Census, take_census
+from .env import CrafterEnv
+from .level import CrafterLevel
+from .tables import ACTIONS, SKILLS
+from .vector import CrafterVectorEnv
+from .views import VIEWS
+
+RULES = """\
+You are a person in a square world of 64 x 64 cells, seen 9 x 7 cells at a time. Each step you move, or act on the cell
+you face: hit a creature, gather a material, place something; or you sleep, or make a tool.
+- Trees give wood. Two wood make a table; beside a table, one wood makes a wooden pickaxe or sword.
+- A wooden pickaxe mines stone and coal. Beside a table, one wood and one stone make a stone pickaxe or sword.
+- A stone pickaxe mines iron. Four stone make a furnace. Beside a table and a furnace, one wood, one coal and one iron
+  make an iron pickaxe or sword. An iron pickaxe mines diamonds.
+- Placed stone blocks the way of creatures and crosses water and lava. Stepping into lava is death.
+- Grass gives a sapling one time in ten. Planted on grass it ripens in 300 steps and can be eaten, unless a cow, zombie
+  or skeleton stands beside it, which destroys it.
+- Health, food, drink and energy go from 0 to 9. Food, drink and energy fall with time; while one of them is 0 health
+  falls, else it slowly heals. Cows are food, water is drink. Sleep restores energy; one wakes up when it is full, or hurt.
+- Zombies walk on grass, more of them at night; they hit, harder when one sleeps. Skeletons live in the dark of tunnels
+  and shoot arrows. Better swords hit harder.
+- A day has 300 steps; the last 40 % of it are night, and dark.
+"""
+
+
+class Crafter(World):
+    name = "crafter"
+    Level = CrafterLevel
+    skills = SKILLS
+    actions = ACTIONS
+    observations = tuple(VIEWS)
+    rules = RULES
+
+    def make(
+        self, levels: Sequence[Any] = (), num_envs: int = 1, seed: int | None = None, observation: str = "pixels", **kw
+    ) -> CrafterVectorEnv:
+        envs = CrafterVectorEnv(num_envs, list(levels) or None, observation, **kw)
+        if seed is not None:
+            envs.reset(seed=seed)
+        return envs
+
+    def single(self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kw) -> CrafterEnv:
+        env = CrafterEnv(level, observation, **kw)
+        if seed is not None:
+            env.reset(seed=seed)
+        return env
+
+    def census(self, level: Any = None, seeds: Sequence[int] = range(16)) -> Census:
+        return take_census(level, seeds)
