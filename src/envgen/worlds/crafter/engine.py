@@ -97,6 +97,12 @@ def _report(e, things, report):
     report.inventory[:] = e.inventory
 
 
+@jit
+def redraw(s, i, atlas, easel, out):
+    """A picture for a person: with a copy of the stream, so that the world's is untouched."""
+    draw(s.envs[i], s.things[i], s.envs[i].mt.copy(), atlas, easel, 0, out)
+
+
 class Ends(NamedTuple):
     """What a step leaves behind: for every environment, and for those that ended before they began anew."""
 
