@@ -71,7 +71,9 @@ def main() -> int:
     share = -(-args.steps // args.workers)
     start = time.time()
     with multiprocessing.get_context("spawn").Pool(args.workers) as pool:
-        met = sum(pool.map(soak, [(args.seed + 1_000_000 * k, share) for k in range(args.workers)]), collections.Counter())
+        met = sum(
+            pool.map(soak, [(args.seed + 1_000_000 * k, share) for k in range(args.workers)]), collections.Counter()
+        )
     for what in sorted(met):
         print(f"{what:32} {met[what]:>10,}")
     wanted = [f"episodes with {skill.name}" for skill in SKILLS] + [f"steps with {kind}" for kind in THINGS[1:]]

@@ -33,7 +33,7 @@ class Settings(BaseModel):
     Words may be written in any case and with spaces, hyphens or underscores.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -64,7 +64,7 @@ class Level(Settings):
 
     @classmethod
     def parse(cls, data: "Level | Mapping[str, Any] | str | None") -> Self:
-        """A level from a level, a mapping, JSON text or None (the original), or a LevelError that says what is wrong."""
+        """A level from a level, a mapping, JSON text or None (the original), or a LevelError about it."""
         try:
             if data is None:
                 return cls()
@@ -84,18 +84,21 @@ def _sentence(problem: Mapping[str, Any]) -> str:
     return f"{place}: {message}{got}" if place else f"{message}{got}"
 
 
+_Level = Level  # World has an attribute of that name
+
+
 class World(ABC):
     """A family of environments that share rules."""
 
     name: ClassVar[str]
-    Level: ClassVar[type[Level]]
+    Level: ClassVar[type[_Level]]
     skills: ClassVar[tuple[Skill, ...]]
     actions: ClassVar[tuple[str, ...]]
     observations: ClassVar[tuple[str, ...]]
     rules: ClassVar[str]  # the world explained in prose, for a designer
 
     @property
-    def original(self) -> Level:
+    def original(self) -> _Level:
         return self.Level()
 
     @abstractmethod

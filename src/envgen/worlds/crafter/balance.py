@@ -1,4 +1,4 @@
-"""Every tenth step the original adds and removes creatures, chunk by chunk, towards numbers that follow the daylight."""
+"""Every tenth step creatures are added and removed, chunk by chunk, towards numbers that follow the daylight."""
 
 import numpy as np
 

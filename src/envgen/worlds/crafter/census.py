@@ -26,9 +26,7 @@ class Census(NamedTuple):
         lines = [f"{'':10} {'count':>8} {'nearest':>8} {'in worlds':>9}   (means of {self.worlds} worlds)"]
         for name, count in {**self.cells, **self.creatures}.items():
             away = self.nearest[name]
-            lines.append(
-                f"{name:10} {count:8.1f} {'-' if away is None else f'{away:.1f}':>8} {self.found[name]:9.0%}"
-            )
+            lines.append(f"{name:10} {count:8.1f} {'-' if away is None else f'{away:.1f}':>8} {self.found[name]:9.0%}")
         return "\n".join(lines)
 
 

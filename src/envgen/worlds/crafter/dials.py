@@ -1,4 +1,4 @@
-"""The numbers that a level turns in the kernels: one record per level. The values of ORIGINAL are the original game's."""
+"""The numbers that a level turns in the kernels: one record per level. ORIGINAL holds the original game's."""
 
 import numpy as np
 

@@ -53,7 +53,9 @@ def _observe(e, things, view, words, atlas, easel, k, out):
 
 
 @jit
-def play(s, pool, menu, by_chance, daylight, w, atlas, easel, lo, hi, k, due, actions, autoreset, view, words, out, ends):
+def play(
+    s, pool, menu, by_chance, daylight, w, atlas, easel, lo, hi, k, due, actions, autoreset, view, words, out, ends
+):
     """Do what is due in environments [lo, hi). What lacks room for more things stays due: nothing of it has happened.
 
     A new episode of environment i takes its level from `pool`: row menu[i], or any of the menu `by_chance`. With
@@ -234,6 +236,11 @@ class Engine:
         self.seeded = snapshot["seeded"].astype(np.bool_)
         self.levels = [CrafterLevel.parse(level) for level in json.loads(snapshot["levels"].tobytes())]
         self.set_levels([self.levels[k] for k in snapshot["menu"]], bool(snapshot["by_chance"][0]))
+
+    def bytes_per_environment(self) -> int:
+        """Memory that grows with the number of environments; textures and scratch are shared."""
+        arrays = [*self.state, *self.ends, self.out, self.due, self.actions]
+        return sum(array.nbytes for array in arrays) // self.n
 
     def close(self) -> None:
         self.shards.close()

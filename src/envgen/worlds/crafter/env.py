@@ -18,7 +18,7 @@ from .window import Window
 class CrafterEnv(gymnasium.Env):
     """`reset(seed=s)` is `crafter.Env(seed=s)`'s first episode; `reset()` its next one."""
 
-    metadata = {"render_modes": list(checks.RENDER_MODES), "render_fps": 10}
+    metadata = {"render_modes": list(checks.RENDER_MODES), "render_fps": 10}  # noqa: RUF012  as Gymnasium has it
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class CrafterEnv(gymnasium.Env):
             "player_pos": np.array([now["x"], now["y"]]),
             "reward": reward,
             "level": int(now["level"]),
-            "episode": int(now["episode"]),
+            "episode_number": int(now["episode"]),
             "seed": int(now["world_seed"]),
         }
 

@@ -55,12 +55,14 @@ def _act(e, things, queue, origin):
 def _progress(e, things, queue, origin):
     """The next thing to do for the first skill that is still missing."""
     items, done = e.inventory, e.achievements
-    if done[t.COLLECT_SAPLING] == 0 or (done[t.EAT_PLANT] == 0 and items[t.SAPLING] == 0 and not _has_plant(e, things)):
-        return _dig_sapling(e, things, queue, origin)
-    if items[t.SAPLING] > 0 and (done[t.PLACED_PLANT] == 0 or not _has_plant(e, things)):
-        return _put(e, things, t.PLACE_PLANT, queue, origin)
     if _has_ripe(e, things):
         return _seek(e, things, _RIPE_PLANT, queue, origin)
+    if done[t.COLLECT_SAPLING] == 0 or (
+        done[t.EAT_PLANT] == 0 and items[t.SAPLING] == 0 and not _has_kind(e, things, t.PLANT)
+    ):
+        return _dig_sapling(e, things, queue, origin)
+    if items[t.SAPLING] > 0 and (done[t.PLACED_PLANT] == 0 or not _has_kind(e, things, t.PLANT)):
+        return _put(e, things, t.PLACE_PLANT, queue, origin)
     if done[t.COLLECT_DRINK] == 0:
         return _seek(e, things, t.WATER, queue, origin)
     if done[t.EAT_COW] == 0 and _has_kind(e, things, t.COW):
@@ -123,11 +125,6 @@ def _has_kind(e, things, kind):
         if things[row].kind == kind:
             return True
     return False
-
-
-@jit
-def _has_plant(e, things):
-    return _has_kind(e, things, t.PLANT)
 
 
 @jit

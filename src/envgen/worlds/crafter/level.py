@@ -7,12 +7,12 @@ from pydantic import Field
 
 from ..world import Level, Settings
 from . import tables as t
-from .dials import DIALS, NEVER, ORIGINAL
+from .dials import NEVER, ORIGINAL
 
 Abundance = Literal["none", "rare", "original", "common", "very common"]
-Count = Field(0, ge=0, le=t.MOST)
-Tool = Field(0, ge=0, le=1)
-Vital = Field(t.MOST, ge=1, le=t.MOST)
+Count = Field(default=0, ge=0, le=t.MOST)
+Tool = Field(default=0, ge=0, le=1)
+Vital = Field(default=t.MOST, ge=1, le=t.MOST)
 
 
 class Inventory(Settings):
@@ -52,7 +52,7 @@ class Near(Settings):
     """A cell of water to drink from."""
     plant: Literal["none", "sapling", "ripe"] = "none"
     """A planted sapling, or one that is ripe to eat; cows and zombies next to it destroy it."""
-    cows: int = Field(0, ge=0, le=4)
+    cows: int = Field(default=0, ge=0, le=4)
     """Cows to eat."""
     cave: bool = False
     """A cave in a rocky hill, six cells away: stone to mine, and dark enough for skeletons."""
@@ -92,9 +92,9 @@ class CrafterLevel(Level):
     """What the player holds at the start."""
     vitals: Vitals = Vitals()
     """The player's body at the start."""
-    time_of_day: int = Field(0, ge=0, lt=t.DAY)
+    time_of_day: int = Field(default=0, ge=0, lt=t.DAY)
     """Steps into the day of 300 at which the episode begins: 0 is the original morning, 210 the middle of the night."""
-    length: int = Field(t.MAX_LENGTH, ge=1, le=t.MAX_LENGTH)
+    length: int = Field(default=t.MAX_LENGTH, ge=1, le=t.MAX_LENGTH)
     """Steps after which an episode is cut off."""
 
     def dials(self) -> np.ndarray:
@@ -190,4 +190,3 @@ _ABUNDANCES: dict[str, dict[str, dict[str, float]]] = {
         "very common": {"respawn": 3.0},
     },
 }
-assert DIALS.names is not None and all(n in DIALS.names for words in _ABUNDANCES.values() for w in words.values() for n in w)

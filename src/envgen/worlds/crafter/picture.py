@@ -53,7 +53,9 @@ def picture_size(size: int | tuple[int, int]) -> tuple[int, int]:
     """(width, height), or a ValueError that says which sizes there are."""
     pair = (size, size) if isinstance(size, int) else tuple(size)
     if len(pair) != 2 or not all(isinstance(s, int | np.integer) and 18 <= s <= 4096 for s in pair):
-        raise ValueError(f"size {size!r} is not a picture size: a whole number, or two (width, height), from 18 to 4096")
+        raise ValueError(
+            f"size {size!r} is not a picture size: a whole number, or two (width, height), from 18 to 4096"
+        )
     return int(pair[0]), int(pair[1])
 
 
@@ -127,8 +129,8 @@ def _draw_items(ux: int, uy: int) -> np.ndarray:
         count_at = (corner * unit + 0.4 * unit).astype(np.int32) - corner * unit
         for count in range(1, COUNTS):
             canvas = np.zeros((ux, uy, 3), np.uint8)
-            _paste(canvas, *icon_at, _texture(item, *(int(u) for u in 0.8 * unit)))
-            _paste(canvas, *count_at, _texture(str(count), *(int(u) for u in 0.6 * unit)))
+            _paste(canvas, icon_at[0], icon_at[1], _texture(item, int(0.8 * ux), int(0.8 * uy)))
+            _paste(canvas, count_at[0], count_at[1], _texture(str(count), int(0.6 * ux), int(0.6 * uy)))
             items[k, count] = _tile(canvas)
     return items
 
@@ -237,7 +239,18 @@ def draw(e, things, mt, atlas, easel, k, out):
             _copy_tile(easel.lit[k, sprite, material], out, at, width, ux, uy)
     if dark:
         mt19937.fill_uniform(mt, easel.noise[k])
-        _darken(out, corner, width, COLUMNS * ux, ROWS * uy, easel.noise[k], atlas.vignette, light, easel.colours[k], easel.masks[k])
+        _darken(
+            out,
+            corner,
+            width,
+            COLUMNS * ux,
+            ROWS * uy,
+            easel.noise[k],
+            atlas.vignette,
+            light,
+            easel.colours[k],
+            easel.masks[k],
+        )
     if e.sleeping:
         _dream(out, corner, width, COLUMNS * ux, ROWS * uy)
     for item in range(len(t.ITEMS)):

@@ -5,7 +5,7 @@ import numpy as np
 from ..kernels import mt19937
 from ..kernels.jit import jit
 from . import tables as t
-from .things import add, ground_at, hurt, is_free, lay, move, remove, thing_at
+from .things import add, ground_at, hurt, lay, move, thing_at
 
 _ITEM = {name: number for number, name in enumerate(t.ITEMS)}
 _SKILL = {skill.name: number for number, skill in enumerate(t.SKILLS)}

@@ -59,7 +59,7 @@ class Pair:
         ours, info = self.ours.reset(seed=None if self.started else self.seed)
         self.started = True
         self._equal("observation", ours, theirs)
-        self._equal("player_pos", info["player_pos"], self.theirs._player.pos)
+        self._equal("player_pos", info["player_pos"], self.theirs._player.pos)  # pyright: ignore[reportOptionalMemberAccess]
         self._equal("semantic", info["semantic"], self.theirs._sem_view())
 
     def step(self, action: int) -> bool:
@@ -72,14 +72,18 @@ class Pair:
         self._equal("done", terminated or truncated, bool(done))
         self._equal("discount", our_info["discount"], info["discount"])
         held = {item: our_info["inventory"].get(item, 0) for item in ITEMS}
-        for what, mine, original_ in (
+        for what, mine, their_own in (
             ("inventory", held, info["inventory"]),
             ("achievements", our_info["achievements"], info["achievements"]),
             ("player_pos", our_info["player_pos"], info["player_pos"]),
             ("semantic", our_info["semantic"], info["semantic"]),
-            ("random stream", self.ours.engine.state.envs["mt"][0, :-1], self.theirs._world.random.get_state()[1]),
+            (
+                "random stream",
+                self.ours.engine.state.envs["mt"][0, :-1],
+                self.theirs._world.random.get_state(legacy=False)["state"]["key"],
+            ),
         ):
-            self._equal(what, mine, original_)
+            self._equal(what, mine, their_own)
         return bool(done)
 
     def play(self, actions: Iterable[int]) -> None:

@@ -90,7 +90,7 @@ def _ahead(symbols: np.ndarray) -> str:
 
 
 def describe(symbols: np.ndarray) -> str:
-    """The same in a few exact sentences: the body, the belongings, what is ahead, and the nearest of everything seen."""
+    """The same in a few exact sentences: the body, belongings, what is ahead, the nearest of everything seen."""
     items = {item: int(symbols[ITEM_AT + k]) for k, item in enumerate(t.ITEMS)}
     nearest: dict[str, tuple[int, int, int, int]] = {}  # name: (distance, dy, dx, how many)
     for cell in range(CELLS):

@@ -1,7 +1,7 @@
 """Things on the map and the ground under them: the few operations through which all rules change a world.
 
-A thing is a row of the list `things`. Row order is the order of creation, in which the original updates them. The original
-keeps the things of a chunk in a set, whose order is undefined; here it is the order of arrival (`arrival`).
+A thing is a row of the list `things`. Row order is the order of creation, in which the original updates them. The
+original keeps the things of a chunk in a set, whose order is undefined; here it is the order of `arrival`.
 """
 
 import numpy as np

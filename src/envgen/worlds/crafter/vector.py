@@ -94,7 +94,9 @@ class CrafterVectorEnv(VectorEnv):
         actions = checks.check_actions(actions, self.num_envs)
         over = self.engine.state.envs["over"] != 0
         if self.autoreset_mode == AutoresetMode.DISABLED and over.any():
-            raise ResetNeeded(f"environment {int(over.argmax())} has ended; reset it with options={{'reset_mask': ...}}")
+            raise ResetNeeded(
+                f"environment {int(over.argmax())} has ended; reset it with options={{'reset_mask': ...}}"
+            )
         ends = self.engine.step(actions, self.autoreset_mode == AutoresetMode.SAME_STEP, begin=over)
         infos = self._infos()
         if self.autoreset_mode == AutoresetMode.SAME_STEP:
@@ -154,7 +156,7 @@ def _named(report: np.ndarray, mask: np.ndarray) -> dict[str, Any]:
     """The fields of reports as a Gymnasium info, each with the mask of environments it holds for."""
     values = {
         "level": report["level"],
-        "episode": report["episode"],
+        "episode_number": report["episode"],
         "seed": report["world_seed"],
         "player_pos": np.stack([report["x"], report["y"]], axis=1),
         "inventory": report["inventory"],

@@ -22,7 +22,8 @@ you face: hit a creature, gather a material, place something; or you sleep, or m
 - Grass gives a sapling one time in ten. Planted on grass it ripens in 300 steps and can be eaten, unless a cow, zombie
   or skeleton stands beside it, which destroys it.
 - Health, food, drink and energy go from 0 to 9. Food, drink and energy fall with time; while one of them is 0 health
-  falls, else it slowly heals. Cows are food, water is drink. Sleep restores energy; one wakes up when it is full, or hurt.
+  falls, else it slowly heals. Cows are food, water is drink. Sleep restores energy; one wakes up when it is full, or
+  when hurt.
 - Zombies walk on grass, more of them at night; they hit, harder when one sleeps. Skeletons live in the dark of tunnels
   and shoot arrows. Better swords hit harder.
 - A day has 300 steps; the last 40 % of it are night, and dark.

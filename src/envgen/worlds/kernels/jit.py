@@ -18,7 +18,9 @@ from functools import cache
 from pathlib import Path
 
 import numba
+from numba.core import config
 
+SETTINGS = config.__dict__  # numba's own, by name
 WORLDS = Path(__file__).resolve().parents[1]
 ROOM_TO_WRITE = 64 << 20  # bytes; less free space than this counts as a full disk
 KEPT_VERSIONS = 4  # folders of earlier sources that are kept
@@ -29,7 +31,7 @@ def source_hash() -> str:
 
     Every file of the room counts: constants are frozen into the kernels that use them.
     """
-    digest = hashlib.sha256(f"{numba.__version__} {numba.config.BOUNDSCHECK} {numba.config.OPT}".encode())
+    digest = hashlib.sha256(f"{numba.__version__} {SETTINGS['BOUNDSCHECK']} {SETTINGS['OPT']}".encode())
     for file in sorted(WORLDS.rglob("*.py")):
         digest.update(file.relative_to(WORLDS).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]
@@ -87,11 +89,11 @@ def jit(function):
     folder = cache_folder()
     if folder is None:
         return numba.njit(nogil=True, error_model="numpy")(function)
-    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+    before, SETTINGS["CACHE_DIR"] = SETTINGS["CACHE_DIR"], str(folder)
     try:  # the folder is read once, when the function is decorated
         compiled = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
     finally:
-        numba.config.CACHE_DIR = before
+        SETTINGS["CACHE_DIR"] = before
     _forgive(compiled)
     return compiled
 

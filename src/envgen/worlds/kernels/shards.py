@@ -6,6 +6,7 @@ thread nothing is handed over at all. Threads are daemons, started when first ne
 
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 
 
 class Shards:
@@ -14,7 +15,7 @@ class Shards:
     def __init__(self, size: int, threads: int):
         self.threads = max(1, min(threads, size))
         edges = [size * k // self.threads for k in range(self.threads + 1)]
-        self.ranges = list(zip(edges[:-1], edges[1:], strict=True))
+        self.ranges = list(pairwise(edges))
         self._helpers: list[_Helper] = []
 
     def run(self, job: Callable[[int, int, int], None]) -> None:

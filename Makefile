@@ -1,0 +1,43 @@
+# Everything from a fresh machine: `make demo` shows the package's main job, `make test` proves it.
+FITS := -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))'
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
+	$$p $(FITS) 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint soak bench clean
+.DELETE_ON_ERROR:
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	@$(if $(PYTHON),$(PYTHON) $(FITS),false) || { echo "envgen needs Python 3.11 to 3.14: make PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,lint,play]'
+	touch $@
+
+demo: $(VENV)/installed
+	$(BIN)/envgen demo
+
+test: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+soak: $(VENV)/installed
+	$(BIN)/python benchmarks/crafter_parity.py --steps 1000000
+
+bench: $(VENV)/installed .peers/installed
+	$(BIN)/python benchmarks/crafter_speed.py --jax-python .peers/bin/python
+
+.peers/installed:
+	$(PYTHON) -m venv .peers
+	.peers/bin/python -m pip install --quiet craftax
+	touch $@
+
+clean:
+	rm -rf $(VENV) out

@@ -1,0 +1,122 @@
+"""How fast Crafter is, side by side with its peers in one run.
+
+    make bench                                     # or, without the JAX peer:
+    python benchmarks/crafter_speed.py
+
+Environment steps per second with random actions, resets included, after the environments have spread over their
+episodes. Each figure is the best of several rounds, taken in turns: other work on the machine only ever slows. Peers:
+PyPI `crafter` (its noise is compiled, since numba is installed here), and Craftax-Classic on JAX, which plays by
+similar but not the same rules, if `--jax-python` names a Python that has it. Prints Markdown.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import crafter
+import numpy as np
+
+from envgen.worlds.crafter.vector import CrafterVectorEnv
+
+HERE = Path(__file__).parent
+WARM_UP = 250  # steps; a random player lives for about 180
+
+
+def stepper(envs: int, observation: str, threads: int):
+    """A function that plays for about `seconds` and returns steps per second."""
+    world = CrafterVectorEnv(envs, None, observation, threads=threads)
+    world.reset(seed=0)
+    actions = np.random.default_rng(0).integers(0, 17, (64, envs))
+    for k in range(WARM_UP):
+        world.step(actions[k % 64])
+
+    def play(seconds: float) -> float:
+        steps, start = 0, time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            world.step(actions[steps % 64])
+            steps += 1
+        return steps * envs / (time.perf_counter() - start)
+
+    return play
+
+
+def original():
+    """The same for PyPI `crafter`."""
+    env = crafter.Env(seed=0)
+    env.reset()
+    rng = np.random.default_rng(0)
+
+    def play(seconds: float) -> float:
+        steps, start = 0, time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            if env.step(int(rng.integers(17)))[2]:
+                env.reset()
+            steps += 1
+        return steps / (time.perf_counter() - start)
+
+    return play
+
+
+def craftax(python: str, seconds: float) -> dict[str, float]:
+    """Craftax-Classic's rates, from a process of its own."""
+    command = [python, str(HERE / "craftax_peer.py"), str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def start_up(cache: Path) -> float:
+    """Seconds from starting Python to the first step."""
+    program = "import gymnasium, envgen; e = gymnasium.make('envgen/Crafter-v0'); e.reset(seed=0); e.step(0)"
+    start = time.perf_counter()
+    environment = {**os.environ, "ENVGEN_CACHE": str(cache)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=1.5, help="of each round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--jax-python", help="a Python that has craftax installed")
+    args = parser.parse_args()
+
+    players = {("PyPI crafter", "pixels", 1, 1): original()}
+    for observation in ("symbols", "pixels"):
+        for envs in (1, 64, 1024):
+            for threads in (1, 2) if envs > 1 else (1,):
+                players["envgen", observation, envs, threads] = stepper(envs, observation, threads)
+    best = dict.fromkeys(players, 0.0)
+    for _ in range(args.rounds):
+        for name, play in players.items():
+            best[name] = max(best[name], play(args.seconds))
+
+    base = best["PyPI crafter", "pixels", 1, 1]
+    print(
+        f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}\n"
+    )
+    print("| engine | observation | environments | threads | steps/s | times PyPI crafter |")
+    print("|---|---|---:|---:|---:|---:|")
+    for (engine, observation, envs, threads), rate in best.items():
+        print(f"| {engine} | {observation} | {envs:,} | {threads} | {rate:,.0f} | {rate / base:,.0f} |")
+    if args.jax_python:
+        for name, rate in craftax(args.jax_python, args.seconds * args.rounds).items():
+            print(f"| Craftax-Classic (JAX, all cores) | {name} | | {rate:,.0f} | {rate / base:,.1f} |")
+    for observation in ("symbols", "pixels"):
+        rates = [best["envgen", observation, 1024, threads] for threads in (1, 2)]
+        print(f"\nTwo threads, 1,024 environments, {observation}: {rates[1] / rates[0]:.2f} times one thread.")
+    for observation in ("symbols", "pixels"):
+        size = CrafterVectorEnv(64, None, observation, threads=1).engine.bytes_per_environment()
+        print(f"\nMemory for each environment, {observation}: {size / 1000:.1f} KB.")
+    with tempfile.TemporaryDirectory() as cache:
+        print(f"\nStart to first step, compiling: {start_up(Path(cache)):.0f} s; then: {start_up(Path(cache)):.1f} s.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Whole worlds as pictures for people: the 64 x 64 map from above, and several side by side with their names."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from . import picture
+from . import tables as t
+from .engine import NO_VIEW, Engine
+from .level import CrafterLevel
+
+MARGIN = 6  # pixels around a world
+TITLE = 14  # pixels of height
+
+
+def overview(level: Any = None, seed: int = 0, unit: int = 6) -> np.ndarray:
+    """The world of a level and seed from above, (64 * unit, 64 * unit, 3), in full light."""
+    engine = Engine(1, [CrafterLevel.parse(level)], False, NO_VIEW, (64, 64), threads=1)
+    engine.seed(0, seed)
+    engine.reset(np.ones(1, np.bool_))
+    env, things = engine.state.envs[0], engine.state.things[0]
+    sprites = np.zeros((t.SIDE, t.SIDE), np.int64)
+    for row in range(env["count"]):
+        sprites[things[row]["x"], things[row]["y"]] = picture.sprite_of(env, things, row)
+    tiles = picture.atlas((unit * t.VIEW[0], unit * t.VIEW[1])).tiles[sprites, env["ground"]]
+    cells = tiles.reshape(t.SIDE, t.SIDE, unit, unit, 3)  # (x, y, pixel row, pixel column, colour)
+    return cells.transpose(1, 2, 0, 3, 4).reshape(t.SIDE * unit, t.SIDE * unit, 3)
+
+
+def gallery(levels: Mapping[str, Any], columns: int = 4, seed: int = 0, unit: int = 6) -> Image.Image:
+    """Worlds of several levels by title, in rows."""
+    side = t.SIDE * unit
+    rows = -(-len(levels) // columns)
+    sheet = Image.new("RGB", (columns * (side + MARGIN) + MARGIN, rows * (side + TITLE + MARGIN) + MARGIN), "white")
+    pen = ImageDraw.Draw(sheet)
+    for k, (title, level) in enumerate(levels.items()):
+        x, y = MARGIN + k % columns * (side + MARGIN), MARGIN + k // columns * (side + TITLE + MARGIN)
+        pen.text((x, y), title, fill="black")
+        sheet.paste(Image.fromarray(overview(level, seed + k, unit)), (x, y + TITLE))
+    return sheet

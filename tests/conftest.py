@@ -1,0 +1,9 @@
+"""Tests are repeatable: hypothesis draws the same examples every time, and no example is too slow on a busy machine."""
+
+import os
+
+import hypothesis
+
+hypothesis.settings.register_profile("envgen", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("envgen")
+os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # windows open nowhere

@@ -1,0 +1,115 @@
+"""One environment, as Gymnasium's users expect it."""
+
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import check_env
+
+import envgen  # noqa: F401  registers the environments
+from envgen.worlds.crafter.env import CrafterEnv
+from envgen.worlds.crafter.level import CrafterLevel
+from envgen.worlds.crafter.tables import ACTIONS
+from envgen.worlds.crafter.world import Crafter
+from envgen.worlds.world import LevelError
+
+
+@pytest.mark.parametrize("observation", ["pixels", "symbols", "text"])
+def test_gymnasiums_checker_has_nothing_to_say(observation):
+    env = gymnasium.make("envgen/Crafter-v0", observation=observation, render_mode="rgb_array")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env.unwrapped)
+
+
+def test_resets_without_a_seed_go_on_to_the_next_episode():
+    env = CrafterEnv(observation="symbols")
+    seeds = [env.reset(seed=5)[1]["seed"]] + [env.reset()[1]["seed"] for _ in range(3)]
+    assert seeds == [hash((5, episode)) % (2**31 - 1) for episode in (1, 2, 3, 4)]
+
+
+def test_without_any_seed_worlds_differ():
+    assert CrafterEnv().reset()[1]["seed"] != CrafterEnv().reset()[1]["seed"]
+
+
+@pytest.mark.parametrize("action", [-1, 17, 1.5, "noop", None, True, np.array([1])])
+def test_a_wrong_action_is_refused_before_anything_runs(action):
+    env = CrafterEnv(observation="symbols")
+    env.reset(seed=0)
+    before = env.engine.state.envs.copy()
+    with pytest.raises(ValueError, match="not a whole number from 0 to 16"):
+        env.step(action)
+    assert np.array_equal(env.engine.state.envs, before)
+
+
+@pytest.mark.parametrize("action", [3, np.int64(3), np.array(3)])
+def test_actions_of_any_integer_kind_are_taken(action):
+    env = CrafterEnv(observation="symbols")
+    env.reset(seed=0)
+    env.step(action)
+
+
+def test_stepping_without_or_after_an_episode_is_refused():
+    env = CrafterEnv({"length": 1}, observation="symbols")
+    with pytest.raises(ResetNeeded):
+        env.step(0)
+    env.reset(seed=0)
+    assert env.step(0)[3]
+    with pytest.raises(ResetNeeded):
+        env.step(0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "sentence"),
+    [
+        ({"observation": "pixel"}, ValueError, "did you mean 'pixels'"),
+        ({"size": 0}, ValueError, "size 0 is not a picture size"),
+        ({"size": (64, 64, 3)}, ValueError, "not a picture size"),
+        ({"render_mode": "humann"}, ValueError, "did you mean 'human'"),
+        ({"level": {"bioem": "beach"}}, LevelError, "did you mean 'biome'"),
+        ({"level": 3}, TypeError, "level 3 is neither"),
+        ({"level": []}, ValueError, "empty list of levels"),
+    ],
+)
+def test_wrong_arguments_are_named(wrong, error, sentence):
+    with pytest.raises(error, match=sentence):
+        CrafterEnv(**wrong)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "zero"])
+def test_a_wrong_seed_is_refused(seed):
+    with pytest.raises(ValueError, match="seed"):
+        CrafterEnv(observation="symbols").reset(seed=seed)
+
+
+def test_a_window_shows_and_closes_twice():
+    env = gymnasium.make("envgen/Crafter-v0", render_mode="human", render_size=99)
+    env.reset(seed=0)
+    env.step(0)
+    env.close()
+    env.close()
+
+
+def test_the_level_can_be_replaced_between_episodes():
+    env = CrafterEnv(observation="symbols")
+    env.reset(seed=0)
+    env.set_level({"length": 2})
+    assert env.level == CrafterLevel()
+    _, info = env.reset()
+    assert env.level == CrafterLevel(length=2)
+    assert info["level"] == 1
+
+
+def test_the_world_gives_what_a_designer_needs():
+    world = Crafter()
+    assert world.original == CrafterLevel()
+    assert world.actions == ACTIONS
+    assert len(world.skills) == 22
+    assert "table" in world.rules
+    schema = world.Level.model_json_schema()
+    assert schema["properties"]["biome"]["enum"] == ["natural", "grassland", "mountain", "beach"]
+    assert all("description" in field for field in schema["properties"].values())
+    assert world.single(seed=1).step(0)
+    assert world.make([{"trees": "rare"}], num_envs=2, seed=1).num_envs == 2

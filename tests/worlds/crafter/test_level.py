@@ -1,0 +1,217 @@
+"""A level does what it says: counted in real worlds, refused when it is not one, and free of gifts."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envgen.worlds.crafter import tables as t
+from envgen.worlds.crafter.census import take_census
+from envgen.worlds.crafter.dials import ORIGINAL
+from envgen.worlds.crafter.env import CrafterEnv
+from envgen.worlds.crafter.expert import expert_actions
+from envgen.worlds.crafter.level import CrafterLevel
+from envgen.worlds.world import LevelError
+
+WORDS = ["none", "rare", "original", "common", "very common"]
+SEEDS = range(24)
+
+
+def test_the_default_changes_nothing():
+    dials = CrafterLevel().dials()
+    assert dials == ORIGINAL
+
+
+COUNTED = {
+    "trees": "tree", "water": "water", "coal": "coal", "iron": "iron", "diamonds": "diamond", "lava": "lava",
+    "tunnels": "path", "cows": "cow", "zombies": "zombie", "skeletons": "skeleton",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("setting", COUNTED)
+def test_more_is_more(setting):
+    counts = []
+    for word in WORDS:
+        census = take_census({setting: word}, SEEDS)
+        counts.append({**census.cells, **census.creatures}[COUNTED[setting]])
+    assert all(more > 1.2 * less for less, more in pairwise(counts)), counts
+    assert counts[0] == 0 or setting == "tunnels"  # caves are paths too
+    original = take_census(None, SEEDS)
+    assert counts[2] == {**original.cells, **original.creatures}[COUNTED[setting]]
+
+
+def test_biomes_hold_what_they_promise():
+    natural = take_census(None, SEEDS).cells
+    grassland = take_census({"biome": "grassland"}, SEEDS).cells
+    mountain = take_census({"biome": "mountain"}, SEEDS).cells
+    beach = take_census({"biome": "beach"}, SEEDS).cells
+    assert grassland["stone"] == grassland["path"] == 0
+    assert grassland["grass"] > 1.3 * natural["grass"]
+    assert mountain["stone"] > 1.8 * natural["stone"]
+    assert mountain["iron"] > 1.8 * natural["iron"]
+    assert beach["sand"] > 3 * natural["sand"]
+    assert beach["water"] > 1.3 * natural["water"]
+
+
+@pytest.mark.parametrize("biome", ["natural", "grassland", "mountain", "beach"])
+@pytest.mark.parametrize("water", WORDS)
+def test_there_is_water_unless_none_was_asked_for(biome, water):
+    found = take_census({"biome": biome, "water": water}, SEEDS).found["water"]
+    assert found == (0 if water == "none" else 1)
+
+
+def test_the_biome_of_no_mountains_and_rare_water_still_has_a_pond():
+    assert take_census({"biome": "mountain", "water": "rare"}, range(200)).found["water"] == 1
+
+
+@pytest.mark.parametrize(
+    ("near", "what", "count", "within"),
+    [
+        ({"table": True}, "table", 1, 6), ({"furnace": True}, "furnace", 1, 6), ({"water": True}, "water", None, 6),
+        ({"plant": "sapling"}, "plant", 1, 6), ({"plant": "ripe"}, "plant", 1, 6), ({"cows": 4}, "cow", None, 6),
+        ({"cave": True}, "path", None, 6), ({"cave": True}, "stone", None, 7.01),
+    ],
+)  # fmt: skip
+def test_what_is_near_is_near(near, what, count, within):
+    census = take_census({"near": near}, SEEDS)
+    assert census.found[what] == 1
+    assert census.nearest[what] <= within
+    assert census.nearest[what] < (take_census(None, SEEDS).nearest[what] or 99)
+    if count is not None:
+        assert {**census.cells, **census.creatures}[what] == count
+
+
+def test_more_cows_near_means_more_cows_near():
+    herds = [take_census({"near": {"cows": n}}, SEEDS).creatures["cow"] for n in range(5)]
+    assert np.diff(herds) == pytest.approx([1, 1, 1, 1], abs=0.6)
+
+
+def test_what_is_placed_for_the_player_earns_nothing():
+    near = {"table": True, "furnace": True, "water": True, "plant": "ripe", "cows": 4, "cave": True}
+    inventory = {name: 1 for name in (*t.MATERIAL_ITEMS, *t.TOOLS)}
+    env = CrafterEnv({"near": near, "inventory": inventory, "vitals": {"health": 3, "food": 2}, "zombies": "none"})
+    for seed in range(5):
+        _, info = env.reset(seed=seed)
+        assert not any(info["achievements"].values())
+        _, reward, _, _, info = env.step(0)
+        assert reward == 0
+        assert not any(info["achievements"].values())
+
+
+def test_the_start_is_as_set():
+    level = CrafterLevel(
+        inventory={"sapling": 9, "iron_sword": 1}, vitals={"health": 4, "food": 3, "drink": 2, "energy": 1},
+        time_of_day=210, length=5,
+    )  # fmt: skip
+    env = CrafterEnv(level, observation="symbols")
+    seen, info = env.reset(seed=0)
+    held = {"health": 4, "food": 3, "drink": 2, "energy": 1, "sapling": 9, "iron_sword": 1}
+    assert info["inventory"] == held
+    assert seen[-1] < 30  # dark
+    assert [env.step(0)[3] for _ in range(5)] == [False] * 4 + [True]
+
+
+def test_a_plant_that_is_ripe_can_be_eaten_at_once():
+    env = CrafterEnv({"near": {"plant": "ripe"}, "cows": "none", "zombies": "none"})
+    env.reset(seed=1)
+    for _ in range(50):
+        *_, info = env.step(int(expert_actions(env.engine)[0]))
+        if info["achievements"]["eat_plant"]:
+            return
+    raise AssertionError("the expert never ate the ripe plant")
+
+
+def test_creatures_come_back_as_fast_as_set():
+    def zombies_after(respawn):
+        env = CrafterEnv({"zombies": "very common", "respawn": respawn, "time_of_day": 180, "vitals": {"energy": 9}})
+        total = 0
+        for seed in range(6):
+            env.reset(seed=seed)
+            for _ in range(31):
+                if any(env.step(0)[2:4]):
+                    break
+            things = env.engine.state.things[0][: env.engine.state.envs["count"][0]]
+            total += int((things["kind"] == t.ZOMBIE).sum())
+        return total
+
+    counts = [zombies_after(word) for word in WORDS]
+    assert counts == sorted(counts)
+    assert counts[0] < counts[2] < counts[4]
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ({"tress": "rare"}, "setting 'tress' is not one of .*did you mean 'trees'"),
+        ({"trees": "plenty"}, "trees: 'plenty' is not one of none, rare, original, common, very common"),
+        ({"biome": "grasslands"}, "biome: 'grasslands' is not one of .*did you mean 'grassland'"),
+        ({"inventory": {"wod": 1}}, "inventory: Inventory: setting 'wod' is not one of .*did you mean 'wood'"),
+        ({"inventory": {"wood": 10}}, "inventory.wood: .*less than or equal to 9 .*10"),
+        ({"inventory": {"iron_sword": 2}}, "inventory.iron_sword: .*less than or equal to 1"),
+        ({"inventory": {"wood": "many"}}, "inventory.wood: .*'many'"),
+        ({"vitals": {"health": 0}}, "vitals.health: .*greater than or equal to 1"),
+        ({"length": 0}, "length: .*greater than or equal to 1"),
+        ({"length": 10_001}, "length: .*less than or equal to 10000"),
+        ({"time_of_day": 300}, "time_of_day: .*less than 300"),
+        ({"near": {"cows": 5}}, "near.cows: .*less than or equal to 4"),
+        ("{not json", "Invalid JSON"),
+        ("[1, 2]", "should be an object"),
+    ],
+)
+def test_a_level_that_is_none_is_refused_in_a_sentence(data, sentence):
+    with pytest.raises(LevelError, match=f"(?s){sentence}"):
+        CrafterLevel.parse(data)
+
+
+def test_words_may_be_written_with_any_case_and_joint():
+    assert CrafterLevel.parse({"trees": "Very_Common", "biome": "BEACH"}) == CrafterLevel(
+        trees="very common", biome="beach"
+    )
+
+
+def test_a_level_is_a_value():
+    level = CrafterLevel(trees="rare")
+    assert level == CrafterLevel.model_validate_json(level.model_dump_json())
+    assert hash(level) == hash(CrafterLevel(trees="rare"))
+    with pytest.raises(ValueError, match="frozen"):
+        level.trees = "none"
+
+
+def levels() -> st.SearchStrategy[CrafterLevel]:
+    def of(model):
+        fields = {}
+        for name, field in model.model_fields.items():
+            kind = field.annotation
+            limits = {type(m).__name__: m for m in field.metadata}
+            if kind is bool:
+                fields[name] = st.booleans()
+            elif kind is int:
+                low = limits["Ge"].ge
+                high = limits["Le"].le if "Le" in limits else limits["Lt"].lt - 1
+                fields[name] = st.integers(low, high)
+            elif hasattr(kind, "model_fields"):
+                fields[name] = of(kind)
+            else:
+                fields[name] = st.sampled_from(kind.__args__)
+        return st.builds(model, **fields)
+
+    return of(CrafterLevel)
+
+
+@given(level=levels(), seed=st.integers(0, 2**31 - 2), actions=st.lists(st.integers(0, 16), max_size=40))
+@settings(max_examples=60)
+def test_every_level_of_the_schema_makes_a_world_that_can_be_played(level, seed, actions):
+    env = CrafterEnv(level, observation="symbols")
+    seen, info = env.reset(seed=seed)
+    assert env.observation_space.contains(seen)
+    assert info["player_pos"].tolist() == [t.CENTER, t.CENTER]
+    for action in actions:
+        seen, _, terminated, truncated, info = env.step(action)
+        assert env.observation_space.contains(seen)
+        things = env.engine.state.things[0][: env.engine.state.envs["count"][0]]
+        assert len({(int(x), int(y)) for x, y in zip(things["x"], things["y"], strict=True)}) == len(things)
+        if terminated or truncated:
+            env.reset()
+    env.close()

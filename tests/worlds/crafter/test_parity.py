@@ -1,0 +1,120 @@
+"""Ours is the original: every byte of every observation, reward, inventory and map, step by step."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envgen.worlds.crafter.env import CrafterEnv
+from envgen.worlds.crafter.expert import expert_actions
+from envgen.worlds.crafter.reference import Mismatch, Pair
+from envgen.worlds.crafter.tables import ACTIONS, SKILLS, SLEEP, THINGS
+
+
+def played(seed: int, steps: int, choose, **kwargs) -> Pair:
+    pair = Pair(seed, **kwargs)
+    rng = np.random.default_rng(seed)
+    pair.play(choose(pair, rng) for _ in range(steps))
+    return pair
+
+
+def at_random(pair, rng):
+    return int(rng.integers(len(ACTIONS)))
+
+
+def like_an_expert(pair, rng):
+    return int(expert_actions(pair.ours.engine)[0])
+
+
+def sleepily(pair, rng):
+    return SLEEP if rng.random() < 0.95 else at_random(pair, rng)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_play(seed):
+    played(seed, 400, at_random)
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_nights_asleep_and_later_episodes(seed):
+    pair = played(seed, 700, sleepily)
+    assert pair.theirs._episode > 1
+
+
+def test_an_expert_reaches_caves_fights_arrows_plants_and_tools():
+    reached, seen = set(), set()
+    for seed in (0, 1, 5):
+        pair = Pair(seed)
+        pair.reset()
+        for _ in range(500):
+            things = pair.ours.engine.state.things[0][: pair.ours.engine.state.envs["count"][0]]
+            seen |= {THINGS[kind] for kind in things["kind"]}
+            ended = pair.step(int(expert_actions(pair.ours.engine)[0]))
+            now = pair.ours.engine.ends.now[0]
+            reached |= {skill.name for skill, n in zip(SKILLS, now["achievements"], strict=True) if n}
+            if ended:
+                pair.reset()
+    assert seen == {"player", "cow", "zombie", "skeleton", "arrow", "plant"}
+    assert len(reached) >= 16
+
+
+def test_an_episode_that_ends_by_time():
+    pair = Pair(3, length=30)
+    pair.reset()
+    assert [pair.step(0) for _ in range(30)] == [False] * 29 + [True]
+    assert pair.theirs._player.health > 0
+    pair.reset()
+    pair.play([1, 2, 3, 4, 5] * 4)
+
+
+@pytest.mark.parametrize("size", [84, 96, (90, 135), (64, 48)])
+def test_other_sizes_of_picture_draw_and_consume_what_the_original_does(size):
+    pair = Pair(4, size=size)
+    pair.reset()
+    nights = 0
+    for k in range(200):
+        if pair.step(k % 5):
+            pair.reset()
+        nights += int(pair.ours.engine.state.envs["light"][0] < 0.5)
+    assert nights > 10
+
+
+@given(seed=st.integers(0, 2**31 - 2), actions=st.lists(st.integers(0, len(ACTIONS) - 1), min_size=1, max_size=60))
+@settings(max_examples=10, deadline=None)
+def test_any_seed_and_any_actions(seed, actions):
+    Pair(seed, length=25).play(actions)
+
+
+def test_a_difference_does_not_go_unseen():
+    pair = Pair(0)
+    pair.reset()
+    pair.ours.engine.state.envs["inventory"][0, 4] = 1
+    with pytest.raises(Mismatch, match="observation of seed 0 after 1 steps"):
+        pair.step(0)
+
+
+@pytest.mark.parametrize("observation", ["symbols", "text"])
+def test_one_seed_has_one_trajectory_whatever_is_observed(observation):
+    seen, other = CrafterEnv(), CrafterEnv(observation=observation)
+    seen.reset(seed=6)
+    other.reset(seed=6)
+    rng = np.random.default_rng(6)
+    for _ in range(300):  # into the night, where the picture draws noise from the world's stream
+        action = int(rng.integers(len(ACTIONS)))
+        a, b = seen.step(action), other.step(action)
+        assert a[1:4] == b[1:4]
+        if a[2] or a[3]:
+            seen.reset()
+            other.reset()
+        assert np.array_equal(seen.engine.state.envs["mt"], other.engine.state.envs["mt"])
+        assert np.array_equal(seen.engine.state.things, other.engine.state.things)
+
+
+def test_drawing_for_a_person_does_not_touch_the_world():
+    env = CrafterEnv({"time_of_day": 200}, render_mode="rgb_array")
+    env.reset(seed=1)
+    before = env.engine.state.envs.copy()
+    first = env.render()
+    assert first.shape == (576, 576, 3)
+    assert np.array_equal(env.render(), first)
+    assert np.array_equal(env.engine.state.envs, before)
