@@ -11,19 +11,22 @@ BIN := $(VENV)/bin
 $(VENV)/installed: pyproject.toml constraints.txt
 	@$(if $(PYTHON),$(PYTHON) $(FITS),false) || { echo "envgen needs Python 3.11 to 3.14: make PYTHON=/path/to/python3"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/complete: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,lint,play]'
 	touch $@
 
 demo: $(VENV)/installed
 	$(BIN)/envgen demo
 
-test: $(VENV)/installed
+test: $(VENV)/complete
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest
 
-lint: $(VENV)/installed
+lint: $(VENV)/complete
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
@@ -40,4 +43,4 @@ bench: $(VENV)/installed .peers/installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) out
+	rm -rf $(VENV) .peers out

@@ -50,7 +50,7 @@ def soak(job: tuple[int, int]) -> collections.Counter:
             met["steps"] += 1
             if ended:
                 now = pair.ours.engine.ends.now[0]
-                met["deaths" if now["dead"] else "time-outs"] += 1
+                met["time-outs" if now["discount"] else "deaths"] += 1
                 for skill, count in zip(SKILLS, now["achievements"].tolist(), strict=True):
                     met[f"episodes with {skill.name}"] += int(count > 0)
                 pair.reset()

@@ -4,9 +4,9 @@
     python benchmarks/crafter_speed.py
 
 Environment steps per second with random actions, resets included, after the environments have spread over their
-episodes. Each figure is the best of several rounds, taken in turns: other work on the machine only ever slows. Peers:
-PyPI `crafter` (its noise is compiled, since numba is installed here), and Craftax-Classic on JAX, which plays by
-similar but not the same rules, if `--jax-python` names a Python that has it. Prints Markdown.
+episodes. Everyone plays several rounds, in turns, so that other work on the machine slows all alike. Peers: PyPI
+`crafter` (its noise is compiled, since numba is installed here), and Craftax-Classic on JAX, which plays by similar but
+not the same rules, if `--jax-python` names a Python that has it. Prints Markdown.
 """
 
 import argparse
@@ -92,25 +92,25 @@ def main() -> None:
         for envs in (1, 64, 1024):
             for threads in (1, 2) if envs > 1 else (1,):
                 players["envgen", observation, envs, threads] = stepper(envs, observation, threads)
-    best = dict.fromkeys(players, 0.0)
-    for _ in range(args.rounds):
-        for name, play in players.items():
-            best[name] = max(best[name], play(args.seconds))
-
-    base = best["PyPI crafter", "pixels", 1, 1]
+    rounds = [{name: play(args.seconds) for name, play in players.items()} for _ in range(args.rounds)]
+    rates = {name: float(np.mean([one[name] for one in rounds])) for name in players}
+    base = rates["PyPI crafter", "pixels", 1, 1]
     print(
         f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}\n"
     )
     print("| engine | observation | environments | threads | steps/s | times PyPI crafter |")
     print("|---|---|---:|---:|---:|---:|")
-    for (engine, observation, envs, threads), rate in best.items():
+    for (engine, observation, envs, threads), rate in rates.items():
         print(f"| {engine} | {observation} | {envs:,} | {threads} | {rate:,.0f} | {rate / base:,.0f} |")
     if args.jax_python:
         for name, rate in craftax(args.jax_python, args.seconds * args.rounds).items():
             print(f"| Craftax-Classic (JAX, all cores) | {name} | | {rate:,.0f} | {rate / base:,.1f} |")
     for observation in ("symbols", "pixels"):
-        rates = [best["envgen", observation, 1024, threads] for threads in (1, 2)]
-        print(f"\nTwo threads, 1,024 environments, {observation}: {rates[1] / rates[0]:.2f} times one thread.")
+        ratios = [one["envgen", observation, 1024, 2] / one["envgen", observation, 1024, 1] for one in rounds]
+        print(
+            f"\nTwo threads, 1,024 environments, {observation}: {np.median(ratios):.2f} times one thread"
+            f" ({min(ratios):.2f} to {max(ratios):.2f} over {len(ratios)} rounds)."
+        )
     for observation in ("symbols", "pixels"):
         size = CrafterVectorEnv(64, None, observation, threads=1).engine.bytes_per_environment()
         print(f"\nMemory for each environment, {observation}: {size / 1000:.1f} KB.")

@@ -37,11 +37,11 @@ def demo(out: Path = Path("out")) -> None:
     """
     from envgen.worlds.crafter.gallery import gallery
 
+    file = _writable(out / "crafter_worlds.png")
     print("One environment step of Crafter, random actions, resets included:")
     for observation in ("symbols", "pixels"):
         print(f"  {observation:8} {_speed(observation):>9,.0f} steps/s on one core")
-    out.mkdir(parents=True, exist_ok=True)
-    gallery(EIGHT).save(file := out / "crafter_worlds.png")
+    gallery(EIGHT).save(file)
     print(f"Eight worlds of eight levels: {file}")
 
 
@@ -86,10 +86,22 @@ def preview(level: Annotated[Path | None, Positional] = None, out: Path = Path("
 
     if worlds < 1:
         raise UserError(f"--worlds must be at least 1, not {worlds}")
-    setting = _read(level)
+    setting, out = _read(level), _writable(out)
     gallery({f"seed {k}": setting for k in range(worlds)}, columns=min(4, worlds)).save(out)
     print(f"{worlds} worlds: {out}")
     census(level)
+
+
+def _writable(picture: Path) -> Path:
+    """Where to write a picture, with its folder made."""
+    if picture.suffix.lower() != ".png":
+        raise UserError(f"a picture is written as .png, not {picture.name!r}")
+    try:
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        picture.touch()
+    except OSError as error:
+        raise UserError(f"cannot write {picture}: {error.strerror}") from None
+    return picture
 
 
 def _read(file: Path | None):

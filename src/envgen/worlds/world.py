@@ -103,9 +103,17 @@ class World(ABC):
 
     @abstractmethod
     def make(
-        self, levels: Sequence[Any] = (), num_envs: int = 1, seed: int | None = None, observation: str = "pixels", **kw
+        self,
+        levels: Sequence[Any] = (),
+        num_envs: int | None = None,
+        seed: int | None = None,
+        observation: str = "pixels",
+        **kw,
     ) -> gymnasium.vector.VectorEnv:
-        """Many environments at once; environment i plays levels[i % len(levels)]. No levels: the original."""
+        """Many environments at once; environment i plays levels[i % len(levels)]. No levels: the original.
+
+        One environment per level unless `num_envs` says otherwise. The first `reset()` is the first episode of `seed`.
+        """
 
     @abstractmethod
     def single(self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kw) -> gymnasium.Env:

@@ -1,4 +1,8 @@
-"""No kernel leaves its arrays: everything is played once with numba's bounds checking switched on."""
+"""No kernel leaves its arrays: everything is played once with numba's bounds checking switched on.
+
+Indices from -size to -1 are Python's, counted from the end, and not errors to numba; what happens at the edges of the
+map is compared with the original instead (test_parity.py).
+"""
 
 import os
 import subprocess

@@ -67,6 +67,8 @@ def test_stepping_without_or_after_an_episode_is_refused():
         ({"observation": "pixel"}, ValueError, "did you mean 'pixels'"),
         ({"size": 0}, ValueError, "size 0 is not a picture size"),
         ({"size": (64, 64, 3)}, ValueError, "not a picture size"),
+        ({"size": 64.0}, ValueError, "not a picture size"),
+        ({"size": None}, ValueError, "not a picture size"),
         ({"render_mode": "humann"}, ValueError, "did you mean 'human'"),
         ({"level": {"bioem": "beach"}}, LevelError, "did you mean 'biome'"),
         ({"level": 3}, TypeError, "level 3 is neither"),
@@ -111,5 +113,7 @@ def test_the_world_gives_what_a_designer_needs():
     schema = world.Level.model_json_schema()
     assert schema["properties"]["biome"]["enum"] == ["natural", "grassland", "mountain", "beach"]
     assert all("description" in field for field in schema["properties"].values())
-    assert world.single(seed=1).step(0)
-    assert world.make([{"trees": "rare"}], num_envs=2, seed=1).num_envs == 2
+    assert world.single(seed=1).reset()[1]["seed"] == hash((1, 1)) % (2**31 - 1)
+    envs = world.make([{"trees": "rare"}, {}], seed=1)
+    assert envs.reset()[1]["seed"].tolist() == [hash((seed, 1)) % (2**31 - 1) for seed in (1, 2)]
+    assert world.census({"trees": "none"}, range(2)).cells["tree"] == 0

@@ -13,6 +13,7 @@ from envgen.worlds.crafter.dials import ORIGINAL
 from envgen.worlds.crafter.env import CrafterEnv
 from envgen.worlds.crafter.expert import expert_actions
 from envgen.worlds.crafter.level import CrafterLevel
+from envgen.worlds.crafter.vector import CrafterVectorEnv
 from envgen.worlds.world import LevelError
 
 WORDS = ["none", "rare", "original", "common", "very common"]
@@ -88,6 +89,43 @@ def test_more_cows_near_means_more_cows_near():
     assert np.diff(herds) == pytest.approx([1, 1, 1, 1], abs=0.6)
 
 
+@pytest.mark.parametrize("setting", ["cows", "zombies", "skeletons"])
+def test_more_stays_more_while_the_world_goes_on(setting):
+    counts = []
+    for word in WORDS:
+        envs = CrafterVectorEnv(12, {setting: word, "biome": "natural", "time_of_day": 30}, "symbols")
+        envs.reset(seed=0)
+        living = np.zeros(12)
+        for _ in range(600):
+            envs.engine.state.envs["inventory"][:, :4] = 9  # nobody dies
+            envs.step(np.zeros(12, int))
+            envs.engine.state.envs["felt_health"] = 9
+        kind = t.THINGS.index(setting.removesuffix("s"))
+        for i, (things, count) in enumerate(zip(*envs.engine.state[1:], envs.engine.state.envs["count"], strict=True)):
+            living[i] = (things[:count]["kind"] == kind).sum()
+        counts.append(living.mean())
+    assert counts[0] == 0
+    assert all(more > less for less, more in pairwise(counts)), counts
+
+
+def test_cows_near_the_start_stay_although_there_are_no_others():
+    env = CrafterEnv({"cows": "none", "near": {"cows": 4}, "zombies": "none", "skeletons": "none"})
+    env.reset(seed=1)
+    for _ in range(100):
+        env.step(0)
+    assert (env.engine.state.things[0][: env.engine.state.envs["count"][0]]["kind"] == t.COW).sum() == 4
+
+
+def test_cows_are_not_put_beside_a_plant():
+    env = CrafterEnv({"near": {"plant": "ripe", "cows": 4}, "cows": "none", "zombies": "none"})
+    alive = 0
+    for seed in range(60):
+        env.reset(seed=seed)
+        env.step(0)
+        alive += int((env.engine.state.things[0][: env.engine.state.envs["count"][0]]["kind"] == t.PLANT).any())
+    assert alive == 60
+
+
 def test_what_is_placed_for_the_player_earns_nothing():
     near = {"table": True, "furnace": True, "water": True, "plant": "ripe", "cows": 4, "cave": True}
     inventory = {name: 1 for name in (*t.MATERIAL_ITEMS, *t.TOOLS)}
@@ -108,7 +146,7 @@ def test_the_start_is_as_set():
     env = CrafterEnv(level, observation="symbols")
     seen, info = env.reset(seed=0)
     held = {"health": 4, "food": 3, "drink": 2, "energy": 1, "sapling": 9, "iron_sword": 1}
-    assert info["inventory"] == held
+    assert {item: count for item, count in info["inventory"].items() if count} == held
     assert seen[-1] < 30  # dark
     assert [env.step(0)[3] for _ in range(5)] == [False] * 4 + [True]
 

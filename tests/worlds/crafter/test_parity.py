@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from envgen.worlds.crafter.env import CrafterEnv
 from envgen.worlds.crafter.expert import expert_actions
 from envgen.worlds.crafter.reference import Mismatch, Pair
-from envgen.worlds.crafter.tables import ACTIONS, SKILLS, SLEEP, THINGS
+from envgen.worlds.crafter.tables import ACTIONS, CENTER, GRASS, ITEMS, SKILLS, SLEEP, THINGS, WALKABLE
+from envgen.worlds.crafter.things import compact, lay, move, remove, thing_at
 
 
 def played(seed: int, steps: int, choose, **kwargs) -> Pair:
@@ -83,6 +84,32 @@ def test_other_sizes_of_picture_draw_and_consume_what_the_original_does(size):
 @settings(max_examples=10, deadline=None)
 def test_any_seed_and_any_actions(seed, actions):
     Pair(seed, length=25).play(actions)
+
+
+CORNERS = [(0, 0), (0, 63), (63, 0), (63, 63), (0, 31), (31, 0), (63, 31), (31, 63)]
+
+
+@pytest.mark.parametrize("corner", CORNERS)
+def test_the_edges_of_the_map(corner):
+    pair = Pair(1)
+    pair.reset()
+    world, player = pair.theirs._world, pair.theirs._player
+    env, things = pair.ours.engine.state.envs[0], pair.ours.engine.state.things[0]
+    if world[corner][1] is not None:
+        world.remove(world[corner][1])
+        remove(env, things, thing_at(env, *corner))
+        compact(env, things)
+    world[corner] = "grass"
+    lay(env, *corner, GRASS)
+    world.move(player, np.array(corner))
+    move(env, things, 0, (corner[0] - CENTER, corner[1] - CENTER), WALKABLE)
+    for k, item in enumerate(ITEMS):
+        player.inventory[item] = 9
+        env["inventory"][k] = 9
+    rng = np.random.default_rng(0)
+    for action in [8, 2, 9, 3, 1, 11, 14, 12, 4, 7, 13, 16, 15, 10, *rng.integers(0, len(ACTIONS), 60).tolist()]:
+        if pair.step(action):
+            break
 
 
 def test_a_difference_does_not_go_unseen():

@@ -1,5 +1,7 @@
 """Many environments at once do what each of them would do alone."""
 
+import pickle
+
 import gymnasium
 import numpy as np
 import pytest
@@ -139,10 +141,43 @@ def test_a_state_continues_exactly_in_another_environment(observation):
         assert np.array_equal(a[4]["seed"], b[4]["seed"])
 
 
-def test_a_state_of_another_shape_is_refused():
+@pytest.mark.parametrize("other", [{"num_envs": 3}, {"size": 84}, {"observation": "pixels"}])
+def test_a_state_of_another_shape_is_refused(other):
     state = CrafterVectorEnv(2, None, "symbols").get_state()
-    with pytest.raises(ValueError, match="snapshot is of 2 environments"):
-        CrafterVectorEnv(3, None, "symbols").set_state(state)
+    with pytest.raises(ValueError, match=r"snapshot is of 2 environments .* 64 x 64 that observe 145 bytes; here are"):
+        CrafterVectorEnv(**{"num_envs": 2, "observation": "symbols", **other}).set_state(state)
+
+
+def test_a_state_continues_also_where_only_some_begin_anew():
+    envs = CrafterVectorEnv(2, None, "symbols", autoreset_mode="Disabled")
+    envs.reset(seed=5)
+    envs.step([1, 2])
+    other = CrafterVectorEnv(2, None, "symbols", autoreset_mode="Disabled")
+    other.set_state(envs.get_state())
+    mask = {"reset_mask": np.array([True, False])}
+    a, b = envs.reset(options=mask)[1], other.reset(options=mask)[1]
+    assert all(np.array_equal(a[key], b[key]) for key in a)
+
+
+def test_every_level_is_played_or_refused():
+    with pytest.raises(ValueError, match="3 levels for 2 environments: some would never be played"):
+        CrafterVectorEnv(2, LEVELS, "symbols")
+    CrafterVectorEnv(2, LEVELS, "symbols", draw_levels=True)
+
+
+def test_an_environment_that_has_not_begun_is_not_stepped():
+    envs = CrafterVectorEnv(2, None, "symbols")
+    envs.reset(seed=7, options={"reset_mask": np.array([True, False])})
+    with pytest.raises(ResetNeeded, match="environment 1 has not begun"):
+        envs.step([0, 0])
+
+
+def test_a_copy_goes_its_own_way():
+    envs = CrafterVectorEnv(4, None, "symbols", threads=2)
+    envs.reset(seed=0)
+    copy = pickle.loads(pickle.dumps(envs))
+    for actions in actions_of(4, 20):
+        assert np.array_equal(envs.step(actions)[0], copy.step(actions)[0])
 
 
 def test_a_list_of_things_that_gets_full_grows_and_nothing_changes():
@@ -178,7 +213,10 @@ def test_wrong_actions_never_reach_the_kernel(actions, sentence):
     assert np.array_equal(envs.engine.state.envs, before)
 
 
-@pytest.mark.parametrize(("wrong", "sentence"), [({"num_envs": 0}, "num_envs"), ({"threads": 0}, "threads")])
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [({"num_envs": 0}, "num_envs"), ({"threads": 0}, "threads"), ({"autoreset_mode": "same_step"}, "SameStep")],
+)
 def test_wrong_counts_are_named(wrong, sentence):
     with pytest.raises(ValueError, match=sentence):
         CrafterVectorEnv(**{"num_envs": 2, **wrong})

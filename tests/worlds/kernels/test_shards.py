@@ -1,6 +1,7 @@
 """Work is spread over threads without gaps, overlaps or lost errors."""
 
 import threading
+import time
 
 import pytest
 
@@ -35,13 +36,43 @@ def test_an_error_in_a_thread_reaches_the_caller_and_the_threads_live_on():
     shards.close()
 
 
+def test_an_interrupt_waits_for_the_threads_that_still_work():
+    shards, finished = Shards(2, 2), []
+
+    def job(lo, hi, k):
+        if k == 0:
+            raise KeyboardInterrupt
+        time.sleep(0.2)
+        finished.append(k)
+
+    with pytest.raises(KeyboardInterrupt):
+        shards.run(job)
+    assert finished == [1]
+    shards.run(lambda lo, hi, k: finished.append(k))
+    assert sorted(finished) == [0, 1, 1]
+    shards.close()
+
+
 def test_closing_twice_is_harmless_and_ends_the_threads():
-    before = threading.active_count()
     shards = Shards(8, 4)
+    started = threads_of(shards)
+    shards.close()
+    shards.close()
+    for thread in started:
+        thread.join(timeout=5)
+        assert not thread.is_alive()
+
+
+def test_forgetting_the_shards_ends_the_threads_too():
+    shards = Shards(8, 2)
+    (thread,) = threads_of(shards)
+    del shards
+    thread.join(timeout=5)
+    assert not thread.is_alive()
+
+
+def threads_of(shards: Shards) -> list[threading.Thread]:
+    """Run once, and name the threads that this started."""
+    before = set(threading.enumerate())
     shards.run(lambda lo, hi, k: None)
-    shards.close()
-    shards.close()
-    for thread in threading.enumerate():
-        if thread.name == "envgen-shard":
-            thread.join(timeout=5)
-    assert threading.active_count() <= before
+    return [thread for thread in threading.enumerate() if thread not in before]

@@ -27,28 +27,35 @@ for _kind, *_row in (
 
 @jit
 def balance(e, things):
-    """One round over all chunks that ever held a thing, in the order in which they first did."""
+    """One round over all chunks that ever held a thing, in the order in which they first did.
+
+    A level's density scales the numbers; below 1 they stay at least 1, and creatures appear the more slowly.
+    """
     dial = e.dial
     herds = e.herds
     herds[:] = 0
     for row in range(e.count):
         thing = things[row]
         herds[chunk_of(thing.x, thing.y), thing.kind] += 1
+    zombie, skeleton, cow = dial.zombie_density, dial.skeleton_density, dial.cow_density
     for c in range(e.chunks):
         chunk = np.int64(e.chunk_order[c])
-        most = dial.zombie_density * (3.5 - 3 * e.light)
-        _balance(e, things, chunk, t.ZOMBIE, most if e.grass[chunk] >= 50 else 0.0, most)
-        least = dial.skeleton_density if e.path[chunk] >= 6 else 0.0
-        _balance(e, things, chunk, t.SKELETON, least, dial.skeleton_density * 2)
-        least = dial.cow_density if e.grass[chunk] >= 30 else 0.0
-        _balance(e, things, chunk, t.COW, least, dial.cow_density * (1.5 + e.light))
+        if zombie > 0:
+            most = zombie * (3.5 - 3 * e.light)
+            _balance(e, things, chunk, t.ZOMBIE, zombie, most if e.grass[chunk] >= 50 else 0.0, most)
+        if skeleton > 0:
+            least = max(1.0, skeleton) if e.path[chunk] >= 6 else 0.0
+            _balance(e, things, chunk, t.SKELETON, skeleton, least, max(1.0, skeleton * 2))
+        if cow > 0:
+            least = max(1.0, cow) if e.grass[chunk] >= 30 else 0.0
+            _balance(e, things, chunk, t.COW, cow, least, max(1.0, cow * (1.5 + e.light)))
 
 
 @jit
-def _balance(e, things, chunk, kind, least, most):
+def _balance(e, things, chunk, kind, density, least, most):
     """Perhaps add one creature to a chunk that holds fewer than `least`, or remove one where there are over `most`."""
     mt, herd = e.mt, np.int64(e.herds[chunk, kind])
-    if herd < int(least) and mt19937.uniform(mt) < _APPEAR[kind] * e.dial.respawn:
+    if herd < int(least) and mt19937.uniform(mt) < _APPEAR[kind] * e.dial.respawn * min(1.0, density):
         space = e.grass[chunk] if _GROUND[kind] == t.GRASS else e.path[chunk]
         x, y = _nth_cell(e, chunk, _GROUND[kind], mt19937.randint(mt, 0, space))
         me = things[0]

@@ -6,7 +6,8 @@ from . import tables as t
 from .terrain import make_ground, populate
 from .things import add, lay
 
-HOME = 3  # cells around the start, along the axes, that nothing is put on
+HOME = 3  # steps from the start, along the axes, at which things are put
+PASTURE = 5  # and cows: not beside a plant, which they would destroy
 
 
 @jit
@@ -68,22 +69,22 @@ def _dig_cave(e, tunnels):
 def _furnish(e, things, dial):
     """Put what the level asks for on free grass near the start. None of it counts as the player's doing."""
     if dial.near_water > 0 or (dial.pond > 0 and not _has(e, t.WATER)):
-        x, y = _free_cell(e)
+        x, y = _free_cell(e, HOME)
         lay(e, x, y, t.WATER)
     if dial.near_table > 0:
-        x, y = _free_cell(e)
+        x, y = _free_cell(e, HOME)
         lay(e, x, y, t.TABLE)
     if dial.near_furnace > 0:
-        x, y = _free_cell(e)
+        x, y = _free_cell(e, HOME)
         lay(e, x, y, t.FURNACE)
     if dial.near_plant > 0:
-        x, y = _free_cell(e)
+        x, y = _free_cell(e, HOME)
         row = add(e, things, t.PLANT, x, y, t.PLANT_HEALTH)
         if row < 0:
             return False
         things[row].clock = t.RIPE + 1 if dial.near_plant == 2 else 0
     for _ in range(dial.near_cows):
-        x, y = _free_cell(e)
+        x, y = _free_cell(e, PASTURE)
         if add(e, things, t.COW, x, y, t.COW_HEALTH) < 0:
             return False
     return True
@@ -99,12 +100,12 @@ def _has(e, material):
 
 
 @jit
-def _free_cell(e):
-    """A random free cell of grass at the smallest distance from HOME on at which there is one, along the axes.
+def _free_cell(e, nearest):
+    """A random free cell of grass at the smallest distance, from `nearest` on, at which there is one.
 
     There are always some: the original keeps grass around the start.
     """
-    for away in range(HOME, t.SIDE):
+    for away in range(nearest, t.SIDE):
         free = 0
         for again in range(2):  # count them, then find the chosen one
             chosen = mt19937.randint(e.mt, 0, free) if again else -1

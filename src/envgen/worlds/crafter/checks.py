@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.vector import AutoresetMode
 
 from ..world import Level, nearest
 from .level import CrafterLevel
@@ -25,6 +26,24 @@ def levels_of(level: Any) -> list[CrafterLevel]:
     if level is None or isinstance(level, Level | dict | str):
         return [CrafterLevel.parse(level)]
     raise TypeError(f"level {level!r} is neither a CrafterLevel, a mapping, JSON text, None nor a list of these")
+
+
+def levels_for(level: Any, num_envs: int, draw_levels: bool) -> list[CrafterLevel]:
+    """The levels of a vector environment, each of which some environment plays."""
+    levels = levels_of(level)
+    if len(levels) > num_envs and not draw_levels:
+        raise ValueError(
+            f"{len(levels)} levels for {num_envs} environments: some would never be played; "
+            "use as many environments or draw_levels=True"
+        )
+    return levels
+
+
+def check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        raise ValueError(f"autoreset mode {nearest(str(mode), [one.value for one in AutoresetMode])}") from None
 
 
 def check_observation(observation: str) -> None:
@@ -68,11 +87,11 @@ def check_seed(seed: Any) -> int:
     return int(seed)
 
 
-def check_seeds(seed: int | Iterable[int], n: int) -> list[int]:
-    """One seed per environment; a single one is the first of n in a row, as Gymnasium has it."""
+def check_seeds(seed: int | Iterable[int | None], n: int) -> list[int | None]:
+    """One seed per environment, None to go on; a single one is the first of n in a row, as Gymnasium has it."""
     if isinstance(seed, int | np.integer):
         return [check_seed(seed) + i for i in range(n)]
-    seeds = [check_seed(one) for one in seed]
+    seeds = [None if one is None else check_seed(one) for one in seed]
     if len(seeds) != n:
         raise ValueError(f"{len(seeds)} seeds for {n} environments")
     return seeds

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -30,9 +29,8 @@ REPORT = np.dtype(
         ("episode", np.int32),
         ("world_seed", np.int32),
         ("step", np.int32),
-        ("x", np.int32),
-        ("y", np.int32),
-        ("dead", np.bool_),
+        ("discount", np.float64),  # 0 once the player is dead, else 1
+        ("position", np.int32, 2),
         ("achievements", np.int32, len(SKILLS)),
         ("inventory", np.int8, len(ITEMS)),
     ],
@@ -53,36 +51,31 @@ def _observe(e, things, view, words, atlas, easel, k, out):
 
 
 @jit
-def play(
-    s, pool, menu, by_chance, daylight, w, atlas, easel, lo, hi, k, due, actions, autoreset, view, words, out, ends
-):
+def play(s, pool, menu, by_chance, daylight, w, atlas, easel, lo, hi, k, due, actions, view, words, out, ends):
     """Do what is due in environments [lo, hi). What lacks room for more things stays due: nothing of it has happened.
 
-    A new episode of environment i takes its level from `pool`: row menu[i], or any of the menu `by_chance`. With
-    `autoreset` an environment that ends begins anew at once; how it ended is kept in `ends`.
+    A new episode of environment i takes its level from `pool`: the menu's i-th, going round, or any of it `by_chance`.
     """
     for i in range(lo, hi):
         e, things = s.envs[i], s.things[i]
-        if due[i] == STEP and has_room(e, things):
+        if due[i] == STEP:
+            if not has_room(e, things):
+                continue
             ends.reward[i] = step(e, things, actions[i], daylight)
             ends.terminated[i] = is_dead(e)
             ends.truncated[i] = is_out_of_time(e)
-            _observe(e, things, view, words, atlas, easel, k, out[i])
-            due[i] = DONE
-            if ends.terminated[i] or ends.truncated[i]:
-                e.over = 1
-                if autoreset:
-                    ends.out[i] = out[i]
-                    _report(e, things, ends.last[i])
-                    due[i] = RESET
-        if due[i] == RESET:
+            e.over = is_dead(e) or is_out_of_time(e)
+        elif due[i] == RESET:
             pick = mt19937.episode_seed(e.seed_hash + 1, e.episode + 1) if by_chance else i
             e.level = menu[pick % menu.size]
             e.dial = pool[e.level]
-            if begin(e, things, w, k, e.episode + 1, daylight):
-                _observe(e, things, view, words, atlas, easel, k, out[i])
-                due[i] = DONE
+            if not begin(e, things, w, k, e.episode + 1, daylight):
+                continue
+        else:
+            continue
+        _observe(e, things, view, words, atlas, easel, k, out[i])
         _report(e, things, ends.now[i])
+        due[i] = DONE
 
 
 @jit
@@ -92,9 +85,9 @@ def _report(e, things, report):
     report.world_seed = e.world_seed
     report.step = e.step
     report.total = e.total
-    report.x = things[0].x
-    report.y = things[0].y
-    report.dead = is_dead(e)
+    report.discount = 0.0 if is_dead(e) else 1.0
+    report.position[0] = things[0].x
+    report.position[1] = things[0].y
     report.achievements[:] = e.achievements
     report.inventory[:] = e.inventory
 
@@ -106,14 +99,12 @@ def redraw(s, i, atlas, easel, out):
 
 
 class Ends(NamedTuple):
-    """What a step leaves behind: for every environment, and for those that ended before they began anew."""
+    """What a step leaves behind."""
 
     reward: np.ndarray  # (n,) float64
     terminated: np.ndarray  # (n,) bool
     truncated: np.ndarray  # (n,) bool
-    out: np.ndarray  # (n, bytes) uint8, the last observation
-    now: np.ndarray  # (n,) REPORT, of the running episodes
-    last: np.ndarray  # (n,) REPORT, of the ended ones
+    now: np.ndarray  # (n,) REPORT
 
 
 class Engine:
@@ -144,9 +135,7 @@ class Engine:
             reward=np.zeros(n),
             terminated=np.zeros(n, np.bool_),
             truncated=np.zeros(n, np.bool_),
-            out=np.zeros_like(self.out),
             now=np.zeros(n, REPORT),
-            last=np.zeros(n, REPORT),
         )
 
     def set_levels(self, levels: Sequence[CrafterLevel], by_chance: bool) -> None:
@@ -157,7 +146,7 @@ class Engine:
                 known[level] = len(self.levels)
                 self.levels.append(level)
         self.menu = np.array([known[level] for level in levels], np.int64)
-        self.by_chance = by_chance
+        self.by_chance = bool(by_chance)
         self.pool = np.stack([level.dials() for level in self.levels])
 
     def seed(self, i: int, seed: int) -> None:
@@ -169,34 +158,36 @@ class Engine:
     def reset(self, which: np.ndarray) -> None:
         """Begin an episode in the environments where the mask `which` is set."""
         self.due[:] = np.where(which, RESET, DONE)
-        self._run(autoreset=False)
+        self._run()
 
-    def step(self, actions: np.ndarray, autoreset: bool, begin: np.ndarray | None = None) -> Ends:
+    def step(self, actions: np.ndarray, begin: np.ndarray | None = None) -> Ends:
         """Step all environments, but begin an episode where the mask `begin` is set. Actions must be valid."""
         self.actions[:] = actions
-        self.due[:] = STEP if begin is None else np.where(begin, RESET, STEP)
-        self._run(autoreset)
+        self.due[:] = STEP
+        if begin is not None and begin.any():
+            self.due[begin] = RESET
+            self.ends.reward[begin] = 0
+            self.ends.terminated[begin] = False
+            self.ends.truncated[begin] = False
+        self._run()
         return self.ends
 
-    def _run(self, autoreset: bool) -> None:
-        self.ends.reward[:] = 0
-        self.ends.terminated[:] = False
-        self.ends.truncated[:] = False
+    def _run(self) -> None:
         while True:
             if Engine.warm:
-                self.shards.run(partial(self._job, autoreset))
+                self.shards.run(self._job)
             else:
                 with compiling("Crafter", seconds=50):
-                    self.shards.run(partial(self._job, autoreset))
+                    self.shards.run(self._job)
                 Engine.warm = True
             if not self.due.any():
                 return
             self.state = state.grown(self.state)
 
-    def _job(self, autoreset: bool, lo: int, hi: int, k: int) -> None:
+    def _job(self, lo: int, hi: int, k: int) -> None:
         play(
             self.state, self.pool, self.menu, self.by_chance, self.daylight, self.scratch, self.atlas, self.easel,
-            lo, hi, k, self.due, self.actions, autoreset, self.view, self.words, self.out, self.ends,
+            lo, hi, k, self.due, self.actions, self.view, self.words, self.out, self.ends,
         )  # fmt: skip
 
     def render(self, i: int, size: tuple[int, int]) -> np.ndarray:
@@ -215,6 +206,8 @@ class Engine:
             "envs": self.state.envs.view(np.uint8).reshape(self.n, -1).copy(),
             "things": self.state.things.view(np.uint8).reshape(self.n, -1).copy(),
             "out": self.out.copy(),
+            "reports": self.ends.now.view(np.uint8).reshape(self.n, -1).copy(),
+            "size": np.array(self.size),
             "seeded": self.seeded.astype(np.uint8),
             "menu": self.menu.copy(),
             "by_chance": np.array([self.by_chance], np.uint8),
@@ -224,15 +217,15 @@ class Engine:
     def restore(self, snapshot: dict[str, np.ndarray]) -> None:
         """Continue from a snapshot of an engine of the same shape."""
         envs = np.ascontiguousarray(snapshot["envs"])
-        if envs.shape != (self.n, state.ENV.itemsize) or snapshot["out"].shape != self.out.shape:
-            raise ValueError(
-                f"this snapshot is of {len(envs)} environments of {envs.shape[-1]} bytes that observe "
-                f"{snapshot['out'].shape[-1]} bytes; here are {self.n} of {state.ENV.itemsize} that observe "
-                f"{self.out.shape[-1]}"
-            )
+        theirs = len(envs), envs.shape[-1], *snapshot["size"].tolist(), snapshot["out"].shape[-1]
+        ours = self.n, state.ENV.itemsize, *self.size, self.out.shape[-1]
+        if theirs != ours:
+            says = "{} environments of {} bytes with pictures of {} x {} that observe {} bytes"
+            raise ValueError(f"this snapshot is of {says.format(*theirs)}; here are {says.format(*ours)}")
         things = np.ascontiguousarray(snapshot["things"])
         self.state = state.State(envs.view(state.ENV)[:, 0].copy(), things.view(state.THING).copy())
         self.out[:] = snapshot["out"]
+        self.ends.now[:] = np.ascontiguousarray(snapshot["reports"]).view(REPORT)[:, 0]
         self.seeded = snapshot["seeded"].astype(np.bool_)
         self.levels = [CrafterLevel.parse(level) for level in json.loads(snapshot["levels"].tobytes())]
         self.set_levels([self.levels[k] for k in snapshot["menu"]], bool(snapshot["by_chance"][0]))

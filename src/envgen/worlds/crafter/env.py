@@ -63,7 +63,7 @@ class CrafterEnv(gymnasium.Env):
     def step(self, action: Any):
         if not self._running:
             raise ResetNeeded("call reset() before the first step() and after an episode has ended")
-        ends = self.engine.step(np.array([checks.check_action(action)]), autoreset=False)
+        ends = self.engine.step(np.array([checks.check_action(action)]))
         reward, terminated, truncated = float(ends.reward[0]), bool(ends.terminated[0]), bool(ends.truncated[0])
         self._running = not (terminated or truncated)
         if self.render_mode == "human":
@@ -73,11 +73,11 @@ class CrafterEnv(gymnasium.Env):
     def _info(self, reward: float) -> dict[str, Any]:
         now = self.engine.ends.now[0]
         return {
-            "inventory": {item: count for item, count in zip(ITEMS, now["inventory"].tolist(), strict=True) if count},
+            "inventory": dict(zip(ITEMS, now["inventory"].tolist(), strict=True)),
             "achievements": dict(zip((skill.name for skill in SKILLS), now["achievements"].tolist(), strict=True)),
-            "discount": 1 - float(now["dead"]),
+            "discount": float(now["discount"]),
             "semantic": semantic_map(self.engine, 0),
-            "player_pos": np.array([now["x"], now["y"]]),
+            "player_pos": now["position"].copy(),
             "reward": reward,
             "level": int(now["level"]),
             "episode_number": int(now["episode"]),

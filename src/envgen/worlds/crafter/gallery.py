@@ -17,6 +17,8 @@ TITLE = 14  # pixels of height
 
 def overview(level: Any = None, seed: int = 0, unit: int = 6) -> np.ndarray:
     """The world of a level and seed from above, (64 * unit, 64 * unit, 3), in full light."""
+    if not 2 <= unit <= 64:
+        raise ValueError(f"unit {unit} is not a size of cells in pixels, 2 to 64")
     engine = Engine(1, [CrafterLevel.parse(level)], False, NO_VIEW, (64, 64), threads=1)
     engine.seed(0, seed)
     engine.reset(np.ones(1, np.bool_))

@@ -53,7 +53,7 @@ class Near(Settings):
     plant: Literal["none", "sapling", "ripe"] = "none"
     """A planted sapling, or one that is ripe to eat; cows and zombies next to it destroy it."""
     cows: int = Field(default=0, ge=0, le=4)
-    """Cows to eat."""
+    """Cows to eat, five steps away."""
     cave: bool = False
     """A cave in a rocky hill, six cells away: stone to mine, and dark enough for skeletons."""
 
@@ -79,7 +79,7 @@ class CrafterLevel(Level):
     tunnels: Abundance = "original"
     """How many dark tunnels run through the mountains; skeletons live in them."""
     cows: Abundance = "original"
-    """How many cows live on the grass."""
+    """How many cows live on the grass; with none only those of `near` exist."""
     zombies: Abundance = "original"
     """How many zombies roam the grass; more at night."""
     skeletons: Abundance = "original"

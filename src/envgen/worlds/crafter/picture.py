@@ -51,7 +51,7 @@ class Easel(NamedTuple):
 
 def picture_size(size: int | tuple[int, int]) -> tuple[int, int]:
     """(width, height), or a ValueError that says which sizes there are."""
-    pair = (size, size) if isinstance(size, int) else tuple(size)
+    pair = tuple(size) if isinstance(size, tuple | list) else (size, size)
     if len(pair) != 2 or not all(isinstance(s, int | np.integer) and 18 <= s <= 4096 for s in pair):
         raise ValueError(
             f"size {size!r} is not a picture size: a whole number, or two (width, height), from 18 to 4096"

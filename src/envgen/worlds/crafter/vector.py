@@ -44,7 +44,7 @@ class CrafterVectorEnv(VectorEnv):
         self.num_envs = checks.check_count("num_envs", num_envs)
         self.observation, self.size, self.render_mode = observation, picture_size(size), render_mode
         self.render_size = picture_size(render_size)
-        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.autoreset_mode = checks.check_autoreset_mode(autoreset_mode)
         self.metadata = {
             "render_modes": list(checks.RENDER_MODES),
             "render_fps": 10,
@@ -55,10 +55,8 @@ class CrafterVectorEnv(VectorEnv):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         threads = checks.choose_threads(threads, self.num_envs, observation)
-        self.engine = Engine(
-            self.num_envs, checks.levels_of(level), draw_levels, VIEWS[observation], self.size, threads
-        )
-        self._started = False
+        levels = checks.levels_for(level, self.num_envs, draw_levels)
+        self.engine = Engine(self.num_envs, levels, draw_levels, VIEWS[observation], self.size, threads)
         self._window: Window | None = None
 
     @property
@@ -68,9 +66,9 @@ class CrafterVectorEnv(VectorEnv):
 
     def set_levels(self, level: Any, draw_levels: bool = False) -> None:
         """The levels of all episodes that begin from now on. Nothing is compiled again."""
-        self.engine.set_levels(checks.levels_of(level), draw_levels)
+        self.engine.set_levels(checks.levels_for(level, self.num_envs, draw_levels), draw_levels)
 
-    def reset(self, *, seed: int | Iterable[int] | None = None, options: dict | None = None):
+    def reset(self, *, seed: int | Iterable[int | None] | None = None, options: dict | None = None):
         self._check_open()
         which = np.ones(self.num_envs, np.bool_)
         if options and "reset_mask" in options:
@@ -79,29 +77,30 @@ class CrafterVectorEnv(VectorEnv):
                 raise ValueError(f"reset_mask must mark some of {self.num_envs} environments, not {which!r}")
         if seed is not None:
             for i, one in enumerate(checks.check_seeds(seed, self.num_envs)):
-                if which[i]:
+                if which[i] and one is not None:
                     self.engine.seed(i, one)
         for i in np.flatnonzero(which & ~self.engine.seeded):
             self.engine.seed(int(i), int(self.np_random.integers(2**31 - 1)))
         self.engine.reset(which)
-        self._started = True
         return self._observations(), self._infos()
 
     def step(self, actions: Any):
         self._check_open()
-        if not self._started:
-            raise ResetNeeded("call reset() before the first step()")
+        if (new := self.engine.state.envs["episode"] == 0).any():
+            raise ResetNeeded(f"environment {int(new.argmax())} has not begun: call reset() before the first step()")
         actions = checks.check_actions(actions, self.num_envs)
         over = self.engine.state.envs["over"] != 0
         if self.autoreset_mode == AutoresetMode.DISABLED and over.any():
             raise ResetNeeded(
                 f"environment {int(over.argmax())} has ended; reset it with options={{'reset_mask': ...}}"
             )
-        ends = self.engine.step(actions, self.autoreset_mode == AutoresetMode.SAME_STEP, begin=over)
-        infos = self._infos()
-        if self.autoreset_mode == AutoresetMode.SAME_STEP:
-            self._add_finals(infos)
-        return self._observations(), ends.reward.copy(), ends.terminated.copy(), ends.truncated.copy(), infos
+        ends = self.engine.step(actions, begin=over)
+        rewards, terminated, truncated = ends.reward.copy(), ends.terminated.copy(), ends.truncated.copy()
+        finals = {}
+        if self.autoreset_mode == AutoresetMode.SAME_STEP and (ended := terminated | truncated).any():
+            finals = self._finals(ended)
+            self.engine.reset(ended)
+        return self._observations(), rewards, terminated, truncated, {**self._infos(), **finals}
 
     def _observations(self) -> Any:
         return read_all(self.observation, self.size, self.engine.out)
@@ -109,16 +108,18 @@ class CrafterVectorEnv(VectorEnv):
     def _infos(self) -> dict[str, Any]:
         return _named(self.engine.ends.now.copy(), np.ones(self.num_envs, np.bool_))
 
-    def _add_finals(self, infos: dict[str, Any]) -> None:
-        ended = self.engine.ends.terminated | self.engine.ends.truncated
-        if not ended.any():
-            return
-        final = np.full(self.num_envs, None, dtype=object)
+    def _finals(self, ended: np.ndarray) -> dict[str, Any]:
+        """How the episodes that ended looked, before they begin anew."""
+        seen = np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(ended):
-            final[i] = read(self.observation, self.size, self.engine.ends.out[i])
-        infos["final_obs"], infos["_final_obs"] = final, ended
-        last = np.where(ended, self.engine.ends.last, np.zeros(1, REPORT))
-        infos["final_info"], infos["_final_info"] = _named(last, ended), ended.copy()
+            seen[i] = read(self.observation, self.size, self.engine.out[i])
+        last = np.where(ended, self.engine.ends.now, np.zeros(1, REPORT))
+        return {
+            "final_obs": seen,
+            "_final_obs": ended,
+            "final_info": _named(last, ended),
+            "_final_info": ended.copy(),
+        }
 
     def render(self):
         self._check_open()
@@ -134,12 +135,11 @@ class CrafterVectorEnv(VectorEnv):
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Everything that decides what happens next, as arrays of bytes and numbers; `set_state` continues from it."""
-        return {**self.engine.snapshot(), "started": np.array([self._started], np.uint8)}
+        return self.engine.snapshot()
 
     def set_state(self, state: dict[str, np.ndarray]) -> Any:
         """Continue from a `get_state` of an environment made with the same arguments; returns the observations."""
         self.engine.restore(state)
-        self._started = bool(state["started"][0])
         return self._observations()
 
     def _check_open(self) -> None:
@@ -158,11 +158,11 @@ def _named(report: np.ndarray, mask: np.ndarray) -> dict[str, Any]:
         "level": report["level"],
         "episode_number": report["episode"],
         "seed": report["world_seed"],
-        "player_pos": np.stack([report["x"], report["y"]], axis=1),
+        "player_pos": report["position"],
         "inventory": report["inventory"],
         "achievements": report["achievements"],
-        "discount": 1.0 - report["dead"],
+        "discount": report["discount"],
         "episode_length": report["step"],
         "episode_return": report["total"],
     }
-    return {**values, **{f"_{name}": mask.copy() for name in values}}
+    return {**values, **{f"_{name}": mask for name in values}}

@@ -20,13 +20,13 @@ you face: hit a creature, gather a material, place something; or you sleep, or m
   make an iron pickaxe or sword. An iron pickaxe mines diamonds.
 - Placed stone blocks the way of creatures and crosses water and lava. Stepping into lava is death.
 - Grass gives a sapling one time in ten. Planted on grass it ripens in 300 steps and can be eaten, unless a cow, zombie
-  or skeleton stands beside it, which destroys it.
+  or skeleton stands beside it, which destroys it. Plants and creatures further than 17 steps away stand still.
 - Health, food, drink and energy go from 0 to 9. Food, drink and energy fall with time; while one of them is 0 health
   falls, else it slowly heals. Cows are food, water is drink. Sleep restores energy; one wakes up when it is full, or
   when hurt.
-- Zombies walk on grass, more of them at night; they hit, harder when one sleeps. Skeletons live in the dark of tunnels
-  and shoot arrows. Better swords hit harder.
-- A day has 300 steps; the last 40 % of it are night, and dark.
+- Zombies appear on grass, more of them at night, and come near; they hit, harder when one sleeps. Skeletons live in
+  tunnels and caves and shoot arrows. Better swords hit harder.
+- A day has 300 steps. It is dark from step 150 to 270, darkest at 210, and bright again at its end.
 """
 
 
@@ -39,17 +39,23 @@ class Crafter(World):
     rules = RULES
 
     def make(
-        self, levels: Sequence[Any] = (), num_envs: int = 1, seed: int | None = None, observation: str = "pixels", **kw
+        self,
+        levels: Sequence[Any] = (),
+        num_envs: int | None = None,
+        seed: int | None = None,
+        observation: str = "pixels",
+        **kw,
     ) -> CrafterVectorEnv:
-        envs = CrafterVectorEnv(num_envs, list(levels) or None, observation, **kw)
+        envs = CrafterVectorEnv(num_envs or max(1, len(levels)), list(levels) or None, observation, **kw)
         if seed is not None:
-            envs.reset(seed=seed)
+            for i in range(envs.num_envs):
+                envs.engine.seed(i, seed + i)
         return envs
 
     def single(self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kw) -> CrafterEnv:
         env = CrafterEnv(level, observation, **kw)
         if seed is not None:
-            env.reset(seed=seed)
+            env.engine.seed(0, seed)
         return env
 
     def census(self, level: Any = None, seeds: Sequence[int] = range(16)) -> Census:

@@ -1,10 +1,12 @@
 """Run a kernel over ranges of environments on several threads.
 
 Kernels release the GIL, so plain threads use plain cores. The calling thread takes the first shard itself: with one
-thread nothing is handed over at all. Threads are daemons, started when first needed and stopped by `close`.
+thread nothing is handed over at all. Threads are daemons, started when first needed and stopped by `close`, or when
+nobody holds the shards any more.
 """
 
 import threading
+import weakref
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -17,25 +19,44 @@ class Shards:
         edges = [size * k // self.threads for k in range(self.threads + 1)]
         self.ranges = list(pairwise(edges))
         self._helpers: list[_Helper] = []
+        weakref.finalize(self, _stop, self._helpers)
 
     def run(self, job: Callable[[int, int, int], None]) -> None:
         if self.threads > 1 and not self._helpers:
-            self._helpers = [_Helper() for _ in self.ranges[1:]]
-        for k, helper in enumerate(self._helpers, 1):
-            helper.start(job, *self.ranges[k], k)
+            self._helpers.extend(_Helper() for _ in self.ranges[1:])
+        started: list[_Helper] = []
         failure: BaseException | None = None
         try:
+            for k, helper in enumerate(self._helpers, 1):
+                started.append(helper)
+                helper.start(job, *self.ranges[k], k)
             job(*self.ranges[0], 0)
-        finally:  # never leave while a helper still works on the caller's arrays
-            for helper in self._helpers:
-                failure = helper.wait() or failure
+        finally:  # never leave while a helper still works on the caller's arrays, not even for Ctrl-C
+            interrupt: BaseException | None = None
+            while started:
+                try:
+                    failure = started[-1].wait() or failure
+                    started.pop()
+                except KeyboardInterrupt as error:
+                    interrupt = error
+            if interrupt is not None:
+                raise interrupt
         if failure is not None:
             raise failure
 
+    def __getstate__(self) -> dict:
+        return {"threads": self.threads, "ranges": self.ranges}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__init__(state["ranges"][-1][1], state["threads"])  # threads are not copied; they start when needed
+
     def close(self) -> None:
-        for helper in self._helpers:
-            helper.stop()
-        self._helpers = []
+        _stop(self._helpers)
+
+
+def _stop(helpers: "list[_Helper]") -> None:
+    while helpers:
+        helpers.pop().stop()
 
 
 class _Helper:
@@ -47,12 +68,13 @@ class _Helper:
         self._done.acquire()
         self._job: tuple | None = None
         self._failure: BaseException | None = None
+        self._stopped = False
         threading.Thread(target=self._work, name="envgen-shard", daemon=True).start()
 
     def _work(self) -> None:
         while True:
             self._go.acquire()
-            if self._job is None:
+            if self._stopped or self._job is None:
                 return
             job, lo, hi, k = self._job
             try:
@@ -67,10 +89,13 @@ class _Helper:
         self._go.release()
 
     def wait(self) -> BaseException | None:
-        self._done.acquire()
+        """What went wrong, if anything. May be called again if it was interrupted."""
+        if self._job is not None:
+            self._done.acquire()
+            self._job = None
         failure, self._failure = self._failure, None
         return failure
 
     def stop(self) -> None:
-        self._job = None
+        self._stopped = True
         self._go.release()
