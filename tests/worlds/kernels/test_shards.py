@@ -7,10 +7,12 @@ import pytest
 
 from envgen.worlds.kernels.shards import Shards
 
+SIZE = 8
 
-@pytest.mark.parametrize(("size", "threads"), [(1, 1), (1, 4), (7, 2), (64, 3), (5, 8)])
+
+@pytest.mark.parametrize(("size", "threads"), [(0, 2), (1, 1), (1, 4), (7, 2), (64, 3), (5, 8)])
 def test_every_environment_is_visited_once(size, threads):
-    shards = Shards(size, threads)
+    shards = Shards(threads)
     visits = [0] * size
 
     def job(lo, hi, k):
@@ -18,26 +20,26 @@ def test_every_environment_is_visited_once(size, threads):
             visits[i] += 1
 
     for _ in range(3):
-        shards.run(job)
+        shards.run(job, size)
     shards.close()
     assert visits == [3] * size
 
 
 def test_an_error_in_a_thread_reaches_the_caller_and_the_threads_live_on():
-    shards = Shards(4, 2)
+    shards = Shards(2)
 
     def fail(lo, hi, k):
         if k == 1:
             raise KeyError("environment 2")
 
     with pytest.raises(KeyError, match="environment 2"):
-        shards.run(fail)
-    shards.run(lambda lo, hi, k: None)
+        shards.run(fail, SIZE)
+    shards.run(lambda lo, hi, k: None, SIZE)
     shards.close()
 
 
 def test_an_interrupt_waits_for_the_threads_that_still_work():
-    shards, finished = Shards(2, 2), []
+    shards, finished = Shards(2), []
 
     def job(lo, hi, k):
         if k == 0:
@@ -46,15 +48,15 @@ def test_an_interrupt_waits_for_the_threads_that_still_work():
         finished.append(k)
 
     with pytest.raises(KeyboardInterrupt):
-        shards.run(job)
+        shards.run(job, SIZE)
     assert finished == [1]
-    shards.run(lambda lo, hi, k: finished.append(k))
+    shards.run(lambda lo, hi, k: finished.append(k), 2)
     assert sorted(finished) == [0, 1, 1]
     shards.close()
 
 
 def test_closing_twice_is_harmless_and_ends_the_threads():
-    shards = Shards(8, 4)
+    shards = Shards(4)
     started = threads_of(shards)
     shards.close()
     shards.close()
@@ -64,7 +66,7 @@ def test_closing_twice_is_harmless_and_ends_the_threads():
 
 
 def test_forgetting_the_shards_ends_the_threads_too():
-    shards = Shards(8, 2)
+    shards = Shards(2)
     (thread,) = threads_of(shards)
     del shards
     thread.join(timeout=5)
@@ -74,5 +76,5 @@ def test_forgetting_the_shards_ends_the_threads_too():
 def threads_of(shards: Shards) -> list[threading.Thread]:
     """Run once, and name the threads that this started."""
     before = set(threading.enumerate())
-    shards.run(lambda lo, hi, k: None)
+    shards.run(lambda lo, hi, k: None, SIZE)
     return [thread for thread in threading.enumerate() if thread not in before]

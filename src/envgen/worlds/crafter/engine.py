@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -51,12 +52,13 @@ def _observe(e, things, view, words, atlas, easel, k, out):
 
 
 @jit
-def play(s, pool, menu, by_chance, daylight, w, atlas, easel, lo, hi, k, due, actions, view, words, out, ends):
-    """Do what is due in environments [lo, hi). What lacks room for more things stays due: nothing of it has happened.
+def play(s, pool, menu, by_chance, daylight, w, atlas, easel, lo, hi, k, todo, due, actions, view, words, out, ends):
+    """Do what is due in environments todo[lo:hi]. What lacks room for more things stays due: none of it has happened.
 
     A new episode of environment i takes its level from `pool`: the menu's i-th, going round, or any of it `by_chance`.
     """
-    for i in range(lo, hi):
+    for p in range(lo, hi):
+        i = todo[p]
         e, things = s.envs[i], s.things[i]
         if due[i] == STEP:
             if not has_room(e, things):
@@ -65,14 +67,12 @@ def play(s, pool, menu, by_chance, daylight, w, atlas, easel, lo, hi, k, due, ac
             ends.terminated[i] = is_dead(e)
             ends.truncated[i] = is_out_of_time(e)
             e.over = is_dead(e) or is_out_of_time(e)
-        elif due[i] == RESET:
+        else:
             pick = mt19937.episode_seed(e.seed_hash + 1, e.episode + 1) if by_chance else i
             e.level = menu[pick % menu.size]
             e.dial = pool[e.level]
             if not begin(e, things, w, k, e.episode + 1, daylight):
                 continue
-        else:
-            continue
         _observe(e, things, view, words, atlas, easel, k, out[i])
         _report(e, things, ends.now[i])
         due[i] = DONE
@@ -124,7 +124,7 @@ class Engine:
         self.daylight = state.daylight_table()
         self.atlas = picture.atlas(size if view == PIXELS else SMALLEST)
         self.words = picture.night_words(size)
-        self.shards = Shards(n, threads)
+        self.shards = Shards(min(threads, n))
         self.scratch = terrain.scratch(self.shards.threads)
         self.easel = picture.easel(self.shards.threads, self.atlas)
         width = {NO_VIEW: 1, SYMBOLS: symbols.SIZE, PIXELS: size[0] * size[1] * 3}[view]
@@ -174,20 +174,22 @@ class Engine:
 
     def _run(self) -> None:
         while True:
+            todo = np.flatnonzero(self.due)  # an even share for each thread, also when few are due
+            job = partial(self._job, todo)
             if Engine.warm:
-                self.shards.run(self._job)
+                self.shards.run(job, todo.size)
             else:
                 with compiling("Crafter", seconds=50):
-                    self.shards.run(self._job)
+                    self.shards.run(job, todo.size)
                 Engine.warm = True
             if not self.due.any():
                 return
             self.state = state.grown(self.state)
 
-    def _job(self, lo: int, hi: int, k: int) -> None:
+    def _job(self, todo: np.ndarray, lo: int, hi: int, k: int) -> None:
         play(
             self.state, self.pool, self.menu, self.by_chance, self.daylight, self.scratch, self.atlas, self.easel,
-            lo, hi, k, self.due, self.actions, self.view, self.words, self.out, self.ends,
+            lo, hi, k, todo, self.due, self.actions, self.view, self.words, self.out, self.ends,
         )  # fmt: skip
 
     def render(self, i: int, size: tuple[int, int]) -> np.ndarray:

@@ -72,8 +72,8 @@ def scratch(threads: int) -> Scratch:
 @jit
 def make_ground(e, dial, w, k):
     """The ground of an environment whose random stream stands at its beginning. `k` is the row of scratch."""
-    mt, perm, planes, truths, wanted = e.mt, w.perm[k], w.planes[k], w.truths[k], w.wanted[k]
-    permute(mt19937.randint(mt, 0, 2**31 - 1), perm, w.order[k])
+    perm, planes, truths, wanted = w.perm[k], w.planes[k], w.truths[k], w.wanted[k]
+    permute(mt19937.randint(e.mt, 0, 2**31 - 1), perm, w.order[k])
     planes[:] = 0
     _decide_heights(perm, planes, truths, wanted, dial)
     for p in range(START):
@@ -87,9 +87,7 @@ def make_ground(e, dial, w, k):
             _want(truths, wanted, HOME | ROCK | WET, 0)
         _decide(perm, planes[p], truths, wanted, p, _threshold(dial, p))
     w.tunnels[k] = False
-    for x in range(t.SIDE):
-        for y in range(t.SIDE):
-            e.ground[x, y] = _material(mt, truths[x * t.SIDE + y], w.tunnels[k], dial, x, y)
+    _lay_ground(e, truths, w.tunnels[k], dial)
     survey(e)
 
 
@@ -238,32 +236,37 @@ def _exact_heights(perm, x, y):
 
 
 @jit
-def _material(mt, truth, tunnels, dial, x, y):
-    """What a cell is, drawing from the stream where the original does."""
-    if truth & HOME:
-        return t.GRASS
-    if truth & ROCK and not truth & LAKE:
-        if truth & HIGH and truth & 1 << CAVE:
-            return t.PATH
-        if truth & (1 << ACROSS | 1 << DOWNWARDS):
-            tunnels[x, y] = True
-            return t.PATH
-        if truth & 1 << COAL and mt19937.uniform(mt) > dial.coal:
-            return t.COAL
-        if truth & 1 << IRON and mt19937.uniform(mt) > dial.iron:
-            return t.IRON
-        if truth & GEMS and mt19937.uniform(mt) > dial.diamond:
-            return t.DIAMOND
-        if truth & HIGH and truth & 1 << LAVA:
-            return t.LAVA
-        return t.STONE
-    if truth & SHORE and truth & 1 << SAND:
-        return t.SAND
-    if truth & WET:
-        return t.WATER
-    if truth & 1 << TREE and mt19937.uniform(mt) > dial.tree:
-        return t.TREE
-    return t.GRASS
+def _lay_ground(e, truths, tunnels, dial):
+    """What every cell is, drawing from the stream where the original does."""
+    mt = e.mt
+    for cell in range(CELLS):
+        truth = truths[cell]
+        material = t.GRASS
+        if truth & HOME:
+            pass
+        elif truth & ROCK and not truth & LAKE:
+            if truth & HIGH and truth & 1 << CAVE:
+                material = t.PATH
+            elif truth & (1 << ACROSS | 1 << DOWNWARDS):
+                material = t.PATH
+                tunnels[cell // t.SIDE, cell % t.SIDE] = True
+            elif truth & 1 << COAL and mt19937.uniform(mt) > dial.coal:
+                material = t.COAL
+            elif truth & 1 << IRON and mt19937.uniform(mt) > dial.iron:
+                material = t.IRON
+            elif truth & GEMS and mt19937.uniform(mt) > dial.diamond:
+                material = t.DIAMOND
+            elif truth & HIGH and truth & 1 << LAVA:
+                material = t.LAVA
+            else:
+                material = t.STONE
+        elif truth & SHORE and truth & 1 << SAND:
+            material = t.SAND
+        elif truth & WET:
+            material = t.WATER
+        elif truth & 1 << TREE and mt19937.uniform(mt) > dial.tree:
+            material = t.TREE
+        e.ground[cell // t.SIDE, cell % t.SIDE] = material
 
 
 @jit
@@ -276,10 +279,10 @@ def populate(e, things, dial, tunnels):
             material = np.int64(e.ground[x, y])
             if (t.WALKABLE >> material) & 1 == 0:
                 continue
-            away = _start_distance(x, y)
-            if away > 3 and material == t.GRASS and mt19937.uniform(mt) > dial.cow:
+            away = (x - t.CENTER) ** 2 + (y - t.CENTER) ** 2  # squared
+            if away > 3**2 and material == t.GRASS and mt19937.uniform(mt) > dial.cow:
                 row = add(e, things, t.COW, x, y, t.COW_HEALTH)
-            elif away > 10 and mt19937.uniform(mt) > dial.zombie:
+            elif away > 10**2 and mt19937.uniform(mt) > dial.zombie:
                 row = add(e, things, t.ZOMBIE, x, y, t.ZOMBIE_HEALTH)
             elif material == t.PATH and tunnels[x, y] and mt19937.uniform(mt) > dial.skeleton:
                 row = add(e, things, t.SKELETON, x, y, t.SKELETON_HEALTH)

@@ -8,29 +8,28 @@ nobody holds the shards any more.
 import threading
 import weakref
 from collections.abc import Callable
-from itertools import pairwise
 
 
 class Shards:
-    """`run(job)` calls job(lo, hi, k) for the k-th of `threads` ranges that cover [0, size), and waits for all."""
+    """`run(job, size)` calls job(lo, hi, k) for ranges that cover [0, size), the k-th in thread k, and waits."""
 
-    def __init__(self, size: int, threads: int):
-        self.threads = max(1, min(threads, size))
-        edges = [size * k // self.threads for k in range(self.threads + 1)]
-        self.ranges = list(pairwise(edges))
+    def __init__(self, threads: int):
+        self.threads = threads
         self._helpers: list[_Helper] = []
         weakref.finalize(self, _stop, self._helpers)
 
-    def run(self, job: Callable[[int, int, int], None]) -> None:
-        if self.threads > 1 and not self._helpers:
-            self._helpers.extend(_Helper() for _ in self.ranges[1:])
+    def run(self, job: Callable[[int, int, int], None], size: int) -> None:
+        threads = min(self.threads, size)
+        while len(self._helpers) < threads - 1:
+            self._helpers.append(_Helper())
         started: list[_Helper] = []
         failure: BaseException | None = None
         try:
-            for k, helper in enumerate(self._helpers, 1):
+            for k, helper in enumerate(self._helpers[: max(0, threads - 1)], 1):
                 started.append(helper)
-                helper.start(job, *self.ranges[k], k)
-            job(*self.ranges[0], 0)
+                helper.start(job, size * k // threads, size * (k + 1) // threads, k)
+            if size > 0:
+                job(0, size // threads, 0)
         finally:  # never leave while a helper still works on the caller's arrays, not even for Ctrl-C
             interrupt: BaseException | None = None
             while started:
@@ -45,10 +44,10 @@ class Shards:
             raise failure
 
     def __getstate__(self) -> dict:
-        return {"threads": self.threads, "ranges": self.ranges}
+        return {"threads": self.threads}
 
     def __setstate__(self, state: dict) -> None:
-        self.__init__(state["ranges"][-1][1], state["threads"])  # threads are not copied; they start when needed
+        self.__init__(state["threads"])  # threads are not copied; they start when needed
 
     def close(self) -> None:
         _stop(self._helpers)

@@ -58,10 +58,11 @@ def _bump(plane, u, v, room, radius, gu, gv, base, u_step, v_step, wanted):
 
     Two rows at a time and unsigned indices: with these the compiler makes it one vector loop.
     """
-    u_from = max(0, int(np.ceil((u - radius) / u_step))) // 2 * 2
-    u_to = min(SIDE - 1, int(np.floor((u + radius) / u_step)))
-    v_from = max(0, int(np.ceil((v - radius) / v_step))) // LANES * LANES
-    v_to = min(SIDE - 1, int(np.floor((v + radius) / v_step))) // LANES * LANES + LANES
+    u_cells, v_cells = 1 / u_step, 1 / v_step  # constants of the caller's loop; dividing each time is slow
+    u_from = max(0, int(np.ceil((u - radius) * u_cells))) // 2 * 2
+    u_to = min(SIDE - 1, int(np.floor((u + radius) * u_cells)))
+    v_from = max(0, int(np.ceil((v - radius) * v_cells))) // LANES * LANES
+    v_to = min(SIDE - 1, int(np.floor((v + radius) * v_cells))) // LANES * LANES + LANES
     useful = False
     for p in range(u_from // LANES, u_to // LANES + 1):
         for q in range(v_from // LANES, v_to // LANES):
