@@ -7,7 +7,7 @@ import pytest
 
 from envgen.worlds.kernels.shards import Shards
 
-SIZE = 8
+SIZE = 8  # one environment in a range, for two threads
 
 
 @pytest.mark.parametrize(("size", "threads"), [(0, 2), (1, 1), (1, 4), (7, 2), (64, 3), (5, 8)])
@@ -26,9 +26,11 @@ def test_every_environment_is_visited_once(size, threads):
 
 
 def test_an_error_in_a_thread_reaches_the_caller_and_the_threads_live_on():
-    shards = Shards(2)
+    shards, both = Shards(2), threading.Barrier(2)
 
     def fail(lo, hi, k):
+        if lo < 2:  # each thread takes one of the first two ranges
+            both.wait(timeout=5)
         if k == 1:
             raise KeyError("environment 2")
 
@@ -39,19 +41,21 @@ def test_an_error_in_a_thread_reaches_the_caller_and_the_threads_live_on():
 
 
 def test_an_interrupt_waits_for_the_threads_that_still_work():
-    shards, finished = Shards(2), []
+    shards, both, finished = Shards(2), threading.Barrier(2), []
 
     def job(lo, hi, k):
+        if lo < 2:
+            both.wait(timeout=5)
         if k == 0:
             raise KeyboardInterrupt
-        time.sleep(0.2)
-        finished.append(k)
+        time.sleep(0.05)
+        finished.append(lo)
 
     with pytest.raises(KeyboardInterrupt):
         shards.run(job, SIZE)
-    assert finished == [1]
-    shards.run(lambda lo, hi, k: finished.append(k), 2)
-    assert sorted(finished) == [0, 1, 1]
+    assert len(finished) == SIZE - 1  # all but the interrupted range
+    shards.run(lambda lo, hi, k: finished.append(lo), SIZE)
+    assert len(finished) == 2 * SIZE - 1
     shards.close()
 
 

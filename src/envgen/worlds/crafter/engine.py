@@ -52,13 +52,12 @@ def _observe(e, things, view, words, atlas, easel, k, out):
 
 
 @jit
-def play(s, pool, menu, by_chance, daylight, w, atlas, easel, lo, hi, k, todo, due, actions, view, words, out, ends):
-    """Do what is due in environments todo[lo:hi]. What lacks room for more things stays due: none of it has happened.
+def play(s, pool, menu, by_chance, daylight, w, atlas, easel, k, todo, due, actions, view, words, out, ends):
+    """Do what is due in environments `todo`. What lacks room for more things stays due: none of it has happened.
 
     A new episode of environment i takes its level from `pool`: the menu's i-th, going round, or any of it `by_chance`.
     """
-    for p in range(lo, hi):
-        i = todo[p]
+    for i in todo:
         e, things = s.envs[i], s.things[i]
         if due[i] == STEP:
             if not has_room(e, things):
@@ -105,6 +104,14 @@ class Ends(NamedTuple):
     terminated: np.ndarray  # (n,) bool
     truncated: np.ndarray  # (n,) bool
     now: np.ndarray  # (n,) REPORT
+
+
+class Final(NamedTuple):
+    """How some environments ended, before they began anew."""
+
+    which: np.ndarray  # (m,) int64, the environments
+    out: np.ndarray  # (m, bytes) uint8, their last observations
+    reports: np.ndarray  # (m,) REPORT
 
 
 class Engine:
@@ -158,10 +165,13 @@ class Engine:
     def reset(self, which: np.ndarray) -> None:
         """Begin an episode in the environments where the mask `which` is set."""
         self.due[:] = np.where(which, RESET, DONE)
-        self._run()
+        self._run(None)
 
-    def step(self, actions: np.ndarray, begin: np.ndarray | None = None) -> Ends:
-        """Step all environments, but begin an episode where the mask `begin` is set. Actions must be valid."""
+    def step(self, actions: np.ndarray, begin: np.ndarray | None = None, finals: list[Final] | None = None) -> Ends:
+        """Step all environments, but begin an episode where the mask `begin` is set. Actions must be valid.
+
+        With a list of `finals`, environments that end begin anew at once, and how they ended is added to it.
+        """
         self.actions[:] = actions
         self.due[:] = STEP
         if begin is not None and begin.any():
@@ -169,27 +179,37 @@ class Engine:
             self.ends.reward[begin] = 0
             self.ends.terminated[begin] = False
             self.ends.truncated[begin] = False
-        self._run()
+        self._run(finals)
         return self.ends
 
-    def _run(self) -> None:
-        while True:
-            todo = np.flatnonzero(self.due)  # an even share for each thread, also when few are due
-            job = partial(self._job, todo)
+    def _run(self, finals: list[Final] | None) -> None:
+        while (todo := np.flatnonzero(self.due)).size:
+            job = partial(self._job, todo, finals)
             if Engine.warm:
                 self.shards.run(job, todo.size)
             else:
                 with compiling("Crafter", seconds=50):
                     self.shards.run(job, todo.size)
                 Engine.warm = True
-            if not self.due.any():
-                return
-            self.state = state.grown(self.state)
+            if self.due.any():
+                self.state = state.grown(self.state)
 
-    def _job(self, todo: np.ndarray, lo: int, hi: int, k: int) -> None:
+    def _job(self, todo: np.ndarray, finals: list[Final] | None, lo: int, hi: int, k: int) -> None:
+        todo = todo[lo:hi]
+        stepping = todo[self.due[todo] == STEP]
+        self._play(todo, k)
+        if finals is None:
+            return
+        ended = stepping[(self.due[stepping] == DONE) & (self.state.envs["over"][stepping] != 0)]
+        if ended.size:
+            finals.append(Final(ended, self.out[ended], self.ends.now[ended]))
+            self.due[ended] = RESET
+            self._play(ended, k)
+
+    def _play(self, todo: np.ndarray, k: int) -> None:
         play(
             self.state, self.pool, self.menu, self.by_chance, self.daylight, self.scratch, self.atlas, self.easel,
-            lo, hi, k, todo, self.due, self.actions, self.view, self.words, self.out, self.ends,
+            k, todo, self.due, self.actions, self.view, self.words, self.out, self.ends,
         )  # fmt: skip
 
     def render(self, i: int, size: tuple[int, int]) -> np.ndarray:

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from . import checks
-from .engine import REPORT, Engine
+from .engine import REPORT, Engine, Final
 from .level import CrafterLevel
 from .picture import picture_size
 from .tables import ACTIONS
@@ -94,26 +94,30 @@ class CrafterVectorEnv(VectorEnv):
             raise ResetNeeded(
                 f"environment {int(over.argmax())} has ended; reset it with options={{'reset_mask': ...}}"
             )
-        ends = self.engine.step(actions, begin=over)
-        rewards, terminated, truncated = ends.reward.copy(), ends.terminated.copy(), ends.truncated.copy()
-        finals = {}
-        if self.autoreset_mode == AutoresetMode.SAME_STEP and (ended := terminated | truncated).any():
-            finals = self._finals(ended)
-            self.engine.reset(ended)
-        return self._observations(), rewards, terminated, truncated, {**self._infos(), **finals}
+        finals: list[Final] | None = [] if self.autoreset_mode == AutoresetMode.SAME_STEP else None
+        ends = self.engine.step(actions, over, finals)
+        infos = self._infos()
+        if finals:
+            infos.update(self._finals(finals))
+        return self._observations(), ends.reward.copy(), ends.terminated.copy(), ends.truncated.copy(), infos
 
     def _observations(self) -> Any:
         return read_all(self.observation, self.size, self.engine.out)
 
     def _infos(self) -> dict[str, Any]:
-        return _named(self.engine.ends.now.copy(), np.ones(self.num_envs, np.bool_))
+        reports = self.engine.ends.now.view(np.uint8).copy().view(REPORT)  # as bytes: records are copied field by field
+        return _named(reports, np.ones(self.num_envs, np.bool_))
 
-    def _finals(self, ended: np.ndarray) -> dict[str, Any]:
-        """How the episodes that ended looked, before they begin anew."""
+    def _finals(self, finals: list[Final]) -> dict[str, Any]:
+        """How the episodes that ended in this step looked, as Gymnasium's final_obs and final_info."""
+        ended = np.zeros(self.num_envs, np.bool_)
         seen = np.full(self.num_envs, None, dtype=object)
-        for i in np.flatnonzero(ended):
-            seen[i] = read(self.observation, self.size, self.engine.out[i])
-        last = np.where(ended, self.engine.ends.now, np.zeros(1, REPORT))
+        last = np.zeros(self.num_envs, REPORT)
+        for final in finals:
+            ended[final.which] = True
+            last[final.which] = final.reports
+            for i, row in zip(final.which, final.out, strict=True):
+                seen[i] = read(self.observation, self.size, row)
         return {
             "final_obs": seen,
             "_final_obs": ended,

@@ -1,7 +1,7 @@
 """Run a kernel over ranges of environments on several threads.
 
-Kernels release the GIL, so plain threads use plain cores. The calling thread takes the first shard itself: with one
-thread nothing is handed over at all. Threads are daemons, started when first needed and stopped by `close`, or when
+Kernels release the GIL, so plain threads use plain cores. The calling thread works too: with one thread nothing is
+handed over at all. Threads are daemons, started when first needed and stopped by `close`, or when
 nobody holds the shards any more.
 """
 
@@ -9,9 +9,14 @@ import threading
 import weakref
 from collections.abc import Callable
 
+RANGES = 4  # for each thread
+
 
 class Shards:
-    """`run(job, size)` calls job(lo, hi, k) for ranges that cover [0, size), the k-th in thread k, and waits."""
+    """`run(job, size)` calls job(lo, hi, k) for ranges that cover [0, size), in thread k, and waits for all of them.
+
+    With several threads there are several ranges for each; who is done takes the next, so that all end together.
+    """
 
     def __init__(self, threads: int):
         self.threads = threads
@@ -19,17 +24,23 @@ class Shards:
         weakref.finalize(self, _stop, self._helpers)
 
     def run(self, job: Callable[[int, int, int], None], size: int) -> None:
-        threads = min(self.threads, size)
+        threads = max(1, min(self.threads, size))
+        grain = size if threads == 1 else -(-size // (threads * RANGES))
+        starts = iter(range(0, size, max(1, grain)))  # shared: the interpreter hands out each once
+
+        def work(k: int) -> None:
+            for lo in starts:
+                job(lo, min(lo + grain, size), k)
+
         while len(self._helpers) < threads - 1:
             self._helpers.append(_Helper())
         started: list[_Helper] = []
         failure: BaseException | None = None
         try:
-            for k, helper in enumerate(self._helpers[: max(0, threads - 1)], 1):
+            for k, helper in enumerate(self._helpers[: threads - 1], 1):
                 started.append(helper)
-                helper.start(job, size * k // threads, size * (k + 1) // threads, k)
-            if size > 0:
-                job(0, size // threads, 0)
+                helper.start(work, k)
+            work(0)
         finally:  # never leave while a helper still works on the caller's arrays, not even for Ctrl-C
             interrupt: BaseException | None = None
             while started:
@@ -75,16 +86,16 @@ class _Helper:
             self._go.acquire()
             if self._stopped or self._job is None:
                 return
-            job, lo, hi, k = self._job
+            work, k = self._job
             try:
-                job(lo, hi, k)
+                work(k)
             except BaseException as error:  # noqa: BLE001  it is raised again in the calling thread
                 self._failure = error
             finally:
                 self._done.release()
 
-    def start(self, job, lo, hi, k) -> None:
-        self._job = (job, lo, hi, k)
+    def start(self, work: Callable[[int], None], k: int) -> None:
+        self._job = (work, k)
         self._go.release()
 
     def wait(self) -> BaseException | None:
