@@ -5,8 +5,8 @@
 
 Environment steps per second with random actions, resets included, after the environments have spread over their
 episodes. Everyone plays several rounds, in turns, so that other work on the machine slows all alike. Peers: PyPI
-`crafter`, as it is installed by itself and with numba, which compiles its noise, and Craftax-Classic on JAX, which plays by similar but
-not the same rules, if `--jax-python` names a Python that has it. Prints Markdown.
+`crafter`, as it is installed by itself and with numba, which compiles its noise; and Craftax-Classic on JAX, which plays
+by similar but not the same rules, if `--jax-python` names a Python that has it. Prints Markdown.
 """
 
 import argparse
@@ -20,8 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
-import crafter
 import numpy as np
+from crafter_original import original
 
 from envgen.worlds.crafter.vector import CrafterVectorEnv
 
@@ -47,30 +47,11 @@ def stepper(envs: int, observation: str, threads: int):
     return play
 
 
-def original():
-    """The same for PyPI `crafter`."""
-    env = crafter.Env(seed=0)
-    env.reset()
-    rng = np.random.default_rng(0)
-
-    def play(seconds: float) -> float:
-        steps, start = 0, time.perf_counter()
-        while time.perf_counter() - start < seconds:
-            if env.step(int(rng.integers(17)))[2]:
-                env.reset()
-            steps += 1
-        return steps / (time.perf_counter() - start)
-
-    return play
-
-
 def as_installed(seconds: float) -> float:
     """PyPI `crafter` where numba is not installed, or rather switched off, in a process of its own."""
-    program = f"from benchmarks.crafter_speed import original; print(original()({seconds}))"
-    command = [sys.executable, "-c", program]
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "ENVGEN_CACHE": tempfile.gettempdir() + "/envgen-no-jit"}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE.parent, env=environment)
-    return float(done.stdout)
+    command = [sys.executable, str(HERE / "crafter_original.py"), str(seconds)]
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    return float(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
 
 
 def craftax(python: str, seconds: float) -> dict[str, float]:
