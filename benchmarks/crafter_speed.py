@@ -5,8 +5,8 @@
 
 Environment steps per second with random actions, resets included, after the environments have spread over their
 episodes. Everyone plays several rounds, in turns, so that other work on the machine slows all alike. Peers: PyPI
-`crafter`, as it is installed by itself and with numba, which compiles its noise; and Craftax-Classic on JAX, which plays
-by similar but not the same rules, if `--jax-python` names a Python that has it. Prints Markdown.
+`crafter`, as it is installed by itself and with numba, which compiles its noise; and Craftax-Classic on JAX, which
+plays by similar but not the same rules, if `--jax-python` names a Python that has it. Prints Markdown.
 """
 
 import argparse
@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from crafter_original import original
 
+from crafter_original import original
 from envgen.worlds.crafter.vector import CrafterVectorEnv
 
 HERE = Path(__file__).parent
