@@ -5,7 +5,7 @@ import pytest
 from crafter import engine as theirs
 from crafter import objects
 
-from envgen.worlds.crafter import picture
+from envgen.worlds.crafter import atlas as ours
 from envgen.worlds.crafter import tables as t
 from envgen.worlds.crafter.env import CrafterEnv
 from envgen.worlds.crafter.reference import original
@@ -15,9 +15,9 @@ from envgen.worlds.crafter.reference import original
 def test_every_sprite_on_every_ground_is_the_originals(size):
     unit = np.array([size[0] // 9, size[1] // 9])
     textures = original(0)._textures
-    atlas = picture.atlas(size)
+    atlas = ours.draw_atlas(size)
     for m, material in enumerate(t.MATERIALS[1:], 1):
-        for k, sprite in enumerate(picture.SPRITES):
+        for k, sprite in enumerate(ours.SPRITES):
             canvas = np.zeros((*unit, 3), np.uint8)
             theirs._draw(canvas, np.zeros(2, int), textures.get(material, unit))
             if sprite != "none":
@@ -67,8 +67,8 @@ def place(world, things, envs, row, thing, kind, **fields):
 
 
 def test_the_night_of_a_size_costs_what_the_original_draws():
-    assert picture.night_words((64, 64)) == 2 * 63 * 49
-    assert picture.night_words((84, 90)) == 2 * 81 * 70
+    assert ours.night_words((64, 64)) == 2 * 63 * 49
+    assert ours.night_words((84, 90)) == 2 * 81 * 70
 
 
 def test_the_smallest_and_an_odd_size_can_be_drawn():

@@ -241,7 +241,8 @@ def test_closing_twice_is_harmless_and_final():
 
 
 def test_an_environment_takes_at_most_forty_kilobytes():
-    from envgen.worlds.crafter.engine import NO_VIEW, Engine
+    from envgen.worlds.crafter.engine import Engine
+    from envgen.worlds.crafter.play import NO_VIEW
 
     engine = Engine(4, [CrafterLevel()], False, NO_VIEW, (64, 64), threads=1)
     assert engine.bytes_per_environment() < 40_000

@@ -4,7 +4,7 @@ from ..kernels import mt19937
 from ..kernels.jit import jit
 from . import tables as t
 from .terrain import make_ground, populate
-from .things import add, lay
+from .things import add, has_ground, lay
 
 HOME = 3  # steps from the start, along the axes, at which things are put
 PASTURE = 5  # and cows: not beside a plant, which they would destroy
@@ -68,7 +68,7 @@ def _dig_cave(e, tunnels):
 @jit
 def _furnish(e, things, dial):
     """Put what the level asks for on free grass near the start. None of it counts as the player's doing."""
-    if dial.near_water > 0 or (dial.pond > 0 and not _has(e, t.WATER)):
+    if dial.near_water > 0 or (dial.pond > 0 and not has_ground(e, t.WATER)):
         x, y = _free_cell(e, HOME)
         lay(e, x, y, t.WATER)
     if dial.near_table > 0:
@@ -88,15 +88,6 @@ def _furnish(e, things, dial):
         if add(e, things, t.COW, x, y, t.COW_HEALTH) < 0:
             return False
     return True
-
-
-@jit
-def _has(e, material):
-    for x in range(t.SIDE):
-        for y in range(t.SIDE):
-            if e.ground[x, y] == material:
-                return True
-    return False
 
 
 @jit

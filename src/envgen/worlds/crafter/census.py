@@ -7,8 +7,9 @@ import numpy as np
 
 from . import tables as t
 from .checks import check_seed
-from .engine import NO_VIEW, Engine
+from .engine import Engine
 from .level import CrafterLevel
+from .play import NO_VIEW
 
 CREATURES = ("cow", "zombie", "skeleton", "plant")
 

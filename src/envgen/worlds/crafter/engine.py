@@ -7,103 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels import mt19937
-from ..kernels.jit import compiling, jit
+from ..kernels.jit import compiling
 from ..kernels.shards import Shards
-from . import picture, state, symbols, terrain
-from .birth import begin
+from . import atlas, picture, state, symbols, terrain
 from .level import CrafterLevel
-from .picture import draw
-from .rules import has_room, is_dead, is_out_of_time, step
-from .symbols import write_symbols
-from .tables import ITEMS, SKILLS
+from .play import DONE, NO_VIEW, PIXELS, REPORT, RESET, STEP, SYMBOLS, Ends, play, redraw
 
-DONE, STEP, RESET = 0, 1, 2  # what is due in an environment
-NO_VIEW, SYMBOLS, PIXELS = 0, 1, 2  # what is observed
 SMALLEST = (18, 18)  # an atlas for kernels that take one but draw nothing
-
-
-REPORT = np.dtype(
-    [
-        ("total", np.float64),  # reward of the episode so far
-        ("level", np.int32),
-        ("episode", np.int32),
-        ("world_seed", np.int32),
-        ("step", np.int32),
-        ("discount", np.float64),  # 0 once the player is dead, else 1
-        ("position", np.int32, 2),
-        ("achievements", np.int32, len(SKILLS)),
-        ("inventory", np.int8, len(ITEMS)),
-    ],
-    align=True,
-)
-
-
-@jit
-def _observe(e, things, view, words, atlas, easel, k, out):
-    """Write what an environment looks like. Its stream moves on as if the picture were drawn, whatever the view."""
-    if view == PIXELS:
-        draw(e, things, e.mt, atlas, easel, k, out)
-        return
-    if e.light < 0.5:
-        mt19937.skip(e.mt, words)
-    if view == SYMBOLS:
-        write_symbols(e, things, out)
-
-
-@jit
-def play(s, pool, menu, by_chance, daylight, w, atlas, easel, k, todo, due, actions, view, words, out, ends):
-    """Do what is due in environments `todo`. What lacks room for more things stays due: none of it has happened.
-
-    A new episode of environment i takes its level from `pool`: the menu's i-th, going round, or any of it `by_chance`.
-    """
-    for i in todo:
-        e, things = s.envs[i], s.things[i]
-        if due[i] == STEP:
-            if not has_room(e, things):
-                continue
-            ends.reward[i] = step(e, things, actions[i], daylight)
-            ends.terminated[i] = is_dead(e)
-            ends.truncated[i] = is_out_of_time(e)
-            e.over = is_dead(e) or is_out_of_time(e)
-        else:
-            pick = mt19937.episode_seed(e.seed_hash + 1, e.episode + 1) if by_chance else i
-            e.level = menu[pick % menu.size]
-            e.dial = pool[e.level]
-            if not begin(e, things, w, k, e.episode + 1, daylight):
-                continue
-        _observe(e, things, view, words, atlas, easel, k, out[i])
-        _report(e, things, ends.now[i])
-        due[i] = DONE
-
-
-@jit
-def _report(e, things, report):
-    report.level = e.level
-    report.episode = e.episode
-    report.world_seed = e.world_seed
-    report.step = e.step
-    report.total = e.total
-    report.discount = 0.0 if is_dead(e) else 1.0
-    report.position[0] = things[0].x
-    report.position[1] = things[0].y
-    report.achievements[:] = e.achievements
-    report.inventory[:] = e.inventory
-
-
-@jit
-def redraw(s, i, atlas, easel, out):
-    """A picture for a person: with a copy of the stream, so that the world's is untouched."""
-    draw(s.envs[i], s.things[i], s.envs[i].mt.copy(), atlas, easel, 0, out)
-
-
-class Ends(NamedTuple):
-    """What a step leaves behind."""
-
-    reward: np.ndarray  # (n,) float64
-    terminated: np.ndarray  # (n,) bool
-    truncated: np.ndarray  # (n,) bool
-    now: np.ndarray  # (n,) REPORT
 
 
 class Final(NamedTuple):
@@ -127,10 +37,10 @@ class Engine:
         self.set_levels(levels, by_chance)
         self.state = state.allocate(n)
         self.seeded = np.zeros(n, np.bool_)
-        self._galleries: dict[tuple[int, int], tuple[picture.Atlas, picture.Easel]] = {}
+        self._galleries: dict[tuple[int, int], tuple[atlas.Atlas, picture.Easel]] = {}
         self.daylight = state.daylight_table()
-        self.atlas = picture.atlas(size if view == PIXELS else SMALLEST)
-        self.words = picture.night_words(size)
+        self.atlas = atlas.draw_atlas(size if view == PIXELS else SMALLEST)
+        self.words = atlas.night_words(size)
         self.shards = Shards(min(threads, n))
         self.scratch = terrain.scratch(self.shards.threads)
         self.easel = picture.easel(self.shards.threads, self.atlas)
@@ -215,8 +125,8 @@ class Engine:
     def render(self, i: int, size: tuple[int, int]) -> np.ndarray:
         """A picture (height, width, 3) for a person. It takes no number from the world's stream."""
         if size not in self._galleries:
-            atlas = picture.atlas(size)
-            self._galleries[size] = atlas, picture.easel(1, atlas)
+            drawn = atlas.draw_atlas(size)
+            self._galleries[size] = drawn, picture.easel(1, drawn)
         canvas = np.zeros(size[0] * size[1] * 3, np.uint8)
         redraw(self.state, i, *self._galleries[size], canvas)
         return canvas.reshape(size[1], size[0], 3)

@@ -8,8 +8,8 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from . import checks
+from .atlas import picture_size
 from .engine import Engine
-from .picture import picture_size
 from .tables import ACTIONS, ITEMS, SKILLS
 from .views import VIEWS, read, semantic_map, space_of
 from .window import Window

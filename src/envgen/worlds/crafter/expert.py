@@ -9,7 +9,7 @@ import numpy as np
 from ..kernels.jit import jit
 from . import tables as t
 from .engine import Engine
-from .things import ground_at, inside, is_free, thing_at
+from .things import ground_at, has_ground, inside, is_free, thing_at
 
 _DX = np.array([dx for dx, _ in t.STEPS])
 _DY = np.array([dy for _, dy in t.STEPS])
@@ -74,7 +74,7 @@ def _progress(e, things, queue, origin):
         if items[t.STONES] > 0:
             return _put(e, things, t.PLACE_STONE, queue, origin)
         return _seek(e, things, t.STONE, queue, origin)
-    if done[t.COLLECT_DIAMOND] == 0 and _has_ground(e, t.DIAMOND):
+    if done[t.COLLECT_DIAMOND] == 0 and has_ground(e, t.DIAMOND):
         return _seek(e, things, t.DIAMOND, queue, origin)
     for kind in (t.SKELETON, t.ZOMBIE):
         skill = t.DEFEAT_SKELETON if kind == t.SKELETON else t.DEFEAT_ZOMBIE
@@ -132,15 +132,6 @@ def _has_ripe(e, things):
     for row in range(1, e.count):
         if things[row].kind == t.PLANT and things[row].clock > t.RIPE:
             return True
-    return False
-
-
-@jit
-def _has_ground(e, material):
-    for x in range(t.SIDE):
-        for y in range(t.SIDE):
-            if e.ground[x, y] == material:
-                return True
     return False
 
 

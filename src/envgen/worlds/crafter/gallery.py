@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-from . import picture
+from . import atlas, picture
 from . import tables as t
-from .engine import NO_VIEW, Engine
+from .engine import Engine
 from .level import CrafterLevel
+from .play import NO_VIEW
 
 MARGIN = 6  # pixels around a world
 TITLE = 14  # pixels of height
@@ -26,7 +27,7 @@ def overview(level: Any = None, seed: int = 0, unit: int = 6) -> np.ndarray:
     sprites = np.zeros((t.SIDE, t.SIDE), np.int64)
     for row in range(env["count"]):
         sprites[things[row]["x"], things[row]["y"]] = picture.sprite_of(env, things, row)
-    tiles = picture.atlas((unit * t.VIEW[0], unit * t.VIEW[1])).tiles[sprites, env["ground"]]
+    tiles = atlas.draw_atlas((unit * t.VIEW[0], unit * t.VIEW[1])).tiles[sprites, env["ground"]]
     cells = tiles.reshape(t.SIDE, t.SIDE, unit, unit, 3)  # (x, y, pixel row, pixel column, colour)
     return cells.transpose(1, 2, 0, 3, 4).reshape(t.SIDE * unit, t.SIDE * unit, 3)
 

@@ -1,41 +1,21 @@
-"""The original's picture of a world, byte for byte, at any size.
+"""The original's picture of a world, byte for byte: tiles from an atlas, mixed with the light of the hour.
 
-All drawing of tiles is done once, when an `Atlas` is made: every sprite over every ground, every item with every count.
-A frame then is copying tiles and mixing them with the light of the hour. At night the original draws noise from the
-world's own random stream; `night_words` says how many words a picture of a size takes.
+At night the original draws noise from the world's own random stream; so does this.
 """
 
-import importlib.util
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image
 
 from ..kernels import mt19937
 from ..kernels.jit import jit
 from . import tables as t
+from .atlas import COLUMNS, ROWS, Atlas
 
-SPRITES = (
-    "none", "player-left", "player-right", "player-up", "player-down", "player-sleep", "cow", "zombie", "skeleton",
-    "arrow-left", "arrow-right", "arrow-up", "arrow-down", "plant", "plant-ripe",
-)  # fmt: skip
+# Numbers in atlas.SPRITES.
 FACING_PLAYER, SLEEPER, COW, ZOMBIE, SKELETON, FACING_ARROW, SAPLING, RIPE_PLANT = 1, 5, 6, 7, 8, 9, 13, 14
-COUNTS = t.MOST + 1  # an inventory shows 0 (nothing) to 9
 TINT = (0.0, 16.0, 64.0)  # of the night
 DREAM = (0.0, 0.0, 16.0)  # of sleep
-OUTSIDE_GREY = 127
-COLUMNS, ROWS = t.MAP_VIEW
-
-
-class Atlas(NamedTuple):
-    """Everything drawn in advance for one size. A tile is (unit_y * unit_x * 3) bytes, row by row."""
-
-    tiles: np.ndarray  # (sprites, materials, tile) uint8
-    items: np.ndarray  # (items, COUNTS, tile) uint8
-    vignette: np.ndarray  # (map_width * map_height) float64, column by column as the noise
-    shape: np.ndarray  # (6,) int64: width, height, unit_x, unit_y, border_x, border_y
 
 
 class Easel(NamedTuple):
@@ -47,97 +27,6 @@ class Easel(NamedTuple):
     noise: np.ndarray  # (threads, map_width * map_height) float64
     colours: np.ndarray  # (threads, 3, map_width) int32, one row of the map
     masks: np.ndarray  # (threads, 2, map_width) float64, how dark it is there and the noise
-
-
-def picture_size(size: int | tuple[int, int]) -> tuple[int, int]:
-    """(width, height), or a ValueError that says which sizes there are."""
-    pair = tuple(size) if isinstance(size, tuple | list) else (size, size)
-    if len(pair) != 2 or not all(isinstance(s, int | np.integer) and 18 <= s <= 4096 for s in pair):
-        raise ValueError(
-            f"size {size!r} is not a picture size: a whole number, or two (width, height), from 18 to 4096"
-        )
-    return int(pair[0]), int(pair[1])
-
-
-def night_words(size: tuple[int, int]) -> int:
-    """How many words of the random stream the original draws for a picture at night."""
-    return 2 * (size[0] // t.VIEW[0] * COLUMNS) * (size[1] // t.VIEW[1] * ROWS)
-
-
-@cache
-def _textures() -> dict[str, np.ndarray]:
-    """The original's images by name, from the installed `crafter` package, as (width, height, channels)."""
-    found = importlib.util.find_spec("crafter")
-    if found is None or not found.submodule_search_locations:
-        raise ImportError("Crafter's textures come from the package `crafter`: pip install crafter==1.8.3")
-    folder = Path(found.submodule_search_locations[0]) / "assets"
-    images = {}
-    for file in sorted(folder.glob("*.png")):
-        with Image.open(file) as image:
-            images[file.stem] = np.array(image).transpose(1, 0, 2)
-    return images
-
-
-def _texture(name: str, width: int, height: int) -> np.ndarray:
-    image = Image.fromarray(_textures()[name])  # transposed, as the original resizes it
-    return np.array(image.resize((height, width), resample=Image.Resampling.NEAREST))
-
-
-def _paste(canvas: np.ndarray, x: int, y: int, texture: np.ndarray) -> None:
-    """Blend a texture into a canvas (width, height, 3), in single precision as the original does."""
-    width, height = texture.shape[:2]
-    if texture.shape[-1] == 4:
-        alpha = texture[..., 3:].astype(np.float32) / 255
-        colour = texture[..., :3].astype(np.float32) / 255
-        below = canvas[x : x + width, y : y + height].astype(np.float32) / 255
-        texture = (255 * (alpha * colour + (1 - alpha) * below)).astype(np.uint8)
-    canvas[x : x + width, y : y + height] = texture
-
-
-def _tile(canvas: np.ndarray) -> np.ndarray:
-    return canvas.transpose(1, 0, 2).reshape(-1)
-
-
-@cache
-def atlas(size: tuple[int, int]) -> Atlas:
-    width, height = size
-    ux, uy = width // t.VIEW[0], height // t.VIEW[1]
-    tiles = np.zeros((len(SPRITES), len(t.MATERIALS), uy * ux * 3), np.uint8)
-    for m, material in enumerate(t.MATERIALS):
-        ground = np.full((ux, uy, 3), OUTSIDE_GREY, np.uint8)
-        if m != t.OUTSIDE:
-            ground = _texture(material, ux, uy)[..., :3]
-        tiles[0, m] = _tile(ground)
-        for k, sprite in enumerate(SPRITES[1:], 1):
-            canvas = ground.copy()
-            _paste(canvas, 0, 0, _texture(sprite, ux, uy))
-            tiles[k, m] = _tile(canvas)
-    return Atlas(
-        tiles=tiles,
-        items=_draw_items(ux, uy),
-        vignette=_vignette(ux * COLUMNS, uy * ROWS),
-        shape=np.array([width, height, ux, uy, (width - ux * t.VIEW[0]) // 2, (height - uy * t.VIEW[1]) // 2]),
-    )
-
-
-def _draw_items(ux: int, uy: int) -> np.ndarray:
-    unit = np.array([ux, uy])
-    items = np.zeros((len(t.ITEMS), COUNTS, uy * ux * 3), np.uint8)
-    for k, item in enumerate(t.ITEMS):
-        corner = np.array([k % t.VIEW[0], k // t.VIEW[0]])
-        icon_at = (corner * unit + 0.1 * unit).astype(np.int32) - corner * unit
-        count_at = (corner * unit + 0.4 * unit).astype(np.int32) - corner * unit
-        for count in range(1, COUNTS):
-            canvas = np.zeros((ux, uy, 3), np.uint8)
-            _paste(canvas, icon_at[0], icon_at[1], _texture(item, int(0.8 * ux), int(0.8 * uy)))
-            _paste(canvas, count_at[0], count_at[1], _texture(str(count), int(0.6 * ux), int(0.6 * uy)))
-            items[k, count] = _tile(canvas)
-    return items
-
-
-def _vignette(width: int, height: int) -> np.ndarray:
-    xs, ys = np.meshgrid(np.linspace(-1, 1, width), np.linspace(-1, 1, height))
-    return (1 - np.exp(-0.5 * (xs**2 + ys**2) / (0.5**2)).T).reshape(-1)
 
 
 def easel(threads: int, atlas: Atlas) -> Easel:

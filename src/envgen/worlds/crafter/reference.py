@@ -12,9 +12,9 @@ import crafter
 import numpy as np
 from crafter import engine
 
+from .atlas import picture_size
 from .env import CrafterEnv
 from .level import CrafterLevel
-from .picture import picture_size
 from .tables import MAX_LENGTH
 
 

@@ -32,6 +32,16 @@ def thing_at(e, x, y):
 
 
 @jit
+def has_ground(e, material):
+    """Is there a cell of this material?"""
+    for x in range(SIDE):
+        for y in range(SIDE):
+            if e.ground[x, y] == material:
+                return True
+    return False
+
+
+@jit
 def chunk_of(x, y):
     return x // CHUNK * CHUNKS + y // CHUNK
 

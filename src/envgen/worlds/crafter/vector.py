@@ -10,9 +10,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from . import checks
-from .engine import REPORT, Engine, Final
+from .atlas import picture_size
+from .engine import Engine, Final
 from .level import CrafterLevel
-from .picture import picture_size
+from .play import REPORT
 from .tables import ACTIONS
 from .views import VIEWS, read, read_all, space_of
 from .window import Window

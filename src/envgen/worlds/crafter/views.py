@@ -7,11 +7,11 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from . import engine as engines
-from . import symbols
+from . import play, symbols
+from .engine import Engine
 from .tables import MATERIALS, SIDE
 
-VIEWS = {"pixels": engines.PIXELS, "symbols": engines.SYMBOLS, "text": engines.SYMBOLS}
+VIEWS = {"pixels": play.PIXELS, "symbols": play.SYMBOLS, "text": play.SYMBOLS}
 TEXT_LENGTH = 2000
 CHARACTERS = frozenset(string.ascii_letters + string.digits + string.punctuation + " \n")
 
@@ -38,7 +38,7 @@ def read_all(observation: str, size: tuple[int, int], rows: np.ndarray) -> Any:
     return rows.copy() if observation == "symbols" else tuple(symbols.describe(row) for row in rows)
 
 
-def semantic_map(engine: engines.Engine, i: int) -> np.ndarray:
+def semantic_map(engine: Engine, i: int) -> np.ndarray:
     """The original's semantic map of environment i, at [x, y]: materials, and things above them."""
     env = engine.state.envs[i]
     canvas = env["ground"].copy()
