@@ -31,7 +31,6 @@ def begin(e, things, w, k, episode, daylight):
     e.fatigue = 0
     e.recover = 0
     e.unlocked = 0
-    e.over = 0
     e.total = 0.0
     for item in range(len(t.ITEMS)):
         e.inventory[item] = dial.inventory[item]

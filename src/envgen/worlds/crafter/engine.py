@@ -11,7 +11,7 @@ from ..kernels.jit import compiling
 from ..kernels.shards import Shards
 from . import atlas, picture, state, symbols, terrain
 from .level import CrafterLevel
-from .play import DONE, NO_VIEW, PIXELS, REPORT, RESET, STEP, SYMBOLS, Ends, play, redraw
+from .play import DONE, NO_VIEW, OVER, PIXELS, REPORT, RESET, STEP, SYMBOLS, Ends, play, redraw
 
 SMALLEST = (18, 18)  # an atlas for kernels that take one but draw nothing
 
@@ -52,6 +52,7 @@ class Engine:
             reward=np.zeros(n),
             terminated=np.zeros(n, np.bool_),
             truncated=np.zeros(n, np.bool_),
+            phase=np.zeros(n, np.uint8),
             now=np.zeros(n, REPORT),
         )
 
@@ -106,11 +107,10 @@ class Engine:
 
     def _job(self, todo: np.ndarray, finals: list[Final] | None, lo: int, hi: int, k: int) -> None:
         todo = todo[lo:hi]
-        stepping = todo[self.due[todo] == STEP]
         self._play(todo, k)
         if finals is None:
             return
-        ended = stepping[(self.due[stepping] == DONE) & (self.state.envs["over"][stepping] != 0)]
+        ended = todo[(self.ends.phase[todo] == OVER) & (self.due[todo] == DONE)]
         if ended.size:
             finals.append(Final(ended, self.out[ended], self.ends.now[ended]))
             self.due[ended] = RESET
@@ -140,6 +140,7 @@ class Engine:
             "out": self.out.copy(),
             "reports": self.ends.now.view(np.uint8).reshape(self.n, -1).copy(),
             "size": np.array(self.size),
+            "phase": self.ends.phase.copy(),
             "seeded": self.seeded.astype(np.uint8),
             "menu": self.menu.copy(),
             "by_chance": np.array([self.by_chance], np.uint8),
@@ -158,6 +159,7 @@ class Engine:
         self.state = state.State(envs.view(state.ENV)[:, 0].copy(), things.view(state.THING).copy())
         self.out[:] = snapshot["out"]
         self.ends.now[:] = np.ascontiguousarray(snapshot["reports"]).view(REPORT)[:, 0]
+        self.ends.phase[:] = snapshot["phase"]
         self.seeded = snapshot["seeded"].astype(np.bool_)
         self.levels = [CrafterLevel.parse(level) for level in json.loads(snapshot["levels"].tobytes())]
         self.set_levels([self.levels[k] for k in snapshot["menu"]], bool(snapshot["by_chance"][0]))

@@ -13,6 +13,7 @@ from .symbols import write_symbols
 from .tables import ITEMS, SKILLS
 
 DONE, STEP, RESET = 0, 1, 2  # what is due in an environment
+NOT_BEGUN, RUNNING, OVER = 0, 1, 2  # where its episode is
 NO_VIEW, SYMBOLS, PIXELS = 0, 1, 2  # what is observed
 
 REPORT = np.dtype(
@@ -37,6 +38,7 @@ class Ends(NamedTuple):
     reward: np.ndarray  # (n,) float64
     terminated: np.ndarray  # (n,) bool
     truncated: np.ndarray  # (n,) bool
+    phase: np.ndarray  # (n,) uint8, NOT_BEGUN, RUNNING or OVER
     now: np.ndarray  # (n,) REPORT
 
 
@@ -66,13 +68,14 @@ def play(s, pool, menu, by_chance, daylight, w, atlas, easel, k, todo, due, acti
             ends.reward[i] = step(e, things, actions[i], daylight)
             ends.terminated[i] = is_dead(e)
             ends.truncated[i] = is_out_of_time(e)
-            e.over = is_dead(e) or is_out_of_time(e)
+            ends.phase[i] = OVER if is_dead(e) or is_out_of_time(e) else RUNNING
         else:
             pick = mt19937.episode_seed(e.seed_hash + 1, e.episode + 1) if by_chance else i
             e.level = menu[pick % menu.size]
             e.dial = pool[e.level]
             if not begin(e, things, w, k, e.episode + 1, daylight):
                 continue
+            ends.phase[i] = RUNNING
         _observe(e, things, view, words, atlas, easel, k, out[i])
         _report(e, things, ends.now[i])
         due[i] = DONE

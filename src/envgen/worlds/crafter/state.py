@@ -38,7 +38,6 @@ ENV = np.dtype(
         ("episode", np.int32),  # 1, 2, ... since the seed
         ("world_seed", np.int32),  # of this episode's random stream
         ("level", np.int32),  # which level this episode plays
-        ("over", np.int32),  # the episode has ended and waits for a reset
         ("step", np.int32),
         ("count", np.int32),  # rows of the list of things in use; the player is row 0
         ("chunks", np.int32),  # entries of chunk_order in use

@@ -13,7 +13,7 @@ from . import checks
 from .atlas import picture_size
 from .engine import Engine, Final
 from .level import CrafterLevel
-from .play import REPORT
+from .play import NOT_BEGUN, OVER, REPORT
 from .tables import ACTIONS
 from .views import VIEWS, read, read_all, space_of
 from .window import Window
@@ -87,10 +87,11 @@ class CrafterVectorEnv(VectorEnv):
 
     def step(self, actions: Any):
         self._check_open()
-        if (new := self.engine.state.envs["episode"] == 0).any():
-            raise ResetNeeded(f"environment {int(new.argmax())} has not begun: call reset() before the first step()")
+        phase = self.engine.ends.phase
+        if phase.min() == NOT_BEGUN:
+            raise ResetNeeded(f"environment {phase.argmin()} has not begun: call reset() before the first step()")
         actions = checks.check_actions(actions, self.num_envs)
-        over = self.engine.state.envs["over"] != 0
+        over = phase == OVER
         if self.autoreset_mode == AutoresetMode.DISABLED and over.any():
             raise ResetNeeded(
                 f"environment {int(over.argmax())} has ended; reset it with options={{'reset_mask': ...}}"
