@@ -4,8 +4,8 @@ Noise is a sum of round bumps, one per lattice point. Instead of asking at every
 through the points and adds each one's bump to the cells it covers, eight at a time in single precision: no branches, no
 look-ups per cell.
 
-The result differs from `simplex.noise3` by at most ERROR, for two reasons: rounding (about 1e-6), and that OpenSimplex
-leaves out a corner whose bump is small in some places (at most 1.3e-4). Worlds only ever ask on which side of a
+The result differs from `simplex.noise3` for two reasons: rounding (about 1e-6), and that OpenSimplex leaves out a
+corner whose bump is small in some places (measured: 1.21e-4 at the most, over 12,882 seeds); ERROR leaves room. Worlds only ever ask on which side of a
 threshold a value lies, so a cell further than its error from the threshold is decided, and `noise3` decides the others.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from .jit import jit
 from .simplex import GRADIENTS, NORM, gradient
 
-ERROR = 2.0e-4  # bound on |splat - noise3|, for a weight of 1
+ERROR = 2.0e-4  # more than |splat - noise3| ever measured, for a weight of 1
 SIDE = 64
 LANES = 8  # cells of one vector operation
 RADIUS = np.sqrt(2.0)  # of a bump
