@@ -5,8 +5,9 @@ through the points and adds each one's bump to the cells it covers, eight at a t
 look-ups per cell.
 
 The result differs from `simplex.noise3` for two reasons: rounding (about 1e-6), and that OpenSimplex leaves out a
-corner whose bump is small in some places (measured: 1.21e-4 at the most, over 12,882 seeds); ERROR leaves room. Worlds only ever ask on which side of a
-threshold a value lies, so a cell further than its error from the threshold is decided, and `noise3` decides the others.
+corner whose bump is small in some places (measured: 1.21e-4 at the most, over 12,882 seeds); ERROR leaves room. Worlds
+only ever ask on which side of a threshold a value lies, so a cell further than its error from the threshold is decided,
+and `noise3` decides the others.
 """
 
 import numpy as np
