@@ -7,3 +7,10 @@ import hypothesis
 hypothesis.settings.register_profile("envgen", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("envgen")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # windows open nowhere
+
+try:
+    import torch
+except ImportError:  # the simulators are tested without it too
+    pass
+else:
+    torch.set_num_threads(1)  # small tensors on shared cores: one thread is faster, and the same everywhere

@@ -1,15 +1,19 @@
-"""The command line: `envgen demo`, `envgen census`, `envgen preview`."""
+"""The command line: `envgen demo`, `envgen train`, `envgen census`, `envgen preview`."""
 
+import json
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
 from tyro.conf import Positional
 
+from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.world import LevelError
+
+WORLDS = {"crafter": Crafter}
 
 EIGHT = {
     "original, seed 0": {},
@@ -58,6 +62,95 @@ def _speed(observation: str, envs: int = 256, seconds: float = 3.0) -> float:
         world.step(actions[steps % 64])
         steps += 1
     return steps * envs / (time.perf_counter() - start)
+
+
+def train(
+    world: Annotated[Literal["crafter"], Positional] = "crafter",
+    steps: int = 1_000_000,
+    observation: Literal["symbols", "pixels"] = "symbols",
+    levels: tuple[Path, ...] = (),
+    seed: int = 0,
+    run: Path | None = None,
+    ppo: tuple[str, ...] = (),
+    device: str = "cpu",
+    compile: bool = False,
+    episodes: int = 256,
+    published: int = 0,
+) -> None:
+    """Train the small agent, then evaluate it in the original world. The same command again resumes.
+
+    Args:
+        world: The world to learn.
+        steps: Environment steps to learn from.
+        observation: What the agent sees.
+        levels: JSON files of levels to train in, side by side; the original if left out.
+        seed: Of everything random.
+        run: The run directory; out/<world>-<observation>-<seed> if left out.
+        ppo: Settings of the learner, as name=value: learning_rate=1e-4, num_envs=32, ...
+        device: Where the network lives: cpu, cuda, cuda:1, ...
+        compile: Compile the network with torch.compile.
+        episodes: Episodes of the final evaluation.
+        published: Episodes to play in the `crafter` package itself as well; a few hundred steps a second.
+    """
+    try:
+        import torch
+
+        from envgen.curriculum import plain
+        from envgen.curriculum.live import Display
+    except ImportError as error:
+        raise UserError(f"training needs {error.name}: pip install 'envgen[train]'") from None
+    from envgen.agents.errors import BadLoss
+    from envgen.runs.checkpoint import CheckpointError
+    from envgen.runs.store import RunError
+
+    for name, count in (("--steps", steps), ("--episodes", episodes)):
+        if count < 1:
+            raise UserError(f"{name} must be at least 1, not {count}")
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"--device {device} is not to be had here: {str(error).splitlines()[0]}") from None
+    chosen = WORLDS[world]()
+    folder = run or Path("out") / f"{world}-{observation}-{seed}"
+    try:
+        with Display([skill.name for skill in chosen.skills], steps) as display:
+            agent, found = plain.train(
+                folder, chosen, [_read(file) for file in levels], steps, observation, seed, _pairs(ppo), episodes,
+                device, compile, display,
+            )  # fmt: skip
+        print(found)
+        print(f"Everything about this run: {folder}")
+        if published:
+            _compare(agent, chosen, found, observation, published, folder)
+    except (RunError, CheckpointError, BadLoss, ValueError) as error:
+        raise UserError(str(error)) from error
+
+
+def _compare(agent: Any, world: Any, found: Any, observation: str, episodes: int, folder: Path) -> None:
+    """The same evaluation in the original package, beside ours."""
+    from envgen.curriculum.evaluate import evaluate
+
+    envs = world.published(num_envs=min(episodes, 64), seed=found.seed, observation=observation, episodes=episodes)
+    theirs = evaluate(agent, world, None, episodes, found.seed, observation, envs=envs)
+    (folder / "published.json").write_text(theirs.model_dump_json(indent=1) + "\n")
+    for what in ("reward", "score"):
+        mine, its = getattr(found, what), getattr(theirs, what)
+        verdict = "agrees" if mine.agrees(its) else "DIFFERS"
+        print(f"{what} in the package {its}, here {mine}: {verdict}")
+
+
+def _pairs(settings: tuple[str, ...]) -> dict[str, Any]:
+    """`name=value`, the values as JSON."""
+    pairs = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        try:
+            pairs[name] = json.loads(value)
+        except ValueError:
+            raise UserError(f"--ppo takes name=value with a number, true, false or null, not {setting!r}") from None
+        if not equals:
+            raise UserError(f"--ppo takes name=value, not {setting!r}")
+    return pairs
 
 
 def census(level: Annotated[Path | None, Positional] = None, worlds: int = 32) -> None:
@@ -119,9 +212,12 @@ def _read(file: Path | None):
         raise UserError(f"{file}: {error}") from None
 
 
+COMMANDS = {"demo": demo, "train": train, "census": census, "preview": preview}
+
+
 def main() -> None:
     try:
-        tyro.extras.subcommand_cli_from_dict({"demo": demo, "census": census, "preview": preview}, prog="envgen")
+        tyro.extras.subcommand_cli_from_dict(COMMANDS, prog="envgen")
     except UserError as error:
         print(f"envgen: {error}", file=sys.stderr)
         sys.exit(2)

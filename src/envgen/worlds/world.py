@@ -20,6 +20,20 @@ class Skill(NamedTuple):
     needs: tuple[str, ...] = ()
 
 
+class SymbolMap(NamedTuple):
+    """Where a vector of symbols holds a map: its first `planes` x `rows` x `columns` entries, plane by plane.
+
+    Environments whose symbols hold one have it in their metadata as "symbol_map".
+    """
+
+    planes: int
+    rows: int
+    columns: int
+    eye: int  # the cell from which the agent looks, counted row by row
+    facing: int  # the index of the symbol that is 1 + the number of the direction faced, 0 for none
+    steps: tuple[tuple[int, int], ...]  # each direction's step, (columns right, rows down)
+
+
 def nearest(word: str, words: Sequence[str]) -> str:
     """`'tress' is not one of ..., did you mean 'trees'?`"""
     close = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.5)

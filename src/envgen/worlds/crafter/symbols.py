@@ -14,6 +14,7 @@ A symbol vector holds what the picture shows and nothing else (SIZE bytes):
 import numpy as np
 
 from ..kernels.jit import jit
+from ..world import SymbolMap
 from . import tables as t
 from .picture import COW, RIPE_PLANT, sprite_of
 
@@ -32,6 +33,8 @@ assert len(SIGNS) == RIPE_PLANT - COW + 2
 HIGHEST = np.array(
     [len(t.MATERIALS) - 1] * CELLS + [len(SIGNS) - 1] * CELLS + [t.MOST] * len(t.ITEMS) + [4, 1, 255], np.uint8
 )  # of each byte
+
+MAP = SymbolMap(planes=2, rows=ROWS, columns=COLUMNS, eye=MIDDLE, facing=FACING_AT, steps=t.STEPS)
 
 
 @jit

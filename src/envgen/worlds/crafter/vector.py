@@ -9,7 +9,7 @@ from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from . import checks
+from . import checks, symbols
 from .atlas import picture_size
 from .engine import Engine, Final
 from .level import CrafterLevel
@@ -51,6 +51,8 @@ class CrafterVectorEnv(VectorEnv):
             "render_fps": 10,
             "autoreset_mode": self.autoreset_mode,
         }
+        if observation == "symbols":
+            self.metadata["symbol_map"] = symbols.MAP
         self.single_observation_space = space_of(observation, self.size)
         self.single_action_space = spaces.Discrete(len(ACTIONS))
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)

@@ -7,6 +7,7 @@ from ..world import World
 from .census import Census, take_census
 from .env import CrafterEnv
 from .level import CrafterLevel
+from .published import PublishedCrafter
 from .tables import ACTIONS, SKILLS
 from .vector import CrafterVectorEnv
 from .views import VIEWS
@@ -57,6 +58,12 @@ class Crafter(World):
         if seed is not None:
             env.engine.seed(0, seed)
         return env
+
+    def published(
+        self, num_envs: int, seed: int, observation: str = "symbols", episodes: int = 1, ordered: bool = False
+    ) -> PublishedCrafter:
+        """The `crafter` package's own games, to evaluate in; `episodes` in all, shared out as evenly as can be."""
+        return PublishedCrafter(num_envs, seed, observation, -(-episodes // num_envs), ordered)
 
     def census(self, level: Any = None, seeds: Sequence[int] = range(16)) -> Census:
         return take_census(level, seeds)

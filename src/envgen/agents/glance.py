@@ -1,0 +1,87 @@
+"""What stands out in a map of symbols, seen from one of its cells: a few symbols in place of all cells.
+
+    the cells around the eye, one by one
+    what is ahead: the symbols of the cell that the agent faces
+    for every symbol of every plane, where its nearest cell lies: columns right and rows down of the eye
+
+A tree three cells to the left then is the same row of the first layer wherever else trees are, and "a cow is ahead" is
+one row, not a conjunction to be learned for each direction. In Crafter this learns about twice as much from the same
+steps as all cells do, for less work. It adds nothing that the map does not show, and leaves out all but the nearest of
+each symbol.
+"""
+
+import numpy as np
+import torch
+from torch import nn
+
+from envgen.worlds.kernels.jit import jit
+from envgen.worlds.world import SymbolMap
+
+CPU = "cpu"
+AROUND = 1  # cells this near are seen one by one
+
+
+@jit
+def _find_nearest(symbols, order, right, down, plane_cells, first, out):
+    """out[b, first[plane] + 2 (s - 1)], and the next: where symbol s of a plane is nearest, counted from 1."""
+    for b in range(out.shape[0]):
+        out[b] = 0
+        for plane in range(first.size):
+            for cell in order:
+                symbol = np.int64(symbols[b, plane * plane_cells + cell])
+                if symbol > 0:
+                    place = first[plane] + 2 * (symbol - 1)
+                    if out[b, place] == 0:
+                        out[b, place] = right[cell]
+                        out[b, place + 1] = down[cell]
+
+
+class Glance(nn.Module):
+    """Observations (B, P) with a map in them to fewer symbols (B, Q); `highest` (Q,) are their highest values."""
+
+    kept: torch.Tensor
+    steps: torch.Tensor
+
+    def __init__(self, layout: SymbolMap, highest: np.ndarray):
+        super().__init__()
+        self.layout = layout
+        cells, eye = layout.rows * layout.columns, layout.eye
+        y, x = np.divmod(np.arange(cells), layout.columns)
+        dx, dy = x - eye % layout.columns, y - eye // layout.columns
+        far, ring = abs(dx) + abs(dy), np.maximum(abs(dx), abs(dy))
+        self.order = np.lexsort((ring, far))[1:]  # by distance, without the eye itself
+        self.right, self.down = (dx - dx.min() + 1).astype(np.uint8), (dy - dy.min() + 1).astype(np.uint8)
+        around = np.flatnonzero(ring <= AROUND)
+        kept = [plane * cells + around for plane in range(layout.planes)]
+        kept.append(np.arange(layout.planes * cells, len(highest)))
+        kinds = [int(highest[plane * cells : (plane + 1) * cells].max()) for plane in range(layout.planes)]
+        self.first = 2 * np.cumsum([0, *kinds[:-1]])
+        self.found = 2 * sum(kinds)
+        self.highest = np.concatenate(
+            [highest[np.concatenate(kept)], kinds, np.tile([self.right.max(), self.down.max()], sum(kinds))]
+        ).astype(np.int64)
+        self.register_buffer("kept", torch.from_numpy(np.concatenate(kept)), persistent=False)
+        steps = [0, *(step_x + step_y * layout.columns for step_x, step_y in layout.steps)]
+        self.register_buffer("steps", eye + torch.tensor(steps), persistent=False)
+
+    @torch.no_grad()
+    def forward(self, symbols: torch.Tensor) -> torch.Tensor:
+        cells = self.layout.rows * self.layout.columns
+        ahead = self.steps[symbols[:, self.layout.facing].long()]  # (B,) cell
+        planes = torch.arange(self.layout.planes, device=symbols.device) * cells
+        return torch.cat([symbols[:, self.kept], symbols.gather(1, ahead[:, None] + planes), self._nearest(symbols)], 1)
+
+    def _nearest(self, symbols: torch.Tensor) -> torch.Tensor:
+        cells = self.layout.rows * self.layout.columns
+        if symbols.device.type == CPU:
+            out = torch.empty((len(symbols), self.found), dtype=symbols.dtype)
+            _find_nearest(symbols.numpy(), self.order, self.right, self.down, cells, self.first, out.numpy())
+            return out
+        order, parts = torch.from_numpy(self.order).to(symbols.device), []
+        places = [torch.from_numpy(a[self.order]).to(symbols.device) for a in (self.right, self.down)]
+        for plane, after in enumerate([*self.first[1:], self.found]):
+            kinds = torch.arange(1, (after - self.first[plane]) // 2 + 1, device=symbols.device)
+            at = symbols[:, plane * cells + order, None] == kinds  # (B, cells, kinds)
+            nearest, there = at.int().argmax(1), at.any(1)
+            parts.append(torch.stack([place[nearest] * there for place in places], -1).flatten(1))
+        return torch.cat(parts, 1).to(symbols.dtype)

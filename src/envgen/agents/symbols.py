@@ -1,0 +1,97 @@
+"""The first layer for symbolic observations: one row of a table for each (place, symbol), summed over places.
+
+It is a linear layer over one-hot symbols, without the one-hots. Symbol 0 ("nothing here") owns no row, the bias stands
+for it, so what is empty costs nothing. Numbers too many to be symbols (daylight 0 to 255) enter as their fraction of
+the range. On the CPU the sum and its gradient are compiled loops, several times as fast as `embedding_bag`, whose
+gradient sorts; elsewhere it is `embedding_bag`.
+
+Not here: which places there are. `glance.py` chooses them where an observation holds a map.
+"""
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from envgen.worlds.kernels.jit import jit
+
+CPU = "cpu"
+MOST_SYMBOLS = 32  # an integer with more values than this is a number
+
+
+@jit
+def _sum_rows(symbols, places, first_row, table, out):
+    """out[b] += sum over places p of table[first_row[p] + symbols[b, p] - 1], symbol 0 left out."""
+    for b in range(out.shape[0]):
+        row = out[b]
+        for p in range(places.size):
+            symbol = np.int64(symbols[b, places[p]])
+            if symbol > 0:
+                entry = table[first_row[p] + symbol - 1]
+                for h in range(row.size):
+                    row[h] += entry[h]
+
+
+@jit
+def _add_rows(symbols, places, first_row, gradient, out):
+    """The transpose: out[first_row[p] + symbols[b, p] - 1] += gradient[b]."""
+    for b in range(gradient.shape[0]):
+        row = gradient[b]
+        for p in range(places.size):
+            symbol = np.int64(symbols[b, places[p]])
+            if symbol > 0:
+                entry = out[first_row[p] + symbol - 1]
+                for h in range(row.size):
+                    entry[h] += row[h]
+
+
+class _SumOfRows(torch.autograd.Function):
+    """The compiled sum, with its gradient. Everything it touches is on the CPU and contiguous."""
+
+    @staticmethod
+    def forward(ctx, symbols, table, start, places, first_row):
+        ctx.save_for_backward(symbols, table)
+        ctx.where = places, first_row
+        out = start.detach().clone()
+        _sum_rows(symbols.numpy(), places, first_row, table.detach().numpy(), out.numpy())
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
+        symbols, table = ctx.saved_tensors
+        places, first_row = ctx.where
+        out = torch.zeros_like(table)
+        _add_rows(symbols.numpy(), places, first_row, gradient.contiguous().numpy(), out.numpy())
+        return None, out, gradient, None, None
+
+
+class SymbolSum(nn.Module):
+    """Symbols (B, P), each from 0 to its `highest`, to features (B, width)."""
+
+    columns: torch.Tensor
+    rows: torch.Tensor
+    number_columns: torch.Tensor
+    reach: torch.Tensor
+
+    def __init__(self, highest: np.ndarray, width: int):
+        super().__init__()
+        few = highest < MOST_SYMBOLS
+        counts = highest[few].astype(np.int64)
+        self.places, self.first_row = np.flatnonzero(few), np.cumsum(counts) - counts
+        numbers = np.flatnonzero(~few)
+        self.table = nn.Parameter(torch.empty(int(counts.sum()), width))
+        self.scales = nn.Linear(len(numbers), width)
+        # as the weights of a linear layer with as many inputs as there are places
+        nn.init.normal_(self.table, std=len(highest) ** -0.5)
+        nn.init.zeros_(self.scales.bias)
+        for name, array in (("columns", self.places), ("rows", self.first_row), ("number_columns", numbers)):
+            self.register_buffer(name, torch.from_numpy(array), persistent=False)
+        self.register_buffer("reach", torch.from_numpy(highest[numbers].astype(np.float32)), persistent=False)
+
+    def forward(self, symbols: torch.Tensor) -> torch.Tensor:
+        start = self.scales(symbols[:, self.number_columns].float() / self.reach)  # (B, width)
+        if symbols.device.type == CPU:
+            return _SumOfRows.apply(symbols, self.table, start, self.places, self.first_row)  # pyright: ignore[reportReturnType]
+        seen = symbols[:, self.columns].long()
+        rows, there = (self.rows + seen - 1).clamp(min=0), (seen > 0).to(self.table.dtype)
+        return start + F.embedding_bag(rows, self.table, mode="sum", per_sample_weights=there)

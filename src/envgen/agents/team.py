@@ -1,0 +1,51 @@
+"""Several processes that train one agent: each plays its share of the environments, and gradients are summed.
+
+Started by `torchrun`, every process builds the same agent from the same seed and makes its own share of environments.
+All draw the same random numbers for everybody and use their own part, and a minibatch is the union of what each holds
+of it: the number of processes changes rounding and nothing else.
+
+Not here: DistributedDataParallel, which averages minibatches of equal size; ours are equal only in sum.
+"""
+
+import os
+from collections.abc import Iterable
+
+import torch
+from torch import distributed
+
+
+class Team:
+    """`rank` of `size` processes; one process alone by default."""
+
+    def __init__(self, rank: int = 0, size: int = 1):
+        self.rank, self.size = rank, size
+
+    @classmethod
+    def join(cls, device: torch.device) -> "Team":
+        """The team `torchrun` started this process for, if it did."""
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+            return cls()
+        if not distributed.is_initialized():
+            distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        return cls(distributed.get_rank(), distributed.get_world_size())
+
+    def share(self, count: int) -> slice:
+        """Which of `count` environments of the whole team are this process's."""
+        if count % self.size:
+            raise ValueError(f"{count} environments cannot be shared evenly by {self.size} processes")
+        each = count // self.size
+        return slice(self.rank * each, (self.rank + 1) * each)
+
+    def sum(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The sum of everybody's tensor, in place."""
+        if self.size > 1:
+            distributed.all_reduce(tensor)
+        return tensor
+
+    def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+        if self.size == 1:
+            return
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        flat = self.sum(torch.cat([g.flatten() for g in gradients]))
+        for mine, whole in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+            mine.copy_(whole.view_as(mine))

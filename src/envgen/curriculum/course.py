@@ -1,0 +1,112 @@
+"""An agent that learns phase after phase in a run directory, and goes on after any interruption as if there was none.
+
+A phase is some steps in some levels. What was finished is known from the last checkpoint: a program calls `phase` for
+each in order, and those that are over return at once, the one that was cut off goes on in mid-episode.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from envgen.agents.ppo import Agent, Update
+from envgen.runs.store import Run
+from envgen.worlds.world import World
+
+RECENT = 200  # episodes that the figures of progress are taken over
+
+
+class Course:
+    """`show` hears each line of progress as it is logged."""
+
+    def __init__(
+        self,
+        run: Run,
+        world: World,
+        observation: str,
+        make_agent: Callable[[Any], Agent],
+        seed: int = 0,
+        save_every: float = 30.0,
+        show: Callable[[dict[str, Any]], None] = lambda line: None,
+    ):
+        self.run, self.world, self.observation, self.seed = run, world, observation, seed
+        self.save_every, self.show = save_every, show
+        probe = world.make(num_envs=1, observation=observation)
+        self.agent = make_agent(probe)
+        probe.close()
+        self.finished: list[str] = []
+        self.running: str | None = None
+        self._last = run.resume()
+        if self._last is not None:
+            self.finished, self.running = self._last.values["finished"], self._last.values["running"]
+            self.agent.load(self._last.arrays["agent"], self._last.values["agent"])
+
+    def phase(self, name: str, levels: Sequence[Any], steps: int) -> None:
+        """Learn for `steps` steps in `levels`, unless this run did so already."""
+        if name in self.finished:
+            return
+        if self.running not in (None, name):
+            raise ValueError(f"this run is in the middle of the phase {self.running!r}, not {name!r}")
+        agent, resume = self.agent, self.running == name
+        count = agent.settings.num_envs // agent.team.size
+        seed = phase_seed(self.seed, len(self.finished)) + agent.team.rank * count
+        envs = self.world.make(levels, num_envs=count, seed=seed, observation=self.observation)
+        if resume and self._last is not None:
+            agent.load(self._last.arrays["agent"], self._last.values["agent"], envs)
+        self._last, self.running = None, name
+        self._begin(sum(agent.plan(steps)[agent.phase_updates if resume else 0 :]) * agent.settings.num_envs)
+        try:
+            agent.train(envs, steps, self._after, resume=resume)
+        finally:
+            envs.close()
+        self.finished, self.running = [*self.finished, name], None
+        if agent.team.rank == 0:
+            self.save()
+
+    def save(self) -> None:
+        arrays, values = self.agent.state()
+        self.run.save({"agent": arrays}, {"agent": values, "finished": self.finished, "running": self.running})
+        self._saved = time.monotonic()
+
+    def _begin(self, steps: int) -> None:
+        self._saved = self._started = time.monotonic()
+        self._from, self._target = self.agent.steps, self.agent.steps + steps
+        self._recent: deque[tuple[float, int, np.ndarray]] = deque(maxlen=RECENT)
+
+    def _after(self, update: Update) -> None:
+        episodes = update.episodes
+        self._recent.extend(zip(episodes.returns, episodes.lengths, episodes.skills, strict=True))
+        spent = time.monotonic() - self._started
+        speed = (update.steps - self._from) / max(spent, 1e-9)
+        line: dict[str, Any] = {
+            "phase": self.running,
+            "steps": update.steps,
+            "updates": self.agent.updates,
+            **update.losses,
+            "episodes": len(episodes),
+            "return_sum": sum(episodes.returns),
+            "length_sum": sum(episodes.lengths),
+            "succeeded": (np.stack(episodes.skills) > 0).sum(0).tolist() if episodes.skills else None,
+            "steps_per_second": round(speed),
+            "seconds_left": round((self._target - update.steps) / speed),
+        }
+        if self.agent.team.rank == 0:
+            self.run.log(line)
+        if self._recent:
+            returns, lengths, skills = zip(*self._recent, strict=True)
+            line["recent"] = {
+                "reward": float(np.mean(returns)),
+                "length": float(np.mean(lengths)),
+                "skills": (100 * (np.stack(skills) > 0).mean(0)).tolist(),
+            }
+        self.show(line)
+        # of a team, nobody knows everybody's episodes: it saves between phases only
+        if self.agent.team.size == 1 and time.monotonic() - self._saved >= self.save_every:
+            self.save()
+
+
+def phase_seed(seed: int, phase: int) -> int:
+    """The seed of the first environment of a phase; the others follow it. Far from those of other runs and phases."""
+    return int(np.random.SeedSequence([seed, phase]).generate_state(1)[0] >> 1)

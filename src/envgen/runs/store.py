@@ -1,0 +1,133 @@
+"""A run directory: everything one training did, readable without this package, and from which it resumes.
+
+run.json          what was asked for, and with which versions
+progress.jsonl    a line an update; appended, cut back to the checkpoint when a run resumes
+checkpoints/      see checkpoint.py
+<name>.json       results, written whole or not at all
+lock              held while a process works here
+"""
+
+import json
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import checkpoint
+from .checkpoint import Checkpoint, CheckpointError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows: two processes in one run are then not noticed
+    fcntl = None
+
+LIBRARIES = ("envgen", "numpy", "numba", "gymnasium", "torch")
+
+
+class RunError(Exception):
+    """A run directory is not what was expected; the message says what to do."""
+
+
+class Run:
+    """One run directory, locked for this process."""
+
+    def __init__(self, folder: Path, request: Mapping[str, Any]):
+        """Begin the run that `request` asks for, or go on with it if it was begun before."""
+        self.folder, self.request = folder, json.loads(json.dumps(request))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = open(folder / "lock", "w")  # noqa: SIM115  held as long as the run
+        except OSError as error:
+            raise RunError(f"cannot make the run directory {folder}: {error.strerror}") from error
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise RunError(f"another process is working in {folder}") from None
+        about = folder / "run.json"
+        if about.exists():
+            self._agree(self.read("run")["request"])
+        else:
+            self.write("run", {"request": self.request, "versions": versions(), "machine": platform.platform()})
+
+    def _agree(self, before: dict[str, Any]) -> None:
+        changed = sorted(k for k in before.keys() | self.request.keys() if before.get(k) != self.request.get(k))
+        if changed:
+            what = ", ".join(f"{k} {before.get(k)!r} (now {self.request.get(k)!r})" for k in changed)
+            raise RunError(f"{self.folder} was begun with {what}; choose another directory, or ask for the same")
+
+    def write(self, name: str, value: Any) -> None:
+        """A result as `<name>.json`, whole or not at all."""
+        file, fresh = self.folder / f"{name}.json", self.folder / f".{name}.json.unfinished"
+        try:
+            checkpoint.write_flushed(fresh, (json.dumps(value, indent=1) + "\n").encode())
+            os.replace(fresh, file)
+        except OSError as error:
+            raise RunError(f"cannot write {file}: {error.strerror}") from error
+
+    def read(self, name: str) -> Any:
+        file = self.folder / f"{name}.json"
+        try:
+            return json.loads(file.read_text())
+        except (OSError, ValueError) as error:
+            raise RunError(f"cannot read {file}: {error}") from error
+
+    def log(self, line: Mapping[str, Any]) -> None:
+        """Add a line to the progress."""
+        try:
+            with open(self.folder / "progress.jsonl", "a") as out:
+                out.write(json.dumps(line) + "\n")
+        except OSError as error:
+            raise RunError(f"cannot write {self.folder / 'progress.jsonl'}: {error.strerror}") from error
+
+    def progress(self) -> Iterator[dict[str, Any]]:
+        return read_progress(self.folder)
+
+    def save(self, arrays: Mapping[str, Mapping[str, np.ndarray]], values: Mapping[str, Any]) -> None:
+        """A checkpoint, which remembers how long the progress is."""
+        file = self.folder / "progress.jsonl"
+        length = file.stat().st_size if file.exists() else 0
+        checkpoint.save(self.folder / "checkpoints", arrays, {**values, "progress_bytes": length})
+
+    def resume(self) -> Checkpoint | None:
+        """The last sound checkpoint, with the progress cut back to it; None if the run is at its beginning."""
+        last = checkpoint.latest(self.folder / "checkpoints")
+        file = self.folder / "progress.jsonl"
+        if file.exists():
+            length = last.values["progress_bytes"] if last else 0
+            if file.stat().st_size < length:
+                raise CheckpointError(f"{file} is shorter than checkpoint {last.number if last else 0} remembers it")
+            os.truncate(file, length)
+        return last
+
+    def close(self) -> None:
+        self._lock.close()
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def read_progress(folder: Path) -> Iterator[dict[str, Any]]:
+    """The progress of a run, also of one that another process is working on."""
+    file = folder / "progress.jsonl"
+    if file.exists():
+        for line in file.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):  # the last may be half written
+                yield json.loads(line)
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

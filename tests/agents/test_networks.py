@@ -1,0 +1,108 @@
+"""Networks: the published size, a small fast one for symbols, and shortcuts that change nothing."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch.nn import functional as F
+
+from envgen.agents.errors import SpaceError
+from envgen.agents.glance import Glance
+from envgen.agents.networks import ActorCritic, parameters
+from envgen.agents.symbols import SymbolSum
+from envgen.worlds.crafter import symbols as crafter_symbols
+from envgen.worlds.crafter.vector import CrafterVectorEnv
+from envgen.worlds.world import SymbolMap
+
+
+@pytest.fixture(scope="module")
+def seen() -> torch.Tensor:
+    """Symbols of 64 Crafters in the middle of an episode."""
+    envs, rng = CrafterVectorEnv(64, None, "symbols"), np.random.default_rng(0)
+    envs.reset(seed=0)
+    for _ in range(60):
+        observations, *_ = envs.step(rng.integers(0, 17, 64))
+    return torch.from_numpy(observations)
+
+
+def crafter_network() -> ActorCritic:
+    envs = CrafterVectorEnv(1, None, "symbols")
+    return ActorCritic(envs.single_observation_space, envs.single_action_space, envs.metadata["symbol_map"])
+
+
+def test_the_network_for_pictures_has_the_published_number_of_parameters():
+    network = ActorCritic(spaces.Box(0, 255, (64, 64, 3), np.uint8), spaces.Discrete(17))
+    assert parameters(network) == 3_948_306
+    choice, value = network(torch.zeros(2, 64, 64, 3, dtype=torch.uint8))
+    assert choice.shape == (2, 17)
+    assert value.shape == (2,)
+
+
+def test_the_network_for_symbols_is_under_a_million_parameters():
+    assert parameters(crafter_network()) < 1_000_000
+
+
+def test_a_sum_of_rows_is_a_linear_layer_over_one_hots(seen):
+    highest = crafter_symbols.HIGHEST.astype(np.int64)
+    layer = SymbolSum(highest, 24)
+    gradient = torch.randn(64, 24)
+    out = layer(seen)
+    out.backward(gradient)
+    parts = [F.one_hot(seen[:, p].long(), int(highest[p]) + 1)[:, 1:] for p in layer.places]
+    table = layer.table.detach().clone().requires_grad_()
+    expected = torch.cat(parts, 1).float() @ table + layer.scales(seen[:, -1:].float() / 255)
+    torch.testing.assert_close(out, expected)
+    expected.backward(gradient)
+    torch.testing.assert_close(layer.table.grad, table.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_other_devices_compute_the_same_as_the_compiled_loops(seen, monkeypatch):
+    """`meta` tensors have no values, so the other path is taken on the CPU by hiding the device's name."""
+    network = crafter_network()
+    glance, layer = network.body.glance, network.body.rows
+    here = glance(seen)
+    rows = layer(here)
+    monkeypatch.setattr("envgen.agents.glance.CPU", "nowhere")
+    monkeypatch.setattr("envgen.agents.symbols.CPU", "nowhere")
+    assert torch.equal(glance(seen), here)
+    torch.testing.assert_close(layer(here), rows)
+
+
+def test_a_glance_sees_around_ahead_and_the_nearest_of_each_symbol():
+    layout = SymbolMap(planes=1, rows=3, columns=5, eye=7, facing=15, steps=((-1, 0), (1, 0), (0, -1), (0, 1)))
+    view = np.array([
+        [3, 0, 0, 0, 1],
+        [0, 0, 0, 0, 1],
+        [0, 0, 2, 0, 0],
+    ], np.uint8)  # fmt: skip
+    highest = np.array([3] * 15 + [4], np.int64)
+    glance = Glance(layout, highest)
+    facing_down = np.append(view.ravel(), 4).astype(np.uint8)
+    out = glance(torch.from_numpy(facing_down[None]))[0].numpy()
+    around, facing, ahead, nearest = np.split(out, [9, 10, 11])
+    assert around.tolist() == [0, 0, 0, 0, 0, 0, 0, 2, 0]
+    assert facing == 4
+    assert ahead == 2  # below the eye
+    assert nearest.reshape(3, 2).tolist() == [[5, 2], [3, 3], [1, 1]]  # (right, down), both counted from 1
+    assert (out <= glance.highest).all()
+
+
+def test_two_symbols_as_near_are_told_apart_the_same_way_every_time(seen):
+    glance = crafter_network().body.glance
+    assert torch.equal(glance(seen), glance(seen.clone()))
+    assert (glance(seen).numpy() <= glance.highest).all()
+
+
+@pytest.mark.parametrize(
+    ("sees", "acts", "says"),
+    [
+        (spaces.Text(10), spaces.Discrete(2), "observations must be pictures"),
+        (spaces.Box(0, 1, (4, 4), np.float32), spaces.Discrete(2), "observations must be pictures"),
+        (spaces.Box(-3, 3, (4,), np.int64), spaces.Discrete(2), "symbols count from 0"),
+        (spaces.Box(0, 1, (4,), np.float32), spaces.MultiDiscrete([2, 2]), "actions must be Discrete"),
+        (spaces.Box(0, 1, (4,), np.float32), spaces.Box(-np.inf, np.inf, (1,), np.float32), "bounded Box"),
+    ],
+)
+def test_spaces_that_fit_no_network_are_refused_by_name(sees, acts, says):
+    with pytest.raises(SpaceError, match=says):
+        ActorCritic(sees, acts)
