@@ -54,3 +54,37 @@ def test_an_unknown_command_is_refused():
     done = envgen("cenus")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_training_says_what_is_wrong_before_it_begins(tmp_path):
+    level = tmp_path / "level.json"
+    level.write_text('{"biom": "beach"}')
+    for arguments, says in (
+        (["--steps", "0"], "--steps must be at least 1, not 0"),
+        (["--ppo", "epochs"], "--ppo takes name=value with a number, true, false or null, not 'epochs'"),
+        (["--ppo", "learning_rat=1"], "did you mean 'learning_rate'?"),
+        (["--ppo", "epochs=0"], "epochs: Input should be greater than or equal to 1 (got 0)"),
+        (["--levels", str(level)], "did you mean 'biome'?"),
+        (["--device", "warp"], "--device warp is not to be had here"),
+    ):
+        done = envgen("train", "--folder", str(tmp_path / "run"), *arguments)
+        assert done.returncode == 2, arguments
+        assert says in done.stderr
+        assert "Traceback" not in done.stderr
+        assert not (tmp_path / "run").exists()
+
+
+def test_training_evaluates_and_the_same_command_finds_it_done(tmp_path):
+    command = ["train", "--steps", "2000", "--episodes", "3", "--folder", str(tmp_path / "run"), "--published", "2"]
+    command += ["--ppo", "num_envs=8", "rollout=32"]
+    first = envgen(*command)
+    assert first.returncode == 0, first.stderr
+    assert "2,000 of 2,000 steps" in first.stdout
+    assert "3 episodes of crafter" in first.stdout
+    assert "in the package" in first.stdout
+    again = envgen(*command)
+    assert "steps/s" not in again.stdout
+    assert "3 episodes of crafter" in again.stdout
+    other = envgen(*command, "--seed", "1")
+    assert other.returncode == 2
+    assert "was begun with seed 0 (now 1)" in other.stderr

@@ -1,6 +1,7 @@
 """The command line: `envgen demo`, `envgen train`, `envgen census`, `envgen preview`."""
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -10,10 +11,7 @@ import numpy as np
 import tyro
 from tyro.conf import Positional
 
-from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.world import LevelError
-
-WORLDS = {"crafter": Crafter}
 
 EIGHT = {
     "original, seed 0": {},
@@ -70,7 +68,7 @@ def train(
     observation: Literal["symbols", "pixels"] = "symbols",
     levels: tuple[Path, ...] = (),
     seed: int = 0,
-    run: Path | None = None,
+    folder: Path | None = None,
     ppo: tuple[str, ...] = (),
     device: str = "cpu",
     compile: bool = False,
@@ -85,7 +83,7 @@ def train(
         observation: What the agent sees.
         levels: JSON files of levels to train in, side by side; the original if left out.
         seed: Of everything random.
-        run: The run directory; out/<world>-<observation>-<seed> if left out.
+        folder: The run directory; out/<world>-<observation>-<seed> if left out.
         ppo: Settings of the learner, as name=value: learning_rate=1e-4, num_envs=32, ...
         device: Where the network lives: cpu, cuda, cuda:1, ...
         compile: Compile the network with torch.compile.
@@ -94,6 +92,7 @@ def train(
     """
     try:
         import torch
+        from rich.console import Console
 
         from envgen.curriculum import plain
         from envgen.curriculum.live import Display
@@ -106,24 +105,36 @@ def train(
     for name, count in (("--steps", steps), ("--episodes", episodes)):
         if count < 1:
             raise UserError(f"{name} must be at least 1, not {count}")
+    if device == "cuda":
+        device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"  # torchrun: each process its own
+    lead = os.environ.get("RANK", "0") == "0"
     try:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
         raise UserError(f"--device {device} is not to be had here: {str(error).splitlines()[0]}") from None
-    chosen = WORLDS[world]()
-    folder = run or Path("out") / f"{world}-{observation}-{seed}"
+    chosen = _world(world)
+    folder = folder or Path("out") / f"{world}-{observation}-{seed}"
     try:
-        with Display([skill.name for skill in chosen.skills], steps) as display:
+        console = Console(quiet=not lead)
+        with Display([skill.name for skill in chosen.skills], steps, console) as display:
             agent, found = plain.train(
                 folder, chosen, [_read(file) for file in levels], steps, observation, seed, _pairs(ppo), episodes,
                 device, compile, display,
             )  # fmt: skip
+        if not lead:
+            return
         print(found)
         print(f"Everything about this run: {folder}")
         if published:
             _compare(agent, chosen, found, observation, published, folder)
     except (RunError, CheckpointError, BadLoss, ValueError) as error:
         raise UserError(str(error)) from error
+
+
+def _world(name: str) -> Any:
+    from envgen.worlds.crafter.world import Crafter
+
+    return {"crafter": Crafter}[name]()
 
 
 def _compare(agent: Any, world: Any, found: Any, observation: str, episodes: int, folder: Path) -> None:

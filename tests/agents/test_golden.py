@@ -83,14 +83,14 @@ def same_rollout(ours: Agent, theirs: PPO) -> Rollout:
         count = ENVS
         envs = type("Envs", (), {"single_observation_space": SEES})
 
-    rollout = Rollout(STEPS, Stream(), ours.network.head, torch.device("cpu"))
-    rollout.observations[:] = torch.from_numpy(rng.uniform(-1, 1, (STEPS, ENVS, 5)).astype(np.float32))
+    rollout = Rollout(STEPS, Stream(), ours.network, torch.device("cpu"))
+    rollout.seen = torch.from_numpy(rng.uniform(-1, 1, (STEPS, ENVS, 5)).astype(np.float32))
     rollout.rewards[:] = rng.normal(size=(STEPS, ENVS))
     rollout.ends[:] = rng.random((STEPS, ENVS)) < 0.1
     rollout.valid[:] = True
     with torch.no_grad():
         for t in range(STEPS):
-            numbers, rollout.values[t] = ours.network(rollout.observations[t])
+            numbers, rollout.values[t] = ours.network(rollout.seen[t])
             noise = torch.from_numpy(ours.network.head.noise(rng, ENVS))
             # from an older policy than the one that learns: the ratios are then not all 1
             rollout.actions[t] = ours.network.head.draw(numbers + 0.3, noise)
@@ -101,9 +101,7 @@ def same_rollout(ours: Agent, theirs: PPO) -> Rollout:
     began = np.ones(ENVS)
     for t in range(STEPS):
         actions = rollout.actions[t].numpy().reshape(ENVS, -1)
-        buffer.add(
-            rollout.observations[t].numpy(), actions, rollout.rewards[t], began, rollout.values[t], rollout.log_probs[t]
-        )
+        buffer.add(rollout.seen[t].numpy(), actions, rollout.rewards[t], began, rollout.values[t], rollout.log_probs[t])
         began = rollout.ends[t]
     buffer.compute_returns_and_advantage(torch.from_numpy(rollout.last_values), rollout.ends[-1])
     return rollout

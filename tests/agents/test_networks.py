@@ -48,7 +48,7 @@ def test_a_sum_of_rows_is_a_linear_layer_over_one_hots(seen):
     gradient = torch.randn(64, 24)
     out = layer(seen)
     out.backward(gradient)
-    parts = [F.one_hot(seen[:, p].long(), int(highest[p]) + 1)[:, 1:] for p in layer.places]
+    parts = [F.one_hot(seen[:, p].long(), int(highest[p]) + 1)[:, 1:] for p in layer.where[0]]
     table = layer.table.detach().clone().requires_grad_()
     expected = torch.cat(parts, 1).float() @ table + layer.scales(seen[:, -1:].float() / 255)
     torch.testing.assert_close(out, expected)

@@ -85,7 +85,7 @@ def test_every_way_of_beginning_anew_gives_the_same_experience(mode):
             assert not rollout.valid[first + 1, env]
         else:
             assert lived.all()
-        start = rollout.observations[first + 1 + (mode == AutoresetMode.NEXT_STEP), env]
+        start = rollout.seen[first + 1 + (mode == AutoresetMode.NEXT_STEP), env]
         assert float(start.abs().max()) < 0.05 + 1e-6  # CartPole begins near zero
 
 

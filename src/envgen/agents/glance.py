@@ -17,19 +17,21 @@ from torch import nn
 from envgen.worlds.kernels.jit import jit
 from envgen.worlds.world import SymbolMap
 
+from .errors import SpaceError
+
 CPU = "cpu"
 AROUND = 1  # cells this near are seen one by one
 
 
 @jit
-def _find_nearest(symbols, order, right, down, plane_cells, first, out):
+def _find_nearest(symbols, order, right, down, plane_cells, kinds, first, out):
     """out[b, first[plane] + 2 (s - 1)], and the next: where symbol s of a plane is nearest, counted from 1."""
     for b in range(out.shape[0]):
         out[b] = 0
         for plane in range(first.size):
             for cell in order:
                 symbol = np.int64(symbols[b, plane * plane_cells + cell])
-                if symbol > 0:
+                if 0 < symbol <= kinds[plane]:
                     place = first[plane] + 2 * (symbol - 1)
                     if out[b, place] == 0:
                         out[b, place] = right[cell]
@@ -44,7 +46,7 @@ class Glance(nn.Module):
 
     def __init__(self, layout: SymbolMap, highest: np.ndarray):
         super().__init__()
-        self.layout = layout
+        self.layout, self.size = layout, len(highest)
         cells, eye = layout.rows * layout.columns, layout.eye
         y, x = np.divmod(np.arange(cells), layout.columns)
         dx, dy = x - eye % layout.columns, y - eye // layout.columns
@@ -54,11 +56,11 @@ class Glance(nn.Module):
         around = np.flatnonzero(ring <= AROUND)
         kept = [plane * cells + around for plane in range(layout.planes)]
         kept.append(np.arange(layout.planes * cells, len(highest)))
-        kinds = [int(highest[plane * cells : (plane + 1) * cells].max()) for plane in range(layout.planes)]
-        self.first = 2 * np.cumsum([0, *kinds[:-1]])
-        self.found = 2 * sum(kinds)
+        self.kinds = highest[: layout.planes * cells].reshape(layout.planes, cells).max(1)
+        self.first = 2 * (np.cumsum(self.kinds) - self.kinds)
+        self.found = int(2 * self.kinds.sum())
         self.highest = np.concatenate(
-            [highest[np.concatenate(kept)], kinds, np.tile([self.right.max(), self.down.max()], sum(kinds))]
+            [highest[np.concatenate(kept)], self.kinds, np.tile([self.right.max(), self.down.max()], self.kinds.sum())]
         ).astype(np.int64)
         self.register_buffer("kept", torch.from_numpy(np.concatenate(kept)), persistent=False)
         steps = [0, *(step_x + step_y * layout.columns for step_x, step_y in layout.steps)]
@@ -66,6 +68,8 @@ class Glance(nn.Module):
 
     @torch.no_grad()
     def forward(self, symbols: torch.Tensor) -> torch.Tensor:
+        if symbols.shape[1:] != (self.size,):
+            raise SpaceError(f"each observation must have {self.size} symbols, not shape {tuple(symbols.shape[1:])}")
         cells = self.layout.rows * self.layout.columns
         ahead = self.steps[symbols[:, self.layout.facing].long()]  # (B,) cell
         planes = torch.arange(self.layout.planes, device=symbols.device) * cells
@@ -75,12 +79,13 @@ class Glance(nn.Module):
         cells = self.layout.rows * self.layout.columns
         if symbols.device.type == CPU:
             out = torch.empty((len(symbols), self.found), dtype=symbols.dtype)
-            _find_nearest(symbols.numpy(), self.order, self.right, self.down, cells, self.first, out.numpy())
+            places = self.order, self.right, self.down
+            _find_nearest(symbols.numpy(), *places, cells, self.kinds, self.first, out.numpy())  # pyright: ignore[reportCallIssue]
             return out
         order, parts = torch.from_numpy(self.order).to(symbols.device), []
         places = [torch.from_numpy(a[self.order]).to(symbols.device) for a in (self.right, self.down)]
-        for plane, after in enumerate([*self.first[1:], self.found]):
-            kinds = torch.arange(1, (after - self.first[plane]) // 2 + 1, device=symbols.device)
+        for plane, count in enumerate(self.kinds):
+            kinds = torch.arange(1, count + 1, device=symbols.device)
             at = symbols[:, plane * cells + order, None] == kinds  # (B, cells, kinds)
             nearest, there = at.int().argmax(1), at.any(1)
             parts.append(torch.stack([place[nearest] * there for place in places], -1).flatten(1))

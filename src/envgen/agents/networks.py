@@ -24,7 +24,7 @@ from .symbols import SymbolSum
 class ActorCritic(nn.Module):
     """A body and two linear heads: what the action head makes of `choice`, and `value` in units of its normaliser."""
 
-    body: "Impala | Symbols | Vector"
+    body: "Body"
     head: Categorical | Gaussian
 
     def __init__(self, observations: spaces.Space, actions: spaces.Space, layout: SymbolMap | None = None):
@@ -39,8 +39,28 @@ class ActorCritic(nn.Module):
         nn.init.zeros_(self.value.bias)
 
     def forward(self, observations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        features = self.body(observations)
+        return self.decide(self.body.prepare(observations))
+
+    def decide(self, seen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """From observations that the body has prepared."""
+        features = self.body.features(seen)
         return self.choice(features), self.value(features)[:, 0]  # (B, outputs), (B,)
+
+
+class Body(nn.Module):
+    """Observations to features (B, width)."""
+
+    width: int
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        return self.features(self.prepare(observations))
+
+    def prepare(self, observations: torch.Tensor) -> torch.Tensor:
+        """The part that does not learn, done once for all epochs."""
+        return observations
+
+    def features(self, seen: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
 
 
 class Normed(nn.Module):
@@ -73,7 +93,7 @@ class Residual(nn.Module):
         return x + self.steps(x)
 
 
-class Impala(nn.Module):
+class Impala(Body):
     """The encoder of the agent of EnvGen and of Moon et al. (2023), table 9: three stacks, two dense layers."""
 
     CHANNELS = (64, 128, 128)
@@ -96,16 +116,16 @@ class Impala(nn.Module):
             Normed(nn.LayerNorm(256), nn.Linear(256, self.width, bias=False)),
         )
 
-    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
-        x = pictures.permute(0, 3, 1, 2).float() / 255  # (B, C, H, W)
+    def features(self, seen: torch.Tensor) -> torch.Tensor:
+        x = seen.permute(0, 3, 1, 2).float() / 255  # (B, C, H, W)
         return self.dense(self.stacks(x))
 
 
-class Symbols(nn.Module):
+class Symbols(Body):
     """What stands out in the map (if there is one), its rows summed, then one wide layer."""
 
     HIDDEN = 512
-    width = 512
+    width = 256
 
     def __init__(self, space: spaces.Box, layout: SymbolMap | None = None):
         super().__init__()
@@ -120,12 +140,15 @@ class Symbols(nn.Module):
         nn.init.orthogonal_(self.dense.weight, math.sqrt(2))
         nn.init.zeros_(self.dense.bias)
 
-    def forward(self, symbols: torch.Tensor) -> torch.Tensor:
-        x = self.rows(self.glance(symbols))
+    def prepare(self, observations: torch.Tensor) -> torch.Tensor:
+        return self.glance(observations)
+
+    def features(self, seen: torch.Tensor) -> torch.Tensor:
+        x = self.rows(seen)
         return F.relu(self.dense(self.norms[1](F.relu(self.norms[0](x)))))
 
 
-class Vector(nn.Module):
+class Vector(Body):
     """Two towers side by side, so that actions and values need not share what they see."""
 
     width = 128
@@ -141,11 +164,11 @@ class Vector(nn.Module):
                 nn.init.zeros_(layer.bias)
             self.towers.append(nn.Sequential(first, nn.Tanh(), second, nn.Tanh()))
 
-    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
-        return torch.cat([tower(vectors.float()) for tower in self.towers], -1)
+    def features(self, seen: torch.Tensor) -> torch.Tensor:
+        return torch.cat([tower(seen.float()) for tower in self.towers], -1)
 
 
-def body_for(space: spaces.Space, layout: SymbolMap | None = None) -> Impala | Symbols | Vector:
+def body_for(space: spaces.Space, layout: SymbolMap | None = None) -> Body:
     if isinstance(space, spaces.Box):
         if len(space.shape) == 3 and space.dtype == np.uint8:
             return Impala(space)

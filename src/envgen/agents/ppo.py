@@ -25,6 +25,7 @@ from torch import nn
 
 from envgen.worlds.world import SymbolMap
 
+from .crew import Crew, split
 from .errors import BadLoss, SpaceError, describe_batch
 from .networks import ActorCritic
 from .rollout import Arrays, Episodes, Rollout, Stream, below
@@ -77,7 +78,8 @@ class Agent:
         self.optimiser = torch.optim.Adam(
             self.network.parameters(), lr=self.settings.learning_rate, eps=self.settings.adam_eps, fused=True
         )
-        self._forward = torch.compile(self.network) if compile else self.network
+        self._forward = torch.compile(self.network.decide) if compile else self.network.decide
+        self.crew = Crew(self.device)
         self.playing, self.shuffling = (np.random.default_rng([seed, use]) for use in range(2))
         self.steps = self.updates = 0
         self.phase_updates = 0  # in the current call of `train`
@@ -107,12 +109,12 @@ class Agent:
     def collect(self, stream: Stream, steps: int, player: Player) -> Rollout:
         """Play `steps` steps of every environment."""
         head, s = player.network.head, self.settings
-        rollout = Rollout(steps, stream, head, self.device)
+        rollout = Rollout(steps, stream, player.network, self.device)
         mine, everybody = self.team.share(stream.count * self.team.size), stream.count * self.team.size
         for t in range(steps):
             noise = torch.from_numpy(head.noise(self.playing, everybody)[mine]).to(self.device)
             with self._autocast():
-                numbers, values = player.network(rollout.see(t, stream.observations))
+                numbers, values = player.network.decide(rollout.see(t, stream.observations))
             actions = head.draw(numbers, noise)
             rollout.actions[t] = actions
             rollout.log_probs[t] = head.judge(numbers, actions)[0]
@@ -156,7 +158,7 @@ class Agent:
             self.phase_updates, self._stream, self._ahead = 0, Stream(envs, seed), None
         elif self._stream is None or self._stream.envs is not envs:
             raise ValueError("there is nothing to resume in these environments: load a state with them first")
-        with ThreadPoolExecutor(1, "envgen-player") as helper:
+        with self.crew, ThreadPoolExecutor(1, "envgen-player") as helper:
             for k in range(self.phase_updates, len(lengths)):
                 rollout = self._ahead or self.collect(self._stream, lengths[k], self._player())
                 following: Future[Rollout] | None = None
@@ -227,7 +229,7 @@ class Agent:
             spread = math.sqrt(max(0.0, (squares - count * mean**2) / max(1.0, count - 1)))
             gains = ((gains - mean) / (spread + 1e-8)).astype(np.float32)
         arrays = {
-            "observations": rollout.observations,
+            "seen": rollout.seen,
             "actions": rollout.actions,
             "log_probs": rollout.log_probs,
             "advantages": torch.from_numpy(gains).to(self.device),
@@ -237,8 +239,7 @@ class Agent:
 
     def _step(self, part: dict[str, torch.Tensor], where: str) -> torch.Tensor:
         """One gradient step on this process's part of a minibatch; METRICS of the whole minibatch."""
-        s = self.settings
-        returns = part["returns"]
+        returns, weights = part["returns"], list(self.network.parameters())
         count, total, squares = self.team.sum(
             torch.stack([returns.new_tensor(len(returns)), returns.sum(), returns.square().sum()])
         )
@@ -246,30 +247,42 @@ class Agent:
             return torch.zeros(len(METRICS), device=self.device)
         self.normaliser.update(total / count, squares / count)
 
-        with self._autocast():
-            numbers, values = self._forward(part["observations"])
-        log_probs, entropy = self.network.head.judge(numbers, part["actions"])
-        change = log_probs - part["log_probs"]
-        ratio, gains = change.exp(), part["advantages"]
-        # eq. 7 of the PPO paper; sums over the minibatch divided by its size, wherever its parts are
-        policy_loss = -torch.min(gains * ratio, gains * ratio.clamp(1 - s.clip, 1 + s.clip)).sum() / count
-        value_loss = (values.float() - self.normaliser.normalise(returns)).square().sum() / count
-        bonus = entropy.sum() / count
-        loss = policy_loss + s.value_coef * value_loss - s.entropy_coef * bonus
-
-        self.optimiser.zero_grad()
-        loss.backward()
-        self.team.sum_gradients(self.network.parameters())
-        length = nn.utils.clip_grad_norm_(self.network.parameters(), s.max_grad_norm)
-        with torch.no_grad():
-            shares = [policy_loss, value_loss, bonus, ((ratio - 1) - change).sum() / count]
-            clipped = ((ratio - 1).abs() > s.clip).sum() / count
-            metrics = torch.cat([self.team.sum(torch.stack([*shares, clipped])), length[None]])
+        found = self.crew.share(lambda piece: self._gradients(weights, piece, count), split(part, self.crew.size))
+        gradients, metrics = found[0]
+        for more, others in found[1:]:
+            for gradient, addend in zip(gradients, more, strict=True):
+                gradient += addend
+            metrics += others
+        self.team.sum_all([*gradients, metrics])
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.grad = gradient
+        metrics = torch.cat([metrics, nn.utils.clip_grad_norm_(weights, self.settings.max_grad_norm)[None]])
         if not torch.isfinite(metrics.sum()):
             named: dict[str, float] = dict(zip(METRICS, metrics.tolist(), strict=True))
             raise BadLoss(describe_batch(part, named, f"update {self.updates + 1}, {where}"))
         self.optimiser.step()
         return metrics
+
+    def _gradients(
+        self, weights: list[nn.Parameter], piece: dict[str, torch.Tensor], count: torch.Tensor
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """What a piece of a minibatch of `count` steps adds to its gradients, and to METRICS but the last."""
+        s = self.settings
+        with self._autocast():
+            numbers, values = self._forward(piece["seen"])
+        log_probs, entropy = self.network.head.judge(numbers, piece["actions"])
+        change = log_probs - piece["log_probs"]
+        ratio, gains = change.exp(), piece["advantages"]
+        # eq. 7 of the PPO paper
+        policy_loss = -torch.min(gains * ratio, gains * ratio.clamp(1 - s.clip, 1 + s.clip)).sum() / count
+        value_loss = (values.float() - self.normaliser.normalise(piece["returns"])).square().sum() / count
+        bonus = entropy.sum() / count
+        loss = policy_loss + s.value_coef * value_loss - s.entropy_coef * bonus
+        gradients = list(torch.autograd.grad(loss, weights))
+        with torch.no_grad():
+            moved = ((ratio - 1) - change).sum() / count
+            clipped = ((ratio - 1).abs() > s.clip).sum() / count
+            return gradients, torch.stack([policy_loss, value_loss, bonus, moved, clipped])
 
     # ------------------------------------------------------------------------------------------------------ state
 
@@ -318,6 +331,5 @@ class Agent:
             self.check(envs)
             self._stream = Stream(envs, state=below("stream", arrays))
             if ahead := below("ahead", arrays):
-                self._ahead = Rollout(len(ahead["rewards"]), self._stream, self.network.head, self.device).restore(
-                    ahead
-                )
+                steps = len(ahead["rewards"])
+                self._ahead = Rollout(steps, self._stream, self.network, self.device).restore(ahead)

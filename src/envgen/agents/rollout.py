@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from .heads import Categorical, Gaussian
+from .networks import ActorCritic
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -99,15 +99,11 @@ class Stream:
 class Rollout:
     """T steps of B environments: what was seen on the learner's device, the rest as numpy until it is learned from."""
 
-    def __init__(self, steps: int, stream: Stream, head: Categorical | Gaussian, device: torch.device):
+    def __init__(self, steps: int, stream: Stream, network: ActorCritic, device: torch.device):
         self.steps, self.count = steps, stream.count
-        space = stream.envs.single_observation_space
-        shape = (steps, self.count, *(space.shape or ()))
-        kind = torch.from_numpy(np.zeros(0, space.dtype)).dtype
-        pinned = device.type == "cuda"
-        self.host = torch.empty(shape, dtype=kind, pin_memory=pinned)
-        self.observations = torch.empty(shape, dtype=kind, device=device) if pinned else self.host
-        self.actions = torch.empty((steps, self.count, *head.shape), dtype=head.dtype, device=device)
+        self.network, self.device = network, device
+        self.seen = torch.empty(0, device=device)  # (T, B, ...), prepared; its shape is known with the first
+        self.actions = torch.empty((steps, self.count, *network.head.shape), dtype=network.head.dtype, device=device)
         self.log_probs = torch.empty((steps, self.count), device=device)
         self.values = torch.empty((steps, self.count), device=device)
         self.rewards = np.empty((steps, self.count), np.float32)
@@ -117,13 +113,17 @@ class Rollout:
         self.episodes = Episodes()
 
     def see(self, t: int, observations: np.ndarray) -> torch.Tensor:
-        """Put the observations of step t in place; on a GPU the copy goes on while we do."""
-        self.host[t].copy_(torch.from_numpy(observations))
-        if self.observations is not self.host:
-            self.observations[t].copy_(self.host[t], non_blocking=True)
-        return self.observations[t]
+        """Put the observations of step t in place, prepared; to a GPU they are copied while the program goes on."""
+        here = torch.from_numpy(observations)
+        if self.device.type == "cuda":
+            here = here.pin_memory().to(self.device, non_blocking=True)
+        prepared = self.network.body.prepare(here)
+        if t == 0:
+            self.seen = torch.empty((self.steps, *prepared.shape), dtype=prepared.dtype, device=self.device)
+        self.seen[t] = prepared
+        return self.seen[t]
 
-    TENSORS = ("observations", "actions", "log_probs", "values")
+    TENSORS = ("seen", "actions", "log_probs", "values")
     ARRAYS = ("rewards", "ends", "valid", "last_values")
 
     def state(self) -> dict[str, np.ndarray]:
@@ -133,7 +133,7 @@ class Rollout:
 
     def restore(self, state: Arrays) -> "Rollout":
         for name in self.TENSORS:
-            getattr(self, name).copy_(torch.from_numpy(state[name].copy()))
+            setattr(self, name, torch.from_numpy(state[name].copy()).to(self.device))
         for name in self.ARRAYS:
             getattr(self, name)[:] = state[name]
         self.episodes = Episodes.restored(below("episodes", state))

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 import numpy as np
 from gymnasium import spaces
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from envgen.worlds.world import Settings
+from envgen.worlds.world import Settings, explain
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -54,7 +54,7 @@ class PpoSettings(Settings):
         return self.num_envs * self.rollout
 
 
-SYMBOLS: dict[str, Any] = dict(num_envs=64, rollout=64, minibatches=4, learning_rate=5e-4)
+SYMBOLS: dict[str, Any] = dict(num_envs=128, rollout=64, minibatches=4, learning_rate=7e-4)
 VECTORS: dict[str, Any] = dict(num_envs=8, rollout=128, gamma=0.99, gae_lambda=0.95, epochs=10, entropy_coef=0.0)
 
 
@@ -62,4 +62,7 @@ def settings_for(space: spaces.Space, **changes: Any) -> PpoSettings:
     """The defaults for a kind of observation: as published for pictures, tuned for speed for symbols."""
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         changes = (SYMBOLS if np.issubdtype(space.dtype, np.integer) else VECTORS) | changes
-    return PpoSettings(**changes)
+    try:
+        return PpoSettings(**changes)
+    except ValidationError as error:
+        raise ValueError(explain(error)) from None

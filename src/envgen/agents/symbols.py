@@ -15,31 +15,36 @@ from torch.nn import functional as F
 
 from envgen.worlds.kernels.jit import jit
 
+from .errors import SpaceError
+
 CPU = "cpu"
 MOST_SYMBOLS = 32  # an integer with more values than this is a number
 
 
 @jit
-def _sum_rows(symbols, places, first_row, table, out):
-    """out[b] += sum over places p of table[first_row[p] + symbols[b, p] - 1], symbol 0 left out."""
+def _sum_rows(symbols, places, counts, first_row, table, out):
+    """out[b] += sum over places p of table[first_row[p] + symbols[b, p] - 1], symbol 0 left out.
+
+    A symbol that its place does not have is left out too: no observation may reach beyond the table.
+    """
     for b in range(out.shape[0]):
         row = out[b]
         for p in range(places.size):
             symbol = np.int64(symbols[b, places[p]])
-            if symbol > 0:
+            if 0 < symbol <= counts[p]:
                 entry = table[first_row[p] + symbol - 1]
                 for h in range(row.size):
                     row[h] += entry[h]
 
 
 @jit
-def _add_rows(symbols, places, first_row, gradient, out):
+def _add_rows(symbols, places, counts, first_row, gradient, out):
     """The transpose: out[first_row[p] + symbols[b, p] - 1] += gradient[b]."""
     for b in range(gradient.shape[0]):
         row = gradient[b]
         for p in range(places.size):
             symbol = np.int64(symbols[b, places[p]])
-            if symbol > 0:
+            if 0 < symbol <= counts[p]:
                 entry = out[first_row[p] + symbol - 1]
                 for h in range(row.size):
                     entry[h] += row[h]
@@ -49,26 +54,28 @@ class _SumOfRows(torch.autograd.Function):
     """The compiled sum, with its gradient. Everything it touches is on the CPU and contiguous."""
 
     @staticmethod
-    def forward(ctx, symbols, table, start, places, first_row):
+    def forward(ctx, symbols, table, start, where):
         ctx.save_for_backward(symbols, table)
-        ctx.where = places, first_row
+        ctx.where = where
         out = start.detach().clone()
-        _sum_rows(symbols.numpy(), places, first_row, table.detach().numpy(), out.numpy())
+        places, counts, first_row = where
+        _sum_rows(symbols.numpy(), places, counts, first_row, table.detach().numpy(), out.numpy())
         return out
 
     @staticmethod
     def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
         symbols, table = ctx.saved_tensors
-        places, first_row = ctx.where
+        places, counts, first_row = ctx.where
         out = torch.zeros_like(table)
-        _add_rows(symbols.numpy(), places, first_row, gradient.contiguous().numpy(), out.numpy())
-        return None, out, gradient, None, None
+        _add_rows(symbols.numpy(), places, counts, first_row, gradient.contiguous().numpy(), out.numpy())
+        return None, out, gradient, None
 
 
 class SymbolSum(nn.Module):
     """Symbols (B, P), each from 0 to its `highest`, to features (B, width)."""
 
     columns: torch.Tensor
+    counts: torch.Tensor
     rows: torch.Tensor
     number_columns: torch.Tensor
     reach: torch.Tensor
@@ -77,21 +84,25 @@ class SymbolSum(nn.Module):
         super().__init__()
         few = highest < MOST_SYMBOLS
         counts = highest[few].astype(np.int64)
-        self.places, self.first_row = np.flatnonzero(few), np.cumsum(counts) - counts
+        self.where = np.flatnonzero(few), counts, np.cumsum(counts) - counts  # places, symbols of each, first rows
         numbers = np.flatnonzero(~few)
         self.table = nn.Parameter(torch.empty(int(counts.sum()), width))
         self.scales = nn.Linear(len(numbers), width)
+        self.size = len(highest)
         # as the weights of a linear layer with as many inputs as there are places
         nn.init.normal_(self.table, std=len(highest) ** -0.5)
         nn.init.zeros_(self.scales.bias)
-        for name, array in (("columns", self.places), ("rows", self.first_row), ("number_columns", numbers)):
+        for name, array in zip(("columns", "counts", "rows"), self.where, strict=True):
             self.register_buffer(name, torch.from_numpy(array), persistent=False)
+        self.register_buffer("number_columns", torch.from_numpy(numbers), persistent=False)
         self.register_buffer("reach", torch.from_numpy(highest[numbers].astype(np.float32)), persistent=False)
 
     def forward(self, symbols: torch.Tensor) -> torch.Tensor:
+        if symbols.shape[1:] != (self.size,):
+            raise SpaceError(f"each observation must have {self.size} symbols, not shape {tuple(symbols.shape[1:])}")
         start = self.scales(symbols[:, self.number_columns].float() / self.reach)  # (B, width)
         if symbols.device.type == CPU:
-            return _SumOfRows.apply(symbols, self.table, start, self.places, self.first_row)  # pyright: ignore[reportReturnType]
+            return _SumOfRows.apply(symbols, self.table, start, self.where)  # pyright: ignore[reportReturnType]
         seen = symbols[:, self.columns].long()
-        rows, there = (self.rows + seen - 1).clamp(min=0), (seen > 0).to(self.table.dtype)
-        return start + F.embedding_bag(rows, self.table, mode="sum", per_sample_weights=there)
+        rows, there = (self.rows + seen - 1).clamp(0, len(self.table) - 1), (seen > 0) & (seen <= self.counts)
+        return start + F.embedding_bag(rows, self.table, mode="sum", per_sample_weights=there.to(self.table.dtype))

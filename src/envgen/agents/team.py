@@ -8,7 +8,7 @@ Not here: DistributedDataParallel, which averages minibatches of equal size; our
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import torch
 from torch import distributed
@@ -26,6 +26,8 @@ class Team:
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
         if not distributed.is_initialized():
+            if device.type == "cuda":
+                torch.cuda.set_device(device)
             distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
         return cls(distributed.get_rank(), distributed.get_world_size())
 
@@ -36,16 +38,21 @@ class Team:
         each = count // self.size
         return slice(self.rank * each, (self.rank + 1) * each)
 
+    def wait(self) -> None:
+        """Until everybody has come here."""
+        if self.size > 1:
+            distributed.barrier()
+
     def sum(self, tensor: torch.Tensor) -> torch.Tensor:
         """The sum of everybody's tensor, in place."""
         if self.size > 1:
             distributed.all_reduce(tensor)
         return tensor
 
-    def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+    def sum_all(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Each becomes the sum of everybody's, in one exchange."""
         if self.size == 1:
             return
-        gradients = [p.grad for p in parameters if p.grad is not None]
-        flat = self.sum(torch.cat([g.flatten() for g in gradients]))
-        for mine, whole in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+        flat = self.sum(torch.cat([tensor.flatten() for tensor in tensors]))
+        for mine, whole in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
             mine.copy_(whole.view_as(mine))

@@ -16,6 +16,7 @@ from envgen.runs.store import Run
 from envgen.worlds.world import World
 
 RECENT = 200  # episodes that the figures of progress are taken over
+PACE = 20  # updates that the speed is taken over
 
 
 class Course:
@@ -26,16 +27,13 @@ class Course:
         run: Run,
         world: World,
         observation: str,
-        make_agent: Callable[[Any], Agent],
+        agent: Agent,
         seed: int = 0,
         save_every: float = 30.0,
         show: Callable[[dict[str, Any]], None] = lambda line: None,
     ):
-        self.run, self.world, self.observation, self.seed = run, world, observation, seed
+        self.run, self.world, self.observation, self.agent, self.seed = run, world, observation, agent, seed
         self.save_every, self.show = save_every, show
-        probe = world.make(num_envs=1, observation=observation)
-        self.agent = make_agent(probe)
-        probe.close()
         self.finished: list[str] = []
         self.running: str | None = None
         self._last = run.resume()
@@ -71,15 +69,17 @@ class Course:
         self._saved = time.monotonic()
 
     def _begin(self, steps: int) -> None:
-        self._saved = self._started = time.monotonic()
-        self._from, self._target = self.agent.steps, self.agent.steps + steps
+        self._saved = time.monotonic()
+        self._target = self.agent.steps + steps
+        self._passed = deque([(self._saved, self.agent.steps)], maxlen=PACE)  # when so many steps were done
         self._recent: deque[tuple[float, int, np.ndarray]] = deque(maxlen=RECENT)
 
     def _after(self, update: Update) -> None:
         episodes = update.episodes
         self._recent.extend(zip(episodes.returns, episodes.lengths, episodes.skills, strict=True))
-        spent = time.monotonic() - self._started
-        speed = (update.steps - self._from) / max(spent, 1e-9)
+        self._passed.append((time.monotonic(), update.steps))
+        (began, before), (now, steps) = self._passed[0], self._passed[-1]
+        speed = (steps - before) / max(now - began, 1e-9)
         line: dict[str, Any] = {
             "phase": self.running,
             "steps": update.steps,
@@ -103,7 +103,7 @@ class Course:
             }
         self.show(line)
         # of a team, nobody knows everybody's episodes: it saves between phases only
-        if self.agent.team.size == 1 and time.monotonic() - self._saved >= self.save_every:
+        if self.agent.team.size == 1 and now - self._saved >= self.save_every:
             self.save()
 
 

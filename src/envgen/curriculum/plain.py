@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gymnasium.vector import VectorEnv
-
 from envgen.agents.ppo import Agent
 from envgen.agents.settings import settings_for
 from envgen.runs.store import Run
@@ -36,23 +34,23 @@ def train(
     The result is written as `evaluation.json`, and not computed again if it is there.
     """
     levels = [world.Level.parse(level) for level in levels]
-
-    def make_agent(envs: VectorEnv) -> Agent:
-        settings = settings_for(envs.single_observation_space, **(ppo or {}))
-        return Agent.made_for(envs, settings=settings, seed=seed, device=device, compile=compile)
-
+    probe = world.make(num_envs=1, observation=observation)
+    settings = settings_for(probe.single_observation_space, **(ppo or {}))
+    agent = Agent.made_for(probe, settings=settings, seed=seed, device=device, compile=compile)
+    probe.close()
     request = {
         "world": world.name,
         "levels": [level.model_dump(mode="json") for level in levels],
         "steps": steps,
         "observation": observation,
         "seed": seed,
-        "ppo": ppo or {},
+        "ppo": settings.model_dump(mode="json"),
     }
-    with Run(folder, request) as run:
-        course = Course(run, world, observation, make_agent, seed, save_every, show)
-        course.phase("training", levels, steps)
-        if not (folder / "evaluation.json").exists():
-            found = evaluate(course.agent, world, None, episodes, EVALUATION_SEED + seed, observation)
+    lead = agent.team.rank == 0
+    with Run(folder, request, lead) as run:
+        Course(run, world, observation, agent, seed, save_every, show).phase("training", levels, steps)
+        if lead and not (folder / "evaluation.json").exists():
+            found = evaluate(agent, world, None, episodes, EVALUATION_SEED + seed, observation)
             run.write("evaluation", found.model_dump(mode="json"))
-        return course.agent, Evaluation.model_validate(run.read("evaluation"))
+        agent.team.wait()
+        return agent, Evaluation.model_validate(run.read("evaluation"))

@@ -35,9 +35,18 @@ class RunError(Exception):
 class Run:
     """One run directory, locked for this process."""
 
-    def __init__(self, folder: Path, request: Mapping[str, Any]):
-        """Begin the run that `request` asks for, or go on with it if it was begun before."""
-        self.folder, self.request = folder, json.loads(json.dumps(request))
+    def __init__(self, folder: Path, request: Mapping[str, Any], lead: bool = True):
+        """Begin the run that `request` asks for, or go on with it if it was begun before.
+
+        Of several processes that work on one run together, one leads; the others only read.
+        """
+        self.folder, self.request, self.lead = folder, json.loads(json.dumps(request)), lead
+        self._lock = None
+        if lead:
+            self._claim()
+
+    def _claim(self) -> None:
+        folder = self.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = open(folder / "lock", "w")  # noqa: SIM115  held as long as the run
@@ -97,7 +106,7 @@ class Run:
         """The last sound checkpoint, with the progress cut back to it; None if the run is at its beginning."""
         last = checkpoint.latest(self.folder / "checkpoints")
         file = self.folder / "progress.jsonl"
-        if file.exists():
+        if file.exists() and self.lead:
             length = last.values["progress_bytes"] if last else 0
             if file.stat().st_size < length:
                 raise CheckpointError(f"{file} is shorter than checkpoint {last.number if last else 0} remembers it")
@@ -105,7 +114,8 @@ class Run:
         return last
 
     def close(self) -> None:
-        self._lock.close()
+        if self._lock is not None:
+            self._lock.close()
 
     def __enter__(self) -> "Run":
         return self

@@ -88,7 +88,12 @@ class Level(Settings):
                 raise LevelError(f"a {type(data).__name__} is not a {cls.__name__}")
             return cls.model_validate(data)
         except ValidationError as error:
-            raise LevelError("; ".join(_sentence(problem) for problem in error.errors())) from None
+            raise LevelError(explain(error)) from None
+
+
+def explain(error: ValidationError) -> str:
+    """What is wrong with some settings, in a sentence each."""
+    return "; ".join(_sentence(problem) for problem in error.errors())
 
 
 def _sentence(problem: Mapping[str, Any]) -> str:

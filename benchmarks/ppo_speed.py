@@ -1,0 +1,280 @@
+"""How fast the agent trains, beside Stable-Baselines3's PPO and a loop as CleanRL writes it.
+
+All three train the same network with the same settings on the same vector environment, in turns, in one process:
+
+    python benchmarks/ppo_speed.py
+
+Prints environment steps per second of whole training (playing and learning) and where our time goes. The peers take
+the environment as fast as their interfaces let them: infos that nobody reads are not made.
+"""
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from stable_baselines3.common.vec_env.base_vec_env import VecEnv
+from torch import nn
+
+from envgen.agents.networks import ActorCritic, Symbols, body_for, parameters
+from envgen.agents.ppo import Agent
+from envgen.agents.settings import PpoSettings, settings_for
+from envgen.worlds.crafter.world import Crafter
+
+
+def make(observation: str, count: int):
+    return Crafter().make(num_envs=count, seed=0, observation=observation)
+
+
+# ------------------------------------------------------------------------------------------------------------- ours
+
+
+class Ours:
+    name = "envgen"
+
+    def __init__(self, observation: str, settings: PpoSettings):
+        self.envs, self.settings = make(observation, settings.num_envs), settings
+        self.agent = Agent.made_for(self.envs, settings=settings)
+        self.spent = {"environments": 0.0, "updates": 0.0}
+        self.envs.step = self._timed(self.envs.step, "environments")
+        self.agent.update = self._timed(self.agent.update, "updates")
+
+    def _timed(self, function: Callable, what: str) -> Callable:
+        def timed(*args):
+            start = time.perf_counter()
+            result = function(*args)
+            self.spent[what] += time.perf_counter() - start
+            return result
+
+        return timed
+
+    def train(self, updates: int) -> None:
+        self.agent.train(self.envs, updates * self.settings.batch)
+
+
+# ------------------------------------------------------------------------------------------------ Stable-Baselines3
+
+
+class Adapter(VecEnv):
+    """Our vector environment as Stable-Baselines3 takes one."""
+
+    def __init__(self, envs):
+        super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
+        self.envs, self.nothing = envs, [{} for _ in range(envs.num_envs)]
+
+    def reset(self):
+        return self.envs.reset()[0]
+
+    def step_async(self, actions):
+        self.actions = actions
+
+    def step_wait(self):
+        seen, rewards, terminated, truncated, infos = self.envs.step(self.actions)
+        done, told = terminated | truncated, self.nothing
+        if done.any():
+            told = [{} for _ in range(self.num_envs)]
+            for i in np.flatnonzero(done):
+                told[i] = {"terminal_observation": infos["final_obs"][i], "TimeLimit.truncated": truncated[i]}
+        return seen, rewards, done, told
+
+    def close(self):
+        self.envs.close()
+
+    def get_attr(self, attr_name, indices=None):
+        return [None] * self.num_envs
+
+    def set_attr(self, attr_name, value, indices=None):
+        raise NotImplementedError
+
+    def env_method(self, method_name, *args, indices=None, **kwargs):
+        raise NotImplementedError
+
+    def env_is_wrapped(self, wrapper_class, indices=None):
+        return [False] * self.num_envs
+
+
+class Body(BaseFeaturesExtractor):
+    def __init__(self, space, layout):
+        body = body_for(space, layout)
+        super().__init__(space, body.width)
+        self.body = body
+
+    def forward(self, observations):
+        return self.body(observations)
+
+
+class Bytes(ActorCriticPolicy):
+    """The network takes bytes, so they are not made into floats first."""
+
+    def extract_features(self, obs, features_extractor=None):
+        return self.features_extractor(obs)
+
+
+class Plain(BaseFeaturesExtractor):
+    """The same layers over all symbols one-hot: what one writes for such an observation in PyTorch."""
+
+    def __init__(self, space, layout):
+        super().__init__(space, Symbols.width)
+        counts = torch.from_numpy(space.high.astype(np.int64)[:-1] + 1)
+        self.register_buffer("first", counts.cumsum(0) - counts)
+        self.inputs, hidden = int(counts.sum()) + 1, Symbols.HIDDEN
+        self.layers = nn.Sequential(
+            nn.Linear(self.inputs, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.LayerNorm(hidden),
+            nn.Linear(hidden, Symbols.width), nn.ReLU(),
+        )  # fmt: skip
+
+    def forward(self, observations):
+        hot = torch.zeros(len(observations), self.inputs)
+        hot.scatter_(1, observations[:, :-1].long() + self.first, 1.0)
+        hot[:, -1] = observations[:, -1] / 255
+        return self.layers(hot)
+
+
+class Theirs:
+    name, body = "Stable-Baselines3", Body
+
+    def __init__(self, observation: str, settings: PpoSettings):
+        envs, s = make(observation, settings.num_envs), settings
+        self.settings = s
+        self.learner = PPO(
+            Bytes, Adapter(envs), n_steps=s.rollout, batch_size=s.batch // s.minibatches, n_epochs=s.epochs,
+            learning_rate=s.learning_rate, gamma=s.gamma, gae_lambda=s.gae_lambda, clip_range=s.clip,
+            ent_coef=s.entropy_coef, vf_coef=s.value_coef, max_grad_norm=s.max_grad_norm, device="cpu",
+            policy_kwargs=dict(
+                net_arch=[], features_extractor_class=self.body, normalize_images=False,
+                features_extractor_kwargs={"layout": envs.metadata.get("symbol_map")},
+            ),
+        )  # fmt: skip
+
+    def train(self, updates: int) -> None:
+        self.learner.learn(updates * self.settings.batch, reset_num_timesteps=False)
+
+
+class TheirsPlain(Theirs):
+    name, body = "Stable-Baselines3, one-hot layers", Plain
+
+
+# --------------------------------------------------------------------------------------------- as CleanRL writes it
+
+
+class Loop:
+    """Storage in tensors, a distribution object a step, one loss after another: the single-file style."""
+
+    name = "CleanRL-style loop"
+
+    def __init__(self, observation: str, settings: PpoSettings):
+        self.envs, self.s = make(observation, settings.num_envs), settings
+        spaces = self.envs.single_observation_space, self.envs.single_action_space
+        self.network = ActorCritic(*spaces, self.envs.metadata.get("symbol_map"))
+        self.optimiser = torch.optim.Adam(self.network.parameters(), lr=settings.learning_rate, eps=1e-5)
+        self.seen = torch.from_numpy(self.envs.reset()[0])
+        self.done = torch.zeros(settings.num_envs)
+
+    def judge(self, seen, action=None):
+        logits, value = self.network(seen)
+        choice = torch.distributions.Categorical(logits=logits)
+        action = choice.sample() if action is None else action
+        return action, choice.log_prob(action), choice.entropy(), value
+
+    def train(self, updates: int) -> None:
+        for _ in range(updates):
+            self.update()
+
+    def update(self) -> None:
+        s, shape = self.s, (self.s.rollout, self.s.num_envs)
+        seen = torch.zeros((*shape, *self.seen.shape[1:]), dtype=self.seen.dtype)
+        actions, log_probs, rewards, dones, values = (torch.zeros(shape) for _ in range(5))
+        for t in range(s.rollout):
+            seen[t], dones[t] = self.seen, self.done
+            with torch.no_grad():
+                action, log_probs[t], _, values[t] = self.judge(self.seen)
+            actions[t] = action
+            after, reward, terminated, truncated, _ = self.envs.step(action.numpy())
+            rewards[t] = torch.tensor(reward)
+            self.seen, self.done = torch.from_numpy(after), torch.Tensor(np.logical_or(terminated, truncated))
+        with torch.no_grad():
+            following, gains, ahead = self.judge(self.seen)[3], torch.zeros_like(rewards), 0
+            for t in reversed(range(s.rollout)):
+                goes_on = 1.0 - (self.done if t == s.rollout - 1 else dones[t + 1])
+                value = following if t == s.rollout - 1 else values[t + 1]
+                delta = rewards[t] + s.gamma * value * goes_on - values[t]
+                gains[t] = ahead = delta + s.gamma * s.gae_lambda * goes_on * ahead
+            returns = gains + values
+        flat = [x.flatten(0, 1) for x in (seen, actions, log_probs, gains, returns)]
+        order, size = np.arange(s.batch), s.batch // s.minibatches
+        for _ in range(s.epochs):
+            np.random.shuffle(order)
+            for start in range(0, s.batch, size):
+                part = order[start : start + size]
+                b_seen, b_actions, b_log_probs, b_gains, b_returns = (x[part] for x in flat)
+                _, log_prob, entropy, value = self.judge(b_seen, b_actions.long())
+                change = log_prob - b_log_probs
+                ratio = change.exp()
+                with torch.no_grad():
+                    ((ratio - 1) - change).mean()
+                    ((ratio - 1.0).abs() > s.clip).float().mean().item()
+                b_gains = (b_gains - b_gains.mean()) / (b_gains.std() + 1e-8)
+                policy_loss = torch.max(-b_gains * ratio, -b_gains * ratio.clamp(1 - s.clip, 1 + s.clip)).mean()
+                value_loss = 0.5 * ((value - b_returns) ** 2).mean()
+                loss = policy_loss - s.entropy_coef * entropy.mean() + value_loss * s.value_coef
+                self.optimiser.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(self.network.parameters(), s.max_grad_norm)
+                self.optimiser.step()
+
+
+def compare(observation: str, settings: PpoSettings, rounds: int, updates: int) -> None:
+    kinds = (Ours, Theirs, Loop, TheirsPlain) if observation == "symbols" else (Ours, Theirs, Loop)
+    trainers = [kind(observation, settings) for kind in kinds]
+    speeds: dict[str, list[float]] = {trainer.name: [] for trainer in trainers}
+    for trainer in trainers:
+        trainer.train(1)  # compiled, allocated, in mid-episode
+    ours = trainers[0]
+    ours.spent, whole = dict.fromkeys(ours.spent, 0.0), 0.0
+    for _ in range(rounds):
+        for trainer in trainers:
+            start = time.perf_counter()
+            trainer.train(updates)
+            spent = time.perf_counter() - start
+            speeds[trainer.name].append(updates * settings.batch / spent)
+            whole += spent if trainer is ours else 0.0
+    size = parameters(ours.agent.network)
+    print(
+        f"\n{observation}: {settings.num_envs} environments x {settings.rollout} steps, {settings.epochs} epochs of "
+        f"{settings.minibatches} minibatches, {size:,} parameters, {rounds} rounds of {updates} updates"
+    )
+    mine = statistics.median(speeds["envgen"])
+    for name, values in speeds.items():
+        middle = statistics.median(values)
+        spread = f"({min(values):,.0f} to {max(values):,.0f})"
+        print(f"  {name:34} {middle:>9,.0f} steps/s {spread:22} ours is {mine / middle:.2f}x")
+    shares = {what: seconds / whole for what, seconds in ours.spent.items()}
+    shares["choosing actions and the rest"] = 1 - sum(shares.values())
+    print("  our time: " + ", ".join(f"{what} {share:.0%}" for what, share in shares.items()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--updates", type=int, default=12, help="of a round, for symbols")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of torch")
+    parser.add_argument("--observations", nargs="+", default=["symbols", "pixels"])
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    print(f"{args.threads} threads, {time.strftime('%Y-%m-%d')}")
+    for observation in args.observations:
+        space = make(observation, 1).single_observation_space
+        if observation == "symbols":
+            compare(observation, settings_for(space), args.rounds, args.updates)
+        else:  # the published network takes minutes for its 4,096 steps on a small CPU; the shape of a step is the same
+            compare(observation, settings_for(space, rollout=64, minibatches=1, epochs=1), max(1, args.rounds // 2), 1)
+
+
+if __name__ == "__main__":
+    main()
