@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels.jit import compiling
-from ..kernels.shards import Shards
+from ..kernels.shards import RANGES, Shards
 from . import atlas, picture, state, symbols, terrain
 from .level import CrafterLevel
 from .play import DONE, NO_VIEW, OVER, PIXELS, REPORT, RESET, STEP, SYMBOLS, Ends, play, redraw
@@ -76,13 +76,10 @@ class Engine:
     def reset(self, which: np.ndarray) -> None:
         """Begin an episode in the environments where the mask `which` is set."""
         self.due[:] = np.where(which, RESET, DONE)
-        self._run(None)
+        self._run()
 
-    def step(self, actions: np.ndarray, begin: np.ndarray | None = None, finals: list[Final] | None = None) -> Ends:
-        """Step all environments, but begin an episode where the mask `begin` is set. Actions must be valid.
-
-        With a list of `finals`, environments that end begin anew at once, and how they ended is added to it.
-        """
+    def step(self, actions: np.ndarray, begin: np.ndarray | None = None) -> Ends:
+        """Step all environments, but begin an episode where the mask `begin` is set. Actions must be valid."""
         self.actions[:] = actions
         self.due[:] = STEP
         if begin is not None and begin.any():
@@ -90,31 +87,34 @@ class Engine:
             self.ends.reward[begin] = 0
             self.ends.terminated[begin] = False
             self.ends.truncated[begin] = False
-        self._run(finals)
+        self._run(ranges=1)  # steps take alike long; who finishes first need not be given more
         return self.ends
 
-    def _run(self, finals: list[Final] | None) -> None:
+    def begin_ended(self) -> Final | None:
+        """Begin anew where an episode has ended, and say how it ended."""
+        ended = np.flatnonzero(self.ends.phase == OVER)
+        if not ended.size:
+            return None
+        final = Final(ended, self.out[ended], self.ends.now[ended])
+        self.due[ended] = RESET
+        self._run(ranges=ended.size)  # one by one: a world may take twice as long as another
+        return final
+
+    def _run(self, ranges: int = RANGES) -> None:
+        """Do what is due."""
         while (todo := np.flatnonzero(self.due)).size:
-            job = partial(self._job, todo, finals)
+            job = partial(self._job, todo)
             if Engine.warm:
-                self.shards.run(job, todo.size)
+                self.shards.run(job, todo.size, ranges)
             else:
                 with compiling("Crafter", seconds=50):
-                    self.shards.run(job, todo.size)
+                    self.shards.run(job, todo.size, ranges)
                 Engine.warm = True
             if self.due.any():
                 self.state = state.grown(self.state)
 
-    def _job(self, todo: np.ndarray, finals: list[Final] | None, lo: int, hi: int, k: int) -> None:
-        todo = todo[lo:hi]
-        self._play(todo, k)
-        if finals is None:
-            return
-        ended = todo[(self.ends.phase[todo] == OVER) & (self.due[todo] == DONE)]
-        if ended.size:
-            finals.append(Final(ended, self.out[ended], self.ends.now[ended]))
-            self.due[ended] = RESET
-            self._play(ended, k)
+    def _job(self, todo: np.ndarray, lo: int, hi: int, k: int) -> None:
+        self._play(todo[lo:hi], k)
 
     def _play(self, todo: np.ndarray, k: int) -> None:
         play(

@@ -98,11 +98,11 @@ class CrafterVectorEnv(VectorEnv):
             raise ResetNeeded(
                 f"environment {int(over.argmax())} has ended; reset it with options={{'reset_mask': ...}}"
             )
-        finals: list[Final] | None = [] if self.autoreset_mode == AutoresetMode.SAME_STEP else None
-        ends = self.engine.step(actions, over, finals)
+        ends = self.engine.step(actions, over)
+        final = self.engine.begin_ended() if self.autoreset_mode == AutoresetMode.SAME_STEP else None
         infos = self._infos()
-        if finals:
-            infos.update(self._finals(finals))
+        if final is not None:
+            infos.update(self._finals(final))
         return self._observations(), ends.reward.copy(), ends.terminated.copy(), ends.truncated.copy(), infos
 
     def _observations(self) -> Any:
@@ -112,16 +112,15 @@ class CrafterVectorEnv(VectorEnv):
         reports = self.engine.ends.now.view(np.uint8).copy().view(REPORT)  # as bytes: records are copied field by field
         return _named(reports, np.ones(self.num_envs, np.bool_))
 
-    def _finals(self, finals: list[Final]) -> dict[str, Any]:
+    def _finals(self, final: Final) -> dict[str, Any]:
         """How the episodes that ended in this step looked, as Gymnasium's final_obs and final_info."""
         ended = np.zeros(self.num_envs, np.bool_)
         seen = np.full(self.num_envs, None, dtype=object)
         last = np.zeros(self.num_envs, REPORT)
-        for final in finals:
-            ended[final.which] = True
-            last[final.which] = final.reports
-            for i, row in zip(final.which, final.out, strict=True):
-                seen[i] = read(self.observation, self.size, row)
+        ended[final.which] = True
+        last[final.which] = final.reports
+        for i, row in zip(final.which, final.out, strict=True):
+            seen[i] = read(self.observation, self.size, row)
         return {
             "final_obs": seen,
             "_final_obs": ended,

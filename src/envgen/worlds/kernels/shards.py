@@ -9,13 +9,14 @@ import threading
 import weakref
 from collections.abc import Callable
 
-RANGES = 4  # for each thread
+RANGES = 4  # for each thread, where nothing is known of the work
 
 
 class Shards:
     """`run(job, size)` calls job(lo, hi, k) for ranges that cover [0, size), in thread k, and waits for all of them.
 
-    With several threads there are several ranges for each; who is done takes the next, so that all end together.
+    With several threads there are `ranges` of them for each; who is done takes the next, so that all end together. Few
+    do where the work is even: between two ranges a thread waits for the interpreter, which another may hold.
     """
 
     def __init__(self, threads: int):
@@ -23,9 +24,9 @@ class Shards:
         self._helpers: list[_Helper] = []
         weakref.finalize(self, _stop, self._helpers)
 
-    def run(self, job: Callable[[int, int, int], None], size: int) -> None:
+    def run(self, job: Callable[[int, int, int], None], size: int, ranges: int = RANGES) -> None:
         threads = max(1, min(self.threads, size))
-        grain = size if threads == 1 else -(-size // (threads * RANGES))
+        grain = size if threads == 1 else -(-size // (threads * ranges))
         starts = iter(range(0, size, max(1, grain)))  # shared: the interpreter hands out each once
 
         def work(k: int) -> None:
