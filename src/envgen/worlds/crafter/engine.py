@@ -13,6 +13,7 @@ from . import atlas, picture, state, symbols, terrain
 from .level import CrafterLevel
 from .play import DONE, NO_VIEW, OVER, PIXELS, REPORT, RESET, STEP, SYMBOLS, Ends, play, redraw
 
+WORTH_SHARING = 1 << 20  # bytes to copy
 SMALLEST = (18, 18)  # an atlas for kernels that take one but draw nothing
 
 
@@ -99,6 +100,19 @@ class Engine:
         self.due[ended] = RESET
         self._run(ranges=ended.size)  # one by one: a world may take twice as long as another
         return final
+
+    def seen(self) -> np.ndarray:
+        """A copy of all observations; of pictures these are megabytes, so every thread copies some."""
+        rows = np.empty_like(self.out)
+
+        def copy(lo: int, hi: int, k: int) -> None:
+            rows[lo:hi] = self.out[lo:hi]
+
+        if rows.nbytes < WORTH_SHARING:
+            copy(0, self.n, 0)
+        else:
+            self.shards.run(copy, self.n, ranges=1)
+        return rows
 
     def _run(self, ranges: int = RANGES) -> None:
         """Do what is due."""

@@ -106,7 +106,7 @@ class CrafterVectorEnv(VectorEnv):
         return self._observations(), ends.reward.copy(), ends.terminated.copy(), ends.truncated.copy(), infos
 
     def _observations(self) -> Any:
-        return read_all(self.observation, self.size, self.engine.out)
+        return read_all(self.observation, self.size, self.engine.seen())
 
     def _infos(self) -> dict[str, Any]:
         reports = self.engine.ends.now.view(np.uint8).copy().view(REPORT)  # as bytes: records are copied field by field

@@ -32,10 +32,10 @@ def read(observation: str, size: tuple[int, int], row: np.ndarray) -> Any:
 
 
 def read_all(observation: str, size: tuple[int, int], rows: np.ndarray) -> Any:
-    """All environments' observations as one batch, copied."""
+    """All environments' observations as one batch; `rows` are the caller's own."""
     if observation == "pixels":
-        return rows.reshape(len(rows), size[1], size[0], 3).copy()
-    return rows.copy() if observation == "symbols" else tuple(symbols.describe(row) for row in rows)
+        return rows.reshape(len(rows), size[1], size[0], 3)
+    return rows if observation == "symbols" else tuple(symbols.describe(row) for row in rows)
 
 
 def semantic_map(engine: Engine, i: int) -> np.ndarray:
