@@ -286,7 +286,10 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=12, help="of a round, for symbols")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of torch")
     parser.add_argument("--observations", nargs="+", default=["symbols", "pixels"])
+    parser.add_argument("--units", type=int, help="of both layers for symbols; few show what the trainers cost alone")
     args = parser.parse_args()
+    if args.units:
+        Symbols.HIDDEN = Symbols.width = args.units
     torch.set_num_threads(args.threads)
     print(f"{args.threads} threads, {time.strftime('%Y-%m-%d')}")
     for observation in args.observations:

@@ -129,6 +129,9 @@ def train(
             _compare(agent, chosen, found, observation, published, folder)
     except (RunError, CheckpointError, BadLoss, ValueError) as error:
         raise UserError(str(error)) from error
+    except KeyboardInterrupt:
+        print(f"\nInterrupted. The same command goes on from the last checkpoint in {folder}.", file=sys.stderr)
+        raise
 
 
 def _world(name: str) -> Any:

@@ -30,7 +30,7 @@ class Categorical(nn.Module):
 
     def draw(self, logits: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
         """Where the noise falls among the cumulated probabilities. (B, n), (B,) -> (B,)"""
-        reached = logits.float().softmax(-1).cumsum(-1)
+        reached = logits.softmax(-1).cumsum(-1)
         return (reached[:, :-1] <= noise[:, None] * reached[:, -1:]).sum(-1)
 
     def best(self, logits: torch.Tensor) -> torch.Tensor:
@@ -38,7 +38,7 @@ class Categorical(nn.Module):
 
     def judge(self, logits: torch.Tensor, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The log-probability of actions, and the entropy of the choice, both (B,)."""
-        log_p = logits.float().log_softmax(-1)
+        log_p = logits.log_softmax(-1)
         return log_p.gather(-1, actions[:, None])[:, 0], -(log_p.exp() * log_p).sum(-1)
 
     def to_env(self, actions: torch.Tensor) -> np.ndarray:
@@ -60,13 +60,13 @@ class Gaussian(nn.Module):
         return random.standard_normal((count, self.outputs), np.float32)
 
     def draw(self, means: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        return means.float() + self.log_spread.exp() * noise
+        return means + self.log_spread.exp() * noise
 
     def best(self, means: torch.Tensor) -> torch.Tensor:
-        return means.float()
+        return means
 
     def judge(self, means: torch.Tensor, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        deviations = (actions - means.float()) / self.log_spread.exp()
+        deviations = (actions - means) / self.log_spread.exp()
         log_p = (-deviations.square() / 2 - self.log_spread - LOG_SQRT_2PI).sum(-1)
         entropy = (self.log_spread + LOG_SQRT_2PI + 0.5).sum()
         return log_p, entropy.expand(len(means))

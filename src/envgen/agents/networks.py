@@ -44,7 +44,8 @@ class ActorCritic(nn.Module):
     def decide(self, seen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """From observations that the body has prepared."""
         features = self.body.features(seen)
-        return self.choice(features), self.value(features)[:, 0]  # (B, outputs), (B,)
+        # losses and sampling are computed in full precision, whatever the layers were
+        return self.choice(features).float(), self.value(features)[:, 0].float()  # (B, outputs), (B,)
 
 
 class Body(nn.Module):

@@ -132,7 +132,7 @@ class Agent:
     def _values(self, player: Player, observations: np.ndarray) -> np.ndarray:
         with self._autocast():
             _, values = player.network(torch.from_numpy(observations).to(self.device))
-        return player.normaliser.restore(values.float()).cpu().numpy()
+        return player.normaliser.restore(values).cpu().numpy()
 
     def _autocast(self):
         return torch.autocast("cuda", torch.bfloat16) if self.device.type == "cuda" else nullcontext()
@@ -275,7 +275,7 @@ class Agent:
         ratio, gains = change.exp(), piece["advantages"]
         # eq. 7 of the PPO paper
         policy_loss = -torch.min(gains * ratio, gains * ratio.clamp(1 - s.clip, 1 + s.clip)).sum() / count
-        value_loss = (values.float() - self.normaliser.normalise(piece["returns"])).square().sum() / count
+        value_loss = (values - self.normaliser.normalise(piece["returns"])).square().sum() / count
         bonus = entropy.sum() / count
         loss = policy_loss + s.value_coef * value_loss - s.entropy_coef * bonus
         gradients = list(torch.autograd.grad(loss, weights))
