@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 PLAIN_EVERY = 10.0  # seconds between two lines
-BAR = 20  # characters
+BAR, ROAD = 10, 30  # characters
 
 
 class Display:
@@ -51,22 +51,18 @@ class Display:
         )
 
     def table(self, line: dict[str, Any]) -> Group:
-        share = min(1.0, line["steps"] / max(1, self.total))
-        full = round(40 * share)
-        head = Text.assemble(
-            (f" {line['phase']}  ", "bold"),
-            ("━" * full, "green"),
-            ("━" * (40 - full), "bright_black"),
-            f"  {line['steps']:,} / {self.total:,} steps   {line['steps_per_second']:,} steps/s   "
-            f"{_time(line['seconds_left'])} left",
-        )
+        """Fits 80 columns."""
+        full = round(ROAD * min(1.0, line["steps"] / max(1, self.total)))
+        road = Text.assemble(
+            (f" {line['phase']}  ", "bold"), ("━" * full, "green"), ("━" * (ROAD - full), "bright_black"),
+            f"  {line['steps']:,} / {self.total:,} steps",
+        )  # fmt: skip
         recent = line.get("recent")
+        pace = f" {line['steps_per_second']:,} steps/s   {_time(line['seconds_left'])} left"
         if not recent:
-            return Group(head)
-        facts = Text(f" reward {recent['reward']:.2f}   length {recent['length']:.0f}   last episodes:", style="cyan")
-        grid = Table.grid(padding=(0, 2))
-        columns = 2
-        rows = -(-len(self.skills) // columns)
+            return Group(road, Text(pace))
+        facts = Text(f"{pace}   reward {recent['reward']:.2f}   length {recent['length']:.0f}", style="cyan")
+        grid, rows = Table.grid(padding=(0, 1)), -(-len(self.skills) // 2)
         for row in range(rows):
             cells: list[Text] = []
             for k in range(row, len(self.skills), rows):
@@ -74,7 +70,7 @@ class Display:
                 bar = "█" * round(BAR * rate / 100)
                 cells += [Text(f" {self.skills[k]}"), Text(f"{bar:{BAR}}", style="green"), Text(f"{rate:5.1f}%")]
             grid.add_row(*cells)
-        return Group(head, facts, grid)
+        return Group(road, facts, grid)
 
 
 def _time(seconds: float) -> str:
