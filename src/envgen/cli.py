@@ -105,8 +105,6 @@ def train(
     for name, count in (("--steps", steps), ("--episodes", episodes)):
         if count < 1:
             raise UserError(f"{name} must be at least 1, not {count}")
-    if device == "cuda":
-        device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"  # torchrun: each process its own
     lead = os.environ.get("RANK", "0") == "0"
     try:
         torch.zeros(1, device=device)
@@ -130,7 +128,9 @@ def train(
     except (RunError, CheckpointError, BadLoss, ValueError) as error:
         raise UserError(str(error)) from error
     except KeyboardInterrupt:
-        print(f"\nInterrupted. The same command goes on from the last checkpoint in {folder}.", file=sys.stderr)
+        print(
+            f"\nInterrupted. The same command goes on from the last checkpoint, if any, in {folder}.", file=sys.stderr
+        )
         raise
 
 
@@ -143,10 +143,11 @@ def _world(name: str) -> Any:
 def _compare(agent: Any, world: Any, found: Any, observation: str, episodes: int, folder: Path) -> None:
     """The same evaluation in the original package, beside ours."""
     from envgen.curriculum.evaluate import evaluate
+    from envgen.runs.store import write_json
 
     envs = world.published(num_envs=min(episodes, 64), seed=found.seed, observation=observation, episodes=episodes)
     theirs = evaluate(agent, world, None, episodes, found.seed, observation, envs=envs)
-    (folder / "published.json").write_text(theirs.model_dump_json(indent=1) + "\n")
+    write_json(folder / "published.json", theirs.model_dump(mode="json"))
     for what in ("reward", "score"):
         mine, its = getattr(found, what), getattr(theirs, what)
         verdict = "agrees" if mine.agrees(its) else "DIFFERS"

@@ -107,6 +107,25 @@ def test_a_time_limit_can_count_as_going_on():
     assert without.ends.sum() == 2
 
 
+def test_a_death_at_the_time_limit_is_a_death():
+    """Both may be true in one step; only a limit alone leaves something to come."""
+
+    class Ends(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return np.zeros(2, np.float32), {}
+
+        def step(self, action):
+            return np.ones(2, np.float32), 1.0, True, True, {}
+
+    stream = Stream(gymnasium.vector.SyncVectorEnv([Ends], autoreset_mode=AutoresetMode.SAME_STEP))
+    _, ended, cut, _, _ = stream.step(np.array([0]), Episodes())
+    assert ended.all()
+    assert not cut.any()
+
+
 def test_learning_goes_on_across_environments_and_cuts_episodes_cleanly():
     settings = PpoSettings(num_envs=4, rollout=16, epochs=1, minibatches=2)
     long, short = CrafterVectorEnv(4, None, "symbols"), CrafterVectorEnv(4, {"length": 7}, "symbols")
@@ -159,6 +178,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_leaves_the_weights():
     with pytest.raises(BadLoss, match=says):
         agent.update(rollout)
     assert all(torch.equal(w, before[name]) for name, w in agent.network.state_dict().items())
+    assert all(bool(w.isfinite()) for w in agent.normaliser.state_dict().values())
 
 
 def test_playing_ahead_learns_from_each_rollout_once_and_repeats_itself():

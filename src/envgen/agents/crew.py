@@ -1,8 +1,8 @@
 """Two threads that share each minibatch on the CPU.
 
 Small networks do not fill two cores operation by operation: handing over costs more than it brings. Halves of a
-minibatch do. Each thread takes a half through the whole network and back, the gradients are added, and the number of
-halves is fixed, so that the result does not depend on the number of cores.
+minibatch do. Each thread takes a half through the whole network and back, and the gradients are added. There are always
+two halves: one, two or three cores give the same result to the bit (beyond, PyTorch shares out sums within a half).
 """
 
 from collections.abc import Callable

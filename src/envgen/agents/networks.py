@@ -44,8 +44,9 @@ class ActorCritic(nn.Module):
     def decide(self, seen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """From observations that the body has prepared."""
         features = self.body.features(seen)
-        # losses and sampling are computed in full precision, whatever the layers were
-        return self.choice(features).float(), self.value(features)[:, 0].float()  # (B, outputs), (B,)
+        with torch.autocast(features.device.type, enabled=False):  # the heads in full precision, whatever the body was
+            features = features.float()
+            return self.choice(features), self.value(features)[:, 0]  # (B, outputs), (B,)
 
 
 class Body(nn.Module):

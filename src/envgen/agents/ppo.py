@@ -31,7 +31,7 @@ from .networks import ActorCritic
 from .rollout import Arrays, Episodes, Rollout, Stream, below
 from .settings import PpoSettings, settings_for
 from .targets import Normaliser, advantages
-from .team import Team
+from .team import Team, own_device, use_device
 
 METRICS: tuple[str, ...] = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "grad_norm")
 
@@ -69,7 +69,7 @@ class Agent:
     ):
         self.observation_space, self.action_space = observations, actions
         self.settings = settings or settings_for(observations)
-        self.device = torch.device(device)
+        self.device = own_device(device)
         self.team = Team.join(self.device)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -158,7 +158,7 @@ class Agent:
             self.phase_updates, self._stream, self._ahead = 0, Stream(envs, seed), None
         elif self._stream is None or self._stream.envs is not envs:
             raise ValueError("there is nothing to resume in these environments: load a state with them first")
-        with self.crew, ThreadPoolExecutor(1, "envgen-player") as helper:
+        with self.crew, ThreadPoolExecutor(1, "envgen-player", use_device, (self.device,)) as helper:
             for k in range(self.phase_updates, len(lengths)):
                 rollout = self._ahead or self.collect(self._stream, lengths[k], self._player())
                 following: Future[Rollout] | None = None
@@ -224,8 +224,10 @@ class Agent:
         returns = gains + values
         if s.normalise_advantages:
             valid = gains[rollout.valid].astype(np.float64)
-            count, total, squares = self.team.sum(torch.tensor([valid.size, valid.sum(), (valid**2).sum()])).tolist()
-            mean = total / count
+            count, total, squares = self.team.sum(
+                torch.tensor([valid.size, valid.sum(), (valid**2).sum()], dtype=torch.float64, device=self.device)
+            ).tolist()
+            mean = total / max(1.0, count)
             spread = math.sqrt(max(0.0, (squares - count * mean**2) / max(1.0, count - 1)))
             gains = ((gains - mean) / (spread + 1e-8)).astype(np.float32)
         arrays = {
@@ -245,7 +247,8 @@ class Agent:
         )
         if count == 0:
             return torch.zeros(len(METRICS), device=self.device)
-        self.normaliser.update(total / count, squares / count)
+        if torch.isfinite(squares):  # else the loss will not be either, and nothing must be spoilt
+            self.normaliser.update(total / count, squares / count)
 
         found = self.crew.share(lambda piece: self._gradients(weights, piece, count), split(part, self.crew.size))
         gradients, metrics = found[0]
@@ -311,7 +314,8 @@ class Agent:
         """Become what `state` described. With `envs`, made as those of the phase it was in, that phase can resume."""
         theirs, ours = values["settings"], self.settings.model_dump()
         if theirs != ours:
-            changed = {name: (theirs.get(name), ours[name]) for name in ours if theirs.get(name) != ours[name]}
+            names = theirs.keys() | ours.keys()
+            changed = {name: (theirs.get(name), ours.get(name)) for name in names if theirs.get(name) != ours.get(name)}
             raise ValueError(f"this state was made with other settings (then, now): {changed}")
 
         def tensors(prefix: str) -> dict[str, torch.Tensor]:

@@ -83,7 +83,7 @@ class Stream:
         elif begun.any():
             self.begins = np.zeros_like(begun)
         self.observations = seen
-        return rewards, ended, truncated & ended, ~begun, finals
+        return rewards, ended, truncated & ~terminated & ended, ~begun, finals
 
     def _record(self, ended: np.ndarray, infos: dict[str, Any], episodes: Episodes) -> None:
         episodes.returns += self.returns[ended].tolist()

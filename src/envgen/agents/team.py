@@ -9,9 +9,26 @@ Not here: DistributedDataParallel, which averages minibatches of equal size; our
 
 import os
 from collections.abc import Sequence
+from datetime import timedelta
 
 import torch
 from torch import distributed
+
+PATIENCE = timedelta(days=1)  # others may wait for one that evaluates
+
+
+def own_device(device: str | torch.device) -> torch.device:
+    """Of several GPUs, the one `torchrun` gave this process."""
+    device = torch.device(device)
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return device
+
+
+def use_device(device: torch.device) -> None:
+    """Make it the one that this thread works on."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
 
 
 class Team:
@@ -26,9 +43,9 @@ class Team:
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
         if not distributed.is_initialized():
-            if device.type == "cuda":
-                torch.cuda.set_device(device)
-            distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+            use_device(device)
+            kind = "nccl" if device.type == "cuda" else "gloo"
+            distributed.init_process_group(kind, timeout=PATIENCE)
         return cls(distributed.get_rank(), distributed.get_world_size())
 
     def share(self, count: int) -> slice:

@@ -49,7 +49,10 @@ class Course:
             raise ValueError(f"this run is in the middle of the phase {self.running!r}, not {name!r}")
         agent, resume = self.agent, self.running == name
         count = agent.settings.num_envs // agent.team.size
-        seed = phase_seed(self.seed, len(self.finished)) + agent.team.rank * count
+        first = agent.team.rank * count  # of all environments of the team
+        seed = phase_seed(self.seed, len(self.finished)) + first
+        if agent.team.size > 1:
+            levels = [levels[(first + i) % len(levels)] for i in range(count)] if levels else []
         envs = self.world.make(levels, num_envs=count, seed=seed, observation=self.observation)
         if resume and self._last is not None:
             agent.load(self._last.arrays["agent"], self._last.values["agent"], envs)

@@ -70,13 +70,8 @@ class Run:
             raise RunError(f"{self.folder} was begun with {what}; choose another directory, or ask for the same")
 
     def write(self, name: str, value: Any) -> None:
-        """A result as `<name>.json`, whole or not at all."""
-        file, fresh = self.folder / f"{name}.json", self.folder / f".{name}.json.unfinished"
-        try:
-            checkpoint.write_flushed(fresh, (json.dumps(value, indent=1) + "\n").encode())
-            os.replace(fresh, file)
-        except OSError as error:
-            raise RunError(f"cannot write {file}: {error.strerror}") from error
+        """A result as `<name>.json`."""
+        write_json(self.folder / f"{name}.json", value)
 
     def read(self, name: str) -> Any:
         file = self.folder / f"{name}.json"
@@ -99,7 +94,12 @@ class Run:
     def save(self, arrays: Mapping[str, Mapping[str, np.ndarray]], values: Mapping[str, Any]) -> None:
         """A checkpoint, which remembers how long the progress is."""
         file = self.folder / "progress.jsonl"
-        length = file.stat().st_size if file.exists() else 0
+        length = 0
+        if file.exists():
+            with open(file, "rb") as progress:  # on the disk before a checkpoint that counts on it
+                os.fsync(progress.fileno())
+            length = file.stat().st_size
+        checkpoint.flush_folder(self.folder)
         checkpoint.save(self.folder / "checkpoints", arrays, {**values, "progress_bytes": length})
 
     def resume(self) -> Checkpoint | None:
@@ -122,6 +122,17 @@ class Run:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def write_json(file: Path, value: Any) -> None:
+    """Whole or not at all."""
+    fresh = file.with_name(f".{file.name}.unfinished")
+    try:
+        checkpoint.write_flushed(fresh, (json.dumps(value, indent=1) + "\n").encode())
+        os.replace(fresh, file)
+        checkpoint.flush_folder(file.parent)
+    except OSError as error:
+        raise RunError(f"cannot write {file}: {error.strerror}") from error
 
 
 def read_progress(folder: Path) -> Iterator[dict[str, Any]]:
