@@ -5,9 +5,8 @@
     for every symbol of every plane, where its nearest cell lies: columns right and rows down of the eye
 
 A tree three cells to the left then is the same row of the first layer wherever else trees are, and "a cow is ahead" is
-one row, not a conjunction to be learned for each direction. In Crafter this learns about twice as much from the same
-steps as all cells do, for less work. It adds nothing that the map does not show, and leaves out all but the nearest of
-each symbol.
+one row, not a conjunction to be learned for each direction. It adds nothing that the map does not show, and leaves out
+all but the nearest of each symbol.
 """
 
 import numpy as np
