@@ -2,7 +2,7 @@
 
 It is a linear layer over one-hot symbols, without the one-hots. Symbol 0 ("nothing here") owns no row, the bias stands
 for it, so what is empty costs nothing. Numbers too many to be symbols (daylight 0 to 255) enter as their fraction of
-the range. On the CPU the sum and its gradient are compiled loops, which need not sort as the gradient of `embedding_bag`
+the range. On the CPU the sum and its gradient are compiled loops, which need not sort as `embedding_bag`'s gradient
 does; elsewhere it is `embedding_bag`.
 
 Not here: which places there are. `glance.py` chooses them where an observation holds a map.
