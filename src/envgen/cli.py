@@ -102,9 +102,7 @@ def train(
     from envgen.runs.checkpoint import CheckpointError
     from envgen.runs.store import RunError
 
-    for name, count in (("--steps", steps), ("--episodes", episodes)):
-        if count < 1:
-            raise UserError(f"{name} must be at least 1, not {count}")
+    _check_counts(steps=steps, episodes=episodes)
     lead = os.environ.get("RANK", "0") == "0"
     try:
         torch.zeros(1, device=device)
@@ -177,8 +175,7 @@ def census(level: Annotated[Path | None, Positional] = None, worlds: int = 32) -
     """
     from envgen.worlds.crafter.census import take_census
 
-    if worlds < 1:
-        raise UserError(f"--worlds must be at least 1, not {worlds}")
+    _check_counts(worlds=worlds)
     print(take_census(_read(level), range(worlds)))
 
 
@@ -192,12 +189,17 @@ def preview(level: Annotated[Path | None, Positional] = None, out: Path = Path("
     """
     from envgen.worlds.crafter.gallery import gallery
 
-    if worlds < 1:
-        raise UserError(f"--worlds must be at least 1, not {worlds}")
+    _check_counts(worlds=worlds)
     setting, out = _read(level), _writable(out)
     gallery({f"seed {k}": setting for k in range(worlds)}, columns=min(4, worlds)).save(out)
     print(f"{worlds} worlds: {out}")
     census(level)
+
+
+def _check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise UserError(f"--{name} must be at least 1, not {count}")
 
 
 def _writable(picture: Path) -> Path:

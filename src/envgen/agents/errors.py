@@ -12,7 +12,7 @@ class BadLoss(ArithmeticError):
 
 
 def describe_batch(part: dict[str, torch.Tensor], metrics: dict[str, float], where: str) -> str:
-    """`policy_loss is nan in update 3, ...; the batch: 512 x observations uint8 0 to 12, ...`"""
+    """`policy_loss is nan in update 3, ...; the batch: seen (512, 81) 0 to 12; actions (512,) 0 to 16; ...`"""
     bad = [f"{name} is {value}" for name, value in metrics.items() if not abs(value) < float("inf")]
     lines = []
     for name, values in part.items():

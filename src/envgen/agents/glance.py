@@ -16,9 +16,8 @@ from torch import nn
 from envgen.worlds.kernels.jit import jit
 from envgen.worlds.world import SymbolMap
 
-from .errors import SpaceError
+from .symbols import CPU, check_size
 
-CPU = "cpu"
 AROUND = 1  # cells this near are seen one by one
 
 
@@ -67,8 +66,7 @@ class Glance(nn.Module):
 
     @torch.no_grad()
     def forward(self, symbols: torch.Tensor) -> torch.Tensor:
-        if symbols.shape[1:] != (self.size,):
-            raise SpaceError(f"each observation must have {self.size} symbols, not shape {tuple(symbols.shape[1:])}")
+        check_size(symbols, self.size)
         cells = self.layout.rows * self.layout.columns
         ahead = self.steps[symbols[:, self.layout.facing].long()]  # (B,) cell
         planes = torch.arange(self.layout.planes, device=symbols.device) * cells

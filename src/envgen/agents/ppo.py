@@ -41,7 +41,6 @@ class Update:
     """What one rollout and the update on it did."""
 
     steps: int  # environment steps of this agent so far, by the whole team
-    phase_updates: int  # updates in this call of `train` so far
     losses: dict[str, float]
     episodes: Episodes
 
@@ -169,7 +168,7 @@ class Agent:
                 self._ahead = following.result() if following else None
                 self.steps += rollout.steps * rollout.count * self.team.size
                 self.phase_updates += 1
-                after(Update(self.steps, self.phase_updates, losses, rollout.episodes))
+                after(Update(self.steps, losses, rollout.episodes))
         self._stream = self._ahead = None
 
     def plan(self, steps: int) -> list[int]:

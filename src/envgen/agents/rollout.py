@@ -77,11 +77,9 @@ class Stream:
             finals = infos.get("final_obs") if self.mode == AutoresetMode.SAME_STEP else seen
             final_info = infos.get("final_info", {}) if self.mode == AutoresetMode.SAME_STEP else infos
             self._record(np.flatnonzero(ended), final_info, episodes)
-            self.begins = ended if self.mode == AutoresetMode.NEXT_STEP else np.zeros_like(ended)
             if self.mode == AutoresetMode.DISABLED:
                 seen, _ = self.envs.reset(options={"reset_mask": ended})
-        elif begun.any():
-            self.begins = np.zeros_like(begun)
+        self.begins = ended & (self.mode == AutoresetMode.NEXT_STEP)
         self.observations = seen
         return rewards, ended, truncated & ~terminated & ended, ~begun, finals
 

@@ -22,32 +22,23 @@ MOST_SYMBOLS = 32  # an integer with more values than this is a number
 
 
 @jit
-def _sum_rows(symbols, places, counts, first_row, table, out):
-    """out[b] += sum over places p of table[first_row[p] + symbols[b, p] - 1], symbol 0 left out.
+def _add_rows(symbols, places, counts, first_row, table, sums, to_table):
+    """sums[b] += table[first_row[p] + symbols[b, p] - 1] for every place p, or the transpose: the row += sums[b].
 
-    A symbol that its place does not have is left out too: no observation may reach beyond the table.
+    Symbol 0 is left out, and so is a symbol that its place does not have: nothing may reach beyond the table.
     """
-    for b in range(out.shape[0]):
-        row = out[b]
+    for b in range(sums.shape[0]):
+        row = sums[b]
         for p in range(places.size):
             symbol = np.int64(symbols[b, places[p]])
             if 0 < symbol <= counts[p]:
                 entry = table[first_row[p] + symbol - 1]
-                for h in range(row.size):
-                    row[h] += entry[h]
-
-
-@jit
-def _add_rows(symbols, places, counts, first_row, gradient, out):
-    """The transpose: out[first_row[p] + symbols[b, p] - 1] += gradient[b]."""
-    for b in range(gradient.shape[0]):
-        row = gradient[b]
-        for p in range(places.size):
-            symbol = np.int64(symbols[b, places[p]])
-            if 0 < symbol <= counts[p]:
-                entry = out[first_row[p] + symbol - 1]
-                for h in range(row.size):
-                    entry[h] += row[h]
+                if to_table:
+                    for h in range(row.size):
+                        entry[h] += row[h]
+                else:
+                    for h in range(row.size):
+                        row[h] += entry[h]
 
 
 class _SumOfRows(torch.autograd.Function):
@@ -59,7 +50,7 @@ class _SumOfRows(torch.autograd.Function):
         ctx.where = where
         out = start.detach().clone()
         places, counts, first_row = where
-        _sum_rows(symbols.numpy(), places, counts, first_row, table.detach().numpy(), out.numpy())
+        _add_rows(symbols.numpy(), places, counts, first_row, table.detach().numpy(), out.numpy(), False)
         return out
 
     @staticmethod
@@ -67,8 +58,14 @@ class _SumOfRows(torch.autograd.Function):
         symbols, table = ctx.saved_tensors
         places, counts, first_row = ctx.where
         out = torch.zeros_like(table)
-        _add_rows(symbols.numpy(), places, counts, first_row, gradient.contiguous().numpy(), out.numpy())
+        _add_rows(symbols.numpy(), places, counts, first_row, out.numpy(), gradient.contiguous().numpy(), True)
         return None, out, gradient, None
+
+
+def check_size(symbols: torch.Tensor, size: int) -> None:
+    """Compiled loops look at places by number; an observation must have them."""
+    if symbols.shape[1:] != (size,):
+        raise SpaceError(f"each observation must have {size} symbols, not shape {tuple(symbols.shape[1:])}")
 
 
 class SymbolSum(nn.Module):
@@ -98,8 +95,7 @@ class SymbolSum(nn.Module):
         self.register_buffer("reach", torch.from_numpy(highest[numbers].astype(np.float32)), persistent=False)
 
     def forward(self, symbols: torch.Tensor) -> torch.Tensor:
-        if symbols.shape[1:] != (self.size,):
-            raise SpaceError(f"each observation must have {self.size} symbols, not shape {tuple(symbols.shape[1:])}")
+        check_size(symbols, self.size)
         start = self.scales(symbols[:, self.number_columns].float() / self.reach)  # (B, width)
         if symbols.device.type == CPU:
             return _SumOfRows.apply(symbols, self.table, start, self.where)  # pyright: ignore[reportReturnType]

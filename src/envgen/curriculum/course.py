@@ -48,12 +48,11 @@ class Course:
         if self.running not in (None, name):
             raise ValueError(f"this run is in the middle of the phase {self.running!r}, not {name!r}")
         agent, resume = self.agent, self.running == name
-        count = agent.settings.num_envs // agent.team.size
-        first = agent.team.rank * count  # of all environments of the team
-        seed = phase_seed(self.seed, len(self.finished)) + first
-        if agent.team.size > 1:
-            levels = [levels[(first + i) % len(levels)] for i in range(count)] if levels else []
-        envs = self.world.make(levels, num_envs=count, seed=seed, observation=self.observation)
+        mine = agent.team.share(agent.settings.num_envs)
+        seed = phase_seed(self.seed, len(self.finished)) + mine.start
+        if agent.team.size > 1 and levels:
+            levels = [levels[i % len(levels)] for i in range(mine.start, mine.stop)]
+        envs = self.world.make(levels, num_envs=mine.stop - mine.start, seed=seed, observation=self.observation)
         if resume and self._last is not None:
             agent.load(self._last.arrays["agent"], self._last.values["agent"], envs)
         self._last, self.running = None, name

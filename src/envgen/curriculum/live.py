@@ -39,16 +39,16 @@ class Display:
             self.console.print(self.sentence(line), soft_wrap=True, highlight=False)
 
     def sentence(self, line: dict[str, Any]) -> str:
-        recent = line.get("recent")
-        how = f", reward {recent['reward']:.2f}, length {recent['length']:.0f}" if recent else ""
-        best = ""
-        if recent:
+        parts = [
+            f"{line['phase']}: {line['steps']:,} of {self.total:,} steps",
+            f"{line['steps_per_second']:,} steps/s",
+            f"{_time(line['seconds_left'])} left",
+        ]
+        if recent := line.get("recent"):
             ranked = sorted(zip(recent["skills"], self.skills, strict=True), reverse=True)
-            best = ", " + ", ".join(f"{name} {rate:.0f}%" for rate, name in ranked[:3] if rate)
-        return (
-            f"{line['phase']}: {line['steps']:,} of {self.total:,} steps, {line['steps_per_second']:,} steps/s, "
-            f"{_time(line['seconds_left'])} left{how}{best}"
-        )
+            parts += [f"reward {recent['reward']:.2f}", f"length {recent['length']:.0f}"]
+            parts += [f"{name} {rate:.0f}%" for rate, name in ranked[:3] if rate]
+        return ", ".join(parts)
 
     def table(self, line: dict[str, Any]) -> Group:
         """Fits 80 columns."""

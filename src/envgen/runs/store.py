@@ -25,6 +25,7 @@ try:
 except ImportError:  # not on Windows: two processes in one run are then not noticed
     fcntl = None
 
+PROGRESS = "progress.jsonl"
 LIBRARIES = ("envgen", "numpy", "numba", "gymnasium", "torch")
 
 
@@ -83,17 +84,14 @@ class Run:
     def log(self, line: Mapping[str, Any]) -> None:
         """Add a line to the progress."""
         try:
-            with open(self.folder / "progress.jsonl", "a") as out:
+            with open(self.folder / PROGRESS, "a") as out:
                 out.write(json.dumps(line) + "\n")
         except OSError as error:
-            raise RunError(f"cannot write {self.folder / 'progress.jsonl'}: {error.strerror}") from error
-
-    def progress(self) -> Iterator[dict[str, Any]]:
-        return read_progress(self.folder)
+            raise RunError(f"cannot write {self.folder / PROGRESS}: {error.strerror}") from error
 
     def save(self, arrays: Mapping[str, Mapping[str, np.ndarray]], values: Mapping[str, Any]) -> None:
         """A checkpoint, which remembers how long the progress is."""
-        file = self.folder / "progress.jsonl"
+        file = self.folder / PROGRESS
         length = 0
         if file.exists():
             with open(file, "rb") as progress:  # on the disk before a checkpoint that counts on it
@@ -105,7 +103,7 @@ class Run:
     def resume(self) -> Checkpoint | None:
         """The last sound checkpoint, with the progress cut back to it; None if the run is at its beginning."""
         last = checkpoint.latest(self.folder / "checkpoints")
-        file = self.folder / "progress.jsonl"
+        file = self.folder / PROGRESS
         if file.exists() and self.lead:
             length = last.values["progress_bytes"] if last else 0
             if file.stat().st_size < length:
@@ -137,7 +135,7 @@ def write_json(file: Path, value: Any) -> None:
 
 def read_progress(folder: Path) -> Iterator[dict[str, Any]]:
     """The progress of a run, also of one that another process is working on."""
-    file = folder / "progress.jsonl"
+    file = folder / PROGRESS
     if file.exists():
         for line in file.read_text().splitlines(keepends=True):
             if line.endswith("\n"):  # the last may be half written
