@@ -54,7 +54,10 @@ class Player:
 
 
 class Agent:
-    """A learner for environments of given spaces. `layout` says where observations that are symbols hold a map."""
+    """A learner for environments of given spaces. `layout` says where observations that are symbols hold a map.
+
+    Started by `torchrun`, it learns together with those of the other processes, unless it is to be `alone`.
+    """
 
     def __init__(
         self,
@@ -65,11 +68,12 @@ class Agent:
         seed: int = 0,
         device: str | torch.device = "cpu",
         compile: bool = False,
+        alone: bool = False,
     ):
         self.observation_space, self.action_space = observations, actions
         self.settings = settings or settings_for(observations)
         self.device = own_device(device)
-        self.team = Team.join(self.device)
+        self.team = Team() if alone else Team.join(self.device)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.network = ActorCritic(observations, actions, layout).to(self.device)

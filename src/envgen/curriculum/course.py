@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from envgen.agents.ppo import Agent, Update
+from envgen.agents.rollout import Episodes
 from envgen.runs.store import Run
 from envgen.worlds.world import World
 
@@ -50,12 +51,15 @@ class Course:
         agent, resume = self.agent, self.running == name
         mine = agent.team.share(agent.settings.num_envs)
         seed = phase_seed(self.seed, len(self.finished)) + mine.start
-        if agent.team.size > 1 and levels:
+        levels = [self.world.Level.parse(level) for level in levels] or [self.world.original]
+        self._levels = distinct(levels)
+        if agent.team.size > 1:
             levels = [levels[i % len(levels)] for i in range(mine.start, mine.stop)]
         envs = self.world.make(levels, num_envs=mine.stop - mine.start, seed=seed, observation=self.observation)
         if resume and self._last is not None:
             agent.load(self._last.arrays["agent"], self._last.values["agent"], envs)
         self._last, self.running = None, name
+        self._place = [self._levels.index(level) for level in envs.levels]  # pyright: ignore[reportAttributeAccessIssue]
         self._begin(sum(agent.plan(steps)[agent.phase_updates if resume else 0 :]) * agent.settings.num_envs)
         try:
             agent.train(envs, steps, self._after, resume=resume)
@@ -73,6 +77,7 @@ class Course:
     def _begin(self, steps: int) -> None:
         self._saved = time.monotonic()
         self._target = self.agent.steps + steps
+        self._heard = self._saved
         self._passed = deque([(self._saved, self.agent.steps)], maxlen=PACE)  # when so many steps were done
         self._recent: deque[tuple[float, int, np.ndarray]] = deque(maxlen=RECENT)
 
@@ -82,6 +87,7 @@ class Course:
         self._passed.append((time.monotonic(), update.steps))
         (began, before), (now, steps) = self._passed[0], self._passed[-1]
         speed = (steps - before) / max(now - began, 1e-9)
+        spent, self._heard = now - self._heard, now
         line: dict[str, Any] = {
             "phase": self.running,
             "steps": update.steps,
@@ -90,7 +96,9 @@ class Course:
             "episodes": len(episodes),
             "return_sum": sum(episodes.returns),
             "length_sum": sum(episodes.lengths),
-            "succeeded": (np.stack(episodes.skills) > 0).sum(0).tolist() if episodes.skills else None,
+            "succeeded": _successes(episodes.skills),
+            "levels": self._by_level(episodes),
+            "seconds": round(spent, 4),
             "steps_per_second": round(speed),
             "seconds_left": round((self._target - update.steps) / speed),
         }
@@ -107,6 +115,27 @@ class Course:
         # of a team, nobody knows everybody's episodes: it saves between phases only
         if self.agent.team.size == 1 and now - self._saved >= self.save_every:
             self.save()
+
+    def _by_level(self, episodes: Episodes) -> list[dict[str, Any]]:
+        """The episodes that ended, sorted into the distinct levels of this phase."""
+        told = []
+        for k in range(len(self._levels)):
+            here = [i for i, level in enumerate(episodes.levels) if self._place[level] == k]
+            told.append({
+                "episodes": len(here),
+                "return_sum": sum(episodes.returns[i] for i in here),
+                "succeeded": _successes([episodes.skills[i] for i in here]),
+            })  # fmt: skip
+        return told
+
+
+def distinct(levels: Sequence[Any]) -> list[Any]:
+    return list(dict.fromkeys(levels))
+
+
+def _successes(skills: list[np.ndarray]) -> list[int] | None:
+    """In how many of these episodes each skill succeeded."""
+    return (np.stack(skills) > 0).sum(0).tolist() if skills else None
 
 
 def phase_seed(seed: int, phase: int) -> int:

@@ -89,17 +89,22 @@ def evaluate(
     finally:
         if given is None:
             envs.close()
-    succeeded = achieved > 0
+    about = {"world": world.name, "level": level.model_dump(mode="json"), "seed": seed, "greedy": greedy}
+    return evaluation_of([skill.name for skill in world.skills], returns, lengths, achieved > 0, **about)
+
+
+def evaluation_of(
+    names: list[str], returns: np.ndarray, lengths: np.ndarray, succeeded: np.ndarray, **about: Any
+) -> Evaluation:
+    """Returns (n,), lengths (n,) and successes (n, skills) of episodes, `about` which the rest is said."""
+    n = len(returns)
     return Evaluation(
-        world=world.name,
-        level=level.model_dump(mode="json"),
-        seed=seed,
-        greedy=greedy,
-        episodes=episodes,
+        episodes=n,
         reward=mean_of(returns),
         length=mean_of(lengths),
         score=score_of(succeeded),
-        skills={s.name: rate_of(int(k), episodes) for s, k in zip(world.skills, succeeded.sum(0), strict=True)},
+        skills={name: rate_of(int(k), n) for name, k in zip(names, succeeded.sum(0), strict=True)},
+        **about,
     )
 
 

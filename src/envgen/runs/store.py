@@ -74,6 +74,9 @@ class Run:
         """A result as `<name>.json`."""
         write_json(self.folder / f"{name}.json", value)
 
+    def has(self, name: str) -> bool:
+        return (self.folder / f"{name}.json").exists()
+
     def read(self, name: str) -> Any:
         file = self.folder / f"{name}.json"
         try:
@@ -126,6 +129,7 @@ def write_json(file: Path, value: Any) -> None:
     """Whole or not at all."""
     fresh = file.with_name(f".{file.name}.unfinished")
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         checkpoint.write_flushed(fresh, (json.dumps(value, indent=1) + "\n").encode())
         os.replace(fresh, file)
         checkpoint.flush_folder(file.parent)

@@ -3,9 +3,11 @@
 import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, get_args, get_origin
 
 import gymnasium
+import numpy as np
+from PIL import Image
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 
@@ -106,6 +108,14 @@ def _sentence(problem: Mapping[str, Any]) -> str:
 _Level = Level  # World has an attribute of that name
 
 
+class Census(Protocol):
+    """What worlds of a level really hold; as text, a table for people."""
+
+    def figures(self) -> dict[str, float]:
+        """By what is counted. Counting the same in another level gives the same names."""
+        ...
+
+
 class World(ABC):
     """A family of environments that share rules."""
 
@@ -115,6 +125,8 @@ class World(ABC):
     actions: ClassVar[tuple[str, ...]]
     observations: ClassVar[tuple[str, ...]]
     rules: ClassVar[str]  # the world explained in prose, for a designer
+    lessons: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # skill: settings that grant what it needs
+    keys: ClassVar[Mapping[str, str]] = {}  # key: action, for people who play
 
     @property
     def original(self) -> _Level:
@@ -139,5 +151,17 @@ class World(ABC):
         """One environment of one level."""
 
     @abstractmethod
-    def census(self, level: Any = None, seeds: Sequence[int] = range(16)) -> Any:
+    def census(self, level: Any = None, seeds: Sequence[int] = range(16)) -> Census:
         """What worlds of a level really hold."""
+
+    @abstractmethod
+    def gallery(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
+        """Worlds of several levels from above, each under its title, with seeds `seed`, `seed + 1`, ..."""
+
+    def reachable(self, level: Any, census: Any) -> set[str]:
+        """The skills that this level can lead to, its worlds being as counted. The others it makes impossible."""
+        return {skill.name for skill in self.skills}
+
+    def scripted(self, envs: Any) -> np.ndarray | None:
+        """What the world's scripted player does in each of the environments that `make` made; None if it has none."""
+        return None

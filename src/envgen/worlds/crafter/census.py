@@ -23,6 +23,12 @@ class Census(NamedTuple):
     found: dict[str, float]  # share of the worlds that have one, by material and creature
     creatures: dict[str, float]
 
+    def figures(self) -> dict[str, float]:
+        """Each count; each distance that any world has; and the worlds that have one, in percent."""
+        figures = {f"{name} per world": count for name, count in {**self.cells, **self.creatures}.items()}
+        figures |= {f"steps to the nearest {name}": away for name, away in self.nearest.items() if away is not None}
+        return figures | {f"worlds with {name}, %": 100 * share for name, share in self.found.items()}
+
     def __str__(self) -> str:
         lines = [f"{'':10} {'count':>8} {'nearest':>8} {'in worlds':>9}   (means of {self.worlds} worlds)"]
         for name, count in {**self.cells, **self.creatures}.items():

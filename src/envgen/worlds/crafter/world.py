@@ -1,11 +1,17 @@
 """Crafter as a World: the object through which everything above `worlds/` knows it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from PIL import Image
+
 from ..world import World
+from . import lessons
 from .census import Census, take_census
 from .env import CrafterEnv
+from .expert import expert_actions
+from .gallery import gallery
 from .level import CrafterLevel
 from .published import PublishedCrafter
 from .tables import ACTIONS, SKILLS
@@ -31,6 +37,14 @@ you face: hit a creature, gather a material, place something; or you sleep, or m
 """
 
 
+KEYS = {
+    "left": "move_left", "right": "move_right", "up": "move_up", "down": "move_down", "space": "do", "z": "sleep",
+    "s": "place_stone", "t": "place_table", "f": "place_furnace", "p": "place_plant", ".": "noop",
+    "1": "make_wood_pickaxe", "2": "make_stone_pickaxe", "3": "make_iron_pickaxe",
+    "4": "make_wood_sword", "5": "make_stone_sword", "6": "make_iron_sword",
+}  # fmt: skip
+
+
 class Crafter(World):
     name = "crafter"
     Level = CrafterLevel
@@ -38,6 +52,8 @@ class Crafter(World):
     actions = ACTIONS
     observations = tuple(VIEWS)
     rules = RULES
+    lessons = lessons.LESSONS
+    keys = KEYS
 
     def make(
         self,
@@ -67,3 +83,12 @@ class Crafter(World):
 
     def census(self, level: Any = None, seeds: Sequence[int] = range(16)) -> Census:
         return take_census(level, seeds)
+
+    def gallery(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
+        return gallery(levels, columns, seed)
+
+    def reachable(self, level: Any, census: Census) -> set[str]:
+        return lessons.reachable(CrafterLevel.parse(level), census)
+
+    def scripted(self, envs: CrafterVectorEnv) -> np.ndarray:
+        return expert_actions(envs.engine)

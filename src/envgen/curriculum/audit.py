@@ -1,0 +1,98 @@
+"""What is found out about a level before anybody trains in it: its worlds counted, and played by players that know
+nothing (random actions) and, where the world has one, everything (its scripted player).
+
+A verdict is `bad` if training there cannot teach what the level is for: it cannot be built, a skill it aims at is
+impossible or there from the start, or random actions master it. `doubtful`: neither player got there in the time
+given, which may mean that it is hard. None of these steps is learned from.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from envgen.designers.designer import Proposed, Verdict
+from envgen.worlds.world import World
+
+from .facts import changes
+
+PLAYERS = 32  # environments for each player
+WORLDS = range(16)  # the seeds counted
+TRIVIAL = 0.95  # of random players succeed: nothing to learn
+SEED = 77_000_000
+
+Play = Callable[[Any], np.ndarray]  # actions for the environments given
+
+
+def audit(world: World, proposed: Proposed, steps: int, before: dict[str, float]) -> Verdict:
+    """`before`: the census figures of the original."""
+    level = world.Level.parse(proposed.level)
+    try:
+        census = world.census(level, WORLDS)
+        chance = np.random.default_rng(SEED)
+        at_start, by_random = first_successes(
+            world, level, steps, lambda envs: chance.integers(len(world.actions), size=envs.num_envs)
+        )
+    except Exception as error:  # noqa: BLE001  whatever a level can do to a simulator is this level's verdict
+        return Verdict(word="bad", reasons=(f"its worlds cannot be made or played: {error}",))
+    by_script = None
+    envs = world.make([level], num_envs=1)
+    envs.reset(seed=SEED)
+    if world.scripted(envs) is not None:
+        _, by_script = first_successes(world, level, steps, world.scripted)  # pyright: ignore[reportArgumentType]
+    envs.close()
+    possible = world.reachable(level, census)
+    names = [skill.name for skill in world.skills]
+    bad, doubtful, facts = [], [], []
+    for skill in proposed.skills:
+        k = names.index(skill)
+        seen = [_told(who, found[:, k], steps) for who, found in (("random", by_random), ("scripted", by_script))
+                if found is not None]  # fmt: skip
+        facts.append(f"{skill}: {', '.join(seen)}")
+        reached = (by_random[:, k] >= 0).mean()
+        if skill not in possible:
+            bad.append(f"{skill} is impossible here: its worlds lack what it takes")
+        elif at_start[k]:
+            bad.append(f"{skill} counts as done from the start")
+        elif reached >= TRIVIAL:
+            bad.append(f"{skill} is mastered by random actions ({100 * reached:.0f}% of them within {steps} steps)")
+        elif not reached and not (by_script is not None and (by_script[:, k] >= 0).any()):
+            doubtful.append(f"no player reached {skill} within {steps} steps")
+    if lost := [name for name in names if name not in possible]:
+        facts.append(f"impossible here: {', '.join(lost)}")
+    facts += changes(before, census.figures())
+    return Verdict(
+        word="bad" if bad else "doubtful" if doubtful else "good", reasons=(*bad, *doubtful), facts=tuple(facts)
+    )
+
+
+def first_successes(world: World, level: Any, steps: int, play: Play) -> tuple[np.ndarray, np.ndarray]:
+    """Which skills (skills,) are there from the start, and at which step of the first episode each environment first
+    succeeded in each (PLAYERS, skills), -1 for never."""
+    observation = "symbols" if "symbols" in world.observations else world.observations[0]
+    envs = world.make([level], num_envs=PLAYERS, seed=SEED, observation=observation)
+    try:
+        _, infos = envs.reset()
+        at_start = (infos["achievements"] > 0).any(0)
+        first = np.full((PLAYERS, len(world.skills)), -1)
+        playing = np.ones(PLAYERS, np.bool_)
+        for step in range(1, steps + 1):
+            _, _, terminated, truncated, infos = envs.step(play(envs))
+            ended = terminated | truncated
+            counts = infos["achievements"].copy()
+            if ended.any():
+                counts[ended] = infos["final_info"]["achievements"][ended]
+            first[(counts > 0) & (first < 0) & playing[:, None]] = step
+            playing &= ~ended
+            if not playing.any():
+                break
+        return at_start, first
+    finally:
+        envs.close()
+
+
+def _told(who: str, first: np.ndarray, steps: int) -> str:
+    """`random 12% within 500 steps, median step 131`"""
+    there = first[first >= 0]
+    share = f"{who} {100 * there.size / first.size:.0f}% within {steps} steps"
+    return f"{share}, median step {np.median(there):.0f}" if there.size else share

@@ -1,0 +1,47 @@
+"""Steps 1 and 4 of the loop: a designer's proposal, checked against the schema and audited, revised at most once."""
+
+from collections.abc import Sequence
+
+from envgen.designers.designer import Brief, Cycle, Designer, Proposal, Verdict, normal
+from envgen.worlds.world import World
+
+from .audit import WORLDS, audit
+
+
+def draft(
+    world: World, designer: Designer, brief: Brief, history: Sequence[Cycle], audit_steps: int
+) -> tuple[Proposal, tuple[Verdict, ...]]:
+    """Levels in their shortest form, with a verdict each (none if there is no audit)."""
+    proposal = checked(designer.design(brief, history), world)
+    verdicts = audited(world, proposal, audit_steps)
+    if any(verdict.word == "bad" for verdict in verdicts):
+        again = designer.revise(brief, history, proposal, verdicts)
+        if again is not None:
+            proposal = checked(again, world)
+            verdicts = audited(world, proposal, audit_steps)
+    return proposal, verdicts
+
+
+def checked(proposal: Proposal, world: World) -> Proposal:
+    levels = tuple(one.model_copy(update={"level": normal(one.level, world.Level)}) for one in proposal.levels)
+    return proposal.model_copy(update={"levels": levels})
+
+
+def audited(world: World, proposal: Proposal, steps: int) -> tuple[Verdict, ...]:
+    if not steps or not proposal.levels:
+        return ()
+    before = world.census(None, WORLDS).figures()
+    return tuple(audit(world, one, steps, before) for one in proposal.levels)
+
+
+def as_text(number: int, proposal: Proposal, verdicts: Sequence[Verdict]) -> str:
+    """For a person who watches."""
+    if not proposal.levels:
+        return f"Cycle {number}: the original"
+    lines = [f"Cycle {number}: {len(proposal.levels)} levels"]
+    for k, one in enumerate(proposal.levels):
+        verdict = f" [{verdicts[k].word}]" if verdicts else ""
+        lines.append(f"  {k + 1}{verdict} {one.purpose or 'no purpose given'}")
+        lines.append(f"      {one.level or 'the original'}")
+        lines += [f"      {reason}" for reason in (verdicts[k].reasons if verdicts else ())]
+    return "\n".join([*lines, *(f"  note: {note}" for note in proposal.notes)])

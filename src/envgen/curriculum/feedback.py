@@ -1,0 +1,60 @@
+"""What goes back to the designer after a cycle: success in the original, and how training went in each level."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from envgen.designers.designer import Learned, Rate
+from envgen.worlds.world import World
+
+from .evaluate import Actor, Evaluation, evaluation_of, play
+
+
+def measure(
+    agent: Actor, world: World, seeds: int, episodes: int, seed: int, observation: str
+) -> tuple[Evaluation, dict[str, Rate]]:
+    """`episodes` episodes of each of `seeds` seeds in the original; rates as mean and deviation over the seeds."""
+    envs = world.make([world.original], num_envs=seeds * episodes, seed=seed, observation=observation)
+    try:
+        returns, lengths, achieved = play(agent, envs, seeds * episodes, np.random.default_rng(seed))
+    finally:
+        envs.close()
+    succeeded, names = achieved > 0, [skill.name for skill in world.skills]
+    by_seed = 100 * succeeded.reshape(seeds, episodes, -1).mean(1)  # (seeds, skills)
+    level = world.original.model_dump(mode="json")
+    found = evaluation_of(names, returns, lengths, succeeded, world=world.name, level=level, seed=seed, greedy=False)
+    rates = {
+        name: Rate(mean=mean, std=std)
+        for name, mean, std in zip(names, by_seed.mean(0).tolist(), by_seed.std(0).tolist(), strict=True)
+    }
+    return found, rates
+
+
+def learned(lines: Iterable[Mapping[str, Any]], skills: Sequence[str], levels: int) -> tuple[Learned | None, ...]:
+    """From the lines of progress of a phase, how training went in each of its levels; None where no episode ended."""
+    updates = [line["levels"] for line in lines]
+    told = []
+    for k in range(levels):
+        episodes = np.array([update[k]["episodes"] for update in updates])
+        if not episodes.sum():
+            told.append(None)
+            continue
+        succeeded = np.array([update[k]["succeeded"] or [0] * len(skills) for update in updates])  # (updates, skills)
+        rewards = sum(update[k]["return_sum"] for update in updates)
+
+        def rates(part: Any, episodes=episodes, succeeded=succeeded) -> dict[str, float]:
+            percent = 100 * succeeded[part].sum(0) / max(1, episodes[part].sum())
+            return dict(zip(skills, percent.tolist(), strict=True))
+
+        first, _, last = np.array_split(np.arange(len(updates)), 3)
+        told.append(
+            Learned(
+                episodes=int(episodes.sum()),
+                reward=rewards / episodes.sum(),
+                skills=rates(slice(None)),
+                first=rates(first),
+                last=rates(last),
+            )
+        )
+    return tuple(told)

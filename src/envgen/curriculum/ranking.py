@@ -1,0 +1,49 @@
+"""What the loop lends to designers that rank levels: the score reached in each, by a fresh agent trained there and then
+thrown away, or by the run's own agent as it is."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from envgen.agents.ppo import Agent
+from envgen.agents.settings import PpoSettings
+from envgen.designers.designer import Rater
+from envgen.worlds.world import World
+
+from .evaluate import Actor, play, score
+
+EPISODES = 32  # in each level
+SEED = 55_000_000
+
+
+class Ranking:
+    def __init__(self, world: World, observation: str, agent: Agent, steps: int, seed: int, cycle: int):
+        self.world, self.observation, self.agent = world, observation, agent
+        self.each, self.seed = steps, [seed, cycle]
+        self.steps = 0  # that throw-away agents trained so far
+
+    def rate(self, levels: Sequence[dict[str, Any]], by: Rater) -> list[float]:
+        if by == "agent":
+            return [self._score(self.agent, level) for level in levels]
+        return [self._score(self._trained(level, k), level) for k, level in enumerate(levels)]
+
+    def _trained(self, level: dict[str, Any], k: int) -> Agent:
+        settings: PpoSettings = self.agent.settings
+        seed = int(np.random.SeedSequence([*self.seed, k]).generate_state(1)[0] >> 1)
+        envs = self.world.make([level], num_envs=settings.num_envs, seed=seed, observation=self.observation)
+        fresh = Agent.made_for(envs, settings=settings, seed=seed, device=self.agent.device, alone=True)
+        try:
+            fresh.train(envs, self.each)
+        finally:
+            envs.close()
+        self.steps += fresh.steps
+        return fresh
+
+    def _score(self, agent: Actor, level: dict[str, Any]) -> float:
+        envs = self.world.make([level], num_envs=EPISODES, seed=SEED, observation=self.observation)
+        try:
+            _, _, achieved = play(agent, envs, EPISODES, np.random.default_rng(SEED))
+        finally:
+            envs.close()
+        return float(score(100 * (achieved > 0).mean(0)))

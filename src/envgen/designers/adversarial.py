@@ -1,0 +1,28 @@
+"""`adversarial`: new levels each cycle, of which the hardest are taken: those in which a throw-away agent does worst
+after training in each, and from the second cycle on those in which the agent itself does (EnvGen, appendix D)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from .designer import Brief, Cycle, Designer, Proposal
+from .easy_to_hard import ranked
+
+DRAWN = 4  # times as many levels are made as are used: 16 for 4
+
+
+class Adversarial(Designer):
+    name = "adversarial"
+
+    def __init__(self, source: Designer):
+        self.source = source
+
+    def about(self) -> dict[str, Any]:
+        return {"name": self.name, "source": self.source.about()}
+
+    def spent(self) -> dict[str, float | None]:
+        return self.source.spent()
+
+    def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        by = "agent" if history else "throwaway"
+        pool = ranked(self.source, brief, history, DRAWN * brief.wanted, by)[::-1]
+        return Proposal(levels=pool[: brief.wanted], pool=pool)

@@ -1,0 +1,88 @@
+"""`alpha`: a policy over the level's settings that learns which levels are of the right difficulty. No language model.
+
+Each setting has a softmax over its values. A level is worth what the α-curriculum reward of GenEnv (arXiv 2512.19682,
+eq. 3) says of the success rates that training in it showed, exp(-β(p - α)²), averaged over the skills: most for skills
+that succeed about half the time, little for those that never or always do. REINFORCE then makes the settings of better
+levels likelier. The policy begins as `random` draws, and is a function of the history: nothing else is to be saved.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from envgen.worlds.world import Settings
+
+from .designer import Brief, Cycle, Designer, Learned, Proposal, Proposed, normal
+from .space import choices, level_of
+
+
+class AlphaSettings(Settings):
+    alpha: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """The success rate at which a skill is worth most."""
+    beta: Annotated[float, Field(gt=0)] = 8.0
+    """How fast the worth falls off on either side; with 8 it is 0.14 at 0 and 100%."""
+    rate: Annotated[float, Field(gt=0)] = 0.5
+    """How far the policy moves in a cycle."""
+    keep: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """The chance with which each setting stays as in the original, before anything is learned."""
+
+
+class Alpha(Designer):
+    name = "alpha"
+
+    def __init__(self, settings: AlphaSettings | None = None):
+        self.settings = settings or AlphaSettings()
+
+    def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        space = choices(brief.Level)
+        policy = self.policy(space, history)
+        chance = np.random.default_rng([brief.seed, brief.cycle])
+        levels = []
+        for _ in range(brief.wanted):
+            drawn = {
+                name: values[chance.choice(len(values), p=softmax(policy[name]))] for name, values in space.items()
+            }
+            levels.append(Proposed(level=normal(level_of(drawn), brief.Level), purpose="drawn from the learned policy"))
+        return Proposal(levels=tuple(levels))
+
+    def policy(self, space: dict[str, tuple[Any, ...]], history: Sequence[Cycle]) -> dict[str, np.ndarray]:
+        """The logits of each setting's values after all that was seen."""
+        keep = self.settings.keep
+        logits = {}
+        for name, values in space.items():
+            logits[name] = np.full(len(values), np.log((1 - keep) / len(values)))
+            logits[name][0] = np.log(keep + (1 - keep) / len(values))
+        for cycle in history:
+            self._learn(logits, space, cycle)
+        return logits
+
+    def _learn(self, logits: dict[str, np.ndarray], space: dict[str, tuple[Any, ...]], cycle: Cycle) -> None:
+        seen = [(_flat(one.level), self.worth(learned))
+                for one, learned in zip(cycle.proposal.levels, cycle.learned, strict=True) if learned]  # fmt: skip
+        worths = np.array([worth for _, worth in seen])
+        if len(seen) < 2 or worths.std() == 0:
+            return
+        gains = (worths - worths.mean()) / worths.std()  # beside those of the same cycle: the agent's skill moves on
+        for name, values in space.items():
+            chances, change = softmax(logits[name]), np.zeros(len(values))
+            for (level, _), gain in zip(seen, gains, strict=True):
+                change += gain * (np.array([level.get(name, values[0]) == value for value in values]) - chances)
+            logits[name] += self.settings.rate * change / len(seen)
+
+    def worth(self, learned: Learned) -> float:
+        rates = np.array(list(learned.skills.values())) / 100
+        return float(np.exp(-self.settings.beta * (rates - self.settings.alpha) ** 2).mean())
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    chances = np.exp(logits - logits.max())
+    return chances / chances.sum()
+
+
+def _flat(level: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in level.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return flat

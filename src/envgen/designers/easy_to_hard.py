@@ -1,0 +1,42 @@
+"""`easy-to-hard`: many levels at once, ranked by how well a throw-away agent does after training in each, the easiest
+first (EnvGen, appendix D)."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from .designer import Brief, Cycle, Designer, DesignError, Proposal, Proposed, Rater
+
+
+class EasyToHard(Designer):
+    name = "easy-to-hard"
+
+    def __init__(self, source: Designer):
+        self.source = source
+
+    def about(self) -> dict[str, Any]:
+        return {"name": self.name, "source": self.source.about()}
+
+    def spent(self) -> dict[str, float | None]:
+        return self.source.spent()
+
+    def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        if history:
+            pool = history[0].proposal.pool
+        else:
+            pool = ranked(self.source, brief, history, brief.wanted * brief.cycles, "throwaway")
+        start = (brief.cycle - 1) * brief.wanted
+        return Proposal(levels=pool[start : start + brief.wanted], pool=() if history else pool)
+
+
+def ranked(source: Designer, brief: Brief, history: Sequence[Cycle], count: int, by: Rater) -> tuple[Proposed, ...]:
+    """`count` levels of another designer, the one with the highest score first."""
+    if brief.rate is None:
+        raise DesignError("this designer ranks levels by playing them, and was lent no function for that")
+    levels = source.design(dataclasses.replace(brief, wanted=count), history).levels
+    scores = brief.rate([one.level for one in levels], by)
+    order = sorted(range(len(levels)), key=lambda k: (-scores[k], k))
+    return tuple(
+        levels[k].model_copy(update={"purpose": f"score {scores[k]:.1f} of a {by} in it; {levels[k].purpose}"})
+        for k in order
+    )

@@ -1,0 +1,67 @@
+"""`expert`: rules over the world's skill graph, no model and no network.
+
+It works at the frontier: the skills that fail although what they need succeeds. For each there is a lesson, a level of
+the world in which what the skill needs is granted. Of several, the skill on which most others wait comes first.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from envgen.worlds.world import Settings, Skill
+
+from .designer import Brief, Cycle, Designer, Proposal, Proposed, normal
+
+Percent = Annotated[float, Field(ge=0, le=100)]
+EASED = (1.0, 0.4, 0.1, 0.0)  # by how much `known` is lowered, in turn, until there are skills enough
+
+
+class ExpertSettings(Settings):
+    known: Percent = 50
+    """A skill that succeeds in so many percent of episodes is there to build on."""
+    mastered: Percent = 80
+    """A skill that succeeds in so many percent needs no lesson."""
+
+
+class Expert(Designer):
+    name = "expert"
+
+    def __init__(self, settings: ExpertSettings | None = None):
+        self.settings = settings or ExpertSettings()
+
+    def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        rates = {name: rate.mean for name, rate in history[-1].skills.items()} if history else {}
+        levels = [
+            Proposed(
+                level=normal(brief.lessons[skill.name], brief.Level), purpose=_why(skill, rates), skills=(skill.name,)
+            )
+            for skill in self.frontier(brief.skills, rates, brief)
+        ]  # fmt: skip
+        spare = brief.wanted - len(levels)
+        levels += [Proposed(level={}, purpose="the original: there is no other skill to teach")] * spare
+        return Proposal(levels=tuple(levels))
+
+    def frontier(self, skills: Sequence[Skill], rates: dict[str, float], brief: Brief) -> list[Skill]:
+        """At most `brief.wanted` skills, the one on which most others wait first."""
+        waiting = {skill.name: _dependants(skill.name, skills) for skill in skills}
+        failing = [s for s in skills if s.name in brief.lessons and rates.get(s.name, 0) < self.settings.mastered]
+        chosen: list[Skill] = []
+        for ease in EASED:
+            able = [s for s in failing if all(rates.get(n, 0) >= ease * self.settings.known for n in s.needs)]
+            able.sort(key=lambda s: (-waiting[s.name], rates.get(s.name, 0), s.name))
+            chosen += [skill for skill in able if skill not in chosen]
+        return chosen[: brief.wanted]
+
+
+def _dependants(name: str, skills: Sequence[Skill]) -> int:
+    """How many skills wait for this one, directly or not."""
+    found = {name}
+    while more := {s.name for s in skills if s.name not in found and found & set(s.needs)}:
+        found |= more
+    return len(found) - 1
+
+
+def _why(skill: Skill, rates: dict[str, float]) -> str:
+    needs = ", ".join(f"{name} {rates.get(name, 0):.1f}%" for name in skill.needs) or "nothing"
+    return f"teach {skill.name} ({rates.get(skill.name, 0):.1f}%), which needs {needs}"

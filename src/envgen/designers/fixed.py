@@ -1,0 +1,44 @@
+"""`fixed`: one proposal for ever, another designer's first or levels given by hand (EnvGen, table 2, "fixed")."""
+
+from collections.abc import Sequence
+from itertools import cycle, islice
+from typing import Any
+
+from .designer import Brief, Cycle, Designer, Proposal, Proposed, Settings, Verdict, normal
+
+
+class Fixed(Designer):
+    name = "fixed"
+
+    def __init__(self, first: Designer):
+        self.first = first
+
+    def about(self) -> dict[str, Any]:
+        return {"name": self.name, "first": self.first.about()}
+
+    def spent(self) -> dict[str, float | None]:
+        return self.first.spent()
+
+    def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        if history:
+            return Proposal(levels=history[0].proposal.levels)
+        return self.first.design(brief, history)
+
+    def revise(self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, verdicts: Sequence[Verdict]):
+        return None if history else self.first.revise(brief, history, proposal, verdicts)
+
+
+class Given(Designer):
+    """Levels that a person wrote."""
+
+    name = "given"
+
+    def __init__(self, levels: Sequence[Settings]):
+        self.levels = list(levels)
+
+    def about(self) -> dict[str, Any]:
+        return {"name": self.name, "levels": self.levels}
+
+    def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        levels = [normal(level, brief.Level) for level in islice(cycle(self.levels), brief.wanted)]
+        return Proposal(levels=tuple(Proposed(level=level, purpose="given") for level in levels))
