@@ -58,6 +58,8 @@ def audit(world: World, proposed: Proposed, steps: int, before: dict[str, float]
             bad.append(f"{skill} is mastered by random actions ({100 * reached:.0f}% of them within {steps} steps)")
         elif not reached and not (by_script is not None and (by_script[:, k] >= 0).any()):
             doubtful.append(f"no player reached {skill} within {steps} steps")
+    if not (by_random >= 0).any() and not (by_script is not None and (by_script >= 0).any()):
+        doubtful.append(f"no player succeeded in anything within {steps} steps")
     if lost := [name for name in names if name not in possible]:
         facts.append(f"impossible here: {', '.join(lost)}")
     facts += changes(before, census.figures())

@@ -37,6 +37,5 @@ def ranked(source: Designer, brief: Brief, history: Sequence[Cycle], count: int,
     scores = brief.rate([one.level for one in levels], by)
     order = sorted(range(len(levels)), key=lambda k: (-scores[k], k))
     return tuple(
-        levels[k].model_copy(update={"purpose": f"score {scores[k]:.1f} of a {by} in it; {levels[k].purpose}"})
-        for k in order
+        levels[k].model_copy(update={"purpose": f"{levels[k].purpose}; score in it {scores[k]:.1f}"}) for k in order
     )

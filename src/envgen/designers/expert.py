@@ -1,7 +1,8 @@
 """`expert`: rules over the world's skill graph, no model and no network.
 
 It works at the frontier: the skills that fail although what they need succeeds. For each there is a lesson, a level of
-the world in which what the skill needs is granted. Of several, the skill on which most others wait comes first.
+the world in which what the skill needs is granted. First come those with most to gain: how often a skill fails, times
+how many wait for it.
 """
 
 from collections.abc import Sequence
@@ -43,18 +44,18 @@ class Expert(Designer):
         return Proposal(levels=tuple(levels))
 
     def frontier(self, skills: Sequence[Skill], rates: dict[str, float], brief: Brief) -> list[Skill]:
-        """At most `brief.wanted` skills, the one on which most others wait first."""
-        waiting = {skill.name: _dependants(skill.name, skills) for skill in skills}
+        """At most `brief.wanted` skills, the one with most to gain first."""
+        gain = {s.name: (1 + _waiting(s.name, skills)) * (100 - rates.get(s.name, 0)) for s in skills}
         failing = [s for s in skills if s.name in brief.lessons and rates.get(s.name, 0) < self.settings.mastered]
         chosen: list[Skill] = []
         for ease in EASED:
             able = [s for s in failing if all(rates.get(n, 0) >= ease * self.settings.known for n in s.needs)]
-            able.sort(key=lambda s: (-waiting[s.name], rates.get(s.name, 0), s.name))
+            able.sort(key=lambda s: (-gain[s.name], s.name))
             chosen += [skill for skill in able if skill not in chosen]
         return chosen[: brief.wanted]
 
 
-def _dependants(name: str, skills: Sequence[Skill]) -> int:
+def _waiting(name: str, skills: Sequence[Skill]) -> int:
     """How many skills wait for this one, directly or not."""
     found = {name}
     while more := {s.name for s in skills if s.name not in found and found & set(s.needs)}:

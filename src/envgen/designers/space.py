@@ -7,7 +7,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-MOST = 10  # values of a number; of longer ranges so many are taken, evenly apart
+MOST = 10  # values of a number; of longer ranges so many are taken, evenly up to the greatest
 
 
 def choices(Level: type[BaseModel], prefix: str = "") -> dict[str, tuple[Any, ...]]:
@@ -32,7 +32,7 @@ def _values(field: FieldInfo) -> list[Any]:
     low, high = bounds(field)
     if high - low < MOST:
         return list(range(low, high + 1))
-    return sorted({round(low + k * (high - low) / (MOST - 1)) for k in range(MOST)})
+    return [round(low + (k + 1) * (high - low) / MOST) for k in range(MOST)]
 
 
 def bounds(field: FieldInfo) -> tuple[int, int]:

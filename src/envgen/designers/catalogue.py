@@ -1,0 +1,103 @@
+"""Every designer by name, built from plain data: a person's flags, or what a run directory says it was made with."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from envgen.worlds.world import Settings, explain, nearest
+
+from .adversarial import Adversarial
+from .alpha import Alpha, AlphaSettings
+from .chat.backends import backend_for
+from .chat.budget import Budget, Prices
+from .chat.chat import Chat
+from .chat.keys import place
+from .chat.ledger import Ledger
+from .designer import Designer, DesignError
+from .easy_to_hard import EasyToHard
+from .expert import Expert, ExpertSettings
+from .fixed import Fixed, Given
+from .llm import Llm, LlmSettings
+from .none import NoDesigner
+from .random import Random, RandomSettings
+
+NAMES = ("none", "expert", "random", "alpha", "llm", "fixed", "easy-to-hard", "adversarial")
+SETTINGS: dict[str, type[Settings]] = {"expert": ExpertSettings, "random": RandomSettings, "alpha": AlphaSettings}
+
+
+class Model(Budget, LlmSettings):
+    """Which language model designs, how it is talked to, and what it may cost."""
+
+    llm: str
+    """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, or replay:RUN."""
+    base_url: str | None = None
+    """Where the server is, if not at its maker's: http://localhost:8000/v1 for vLLM, :11434/v1 for Ollama, ..."""
+    key_env: str | None = None
+    """The environment variable with the key, if not OPENAI_API_KEY or ANTHROPIC_API_KEY."""
+    timeout: float = Field(default=300.0, gt=0)
+    """Seconds to wait for a reply."""
+    price_prompt: float | None = Field(default=None, ge=0)
+    """Dollars for a million tokens sent, for the reports and for max_cost."""
+    price_reply: float | None = Field(default=None, ge=0)
+    """Dollars for a million tokens of replies."""
+
+
+def build(
+    name: str,
+    folder: Path,
+    model: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    levels: Sequence[dict[str, Any]] = (),
+) -> Designer:
+    """A designer whose conversation, if it has one, is kept in `folder`.
+
+    `fixed` repeats the given levels, else what the model proposes first, else the expert. Those that rank levels take
+    them from the model, else from chance.
+    """
+    if name not in NAMES:
+        raise DesignError(f"designer {nearest(name, NAMES)}")
+    if levels and name != "fixed":
+        raise DesignError(f"levels of your own go with the designer fixed, not {name}")
+    if model and name in ("none", *SETTINGS):
+        raise DesignError(f"the designer {name} asks no language model; --llm goes with llm, fixed and those that rank")
+    if options and name not in SETTINGS:
+        raise DesignError(f"the designer {name} has no options; {', '.join(SETTINGS)} do")
+    if name in SETTINGS:
+        settings = _made(SETTINGS[name], options or {})
+        return {"expert": Expert, "random": Random, "alpha": Alpha}[name](settings)  # pyright: ignore
+    if name == "none":
+        return NoDesigner()
+    if name == "llm":
+        if not model:
+            raise DesignError(
+                "the designer llm needs a model: --llm openai:MODEL, anthropic:MODEL, manual or replay:RUN"
+            )
+        return talker(model, folder)
+    if name == "fixed":
+        return Fixed(Given(levels) if levels else talker(model, folder) if model else Expert())
+    ranked = talker(model, folder) if model else Random()
+    return EasyToHard(ranked) if name == "easy-to-hard" else Adversarial(ranked)
+
+
+def talker(data: Mapping[str, Any], folder: Path) -> Llm:
+    model = _made(Model, data)
+    if (model.price_prompt is None) != (model.price_reply is None):
+        raise DesignError("give both price_prompt and price_reply, or neither")
+    prices = None
+    if model.price_prompt is not None and model.price_reply is not None:
+        prices = Prices(prompt=model.price_prompt, reply=model.price_reply)
+    backend = backend_for(model.llm, model.base_url, folder / "requests", model.timeout, model.key_env)
+    budget = Budget(**{name: getattr(model, name) for name in Budget.model_fields})
+    chat = Chat(backend, Ledger(folder / "ledger.jsonl"), budget, prices)
+    shown = model.model_copy(update={"base_url": place(model.base_url) if model.base_url else None})
+    settings = LlmSettings(**{name: getattr(model, name) for name in LlmSettings.model_fields})
+    return Llm(chat, settings, shown.model_dump(mode="json"))
+
+
+def _made(kind: type[Any], data: Mapping[str, Any]) -> Any:
+    try:
+        return kind(**data)
+    except ValidationError as error:
+        raise DesignError(explain(error)) from None

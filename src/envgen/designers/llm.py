@@ -1,0 +1,126 @@
+"""`llm`: a language model designs. One conversation runs through all cycles; what cannot be used is asked for again, a
+bounded number of times, and then replaced by what is on record as a fallback.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from envgen.worlds.world import Settings
+
+from . import prompt
+from .chat.chat import Chat
+from .chat.protocol import Ask, BudgetSpent, Message
+from .designer import Brief, Cycle, Designer, Proposal, Proposed, Verdict
+from .names import Names
+from .prompt import Feedback
+from .reply import understand
+
+SAID = 20_000  # characters of a reply that stay in the conversation
+
+
+class LlmSettings(Settings):
+    feedback: Feedback = "paper"
+    """What the model hears of each cycle: nothing; success rates, as in the paper; or also what was learned in each
+    level and what the audit found (rich)."""
+    obfuscate: bool = False
+    """Whether settings, values and skills go by codes instead of names (an ablation of the paper)."""
+    schema_reply: bool = True
+    """Whether the server is asked to hold the reply to a JSON schema, if it can."""
+    reasks: Annotated[int, Field(ge=0, le=10)] = 2
+    """How often a reply that cannot be used is asked for again."""
+    revise: bool = True
+    """Whether the model may answer the audit, once a cycle."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """The server's own if left out; the paper's runs used 0."""
+    reply_tokens: Annotated[int, Field(ge=256)] = 8192
+    """The longest reply."""
+
+
+class Llm(Designer):
+    name = "llm"
+
+    def __init__(self, chat: Chat, settings: LlmSettings | None = None, more: dict[str, Any] | None = None):
+        """`more` is what a run should remember of the model beside the settings."""
+        self.chat, self.settings, self.more = chat, settings or LlmSettings(), more or {}
+
+    def about(self) -> dict[str, Any]:
+        return {**super().about(), "llm": self.chat.backend.name, **self.more}
+
+    def spent(self) -> dict[str, float | None]:
+        totals, replies = self.chat.totals(), [one for one in self.chat.ledger.lines if one["event"] == "reply"]
+        cost = None if any(one["cost"] is None for one in replies) else totals.cost
+        return {**{name: getattr(totals, name) for name in ("calls", "prompt_tokens", "reply_tokens")}, "cost": cost}
+
+    def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        found = self._agree(brief, self.conversation(brief, history), reasks=self.settings.reasks)
+        return found if not found.notes else self._filled(found, brief, history)
+
+    def revise(
+        self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, verdicts: Sequence[Verdict]
+    ) -> Proposal | None:
+        if not self.settings.revise:
+            return None
+        talk = [
+            *self.conversation(brief, history),
+            Message(role="assistant", content=_said(proposal)),
+            Message(role="user", content=prompt.audited(brief, proposal, verdicts)),
+        ]
+        found = self._agree(brief, talk, reasks=0)
+        if found.notes:
+            return proposal.model_copy(update={"notes": (*proposal.notes, "revision: " + found.notes[0])})
+        return found
+
+    def conversation(self, brief: Brief, history: Sequence[Cycle]) -> list[Message]:
+        talk = [Message(role="user", content=prompt.initial(brief))]
+        for cycle in history:
+            talk.append(Message(role="assistant", content=_said(cycle.proposal)))
+            talk.append(Message(role="user", content=prompt.after(brief, cycle, self.settings.feedback)))
+        return talk
+
+    def _agree(self, brief: Brief, talk: list[Message], reasks: int) -> Proposal:
+        """A proposal, with a note if the model came to none: its levels are then what is right of its last reply."""
+        levels: tuple[Proposed, ...] = ()
+        problems: tuple[str, ...] = ()
+        said = ""
+        for _ in range(1 + reasks):
+            try:
+                ask, said = self._ask(brief, talk)
+            except BudgetSpent as error:
+                return Proposal(levels=levels[: brief.wanted], said=said[:SAID], notes=(str(error),))
+            levels, problems = understand(said, brief)
+            self.chat.judge(ask, not problems, list(problems))
+            if not problems:
+                return Proposal(levels=levels, said=said[:SAID])
+            talk = [
+                *talk,
+                Message(role="assistant", content=said[:SAID] or "(nothing)"),
+                Message(role="user", content=prompt.problems(brief, problems)),
+            ]
+        note = f"after {1 + reasks} replies there is still this: {'; '.join(problems)}"
+        return Proposal(levels=levels[: brief.wanted], said=said[:SAID], notes=(note,))
+
+    def _ask(self, brief: Brief, talk: list[Message]) -> tuple[Ask, str]:
+        s = self.settings
+        names = Names(brief.Level, brief.skills) if s.obfuscate else None
+        schema: dict[str, Any] | None = prompt.schema(brief) if s.schema_reply else None
+        if names:
+            talk = [Message(role=one.role, content=names.hide(one.content)) for one in talk]
+            schema = schema and prompt.translated(schema, names.hide)
+        ask = Ask(messages=tuple(talk), schema=schema, max_tokens=s.reply_tokens, temperature=s.temperature)
+        text = self.chat.ask(ask).text
+        return ask, names.show(text) if names else text
+
+    def _filled(self, found: Proposal, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        """The fallback: what is right of the reply, then the levels of the last cycle, then the original."""
+        before = history[-1].proposal.levels if history else ()
+        more = [one.model_copy(update={"purpose": f"fallback, as in the last cycle: {one.purpose}"}) for one in before]
+        more += [Proposed(level={}, purpose="fallback: the original")] * brief.wanted
+        levels = (*found.levels, *more)[: brief.wanted]
+        note = f"fallback for {brief.wanted - len(found.levels)} of {brief.wanted} levels"
+        return found.model_copy(update={"levels": levels, "notes": (*found.notes, note)})
+
+
+def _said(proposal: Proposal) -> str:
+    return proposal.said or "(no usable reply)"

@@ -1,0 +1,58 @@
+"""Codes for names: an ablation of the EnvGen paper, which asks whether a model designs from the figures it is given or
+from what it has read about the game. Settings become parameter1, parameter2, ..., what can be held or placed item1,
+item2, ..., the words they take option1, ..., and skills goal1, ...
+
+It works on text, on the way to the model and back, so that nothing else need know. Words are coded in singular and
+plural and with spaces for underscores; prose that paraphrases a name is not caught.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, get_args, get_origin
+
+from pydantic import BaseModel
+
+from envgen.worlds.world import Skill
+
+RESERVED = {"level", "levels", "purpose", "skills", "reasoning", "true", "false"}  # words of the reply's form
+
+
+class Names:
+    def __init__(self, Level: type[BaseModel], skills: Sequence[Skill]):
+        self.codes: dict[str, str] = {}
+        counts: dict[str, int] = {}
+        for kind, word in [*_words(Level, "parameter"), *(("goal", skill.name) for skill in skills)]:
+            if word not in self.codes and word not in RESERVED:
+                counts[kind] = counts.get(kind, 0) + 1
+                self.codes[word] = f"{kind}{counts[kind]}"
+        self._words = {code: word for word, code in self.codes.items()}
+        self._forms = {form: code for word, code in self.codes.items() for form in _forms(word)}
+        longest = sorted(self._forms, key=len, reverse=True)
+        self._hide = re.compile(
+            rf"(?<![A-Za-z0-9_])({'|'.join(map(re.escape, longest))})(?![A-Za-z0-9_])", re.IGNORECASE
+        )
+        self._show = re.compile(r"\b(?:parameter|option|item|goal)\d+\b")
+
+    def hide(self, text: str) -> str:
+        return self._hide.sub(lambda found: self._forms[found[0].lower()], text)
+
+    def show(self, text: str) -> str:
+        return self._show.sub(lambda found: self._words.get(found[0], found[0]), text)
+
+
+def _words(kind: type[BaseModel], code: str) -> Iterator[tuple[str, str]]:
+    """Every name of a setting and word that one can take."""
+    for name, field in kind.model_fields.items():
+        yield code, name
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from _words(inner, "item")
+        elif get_origin(inner) is Literal:
+            yield from (("option", word) for word in get_args(inner))
+
+
+def _forms(word: str) -> set[str]:
+    """How a name is written in prose."""
+    spaced = word.replace("_", " ")
+    single = spaced[:-1] if spaced.endswith("s") else spaced
+    return {word, spaced, single, single + "s"}
