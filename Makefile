@@ -14,11 +14,15 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 
+$(VENV)/learning: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[train]'
+	touch $@
+
 $(VENV)/complete: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,lint,play]'
 	touch $@
 
-demo: $(VENV)/installed
+demo: $(VENV)/learning
 	$(BIN)/envgen demo
 
 test: $(VENV)/complete

@@ -16,6 +16,8 @@ from envgen.agents.rollout import Episodes
 from envgen.runs.store import Run
 from envgen.worlds.world import World
 
+from .stop import Stop
+
 RECENT = 200  # episodes that the figures of progress are taken over
 PACE = 20  # updates that the speed is taken over
 
@@ -62,7 +64,8 @@ class Course:
         self._place = [self._levels.index(level) for level in envs.levels]  # pyright: ignore[reportAttributeAccessIssue]
         self._begin(sum(agent.plan(steps)[agent.phase_updates if resume else 0 :]) * agent.settings.num_envs)
         try:
-            agent.train(envs, steps, self._after, resume=resume)
+            with Stop() as self._stop:
+                agent.train(envs, steps, self._after, resume=resume)
         finally:
             envs.close()
         self.finished, self.running = [*self.finished, name], None
@@ -113,8 +116,10 @@ class Course:
             }
         self.show(line)
         # of a team, nobody knows everybody's episodes: it saves between phases only
-        if self.agent.team.size == 1 and now - self._saved >= self.save_every:
+        if self.agent.team.size == 1 and (self._stop.asked or now - self._saved >= self.save_every):
             self.save()
+        if self._stop.asked:
+            raise KeyboardInterrupt
 
     def _by_level(self, episodes: Episodes) -> list[dict[str, Any]]:
         """The episodes that ended, sorted into the distinct levels of this phase."""

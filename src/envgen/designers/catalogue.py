@@ -12,9 +12,9 @@ from .adversarial import Adversarial
 from .alpha import Alpha, AlphaSettings
 from .chat.backends import backend_for
 from .chat.budget import Budget, Prices
-from .chat.chat import Chat
+from .chat.chat import Chat, check_prices
 from .chat.keys import place
-from .chat.ledger import Ledger
+from .chat.ledger import LEDGER, Ledger
 from .designer import Designer, DesignError
 from .easy_to_hard import EasyToHard
 from .expert import Expert, ExpertSettings
@@ -81,6 +81,22 @@ def build(
     return EasyToHard(ranked) if name == "easy-to-hard" else Adversarial(ranked)
 
 
+def rebuild(about: Mapping[str, Any], folder: Path, flags: Mapping[str, Any]) -> Designer:
+    """The designer that `about` describes; `flags` may add where its server is, as passwords in it are not kept."""
+    name = about["name"]
+    inner = about.get("first") or about.get("source") or (about if name == "llm" else {})
+    told = {key: value for key, value in inner.items() if key != "name"}
+    if inner.get("name") == "llm":
+        return build(name, folder, {**told, **flags})
+    if inner.get("name") == "given":
+        return build(name, folder, levels=inner["levels"])
+    return build(name, folder, options={key: value for key, value in about.items() if key in _fields(name)})
+
+
+def _fields(name: str) -> set[str]:
+    return set(SETTINGS[name].model_fields) if name in SETTINGS else set()
+
+
 def talker(data: Mapping[str, Any], folder: Path) -> Llm:
     model = _made(Model, data)
     if (model.price_prompt is None) != (model.price_reply is None):
@@ -90,10 +106,10 @@ def talker(data: Mapping[str, Any], folder: Path) -> Llm:
         prices = Prices(prompt=model.price_prompt, reply=model.price_reply)
     backend = backend_for(model.llm, model.base_url, folder / "requests", model.timeout, model.key_env)
     budget = Budget(**{name: getattr(model, name) for name in Budget.model_fields})
-    chat = Chat(backend, Ledger(folder / "ledger.jsonl"), budget, prices)
+    check_prices(backend, budget, prices)
     shown = model.model_copy(update={"base_url": place(model.base_url) if model.base_url else None})
     settings = LlmSettings(**{name: getattr(model, name) for name in LlmSettings.model_fields})
-    return Llm(chat, settings, shown.model_dump(mode="json"))
+    return Llm(lambda: Chat(backend, Ledger(folder / LEDGER), budget, prices), settings, shown.model_dump(mode="json"))
 
 
 def _made(kind: type[Any], data: Mapping[str, Any]) -> Any:

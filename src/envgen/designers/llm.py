@@ -2,7 +2,8 @@
 bounded number of times, and then replaced by what is on record as a fallback.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -41,12 +42,19 @@ class LlmSettings(Settings):
 class Llm(Designer):
     name = "llm"
 
-    def __init__(self, chat: Chat, settings: LlmSettings | None = None, more: dict[str, Any] | None = None):
-        """`more` is what a run should remember of the model beside the settings."""
-        self.chat, self.settings, self.more = chat, settings or LlmSettings(), more or {}
+    def __init__(
+        self, open_chat: Callable[[], Chat], settings: LlmSettings | None = None, more: dict[str, Any] | None = None
+    ):
+        """The chat is opened when it is needed: its ledger belongs to whoever holds the run. `more` is what a run
+        should remember of the model beside the settings."""
+        self._open, self.settings, self.more = open_chat, settings or LlmSettings(), more or {}
+
+    @cached_property
+    def chat(self) -> Chat:
+        return self._open()
 
     def about(self) -> dict[str, Any]:
-        return {**super().about(), "llm": self.chat.backend.name, **self.more}
+        return {**super().about(), **self.more}
 
     def spent(self) -> dict[str, float | None]:
         totals, replies = self.chat.totals(), [one for one in self.chat.ledger.lines if one["event"] == "reply"]

@@ -125,6 +125,17 @@ class Run:
         self.close()
 
 
+def read_request(folder: Path) -> dict[str, Any]:
+    """What a run was asked for."""
+    file = folder / "run.json"
+    try:
+        return json.loads(file.read_text())["request"]
+    except FileNotFoundError:
+        raise RunError(f"{folder} is not a run directory: there is no run.json in it") from None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise RunError(f"cannot read {file}: {error}") from None
+
+
 def write_json(file: Path, value: Any) -> None:
     """Whole or not at all."""
     fresh = file.with_name(f".{file.name}.unfinished")

@@ -1,0 +1,191 @@
+"""`envgen train`: the loop in one command, and again where it was interrupted."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import tyro
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.fields import FieldInfo
+from tyro.conf import Positional
+
+from envgen.curriculum.plan import PRESETS, Plan
+from envgen.curriculum.plan import preset as preset_of
+from envgen.designers.catalogue import NAMES, Model, build, rebuild
+from envgen.designers.chat.protocol import ChatError
+from envgen.designers.designer import Designer, DesignError
+from envgen.worlds.world import LevelError, World, explain
+
+from .common import UserError, near, needs_training, one_of, pairs, read_level, world_named
+from .judge import agent_of, compare_published
+
+
+def _flags(kind: type[BaseModel], name: str) -> type[BaseModel]:
+    """The same settings as flags that may be left out."""
+    fields: dict[str, Any] = {
+        field: (_typed(about.annotation), Field(default=None, description=_described(about)))
+        for field, about in kind.model_fields.items()
+    }
+    return create_model(name, __config__=ConfigDict(frozen=True), **fields)
+
+
+def _typed(kind: Any) -> Any:
+    """Words are checked by the settings themselves, which know the nearest right one."""
+    return str | None if get_origin(kind) is Literal else kind | None
+
+
+def _described(about: FieldInfo) -> str:
+    words = get_args(about.annotation) if get_origin(about.annotation) is Literal else ()
+    known = "" if about.default is None or about.is_required() else f"usually {about.default}"
+    note = "; ".join(part for part in (" | ".join(words), known) if part)
+    return " ".join(f"{about.description or ''} [{note}]".split()).removesuffix(" []")
+
+
+PlanFlags = _flags(Plan, "PlanFlags")
+ModelFlags = _flags(Model, "ModelFlags")
+
+
+def train(
+    world: Annotated[str, Positional] = "crafter",
+    preset: str = "paper",
+    designer: str = "expert",
+    observation: str = "symbols",
+    seed: int = 0,
+    folder: Path | None = None,
+    resume: Path | None = None,
+    plan: Annotated[PlanFlags, tyro.conf.OmitArgPrefixes] = PlanFlags(),  # pyright: ignore # noqa: B008
+    options: tuple[str, ...] = (),
+    level_files: tuple[Path, ...] = (),
+    model: Annotated[ModelFlags, tyro.conf.OmitArgPrefixes] = ModelFlags(),  # pyright: ignore # noqa: B008
+    ppo: tuple[str, ...] = (),
+    device: str = "cpu",
+    compile: bool = False,
+    published: int = 0,
+) -> None:
+    """Train an agent in levels that a designer makes for it, cycle by cycle, and in the original.
+
+    Args:
+        world: The world to learn.
+        preset: The plan to begin from: quick or paper. Each number of it is an option below.
+        designer: Who designs the levels: none, expert, random, alpha, llm, fixed, easy-to-hard or adversarial.
+        observation: What the agent sees.
+        seed: Of everything random.
+        folder: The run directory; out/<world>-<designer>-<preset>-<observation>-<seed> if left out.
+        resume: A run directory to go on with, as it was begun. So does the same command as before.
+        options: Settings of the designers expert, random and alpha, as name=value: beta=4, keep=0.7, ...
+        level_files: JSON files of levels, for the designer fixed.
+        ppo: Settings of the learner, as name=value: learning_rate=1e-4, num_envs=32, ...
+        device: Where the network lives: cpu, cuda, cuda:1, ...
+        compile: Compile the network with torch.compile.
+        published: Episodes to play in the world's original package at the end; a few hundred steps a second.
+    """
+    flags = {name: value for name, value in model.model_dump().items() if value is not None}
+    changes = {name: value for name, value in plan.model_dump().items() if value is not None}
+    if resume is not None:
+        asked = {"world": world != "crafter", "preset": preset != "paper", "designer": designer != "expert",
+                 "observation": observation != "symbols", "seed": seed != 0, "folder": folder is not None,
+                 "options": options, "level-files": level_files, "ppo": ppo, **changes, **flags}  # fmt: skip
+        if given := [name for name, value in asked.items() if value and name not in ("base_url", "key_env")]:
+            named = f"--{given[0].replace('_', '-')}" if given[0] != "world" else "a world"
+            raise UserError(f"a run is resumed as it was begun: {named} cannot be given with --resume")
+        _resume(resume, flags, device, compile, published)
+        return
+    chosen = world_named(world)
+    one_of("designer", designer, NAMES)
+    one_of("preset", preset, tuple(PRESETS))
+    one_of("observation", observation, tuple(view for view in chosen.observations if view != "text"))
+    if flags and "llm" not in flags:
+        raise UserError(f"--{next(iter(flags)).replace('_', '-')} goes with --llm")
+    try:
+        plans = Plan(**{**preset_of(preset, world), **changes})
+    except ValidationError as error:
+        raise UserError(explain(error)) from None
+    folder = folder or Path("out") / f"{world}-{designer}-{preset}-{observation}-{seed}"
+    levels = [read_level(file, chosen).model_dump(mode="json", exclude_defaults=True) for file in level_files]
+    made = _designer(designer, folder, flags, pairs("options", options), levels)
+    _run(folder, chosen, made, plans, observation, seed, pairs("ppo", ppo), device, compile, published)
+
+
+def _resume(folder: Path, flags: dict[str, Any], device: str, compile: bool, published: int) -> None:
+    from envgen.runs.store import RunError, read_request
+
+    try:
+        request = read_request(folder)
+    except RunError as error:
+        raise UserError(f"{error}{near(folder)}") from None
+    try:
+        designer = rebuild(request["designer"], folder, flags)
+        plan = Plan(**request["plan"])
+    except (DesignError, ChatError, ValidationError) as error:
+        raise UserError(str(error)) from None
+    world = world_named(request["world"])
+    _run(folder, world, designer, plan, request["observation"], request["seed"], request["ppo"], device, compile,
+         published)  # fmt: skip
+
+
+def _designer(name: str, folder: Path, flags: dict[str, Any], options: dict[str, Any], levels: list[Any]) -> Designer:
+    try:
+        return build(name, folder, flags, options, levels)
+    except (DesignError, ChatError) as error:
+        raise UserError(str(error)) from None
+
+
+def _run(
+    folder: Path, world: World, designer: Designer, plan: Plan, observation: str, seed: int, ppo: dict[str, Any],
+    device: str, compile: bool, published: int,
+) -> None:  # fmt: skip
+    needs_training()
+    import torch
+    from rich.console import Console
+
+    from envgen.agents.errors import BadLoss
+    from envgen.curriculum import loop
+    from envgen.curriculum.live import Display
+    from envgen.runs.checkpoint import CheckpointError
+    from envgen.runs.store import RunError, write_json
+
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"--device {device} is not to be had here: {str(error).splitlines()[0]}") from None
+    lead = os.environ.get("RANK", "0") == "0"
+    console = Console(quiet=not lead, soft_wrap=True)
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False)
+
+    try:
+        with Display([skill.name for skill in world.skills], plan.steps, console) as display:
+            summary = loop.train(folder, world, designer, plan, observation, seed, ppo, device, compile, display, say)
+        if not lead:
+            return
+        say(_told(summary))
+        if published:
+            agent, _, _ = agent_of(folder, device)
+            theirs = compare_published(agent, world, summary.final, observation, published)
+            write_json(folder / "published.json", theirs.model_dump(mode="json"))
+        say(f"Everything about this run: {folder}")
+    except (RunError, CheckpointError, BadLoss, DesignError, LevelError, ChatError, ValueError) as error:
+        raise UserError(str(error)) from error
+    except KeyboardInterrupt:
+        if lead and (folder / "run.json").exists():
+            print(f"\nInterrupted. It goes on with: envgen train --resume {folder}", file=sys.stderr)
+        raise
+
+
+def _told(summary: Any) -> str:
+    """The last words of a run."""
+    lines = ["", str(summary.final)]
+    if summary.training:
+        lines.append(f"as published, over the last phase of training: score {summary.training.score:.1f}, "
+                     f"reward {summary.training.reward:.1f}")  # fmt: skip
+    steps, llm = summary.steps, summary.llm
+    apart = f", and {steps['ranking']:,} by throw-away agents" if steps["ranking"] else ""
+    lines.append(f"{steps['levels']:,} steps in levels, {steps['original']:,} in the original{apart}; "
+                 f"{summary.seconds:.0f} s")  # fmt: skip
+    if llm["calls"]:
+        cost = "cost unknown" if llm["cost"] is None else f"${llm['cost']:.2f}"
+        lines.append(f"language model: {llm['calls']} calls, {llm['prompt_tokens']:,} tokens sent, "
+                     f"{llm['reply_tokens']:,} received, {cost}")  # fmt: skip
+    return "\n".join(lines)

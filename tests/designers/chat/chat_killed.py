@@ -1,0 +1,24 @@
+"""A program that a test kills in mid-call: `python chat_killed.py RUN BASE_URL`. It asks two questions."""
+
+import sys
+from pathlib import Path
+
+from envgen.designers.chat.chat import Chat
+from envgen.designers.chat.ledger import Ledger
+from envgen.designers.chat.openai import OpenAIBackend
+from envgen.designers.chat.protocol import Ask, Message
+
+
+def question(text: str) -> Ask:
+    return Ask(messages=(Message(role="user", content=text),), max_tokens=50)
+
+
+def main(run: Path, base_url: str) -> list[str]:
+    chat = Chat(OpenAIBackend("model", base_url, timeout=20), Ledger(run / "ledger.jsonl"), patience=0.001)
+    first = chat.ask(question("one"))
+    chat.judge(question("one"), True)
+    return [first.text, chat.ask(question(f"two, after {first.text}")).text]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

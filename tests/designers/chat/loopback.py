@@ -1,0 +1,170 @@
+"""A language model server on this machine that answers from a script, well or badly.
+
+    with Loopback(["the first reply", status(429, wait=2), "the second"]) as server:
+        OpenAIBackend("model", base_url=server.url)
+
+An item is the text of a good reply, or a function of the handler and the request that misbehaves as it likes. Chat
+completions (OpenAI's) and messages (Anthropic's) are answered alike. `server.requests` is all that reached it.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+
+class Request(NamedTuple):
+    path: str
+    headers: dict[str, str]  # names in lower case
+    body: Any
+
+
+Answer = str | Callable[["Handler", Any], None]
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: "_Server"
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers.get("content-length", 0)))
+        body = json.loads(raw)
+        loopback = self.server.loopback
+        with loopback.lock:
+            loopback.requests.append(Request(self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+            answer = next(loopback.answers, status(400, "the script has no answer left"))
+        if isinstance(answer, str):
+            answer = good(answer)
+        try:
+            answer(self, body)
+        except (BrokenPipeError, ConnectionResetError):  # the client gave up, which some scripts want
+            self.close_connection = True
+
+    def respond(self, code: int, data: bytes, kind: str = "application/json", **headers: str) -> None:
+        self.send_response(code)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(data)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads, block_on_close = True, False
+    loopback: "Loopback"
+
+
+class Loopback:
+    def __init__(self, answers: Iterable[Answer] = ()):
+        self.answers, self.requests, self.lock = iter(list(answers)), list[Request](), threading.Lock()
+        self.sent = 0  # bytes that somebody took of an enormous answer
+        self.over = threading.Event()  # a hanging answer waits for it, not longer
+        self._server = _Server(("127.0.0.1", 0), Handler)
+        self._server.loopback = self
+        self.root = f"http://127.0.0.1:{self._server.server_port}"
+        self.url = f"{self.root}/v1"
+
+    def __enter__(self) -> "Loopback":
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.over.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def good(text: str | None, prompt: int | None = 100, reply: int = 20, cost: float | None = None) -> Answer:
+    """A proper reply in the shape that the path asks for; None: the model says nothing. No `prompt`: no usage told."""
+
+    def answer(handler: Handler, body: Any) -> None:
+        if handler.path.endswith("/messages"):
+            content = [] if text is None else [{"type": "text", "text": text}]
+            if "tools" in body and text is not None:
+                content = [{"type": "tool_use", "id": "t", "name": body["tools"][0]["name"], "input": json.loads(text)}]
+            usage = {"input_tokens": prompt, "output_tokens": reply}
+            told = {"type": "message", "role": "assistant", "content": content, "stop_reason": "end_turn"}
+        else:
+            message = {"role": "assistant", "content": text}
+            usage = {"prompt_tokens": prompt, "completion_tokens": reply, **({} if cost is None else {"cost": cost})}
+            told = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+        told |= {"id": "r", "model": body["model"], **({} if prompt is None else {"usage": usage})}
+        handler.respond(200, json.dumps(told).encode())
+
+    return answer
+
+
+def raw(data: bytes, kind: str = "application/json", code: int = 200) -> Answer:
+    return lambda handler, body: handler.respond(code, data, kind)
+
+
+def status(code: int, message: str = "no", /, wait: object = None, **more: str) -> Answer:
+    """An error as both vendors write it; `wait` is sent as Retry-After."""
+    data = json.dumps({"type": "error", "error": {"type": "trouble", "message": message, **more}}).encode()
+    headers = {} if wait is None else {"Retry_After": str(wait)}
+    return lambda handler, body: handler.respond(code, data, **headers)
+
+
+def refusing(part: str, then: Answer, code: int = 400) -> Answer:
+    """Complains of a part of the request while it is there."""
+
+    def answer(handler: Handler, body: Any) -> None:
+        if part in body:
+            status(code, f"Unsupported parameter: '{part}'")(handler, body)
+        else:
+            (good(then) if isinstance(then, str) else then)(handler, body)
+
+    return answer
+
+
+def hang(handler: Handler, body: Any) -> None:
+    handler.server.loopback.over.wait(30)
+    handler.close_connection = True
+
+
+def trickle(handler: Handler, body: Any) -> None:
+    """A byte now and then, for ever."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000000")
+    handler.end_headers()
+    while not handler.server.loopback.over.wait(0.05):
+        handler.wfile.write(b" ")
+
+
+def cut(handler: Handler, body: Any) -> None:
+    """Half of what was announced, then nothing."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b'{"choices": [{"message": {"content": "ha')
+    handler.close_connection = True
+
+
+def enormous(code: int = 200) -> Answer:
+    """Far more than any reply, without saying how much."""
+
+    def answer(handler: Handler, body: Any) -> None:
+        handler.send_response(code)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        block = b"x" * 1_000_000
+        for _ in range(40):
+            handler.wfile.write(b"%x\r\n%s\r\n" % (len(block), block))
+            handler.server.loopback.sent += len(block)
+        handler.wfile.write(b"0\r\n\r\n")
+
+    return answer
+
+
+def echo_key(code: int) -> Answer:
+    """Sends back all the credentials it was given, in every form."""
+
+    def answer(handler: Handler, body: Any) -> None:
+        sent = [handler.headers.get(name) for name in ("authorization", "x-api-key")]
+        status(code, f"wrong credentials {sent}")(handler, body)
+
+    return answer
