@@ -17,14 +17,17 @@ from pathlib import Path
 
 import numpy as np
 
-from envgen.curriculum import plain
+from envgen.cli.judge import agent_of
 from envgen.curriculum.evaluate import Evaluation, evaluate, score
 from envgen.curriculum.live import Display
+from envgen.curriculum.loop import train
+from envgen.curriculum.plan import Plan
+from envgen.curriculum.window import LATE, window_of
+from envgen.designers.none import NoDesigner
 from envgen.runs.store import read_progress, versions
 from envgen.worlds.crafter.world import Crafter
 
 PUBLISHED = {"score": 15.5, "reward": 10.5}  # from pictures, a network of 4M parameters (EnvGen, table 1)
-WINDOW = 100_000  # steps over which the published reward is taken
 POINTS = 50  # of the curve
 STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}  # 97.5%, by seeds
 
@@ -32,7 +35,9 @@ STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.
 def one_seed(folder: Path, seed: int, steps: int, episodes: int, package_episodes: int) -> dict:
     world, began = Crafter(), time.perf_counter()
     with Display([skill.name for skill in world.skills], steps) as display:
-        agent, found = plain.train(folder, world, [], steps, "symbols", seed, episodes=episodes, show=display)
+        plan = Plan(cycles=0, final_steps=steps, episodes=episodes)
+        found = train(folder, world, NoDesigner(), plan, seed=seed, show=display).final
+    agent, _, _ = agent_of(folder)
     lines = list(read_progress(folder))
     spent = steps / np.median([line["steps_per_second"] for line in lines])
     envs = world.published(min(64, package_episodes), found.seed, "symbols", package_episodes)
@@ -43,22 +48,18 @@ def one_seed(folder: Path, seed: int, steps: int, episodes: int, package_episode
 
 def training_figures(lines: list[dict]) -> dict:
     """Score and reward as published, and how they came about."""
-    episodes = np.array([line["episodes"] for line in lines])
-    returns = np.array([line["return_sum"] for line in lines])
-    succeeded = np.array([line["succeeded"] or [0] * 22 for line in lines])  # (updates, skills)
-    steps = np.array([line["steps"] for line in lines])
-    rates = 100 * succeeded.sum(0) / episodes.sum()
-    late = steps > steps[-1] - WINDOW
+    window = window_of(lines, [skill.name for skill in Crafter().skills])
+    assert window is not None, "no episode ended"
     curve = []
     for part in np.array_split(np.arange(len(lines)), min(POINTS, len(lines))):
-        if count := episodes[part].sum():
-            curve.append(
-                [int(steps[part[-1]]), returns[part].sum() / count, score(100 * succeeded[part].sum(0) / count)]
-            )
+        told = [lines[k] for k in part if lines[k]["episodes"]]
+        if count := sum(line["episodes"] for line in told):
+            rates = 100 * np.sum([line["succeeded"] for line in told], axis=0) / count
+            curve.append([lines[part[-1]]["steps"], sum(line["return_sum"] for line in told) / count, score(rates)])
     return {
-        "score": float(score(rates)),
-        "reward": float(returns[late].sum() / episodes[late].sum()),
-        "rates": rates.tolist(),
+        "score": window.score,
+        "reward": window.reward,
+        "rates": list(window.skills.values()),
         "curve": np.round(curve, 3).tolist(),
     }
 
@@ -77,7 +78,7 @@ def table(seeds: list[dict], names: list[str]) -> str:
 
     rows = ["| | score % | reward |", "|---|---:|---:|"]
     rows.append(f"| published, from pictures, 1M steps | {PUBLISHED['score']} ± 0.6 | {PUBLISHED['reward']} ± 0.6 |")
-    rows.append(f"| envgen, all training episodes / the last {WINDOW:,} steps "
+    rows.append(f"| envgen, all training episodes / the last {LATE:,} steps "
                 f"| {interval([s['score'] for s in seeds])} | {interval([s['reward'] for s in seeds])} |")  # fmt: skip
     for which, words in (("final", "envgen, the final policy"), ("package", "the same in the `crafter` package")):
         rows.append(f"| {words} | {interval(evaluated(which, 'score'))} | {interval(evaluated(which, 'reward'))} |")
