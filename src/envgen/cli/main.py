@@ -1,8 +1,8 @@
 """`envgen COMMAND ...`: which commands there are, and one sentence for every mistake."""
 
-import difflib
 import functools
 import io
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
@@ -42,7 +42,8 @@ def main() -> None:
 
 def parsed(words: Sequence[str]) -> Callable[[], None]:
     """What the words ask for, ready to be called."""
-    check_words(words)
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        raise UserError(f"command {nearest(words[0], list(COMMANDS))}")
     told = io.StringIO()
     try:
         with redirect_stderr(told):
@@ -56,6 +57,8 @@ def parsed(words: Sequence[str]) -> Callable[[], None]:
 
 
 def _later(command: Callable[..., None]) -> Callable[..., Any]:
+    """The command with all it was given, to be called when nothing is caught any more."""
+
     @functools.wraps(command)
     def call(*args: Any, **kw: Any) -> Callable[[], None]:
         return functools.partial(command, *args, **kw)
@@ -65,28 +68,9 @@ def _later(command: Callable[..., None]) -> Callable[..., Any]:
 
 
 def sentence(box: str) -> str:
-    """The message in one of tyro's boxes."""
-    said = []
-    for line in box.splitlines():
-        inside = line.strip("\u2502 ")
-        if set(inside) <= {"\u2500"} and said:
-            break
-        if inside and inside[0] not in "\u256d\u2500\u2570":
-            said.append(inside)
-    return " ".join(said) or "these words make no command; see envgen --help"
-
-
-def check_words(words: Sequence[str]) -> None:
-    """Refuse a command or option that does not exist, with the nearest one that does."""
-    if not words or words[0] in ("-h", "--help"):
-        return
-    if words[0] not in COMMANDS:
-        raise UserError(f"command {nearest(words[0], list(COMMANDS))}")
-    parser = tyro.extras.get_parser(COMMANDS[words[0]])
-    known = [option for action in parser._actions for option in action.option_strings]
-    for word in words[1:]:
-        name = word.partition("=")[0].replace("_", "-")
-        if word.startswith("--") and name not in known:
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"did you mean {close[0]}?" if close else f"see envgen {words[0]} --help"
-            raise UserError(f"envgen {words[0]} has no option {name}; {hint}")
+    """What one of tyro's boxes says: its first paragraph, and the option it thinks was meant."""
+    lines = [line.strip("│ ") for line in box.splitlines() if line and line[0] not in "╭╰"]
+    rules = [k for k, line in enumerate(lines) if line and set(line) == {"─"}] or [len(lines)]
+    said = " ".join(lines[: rules[0]])
+    meant = re.search(r"^(--[a-z-]+)", "\n".join(lines[rules[0] :]), re.MULTILINE)
+    return (said or "these words make no command") + (f"; did you mean {meant[1]}?" if meant else "")

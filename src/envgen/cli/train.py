@@ -10,8 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from tyro.conf import Positional
 
-from envgen.curriculum.plan import PRESETS, Plan
-from envgen.curriculum.plan import preset as preset_of
+from envgen.curriculum.plan import PRESETS, Plan, plan_for
 from envgen.designers.catalogue import NAMES, Model, build, rebuild
 from envgen.designers.chat.protocol import ChatError
 from envgen.designers.designer import Designer, DesignError
@@ -98,7 +97,7 @@ def train(
     if flags and "llm" not in flags:
         raise UserError(f"--{next(iter(flags)).replace('_', '-')} goes with --llm")
     try:
-        plans = Plan(**{**preset_of(preset, world), **changes})
+        plans = plan_for(preset, world, **changes)
     except ValidationError as error:
         raise UserError(explain(error)) from None
     folder = folder or Path("out") / f"{world}-{designer}-{preset}-{observation}-{seed}"

@@ -118,7 +118,10 @@ def play(
     done: list[list[tuple[float, int, np.ndarray]]] = [[] for _ in range(count)]
     observations, _ = envs.reset()
     while wanted.any():
-        observations, rewards, terminated, truncated, infos = envs.step(agent.act(observations, random))
+        acts = agent.act(observations[wanted > 0], random)  # a single long life should not cost everybody's thoughts
+        actions = np.zeros((count, *acts.shape[1:]), acts.dtype)
+        actions[wanted > 0] = acts
+        observations, rewards, terminated, truncated, infos = envs.step(actions)
         returns += rewards
         lengths += 1
         ended = terminated | truncated

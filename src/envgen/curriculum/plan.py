@@ -57,5 +57,5 @@ PRESETS: dict[str, dict[str, Any]] = {
 FOR_WORLD: dict[tuple[str, str], dict[str, Any]] = {}  # (preset, world): what differs
 
 
-def preset(name: str, world: str) -> dict[str, Any]:
-    return {**PRESETS[name], **FOR_WORLD.get((name, world), {})}
+def plan_for(preset: str, world: str = "crafter", **changes: Any) -> Plan:
+    return Plan(**{**PRESETS[preset], **FOR_WORLD.get((preset, world), {}), **changes})
