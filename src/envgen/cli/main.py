@@ -69,8 +69,9 @@ def _later(command: Callable[..., None]) -> Callable[..., Any]:
 
 def sentence(box: str) -> str:
     """What one of tyro's boxes says: its first paragraph, and the option it thinks was meant."""
-    lines = [line.strip("│ ") for line in box.splitlines() if line and line[0] not in "╭╰"]
-    rules = [k for k, line in enumerate(lines) if line and set(line) == {"─"}] or [len(lines)]
+    drawn = "╭" in box  # else in ASCII, where a line and a rule above the paragraph are the title
+    lines = [line.strip("│ ") for line in box.splitlines()[1 if drawn else 2 :]]
+    rules = [k for k, line in enumerate(lines) if line and set(line) <= set("─-")] or [len(lines)]
     said = " ".join(lines[: rules[0]])
-    meant = re.search(r"^(--[a-z-]+)", "\n".join(lines[rules[0] :]), re.MULTILINE)
+    meant = re.search(r"^(--[a-z][a-z-]*)", "\n".join(lines[rules[0] :]), re.MULTILINE)
     return (said or "these words make no command") + (f"; did you mean {meant[1]}?" if meant else "")
