@@ -74,4 +74,6 @@ def sentence(box: str) -> str:
     rules = [k for k, line in enumerate(lines) if line and set(line) <= set("─-")] or [len(lines)]
     said = " ".join(lines[: rules[0]])
     meant = re.search(r"^(--[a-z][a-z-]*)", "\n".join(lines[rules[0] :]), re.MULTILINE)
-    return (said or "these words make no command") + (f"; did you mean {meant[1]}?" if meant else "")
+    return (said or "these words make no command") + (
+        f"; did you mean {meant[1]}?" if meant and "Unrecognized" in said else ""
+    )
