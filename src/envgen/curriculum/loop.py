@@ -9,6 +9,7 @@ beside what every run directory holds. A run that was interrupted is called agai
 file is not done again, the agent goes on from its checkpoint, and all else comes out of the same numbers as before.
 """
 
+import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -88,6 +89,7 @@ class Loop:
     def __init__(self, course: Course, designer: Designer, plan: Plan, say: Callable[[str], None]):
         self.course, self.designer, self.plan, self.say = course, designer, plan, say
         self.run, self.world, self.agent = course.run, course.world, course.agent
+        self.facts = functools.cache(lambda: facts.measure(self.world))  # counted when a designer first asks
 
     def turn(self) -> Summary:
         plan, history = self.plan, []
@@ -121,7 +123,7 @@ class Loop:
             brief = Brief(
                 world=world.name, rules=world.rules, skills=world.skills, Level=world.Level, lessons=world.lessons,
                 wanted=plan.levels, cycle=cycle, cycles=plan.cycles, seed=course.seed,
-                facts=lambda: facts.measure(world), rate=ranking.rate,
+                facts=self.facts, rate=ranking.rate,
             )  # fmt: skip
             proposal, verdicts = draft(world, self.designer, brief, history, plan.audit_steps)
             return {
