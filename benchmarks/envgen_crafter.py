@@ -46,11 +46,12 @@ def keep(folder: Path, results: Path) -> None:
 
 
 def page(folders: dict[str, list[Path]], seeds: list[int], meaning: str) -> str:
-    first = json.loads((folders[DESIGNERS[0]][0] / "run.json").read_text())
+    first = json.loads((next(iter(folders.values()))[0] / "run.json").read_text())
+    libraries = ", ".join(f"{name} {number}" for name, number in first["versions"].items())
     return f"""# Who designs the levels? Crafter from symbols, no language model
 
 `python benchmarks/envgen_crafter.py --seeds {" ".join(map(str, seeds))}`, {datetime.date.today()},
-{len(seeds)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {", ".join(f"{k} {v}" for k, v in first["versions"].items())}.
+{len(seeds)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
 
 The paper's plan: 4 cycles of 120,000 steps in 4 levels and 120,000 in the original, then 1,000,000 in the original; for
 `none` all 1,960,000 in the original. Steps of throw-away agents come on top where designers rank levels. *In training*:
