@@ -47,7 +47,7 @@ def agent_of(folder: Path, device: str = "cpu") -> tuple[Any, Any, str]:
     from envgen.runs.store import RunError, read_request
 
     try:
-        request = read_request(folder)
+        request, _ = read_request(folder)
         last = latest(folder / "checkpoints")
     except (RunError, CheckpointError) as error:
         raise UserError(f"{error}{near(folder)}") from None

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from tyro.conf import Positional
 
 from envgen.curriculum.plan import PRESETS, Plan, plan_for
-from envgen.designers.catalogue import NAMES, Model, build, rebuild
+from envgen.designers.catalogue import NAMES, Means, Model, build, rebuild
 from envgen.designers.chat.protocol import ChatError
 from envgen.designers.designer import Designer, DesignError
 from envgen.worlds.world import LevelError, World, explain
@@ -85,7 +85,7 @@ def train(
         asked = {"world": world != "crafter", "preset": preset != "paper", "designer": designer != "expert",
                  "observation": observation != "symbols", "seed": seed != 0, "folder": folder is not None,
                  "options": options, "level-files": level_files, "ppo": ppo, **changes, **flags}  # fmt: skip
-        if given := [name for name, value in asked.items() if value and name not in ("base_url", "key_env")]:
+        if given := [name for name, value in asked.items() if value and name not in Means.model_fields]:
             named = f"--{given[0].replace('_', '-')}" if given[0] != "world" else "a world"
             raise UserError(f"a run is resumed as it was begun: {named} cannot be given with --resume")
         _resume(resume, flags, device, compile, published)
@@ -110,11 +110,11 @@ def _resume(folder: Path, flags: dict[str, Any], device: str, compile: bool, pub
     from envgen.runs.store import RunError, read_request
 
     try:
-        request = read_request(folder)
+        request, means = read_request(folder)
     except RunError as error:
         raise UserError(f"{error}{near(folder)}") from None
     try:
-        designer = rebuild(request["designer"], folder, flags)
+        designer = rebuild(request["designer"], folder, {**means, **flags})
         plan = Plan(**request["plan"])
     except (DesignError, ChatError, ValidationError) as error:
         raise UserError(str(error)) from None

@@ -17,31 +17,26 @@ from envgen.worlds.world import World
 from .facts import changes
 
 PLAYERS = 32  # environments for each player
-WORLDS = range(16)  # the seeds counted
+WORLDS = range(64)  # the seeds counted
 TRIVIAL = 0.95  # of random players succeed: nothing to learn
 SEED = 77_000_000
 
-Play = Callable[[Any], np.ndarray]  # actions for the environments given
+Play = Callable[[Any], np.ndarray | None]  # actions for the environments given
 
 
 def audit(world: World, proposed: Proposed, steps: int, before: dict[str, float]) -> Verdict:
     """`before`: the census figures of the original."""
-    level = world.Level.parse(proposed.level)
     try:
+        level = world.Level.parse(proposed.level)
         census = world.census(level, WORLDS)
+        possible = world.reachable(level, census)
         chance = np.random.default_rng(SEED)
         at_start, by_random = first_successes(
             world, level, steps, lambda envs: chance.integers(len(world.actions), size=envs.num_envs)
         )
+        by_script = first_successes(world, level, steps, world.scripted)[1] if has_script(world) else None
     except Exception as error:  # noqa: BLE001  whatever a level can do to a simulator is this level's verdict
         return Verdict(word="bad", reasons=(f"its worlds cannot be made or played: {error}",))
-    by_script = None
-    envs = world.make([level], num_envs=1)
-    envs.reset(seed=SEED)
-    if world.scripted(envs) is not None:
-        _, by_script = first_successes(world, level, steps, world.scripted)  # pyright: ignore[reportArgumentType]
-    envs.close()
-    possible = world.reachable(level, census)
     names = [skill.name for skill in world.skills]
     bad, doubtful, facts = [], [], []
     for skill in proposed.skills:
@@ -51,14 +46,14 @@ def audit(world: World, proposed: Proposed, steps: int, before: dict[str, float]
         facts.append(f"{skill}: {', '.join(seen)}")
         reached = (by_random[:, k] >= 0).mean()
         if skill not in possible:
-            bad.append(f"{skill} is impossible here: its worlds lack what it takes")
+            bad.append(f"{skill} is impossible: none of {len(WORLDS)} worlds has what it takes")
         elif at_start[k]:
             bad.append(f"{skill} counts as done from the start")
         elif reached >= TRIVIAL:
             bad.append(f"{skill} is mastered by random actions ({100 * reached:.0f}% of them within {steps} steps)")
-        elif not reached and not (by_script is not None and (by_script[:, k] >= 0).any()):
+        elif not reached and not _any(by_script, k):
             doubtful.append(f"no player reached {skill} within {steps} steps")
-    if not (by_random >= 0).any() and not (by_script is not None and (by_script >= 0).any()):
+    if not (by_random >= 0).any() and not _any(by_script):
         doubtful.append(f"no player succeeded in anything within {steps} steps")
     if lost := [name for name in names if name not in possible]:
         facts.append(f"impossible here: {', '.join(lost)}")
@@ -68,11 +63,27 @@ def audit(world: World, proposed: Proposed, steps: int, before: dict[str, float]
     )
 
 
+def _any(first: np.ndarray | None, skill: int | slice = slice(None)) -> bool:
+    return first is not None and bool((first[:, skill] >= 0).any())
+
+
+def has_script(world: World) -> bool:
+    envs = world.make([world.original], num_envs=1, seed=SEED, observation=_cheapest(world))
+    try:
+        envs.reset()
+        return world.scripted(envs) is not None
+    finally:
+        envs.close()
+
+
+def _cheapest(world: World) -> str:
+    return "symbols" if "symbols" in world.observations else world.observations[0]
+
+
 def first_successes(world: World, level: Any, steps: int, play: Play) -> tuple[np.ndarray, np.ndarray]:
     """Which skills (skills,) are there from the start, and at which step of the first episode each environment first
     succeeded in each (PLAYERS, skills), -1 for never."""
-    observation = "symbols" if "symbols" in world.observations else world.observations[0]
-    envs = world.make([level], num_envs=PLAYERS, seed=SEED, observation=observation)
+    envs = world.make([level], num_envs=PLAYERS, seed=SEED, observation=_cheapest(world))
     try:
         _, infos = envs.reset()
         at_start = (infos["achievements"] > 0).any(0)

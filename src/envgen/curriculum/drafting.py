@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from envgen.designers.designer import Brief, Cycle, Designer, Proposal, Verdict, normal
-from envgen.worlds.world import World
+from envgen.designers.designer import Brief, Cycle, Designer, DesignError, Proposal, Verdict, normal
+from envgen.worlds.world import World, nearest
 
 from .audit import WORLDS, audit
 
@@ -23,6 +23,9 @@ def draft(
 
 
 def checked(proposal: Proposal, world: World) -> Proposal:
+    names = [skill.name for skill in world.skills]
+    for wrong in (name for one in proposal.levels for name in one.skills if name not in names):
+        raise DesignError(f"a level aims at the skill {nearest(wrong, names)}")
     levels = tuple(one.model_copy(update={"level": normal(one.level, world.Level)}) for one in proposal.levels)
     return proposal.model_copy(update={"levels": levels})
 

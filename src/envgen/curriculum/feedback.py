@@ -47,7 +47,9 @@ def learned(lines: Iterable[Mapping[str, Any]], skills: Sequence[str], levels: i
             percent = 100 * succeeded[part].sum(0) / max(1, episodes[part].sum())
             return dict(zip(skills, percent.tolist(), strict=True))
 
-        first, _, last = np.array_split(np.arange(len(updates)), 3)
+        ended = episodes.cumsum() / episodes.sum()  # the share of episodes that ended until each update
+        first = np.arange(len(updates)) <= np.argmax(ended >= 1 / 3)
+        last = ended > 2 / 3
         told.append(
             Learned(
                 episodes=int(episodes.sum()),

@@ -66,10 +66,9 @@ def train(
     plan = plan or Plan()
     probe = world.make(num_envs=1, observation=observation)
     settings = settings_for(probe.single_observation_space, **(ppo or {}))
-    if plan.levels > settings.num_envs:
-        raise ValueError(
-            f"{plan.levels} levels do not fit into {settings.num_envs} environments (ppo setting num_envs)"
-        )
+    room = plan.designed(settings.num_envs) if plan.mixing == "mixed" else settings.num_envs
+    if plan.cycles and plan.levels > room:
+        raise ValueError(f"{plan.levels} levels do not fit into {room} environments (num_envs of --ppo)")
     agent = Agent.made_for(probe, settings=settings, seed=seed, device=device, compile=compile)
     probe.close()
     request = {
@@ -80,7 +79,7 @@ def train(
         "seed": seed,
         "ppo": settings.model_dump(mode="json"),
     }
-    with Run(Path(folder), request, lead=agent.team.rank == 0) as run:
+    with Run(Path(folder), request, agent.team.rank == 0, designer.means()) as run:
         course = Course(run, world, observation, agent, seed, save_every, show)
         return Loop(course, designer, plan, say).turn()
 
@@ -107,7 +106,7 @@ class Loop:
         plan, levels = self.plan, [one.level for one in proposal.levels]
         if plan.mixing == "mixed":  # levels and original side by side, each environment with its own
             count = self.agent.settings.num_envs
-            designed = round(count * plan.ratio / (1 + plan.ratio)) if levels else 0
+            designed = plan.designed(count) if levels else 0
             both = [levels[i % len(levels)] for i in range(designed)] + [{}] * (count - designed)
             return [(f"cycle {cycle}: mixed", both, plan.cycle_steps)]
         both = [
@@ -174,10 +173,9 @@ class Loop:
         files = [
             self.run.read(f"cycles/{k + 1}/{name}") for k in range(plan.cycles) for name in ("levels", "evaluation")
         ]
-        in_levels = sum(
-            steps for file in files[::2] if file["proposal"]["levels"]
-            for steps in [round(plan.cycle_steps * plan.ratio / (1 + plan.ratio))]
-        )  # fmt: skip
+        count = self.agent.settings.num_envs
+        each = plan.cycle_steps * plan.designed(count) // count if plan.mixing == "mixed" else plan.level_steps
+        in_levels = sum(each for file in files[::2] if file["proposal"]["levels"])
         return Summary(
             steps={
                 "levels": in_levels,

@@ -45,6 +45,10 @@ class Plan(Settings):
     def original_steps(self) -> int:
         return self.cycle_steps - self.level_steps
 
+    def designed(self, environments: int) -> int:
+        """Of environments trained in side by side, those that play levels, not the original."""
+        return round(environments * self.ratio / (1 + self.ratio))
+
     @property
     def steps(self) -> int:
         return self.cycles * self.cycle_steps + self.final_steps

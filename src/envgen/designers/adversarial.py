@@ -19,10 +19,14 @@ class Adversarial(Designer):
     def about(self) -> dict[str, Any]:
         return {"name": self.name, "source": self.source.about()}
 
+    def means(self) -> dict[str, Any]:
+        return self.source.means()
+
     def spent(self) -> dict[str, float | None]:
         return self.source.spent()
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         by = "agent" if history else "throwaway"
-        pool = ranked(self.source, brief, history, DRAWN * brief.wanted, by)[::-1]
-        return Proposal(levels=pool[: brief.wanted], pool=pool)
+        found = ranked(self.source, brief, history, DRAWN * brief.wanted, by)
+        pool = found.pool[::-1]
+        return found.model_copy(update={"levels": pool[: brief.wanted], "pool": pool})

@@ -17,6 +17,8 @@ from envgen.worlds.world import Settings
 from .designer import Brief, Cycle, Designer, Learned, Proposal, Proposed, normal
 from .space import choices, level_of
 
+SAME = 1e-9  # worths that lie closer together differ by rounding only
+
 
 class AlphaSettings(Settings):
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.5
@@ -62,7 +64,7 @@ class Alpha(Designer):
         seen = [(_flat(one.level), self.worth(learned))
                 for one, learned in zip(cycle.proposal.levels, cycle.learned, strict=True) if learned]  # fmt: skip
         worths = np.array([worth for _, worth in seen])
-        if len(seen) < 2 or worths.std() == 0:
+        if len(seen) < 2 or worths.std() < SAME:
             return
         gains = (worths - worths.mean()) / worths.std()  # beside those of the same cycle: the agent's skill moves on
         for name, values in space.items():

@@ -25,13 +25,12 @@ from .random import Random, RandomSettings
 
 NAMES = ("none", "expert", "random", "alpha", "llm", "fixed", "easy-to-hard", "adversarial")
 SETTINGS: dict[str, type[Settings]] = {"expert": ExpertSettings, "random": RandomSettings, "alpha": AlphaSettings}
+AROUND = {"fixed": (Fixed, "first"), "easy-to-hard": (EasyToHard, "source"), "adversarial": (Adversarial, "source")}
 
 
-class Model(Budget, LlmSettings):
-    """Which language model designs, how it is talked to, and what it may cost."""
+class Means(Budget):
+    """How a language model is reached, and what it may cost."""
 
-    llm: str
-    """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, or replay:RUN."""
     base_url: str | None = None
     """Where the server is, if not at its maker's: http://localhost:8000/v1 for vLLM, :11434/v1 for Ollama, ..."""
     key_env: str | None = None
@@ -42,6 +41,13 @@ class Model(Budget, LlmSettings):
     """Dollars for a million tokens sent, for the reports and for max_cost."""
     price_reply: float | None = Field(default=None, ge=0)
     """Dollars for a million tokens of replies."""
+
+
+class Model(Means, LlmSettings):
+    """Which language model designs, and how."""
+
+    llm: str
+    """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, or replay:RUN."""
 
 
 def build(
@@ -62,6 +68,8 @@ def build(
         raise DesignError(f"levels of your own go with the designer fixed, not {name}")
     if model and name in ("none", *SETTINGS):
         raise DesignError(f"the designer {name} asks no language model; --llm goes with llm, fixed and those that rank")
+    if model and levels:
+        raise DesignError("the designer fixed repeats levels of your own or those of a language model, not both")
     if options and name not in SETTINGS:
         raise DesignError(f"the designer {name} has no options; {', '.join(SETTINGS)} do")
     if name in SETTINGS:
@@ -81,20 +89,16 @@ def build(
     return EasyToHard(ranked) if name == "easy-to-hard" else Adversarial(ranked)
 
 
-def rebuild(about: Mapping[str, Any], folder: Path, flags: Mapping[str, Any]) -> Designer:
-    """The designer that `about` describes; `flags` may add where its server is, as passwords in it are not kept."""
+def rebuild(about: Mapping[str, Any], folder: Path, means: Mapping[str, Any]) -> Designer:
+    """The designer that `about` describes, reached by `means`."""
     name = about["name"]
-    inner = about.get("first") or about.get("source") or (about if name == "llm" else {})
-    told = {key: value for key, value in inner.items() if key != "name"}
-    if inner.get("name") == "llm":
-        return build(name, folder, {**told, **flags})
-    if inner.get("name") == "given":
-        return build(name, folder, levels=inner["levels"])
-    return build(name, folder, options={key: value for key, value in about.items() if key in _fields(name)})
-
-
-def _fields(name: str) -> set[str]:
-    return set(SETTINGS[name].model_fields) if name in SETTINGS else set()
+    if name in AROUND:
+        kind, inner = AROUND[name]
+        return kind(rebuild(about[inner], folder, means))
+    told = {key: value for key, value in about.items() if key != "name"}
+    if name == "given":
+        return Given(told["levels"])
+    return build(name, folder, model={**told, **means}) if name == "llm" else build(name, folder, options=told)
 
 
 def talker(data: Mapping[str, Any], folder: Path) -> Llm:
@@ -107,9 +111,10 @@ def talker(data: Mapping[str, Any], folder: Path) -> Llm:
     backend = backend_for(model.llm, model.base_url, folder / "requests", model.timeout, model.key_env)
     budget = Budget(**{name: getattr(model, name) for name in Budget.model_fields})
     check_prices(backend, budget, prices)
-    shown = model.model_copy(update={"base_url": place(model.base_url) if model.base_url else None})
+    means = {name: getattr(model, name) for name in Means.model_fields}
+    means["base_url"] = place(model.base_url) if model.base_url else None  # passwords in it are not kept
     settings = LlmSettings(**{name: getattr(model, name) for name in LlmSettings.model_fields})
-    return Llm(lambda: Chat(backend, Ledger(folder / LEDGER), budget, prices), settings, shown.model_dump(mode="json"))
+    return Llm(lambda: Chat(backend, Ledger(folder / LEDGER), budget, prices), settings, model.llm, means)
 
 
 def _made(kind: type[Any], data: Mapping[str, Any]) -> Any:

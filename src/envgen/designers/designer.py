@@ -109,6 +109,10 @@ class Designer(ABC):
         settings = getattr(self, "settings", None)
         return {"name": self.name, **(settings.model_dump(mode="json") if settings else {})}
 
+    def means(self) -> dict[str, Any]:
+        """By which means it is reached and what it may cost; they may change while the run stays the same."""
+        return {}
+
     def spent(self) -> dict[str, float | None]:
         """What was asked of a language model so far, and what it cost in dollars; None if nobody knows."""
         return {"calls": 0, "prompt_tokens": 0, "reply_tokens": 0, "cost": 0.0}

@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from .designer import Brief, Cycle, Designer, DesignError, Proposal, Proposed, Rater
+from .designer import Brief, Cycle, Designer, DesignError, Proposal, Rater
 
 
 class EasyToHard(Designer):
@@ -17,25 +17,29 @@ class EasyToHard(Designer):
     def about(self) -> dict[str, Any]:
         return {"name": self.name, "source": self.source.about()}
 
+    def means(self) -> dict[str, Any]:
+        return self.source.means()
+
     def spent(self) -> dict[str, float | None]:
         return self.source.spent()
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         if history:
-            pool = history[0].proposal.pool
-        else:
-            pool = ranked(self.source, brief, history, brief.wanted * brief.cycles, "throwaway")
-        start = (brief.cycle - 1) * brief.wanted
-        return Proposal(levels=pool[start : start + brief.wanted], pool=() if history else pool)
+            start = (brief.cycle - 1) * brief.wanted
+            return Proposal(levels=history[0].proposal.pool[start : start + brief.wanted])
+        found = ranked(self.source, brief, history, brief.wanted * brief.cycles, "throwaway")
+        return found.model_copy(update={"levels": found.pool[: brief.wanted]})
 
 
-def ranked(source: Designer, brief: Brief, history: Sequence[Cycle], count: int, by: Rater) -> tuple[Proposed, ...]:
-    """`count` levels of another designer, the one with the highest score first."""
+def ranked(source: Designer, brief: Brief, history: Sequence[Cycle], count: int, by: Rater) -> Proposal:
+    """What another designer proposes, its `count` levels as the pool, the one with the highest score first."""
     if brief.rate is None:
         raise DesignError("this designer ranks levels by playing them, and was lent no function for that")
-    levels = source.design(dataclasses.replace(brief, wanted=count), history).levels
+    proposal = source.design(dataclasses.replace(brief, wanted=count), history)
+    levels = proposal.levels
     scores = brief.rate([one.level for one in levels], by)
     order = sorted(range(len(levels)), key=lambda k: (-scores[k], k))
-    return tuple(
+    pool = tuple(
         levels[k].model_copy(update={"purpose": f"{levels[k].purpose}; score in it {scores[k]:.1f}"}) for k in order
     )
+    return proposal.model_copy(update={"levels": (), "pool": pool})

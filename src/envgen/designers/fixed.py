@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import Any
 
-from .designer import Brief, Cycle, Designer, Proposal, Proposed, Settings, Verdict, normal
+from .designer import Brief, Cycle, Designer, DesignError, Proposal, Proposed, Settings, Verdict, normal
 
 
 class Fixed(Designer):
@@ -15,6 +15,9 @@ class Fixed(Designer):
 
     def about(self) -> dict[str, Any]:
         return {"name": self.name, "first": self.first.about()}
+
+    def means(self) -> dict[str, Any]:
+        return self.first.means()
 
     def spent(self) -> dict[str, float | None]:
         return self.first.spent()
@@ -29,7 +32,7 @@ class Fixed(Designer):
 
 
 class Given(Designer):
-    """Levels that a person wrote."""
+    """Levels that a person wrote, in turn until there are enough."""
 
     name = "given"
 
@@ -40,5 +43,10 @@ class Given(Designer):
         return {"name": self.name, "levels": self.levels}
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        if len(self.levels) > brief.wanted:
+            raise DesignError(
+                f"{len(self.levels)} levels were given, and a cycle trains in {brief.wanted}; "
+                f"let the plan have levels={len(self.levels)}, or give fewer"
+            )
         levels = [normal(level, brief.Level) for level in islice(cycle(self.levels), brief.wanted)]
         return Proposal(levels=tuple(Proposed(level=level, purpose="given") for level in levels))

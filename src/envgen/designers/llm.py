@@ -43,18 +43,24 @@ class Llm(Designer):
     name = "llm"
 
     def __init__(
-        self, open_chat: Callable[[], Chat], settings: LlmSettings | None = None, more: dict[str, Any] | None = None
+        self,
+        open_chat: Callable[[], Chat],
+        settings: LlmSettings | None = None,
+        model: str = "",
+        means: dict[str, Any] | None = None,
     ):
-        """The chat is opened when it is needed: its ledger belongs to whoever holds the run. `more` is what a run
-        should remember of the model beside the settings."""
-        self._open, self.settings, self.more = open_chat, settings or LlmSettings(), more or {}
+        """The chat is opened when it is needed: its ledger belongs to whoever holds the run."""
+        self._open, self.settings, self.model, self._means = open_chat, settings or LlmSettings(), model, means or {}
 
     @cached_property
     def chat(self) -> Chat:
         return self._open()
 
     def about(self) -> dict[str, Any]:
-        return {**super().about(), **self.more}
+        return {**super().about(), "llm": self.model}
+
+    def means(self) -> dict[str, Any]:
+        return self._means
 
     def spent(self) -> dict[str, float | None]:
         totals, replies = self.chat.totals(), [one for one in self.chat.ledger.lines if one["event"] == "reply"]

@@ -67,7 +67,8 @@ def in_training(folder: Path) -> Curve:
     for part in np.array_split(np.arange(len(lines)), min(POINTS, len(lines))):
         told = [lines[k] for k in part if lines[k]["episodes"]]
         if count := sum(line["episodes"] for line in told):
-            points.append((told[-1]["steps"], score(100 * np.sum([line["succeeded"] for line in told], axis=0) / count)))
+            rates = 100 * np.sum([line["succeeded"] for line in told], axis=0) / count
+            points.append((told[-1]["steps"], score(rates)))
     return _curve(points)
 
 

@@ -1,221 +1,29 @@
-"""What finished runs show beside each other: every figure over the seeds of a group, with its interval.
+"""Finished runs beside each other: which are one group, what they came to, and why they may not compare.
 
-Runs whose requests differ in nothing but the seed are one group. A figure of a group is the interquartile mean over its
-seeds with a 95% bootstrap interval (Agarwal et al. 2021, made for a handful of seeds). The interval says how far other
-seeds might lead, not how exactly one run was evaluated. Only groups of one world stand in one table.
+Runs whose requests differ in nothing but the seed are one group. Every number of a group is a figure over its seeds
+(figures.py). Only groups of one world stand in one table (tables.py).
 """
 
 import difflib
-import io
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
+from .figures import Figure, figure, iqm
 from .store import Run, RunError
+from .tables import PLAIN, RESULTS, Comparison, Group, Table
+
+__all__ = ["Comparison", "Figure", "Group", "Table", "compare", "figure", "find", "iqm"]
 
 DEPTH = 3  # levels of folders below a given one in which runs are looked for
-RESAMPLES = 4000  # of the bootstrap
 EQUAL = 0.01  # steps within a hundredth of each other are equal: training may end on whole rollouts
 SHOWN, LENGTH = 3, 24  # settings that a label shows at the most, and the characters of a value
-PLAIN = "none"  # the designer that designs nothing: what all others are held against
-RESULTS = {
-    "score in training %": ("training", "score"),
-    "reward in training": ("training", "reward"),
-    "final score %": ("final", "score", "value"),
-    "final reward": ("final", "reward", "value"),
-}
-COSTS = ("steps: levels + original", "LLM calls", "cost $", "wall time")
-SKILL = "final success %"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A number with its 95% interval over `n` seeds; one seed has no interval."""
-
-    value: float
-    low: float | None
-    high: float | None
-    n: int
-
-    def above(self, other: "Figure") -> bool:
-        """Whether this interval lies wholly above that of `other`, by more than rounding may do."""
-        return self.low is not None and other.high is not None and self.low > other.high + 1e-9
-
-    def __str__(self) -> str:
-        return f"{self.value:.1f}" if self.low is None else f"{self.value:.1f} [{self.low:.1f}, {self.high:.1f}]"
-
-
-def iqm(values: Any) -> Any:
-    """The interquartile mean over the last axis: the mean of the middle half of the sorted values.
-
-    Each of n values is 1/n of the whole, and counts with as much of that as lies between a quarter and three quarters.
-    Of four the middle two count; three weigh 1/6, 4/6 and 1/6; of one or two it is the mean.
-    """
-    ordered = np.sort(np.asarray(values, np.float64), axis=-1)
-    n = ordered.shape[-1]
-    if n == 0:
-        raise ValueError("an interquartile mean takes at least 1 value")
-    borders = np.clip(np.arange(n + 1) / n, 0.25, 0.75)
-    return ordered @ (2 * np.diff(borders))
-
-
-def figure(values: Sequence[float]) -> Figure:
-    """The interquartile mean of one value a seed, with the interval of resampled seeds; the same every time."""
-    n, middle = len(values), float(iqm(values))
-    if n == 1:
-        return Figure(middle, None, None, n)
-    drawn = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
-    low, high = np.quantile(iqm(np.asarray(values, np.float64)[drawn]), [0.025, 0.975])
-    return Figure(middle, float(low), float(high), n)
-
-
-@dataclass(frozen=True)
-class Group:
-    """Finished runs that differ in their seeds only. Of what one of them does not say, the group says None."""
-
-    label: str
-    plain: bool
-    seeds: int
-    skills: tuple[str, ...]
-    figures: Mapping[str, Figure | None]  # by the names of RESULTS, and each skill's success
-    steps: Mapping[str, float | None]  # this and all below are means over the seeds
-    calls: float | None
-    cost: float | None
-    seconds: float | None
-
-    @property
-    def title(self) -> str:
-        return f"{self.label} (n={self.seeds})"
-
-    def costs(self) -> list[str]:
-        """A text for each of COSTS."""
-        parts = [f"{self.steps[part] or 0:,.0f}" for part in ("levels", "original")]
-        if self.steps["ranking"]:
-            parts.append(f"{self.steps['ranking']:,.0f} ranking")
-        return [
-            " + ".join(parts),
-            f"{self.calls:.4g}" if self.calls is not None else "-",
-            f"{self.cost:.2f}" if self.cost is not None and self.calls else "-",
-            str(timedelta(seconds=round(self.seconds))) if self.seconds is not None else "-",
-        ]
-
-
-@dataclass(frozen=True)
-class Table:
-    """The groups of one world, the plain ones first, and why they may not compare."""
-
-    world: str
-    groups: tuple[Group, ...]
-    warnings: tuple[str, ...]
-
-    def results(self) -> list[list[str]]:
-        """A row for each group."""
-        return [[g.label, str(g.seeds), *(self.cell(g, name) for name in RESULTS)] for g in self.groups]
-
-    def skills(self, groups: Sequence[Group]) -> list[list[str]]:
-        """A row for each skill, of some of the groups."""
-        names = dict.fromkeys(skill for group in self.groups for skill in group.skills)
-        return [[name, *(self.cell(group, name) for group in groups)] for name in names]
-
-    def cell(self, group: Group, name: str) -> str:
-        """A figure as text, with a star if its interval lies wholly above that of every plain group."""
-        mine, plain = group.figures.get(name), [one.figures.get(name) for one in self.groups if one.plain]
-        if mine is None:
-            return "-"
-        return f"{mine}*" if plain and all(other and mine.above(other) for other in plain) else str(mine)
-
-    def legend(self) -> str:
-        starred = f"; * lies wholly above {PLAIN}" if any(group.plain for group in self.groups) else ""
-        return (
-            f"Interquartile mean over seeds [95% bootstrap interval]{starred}. Calls, cost and time are means of a run."
-        )
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A table for each world, and the runs that are not finished and therefore count nowhere."""
-
-    tables: tuple[Table, ...]
-    unfinished: tuple[Path, ...]
-
-    def markdown(self) -> str:
-        parts = []
-        for table in self.tables:
-            parts += [f"## {table.world}", *(f"**Warning:** {_plainly(warning)}" for warning in table.warnings)]
-            rows = [[*some, *group.costs()] for some, group in zip(table.results(), table.groups, strict=True)]
-            parts.append(_grid(["designer", "seeds", *RESULTS, *COSTS], rows))
-            parts.append(_grid([SKILL, *(group.title for group in table.groups)], table.skills(table.groups)))
-            parts.append(_plainly(table.legend()))
-        return "\n\n".join([*parts, *self._rest()]) + "\n"
-
-    def _rest(self) -> list[str]:
-        none = [] if self.tables else ["No finished runs."]
-        names = "\n".join(f"- {folder}" for folder in self.unfinished)
-        return [*none, f"Not finished, left out:\n\n{names}"] if names else none
-
-    def text(self, width: int = 80) -> str:
-        """The same for a terminal: intervals below their figures, and the skills in as many blocks as it takes."""
-        from rich.console import Console
-        from rich.text import Text
-
-        out = io.StringIO()
-        console = Console(file=out, width=width, color_system=None, force_terminal=False)
-        for table in self.tables:
-            for line in (table.world, *(f"Warning: {warning}" for warning in table.warnings)):
-                console.print(Text(line), end="\n\n")
-            below = [[cell.replace(" [", "\n[") for cell in row] for row in table.results()]
-            costs = [[group.label, *group.costs()] for group in table.groups]
-            blocks = [(["designer", "seeds", *RESULTS], below), (["designer", *COSTS], costs), *_blocks(table, width)]
-            for header, rows in blocks:
-                console.print(_drawn(header, rows))
-                console.print()
-            console.print(Text(table.legend()), end="\n\n")
-        for part in self._rest():
-            console.print(Text(part), soft_wrap=True)
-        return "\n".join(line.rstrip() for line in out.getvalue().strip("\n").split("\n")) + "\n"
-
-
-def _plainly(text: str) -> str:
-    """Text that Markdown leaves as it is."""
-    return text.replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
-
-
-def _grid(header: list[str], rows: list[list[str]]) -> str:
-    lines = [[*map(_plainly, header)], ["---", *["--:"] * (len(header) - 1)], *([*map(_plainly, row)] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _drawn(header: list[str], rows: list[list[str]]) -> Any:
-    """A table for rich. Only the first column may give way when all is too wide."""
-    from rich import box
-    from rich.table import Table as Drawing
-    from rich.text import Text
-
-    drawing = Drawing(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for k, name in enumerate(header):
-        drawing.add_column(Text(name), justify="right" if k else "left", overflow="fold", vertical="top")
-    for row in rows:
-        drawing.add_row(*map(Text, row))
-    return drawing
-
-
-def _blocks(table: Table, width: int) -> Iterable[tuple[list[str], list[list[str]]]]:
-    """The skills, with as many groups beside each other as fit."""
-    rows = table.skills(table.groups)
-    name = max(len(text) for text in (SKILL, *(row[0] for row in rows)))
-    cell = max(12, *(len(text) for row in rows for text in row[1:]))
-    beside = max(1, (width - name) // (cell + 2))
-    for at in range(0, len(table.groups), beside):
-        groups = table.groups[at : at + beside]
-        yield [SKILL, *("\n".join(wrap(group.title, cell)) for group in groups)], table.skills(groups)
 
 
 @dataclass(frozen=True)
@@ -240,7 +48,7 @@ def compare(paths: Iterable[str | Path]) -> Comparison:
             unfinished.append(folder)
             continue
         alike = json.dumps({name: value for name, value in request.items() if name != "seed"}, sort_keys=True)
-        groups = worlds.setdefault(str(request.get("world", "unknown world")), {})
+        groups = worlds.setdefault(str(request.get("world")), {})
         groups.setdefault(alike, []).append(_Ended(folder, request, reader.read("summary")))
     return Comparison(tuple(_table(world, [*worlds[world].values()]) for world in sorted(worlds)), tuple(unfinished))
 
@@ -281,9 +89,9 @@ def _hint(path: Path) -> str:
 def _table(world: str, groups: list[list[_Ended]]) -> Table:
     warnings, once = [], {}
     for label, runs in zip(_labels([runs[0].request for runs in groups]), groups, strict=True):
-        by_seed: dict[str, _Ended] = {}
+        by_seed: dict[Any, _Ended] = {}
         for run in runs:
-            seed = json.dumps(run.request.get("seed", str(run.folder)))  # without a seed it is unlike all others
+            seed = run.request.get("seed")
             first = by_seed.setdefault(seed, run)
             if first is not run:
                 warnings.append(f"{run.folder} is left out, since {first.folder} is {label} with seed {seed} already")
@@ -391,8 +199,7 @@ def _number(value: Any) -> float | None:
 
 
 def _designer(request: Mapping[str, Any]) -> str:
-    designer = request.get("designer")
-    return str(_get(designer, "name") or "?") if isinstance(designer, Mapping) else str(designer or "?")
+    return str(_get(request, "designer", "name"))
 
 
 def _flat(value: Any, at: str = "") -> Iterable[tuple[str, Any]]:

@@ -36,12 +36,14 @@ class RunError(Exception):
 class Run:
     """One run directory, locked for this process."""
 
-    def __init__(self, folder: Path, request: Mapping[str, Any], lead: bool = True):
+    def __init__(self, folder: Path, request: Mapping[str, Any], lead: bool = True, means: Mapping[str, Any] = {}):
         """Begin the run that `request` asks for, or go on with it if it was begun before.
 
-        Of several processes that work on one run together, one leads; the others only read.
+        `means` is put down beside the request, but may differ later. Of several processes that work on one run
+        together, one leads; the others only read.
         """
         self.folder, self.request, self.lead = folder, json.loads(json.dumps(request)), lead
+        self.means = dict(means)
         self._lock = None
         if lead:
             self._claim()
@@ -62,7 +64,10 @@ class Run:
         if about.exists():
             self._agree(self.read("run")["request"])
         else:
-            self.write("run", {"request": self.request, "versions": versions(), "machine": platform.platform()})
+            machine = platform.platform()
+            self.write(
+                "run", {"request": self.request, "means": self.means, "versions": versions(), "machine": machine}
+            )
 
     def _agree(self, before: dict[str, Any]) -> None:
         changed = sorted(k for k in before.keys() | self.request.keys() if before.get(k) != self.request.get(k))
@@ -125,11 +130,12 @@ class Run:
         self.close()
 
 
-def read_request(folder: Path) -> dict[str, Any]:
-    """What a run was asked for."""
+def read_request(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a run was asked for, and by which means it was to be done."""
     file = folder / "run.json"
     try:
-        return json.loads(file.read_text())["request"]
+        told = json.loads(file.read_text())
+        return told["request"], told.get("means", {})
     except FileNotFoundError:
         raise RunError(f"{folder} is not a run directory: there is no run.json in it") from None
     except (OSError, ValueError, TypeError, KeyError) as error:

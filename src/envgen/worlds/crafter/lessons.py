@@ -6,7 +6,7 @@ from . import tables as t
 from .census import Census
 from .level import CrafterLevel
 
-# What a skill needs is granted and what it acts on is at hand; the rest is the original.
+# What a skill needs is granted, but for as much as leaves something to learn, and what it acts on is at hand.
 LESSONS: dict[str, dict[str, Any]] = {
     "collect_coal": {"coal": "common", "near": {"cave": True}, "inventory": {"wood_pickaxe": 1}},
     "collect_diamond": {
@@ -52,11 +52,13 @@ LESSONS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-# What gathers each item, and with which pickaxe; what places what, from how many items.
+# What gathers each item, and with which pickaxe; what places what, from how many items. A stone that was put down
+# can be mined again, which makes no more of them; mining leaves path behind, on which skeletons appear.
 _SOURCES = {"wood": ("tree", None), "sapling": ("grass", None), "stone": ("stone", "wood"), "coal": ("coal", "wood"),
             "iron": ("iron", "stone"), "diamond": ("diamond", "iron")}  # fmt: skip
 _PLACES = {"table": ("wood", t.TABLE_WOOD), "furnace": ("stone", t.FURNACE_STONE), "stone": ("stone", 1),
            "plant": ("sapling", 1)}  # fmt: skip
+_MINED = {"collect_stone", "collect_coal", "collect_iron", "collect_diamond"}
 _HOMES = {"cow": ("eat_cow", "grass"), "zombie": ("defeat_zombie", "grass"), "skeleton": ("defeat_skeleton", "path")}
 
 
@@ -68,13 +70,13 @@ def reachable(level: CrafterLevel, census: Census) -> set[str]:
         return census.found[name] > 0
 
     def appears(creature: str, home: str) -> bool:
-        return getattr(level, f"{creature}s") != "none" and level.respawn != "none" and there(home)
+        lives = getattr(level, f"{creature}s") != "none" and level.respawn != "none"
+        return lives and (there(home) or (home == "path" and bool(can & _MINED)))
 
     can = {"wake_up"} | ({"collect_drink"} if there("water") else set())
-    can |= {skill for creature, (skill, home) in _HOMES.items() if there(creature) or appears(creature, home)}
 
     def enough(item: str, count: int) -> bool:
-        return f"collect_{item}" in can or held[item] >= count
+        return held[item] >= count or (f"collect_{item}" in can and there(_SOURCES[item][0]))
 
     def has(tool: str) -> bool:
         return held[tool] > 0 or f"make_{tool}" in can
@@ -88,10 +90,11 @@ def reachable(level: CrafterLevel, census: Census) -> set[str]:
     while can != before:
         before = set(can)
         for item, (source, tool) in _SOURCES.items():
-            if there(source) and (tool is None or has(f"{tool}_pickaxe")):
+            if (there(source) or f"place_{source}" in can) and (tool is None or has(f"{tool}_pickaxe")):
                 can.add(f"collect_{item}")
         can |= {f"place_{thing}" for thing, (item, count) in _PLACES.items() if enough(item, count)}
         can |= {f"make_{tool}" for tool in t.RECIPES if makes(tool)}
+        can |= {skill for creature, (skill, home) in _HOMES.items() if there(creature) or appears(creature, home)}
         if "place_plant" in can or near["plant"] != "none":
             can.add("eat_plant")
     return can

@@ -1,0 +1,117 @@
+"""Designers by name, from a person's flags or from what a run remembers; what cannot be is refused in a sentence."""
+
+import json
+
+import pytest
+
+from envgen.designers.alpha import Alpha, AlphaSettings
+from envgen.designers.catalogue import NAMES, build, rebuild
+from envgen.designers.designer import Designer, DesignError
+from envgen.designers.easy_to_hard import EasyToHard
+from envgen.designers.expert import Expert, ExpertSettings
+from envgen.designers.fixed import Fixed, Given
+from envgen.designers.random import Random, RandomSettings
+
+MANUAL = {"llm": "manual", "feedback": "rich", "obfuscate": True, "max_calls": 7, "timeout": 9.0}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_builds_the_designer_of_that_name(tmp_path, name):
+    designer = build(name, tmp_path, MANUAL if name == "llm" else None)
+    assert designer.name == designer.about()["name"] == name
+    assert list(tmp_path.iterdir()) == []  # nothing is written before a run is held
+
+
+def test_who_designs_for_those_that_repeat_or_rank(tmp_path):
+    assert build("fixed", tmp_path).about()["first"]["name"] == "expert"
+    assert build("fixed", tmp_path, levels=[{}]).about()["first"] == {"name": "given", "levels": [{}]}
+    assert build("fixed", tmp_path, MANUAL).about()["first"]["name"] == "llm"
+    for name in ("easy-to-hard", "adversarial"):
+        assert build(name, tmp_path).about()["source"]["name"] == "random"
+        assert build(name, tmp_path, MANUAL).about()["source"]["name"] == "llm"
+
+
+BUILT = {
+    **{name: {"name": name} for name in NAMES if name != "llm"},
+    "expert with options": {"name": "expert", "options": {"known": 30, "mastered": 95}},
+    "alpha with options": {"name": "alpha", "options": {"alpha": 0.7, "rate": 2}},
+    "random with options": {"name": "random", "options": {"keep": 0.9}},
+    "levels of one's own": {"name": "fixed", "levels": [{"iron": "rare"}, {"near": {"cave": True}}]},
+    **{f"{name} with a model": {"name": name, "model": MANUAL}
+       for name in ("llm", "fixed", "easy-to-hard", "adversarial")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BUILT)
+def test_what_a_designer_says_about_itself_builds_it_again(tmp_path, what):
+    again_is_the_same(build(folder=tmp_path, **BUILT[what]), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "designer",
+    [
+        Fixed(Expert(ExpertSettings(known=30))), EasyToHard(Random(RandomSettings(keep=0.9))),
+        Fixed(EasyToHard(Alpha(AlphaSettings(beta=2)))), Fixed(Given([])),
+    ],
+)  # fmt: skip
+def test_so_does_what_one_put_together_says(tmp_path, designer):
+    again_is_the_same(designer, tmp_path)
+
+
+def again_is_the_same(designer: Designer, folder) -> None:
+    about = json.loads(json.dumps(designer.about()))  # as a run keeps it
+    again = rebuild(about, folder, {})
+    assert type(again) is type(designer)
+    assert again.about() == designer.about()
+
+
+def test_how_a_model_is_reached_may_change_and_no_password_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-for-nobody")
+    told = {"llm": "openai:some-model", "base_url": "http://me:secret@localhost:8000/v1", "max_calls": 3}
+    designer = build("llm", tmp_path, told)
+    about, means = designer.about(), designer.means()
+    assert "secret" not in json.dumps([about, means])
+    assert "a-key-for-nobody" not in json.dumps([about, means])
+    assert means["base_url"] == "http://localhost:8000/v1"
+    assert means["max_calls"] == 3
+    again = rebuild(about, tmp_path, {**means, "base_url": "http://localhost:9/v1", "max_calls": 5})
+    assert again.about() == about
+    assert again.means() == {**means, "base_url": "http://localhost:9/v1", "max_calls": 5}
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"name": "expret"}, r"designer 'expret' is not one of none, expert, .*; did you mean 'expert'\?"),
+        ({"name": "easy_to_hard"}, r"did you mean 'easy-to-hard'\?"),
+        ({"name": "given"}, "'given' is not one of none, expert"),
+        ({"name": "expert", "options": {"knwon": 3}}, r"setting 'knwon' is not one of .*did you mean 'known'\?"),
+        ({"name": "expert", "options": {"known": 101}}, "known: .*less than or equal to 100 .*101"),
+        ({"name": "random", "options": {"keep": "often"}}, "keep: .*'often'"),
+        ({"name": "alpha", "options": {"alpha": 1}}, "alpha: .*less than 1"),
+        ({"name": "llm", "model": {**MANUAL, "feedback": "papre"}}, r"feedback: 'papre' .*did you mean 'paper'\?"),
+        ({"name": "llm", "model": {"lmm": "manual"}}, r"setting 'lmm' is not one of .*did you mean 'llm'\?"),
+        ({"name": "llm", "model": {**MANUAL, "price_prompt": 1.0}}, "both price_prompt and price_reply, or neither"),
+    ],
+)
+def test_a_wrong_word_or_number_is_named_with_the_nearest_right_one(tmp_path, asked, says):
+    with pytest.raises(DesignError, match=f"(?s){says}"):
+        build(folder=tmp_path, **asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        *[({"name": name, "model": MANUAL}, f"the designer {name} asks no language model")
+          for name in ("none", "expert", "random", "alpha")],
+        *[({"name": name, "levels": [{}]}, f"levels of your own go with the designer fixed, not {name}")
+          for name in NAMES if name != "fixed"],
+        *[({"name": name, "options": {"keep": 1}}, f"the designer {name} has no options; expert, random, alpha do")
+          for name in NAMES if name not in ("expert", "random", "alpha")],
+        ({"name": "fixed", "levels": [{}], "model": MANUAL}, "levels of your own or those of a language model, not"),
+        ({"name": "llm"}, "needs a model: --llm openai:MODEL"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_refused(tmp_path, asked, says):
+    with pytest.raises(DesignError, match=says):
+        build(folder=tmp_path, **asked)
