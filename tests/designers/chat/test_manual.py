@@ -1,5 +1,6 @@
 """A person answers through files, at their own pace, and no restart loses anything."""
 
+import json
 import threading
 
 import pytest
@@ -40,8 +41,9 @@ def test_a_request_is_a_page_with_the_newest_message_last(tmp_path):
     assert str(request) in said
     assert str(answer) in said
     page = request.read_text()
-    places = [page.index(text) for text in ('"type": "object"', "You design.", "Trees?", "Three.", "Fewer!")]
+    places = [page.index(text) for text in ("You design.", "Trees?", "Three.", "Fewer!")]
     assert places == sorted(places)
+    assert json.loads(request.with_suffix(".schema.json").read_text()) == {"type": "object"}
     headings = [line for line in page.splitlines() if line.startswith("## ")]
     assert headings == ["## system", "## user", "## assistant", "## user (new; the rest was said before)"]
     assert page.splitlines()[-1].endswith(str(answer))

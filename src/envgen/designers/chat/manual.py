@@ -4,7 +4,6 @@ The person pastes the request into whatever they have at hand, or answers it the
 charged. A request waits for ever, also across restarts.
 """
 
-import json
 import os
 import re
 import time
@@ -14,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from envgen.runs.checkpoint import flush_folder, write_flushed
+from envgen.runs.store import write_json
 
 from .protocol import Ask, ChatError, Reply
 
@@ -60,6 +60,8 @@ class ManualBackend:
         number = numbers[-1] + 1 if numbers else 1
         file = self.folder / f"{number}-{digest[:8]}.md"
         fresh = self.folder / f".{file.name}.unfinished"
+        if ask.schema is not None:  # for programs; a person would have to scroll past it
+            write_json(file.with_suffix(".schema.json"), ask.schema)
         write_flushed(fresh, _page(ask, number, _answer_to(file)).encode())
         os.replace(fresh, file)
         flush_folder(self.folder)
@@ -93,9 +95,6 @@ def _answer_to(question: Path) -> Path:
 def _page(ask: Ask, number: int, answer: Path) -> str:
     """The newest message comes last, for whoever has the conversation open already."""
     parts = [f"# Request {number}"]
-    if ask.schema is not None:
-        form = json.dumps(ask.schema, indent=1, ensure_ascii=False)
-        parts.append(f"The reply is JSON of this schema:\n\n```json\n{form}\n```")
     *earlier, newest = ask.messages
     parts += [f"## {message.role}\n\n{message.content}" for message in earlier]
     known = any(message.role == "assistant" for message in earlier)
