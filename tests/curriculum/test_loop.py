@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "designers" / "chat"))
 from loopback import Loopback, hang
 
 LOOPED = Path(__file__).with_name("looped.py")
-TIMES = {"steps_per_second", "seconds_left", "seconds"}
+TIMES = {"steps_per_second", "seconds"}
 DESIGNS = [
     json.dumps({"levels": [{"purpose": f"{name}, cycle {k}", "skills": ["collect_wood"], "level": {"trees": name}}
                            for name in ("common", "very common")]})

@@ -62,7 +62,7 @@ class Course:
             agent.load(self._last.arrays["agent"], self._last.values["agent"], envs)
         self._last, self.running = None, name
         self._place = [self._levels.index(level) for level in envs.levels]  # pyright: ignore[reportAttributeAccessIssue]
-        self._begin(sum(agent.plan(steps)[agent.phase_updates if resume else 0 :]) * agent.settings.num_envs)
+        self._begin()
         try:
             with Stop() as self._stop:
                 agent.train(envs, steps, self._after, resume=resume)
@@ -77,9 +77,8 @@ class Course:
         self.run.save({"agent": arrays}, {"agent": values, "finished": self.finished, "running": self.running})
         self._saved = time.monotonic()
 
-    def _begin(self, steps: int) -> None:
+    def _begin(self) -> None:
         self._saved = time.monotonic()
-        self._target = self.agent.steps + steps
         self._heard = self._saved
         self._passed = deque([(self._saved, self.agent.steps)], maxlen=PACE)  # when so many steps were done
         self._recent: deque[tuple[float, int, np.ndarray]] = deque(maxlen=RECENT)
@@ -103,7 +102,6 @@ class Course:
             "levels": self._by_level(episodes),
             "seconds": round(spent, 4),
             "steps_per_second": round(speed),
-            "seconds_left": round((self._target - update.steps) / speed),
         }
         if self.agent.team.rank == 0:
             self.run.log(line)

@@ -38,11 +38,15 @@ class Display:
             self._told = time.monotonic()
             self.console.print(self.sentence(line), soft_wrap=True, highlight=False)
 
+    def _left(self, line: dict[str, Any]) -> str:
+        """Of the training of all phases; what lies between them is short."""
+        return _time(max(0, self.total - line["steps"]) / max(1, line["steps_per_second"]))
+
     def sentence(self, line: dict[str, Any]) -> str:
         parts = [
             f"{line['phase']}: {line['steps']:,} of {self.total:,} steps",
             f"{line['steps_per_second']:,} steps/s",
-            f"{_time(line['seconds_left'])} left",
+            f"{self._left(line)} left",
         ]
         if recent := line.get("recent"):
             ranked = sorted(zip(recent["skills"], self.skills, strict=True), reverse=True)
@@ -58,7 +62,7 @@ class Display:
             f"  {line['steps']:,} / {self.total:,} steps",
         )  # fmt: skip
         recent = line.get("recent")
-        pace = f" {line['steps_per_second']:,} steps/s   {_time(line['seconds_left'])} left"
+        pace = f" {line['steps_per_second']:,} steps/s   {self._left(line)} left"
         if not recent:
             return Group(road, Text(pace))
         facts = Text(f"{pace}   reward {recent['reward']:.2f}   length {recent['length']:.0f}", style="cyan")
