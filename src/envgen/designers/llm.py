@@ -19,6 +19,7 @@ from .prompt import Feedback
 from .reply import understand
 
 SAID = 20_000  # characters of a reply that stay in the conversation
+REPEATED = "fallback, as in the last cycle: "
 
 
 class LlmSettings(Settings):
@@ -78,18 +79,18 @@ class Llm(Designer):
             return None
         talk = [
             *self.conversation(brief, history),
-            Message(role="assistant", content=_said(proposal)),
+            Message(role="assistant", content=_spoken(proposal.said)),
             Message(role="user", content=prompt.audited(brief, proposal, verdicts)),
         ]
         found = self._agree(brief, talk, reasks=0)
         if found.notes:
             return proposal.model_copy(update={"notes": (*proposal.notes, "revision: " + found.notes[0])})
-        return found
+        return found.model_copy(update={"notes": proposal.notes})
 
     def conversation(self, brief: Brief, history: Sequence[Cycle]) -> list[Message]:
         talk = [Message(role="user", content=prompt.initial(brief))]
         for cycle in history:
-            talk.append(Message(role="assistant", content=_said(cycle.proposal)))
+            talk.append(Message(role="assistant", content=_spoken(cycle.proposal.said)))
             talk.append(Message(role="user", content=prompt.after(brief, cycle, self.settings.feedback)))
         return talk
 
@@ -109,7 +110,7 @@ class Llm(Designer):
                 return Proposal(levels=levels, said=said[:SAID])
             talk = [
                 *talk,
-                Message(role="assistant", content=said[:SAID] or "(nothing)"),
+                Message(role="assistant", content=_spoken(said)),
                 Message(role="user", content=prompt.problems(brief, problems)),
             ]
         note = f"after {1 + reasks} replies there is still this: {'; '.join(problems)}"
@@ -117,11 +118,10 @@ class Llm(Designer):
 
     def _ask(self, brief: Brief, talk: list[Message]) -> tuple[Ask, str]:
         s = self.settings
-        names = Names(brief.Level, brief.skills) if s.obfuscate else None
-        schema: dict[str, Any] | None = prompt.schema(brief) if s.schema_reply else None
+        names = Names(brief.Level, brief.skills, brief.world) if s.obfuscate else None
+        schema = prompt.schema(brief, names.hide if names else str) if s.schema_reply else None
         if names:
             talk = [Message(role=one.role, content=names.hide(one.content)) for one in talk]
-            schema = schema and prompt.translated(schema, names.hide)
         ask = Ask(messages=tuple(talk), schema=schema, max_tokens=s.reply_tokens, temperature=s.temperature)
         text = self.chat.ask(ask).text
         return ask, names.show(text) if names else text
@@ -129,12 +129,14 @@ class Llm(Designer):
     def _filled(self, found: Proposal, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         """The fallback: what is right of the reply, then the levels of the last cycle, then the original."""
         before = history[-1].proposal.levels if history else ()
-        more = [one.model_copy(update={"purpose": f"fallback, as in the last cycle: {one.purpose}"}) for one in before]
+        more = [one.model_copy(update={"purpose": REPEATED + one.purpose.removeprefix(REPEATED)}) for one in before]
         more += [Proposed(level={}, purpose="fallback: the original")] * brief.wanted
         levels = (*found.levels, *more)[: brief.wanted]
-        note = f"fallback for {brief.wanted - len(found.levels)} of {brief.wanted} levels"
+        missing = brief.wanted - len(found.levels)
+        note = f"fallback for {missing} of {brief.wanted} levels" if missing else "the first levels of it are used"
         return found.model_copy(update={"levels": levels, "notes": (*found.notes, note)})
 
 
-def _said(proposal: Proposal) -> str:
-    return proposal.said or "(no usable reply)"
+def _spoken(said: str) -> str:
+    """As a turn in the conversation, which may not be empty."""
+    return said[:SAID] if said[:SAID].strip() else "(nothing)"

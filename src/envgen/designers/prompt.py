@@ -7,13 +7,23 @@ from collections.abc import Callable, Sequence
 from types import GenericAlias
 from typing import Any, Literal
 
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from .designer import Brief, Cycle, Facts, Learned, Proposal, Verdict
 from .space import bounds
 
 Feedback = Literal["none", "paper", "rich"]
-TELLING = 1.0  # percent; skills that succeed less often in a level are not listed
+TELLING = 1.0  # percent; skills that succeed less often in a level are not listed, unless it aims at them
+KEPT = (
+    "type",
+    "additionalProperties",
+    "minItems",
+    "maxItems",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+)  # fmt: skip  of a schema; titles, descriptions and defaults are in the prompt
 
 
 def initial(brief: Brief) -> str:
@@ -21,118 +31,143 @@ def initial(brief: Brief) -> str:
     skills = "\n".join(
         f"- {skill.name}" + (f" (needs {', '.join(skill.needs)})" if skill.needs else "") for skill in brief.skills
     )
+    turns = f"In each of {brief.cycles} cycles" if brief.cycles > 1 else "Once"
+    counted = "\nFigures are means over worlds: in the real game -> with this value alone." if facts else ""
     return f"""\
-You design training levels for a small reinforcement-learning agent that plays {brief.world}. It is young and learns by
-trial and error. It will train for a while in {brief.wanted} levels of your design, side by side, and then in the real
-game; this happens {brief.cycles} times. All that counts is how often it succeeds at each skill in the real game, so
-your levels should teach what it will need there and does not learn there by itself. They should be neither
-hopeless nor so easy that nothing is left to learn.
+You design training levels for a small reinforcement-learning agent that plays {brief.world}. It learns by trial and
+error. {turns} it trains for a while in {_count(brief)} of your design, side by side, and then in the real game. All
+that counts is how often it succeeds at each skill in the real game. So teach what it needs there and does not learn
+there by itself. A hopeless level teaches nothing, nor does a trivial one.
 
-## The skills
+## Skills
 {skills}
 
-## What you can set
-Every setting may be left out; it is then as in the real game. Where worlds were counted, the figures are means over
-worlds: real game -> this value alone.
+## Settings of a level
+A setting that you leave out is as in the real game, its default.{counted}
 {settings(brief.Level, facts)}
 
-## The rules of the game
+## Rules of the game
 {brief.rules.strip()}
 
 ## Your reply
-A JSON object of this form, with exactly {brief.wanted} levels:
+One JSON object in the form of this example, with exactly {_count(brief)}:
 {template(brief)}
-"skills" names the skills of the list above that the level should teach. Each level is checked before the agent trains
-in it: whether those skills can be reached there and are not there from the start."""
+"level" holds the settings that you change. "skills" names those of the list above that the level is to teach; they must
+be possible there, and not already done at the start."""
+
+
+def _count(brief: Brief) -> str:
+    return "1 level" if brief.wanted == 1 else f"{brief.wanted} levels"
 
 
 def settings(kind: type[BaseModel], facts: Facts, prefix: str = "") -> str:
-    """Each setting with its values, its meaning and what it was measured to do."""
-    lines = []
+    """Each setting with its values, its meaning and what it was measured to do; those told alike share a line."""
+    indent = "  " * prefix.count(".")
+    rows: list[tuple[list[str], str, str]] = []  # names, what is told of them, and below
     for name, field in kind.model_fields.items():
-        indent, about = "  " * prefix.count("."), " ".join((field.description or "").split())
-        inner = field.annotation
+        about, inner = " ".join((field.description or "").split()), field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
-            lines.append(f"{indent}- {name}: a group of settings. {about}")
-            lines.append(settings(inner, facts, f"{prefix}{name}."))
-            continue
-        lines.append(f"{indent}- {name}: {_values(field)}. {about}".rstrip())
-        for value, told in facts.get(prefix + name, {}).items():
-            lines.append(f"{indent}    with {value}: {'; '.join(told)}")
-    return "\n".join(lines)
+            told, below = f"a group. {about}", settings(inner, facts, f"{prefix}{name}.")
+        else:
+            told, measured = f"{_values(field)}. {about}", facts.get(prefix + name, {})
+            below = "\n".join(f"{indent}    {_word(value)}: {'; '.join(words)}" for value, words in measured.items())
+        if rows and not below and rows[-1][1:] == (told, ""):
+            rows[-1][0].append(name)
+        else:
+            rows.append(([name], told, below))
+    return "\n".join(
+        f"{indent}- {', '.join(names)}: {told}".rstrip() + (f"\n{below}" if below else "")
+        for names, told, below in rows
+    )
 
 
 def _values(field: Any) -> str:
-    default = json.dumps(field.get_default(call_default_factory=True))
+    default = _word(str(field.get_default(call_default_factory=True)))
     if field.annotation is bool:
-        return f"true or false, usually {default}"
+        return f"true or false (default {default})"
     if field.annotation is int:
         low, high = bounds(field)
-        return f"{low} to {high}, usually {default}"
-    return f"{' | '.join(json.dumps(value) for value in field.annotation.__args__)}, usually {default}"
+        return f"{low} to {high} (default {default})"
+    return f"{' | '.join(field.annotation.__args__)} (default {default})"
+
+
+def _word(value: str) -> str:
+    """A value in JSON's words, without quotes."""
+    return value.lower() if value in ("True", "False") else value
 
 
 def template(brief: Brief) -> str:
-    first = next(iter(brief.lessons.items()), (brief.skills[0].name, {}))
-    example = {"purpose": "one sentence", "skills": [first[0]], "level": first[1]}
-    return json.dumps({"reasoning": "a few sentences", "levels": [example, "..."]})
+    skill, level = next(iter(brief.lessons.items()), (brief.skills[0].name, {}))
+    example = {"purpose": "what it is for, in a sentence", "skills": [skill], "level": level}
+    return json.dumps({"reasoning": "your plan, in a few sentences", "levels": [example]})
 
 
-def schema(brief: Brief) -> dict[str, Any]:
-    """The JSON schema of a reply, for servers that hold a model to one."""
+def schema(brief: Brief, code: Callable[[str], str] = str) -> dict[str, Any]:
+    """The JSON schema of a reply, for servers that hold a model to one; `code` puts names into other words."""
+    closed = ConfigDict(extra="forbid")
     names = Literal.__getitem__(tuple(skill.name for skill in brief.skills))  # pyright: ignore
     fields: dict[str, Any] = {
         "purpose": (str, ...),
         "skills": (GenericAlias(list, names), ...),
         "level": (brief.Level, ...),
     }
-    design: Any = create_model("Design", **fields)
-    whole: dict[str, Any] = {"reasoning": (str, ...), "levels": (GenericAlias(list, design), ...)}
-    return create_model("Reply", **whole).model_json_schema()
+    designs = GenericAlias(list, create_model("Design", __config__=closed, **fields))
+    some = Field(min_length=brief.wanted, max_length=brief.wanted)
+    whole: dict[str, Any] = {"reasoning": (str, ...), "levels": (designs, some)}
+    written = create_model("Reply", __config__=closed, **whole).model_json_schema()
+    return _bare(written, written["$defs"], code)
 
 
-def translated(schema: Any, into: Callable[[str], str]) -> Any:
-    """A schema with every text in it, names of properties too, put into other words."""
-    if isinstance(schema, dict):
-        return {into(key): translated(value, into) for key, value in schema.items()}
-    if isinstance(schema, list):
-        return [translated(value, into) for value in schema]
-    return into(schema) if isinstance(schema, str) else schema
+def _bare(node: dict[str, Any], kinds: dict[str, Any], code: Callable[[str], str]) -> dict[str, Any]:
+    """A schema with what it refers to in its place, and without words that the prompt says already."""
+    node = node.get("allOf", [node])[0]
+    node = kinds[node["$ref"].rpartition("/")[2]] if "$ref" in node else node
+    bare = {key: node[key] for key in KEPT if key in node}
+    if "properties" in node:
+        bare["properties"] = {code(name): _bare(inner, kinds, code) for name, inner in node["properties"].items()}
+    if "required" in node:
+        bare["required"] = [code(name) for name in node["required"]]
+    if "items" in node:
+        bare["items"] = _bare(node["items"], kinds, code)
+    if words := [node["const"]] if "const" in node else node.get("enum"):
+        bare["enum"] = [code(word) for word in words]
+    return bare
 
 
 def after(brief: Brief, cycle: Cycle, feedback: Feedback) -> str:
     """What a cycle showed, and the request for the next levels."""
-    asked = f"Now design the {brief.wanted} levels of cycle {cycle.number + 1} of {brief.cycles}, in the same form."
-    used = [_as_item(one) for one in cycle.proposal.levels]
-    lines = [f"Cycle {cycle.number} is over; the agent has trained for {cycle.steps:,} steps in all."]
+    asked = f"Now design the {_count(brief)} of cycle {cycle.number + 1} of {brief.cycles}, in the same form."
+    over = f"Cycle {cycle.number} is over; the agent has trained for {cycle.steps:,} steps in all."
     if feedback == "none":
-        return f"{lines[0]}\n\n{asked}"
-    lines += ["How often it now succeeds in the real game, as mean ± standard deviation over seeds:"]
+        return f"{over}\n\n{asked}"
+    lines = [over, "How often it now succeeds in the real game, as mean ± standard deviation over seeds:"]
     lines += [f"- {name}: {rate}" for name, rate in cycle.skills.items()]
-    lines += ["", f"The levels it trained in were: {json.dumps(used)}"]
-    if feedback == "rich":
-        lines += [_level_report(k, cycle) for k in range(len(used))]
+    lines += ["", "It trained in these levels:"]
+    for k, level in enumerate(_used(cycle.proposal)):
+        lines += [level, *(_findings(k, cycle) if feedback == "rich" else ())]
     return "\n".join([*lines, "", f"{asked} Say in each purpose which of these figures made you choose it."])
 
 
-def _as_item(one: Any) -> dict[str, Any]:
-    return {"purpose": one.purpose, "skills": list(one.skills), "level": one.level}
+def _used(proposal: Proposal) -> list[str]:
+    """The levels in use, which may be others than those in the reply."""
+    items = [{"skills": list(one.skills), "level": one.level} for one in proposal.levels]
+    return [f"Level {k + 1}: {json.dumps(item)}" for k, item in enumerate(items)]
 
 
-def _level_report(k: int, cycle: Cycle) -> str:
+def _findings(k: int, cycle: Cycle) -> list[str]:
     learned = cycle.learned[k] if k < len(cycle.learned) else None
-    told = [f"Level {k + 1}: {_progress(learned) if learned else 'no episode ended there'}"]
+    told = [_progress(learned, cycle.proposal.levels[k].skills) if learned else "no episode ended there"]
     if k < len(cycle.verdicts):
-        told += [f"  {line}" for line in (*cycle.verdicts[k].reasons, *cycle.verdicts[k].facts)]
-    return "\n".join(told)
+        told += [*cycle.verdicts[k].reasons, *cycle.verdicts[k].facts]
+    return [f"  {line}" for line in told]
 
 
-def _progress(learned: Learned) -> str:
-    """`120 episodes, reward 4.1; success in the first -> last third: collect_wood 40% -> 71%, ...`"""
+def _progress(learned: Learned, aims: Sequence[str]) -> str:
+    """`120 episodes, mean reward 4.1; success in the first -> last third: collect_wood 40.2% -> 71.0%, ...`"""
     moved = [
-        f"{name} {learned.first[name]:.0f}% -> {learned.last[name]:.0f}%"
+        f"{name} {learned.first[name]:.1f}% -> {learned.last[name]:.1f}%"
         for name in learned.skills
-        if max(learned.first[name], learned.last[name]) >= TELLING
+        if name in aims or max(learned.first[name], learned.last[name]) >= TELLING
     ]
     return (
         f"{learned.episodes} episodes, mean reward {learned.reward:.1f}; "
@@ -142,16 +177,22 @@ def _progress(learned: Learned) -> str:
 
 def audited(brief: Brief, proposal: Proposal, verdicts: Sequence[Verdict]) -> str:
     """What the audit says of a proposal, and the offer to mend it."""
-    lines = ["Your levels were checked before any training:"]
+    lines = ["The levels were checked before any training:"]
+    if proposal.notes:
+        lines = ["Your reply could not be used as it was. These levels took its place:", *_used(proposal), "", *lines]
     for k, verdict in enumerate(verdicts):
         lines.append(f"Level {k + 1} is {verdict.word}.")
         lines += [f"  {line}" for line in (*verdict.reasons, *verdict.facts)]
-    return "\n".join(
-        [*lines, "", f"Mend what is bad and reply with all {brief.wanted} levels again, in the same form."]
-    )
+    return "\n".join([*lines, "", f"Mend what is bad and reply with {_all(brief)} again, in the same form."])
 
 
 def problems(brief: Brief, found: Sequence[str]) -> str:
     """What is wrong with a reply."""
     lines = "\n".join(f"- {problem}" for problem in found)
-    return f"That reply cannot be used:\n{lines}\n\nReply again with all {brief.wanted} levels, as one JSON object."
+    return (
+        f"That reply cannot be used:\n{lines}\n\nReply with {_all(brief)} again, as one JSON object in the same form."
+    )
+
+
+def _all(brief: Brief) -> str:
+    return "the level" if brief.wanted == 1 else f"all {brief.wanted} levels"

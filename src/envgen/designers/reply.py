@@ -5,6 +5,7 @@ characters, and only ever shown.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -13,9 +14,27 @@ from envgen.worlds.world import LevelError, nearest
 from .designer import Brief, Proposed, normal
 
 LONGEST = 100_000  # characters that are read
-ATTEMPTS = 2_000  # places at which JSON is looked for
 WORDS = 400  # characters kept of a purpose
+COMPLAINT = 800  # and of a problem, which may quote the reply
+TOLD = 10  # problems that are told
+
+# Where JSON is broken, it is looked for again inside. That may not take for ever.
+ATTEMPTS = 2_000  # places at which it may begin
+EFFORT = 10 * LONGEST  # characters read at all of them together
+DEEPEST = 20  # objects and lists inside each other
+
+OPEN = re.compile(r"[{\[]")
+BEGUN = re.compile(r'\{\s*"[^"\n]*"\s*:|\[\s*\{\s*"')  # no prose begins like that
+TOKEN = re.compile(
+    r'(?P<string>"(?:[^"\\]++|\\.)*+(?:"|\Z))'
+    r"|(?P<space>(?:\s|//[^\n]*|\#[^\n]*|/\*(?:.*?\*/|.*))++)"  # comments are space
+    r"|[A-Za-z_]\w*|.",
+    re.DOTALL,
+)
+ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 CONSTANTS = {"True": "true", "False": "false", "None": "null"}
+DIGITS = 18  # of a whole number; longer ones become floats, which no setting takes
+DECODER = json.JSONDecoder(strict=False, parse_int=lambda text: int(text) if len(text) <= DIGITS else float(text))
 
 
 class Understood(NamedTuple):
@@ -28,18 +47,21 @@ def understand(text: str, brief: Brief) -> Understood:
         return Understood((), ("the reply is empty",))
     if len(text) > LONGEST:
         return Understood((), (f"the reply has {len(text):,} characters; at most {LONGEST:,} are read",))
-    items = items_in(text, set(brief.Level.model_fields))
+    items, trouble = items_in(text, set(brief.Level.model_fields))
     if items is None:
-        return Understood((), ("there is no JSON object with a list of levels in it",))
+        return Understood((), (trouble or "there is no JSON object with a list of levels in it",))
     levels, problems = [], []
     if len(items) != brief.wanted:
-        problems.append(f"there are {len(items)} levels, and {brief.wanted} are wanted")
-    for k, item in enumerate(items):
+        problems.append(f"the number of levels is {len(items)}, not {brief.wanted}")
+        problems += [trouble] if trouble else []
+    for k, item in enumerate(items[: brief.wanted]):
         one = _proposed(item, brief)
         if isinstance(one, str):
-            problems.append(f"level {k + 1}: {one}")
+            problems.append(printable(f"level {k + 1}: {one}", COMPLAINT))
         else:
             levels.append(one)
+    if len(problems) > TOLD:
+        problems[TOLD:] = [f"and {len(problems) - TOLD} problems more"]
     return Understood(tuple(levels), tuple(problems))
 
 
@@ -52,100 +74,129 @@ def _proposed(item: Any, brief: Brief) -> Proposed | str:
     skills, names = item.get("skills", []), [skill.name for skill in brief.skills]
     if not isinstance(skills, list):
         return f'"skills" should be a list of names, not {json.dumps(skills)[:80]}'
+    known = {_plain(name): name for name in names}
     for skill in skills:
-        if skill not in names:
+        if _plain(skill) not in known:
             return f"skill {nearest(str(skill)[:80], names)}"
     try:
         level = normal(item["level"], brief.Level)
     except LevelError as error:
         return str(error)
-    return Proposed(level=level, purpose=printable(item.get("purpose", "")), skills=tuple(dict.fromkeys(skills)))
+    purpose = printable(item.get("purpose") or "")
+    return Proposed(level=level, purpose=purpose, skills=tuple(dict.fromkeys(known[_plain(skill)] for skill in skills)))
 
 
-def printable(text: Any) -> str:
-    return "".join(c if c.isprintable() else " " for c in str(text)[:WORDS]).strip()
+def _plain(name: Any) -> str:
+    return "_".join(re.split(r"[\s_-]+", str(name).strip().lower()))
 
 
-def items_in(text: str, settings: set[str]) -> list[Any] | None:
-    """The list of levels that a text holds: the last that is called so, else the last list, else its objects.
+def printable(text: Any, most: int = WORDS) -> str:
+    return "".join(c if c.isprintable() else " " for c in str(text)[:most]).strip()
+
+
+class Piece(NamedTuple):
+    """What a bracket begins: a value, or JSON that is broken, and why."""
+
+    start: int
+    end: int
+    value: Any = None
+    trouble: str = ""
+    inside: bool = False  # of broken JSON
+
+
+def items_in(text: str, settings: set[str]) -> tuple[list[Any] | None, str]:
+    """The list of levels that a text holds: the last that is called so, else the last list, else its objects. Beside
+    it what is wrong with the JSON, if some of it is broken.
 
     An object may be a level with its purpose or its bare settings.
     """
-    found = list(values_in(text))
-    objects = [value for value in found if isinstance(value, dict)]
-    items: list[Any] | None = None
-    if called := [value["levels"] for value in objects if isinstance(value.get("levels"), list)]:
-        items = called[-1]
-    elif lists := [value for value in found if isinstance(value, list) and value and isinstance(value[0], dict)]:
-        items = lists[-1]
-    elif objects:
-        items = [one for one in objects if "level" in one or one.keys() <= settings]
-    if not items:
-        return None
-    return [{"level": one} if isinstance(one, dict) and one.keys() <= settings else one for one in items]
+    found = list(pieces(text))
+    values, broken = [one for one in found if not one.trouble], [one for one in found if one.trouble]
+    if unread := [one for one in broken if '"levels"' in text[one.start : one.end]]:
+        values = [one for one in values if one.start > unread[-1].start]  # what came before was a draft
+    called = [items for one in values if (items := _called_levels(one.value)) is not None]
+    lists = [one.value for one in values if isinstance(one.value, list) and isinstance([*one.value, 0][0], dict)]
+    objects = [one.value for one in values if _is_level(one, settings)]
+    items = _as_list(called[-1]) if called else lists[-1] if lists else objects or None
+    if items is not None:
+        items = [{"level": one} if isinstance(one, dict) and one.keys() <= settings else one for one in items]
+    return items, broken[-1].trouble if broken else ""
 
 
-def values_in(text: str) -> Iterator[Any]:
+def _called_levels(value: Any) -> Any:
+    """What is called "levels" in an object, the least deep inside; None if nothing is."""
+    row = [value] if isinstance(value, dict) else []
+    while row:
+        if found := [one["levels"] for one in row if isinstance(one.get("levels"), list | str)]:
+            return found[-1]
+        row = [inner for one in row for inner in one.values() if isinstance(inner, dict)]
+    return None
+
+
+def _as_list(items: list[Any] | str) -> list[Any] | None:
+    """The list itself, also where a model wrote it as a text."""
+    if isinstance(items, list):
+        return items
+    return next((piece.value for piece in pieces(items) if isinstance(piece.value, list)), None)
+
+
+def _is_level(piece: Piece, settings: set[str]) -> bool:
+    """Whether an object may be a level by itself; a part of something broken may look like one."""
+    one = piece.value
+    if not isinstance(one, dict) or "level" in one:
+        return isinstance(one, dict)
+    return len(one) > 0 and not piece.inside and one.keys() <= settings
+
+
+def pieces(text: str) -> Iterator[Piece]:
     """Every JSON object and list in a text, outermost only, with the slips that models make forgiven."""
-    plain, decoder, at = forgiven(text), json.JSONDecoder(parse_constant=_refuse), 0
+    at = broken = effort = 0
     for _ in range(ATTEMPTS):
-        starts = [place for place in (plain.find("{", at), plain.find("[", at)) if place >= 0]
-        if not starts:
+        begin = OPEN.search(text, at)
+        if begin is None or effort > EFFORT:
             return
-        at = min(starts)
+        start = begin.start()
+        plain, end = forgiven(text, start)
+        effort += end - start
         try:
-            value, at = decoder.raw_decode(plain, at)
-            yield value
-        except (ValueError, RecursionError):
-            at += 1
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is no JSON")
-
-
-def forgiven(text: str) -> str:
-    """Without comments and trailing commas, and with JSON's own constants for Python's."""
-    kept: list[str] = []
-    k = 0
-    while k < len(text):
-        if text[k] == '"':
-            end = _end_of_string(text, k)
-            kept.append(text[k:end])
-            k = end
-        elif text.startswith("//", k) or text[k] == "#":
-            k = _or_end(text.find("\n", k), text)
-        elif text.startswith("/*", k):
-            k = _or_end(text.find("*/", k) + 2 if "*/" in text[k:] else -1, text)
-        elif text[k].isalpha():
-            end = k
-            while end < len(text) and (text[end].isalnum() or text[end] == "_"):
-                end += 1
-            kept.append(CONSTANTS.get(text[k:end], text[k:end]))
-            k = end
+            value = DECODER.decode(plain)
+        except json.JSONDecodeError as error:
+            at = start + 1
+            if start >= broken and BEGUN.match(text, start):
+                broken = end
+                yield Piece(start, end, trouble=_trouble(error))
         else:
-            if text[k] in "]}":
-                _drop_comma(kept)
-            kept.append(text[k])
-            k += 1
-    return "".join(kept)
+            at = end
+            yield Piece(start, end, value, inside=start < broken)
 
 
-def _end_of_string(text: str, start: int) -> int:
-    """Just behind a string that begins at `start`. JSON's end on their line; in prose a quote may stand alone."""
-    k = start + 1
-    while k < len(text) and text[k] not in '"\n':
-        k += 2 if text[k] == "\\" else 1
-    return min(k + 1, len(text)) if k < len(text) and text[k] == '"' else start + 1
+def _trouble(error: json.JSONDecodeError) -> str:
+    if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
+        return "the JSON has no end; the reply may have been cut off"
+    around = error.doc[max(0, error.pos - 30) : error.pos + 20]
+    return printable(f"the JSON is broken in {around!r}: {error.msg}", COMPLAINT)
 
 
-def _or_end(place: int, text: str) -> int:
-    return place if place >= 0 else len(text)
-
-
-def _drop_comma(kept: list[str]) -> None:
-    k = len(kept) - 1
-    while k >= 0 and kept[k].isspace():
-        k -= 1
-    if k >= 0 and kept[k] == ",":
-        del kept[k]
+def forgiven(text: str, start: int) -> tuple[str, int]:
+    """What a bracket begins, up to the one that ends it, and its end; without comments and trailing commas, with JSON's
+    own constants for Python's, and with needless backslashes left out."""
+    kept: list[str] = []
+    comma, depth, end = "", 0, start
+    for token in TOKEN.finditer(text, start):
+        word, end = token[0], token.end()
+        if token["space"]:
+            word = " "
+        elif word == ",":
+            kept.append(comma)
+            comma = ","
+            continue
+        else:
+            kept.append("" if word in "]}" else comma)
+            comma = ""
+        if token["string"]:
+            word = ESCAPE.sub(lambda found: found[0] if found[1] in '"\\/bfnrtu' else found[1], word)
+        kept.append(CONSTANTS.get(word, word))
+        depth += (word in "[{") - (word in "]}")
+        if depth == 0 or depth > DEEPEST:
+            break
+    return "".join(kept), end
