@@ -1,0 +1,250 @@
+"""The prompt tells all that a designer must know, once; what it hears of a cycle is what it was promised to hear."""
+
+import contextlib
+import dataclasses
+import json
+import re
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from envgen.designers import prompt
+from envgen.designers.designer import Brief, Cycle, Learned, Proposal, Proposed, Rate, Verdict
+from envgen.designers.reply import understand
+from envgen.designers.space import choices, level_of
+from envgen.worlds.crafter.world import Crafter
+from envgen.worlds.world import LevelError
+
+SKILLS = [skill.name for skill in Crafter.skills]
+FACTS = {
+    "iron": {"rare": ["iron per world 17.8 -> 5.6"], "very common": ["iron per world 17.8 -> 118.7", "lava 1 -> 2"]},
+    "near.cave": {"True": ["steps to the nearest path 9.4 -> 6.0"]},
+    "inventory.wood": {"9": ["steps to the first table 90.0 -> 4.0"]},
+}
+WORLD = Crafter
+BRIEF = Brief(
+    WORLD.name, WORLD.rules, WORLD.skills, WORLD.Level, WORLD.lessons, wanted=4, cycle=1, cycles=3, seed=0,
+    facts=lambda: FACTS,
+)  # fmt: skip
+INITIAL = prompt.initial(BRIEF)
+
+
+def line_of(name: str) -> str:
+    """The line that tells of a setting, by its dotted name."""
+    text = INITIAL[INITIAL.index("## Settings") : INITIAL.index("## Rules")]
+    group, _, name = name.rpartition(".")
+    if group:
+        text = text[text.index(f"\n- {group}: a group") + 1 :]
+        text = "\n".join(line for line in text.split("\n- ")[0].split("\n") if line.startswith("  -"))
+    (line,) = re.findall(rf"^{'  ' if group else ''}- (?:\w+, )*{name}(?:, \w+)*: .*$", text, re.MULTILINE)
+    return line
+
+
+def test_every_skill_is_there_with_all_it_needs():
+    for skill in Crafter.skills:
+        needs = f" (needs {', '.join(skill.needs)})" if skill.needs else ""
+        assert INITIAL.split("\n").count(f"- {skill.name}{needs}") == 1
+
+
+@pytest.mark.parametrize("name", choices(Crafter.Level))
+def test_every_setting_is_there_once_with_all_its_values(name):
+    original, *_ = values = choices(Crafter.Level)[name]
+    line = line_of(name)
+    told = f" {line.partition(': ')[2]}"
+    if all(isinstance(value, str) for value in values):
+        assert {word.strip() for word in told.partition(" (")[0].split("|")} == set(values)
+    elif isinstance(original, bool):
+        assert " true or false " in told
+    else:
+        low, high = map(int, re.findall(r" (\d+) to (\d+) ", told)[0])
+        for value, good in ((low, True), (high, True), (low - 1, False), (high + 1, False)):
+            with contextlib.nullcontext() if good else pytest.raises(LevelError):
+                Crafter.Level.parse(level_of({name: value}))
+    assert f"(default {str(original).lower() if isinstance(original, bool) else original})" in told
+
+
+def documentation(kind: type[BaseModel]) -> list[str]:
+    told = []
+    for field in kind.model_fields.values():
+        told += [" ".join(field.description.split())] if field.description else []
+        inner = field.annotation
+        told += documentation(inner) if isinstance(inner, type) and issubclass(inner, BaseModel) else []
+    return told
+
+
+def test_every_sentence_about_a_setting_is_there():
+    told = documentation(Crafter.Level)
+    assert len(told) > 20
+    assert all(INITIAL.count(text) == 1 for text in told)
+
+
+def test_bounds_are_those_that_are_kept():
+    assert "0 to 299 (default 0)" in line_of("time_of_day")
+    assert "1 to 10000 (default 10000)" in line_of("length")
+    assert "0 to 4 (default 0)" in line_of("near.cows")
+    assert "1 to 9 (default 9)" in line_of("vitals.food")
+    assert "0 to 1 (default 0)" in line_of("inventory.iron_sword")
+
+
+def test_what_was_measured_stands_below_its_setting():
+    lines = INITIAL.split("\n")
+    iron = lines.index(line_of("iron"))
+    assert lines[iron + 1 : iron + 3] == [
+        "    rare: iron per world 17.8 -> 5.6",
+        "    very common: iron per world 17.8 -> 118.7; lava 1 -> 2",
+    ]
+    assert lines[lines.index(line_of("near.cave")) + 1] == "      true: steps to the nearest path 9.4 -> 6.0"
+    assert lines[lines.index(line_of("inventory.wood")) + 1].strip().startswith("9: steps to the first table")
+    assert "means over worlds" in INITIAL
+
+
+def test_where_nothing_was_measured_nothing_is_said_of_figures():
+    text = prompt.initial(dataclasses.replace(BRIEF, facts=dict))
+    assert "->" not in text
+    assert "means over worlds" not in text
+
+
+def test_settings_that_differ_in_nothing_but_their_names_share_a_line():
+    text = prompt.initial(dataclasses.replace(BRIEF, facts=dict))
+    assert "  - sapling, wood, stone, coal, iron, diamond: 0 to 9 (default 0).\n" in text
+    assert "  - health, food, drink, energy: 1 to 9 (default 9).\n" in text
+
+
+def test_the_rules_are_told_once_and_in_full():
+    assert INITIAL.count(Crafter.rules.strip()) == 1
+
+
+def test_nothing_is_left_to_be_filled_in():
+    plain = INITIAL.replace(prompt.template(BRIEF), "")
+    assert not re.findall(r"[{}<>]|\.\.\.|TODO|None|True|False", plain.replace("->", ""))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"), [(1, "exactly 1 level:"), (4, "exactly 4 levels:"), (16, "exactly 16 levels:")]
+)
+def test_the_number_of_levels_is_the_one_wanted(wanted, told):
+    brief = dataclasses.replace(BRIEF, wanted=wanted)
+    text = prompt.initial(brief)
+    assert text.count(told) == 1
+    assert {int(number) for number in re.findall(r"(\d+) levels?\b", text)} == {wanted}
+    schema = prompt.schema(brief)["properties"]["levels"]
+    assert (schema["minItems"], schema["maxItems"]) == (wanted, wanted)
+
+
+def test_a_single_cycle_is_not_told_in_the_plural():
+    assert "Once it trains" in prompt.initial(dataclasses.replace(BRIEF, cycles=1))
+    assert "In each of 3 cycles it trains" in INITIAL
+
+
+@pytest.mark.parametrize("lessons", [Crafter.lessons, {}, {"wake_up": Crafter.lessons["wake_up"]}])
+def test_the_example_is_a_reply_that_would_be_understood(lessons):
+    brief = dataclasses.replace(BRIEF, lessons=lessons, wanted=1)
+    text = prompt.template(brief)
+    assert text in prompt.initial(brief)
+    understood = understand(text, brief)
+    assert understood.problems == ()
+    assert understood.levels[0].skills == (next(iter(lessons), SKILLS[0]),)
+    assert understood.levels[0].level == next(iter(lessons.values()), {})
+
+
+def test_the_same_is_told_each_time():
+    assert prompt.initial(BRIEF) == INITIAL
+    assert json.dumps(prompt.schema(BRIEF)) == json.dumps(prompt.schema(BRIEF))
+
+
+def test_the_prompt_and_the_schema_stay_short():
+    """Every request of a run repeats them."""
+    assert len(prompt.initial(dataclasses.replace(BRIEF, facts=dict))) < 6_500
+    assert len(json.dumps(prompt.schema(BRIEF))) < 4_000
+
+
+# --- what is said of a cycle
+
+
+def cycle(**kw: Any) -> Cycle:
+    levels = (
+        Proposed(level={"iron": "common"}, purpose="the first", skills=("collect_iron",)),
+        Proposed(level={"near": {"cave": True}}, purpose="the second", skills=()),
+    )
+    rates = {name: 0.0 for name in SKILLS}
+    told = {
+        "number": 2, "steps": 960_000, "proposal": Proposal(levels=levels, said="words"), "reward": 4.2,
+        "verdicts": (
+            Verdict(word="doubtful", reasons=("nobody got there",), facts=("iron 1 -> 2",)), Verdict(word="good"),
+        ),
+        "learned": (
+            Learned(
+                episodes=120, reward=4.16, skills={**rates, "collect_wood": 60.0, "wake_up": 0.5},
+                first={**rates, "collect_wood": 40.21, "wake_up": 0.4},
+                last={**rates, "collect_wood": 71.04, "wake_up": 0.6, "collect_iron": 0.3},
+            ),
+            None,
+        ),
+        "skills": {name: Rate(mean=k / 10, std=2 * k / 10) for k, name in enumerate(SKILLS)},
+    }  # fmt: skip
+    return Cycle(**{**told, **kw})
+
+
+def after(feedback: prompt.Feedback, **kw: Any) -> str:
+    return prompt.after(BRIEF, cycle(**kw), feedback)
+
+
+def test_without_feedback_nothing_is_told_but_that_the_cycle_is_over():
+    text = after("none")
+    assert "Cycle 2 is over" in text
+    assert "Now design the 4 levels of cycle 3 of 3" in text
+    assert "%" not in text
+    assert not any(name in text for name in SKILLS)
+    assert "iron" not in text
+
+
+@pytest.mark.parametrize("feedback", ["paper", "rich"])
+def test_success_in_the_original_is_told_of_all_skills_with_one_decimal(feedback):
+    lines = after(feedback).split("\n")
+    for k, name in enumerate(SKILLS):
+        assert lines.count(f"- {name}: {k / 10:.1f}% ± {2 * k / 10:.1f}%") == 1
+    assert "- defeat_skeleton: 0.7% ± 1.4%" in lines
+
+
+@pytest.mark.parametrize("feedback", ["paper", "rich"])
+def test_the_levels_told_are_those_that_were_used(feedback):
+    text = after(feedback)
+    assert 'Level 1: {"skills": ["collect_iron"], "level": {"iron": "common"}}' in text
+    assert 'Level 2: {"skills": [], "level": {"near": {"cave": true}}}' in text
+    assert "Say in each purpose which of these figures" in text
+
+
+def test_only_rich_feedback_tells_what_was_learned_and_audited_in_each_level():
+    assert not re.findall("episode|nobody got there|mean reward", after("paper"))
+    lines = after("rich").split("\n")
+    (first,) = (k for k, line in enumerate(lines) if line.startswith("Level 1"))
+    assert lines[first + 1] == (
+        "  120 episodes, mean reward 4.2; success in the first -> last third of training: "
+        "collect_iron 0.0% -> 0.3%, collect_wood 40.2% -> 71.0%"  # what it aims at, and what is not rare
+    )
+    assert lines[first + 2 : first + 4] == ["  nobody got there", "  iron 1 -> 2"]
+    assert lines[first + 5] == "  no episode ended there"
+
+
+def test_a_cycle_without_levels_or_audit_can_be_told():
+    for feedback in ("none", "paper", "rich"):
+        assert after(feedback, proposal=Proposal(), verdicts=(), learned=())
+        assert after(feedback, verdicts=(), learned=(None, None))
+
+
+def test_the_audit_is_told_by_level():
+    one = cycle()
+    text = prompt.audited(BRIEF, one.proposal, one.verdicts)
+    assert "Level 1 is doubtful.\n  nobody got there\n  iron 1 -> 2\nLevel 2 is good." in text
+    assert "all 4 levels again" in text
+    assert '"iron"' not in text  # they stand in the reply above
+    replaced = one.proposal.model_copy(update={"notes": ("fallback",)})
+    assert '"level": {"iron": "common"}' in prompt.audited(BRIEF, replaced, one.verdicts)
+
+
+def test_all_problems_of_a_reply_are_told():
+    text = prompt.problems(BRIEF, ["level 1: this", "level 2: that"])
+    assert "\n- level 1: this\n- level 2: that\n" in text
+    assert "all 4 levels again" in text
+    assert "the level again" in prompt.problems(dataclasses.replace(BRIEF, wanted=1), ["this"])
