@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envgen.designers.designer import Brief
-from envgen.designers.reply import COMPLAINT, LONGEST, TOLD, WORDS, understand
+from envgen.designers.json_in_text import LONGEST, WORDS
+from envgen.designers.reply import COMPLAINT, TOLD, understand
 from envgen.designers.space import choices, level_of
 from envgen.worlds.crafter.world import Crafter
 
