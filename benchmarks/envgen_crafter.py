@@ -1,10 +1,11 @@
-"""EnvGen's question on Crafter, with symbols and no language model: does it matter who designs the levels?
+"""EnvGen's question on Crafter, from symbols: does it matter who designs the levels?
 
     python benchmarks/envgen_crafter.py              # runs, then writes docs/results/envgen-crafter-symbols/
 
 Every designer trains with the paper's plan, the same number of steps, over the same seeds. A run that was interrupted
 goes on where it was; one that is finished is not done again. What it came to is copied beside the page, so that
-`envgen compare docs/results/envgen-crafter-symbols/runs` prints its tables.
+`envgen compare docs/results/envgen-crafter-symbols/runs` prints its tables. `--more` puts further runs beside them,
+such as those of a language model, with their ledgers.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from envgen.runs.compare import compare
 from envgen.worlds.crafter.world import Crafter
 
 DESIGNERS = ("none", "random", "expert", "alpha", "easy-to-hard", "adversarial")
-KEPT = ("run.json", "summary.json", "cycles/*/levels.json")  # of each run, beside the page
+KEPT = ("run.json", "summary.json", "cycles/*/levels.json", "ledger.jsonl")  # of each run, beside the page
 
 
 def run(designer: str, seed: int, runs: Path) -> Path:
@@ -42,13 +43,18 @@ def keep(folder: Path, results: Path) -> None:
         for file in folder.glob(pattern):
             copy = results / "runs" / folder.name / file.relative_to(folder)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(json.dumps(json.loads(file.read_text())) + "\n")
+            copy.write_text("\n".join(json.dumps(value) for value in values_in(file)) + "\n")
+
+
+def values_in(file: Path) -> list:
+    text = file.read_text()
+    return [json.loads(line) for line in text.splitlines()] if file.suffix == ".jsonl" else [json.loads(text)]
 
 
 def page(folders: dict[str, list[Path]], seeds: list[int], meaning: str) -> str:
     first = json.loads((next(iter(folders.values()))[0] / "run.json").read_text())
     libraries = ", ".join(f"{name} {number}" for name, number in first["versions"].items())
-    return f"""# Who designs the levels? Crafter from symbols, no language model
+    return f"""# Who designs the levels? Crafter from symbols
 
 `python benchmarks/envgen_crafter.py --seeds {" ".join(map(str, seeds))}`, {datetime.date.today()},
 {len(seeds)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
@@ -72,11 +78,14 @@ def main() -> None:
     parser.add_argument("--designers", nargs="+", default=list(DESIGNERS), choices=DESIGNERS)
     parser.add_argument("--runs", type=Path, default=Path("out/envgen-crafter-symbols"))
     parser.add_argument("--results", type=Path, default=Path("docs/results/envgen-crafter-symbols"))
+    parser.add_argument("--more", type=Path, nargs="*", default=[], help="finished runs called NAME-SEED")
     args = parser.parse_args()
     folders: dict[str, list[Path]] = {designer: [] for designer in args.designers}
     for seed in args.seeds:
         for designer in args.designers:
             folders[designer].append(run(designer, seed, args.runs))
+    for folder in args.more:
+        folders.setdefault(folder.name.rpartition("-")[0], []).append(folder)
     args.results.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(args.results / "runs", ignore_errors=True)
     for group in folders.values():

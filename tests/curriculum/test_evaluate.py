@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from envgen.agents.ppo import Agent
-from envgen.curriculum.evaluate import Figure, evaluate, play, rate_of, score, score_of
+from envgen.curriculum.evaluate import Figure, evaluate, evaluation_of, play, rate_of, score, score_of
 from envgen.worlds.crafter.published import symbols_of
 from envgen.worlds.crafter.reference import Pair
 from envgen.worlds.crafter.tables import SKILLS
@@ -111,3 +111,12 @@ def test_skills_are_named_and_none_is_missing(agents):
     assert "collect_diamond" in str(found)
     with pytest.raises(ValueError, match="at least 1 episode, not 0"):
         evaluate(agents["symbols"], Crafter(), episodes=0)
+
+
+def test_a_skill_is_judged_by_the_episodes_that_could_hold_it():
+    achieved = np.array([[1, -1, -1], [0, 2, -1], [3, 0, -1], [0, -1, -1]])
+    found = evaluation_of(["any", "some", "none"], np.zeros(4), np.ones(4), achieved,
+                          world="w", level={}, seed=0, greedy=False)  # fmt: skip
+    assert [found.skills[name].value for name in ("any", "some", "none")] == [50, 50, 0]
+    assert (found.skills["none"].low, found.skills["none"].high) == (0, 100)
+    assert found.score.value == pytest.approx(50)  # the skill that was never possible is not counted as failed

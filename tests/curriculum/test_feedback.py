@@ -79,3 +79,9 @@ def test_levels_are_kept_apart_and_one_without_an_episode_is_none():
 def test_of_a_phase_without_lines_nothing_is_known():
     assert learned([], ("climb",), 2) == (None, None)
     assert learned([], ("climb",), 0) == ()
+
+
+def test_rates_in_a_level_count_only_episodes_that_could_hold_the_skill():
+    line = {"levels": [{"episodes": 4, "return_sum": 2.0, "succeeded": [2, 1, 0], "possible": [4, 2, 0]}]}
+    [found] = learned([line], ["any", "some", "none"], 1)
+    assert found.skills == {"any": 50.0, "some": 50.0, "none": 0.0}

@@ -24,7 +24,7 @@ class Episodes:
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     levels: list[int] = field(default_factory=list)
-    skills: list[np.ndarray] = field(default_factory=list)  # (skills,) counts, one array an episode
+    skills: list[np.ndarray] = field(default_factory=list)  # (skills,) counts, one array an episode; see skills_of
 
     def __len__(self) -> int:
         return len(self.returns)
@@ -41,6 +41,13 @@ class Episodes:
     def restored(cls, state: Arrays) -> "Episodes":
         lists = (state[name].tolist() for name in ("returns", "lengths", "levels"))
         return cls(*lists, skills=list(state["skills"]))
+
+
+def skills_of(infos: Mapping[str, Any], which: Any) -> np.ndarray:
+    """How often each skill succeeded in the episodes of some environments, (m, skills); -1 where the world says that
+    this episode could not hold it."""
+    counts = infos["achievements"][which]
+    return np.where(infos["possible"][which], counts, -1) if "possible" in infos else counts.copy()
 
 
 class Stream:
@@ -89,7 +96,7 @@ class Stream:
         if "level" in infos:
             episodes.levels += infos["level"][ended].tolist()
         if "achievements" in infos:
-            episodes.skills += list(infos["achievements"][ended])
+            episodes.skills += list(skills_of(infos, ended))
         self.returns[ended] = 0
         self.lengths[ended] = 0
 

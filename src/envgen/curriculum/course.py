@@ -16,6 +16,7 @@ from envgen.agents.rollout import Episodes
 from envgen.runs.store import Run
 from envgen.worlds.world import World
 
+from .evaluate import rates_of
 from .stop import Stop
 
 RECENT = 200  # episodes that the figures of progress are taken over
@@ -98,7 +99,7 @@ class Course:
             "episodes": len(episodes),
             "return_sum": sum(episodes.returns),
             "length_sum": sum(episodes.lengths),
-            "succeeded": _successes(episodes.skills),
+            **_tally(episodes.skills),
             "levels": self._by_level(episodes),
             "seconds": round(spent, 4),
             "steps_per_second": round(speed),
@@ -107,10 +108,11 @@ class Course:
             self.run.log(line)
         if self._recent:
             returns, lengths, skills = zip(*self._recent, strict=True)
+            stacked = np.stack(skills)
             line["recent"] = {
                 "reward": float(np.mean(returns)),
                 "length": float(np.mean(lengths)),
-                "skills": (100 * (np.stack(skills) > 0).mean(0)).tolist(),
+                "skills": np.nan_to_num(rates_of((stacked > 0).sum(0), (stacked >= 0).sum(0))).tolist(),
             }
         self.show(line)
         # of a team, nobody knows everybody's episodes: it saves between phases only
@@ -127,7 +129,7 @@ class Course:
             told.append({
                 "episodes": len(here),
                 "return_sum": sum(episodes.returns[i] for i in here),
-                "succeeded": _successes([episodes.skills[i] for i in here]),
+                **_tally([episodes.skills[i] for i in here]),
             })  # fmt: skip
         return told
 
@@ -136,9 +138,13 @@ def distinct(levels: Sequence[Any]) -> list[Any]:
     return list(dict.fromkeys(levels))
 
 
-def _successes(skills: list[np.ndarray]) -> list[int] | None:
-    """In how many of these episodes each skill succeeded."""
-    return (np.stack(skills) > 0).sum(0).tolist() if skills else None
+def _tally(skills: list[np.ndarray]) -> dict[str, list[int] | None]:
+    """In how many of these episodes each skill succeeded; and in how many it could, if not in all."""
+    if not skills:
+        return {"succeeded": None}
+    counts = np.stack(skills)
+    possible = {} if (counts >= 0).all() else {"possible": (counts >= 0).sum(0).tolist()}
+    return {"succeeded": (counts > 0).sum(0).tolist(), **possible}
 
 
 def phase_seed(seed: int, phase: int) -> int:

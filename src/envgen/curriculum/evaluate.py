@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from pydantic import BaseModel, ConfigDict
 
+from envgen.agents.rollout import skills_of
 from envgen.worlds.world import World
 
 Z95 = 1.959964  # 95% of a normal distribution lies within so many standard deviations
@@ -90,20 +91,20 @@ def evaluate(
         if given is None:
             envs.close()
     about = {"world": world.name, "level": level.model_dump(mode="json"), "seed": seed, "greedy": greedy}
-    return evaluation_of([skill.name for skill in world.skills], returns, lengths, achieved > 0, **about)
+    return evaluation_of([skill.name for skill in world.skills], returns, lengths, achieved, **about)
 
 
 def evaluation_of(
-    names: list[str], returns: np.ndarray, lengths: np.ndarray, succeeded: np.ndarray, **about: Any
+    names: list[str], returns: np.ndarray, lengths: np.ndarray, achieved: np.ndarray, **about: Any
 ) -> Evaluation:
-    """Returns (n,), lengths (n,) and successes (n, skills) of episodes, `about` which the rest is said."""
-    n = len(returns)
+    """Returns (n,), lengths (n,) and successes (n, skills) of episodes as `play` has them; `about` them the rest."""
+    succeeded, possible = (achieved > 0).sum(0), (achieved >= 0).sum(0)
     return Evaluation(
-        episodes=n,
+        episodes=len(returns),
         reward=mean_of(returns),
         length=mean_of(lengths),
-        score=score_of(succeeded),
-        skills={name: rate_of(int(k), n) for name, k in zip(names, succeeded.sum(0), strict=True)},
+        score=score_of(achieved),
+        skills={name: rate_of(int(k), int(n)) for name, k, n in zip(names, succeeded, possible, strict=True)},
         **about,
     )
 
@@ -111,7 +112,8 @@ def evaluation_of(
 def play(
     agent: Actor, envs: VectorEnv, episodes: int, random: np.random.Generator | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns (n,), lengths (n,) and how often each skill succeeded (n, skills), environment by environment."""
+    """Returns (n,), lengths (n,) and how often each skill succeeded (n, skills), environment by environment; -1 where
+    the episode could not hold it."""
     count = envs.num_envs
     wanted = episodes // count + (np.arange(count) < episodes % count)
     returns, lengths = np.zeros(count), np.zeros(count, np.int64)
@@ -126,7 +128,7 @@ def play(
         lengths += 1
         ended = terminated | truncated
         for i in np.flatnonzero(ended & (wanted > 0)):
-            done[i].append((returns[i], int(lengths[i]), infos["final_info"]["achievements"][i].copy()))
+            done[i].append((returns[i], int(lengths[i]), skills_of(infos["final_info"], i)))
             wanted[i] -= 1
         returns[ended] = 0
         lengths[ended] = 0
@@ -140,7 +142,9 @@ def mean_of(values: np.ndarray) -> Figure:
 
 
 def rate_of(successes: int, episodes: int) -> Figure:
-    """A success rate in percent with Wilson's interval, which stays sensible at 0 and 100%."""
+    """A success rate in percent with Wilson's interval, which stays sensible at 0 and 100%; anything if never tried."""
+    if not episodes:
+        return Figure(value=0, low=0, high=100)
     p, n = successes / episodes, episodes
     middle = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
     half = Z95 * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n)) / (1 + Z95**2 / n)
@@ -148,14 +152,23 @@ def rate_of(successes: int, episodes: int) -> Figure:
 
 
 def score(rates: np.ndarray) -> float:
-    """Crafter's score of success rates in percent: exp(mean ln(1 + s)) - 1, over the last axis."""
-    return np.expm1(np.log1p(rates).mean(-1))
+    """Crafter's score of success rates in percent: exp(mean ln(1 + s)) - 1, over the last axis; without those that are
+    nan, of skills that no episode could hold."""
+    known = np.isfinite(rates)
+    logs = np.log1p(np.where(known, rates, 0)).sum(-1)
+    return np.expm1(logs / np.maximum(1, known.sum(-1)))
 
 
-def score_of(succeeded: np.ndarray) -> Figure:
+def rates_of(succeeded: np.ndarray, possible: np.ndarray) -> np.ndarray:
+    """Percentages; nan for what was never possible."""
+    return np.where(possible > 0, 100 * succeeded / np.maximum(1, possible), np.nan)
+
+
+def score_of(achieved: np.ndarray) -> Figure:
     """The score of episodes (n, skills), with the interval of 2,000 bootstrap samples of the episodes."""
-    n = len(succeeded)
+    n = len(achieved)
+    succeeded, possible = (achieved > 0).astype(np.float64), (achieved >= 0).astype(np.float64)
     times = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)  # (resamples, n)
-    again = score(100 * (times @ succeeded.astype(np.float64)) / n)
-    low, high = np.quantile(again, [0.025, 0.975])
-    return Figure(value=float(score(100 * succeeded.mean(0))), low=float(low), high=float(high))
+    low, high = np.quantile(score(rates_of(times @ succeeded, times @ possible)), [0.025, 0.975])
+    value = score(rates_of(succeeded.sum(0), possible.sum(0)))
+    return Figure(value=float(value), low=float(low), high=float(high))

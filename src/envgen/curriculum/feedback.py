@@ -8,7 +8,8 @@ import numpy as np
 from envgen.designers.designer import Learned, Rate
 from envgen.worlds.world import World
 
-from .evaluate import Actor, Evaluation, evaluation_of, play
+from .evaluate import Actor, Evaluation, evaluation_of, play, rates_of
+from .window import tallies
 
 
 def measure(
@@ -20,15 +21,15 @@ def measure(
         returns, lengths, achieved = play(agent, envs, seeds * episodes, np.random.default_rng(seed))
     finally:
         envs.close()
-    succeeded, names = achieved > 0, [skill.name for skill in world.skills]
-    by_seed = 100 * succeeded.reshape(seeds, episodes, -1).mean(1)  # (seeds, skills)
+    names, by_seed = [skill.name for skill in world.skills], achieved.reshape(seeds, episodes, -1)
+    rates = rates_of((by_seed > 0).sum(1), (by_seed >= 0).sum(1))  # (seeds, skills)
     level = world.original.model_dump(mode="json")
-    found = evaluation_of(names, returns, lengths, succeeded, world=world.name, level=level, seed=seed, greedy=False)
-    rates = {
-        name: Rate(mean=mean, std=std)
-        for name, mean, std in zip(names, by_seed.mean(0).tolist(), by_seed.std(0).tolist(), strict=True)
-    }
-    return found, rates
+    found = evaluation_of(names, returns, lengths, achieved, world=world.name, level=level, seed=seed, greedy=False)
+    return found, {name: _rate(column[np.isfinite(column)]) for name, column in zip(names, rates.T, strict=True)}
+
+
+def _rate(rates: np.ndarray) -> Rate:
+    return Rate(mean=float(rates.mean()), std=float(rates.std())) if rates.size else Rate(mean=0, std=0)
 
 
 def learned(lines: Iterable[Mapping[str, Any]], skills: Sequence[str], levels: int) -> tuple[Learned | None, ...]:
@@ -40,12 +41,12 @@ def learned(lines: Iterable[Mapping[str, Any]], skills: Sequence[str], levels: i
         if not episodes.sum():
             told.append(None)
             continue
-        succeeded = np.array([update[k]["succeeded"] or [0] * len(skills) for update in updates])  # (updates, skills)
+        succeeded, possible = tallies([update[k] for update in updates], len(skills))
         rewards = sum(update[k]["return_sum"] for update in updates)
 
-        def rates(part: Any, episodes=episodes, succeeded=succeeded) -> dict[str, float]:
-            percent = 100 * succeeded[part].sum(0) / max(1, episodes[part].sum())
-            return dict(zip(skills, percent.tolist(), strict=True))
+        def rates(part: Any, succeeded=succeeded, possible=possible) -> dict[str, float]:
+            percent = rates_of(succeeded[part].sum(0), possible[part].sum(0))
+            return dict(zip(skills, np.nan_to_num(percent).tolist(), strict=True))
 
         ended = episodes.cumsum() / episodes.sum()  # the share of episodes that ended until each update
         first = np.arange(len(updates)) <= np.argmax(ended >= 1 / 3)

@@ -11,7 +11,7 @@ from envgen.agents.settings import PpoSettings
 from envgen.designers.designer import Rater
 from envgen.worlds.world import World
 
-from .evaluate import Actor, play, score
+from .evaluate import Actor, play, rates_of, score
 
 EPISODES = 32  # in each level
 SEED = 55_000_000
@@ -46,4 +46,4 @@ class Ranking:
             _, _, achieved = play(agent, envs, EPISODES, np.random.default_rng(SEED))
         finally:
             envs.close()
-        return float(score(100 * (achieved > 0).mean(0)))
+        return float(score(rates_of((achieved > 0).sum(0), (achieved >= 0).sum(0))))

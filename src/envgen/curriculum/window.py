@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from .evaluate import score
+from .evaluate import rates_of, score
 
 LATE = 100_000  # steps
 
@@ -32,15 +32,22 @@ def window_of(lines: Iterable[Mapping[str, Any]], skills: Sequence[str]) -> Wind
     if not episodes.sum():
         return None
     returns = np.array([line["return_sum"] for line in lines])
-    succeeded = np.array([line["succeeded"] or [0] * len(skills) for line in lines])  # (updates, skills)
+    succeeded, possible = tallies(lines, len(skills))
     steps = np.array([line["steps"] for line in lines])
     late = steps > steps[-1] - LATE
     if not episodes[late].sum():
         late[:] = True
-    rates = 100 * succeeded.sum(0) / episodes.sum()
+    rates = rates_of(succeeded.sum(0), possible.sum(0))
     return Window(
         episodes=int(episodes.sum()),
         score=float(score(rates)),
         reward=float(returns[late].sum() / episodes[late].sum()),
-        skills=dict(zip(skills, rates.tolist(), strict=True)),
+        skills=dict(zip(skills, np.nan_to_num(rates).tolist(), strict=True)),
     )
+
+
+def tallies(lines: Sequence[Mapping[str, Any]], skills: int) -> tuple[np.ndarray, np.ndarray]:
+    """In how many episodes of each line each skill succeeded, and in how many it could, (lines, skills)."""
+    succeeded = np.array([line["succeeded"] or [0] * skills for line in lines])
+    possible = np.array([line.get("possible") or [line["episodes"]] * skills for line in lines])
+    return succeeded, possible

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from envgen.curriculum.evaluate import score
+from envgen.curriculum.evaluate import rates_of, score
+from envgen.curriculum.window import tallies
 from envgen.runs.store import read_progress
 
 POINTS = 25  # of a training curve
@@ -66,9 +67,9 @@ def in_training(folder: Path) -> Curve:
     points = []
     for part in np.array_split(np.arange(len(lines)), min(POINTS, len(lines))):
         told = [lines[k] for k in part if lines[k]["episodes"]]
-        if count := sum(line["episodes"] for line in told):
-            rates = 100 * np.sum([line["succeeded"] for line in told], axis=0) / count
-            points.append((told[-1]["steps"], score(rates)))
+        if told:
+            succeeded, possible = tallies(told, len(told[0]["succeeded"]))
+            points.append((told[-1]["steps"], score(rates_of(succeeded.sum(0), possible.sum(0)))))
     return _curve(points)
 
 
