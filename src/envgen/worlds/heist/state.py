@@ -50,6 +50,8 @@ ENV = np.dtype(
         ("episode", np.int32),  # 1, 2, ... since the seed
         ("level", np.int32),  # which level this episode plays
         ("level_seed", np.int32),  # of this episode's random stream
+        ("first_seed", np.int32),  # the least seed a level may have
+        ("seeds", np.int32),  # how many seeds there are from it on
         ("step", np.int32),
         ("mode", np.int32),  # EASY, HARD or MEMORY; in MEMORY the picture shows 8 x 8 cells around the agent
         ("side", np.int32),  # of the world, in cells

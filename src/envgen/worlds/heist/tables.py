@@ -18,7 +18,8 @@ THINGS = 2 * KEYS + 1  # most keys, doors and gems of a level
 A_KEY, A_DOOR, A_GEM = 1, 2, 3
 
 ACTIONS = (
-    "left_down", "left", "left_up", "down", "noop", "up", "right_down", "right", "right_up", "d", "a", "w", "s", "q", "e",
+    "left_down", "left", "left_up", "down", "noop", "up", "right_down", "right", "right_up",
+    "d", "a", "w", "s", "q", "e",
 )  # fmt: skip
 MOVES = 9  # the actions before this one are 3 (dx + 1) + dy + 1; the others are the original's and do nothing here
 NOOP = 4
