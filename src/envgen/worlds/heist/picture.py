@@ -18,21 +18,20 @@ PIXELS = 64  # along a side
 SIZE = PIXELS * PIXELS * 3
 VIEW = 8  # cells along a side of what is seen in memory mode
 MARGIN = VIEW // 2 + 1  # cells from the agent that may be seen
+SPANS = max(SIDE, 2 * MARGIN + 2)  # most columns or rows that are drawn
 OVERLAP = np.float32(0.02)  # of a cell, by which each wall reaches into its neighbours
 ONE, TWO = np.float32(1), np.float32(2)
 
 
 class Easel(NamedTuple):
-    """What drawing needs: the still part of every environment's picture, and scratch for each thread."""
+    """What drawing needs besides records. A record from elsewhere, as of a snapshot, must have `redraw` set."""
 
-    base: np.ndarray  # (n, SIZE) uint8
-    spans: (
-        np.ndarray
-    )  # (threads, 2, SIDE + 2 * MARGIN, 4) int64: where the walls of a column or row lie, by sampler.span
+    base: np.ndarray  # (n, SIZE) uint8, the still part of every environment's picture
+    spans: np.ndarray  # (threads, 2, SPANS, 4) int64, where the walls of each column and row lie, by sampler.span
 
 
 def easel(n: int, threads: int) -> Easel:
-    return Easel(np.zeros((n, SIZE), np.uint8), np.zeros((threads, 2, SIDE + 2 * MARGIN, 4), np.int64))
+    return Easel(np.zeros((n, SIZE), np.uint8), np.zeros((threads, 2, SPANS, 4), np.int64))
 
 
 def _turns() -> np.ndarray:
@@ -49,7 +48,8 @@ def _turns() -> np.ndarray:
 
 
 def _ring() -> np.ndarray:
-    """(KEYS, 4) float32: left, upper edge, width and height of the keys held, as shares of the picture; unturned."""
+    """(KEYS, 4) float32: left and upper edge, half the width and height of the keys held before they are turned upright,
+    as shares of the picture."""
     radius = np.float32(0.03)
     half = radius / np.float32(84 / 52)
     middles = [np.float32(1 - float(radius) * (2 * k + 1.25)) for k in range(KEYS)]

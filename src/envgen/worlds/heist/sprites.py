@@ -1,7 +1,7 @@
 """Our own textures of Heist, drawn by code at any resolution: floors, wall, thief, gem, keys and locked doors.
 
-Shapes are tested at many points of each texel and averaged. Only sums, products, quotients and square roots are used,
-which are exact everywhere, so these textures are the same bytes on every machine.
+Shapes are tested at many points of each texel and averaged. Colours are whole numbers and what is averaged is summed
+without rounding, so these textures are the same bytes on every machine.
 """
 
 from functools import cache
@@ -11,22 +11,23 @@ import numpy as np
 from .tables import BACKGROUNDS, COLOURS
 
 POINTS = 6  # along a texel
-Colour = tuple[float, float, float]
+Colour = tuple[int, int, int]
 
 HUES: dict[str, Colour] = {"blue": (52, 128, 255), "green": (36, 178, 76), "red": (232, 54, 48)}
 FLOORS: tuple[Colour, ...] = (  # calm, and lighter than the walls
     (168, 150, 122), (150, 128, 106), (134, 148, 118), (146, 150, 158), (180, 156, 104),
     (170, 134, 130), (150, 138, 162), (122, 150, 150), (138, 114, 92),
 )  # fmt: skip
+GRAIN = 48  # of a floor: the finest grains along a side
 MORTAR, BRICK = (40, 45, 60), (64, 73, 96)
 WHITE, INK = (255, 255, 255), (24, 20, 34)
 assert len(FLOORS) == BACKGROUNDS
 
 
-def shade(colour, factor: float):
+def shade(colour, factor: float) -> np.ndarray:
     """Darker (below 1) or lighter (up to 2)."""
     c = np.asarray(colour, float)
-    return c * factor if factor <= 1 else c + (255 - c) * (factor - 1)
+    return np.rint(c * factor if factor <= 1 else c + (255 - c) * (factor - 1))
 
 
 class Sheet:
@@ -38,12 +39,10 @@ class Sheet:
         self.colour = np.zeros((height * POINTS, width * POINTS, 3))
         self.alpha = np.zeros((height * POINTS, width * POINTS))
 
-    def lay(self, shape, colour, alpha: float = 1.0) -> None:
-        """Cover a shape (booleans) with a colour, or with colours of the sheet's size."""
-        shape = np.broadcast_to(shape, self.alpha.shape)
-        share = (shape * alpha)[..., None]
-        self.colour = self.colour * (1 - share) + np.asarray(colour, float) * share
-        self.alpha = self.alpha * (1 - share[..., 0]) + share[..., 0]
+    def lay(self, shape, colour) -> None:
+        """Cover a shape (booleans) with a colour."""
+        self.colour[shape] = colour
+        self.alpha[shape] = 1
 
     def disc(self, x: float, y: float, rx: float, ry: float | None = None):
         return ((self.x - x) / rx) ** 2 + ((self.y - y) / (ry or rx)) ** 2 <= 1
@@ -177,7 +176,7 @@ def _noise(side: int, waves: int, seed: int) -> np.ndarray:
 
 def floor(k: int, side: int) -> np.ndarray:
     """A floor as large as a world: a calm colour, a little uneven."""
-    uneven = 10 * _noise(side, 6, 3 * k) + 8 * _noise(side, 18, 3 * k + 1) + 7 * _noise(side, 48, 3 * k + 2)
+    uneven = 10 * _noise(side, 6, 3 * k) + 8 * _noise(side, 18, 3 * k + 1) + 7 * _noise(side, GRAIN, 3 * k + 2)
     colours = np.clip(np.asarray(FLOORS[k]) + uneven[..., None], 0, 255)
     return np.concatenate([np.rint(colours), np.full((side, side, 1), 255)], 2).astype(np.uint8)
 
@@ -187,7 +186,7 @@ def images(cell: int) -> tuple[np.ndarray, ...]:
     """All textures in the order of skins.py, `cell` texels to a cell of the world."""
     small = -(-3 * cell // 4)  # a thing is three quarters of a cell wide
     return (
-        *(floor(k, 12 * cell) for k in range(BACKGROUNDS)),
+        *(floor(k, min(16 * cell, 8 * GRAIN)) for k in range(BACKGROUNDS)),
         wall(cell),
         thief(small),
         gem(small, -(-small * 48 // 70)),
