@@ -45,6 +45,7 @@ DIALS = np.dtype(  # what a level turns; see level.py
 
 ENV = np.dtype(
     [
+        ("seed_hash", np.int64),  # Python's hash of the environment's seed, to draw levels by
         ("total", np.float64),  # reward so far
         ("bonus", np.float64),  # how much of it is for keys and doors
         ("episode", np.int32),  # 1, 2, ... since the seed
