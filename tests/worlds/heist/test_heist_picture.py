@@ -172,6 +172,10 @@ def test_a_portrait_shows_what_the_picture_shows(k):
 def test_portraits_come_in_any_size_and_of_the_whole_world():
     envs = environment(room(side=23, memory=True, walls=np.zeros((23, 23), np.bool_)))
     assert portrait(envs[0], 33).shape == (33, 33, 3)
+    wide = portrait(envs[0], (96, 64))
+    assert np.array_equal(wide[:, 16:80], portrait(envs[0], 64))
+    assert not wide[:, :16].any()
+    assert not wide[:, 80:].any()
     assert not np.array_equal(portrait(envs[0], 64), portrait(envs[0], 64, whole=True))
     with pytest.raises(ValueError, match="size 8 is not a size of portraits in pixels, 32 to 4096"):
         portrait(envs[0], 8)

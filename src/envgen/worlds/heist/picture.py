@@ -48,8 +48,8 @@ def _turns() -> np.ndarray:
 
 
 def _ring() -> np.ndarray:
-    """(KEYS, 4) float32: left and upper edge, half the width and height of the keys held before they are turned upright,
-    as shares of the picture."""
+    """(KEYS, 4) float32: left and upper edge, half the width and height of the keys held, as shares of the picture;
+    before they are turned upright."""
     radius = np.float32(0.03)
     half = radius / np.float32(84 / 52)
     middles = [np.float32(1 - float(radius) * (2 * k + 1.25)) for k in range(KEYS)]

@@ -64,17 +64,26 @@ class Canvas:
 
 
 def portrait(
-    e: Any, size: int = 512, skin: str = "envgen", textures: str | Path | None = None, whole: bool = False
+    e: Any,
+    size: int | tuple[int, int] = 512,
+    skin: str = "envgen",
+    textures: str | Path | None = None,
+    whole: bool = False,
 ) -> np.ndarray:
-    """A record of state.ENV as a picture (size, size, 3); `whole`: of all the world in memory mode too."""
-    if not SMALLEST <= size <= LARGEST:
+    """A record of state.ENV as a picture (height, width, 3), square in the middle of black where `size` is not.
+
+    `whole`: of all the world in memory mode too.
+    """
+    wide, high = size if isinstance(size, tuple) else (size, size)
+    square = min(wide, high)
+    if not (square >= SMALLEST and max(wide, high) <= LARGEST):
         raise ValueError(f"size {size} is not a size of portraits in pixels, {SMALLEST} to {LARGEST}")
     place = skins.find_textures(textures) if skin == "procgen" else None
     side, x, y = int(e["side"]), float(e["x"]), float(e["y"])
     near = e["mode"] == MEMORY and not whole
     seen = VIEW if near else side
     left, lower = (x - VIEW / 2, y - VIEW / 2) if near else (0.0, 0.0)
-    pixels = FINER * size
+    pixels = FINER * square
     canvas = Canvas(skin, place, pixels, pixels / seen, left, lower + seen)
     if e["background"] >= 0:
         canvas.lay_floor(skins.FLOORS + int(e["background"]), side)
@@ -95,4 +104,7 @@ def portrait(
         if e["has_key"][colour]:
             x, y, rx, ry = (pixels * float(share) for share in RING[colour])
             canvas.lay_turned(skins.KEY + colour, x + rx, y + ry, 2 * rx, 2 * ry, math.pi / 2)
-    return np.asarray(canvas.image.reduce(FINER))
+    framed = np.zeros((high, wide, 3), np.uint8)
+    x0, y0 = (wide - square) // 2, (high - square) // 2
+    framed[y0 : y0 + square, x0 : x0 + square] = np.asarray(canvas.image.reduce(FINER))
+    return framed
