@@ -18,7 +18,6 @@ TOUCH = np.float32(0.001)  # two things this little into each other do not push
 KEPT = np.float32(0.5)  # of the velocity, before the push
 FRICTION = 0.9
 QUARTER = np.float32(0.25)  # a step is taken in four parts
-DEEPEST = 5  # pushes out of doors within one part
 STILL = np.float32(0)
 
 
@@ -33,7 +32,7 @@ def step(e, action):
     e.vy = _faster(e.vy, e.dial.push, dy)
     _move(e, dy != 0, dx != 0, even)
     if dx != 0 or dy != 0:
-        e.rotation = np.float32(-math.atan2(np.float64(dy), np.float64(dx)))
+        e.rotation = np.float32(0.0 - math.atan2(np.float64(dy), np.float64(dx)))  # never -0
         e.facing = action
     e.step += 1
     reward = _touch(e)
@@ -50,22 +49,21 @@ def _faster(v, push, direction):
 
 @jit
 def _move(e, up, across, even):
-    """Four quarters of a step along both axes. Each that a wall or a door stops costs a quarter of the speed."""
+    """Four quarters of a step along both axes. Each that a wall stops costs a quarter of the speed, a door all of it."""
     if up or across:
         x_first = not up
     elif abs(e.vx) == abs(e.vy):
         x_first = even
     else:
         x_first = abs(e.vx) > abs(e.vy)
-    qx, qy = e.vx * QUARTER, e.vy * QUARTER
     free_x, free_y = 0, 0
     for _ in range(4):
         if x_first:
-            stopped_x = _shift(e, qx, STILL, 0)
-            stopped_y = _shift(e, STILL, qy, 0)
+            stopped_x = _shift(e, e.vx * QUARTER, STILL)
+            stopped_y = _shift(e, STILL, e.vy * QUARTER)
         else:
-            stopped_y = _shift(e, STILL, qy, 0)
-            stopped_x = _shift(e, qx, STILL, 0)
+            stopped_y = _shift(e, STILL, e.vy * QUARTER)
+            stopped_x = _shift(e, e.vx * QUARTER, STILL)
         free_x += not stopped_x
         free_y += not stopped_y
         if stopped_x and stopped_y:
@@ -82,8 +80,32 @@ def is_wall(e, x, y):
 
 
 @jit
-def _shift(e, dx, dy, depth):
-    """Move along one axis, not into walls and locked doors. Returns whether something stopped the agent."""
+def _shift(e, dx, dy):
+    """Move along one axis, not into walls and locked doors. Returns whether something stopped the agent.
+
+    The original looks for doors again after each push, up to five deep. No two doors are so near that a second one
+    could push: they stand at even cells of a maze.
+    """
+    stopped = _slide(e, dx, dy)
+    for k in range(e.count - 1, -1, -1):
+        door = e.things[k]
+        if door.kind != t.A_DOOR or not door.alive or e.has_key[door.colour] or not _overlap(e, door, TOUCH):
+            continue
+        if dx != 0:
+            away = PLAYER + door.rx
+            e.vx = STILL
+            _slide(e, door.x + (-away if dx > 0 else away) - e.x, STILL)
+        else:
+            away = PLAYER + door.ry
+            e.vy = STILL
+            _slide(e, STILL, door.y + (-away if dy > 0 else away) - e.y)
+        return True
+    return stopped
+
+
+@jit
+def _slide(e, dx, dy):
+    """Move along one axis, not into walls. Returns whether one stopped the agent."""
     x, y = e.x + dx, e.y + dy
     stopped = (
         is_wall(e, x - CORNER, y - CORNER)
@@ -97,21 +119,6 @@ def _shift(e, dx, dy, depth):
         else:
             y = _flush(y, dy)
     e.x, e.y = x, y
-    for k in range(e.count - 1, -1, -1):
-        door = e.things[k]
-        if door.kind != t.A_DOOR or not door.alive or e.has_key[door.colour] or not _overlap(e, door, TOUCH):
-            continue
-        stopped = True
-        if depth >= DEEPEST:
-            continue
-        if dx != 0:
-            away = PLAYER + door.rx
-            e.vx = STILL
-            _shift(e, door.x + (-away if dx > 0 else away) - e.x, STILL, depth + 1)
-        else:
-            away = PLAYER + door.ry
-            e.vy = STILL
-            _shift(e, STILL, door.y + (-away if dy > 0 else away) - e.y, depth + 1)
     return stopped
 
 

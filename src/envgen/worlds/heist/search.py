@@ -1,4 +1,7 @@
-"""The proof that a maze can be solved: a search over where one can stand with which keys."""
+"""The proof that a maze can be solved: a search over where one can stand with which keys.
+
+A state is `mask * row * row + cell`, a bit mask of keys held and a cell of an array with a border of walls.
+"""
 
 import numpy as np
 
@@ -6,20 +9,20 @@ from ..kernels.jit import jit
 from . import tables as t
 from .maze import steps_of
 
-UNSOLVABLE = -1
+NO_WAY = -1
 
 
 @jit
-def shortest_way(cells, row, start, held, queue, away):
-    """The least number of moves from cell to cell that leads from `start` to the gem, or UNSOLVABLE.
+def find_gem(cells, row, start, held, queue, origin):
+    """The state in which the gem is reached first from cell `start` with the keys `held`, or NO_WAY.
 
-    A state is a cell and a bit mask of keys. A door is passed with its key; a key is taken where it lies.
+    origin[state] is the state before it, of the first one itself. A door is passed with its key; a key is taken where
+    it lies.
     """
     size = row * row
-    away[: size << t.KEYS] = -1
-    first = held * size + start
-    away[first] = 0
-    queue[0] = first
+    origin[: size << t.KEYS] = NO_WAY
+    queue[0] = held * size + start
+    origin[queue[0]] = queue[0]
     count, k = 1, 0
     while k < count:
         state = np.int64(queue[k])
@@ -28,18 +31,26 @@ def shortest_way(cells, row, start, held, queue, away):
         for step in steps_of(row):
             beside = cell + step
             what = np.int64(cells[beside])
-            if what == t.WALL:
+            if what == t.WALL or (t.DOOR <= what < t.GEM and mask >> (what - t.DOOR) & 1 == 0):
                 continue
-            if what == t.GEM:
-                return np.int64(away[state]) + 1
-            keys = mask
-            if t.DOOR <= what < t.GEM and (mask >> (what - t.DOOR)) & 1 == 0:
-                continue
+            after = mask * size + beside
             if t.KEY <= what < t.DOOR:
-                keys = mask | (1 << (what - t.KEY))
-            after = keys * size + beside
-            if away[after] < 0:
-                away[after] = away[state] + 1
+                after = (mask | 1 << (what - t.KEY)) * size + beside
+            if origin[after] == NO_WAY:
+                origin[after] = state
+                if what == t.GEM:
+                    return after
                 queue[count] = after
                 count += 1
-    return UNSOLVABLE
+    return NO_WAY
+
+
+@jit
+def shortest_way(cells, row, start, held, queue, origin):
+    """The least number of moves from cell to cell that leads to the gem, or NO_WAY."""
+    state = find_gem(cells, row, start, held, queue, origin)
+    moves = 0 if state != NO_WAY else NO_WAY
+    while state != NO_WAY and origin[state] != state:
+        state = np.int64(origin[state])
+        moves += 1
+    return moves
