@@ -38,7 +38,9 @@ def test_the_recorded_games_are_worth_replaying():
     gems = sum(int((one["reward"] == 10).sum()) for one in seen)
     timeouts = sum(int(((one["first"] == 1) & (one["reward"] == 0))[1:].sum()) for one in seen)
     keys = sum(int((np.diff(one["has_key"].astype(int), axis=0) > 0).sum()) for one in seen)
-    doors = sum(int(((np.diff(one["count"], axis=0) == -1) & (np.diff(one["seed"], axis=0) == 0)).sum()) for one in seen)
+    doors = sum(
+        int(((np.diff(one["count"], axis=0) == -1) & (np.diff(one["seed"], axis=0) == 0)).sum()) for one in seen
+    )
     assert gems > 100
     assert timeouts >= 1
     assert keys > 100

@@ -8,13 +8,13 @@ from .. import checks
 from ..world import nearest
 from .engine import ALL_SEEDS, Engine
 from .level import HeistLevel
+from .portrait import LARGEST, SMALLEST
 from .skins import SKINS
 from .tables import ACTIONS, MOVES
 from .views import VIEWS
 
 ACTION_SETS = {"original": ACTIONS, "moves": ACTIONS[:MOVES]}
 RENDER_SIZE = (576, 576)  # of pictures for people
-LARGEST_PICTURE = 4096
 
 
 def levels_of(level: Any) -> list[HeistLevel]:
@@ -34,9 +34,9 @@ def check_names(observation: str, actions: str, skin: str, render_mode: str | No
 def check_render_size(size: Any) -> tuple[int, int]:
     """(width, height) of a picture for people."""
     pair = (size, size) if isinstance(size, int | np.integer) else tuple(np.atleast_1d(size).tolist())
-    if len(pair) != 2 or not all(type(s) is int and 1 <= s <= LARGEST_PICTURE for s in pair):
+    if len(pair) != 2 or not all(type(s) is int and SMALLEST <= s <= LARGEST for s in pair):
         raise ValueError(
-            f"size {size!r} is not a picture size: a whole number or (width, height), 1 to {LARGEST_PICTURE}"
+            f"size {size!r} is not a picture size: a whole number or (width, height), {SMALLEST} to {LARGEST}"
         )
     return int(pair[0]), int(pair[1])
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 import numpy as np
-from PIL import Image
 
 from ..batch import Batch
 from ..kernels import mt19937
 from . import maze, picture, skins, state, symbols
 from .level import HeistLevel
-from .play import NO_VIEW, PIXELS, REPORT, SYMBOLS, chain, play, redraw
+from .play import NO_VIEW, PIXELS, REPORT, SYMBOLS, chain, play
+from .portrait import portrait
 
 ALL_SEEDS = 2**31 - 1  # of levels, without num_levels
 ORIGINAL_SIZE = (picture.PIXELS, picture.PIXELS)
@@ -31,9 +31,8 @@ class Engine(Batch):
         self.state["first_seed"] = start_level if num_levels else 0
         self.state["seeds"] = num_levels or ALL_SEEDS
         self.scratch = maze.scratch(self.shards.threads)
-        self.skin = skins.skin(skin)
+        self.skin_name, self.skin = skin, skins.skin(skin)
         self.easel = picture.easel(n if view == PIXELS else 1, self.shards.threads)
-        self._stand: picture.Easel | None = None
 
     @property
     def envs(self) -> np.ndarray:
@@ -65,12 +64,7 @@ class Engine(Batch):
         )  # fmt: skip
 
     def render(self, i: int, size: tuple[int, int]) -> np.ndarray:
-        """A picture (height, width, 3) for a person: the observed one, larger."""
-        self._stand = self._stand or picture.easel(1, 1)
-        canvas = np.zeros(picture.SIZE, np.uint8)
-        redraw(self.state, i, self.skin, self._stand, canvas)
-        drawn = Image.fromarray(canvas.reshape(picture.PIXELS, picture.PIXELS, 3))
-        return np.asarray(drawn.resize(size, Image.Resampling.NEAREST))
+        return portrait(self.state[i], size, self.skin_name)
 
     def _restore(self, envs: np.ndarray, snapshot: dict[str, np.ndarray]) -> None:
         self.state = envs

@@ -77,16 +77,6 @@ def _report(e, report):
 
 
 @jit
-def redraw(envs, i, skin, easel, out):
-    """A picture for a person, of an environment that stays as it is."""
-    e = envs[i]
-    stale = e.redraw
-    e.redraw = 1
-    draw(e, skin, easel, 0, 0, out)
-    e.redraw = stale
-
-
-@jit
 def chain(mt, top):
     """An environment's stream of level seeds, seeded by the next word of the stream `top` as the original does."""
     mt19937.seed(mt, mt19937.word(top))

@@ -49,7 +49,7 @@ def _faster(v, push, direction):
 
 @jit
 def _move(e, up, across, even):
-    """Four quarters of a step along both axes. Each that a wall stops costs a quarter of the speed, a door all of it."""
+    """Four quarters of a step along both axes. One that a wall stops costs a quarter of the speed, a door all of it."""
     if up or across:
         x_first = not up
     elif abs(e.vx) == abs(e.vy):

@@ -54,3 +54,42 @@ def shortest_way(cells, row, start, held, queue, origin):
         state = np.int64(origin[state])
         moves += 1
     return moves
+
+
+@jit
+def measure_ways(e, cells, queue, away, moves):
+    """moves[what] = the fewest moves to what stands on a cell: KEY + colour, DOOR + colour, GEM; NO_WAY if to none.
+
+    `e` is an environment at the start of its episode, the rest but `moves` scratch.
+    """
+    row = t.SIDE + 2
+    size = row * row
+    for y in range(t.SIDE):
+        for x in range(t.SIDE):
+            cells[(y + 1) * row + x + 1] = e.grid[y, x]
+    held = 0
+    for colour in range(t.KEYS):
+        held |= (e.has_key[colour] != 0) << colour
+    moves[:] = NO_WAY
+    away[: size << t.KEYS] = NO_WAY
+    queue[0] = held * size + (np.int64(e.y) + 1) * row + np.int64(e.x) + 1
+    away[queue[0]] = 0
+    count, k = 1, 0
+    while k < count:
+        state = np.int64(queue[k])
+        k += 1
+        mask, cell = state // size, state % size
+        for step in steps_of(row):
+            beside = cell + step
+            what = np.int64(cells[beside])
+            if what == t.WALL or (t.DOOR <= what < t.GEM and mask >> (what - t.DOOR) & 1 == 0):
+                continue
+            if moves[what] == NO_WAY:
+                moves[what] = away[state] + 1
+            after = mask * size + beside
+            if t.KEY <= what < t.DOOR:
+                after = (mask | 1 << (what - t.KEY)) * size + beside
+            if away[after] == NO_WAY:
+                away[after] = away[state] + 1
+                queue[count] = after
+                count += 1

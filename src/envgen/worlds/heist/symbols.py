@@ -2,9 +2,9 @@
 
 A symbol vector holds (SIZE bytes):
 
-    [  0:625]  what is on each cell of a map of 25 x 25 cells with the agent in its middle (cell 312), row by row from the
-               top; index in SIGNS, 0 for walls and for what is not seen. A world of the original lies in it as a whole;
-               in memory mode 9 x 9 cells around the agent are seen, all that the picture shows a part of
+    [  0:625]  what is on each cell of a map of 25 x 25 cells with the agent in its middle (cell 312), row by row
+               from the top; index in SIGNS, 0 for walls and for what is not seen. The original's easy and hard worlds
+               lie in it as a whole; in memory mode 9 x 9 cells are seen, all that the picture shows a part of
     [625:627]  where in its cell the agent's middle is, right of the left edge and above the lower one, in 1/32 cells
     [627:629]  velocity to the right and upwards: 16 at rest, 16 + 16 v otherwise, v in cells a step
     [629:632]  1 for the blue, green, red key held, else 0
