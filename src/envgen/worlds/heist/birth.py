@@ -46,7 +46,8 @@ def begin(e, w, k, episode):
     held = dial.held & ((1 << e.num_keys) - 1)
     if dial.start >= 0:
         near = min(dial.start, e.num_doors)
-        start = _start_near(cells, w.picks[k], w.queue[k], w.away[k], row, mt, start, near)
+        target = t.KEY + near if near < e.num_doors else t.GEM
+        start = _start_near(cells, w.picks[k], w.queue[k], w.away[k], row, mt, start, target)
         held |= (1 << near) - 1
     _grant(cells, row, held, dial.open)
     _lay(e, cells, row, start)
@@ -92,14 +93,11 @@ def _hide(e, w, k, row):
 
 
 @jit
-def _start_near(cells, picks, queue, away, row, mt, start, near):
-    """A start some moves from key number `near`, or from the gem where there is no such key."""
-    target = 0
+def _start_near(cells, picks, queue, away, row, mt, start, target):
+    """A start some moves from the target, of which there is one."""
     for cell in range(row * row):
-        what = np.int64(cells[cell])
-        if what == t.KEY + near or (what == t.GEM and target == 0):
-            target = cell
-    measure(cells, away, queue, row, target, False)
+        if cells[cell] == target:
+            measure(cells, away, queue, row, cell, False)
     for moves in range(NEAR, 0, -1):
         count = 0
         for cell in range(row * row):

@@ -13,7 +13,8 @@ from .search import NO_WAY, find_gem
 
 ROW = t.SIDE + 2
 COAST = 0.45 / (1 - 0.45)  # steps' worth of its velocity that the agent still moves when nothing is pressed
-NEARLY = 0.1  # cells beside the middle of a corridor that do no harm: the agent fits through with .125
+NEARLY = 0.1, 0.2  # cells beside the middle of a corridor that are let be; the agent fits through with .125
+TURN = 16  # steps; every fourth turn is the other one's, so that no swinging to and fro lasts
 HALF = 0.5
 
 
@@ -53,13 +54,14 @@ def _act(e, cells, queue, origin):
             corner, way = state, step
         state = before
     corner %= ROW * ROW
-    dx = _press(corner % ROW - 1 + HALF - e.x, e.vx)
-    dy = _press(corner // ROW - 1 + HALF - e.y, e.vy)
+    nearly = NEARLY[1] if e.step // TURN % 4 == 3 else NEARLY[0]
+    dx = _press(corner % ROW - 1 + HALF - e.x, e.vx, nearly)
+    dy = _press(corner // ROW - 1 + HALF - e.y, e.vy, nearly)
     return 3 * (dx + 1) + dy + 1
 
 
 @jit
-def _press(distance, velocity):
+def _press(distance, velocity, nearly):
     """The direction to press in order to come to a stop at a distance."""
     left = distance - velocity * COAST
-    return 0 if abs(left) <= NEARLY else 1 if left > 0 else -1
+    return 0 if abs(left) <= nearly else 1 if left > 0 else -1
