@@ -10,11 +10,16 @@ LESSONS: dict[str, dict[str, Any]] = {
     "take_blue_key": {"keys": "one", "start": "blue key"},
     "open_blue_door": {"maze_size": 7, "keys": "one", "held": {"blue": True}},
     "take_green_key": {"maze_size": 9, "keys": "two", "start": "green key"},
-    "open_green_door": {"maze_size": 7, "keys": "two", "held": {"blue": True, "green": True}},
+    "open_green_door": {
+        "maze_size": 7, "keys": "two", "held": {"blue": True, "green": True}, "open": {"blue": True},
+    },
     "take_red_key": {"maze_size": 9, "keys": "three", "start": "red key"},
-    "open_red_door": {"maze_size": 9, "keys": "three", "held": {"blue": True, "green": True, "red": True}},
+    "open_red_door": {
+        "maze_size": 9, "keys": "three", "held": {"blue": True, "green": True, "red": True},
+        "open": {"blue": True, "green": True},
+    },
     "steal_gem": {"keys": "none", "start": "gem"},
-}
+}  # fmt: skip
 REACH = 1  # cells before its own that a thing can be touched from
 
 
