@@ -84,7 +84,7 @@ def test_symbols_show_the_world_around_the_agent(mode):
                 there = max(abs(x - i), abs(y - j)) <= radius and 0 <= x < 25 and 0 <= y < 25
                 assert said["map"][row][column] == (t.SIGNS[e["grid"][y, x]] if there else "wall")
         assert said["place"] == pytest.approx((e["x"] % 1, e["y"] % 1), abs=1 / 32)
-        assert said["velocity"] == pytest.approx((e["vx"], e["vy"]), abs=1 / 32 + 1e-6)
+        assert said["velocity"] == pytest.approx((e["vx"], e["vy"]), abs=1 / 255)
         assert said["keys"] == tuple(c for c, held in zip(t.COLOURS, e["has_key"], strict=True) if held)
         seen, _, stolen, _, _ = env.step(int(expert_actions(env.engine)[0]))
         if stolen:
@@ -103,6 +103,18 @@ def test_symbols_say_which_way_the_agent_faces(action):
 FACED = (
     "down and left", "left", "up and left", "down", "right", "up", "down and right", "right", "up and right",
 )  # fmt: skip
+
+
+def test_an_agents_first_layer_takes_the_symbols():
+    torch = pytest.importorskip("torch")
+    from envgen.agents.symbols import SymbolSum
+
+    envs = Heist().make([{}], num_envs=3, seed=0, observation="symbols")
+    seen, _ = envs.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        layer = SymbolSum(symbols.HIGHEST.astype(np.int64), 16)
+    assert layer(torch.from_numpy(seen)).shape == (3, 16)
 
 
 def test_decoding_something_else_is_refused():
@@ -125,6 +137,7 @@ def test_no_world_makes_a_text_too_long():
     seen = np.zeros(symbols.SIZE, np.uint8)
     seen[: symbols.CELLS] = t.FLOOR
     seen[[0, 1, 2, 25, 26, 27, 600]] = range(t.KEY, t.GEM + 1)
+    seen[symbols.VELOCITY_AT : symbols.KEYS_AT] = 3, 250
     seen[symbols.KEYS_AT : symbols.FACING_AT] = 1
     said = symbols.describe(seen)
     assert len(said) < TEXT_LENGTH

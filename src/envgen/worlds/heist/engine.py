@@ -18,7 +18,7 @@ ORIGINAL_SIZE = (picture.PIXELS, picture.PIXELS)
 class Engine(Batch):
     """`n` environments. `view` is what is observed; level seeds are drawn from `num_levels` from `start_level` on."""
 
-    title, seconds, Level = "Heist", 20, HeistLevel
+    title, seconds, Level = "Heist", 30, HeistLevel
 
     def __init__(
         self, n: int, levels: Sequence[HeistLevel], by_chance: bool, view: int, threads: int, num_levels: int = 0,

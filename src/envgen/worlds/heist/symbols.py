@@ -6,7 +6,7 @@ A symbol vector holds (SIZE bytes):
                from the top; index in SIGNS, 0 for walls and for what is not seen. The original's easy and hard worlds
                lie in it as a whole; in memory mode 9 x 9 cells are seen, all that the picture shows a part of
     [625:627]  where in its cell the agent's middle is, right of the left edge and above the lower one, in 1/32 cells
-    [627:629]  velocity to the right and upwards: 16 at rest, 16 + 16 v otherwise, v in cells a step
+    [627:629]  velocity to the right and upwards, v in cells a step as 128 + 128 v: 128 at rest
     [629:632]  1 for the blue, green, red key held, else 0
     [632]      direction the agent faces: index in DIRECTIONS
 
@@ -26,21 +26,22 @@ MIDDLE = CELLS // 2
 PLACE_AT, VELOCITY_AT, KEYS_AT = CELLS, CELLS + 2, CELLS + 4
 FACING_AT = KEYS_AT + t.KEYS
 SIZE = FACING_AT + 1
-FINE = 32  # parts of a cell; agents take as many values for symbols, more for numbers
-STILL = FINE // 2
+FINE = 32  # parts of a cell; agents take so few values for symbols, more for numbers
+STILL = 128
+FASTEST = 255
 DIRECTIONS = (
     "right", "up and left", "left", "down and left", "down", "up", "down and right", "up and right",
 )  # fmt: skip
 _DIRECTION_OF = np.array([3, 2, 1, 4, 0, 5, 6, 0, 7], np.uint8)  # by the action that faces it; right before any
 
 HIGHEST = np.array(
-    [len(t.SIGNS) - 1] * CELLS + [FINE - 1] * 4 + [1] * t.KEYS + [len(DIRECTIONS) - 1], np.uint8
+    [len(t.SIGNS) - 1] * CELLS + [FINE - 1] * 2 + [FASTEST] * 2 + [1] * t.KEYS + [len(DIRECTIONS) - 1], np.uint8
 )  # of each byte
 
 
 @jit
-def _fine(value):
-    return np.uint8(min(max(np.int64(value), 0), FINE - 1))
+def _within(value, highest):
+    return np.uint8(min(max(np.int64(value), 0), highest))
 
 
 @jit
@@ -54,10 +55,10 @@ def write_symbols(e, out):
         first = (j + RADIUS - y) * ACROSS + RADIUS - i
         for x in range(left, right + 1):
             out[first + x] = e.grid[y, x]
-    out[PLACE_AT] = _fine((e.x - np.float32(i)) * FINE)
-    out[PLACE_AT + 1] = _fine((e.y - np.float32(j)) * FINE)
-    out[VELOCITY_AT] = _fine(np.rint(STILL + e.vx * STILL))
-    out[VELOCITY_AT + 1] = _fine(np.rint(STILL + e.vy * STILL))
+    out[PLACE_AT] = _within((e.x - np.float32(i)) * FINE, FINE - 1)
+    out[PLACE_AT + 1] = _within((e.y - np.float32(j)) * FINE, FINE - 1)
+    out[VELOCITY_AT] = _within(np.rint(STILL + e.vx * STILL), FASTEST)
+    out[VELOCITY_AT + 1] = _within(np.rint(STILL + e.vy * STILL), FASTEST)
     for colour in range(t.KEYS):
         out[KEYS_AT + colour] = e.has_key[colour]
     out[FACING_AT] = _DIRECTION_OF[e.facing]
