@@ -2,10 +2,11 @@
 FITS := -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))'
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
 	$$p $(FITS) 2>/dev/null && echo $$p && break; done)
+ORACLE_PYTHON ?= $(shell for p in python3.11 python3.12; do command -v $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint soak bench clean
+.PHONY: demo test lint soak bench oracle clean
 .DELETE_ON_ERROR:
 
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -46,5 +47,15 @@ bench: $(VENV)/installed .peers/installed
 	.peers/bin/python -m pip install --quiet craftax
 	touch $@
 
+# The original Heist, beside which ours is tested and measured. It needs an older numpy, hence an environment of its own.
+oracle: .oracle/installed
+
+.oracle/installed:
+	@$(ORACLE_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' || { \
+		echo "procgen-mirror has wheels for Python 3.11 and 3.12: make oracle ORACLE_PYTHON=/path/to/python3.11"; exit 1; }
+	$(ORACLE_PYTHON) -m venv .oracle
+	.oracle/bin/python -m pip install --quiet procgen-mirror==0.10.7
+	touch $@
+
 clean:
-	rm -rf $(VENV) .peers out
+	rm -rf $(VENV) .peers .oracle out

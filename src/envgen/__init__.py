@@ -12,3 +12,8 @@ gymnasium.register(
     entry_point="envgen.worlds.crafter.env:CrafterEnv",
     vector_entry_point="envgen.worlds.crafter.vector:CrafterVectorEnv",
 )
+gymnasium.register(
+    "envgen/Heist-v0",
+    entry_point="envgen.worlds.heist.env:HeistEnv",
+    vector_entry_point="envgen.worlds.heist.vector:HeistVectorEnv",
+)

@@ -90,6 +90,32 @@ def test_another_source_means_another_folder(tmp_path, monkeypatch):
     assert cache.source_hash() != first
 
 
+def test_a_worlds_folder_depends_on_itself_and_on_what_is_shared_but_on_no_other_world(tmp_path, monkeypatch):
+    def write(name, text):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    for name in ("kernels/a.py", "crafter/a.py", "heist/a.py", "world.py"):
+        write(name, "x = 1")
+    monkeypatch.setattr(cache, "WORLDS", tmp_path)
+    before = cache.source_hash("heist")
+    write("crafter/a.py", "x = 2")
+    assert cache.source_hash("heist") == before
+    for name in ("kernels/a.py", "heist/a.py", "world.py"):
+        write(name, "x = 2")
+        assert cache.source_hash("heist") != before
+        before = cache.source_hash("heist")
+
+
+def test_a_function_is_kept_with_its_world():
+    from envgen.worlds.crafter import play
+    from envgen.worlds.kernels import mt19937
+
+    assert cache.world_of(play.play.py_func) == "crafter"
+    assert cache.world_of(mt19937.word.py_func) == ""
+    assert cache.world_of(test_a_function_is_kept_with_its_world) == ""
+
+
 def test_only_the_newest_versions_are_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path))
     for k in range(9):
@@ -100,7 +126,7 @@ def test_only_the_newest_versions_are_kept(tmp_path, monkeypatch):
 
 
 def test_compiling_is_announced_once(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(cache, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(cache, "cache_folder", lambda world: tmp_path)
     for _ in range(2):
         with cache.compiling("Crafter", 50):
             pass

@@ -1,9 +1,8 @@
 """The kernel that plays: one pass over environments that are due a step or a new episode."""
 
-from typing import NamedTuple
-
 import numpy as np
 
+from ..batch import DONE, OVER, RUNNING, STEP
 from ..kernels import mt19937
 from ..kernels.jit import jit
 from .birth import begin
@@ -12,8 +11,6 @@ from .rules import has_room, is_dead, is_out_of_time, step
 from .symbols import write_symbols
 from .tables import ITEMS, SKILLS
 
-DONE, STEP, RESET = 0, 1, 2  # what is due in an environment
-NOT_BEGUN, RUNNING, OVER = 0, 1, 2  # where its episode is
 NO_VIEW, SYMBOLS, PIXELS = 0, 1, 2  # what is observed
 
 REPORT = np.dtype(
@@ -30,16 +27,6 @@ REPORT = np.dtype(
     ],
     align=True,
 )
-
-
-class Ends(NamedTuple):
-    """What a step leaves behind."""
-
-    reward: np.ndarray  # (n,) float64
-    terminated: np.ndarray  # (n,) bool
-    truncated: np.ndarray  # (n,) bool
-    phase: np.ndarray  # (n,) uint8, NOT_BEGUN, RUNNING or OVER
-    now: np.ndarray  # (n,) REPORT
 
 
 @jit

@@ -1,7 +1,8 @@
 """`jit`: the one way a function of a world is compiled.
 
 numba keeps compiled code on disk but does not notice when a function that another one *calls* has changed in its own
-file. So the cache lives in a folder named by a hash of every kernel source: touch one, and all are compiled again.
+file. So the cache of a world lives in a folder named by a hash of all its sources and of what worlds share: touch one,
+and all of it is compiled again. Functions of no world have a folder of their own, named by what worlds share.
 A cache that cannot be written is never an error, only a slower start.
 
 Not here: `parallel=True`. Kernels are serial over a range [lo, hi) and release the GIL; `shards.py` spreads them.
@@ -13,6 +14,7 @@ import shutil
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -22,17 +24,27 @@ from numba.core import config
 
 SETTINGS = config.__dict__  # numba's own, by name
 WORLDS = Path(__file__).resolve().parents[1]
+SHARED = "kernels"  # this folder
 ROOM_TO_WRITE = 64 << 20  # bytes; less free space than this counts as a full disk
-KEPT_VERSIONS = 4  # folders of earlier sources that are kept
+KEPT_VERSIONS = 4  # folders of sources that are kept of each world
 
 
-def source_hash() -> str:
-    """Names everything that compiled code depends on and numba's own cache key does not see.
+def world_of(function: Callable) -> str:
+    """The folder of the world that a function belongs to; empty for what worlds share and for everything else."""
+    file = Path(function.__code__.co_filename).resolve()
+    inside = file.relative_to(WORLDS).parts if file.is_relative_to(WORLDS) else ()
+    return inside[0] if len(inside) > 1 and inside[0] != SHARED else ""
 
-    Every file of the room counts: constants are frozen into the kernels that use them.
+
+def source_hash(world: str = "") -> str:
+    """Names everything that compiled code of a world depends on and numba's own cache key does not see.
+
+    Every file counts: constants are frozen into the kernels that use them. A world never uses another one's.
     """
     digest = hashlib.sha256(f"{numba.__version__} {SETTINGS['BOUNDSCHECK']} {SETTINGS['OPT']}".encode())
-    for file in sorted(WORLDS.rglob("*.py")):
+    folders = (SHARED, world) if world else (SHARED,)
+    files = [*WORLDS.glob("*.py"), *(file for folder in folders for file in (WORLDS / folder).rglob("*.py"))]
+    for file in sorted(files):
         digest.update(file.relative_to(WORLDS).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -65,10 +77,11 @@ def _forget_old(home: Path) -> None:
 
 
 @cache
-def cache_folder() -> Path | None:
-    """Where compiled kernels are kept; a temporary folder if the usual one cannot be written; None if nothing can."""
-    name = source_hash()
-    home = cache_home() / "kernels"
+def cache_folder(world: str = "") -> Path | None:
+    """Where a world's compiled kernels are kept, or those of none; a temporary folder if the usual one cannot be
+    written; None if nothing can."""
+    name = source_hash(world)
+    home = cache_home() / (f"kernels-{world}" if world else "kernels")
     if _writable(home / name):
         os.utime(home / name)
         _forget_old(home)
@@ -86,7 +99,7 @@ def cache_folder() -> Path | None:
 
 def jit(function):
     """Compile `function` in no-Python mode, without the GIL, with IEEE arithmetic, cached on disk."""
-    folder = cache_folder()
+    folder = cache_folder(world_of(function))
     if folder is None:
         return numba.njit(nogil=True, error_model="numpy")(function)
     before, SETTINGS["CACHE_DIR"] = SETTINGS["CACHE_DIR"], str(folder)
@@ -122,8 +135,11 @@ def _say_once(message: str) -> None:
 
 @contextmanager
 def compiling(engine: str, seconds: int):
-    """Around an engine's first run: says on the terminal that it is compiled, unless the cache holds it already."""
-    folder = cache_folder()
+    """Around an engine's first run: says on the terminal that it is compiled, unless the cache holds it already.
+
+    The world's folder is the engine's name in small letters.
+    """
+    folder = cache_folder(engine.lower())
     done = folder / f"{engine}.compiled" if folder else None
     if done is None or not done.exists():
         print(f"envgen: compiling {engine}'s engine, once for this machine (about {seconds} s) ...", file=sys.stderr)

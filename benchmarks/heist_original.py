@@ -1,0 +1,30 @@
+"""The original's rate, for heist_speed.py: runs in .oracle's Python and prints steps per second for each round.
+
+python heist_original.py MODE ENVIRONMENTS SECONDS: plays a round for every line it is sent.
+"""
+
+import sys
+import time
+
+import numpy as np
+from procgen import ProcgenGym3Env  # pyright: ignore[reportMissingImports]
+
+
+def main() -> None:
+    mode, num, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    env = ProcgenGym3Env(num=num, env_name="heist", rand_seed=0, distribution_mode=mode, num_threads=0)
+    actions = np.random.default_rng(0).integers(0, 15, (64, num)).astype(np.int32)
+    for k in range(64):
+        env.act(actions[k])
+        env.observe()
+    for _ in sys.stdin:
+        steps, start = 0, time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            env.act(actions[steps % 64])
+            env.observe()
+            steps += 1
+        print(steps * num / (time.perf_counter() - start), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Many Heists stepped together: state, levels, scratch and threads around the one kernel, `play`."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..batch import Batch
+from ..kernels import mt19937
+from . import maze, picture, skins, state, symbols
+from .level import HeistLevel
+from .play import NO_VIEW, PIXELS, REPORT, SYMBOLS, chain, play
+from .portrait import portrait
+
+ALL_SEEDS = 2**31 - 1  # of levels, without num_levels
+ORIGINAL_SIZE = (picture.PIXELS, picture.PIXELS)
+
+
+class Engine(Batch):
+    """`n` environments. `view` is what is observed; level seeds are drawn from `num_levels` from `start_level` on."""
+
+    title, seconds, Level = "Heist", 30, HeistLevel
+
+    def __init__(
+        self, n: int, levels: Sequence[HeistLevel], by_chance: bool, view: int, threads: int, num_levels: int = 0,
+        start_level: int = 0, skin: str = "envgen",
+    ):  # fmt: skip
+        width = {NO_VIEW: 1, SYMBOLS: symbols.SIZE, PIXELS: picture.SIZE}[view]
+        super().__init__(n, levels, by_chance, ORIGINAL_SIZE, threads, width, REPORT)
+        self.view = view
+        self.state = state.allocate(n)
+        self.state["first_seed"] = start_level if num_levels else 0
+        self.state["seeds"] = num_levels or ALL_SEEDS
+        self.scratch = maze.scratch(self.shards.threads)
+        self.skin_name, self.skin = skin, skins.skin(skin)
+        self.easel = picture.easel(n if view == PIXELS else 1, self.shards.threads)
+
+    @property
+    def envs(self) -> np.ndarray:
+        return self.state
+
+    def seed(self, i: int, seed: int) -> None:
+        """The next episode of environment i is the first of the original's only environment with this `rand_seed`."""
+        top = np.zeros(mt19937.SIZE, np.uint32)
+        mt19937.seed(top, seed % 2**32)
+        self._begin_chain(i, seed, top)
+
+    def seed_as_original(self, rand_seed: int) -> None:
+        """The next episodes are the first ones of the original's so many environments with this `rand_seed`."""
+        top = np.zeros(mt19937.SIZE, np.uint32)
+        mt19937.seed(top, rand_seed % 2**32)
+        for i in range(self.n):
+            self._begin_chain(i, rand_seed + i, top)
+
+    def _begin_chain(self, i: int, seed: int, top: np.ndarray) -> None:
+        chain(self.state["chain"][i], top)
+        self.state["seed_hash"][i] = hash(seed)
+        self.state["episode"][i] = 0
+        self.seeded[i] = True
+
+    def _play(self, todo: np.ndarray, k: int) -> None:
+        play(
+            self.state, self.pool, self.menu, self.by_chance, self.scratch, self.skin, self.easel,
+            k, todo, self.due, self.actions, self.view, self.out, self.ends,
+        )  # fmt: skip
+
+    def render(self, i: int, size: tuple[int, int]) -> np.ndarray:
+        return portrait(self.state[i], size, self.skin_name)
+
+    def _restore(self, envs: np.ndarray, snapshot: dict[str, np.ndarray]) -> None:
+        self.state = envs
+        self.state["redraw"] = 1  # the still part of the picture is not in a snapshot
+
+    def bytes_per_environment(self) -> int:
+        """Memory that grows with the number of environments; textures and scratch are shared."""
+        arrays = [self.state, *self.ends, self.out, self.due, self.actions, self.easel.base]
+        return sum(array.nbytes for array in arrays) // self.n

@@ -1,0 +1,82 @@
+"""Heist as a World: the object through which everything above `worlds/` knows it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from ..world import World
+from . import lessons
+from .census import Census, take_census
+from .env import HeistEnv
+from .expert import expert_actions
+from .gallery import gallery
+from .level import HeistLevel
+from .tables import ACTIONS, SKILLS
+from .vector import HeistVectorEnv
+from .views import VIEWS
+
+RULES = """\
+You are a thief in a maze of narrow corridors, seen from above. A yellow gem lies somewhere in it; touching it ends the
+episode with the only reward of the original, 10. Nothing else is rewarded and nothing can kill you, but after 1,000
+steps the episode is cut off.
+- Each step you press one of eight directions or none. You glide: pressing speeds you up to 0.61 cells a step, and you
+  coast on when you stop. You are three quarters of a corridor wide, so to turn into one you must be nearly in line.
+- Up to three locked doors, blue, green and red, stand where corridors part. A door stops you until you hold the key of
+  its colour; then it opens as you touch it. Touching a key takes it; keys are kept.
+- The key of a door always lies where the doors before it lead: the blue key lies in the open, the green one where the
+  blue door leads to, the red one where the green door leads to, the gem behind the last. Every maze can be solved.
+- Mazes are new in every episode: 5 to 13 cells a side, with no, one, two or three keys in 10, 20, 20 and 50 percent
+  of the original's hard mode. What is not in a maze cannot be done in it; infos say what is possible in each.
+- The hard and easy modes show the whole maze; the memory mode has mazes of up to 23 cells a side and shows only the
+  8 x 8 cells around you.
+"""
+
+KEYS = {
+    "left": "left", "right": "right", "up": "up", "down": "down", "q": "left_up", "e": "right_up", "z": "left_down",
+    "c": "right_down", ".": "noop",
+}  # fmt: skip
+
+
+class Heist(World):
+    name = "heist"
+    Level = HeistLevel
+    skills = SKILLS
+    actions = ACTIONS
+    observations = tuple(VIEWS)
+    rules = RULES
+    lessons = lessons.LESSONS
+    keys = KEYS
+
+    def make(
+        self,
+        levels: Sequence[Any] = (),
+        num_envs: int | None = None,
+        seed: int | None = None,
+        observation: str = "pixels",
+        **kw,
+    ) -> HeistVectorEnv:
+        envs = HeistVectorEnv(num_envs or max(1, len(levels)), list(levels) or None, observation, **kw)
+        if seed is not None:
+            for i in range(envs.num_envs):
+                envs.engine.seed(i, seed + i)
+        return envs
+
+    def single(self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kw) -> HeistEnv:
+        env = HeistEnv(level, observation, **kw)
+        if seed is not None:
+            env.engine.seed(0, seed)
+        return env
+
+    def census(self, level: Any = None, seeds: Sequence[int] = range(16)) -> Census:
+        return take_census(level, seeds)
+
+    def gallery(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
+        return gallery(levels, columns, seed)
+
+    def reachable(self, level: Any, census: Census) -> set[str]:
+        return lessons.reachable(HeistLevel.parse(level), census)
+
+    def scripted(self, envs: HeistVectorEnv) -> np.ndarray:
+        return expert_actions(envs.engine)

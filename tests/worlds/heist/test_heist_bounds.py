@@ -1,0 +1,49 @@
+"""No kernel leaves its arrays: everything is played once with numba's bounds checking switched on."""
+
+import os
+import subprocess
+import sys
+
+PROGRAM = """
+import numba
+import numpy as np
+
+assert numba.config.BOUNDSCHECK == 1
+from envgen.worlds.heist.census import take_census
+from envgen.worlds.heist.expert import expert_actions
+from envgen.worlds.heist.vector import HeistVectorEnv
+
+levels = [
+    {}, {"mode": "easy"}, {"mode": "memory"}, {"maze_size": 25, "keys": "three", "loops": "many"},
+    {"maze_size": 5, "keys": "three", "loops": "all", "start": "red key"},
+    {"maze_size": 25, "loops": "all", "keys": "three", "keys_away": "long", "gem_away": "short", "speed": "fast"},
+    {"mode": "memory", "maze_size": 25, "start": "gem", "held": {"blue": True}, "open": {"green": True}},
+    {"world_size": 25, "maze_size": 5, "length": 9},
+]
+rng = np.random.default_rng(0)
+for observation in ("pixels", "symbols"):
+    envs = HeistVectorEnv(16, levels, observation, threads=1, render_mode="rgb_array", render_size=40)
+    envs.reset(seed=0)
+    for step in range(250):
+        actions = rng.integers(0, 15, 16)
+        actions[::2] = expert_actions(envs.engine)[::2]
+        actions[1:8] = [0, 2, 6, 8, 1, 3, 5][step // 30 % 7]  # into all corners
+        envs.step(actions)
+    envs.render()
+for level in levels:
+    take_census(level, range(4))
+
+# The code under test really is checked: an index outside must raise.
+from envgen.worlds.kernels import mt19937
+try:
+    mt19937.seed(np.zeros(10, np.uint32), 0)
+except IndexError:
+    print("checked")
+"""
+
+
+def test_no_heist_kernel_reads_or_writes_outside_its_arrays(tmp_path):
+    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "ENVGEN_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["checked"]
