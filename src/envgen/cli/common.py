@@ -13,8 +13,9 @@ class UserError(Exception):
 
 def world_named(name: str) -> World:
     from envgen.worlds.crafter.world import Crafter
+    from envgen.worlds.heist.world import Heist
 
-    worlds = {world.name: world for world in (Crafter,)}
+    worlds = {world.name: world for world in (Crafter, Heist)}
     if name not in worlds:
         raise UserError(f"world {nearest(name, list(worlds))}")
     return worlds[name]()

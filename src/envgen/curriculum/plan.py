@@ -58,7 +58,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
     "quick": {"cycle_steps": 120_000, "final_steps": 400_000, "feedback_episodes": 10, "episodes": 128},
 }
-FOR_WORLD: dict[tuple[str, str], dict[str, Any]] = {}  # (preset, world): what differs
+FOR_WORLD: dict[tuple[str, str], dict[str, Any]] = {  # (preset, world): what differs
+    ("paper", "heist"): {"cycles": 1, "cycle_steps": 25_000_000, "ratio": 0.25, "final_steps": 0},  # 5M, then 20M
+}
 
 
 def plan_for(preset: str, world: str = "crafter", **changes: Any) -> Plan:

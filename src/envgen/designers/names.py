@@ -51,7 +51,7 @@ def _words(kind: type[BaseModel], code: str = "parameter") -> Iterator[tuple[str
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             yield from _words(inner, "item")
         elif get_origin(inner) is Literal:
-            yield from (("option", word) for word in get_args(inner))
+            yield from (("option", word) for word in get_args(inner) if isinstance(word, str))
 
 
 def _forms(word: str) -> set[str]:

@@ -88,7 +88,7 @@ def _values(field: Any) -> str:
     if field.annotation is int:
         low, high = bounds(field)
         return f"{low} to {high} (default {default})"
-    return f"{' | '.join(field.annotation.__args__)} (default {default})"
+    return f"{' | '.join(map(str, field.annotation.__args__))} (default {default})"
 
 
 def _word(value: str) -> str:
