@@ -157,3 +157,12 @@ def test_two_processes_train_one_agent_through_the_loop(tmp_path):
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == {
         "levels": 256, "original": 768, "ranking": 0,
     }  # fmt: skip
+
+
+def test_heist_goes_through_the_loop_and_stands_beside_random_players(tmp_path):
+    small = [*SMALL, "--designer", "expert", "--folder", "run", "--audit-steps", "200"]
+    done = envgen("train", "heist", *small, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "teach take_blue_key" in done.stdout
+    assert "3 episodes of heist" in done.stdout
+    assert "random players steal the gem in 18.7%" in done.stdout

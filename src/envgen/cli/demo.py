@@ -49,7 +49,7 @@ def bench(world: str = "crafter", seconds: float = 3.0) -> None:
 
     chosen = world_named(world)
     print(f"{chosen.name}, 256 environments, random actions, resets included:")
-    for observation in ("symbols", "pixels"):
+    for observation in (view for view in chosen.observations if view != "text"):
         print(f"  {observation:8} {_world_speed(chosen, observation, seconds):>9,.0f} steps/s")
     try:
         import torch  # noqa: F401

@@ -35,6 +35,8 @@ def evaluate(
     agent, world, observation = agent_of(run, device)
     found = play(agent, world, read_level(level, world), episodes, seed, observation, greedy)
     print(found)
+    if world.yardstick:
+        print(world.yardstick)
     if published:
         compare_published(agent, world, found, observation, published)
 

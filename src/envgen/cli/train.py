@@ -159,7 +159,7 @@ def _run(
             summary = loop.train(folder, world, designer, plan, observation, seed, ppo, device, compile, display, say)
         if not lead:
             return
-        say(_told(summary))
+        say(_told(summary, world))
         if published:
             agent, _, _ = agent_of(folder, device)
             theirs = compare_published(agent, world, summary.final, observation, published)
@@ -173,9 +173,9 @@ def _run(
         raise
 
 
-def _told(summary: Any) -> str:
+def _told(summary: Any, world: World) -> str:
     """The last words of a run."""
-    lines = ["", str(summary.final)]
+    lines = ["", str(summary.final), *filter(None, [world.yardstick])]
     if summary.training:
         lines.append(f"as published, over the last phase of training: score {summary.training.score:.1f}, "
                      f"reward {summary.training.reward:.1f}")  # fmt: skip

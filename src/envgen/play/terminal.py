@@ -19,6 +19,7 @@ from .game import Game, PlayError
 OPEN, CLOSE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # a screen of our own without a cursor, and back
 HOME, TO_LINE_END, TO_END = "\x1b[H", "\x1b[K", "\x1b[J"
 PATIENCE = 0.05  # seconds within which the rest of an arrow key arrives
+LOOK_UP = 0.3  # seconds
 ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}
 NAMES = {" ": "space", "\x1b": "escape", "\r": "enter", "\n": "enter", "\t": "tab", "\x7f": "backspace"}
 KEY = re.compile(r"\x1b[\[O](?P<between>[0-9;]*)(?P<last>[A-Za-z~])|\x1b(?=[^\x1b])|(?P<one>.)", re.DOTALL)
@@ -132,6 +133,8 @@ else:
     def _read() -> list[str]:
         """The keys that were pressed, at least one unless it has no name."""
         terminal = sys.stdin.fileno()
+        while not select.select([terminal], [], [], LOOK_UP)[0]:
+            pass  # a Ctrl-C that comes just before a call that waits is noticed only after it
         typed = os.read(terminal, 1024)
         if not typed:
             return ["escape"]  # the terminal is gone

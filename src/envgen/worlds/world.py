@@ -127,6 +127,7 @@ class World(ABC):
     rules: ClassVar[str]  # the world explained in prose, for a designer
     lessons: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # skill: settings that grant what it needs
     keys: ClassVar[Mapping[str, str]] = {}  # key: action, for people who play
+    yardstick: ClassVar[str] = ""  # what players that act at random reach, said beside every result
 
     @property
     def original(self) -> _Level:

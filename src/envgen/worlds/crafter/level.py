@@ -51,7 +51,7 @@ class Near(Settings):
     water: bool = False
     """A cell of water to drink from."""
     plant: Literal["none", "sapling", "ripe"] = "none"
-    """A planted sapling, or one that is ripe to eat; cows and zombies next to it destroy it."""
+    """A planted sapling, or one that is ripe to eat; a cow, zombie or skeleton next to it destroys it."""
     cows: int = Field(default=0, ge=0, le=4)
     """Cows to eat, five steps away."""
     cave: bool = False

@@ -48,6 +48,7 @@ class Heist(World):
     rules = RULES
     lessons = lessons.LESSONS
     keys = KEYS
+    yardstick = "uniformly random players steal the gem in 18.7% of the original's mazes (easy 30.3%, memory 12.7%)"
 
     def make(
         self,
