@@ -1,12 +1,14 @@
 """Tests are repeatable: hypothesis draws the same examples every time, and no example is too slow on a busy machine."""
 
 import os
+import signal
 
 import hypothesis
 
 hypothesis.settings.register_profile("envgen", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("envgen")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # windows open nowhere
+signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background, programs would ignore Ctrl-C
 
 try:
     import torch
