@@ -13,6 +13,7 @@ from gymnasium.vector import VectorEnv
 from pydantic import BaseModel, ConfigDict
 
 from envgen.agents.rollout import skills_of
+from envgen.runs.rates import rates_of, score
 from envgen.worlds.world import World
 
 Z95 = 1.959964  # 95% of a normal distribution lies within so many standard deviations
@@ -149,19 +150,6 @@ def rate_of(successes: int, episodes: int) -> Figure:
     middle = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
     half = Z95 * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n)) / (1 + Z95**2 / n)
     return Figure(value=100 * p, low=100 * max(0.0, middle - half), high=100 * min(1.0, middle + half))
-
-
-def score(rates: np.ndarray) -> float:
-    """Crafter's score of success rates in percent: exp(mean ln(1 + s)) - 1, over the last axis; without those that are
-    nan, of skills that no episode could hold."""
-    known = np.isfinite(rates)
-    logs = np.log1p(np.where(known, rates, 0)).sum(-1)
-    return np.expm1(logs / np.maximum(1, known.sum(-1)))
-
-
-def rates_of(succeeded: np.ndarray, possible: np.ndarray) -> np.ndarray:
-    """Percentages; nan for what was never possible."""
-    return np.where(possible > 0, 100 * succeeded / np.maximum(1, possible), np.nan)
 
 
 def score_of(achieved: np.ndarray) -> Figure:

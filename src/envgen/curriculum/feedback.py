@@ -1,26 +1,24 @@
 """What goes back to the designer after a cycle: success in the original, and how training went in each level."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 
 from envgen.designers.designer import Learned, Rate
+from envgen.runs.rates import rates_of, tallies
 from envgen.worlds.world import World
 
-from .evaluate import Actor, Evaluation, evaluation_of, play, rates_of
-from .window import tallies
+from .evaluate import Actor, Evaluation, evaluation_of, play
 
 
 def measure(
     agent: Actor, world: World, seeds: int, episodes: int, seed: int, observation: str
 ) -> tuple[Evaluation, dict[str, Rate]]:
     """`episodes` episodes of each of `seeds` seeds in the original; rates as mean and deviation over the seeds."""
-    envs = world.make([world.original], num_envs=seeds * episodes, seed=seed, observation=observation)
-    try:
+    with closing(world.make([world.original], seeds * episodes, seed, observation)) as envs:
         returns, lengths, achieved = play(agent, envs, seeds * episodes, np.random.default_rng(seed))
-    finally:
-        envs.close()
     names, by_seed = [skill.name for skill in world.skills], achieved.reshape(seeds, episodes, -1)
     rates = rates_of((by_seed > 0).sum(1), (by_seed >= 0).sum(1))  # (seeds, skills)
     level = world.original.model_dump(mode="json")

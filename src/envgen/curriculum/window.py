@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from .evaluate import rates_of, score
+from envgen.runs.rates import rates_of, score, tallies
 
 LATE = 100_000  # steps
 
@@ -44,10 +44,3 @@ def window_of(lines: Iterable[Mapping[str, Any]], skills: Sequence[str]) -> Wind
         reward=float(returns[late].sum() / episodes[late].sum()),
         skills=dict(zip(skills, np.nan_to_num(rates).tolist(), strict=True)),
     )
-
-
-def tallies(lines: Sequence[Mapping[str, Any]], skills: int) -> tuple[np.ndarray, np.ndarray]:
-    """In how many episodes of each line each skill succeeded, and in how many it could, (lines, skills)."""
-    succeeded = np.array([line["succeeded"] or [0] * skills for line in lines])
-    possible = np.array([line.get("possible") or [line["episodes"]] * skills for line in lines])
-    return succeeded, possible

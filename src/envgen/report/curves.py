@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from envgen.curriculum.evaluate import rates_of, score
-from envgen.curriculum.window import tallies
+from envgen.runs.rates import rates_of, score, tallies
 from envgen.runs.store import read_progress
 
 POINTS = 25  # of a training curve
