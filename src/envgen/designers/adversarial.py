@@ -2,28 +2,15 @@
 after training in each, and from the second cycle on those in which the agent itself does (EnvGen, appendix D)."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from .designer import Brief, Cycle, Designer, Proposal
+from .designer import Around, Brief, Cycle, Proposal
 from .easy_to_hard import ranked
 
 DRAWN = 4  # times as many levels are made as are used: 16 for 4
 
 
-class Adversarial(Designer):
+class Adversarial(Around):
     name = "adversarial"
-
-    def __init__(self, source: Designer):
-        self.source = source
-
-    def about(self) -> dict[str, Any]:
-        return {"name": self.name, "source": self.source.about()}
-
-    def means(self) -> dict[str, Any]:
-        return self.source.means()
-
-    def spent(self) -> dict[str, float | None]:
-        return self.source.spent()
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         by = "agent" if history else "throwaway"

@@ -15,7 +15,7 @@ from .chat.budget import Budget, Prices
 from .chat.chat import Chat, check_prices
 from .chat.keys import place
 from .chat.ledger import LEDGER, Ledger
-from .designer import Designer, DesignError
+from .designer import Around, Designer, DesignError
 from .easy_to_hard import EasyToHard
 from .expert import Expert, ExpertSettings
 from .fixed import Fixed, Given
@@ -25,7 +25,7 @@ from .random import Random, RandomSettings
 
 NAMES = ("none", "expert", "random", "alpha", "llm", "fixed", "easy-to-hard", "adversarial")
 SETTINGS: dict[str, type[Settings]] = {"expert": ExpertSettings, "random": RandomSettings, "alpha": AlphaSettings}
-AROUND = {"fixed": (Fixed, "first"), "easy-to-hard": (EasyToHard, "source"), "adversarial": (Adversarial, "source")}
+AROUND: dict[str, type[Around]] = {kind.name: kind for kind in (Fixed, EasyToHard, Adversarial)}
 
 
 class Means(Budget):
@@ -93,8 +93,8 @@ def rebuild(about: Mapping[str, Any], folder: Path, means: Mapping[str, Any]) ->
     """The designer that `about` describes, reached by `means`."""
     name = about["name"]
     if name in AROUND:
-        kind, inner = AROUND[name]
-        return kind(rebuild(about[inner], folder, means))
+        kind = AROUND[name]
+        return kind(rebuild(about[kind.role], folder, means))
     told = {key: value for key, value in about.items() if key != "name"}
     if name == "given":
         return Given(told["levels"])

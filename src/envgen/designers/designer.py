@@ -128,6 +128,24 @@ class Designer(ABC):
         return None
 
 
+class Around(Designer):
+    """A designer that works on what another one, its `source`, proposes."""
+
+    role: ClassVar[str] = "source"  # what `about` calls the other
+
+    def __init__(self, source: Designer):
+        self.source = source
+
+    def about(self) -> dict[str, Any]:
+        return {"name": self.name, self.role: self.source.about()}
+
+    def means(self) -> dict[str, Any]:
+        return self.source.means()
+
+    def spent(self) -> dict[str, float | None]:
+        return self.source.spent()
+
+
 def normal(level: Mapping[str, Any], Level: type[Level]) -> Settings:
     """A level as what it changes, or a LevelError."""
     return Level.parse(level).model_dump(mode="json", exclude_defaults=True)

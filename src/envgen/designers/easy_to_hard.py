@@ -3,25 +3,12 @@ first (EnvGen, appendix D)."""
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
-from .designer import Brief, Cycle, Designer, DesignError, Proposal, Rater
+from .designer import Around, Brief, Cycle, Designer, DesignError, Proposal, Rater
 
 
-class EasyToHard(Designer):
+class EasyToHard(Around):
     name = "easy-to-hard"
-
-    def __init__(self, source: Designer):
-        self.source = source
-
-    def about(self) -> dict[str, Any]:
-        return {"name": self.name, "source": self.source.about()}
-
-    def means(self) -> dict[str, Any]:
-        return self.source.means()
-
-    def spent(self) -> dict[str, float | None]:
-        return self.source.spent()
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         if history:

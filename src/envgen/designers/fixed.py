@@ -4,31 +4,19 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import Any
 
-from .designer import Brief, Cycle, Designer, DesignError, Proposal, Proposed, Settings, Verdict, normal
+from .designer import Around, Brief, Cycle, Designer, DesignError, Proposal, Proposed, Settings, Verdict, normal
 
 
-class Fixed(Designer):
-    name = "fixed"
-
-    def __init__(self, first: Designer):
-        self.first = first
-
-    def about(self) -> dict[str, Any]:
-        return {"name": self.name, "first": self.first.about()}
-
-    def means(self) -> dict[str, Any]:
-        return self.first.means()
-
-    def spent(self) -> dict[str, float | None]:
-        return self.first.spent()
+class Fixed(Around):
+    name, role = "fixed", "first"
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         if history:
             return Proposal(levels=history[0].proposal.levels)
-        return self.first.design(brief, history)
+        return self.source.design(brief, history)
 
     def revise(self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, verdicts: Sequence[Verdict]):
-        return None if history else self.first.revise(brief, history, proposal, verdicts)
+        return None if history else self.source.revise(brief, history, proposal, verdicts)
 
 
 class Given(Designer):
