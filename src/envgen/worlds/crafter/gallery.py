@@ -4,16 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image
 
+from ..sheet import sheet
 from . import atlas, picture
 from . import tables as t
 from .engine import Engine
 from .level import CrafterLevel
 from .play import NO_VIEW
-
-MARGIN = 6  # pixels around a world
-TITLE = 14  # pixels of height
 
 
 def overview(level: Any = None, seed: int = 0, unit: int = 6) -> np.ndarray:
@@ -34,12 +32,4 @@ def overview(level: Any = None, seed: int = 0, unit: int = 6) -> np.ndarray:
 
 def gallery(levels: Mapping[str, Any], columns: int = 4, seed: int = 0, unit: int = 6) -> Image.Image:
     """Worlds of several levels by title, in rows."""
-    side = t.SIDE * unit
-    rows = -(-len(levels) // columns)
-    sheet = Image.new("RGB", (columns * (side + MARGIN) + MARGIN, rows * (side + TITLE + MARGIN) + MARGIN), "white")
-    pen = ImageDraw.Draw(sheet)
-    for k, (title, level) in enumerate(levels.items()):
-        x, y = MARGIN + k % columns * (side + MARGIN), MARGIN + k // columns * (side + TITLE + MARGIN)
-        pen.text((x, y), title, fill="black")
-        sheet.paste(Image.fromarray(overview(level, seed + k, unit)), (x, y + TITLE))
-    return sheet
+    return sheet(levels, columns, t.SIDE * unit, lambda k, level: overview(level, seed + k, unit))

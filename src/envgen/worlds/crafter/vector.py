@@ -44,11 +44,6 @@ class CrafterVectorEnv(BatchVectorEnv[Engine]):
         levels = all_played(levels_of(level), num_envs, draw_levels)
         self.engine = Engine(num_envs, levels, draw_levels, VIEWS[observation], self.size, threads)
 
-    @property
-    def levels(self) -> list[CrafterLevel]:
-        """Every level this environment was ever given; `info["level"]` counts in it."""
-        return self.engine.levels
-
     def _levels_of(self, level: Any) -> list[CrafterLevel]:
         return levels_of(level)
 

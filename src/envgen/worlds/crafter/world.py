@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ..world import World
+from ..family import Family
 from . import lessons
 from .census import Census, take_census
 from .env import CrafterEnv
@@ -45,7 +45,7 @@ KEYS = {
 }  # fmt: skip
 
 
-class Crafter(World):
+class Crafter(Family):
     name = "crafter"
     Level = CrafterLevel
     skills = SKILLS
@@ -54,26 +54,7 @@ class Crafter(World):
     rules = RULES
     lessons = lessons.LESSONS
     keys = KEYS
-
-    def make(
-        self,
-        levels: Sequence[Any] = (),
-        num_envs: int | None = None,
-        seed: int | None = None,
-        observation: str = "pixels",
-        **kw,
-    ) -> CrafterVectorEnv:
-        envs = CrafterVectorEnv(num_envs or max(1, len(levels)), list(levels) or None, observation, **kw)
-        if seed is not None:
-            for i in range(envs.num_envs):
-                envs.engine.seed(i, seed + i)
-        return envs
-
-    def single(self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kw) -> CrafterEnv:
-        env = CrafterEnv(level, observation, **kw)
-        if seed is not None:
-            env.engine.seed(0, seed)
-        return env
+    Vector, Single = CrafterVectorEnv, CrafterEnv
 
     def published(
         self, num_envs: int, seed: int, observation: str = "symbols", episodes: int = 1, ordered: bool = False

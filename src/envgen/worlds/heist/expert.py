@@ -9,7 +9,7 @@ from ..kernels.jit import jit
 from . import tables as t
 from .engine import Engine
 from .maze import MASKS, MOST_CELLS
-from .search import NO_WAY, find_gem
+from .search import NO_WAY, find_gem, lay_out
 
 ROW = t.SIDE + 2
 COAST = 0.45 / (1 - 0.45)  # steps' worth of its velocity that the agent still moves when nothing is pressed
@@ -35,15 +35,8 @@ def _act_all(envs, actions):
 
 @jit
 def _act(e, cells, queue, origin):
-    for y in range(t.SIDE):
-        for x in range(t.SIDE):
-            cells[(y + 1) * ROW + x + 1] = e.grid[y, x]
-    held = 0
-    for colour in range(t.KEYS):
-        held |= (e.has_key[colour] != 0) << colour
-    i, j = np.int64(e.x), np.int64(e.y)
-    here = (j + 1) * ROW + i + 1
-    state = find_gem(cells, ROW, here, held, queue, origin)
+    here = lay_out(e, cells, ROW)
+    state = find_gem(cells, ROW, here, queue, origin)
     if state == NO_WAY:
         return t.NOOP
     corner, way = state, 0  # the end of the straight part that leads on from here

@@ -52,11 +52,6 @@ class HeistVectorEnv(BatchVectorEnv[Engine]):
             num_envs, level, draw_levels, observation, threads, num_levels, start_level, skin
         )  # fmt: skip
 
-    @property
-    def levels(self) -> list[HeistLevel]:
-        """Every level this environment was ever given; `info["level"]` counts in it."""
-        return self.engine.levels
-
     def reset(self, *, seed: int | Iterable[int | None] | None = None, options: dict | None = None):
         if options and "rand_seed" in options:
             if seed is not None or "reset_mask" in options:

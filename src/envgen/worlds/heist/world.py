@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ..world import World
+from ..family import Family
 from . import lessons
 from .census import Census, take_census
 from .env import HeistEnv
@@ -39,7 +39,7 @@ KEYS = {
 }  # fmt: skip
 
 
-class Heist(World):
+class Heist(Family):
     name = "heist"
     Level = HeistLevel
     skills = SKILLS
@@ -48,27 +48,8 @@ class Heist(World):
     rules = RULES
     lessons = lessons.LESSONS
     keys = KEYS
+    Vector, Single = HeistVectorEnv, HeistEnv
     yardstick = "uniformly random players steal the gem in 18.7% of the original's mazes (easy 30.3%, memory 12.7%)"
-
-    def make(
-        self,
-        levels: Sequence[Any] = (),
-        num_envs: int | None = None,
-        seed: int | None = None,
-        observation: str = "pixels",
-        **kw,
-    ) -> HeistVectorEnv:
-        envs = HeistVectorEnv(num_envs or max(1, len(levels)), list(levels) or None, observation, **kw)
-        if seed is not None:
-            for i in range(envs.num_envs):
-                envs.engine.seed(i, seed + i)
-        return envs
-
-    def single(self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kw) -> HeistEnv:
-        env = HeistEnv(level, observation, **kw)
-        if seed is not None:
-            env.engine.seed(0, seed)
-        return env
 
     def census(self, level: Any = None, seeds: Sequence[int] = range(16)) -> Census:
         return take_census(level, seeds)
