@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional
 
+from envgen.curriculum.plan import EVALUATION_SEED
+
 from .common import UserError, check_counts, near, needs_training, read_level, world_named
 
 
@@ -12,7 +14,7 @@ def evaluate(
     run: Annotated[Path, Positional],
     episodes: int = 256,
     level: Path | None = None,
-    seed: int = 1 << 31,
+    seed: int = EVALUATION_SEED,
     greedy: bool = False,
     published: int = 0,
     device: str = "cpu",
@@ -43,8 +45,7 @@ def evaluate(
 
 def agent_of(folder: Path, device: str = "cpu") -> tuple[Any, Any, str]:
     """The agent of the last checkpoint of a run, its world and what it sees."""
-    from envgen.agents.ppo import Agent
-    from envgen.agents.settings import settings_for
+    from envgen.curriculum.course import agent_for
     from envgen.runs.checkpoint import CheckpointError, latest
     from envgen.runs.store import RunError, read_request
 
@@ -56,10 +57,7 @@ def agent_of(folder: Path, device: str = "cpu") -> tuple[Any, Any, str]:
     if last is None:
         raise UserError(f"{folder} has no checkpoint yet")
     world = world_named(request["world"])
-    probe = world.make(num_envs=1, observation=request["observation"])
-    settings = settings_for(probe.single_observation_space, **request["ppo"])
-    agent = Agent.made_for(probe, settings=settings, device=device)
-    probe.close()
+    agent = agent_for(world, request["observation"], request["ppo"], device=device)
     agent.load(last.arrays["agent"], last.values["agent"])
     return agent, world, request["observation"]
 

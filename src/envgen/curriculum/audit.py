@@ -7,6 +7,7 @@ given, which may mean that it is hard. None of these steps is learned from.
 """
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ WORLDS = range(64)  # the seeds counted
 TRIVIAL = 0.95  # of random players succeed: nothing to learn
 SEED = 77_000_000
 
-Play = Callable[[Any], np.ndarray | None]  # actions for the environments given
+Play = Callable[[Any], np.ndarray | None]  # actions for the environments given; None from who is not there
 
 
 def audit(world: World, proposed: Proposed, steps: int, before: dict[str, float]) -> Verdict:
@@ -34,9 +35,10 @@ def audit(world: World, proposed: Proposed, steps: int, before: dict[str, float]
         at_start, by_random = first_successes(
             world, level, steps, lambda envs: chance.integers(len(world.actions), size=envs.num_envs)
         )
-        by_script = first_successes(world, level, steps, world.scripted)[1] if has_script(world) else None
+        _, by_script = first_successes(world, level, steps, world.scripted)
     except Exception as error:  # noqa: BLE001  whatever a level can do to a simulator is this level's verdict
         return Verdict(word="bad", reasons=(f"its worlds cannot be made or played: {error}",))
+    assert by_random is not None  # chance always acts
     names = [skill.name for skill in world.skills]
     bad, doubtful, facts = [], [], []
     for skill in proposed.skills:
@@ -67,30 +69,20 @@ def _any(first: np.ndarray | None, skill: int | slice = slice(None)) -> bool:
     return first is not None and bool((first[:, skill] >= 0).any())
 
 
-def has_script(world: World) -> bool:
-    envs = world.make([world.original], num_envs=1, seed=SEED, observation=_cheapest(world))
-    try:
-        envs.reset()
-        return world.scripted(envs) is not None
-    finally:
-        envs.close()
-
-
-def _cheapest(world: World) -> str:
-    return "symbols" if "symbols" in world.observations else world.observations[0]
-
-
-def first_successes(world: World, level: Any, steps: int, play: Play) -> tuple[np.ndarray, np.ndarray]:
+def first_successes(world: World, level: Any, steps: int, play: Play) -> tuple[np.ndarray, np.ndarray | None]:
     """Which skills (skills,) are there from the start, and at which step of the first episode each environment first
-    succeeded in each (PLAYERS, skills), -1 for never."""
-    envs = world.make([level], num_envs=PLAYERS, seed=SEED, observation=_cheapest(world))
-    try:
+    succeeded in each (PLAYERS, skills), -1 for never. None if the player gives no actions."""
+    observation = "symbols" if "symbols" in world.observations else world.observations[0]
+    with closing(world.make([level], num_envs=PLAYERS, seed=SEED, observation=observation)) as envs:
         _, infos = envs.reset()
         at_start = (infos["achievements"] > 0).any(0)
         first = np.full((PLAYERS, len(world.skills)), -1)
         playing = np.ones(PLAYERS, np.bool_)
         for step in range(1, steps + 1):
-            _, _, terminated, truncated, infos = envs.step(play(envs))
+            actions = play(envs)
+            if actions is None:
+                return at_start, None
+            _, _, terminated, truncated, infos = envs.step(actions)
             ended = terminated | truncated
             counts = infos["achievements"].copy()
             if ended.any():
@@ -100,8 +92,6 @@ def first_successes(world: World, level: Any, steps: int, play: Play) -> tuple[n
             if not playing.any():
                 break
         return at_start, first
-    finally:
-        envs.close()
 
 
 def _told(who: str, first: np.ndarray, steps: int) -> str:

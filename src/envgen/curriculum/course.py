@@ -6,21 +6,32 @@ each in order, and those that are over return at once, the one that was cut off 
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 
 from envgen.agents.ppo import Agent, Update
 from envgen.agents.rollout import Episodes
+from envgen.agents.settings import settings_for
+from envgen.runs.rates import rates_of
 from envgen.runs.store import Run
 from envgen.worlds.world import World
 
-from .evaluate import rates_of
 from .stop import Stop
 
 RECENT = 200  # episodes that the figures of progress are taken over
 PACE = 20  # updates that the speed is taken over
+
+
+def agent_for(
+    world: World, observation: str, ppo: Mapping[str, Any], seed: int = 0, device: str = "cpu", compile: bool = False
+) -> Agent:
+    """A fresh agent that sees a world so, with these of its settings."""
+    with closing(world.make(num_envs=1, observation=observation)) as envs:
+        settings = settings_for(envs.single_observation_space, **ppo)
+        return Agent.made_for(envs, settings=settings, seed=seed, device=device, compile=compile)
 
 
 class Course:

@@ -17,21 +17,17 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from envgen.agents.ppo import Agent
-from envgen.agents.settings import settings_for
 from envgen.designers.designer import Brief, Cycle, Designer, Proposal, Verdict
 from envgen.runs.store import Run, read_progress
 from envgen.worlds.world import World
 
 from . import facts, feedback
-from .course import Course, distinct
+from .course import Course, agent_for, distinct
 from .drafting import as_text, draft
 from .evaluate import Evaluation, evaluate
-from .plan import Plan
+from .plan import EVALUATION_SEED, Plan
 from .ranking import Ranking
 from .window import Window, window_of
-
-EVALUATION_SEED = 1 << 31  # the seeds of training lie below
 
 
 class Summary(BaseModel):
@@ -64,20 +60,18 @@ def train(
     `show` hears each line of progress, `say` what there is to tell in between.
     """
     plan = plan or Plan()
-    probe = world.make(num_envs=1, observation=observation)
-    settings = settings_for(probe.single_observation_space, **(ppo or {}))
-    room = plan.designed(settings.num_envs) if plan.mixing == "mixed" else settings.num_envs
+    agent = agent_for(world, observation, ppo or {}, seed, device, compile)
+    count = agent.settings.num_envs
+    room = plan.designed(count) if plan.mixing == "mixed" else count
     if plan.cycles and plan.levels > room:
         raise ValueError(f"{plan.levels} levels do not fit into {room} environments (num_envs of --ppo)")
-    agent = Agent.made_for(probe, settings=settings, seed=seed, device=device, compile=compile)
-    probe.close()
     request = {
         "world": world.name,
         "designer": designer.about(),
         "plan": plan.model_dump(mode="json"),
         "observation": observation,
         "seed": seed,
-        "ppo": settings.model_dump(mode="json"),
+        "ppo": agent.settings.model_dump(mode="json"),
     }
     with Run(Path(folder), request, agent.team.rank == 0, designer.means()) as run:
         course = Course(run, world, observation, agent, seed, save_every, show)

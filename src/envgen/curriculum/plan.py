@@ -6,6 +6,8 @@ from pydantic import Field
 
 from envgen.worlds.world import Settings
 
+EVALUATION_SEED = 1 << 31  # the seeds of training lie below
+
 Count = Annotated[int, Field(ge=1)]
 Steps = Annotated[int, Field(ge=0)]
 

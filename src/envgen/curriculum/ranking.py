@@ -2,6 +2,7 @@
 thrown away, or by the run's own agent as it is."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from envgen.agents.settings import PpoSettings
 from envgen.designers.designer import Rater
 from envgen.worlds.world import World
 
-from .evaluate import Actor, play, rates_of, score
+from .evaluate import Actor, evaluate
 
 EPISODES = 32  # in each level
 SEED = 55_000_000
@@ -31,19 +32,12 @@ class Ranking:
     def _trained(self, level: dict[str, Any], k: int) -> Agent:
         settings: PpoSettings = self.agent.settings
         seed = int(np.random.SeedSequence([*self.seed, k]).generate_state(1)[0] >> 1)
-        envs = self.world.make([level], num_envs=settings.num_envs, seed=seed, observation=self.observation)
-        fresh = Agent.made_for(envs, settings=settings, seed=seed, device=self.agent.device, alone=True)
-        try:
+        made = self.world.make([level], num_envs=settings.num_envs, seed=seed, observation=self.observation)
+        with closing(made) as envs:
+            fresh = Agent.made_for(envs, settings=settings, seed=seed, device=self.agent.device, alone=True)
             fresh.train(envs, self.each)
-        finally:
-            envs.close()
         self.steps += fresh.steps
         return fresh
 
     def _score(self, agent: Actor, level: dict[str, Any]) -> float:
-        envs = self.world.make([level], num_envs=EPISODES, seed=SEED, observation=self.observation)
-        try:
-            _, _, achieved = play(agent, envs, EPISODES, np.random.default_rng(SEED))
-        finally:
-            envs.close()
-        return float(score(rates_of((achieved > 0).sum(0), (achieved >= 0).sum(0))))
+        return evaluate(agent, self.world, level, EPISODES, SEED, self.observation).score.value
