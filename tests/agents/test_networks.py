@@ -87,6 +87,16 @@ def test_a_glance_sees_around_ahead_and_the_nearest_of_each_symbol():
     assert (out <= glance.highest).all()
 
 
+def test_a_glance_sees_as_far_around_as_its_map_says_and_nothing_ahead_where_no_one_faces():
+    layout = SymbolMap(planes=1, rows=5, columns=5, eye=12, around=2)
+    view = np.zeros(26, np.uint8)
+    view[[0, 24, 25]] = 1, 1, 7  # two corners of the map, and what is no part of it
+    glance = Glance(layout, np.array([1] * 25 + [9], np.int64))
+    out = glance(torch.from_numpy(view[None]))[0].numpy()
+    assert out.tolist() == [*view.tolist(), 1, 1]  # every cell, the rest, where the nearest 1 is
+    assert len(glance.highest) == len(out)
+
+
 def test_two_symbols_as_near_are_told_apart_the_same_way_every_time(seen):
     glance = crafter_network().body.glance
     assert torch.equal(glance(seen), glance(seen.clone()))

@@ -1,7 +1,7 @@
 """What stands out in a map of symbols, seen from one of its cells: a few symbols in place of all cells.
 
     the cells around the eye, one by one
-    what is ahead: the symbols of the cell that the agent faces
+    what is ahead: the symbols of the cell that the agent faces, where a world says which that is
     for every symbol of every plane, where its nearest cell lies: columns right and rows down of the eye
 
 A tree three cells to the left then is the same row of the first layer wherever else trees are, and "a cow is ahead" is
@@ -17,8 +17,6 @@ from envgen.worlds.kernels.jit import jit
 from envgen.worlds.world import SymbolMap
 
 from .symbols import CPU, check_size
-
-AROUND = 1  # cells this near are seen one by one
 
 
 @jit
@@ -51,15 +49,15 @@ class Glance(nn.Module):
         far, ring = abs(dx) + abs(dy), np.maximum(abs(dx), abs(dy))
         self.order = np.lexsort((ring, far))[1:]  # by distance, without the eye itself
         self.right, self.down = (dx - dx.min() + 1).astype(np.uint8), (dy - dy.min() + 1).astype(np.uint8)
-        around = np.flatnonzero(ring <= AROUND)
+        around = np.flatnonzero(ring <= layout.around)
         kept = [plane * cells + around for plane in range(layout.planes)]
         kept.append(np.arange(layout.planes * cells, len(highest)))
         self.kinds = highest[: layout.planes * cells].reshape(layout.planes, cells).max(1)
         self.first = 2 * (np.cumsum(self.kinds) - self.kinds)
         self.found = int(2 * self.kinds.sum())
-        self.highest = np.concatenate(
-            [highest[np.concatenate(kept)], self.kinds, np.tile([self.right.max(), self.down.max()], self.kinds.sum())]
-        ).astype(np.int64)
+        ahead = self.kinds[: 0 if layout.facing is None else None]
+        farthest = np.tile([self.right.max(), self.down.max()], self.kinds.sum())
+        self.highest = np.concatenate([highest[np.concatenate(kept)], ahead, farthest]).astype(np.int64)
         self.register_buffer("kept", torch.from_numpy(np.concatenate(kept)), persistent=False)
         steps = [0, *(step_x + step_y * layout.columns for step_x, step_y in layout.steps)]
         self.register_buffer("steps", eye + torch.tensor(steps), persistent=False)
@@ -67,10 +65,15 @@ class Glance(nn.Module):
     @torch.no_grad()
     def forward(self, symbols: torch.Tensor) -> torch.Tensor:
         check_size(symbols, self.size)
-        cells = self.layout.rows * self.layout.columns
-        ahead = self.steps[symbols[:, self.layout.facing].long()]  # (B,) cell
-        planes = torch.arange(self.layout.planes, device=symbols.device) * cells
-        return torch.cat([symbols[:, self.kept], symbols.gather(1, ahead[:, None] + planes), self._nearest(symbols)], 1)
+        return torch.cat([symbols[:, self.kept], *self._ahead(symbols), self._nearest(symbols)], 1)
+
+    def _ahead(self, symbols: torch.Tensor) -> list[torch.Tensor]:
+        """The symbols (B, planes) of the cell faced, if there is one."""
+        if self.layout.facing is None:
+            return []
+        cell = self.steps[symbols[:, self.layout.facing].long()]  # (B,)
+        planes = torch.arange(self.layout.planes, device=symbols.device) * self.layout.rows * self.layout.columns
+        return [symbols.gather(1, cell[:, None] + planes)]
 
     def _nearest(self, symbols: torch.Tensor) -> torch.Tensor:
         cells = self.layout.rows * self.layout.columns

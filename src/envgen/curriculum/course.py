@@ -19,6 +19,7 @@ from envgen.runs.rates import rates_of
 from envgen.runs.store import Run
 from envgen.worlds.world import World
 
+from .plan import PPO
 from .stop import Stop
 
 RECENT = 200  # episodes that the figures of progress are taken over
@@ -28,9 +29,9 @@ PACE = 20  # updates that the speed is taken over
 def agent_for(
     world: World, observation: str, ppo: Mapping[str, Any], seed: int = 0, device: str = "cpu", compile: bool = False
 ) -> Agent:
-    """A fresh agent that sees a world so, with these of its settings."""
+    """A fresh agent for a world, with these of its settings where they differ from what suits that world."""
     with closing(world.make(num_envs=1, observation=observation)) as envs:
-        settings = settings_for(envs.single_observation_space, **ppo)
+        settings = settings_for(envs.single_observation_space, **{**PPO.get(world.name, {}), **ppo})
         return Agent.made_for(envs, settings=settings, seed=seed, device=device, compile=compile)
 
 

@@ -63,6 +63,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 FOR_WORLD: dict[tuple[str, str], dict[str, Any]] = {  # (preset, world): what differs
     ("paper", "heist"): {"cycles": 1, "cycle_steps": 25_000_000, "ratio": 0.25, "final_steps": 0},  # 5M, then 20M
 }
+PPO: dict[str, dict[str, Any]] = {  # world: what differs in how the agent learns
+    "heist": {"gamma": 0.999, "gae_lambda": 0.95},  # one reward, hundreds of steps away
+}
 
 
 def plan_for(preset: str, world: str = "crafter", **changes: Any) -> Plan:

@@ -32,8 +32,9 @@ class SymbolMap(NamedTuple):
     rows: int
     columns: int
     eye: int  # the cell from which the agent looks, counted row by row
-    facing: int  # the index of the symbol that is 1 + the number of the direction faced, 0 for none
-    steps: tuple[tuple[int, int], ...]  # each direction's step, (columns right, rows down)
+    facing: int | None = None  # the index of the symbol that is 1 + the number of the direction faced, 0 for none
+    steps: tuple[tuple[int, int], ...] = ()  # each direction's step, (columns right, rows down)
+    around: int = 1  # cells this near, diagonals counting one, matter each for itself
 
 
 def nearest(word: str, words: Sequence[str]) -> str:

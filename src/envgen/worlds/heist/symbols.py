@@ -10,12 +10,13 @@ A symbol vector holds (SIZE bytes):
     [629:632]  1 for the blue, green, red key held, else 0
     [632]      direction the agent faces: index in DIRECTIONS
 
-There is no "symbol_map" for agents that look at the nearest things of a map alone: in a maze all walls count.
+For agents that do not look at the whole map, `MAP` says which cells matter each for itself: the walls around.
 """
 
 import numpy as np
 
 from ..kernels.jit import jit
+from ..world import SymbolMap
 from . import tables as t
 
 RADIUS = 12  # cells of the map in each direction
@@ -26,6 +27,7 @@ MIDDLE = CELLS // 2
 PLACE_AT, VELOCITY_AT, KEYS_AT = CELLS, CELLS + 2, CELLS + 4
 FACING_AT = KEYS_AT + t.KEYS
 SIZE = FACING_AT + 1
+MAP = SymbolMap(planes=1, rows=ACROSS, columns=ACROSS, eye=MIDDLE, around=MEMORY_RADIUS)
 FINE = 32  # parts of a cell; agents take so few values for symbols, more for numbers
 STILL = 128
 FASTEST = 255

@@ -8,6 +8,7 @@ from gymnasium.vector import AutoresetMode
 
 from ..checks import check_count, check_seed
 from ..vector import BatchVectorEnv
+from . import symbols
 from .checks import ACTION_SETS, RENDER_SIZE, check_names, check_render_size, levels_of, make_engine
 from .engine import Engine
 from .level import HeistLevel
@@ -48,6 +49,8 @@ class HeistVectorEnv(BatchVectorEnv[Engine]):
         self.observation, self.action_names = observation, ACTION_SETS[actions]
         self.render_size = check_render_size(render_size)
         self._prepare(num_envs, space_of(observation), autoreset_mode, render_mode, frames_per_second=15)
+        if observation == "symbols":
+            self.metadata["symbol_map"] = symbols.MAP
         self.engine = make_engine(
             num_envs, level, draw_levels, observation, threads, num_levels, start_level, skin
         )  # fmt: skip
