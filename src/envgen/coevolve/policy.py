@@ -1,0 +1,187 @@
+"""A language model that writes texts and learns from what became of them: the agent's and the environment's alike."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+
+from .lm import Lm
+from .objectives import away, clipped, log_probs, weighted
+from .sampling import Samples, sample
+from .settings import Learning
+
+METRICS = ("loss", "kl", "moved", "clip_fraction", "entropy", "grad_norm")
+WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)  # also of a model spread over many processes
+
+
+@dataclass(frozen=True)
+class Written:
+    """Texts (N x each, T) to N prompts, each with what it is worth (N x each,): an advantage or a weight."""
+
+    prompts: Sequence[Sequence[int]]
+    each: int
+    samples: Samples
+    worth: Tensor
+
+    def rows(self, chosen: np.ndarray) -> Tensor:
+        """Where the texts to some prompts are."""
+        return torch.from_numpy((chosen[:, None] * self.each + np.arange(self.each)).reshape(-1))
+
+
+class LossError(Exception):
+    """A loss is not a number. The model is as it was before the gradient step."""
+
+
+class Policy:
+    def __init__(self, lm: Lm, settings: Learning, seed: int, accelerator: Accelerator | None = None):
+        self.settings, self.accelerator = settings, accelerator or Accelerator()
+        self.device = self.accelerator.device
+        lm.model.eval()  # nothing is dropped out: what is learned from is what was drawn
+        self.reference = copy.deepcopy(lm.model).requires_grad_(False).to(self.device) if settings.kl else None
+        optimiser = torch.optim.AdamW(
+            lm.model.parameters(), settings.learning_rate, betas=(0.9, 0.99), weight_decay=settings.weight_decay
+        )
+        self.model, self.optimiser = self.accelerator.prepare(lm.model, optimiser)
+        self.lm = Lm(self.accelerator.unwrap_model(self.model), lm.tokenizer)
+        self.random = torch.Generator(self.device).manual_seed(seed)
+        self.shuffling = np.random.default_rng(seed)
+
+    def write(self, prompts: Sequence[Sequence[int]], each: int = 1) -> Samples:
+        s = self.settings
+        return sample(self.lm, prompts, each, s.longest, self.random, s.temperature)
+
+    def likeliest(self, prompts: Sequence[Sequence[int]]) -> Samples:
+        return sample(self.lm, prompts, 1, self.settings.longest, None)
+
+    def learn(self, written: Written, how: Literal["clipped", "weighted"]) -> dict[str, float]:
+        """One update: means of METRICS over its gradient steps, and how many these were."""
+        s, count = self.settings, len(written.prompts)
+        several = s.epochs * s.minibatches > 1
+        before = self._log_probs(written) if several else None
+        sums, steps = np.zeros(len(METRICS)), 0
+        for _ in range(s.epochs):
+            for chosen in np.array_split(self.shuffling.permutation(count), min(s.minibatches, count)):
+                found = self._step(written, chosen, before, how)
+                if found is None:
+                    return _means(sums, steps)
+                sums, steps = sums + found, steps + 1
+        return _means(sums, steps)
+
+    def _step(
+        self, written: Written, chosen: np.ndarray, before: Tensor | None, how: Literal["clipped", "weighted"]
+    ) -> np.ndarray | None:
+        """A gradient step on the texts to some prompts; METRICS, or None if the update has gone far enough already."""
+        s, all_of = self.settings, self.accelerator.num_processes
+        share = self._shares(written.samples.mask[written.rows(chosen)])
+        sums = torch.zeros(len(METRICS) - 1, device=self.device)
+        self.optimiser.zero_grad()
+        at_once = max(1, s.rows // written.each)
+        for k in range(0, len(chosen), at_once):
+            part = chosen[k : k + at_once]
+            losses, metrics = self._losses(written, part, before, how)
+            weight = share[k * written.each : (k + len(part)) * written.each, : losses.shape[1]]
+            loss = (losses * weight).sum()
+            self.accelerator.backward(loss * all_of)  # what the processes have is averaged
+            sums += torch.stack([loss.detach(), *((m * weight).sum() for m in metrics)])
+        sums = self._of_all(sums)
+        if s.kl_cap is not None and sums[METRICS.index("moved")] > s.kl_cap:
+            return None
+        norm: Any = self.accelerator.clip_grad_norm_(self.model.parameters(), s.max_grad_norm)
+        found = np.array([*sums.tolist(), float(norm)])
+        if not np.isfinite(found).all():
+            told = ", ".join(f"{name} {value:.3g}" for name, value in zip(METRICS, found, strict=True))
+            raise LossError(f"the loss is not a number ({told}); lower learning_rate or max_grad_norm")
+        self.optimiser.step()
+        return found
+
+    def _shares(self, mask: Tensor) -> Tensor:
+        """How much each token counts in the mean over the texts of all processes, (rows, T)."""
+        there = mask.to(self.device).float()
+        if self.settings.mean == "text":
+            there = there / there.sum(1, keepdim=True).clamp(min=1)
+        return there / self._of_all(there.sum()).clamp(min=1e-9)
+
+    def _of_all(self, tensor: Tensor) -> Tensor:
+        """The sum over all processes."""
+        total: Any = self.accelerator.reduce(tensor)
+        return total
+
+    def _losses(
+        self, written: Written, chosen: np.ndarray, before: Tensor | None, how: Literal["clipped", "weighted"]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The loss of each token of the texts to some prompts, and beside it METRICS but the first and the last."""
+        s, rows = self.settings, written.rows(chosen)
+        now, entropy = self._read(self.model, written, chosen)
+        worth = written.worth[rows, None].to(self.device)
+        then = now.detach() if before is None else before[rows, : now.shape[1]]
+        losses = clipped(now, then, worth, s.clip) if how == "clipped" else weighted(now, worth)
+        kl = torch.zeros_like(now)
+        if self.reference is not None:
+            with torch.no_grad():
+                first, _ = self._read(self.reference, written, chosen)
+            kl = away(now, first)
+            losses = losses + s.kl * kl
+        with torch.no_grad():
+            ratio = (now - then).exp()
+            return losses, [kl, away(then, now), ((ratio - 1).abs() > s.clip).float(), entropy]
+
+    @torch.no_grad()
+    def _log_probs(self, written: Written) -> Tensor:
+        """Of all texts, under the model as it is, (rows, T)."""
+        count, at_once = len(written.prompts), max(1, self.settings.rows // written.each)
+        out = torch.zeros(written.samples.ids.shape, device=self.device)
+        for k in range(0, count, at_once):
+            part = np.arange(k, min(count, k + at_once))
+            found, _ = self._read(self.model, written, part)
+            out[written.rows(part), : found.shape[1]] = found
+        return out
+
+    def _read(self, model: Any, written: Written, chosen: np.ndarray) -> tuple[Tensor, Tensor]:
+        rows = written.rows(chosen)
+        mask = written.samples.mask[rows]
+        used = max(1, int(mask.any(0).sum()))
+        ids, mask = written.samples.ids[rows, :used].to(self.device), mask[:, :used].to(self.device)
+        return log_probs(model, [written.prompts[k] for k in chosen], written.each, ids, mask, self.lm.pad)
+
+    # ------------------------------------------------------------------------------------------------------ state
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays and plain values from which `load` goes on exactly. Every process must call it."""
+        told: Any = get_state_dict(self.model, self.optimiser.optimizer, options=WHOLE)
+        weights, moments = told
+        arrays = {f"model.{name}": _array(tensor) for name, tensor in weights.items()}
+        for name, held in moments["state"].items():
+            arrays |= {f"adam.{name}.{key}": _array(value) for key, value in held.items()}
+        arrays["random"] = self.random.get_state().numpy()
+        return arrays, {"shuffling": self.shuffling.bit_generator.state}
+
+    def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
+        weights, held = {}, {}
+        for name, array in arrays.items():
+            kind, _, rest = name.partition(".")
+            if kind == "model":
+                weights[rest] = torch.from_numpy(array.copy())
+            elif kind == "adam":
+                parameter, _, key = rest.rpartition(".")
+                held.setdefault(parameter, {})[key] = torch.from_numpy(array.copy())
+        _, moments = get_state_dict(self.model, self.optimiser.optimizer, options=WHOLE)
+        set_state_dict(
+            self.model, self.optimiser.optimizer,
+            model_state_dict=weights, optim_state_dict={**moments, "state": held}, options=WHOLE,
+        )  # fmt: skip
+        self.random.set_state(torch.from_numpy(arrays["random"].copy()))
+        self.shuffling.bit_generator.state = values["shuffling"]
+
+
+def _means(sums: np.ndarray, steps: int) -> dict[str, float]:
+    return {**dict(zip(METRICS, (sums / max(1, steps)).tolist(), strict=True)), "steps": float(steps)}
+
+
+def _array(tensor: Any) -> np.ndarray:
+    return tensor.detach().to("cpu", copy=True).numpy() if isinstance(tensor, Tensor) else np.asarray(tensor)

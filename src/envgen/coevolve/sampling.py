@@ -1,0 +1,96 @@
+"""Replies drawn from a model, many at once, each token read once: what was read before is kept (the KV cache).
+
+A prompt that is answered several times is read once. Rows that have ended leave the batch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import DynamicCache
+
+from .lm import Lm
+
+SHRINK = 0.75  # when this share of the rows is left, the others are taken out of the batch
+
+
+@dataclass(frozen=True)
+class Samples:
+    """B = prompts x each replies: `ids` (B, T) without their prompts, and `mask` where they are, their end included."""
+
+    ids: torch.Tensor
+    mask: torch.Tensor
+
+    @property
+    def tokens(self) -> int:
+        return int(self.mask.sum())
+
+    def texts(self, lm: Lm) -> list[str]:
+        return [lm.text(row[there].tolist()) for row, there in zip(self.ids, self.mask, strict=True)]
+
+
+def padded_left(rows: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens (B, P) that end together, and where they are."""
+    width = max(map(len, rows))
+    ids = torch.full((len(rows), width), pad, dtype=torch.long)
+    for row, out in zip(rows, ids, strict=True):
+        out[width - len(row) :] = torch.tensor(row, dtype=torch.long)
+    lengths = torch.tensor([len(row) for row in rows])
+    return ids, torch.arange(width) >= width - lengths[:, None]
+
+
+def places(mask: torch.Tensor) -> torch.Tensor:
+    """The position of each token in its own text."""
+    return (mask.cumsum(-1) - 1).clamp(min=0)
+
+
+@torch.no_grad()
+def sample(
+    lm: Lm,
+    prompts: Sequence[Sequence[int]],
+    each: int,
+    limit: int,
+    random: torch.Generator | None,
+    temperature: float = 1.0,
+) -> Samples:
+    """`each` replies to each prompt, of `limit` tokens at the most; the likeliest ones without `random`."""
+    model, device = lm.model, lm.model.device
+    ids, mask = padded_left(prompts, lm.pad)
+    ids, mask = ids.to(device), mask.to(device)
+    cache = DynamicCache(config=model.config)
+    read = model(
+        input_ids=ids, attention_mask=mask.long(), position_ids=places(mask), past_key_values=cache, logits_to_keep=1
+    )
+    logits = read.logits[:, -1].repeat_interleave(each, 0)
+    cache.batch_repeat_interleave(each)
+    mask = mask.repeat_interleave(each, 0)
+    count = len(prompts) * each
+    out = torch.full((count, limit), lm.pad, dtype=torch.long, device=device)
+    kept = torch.zeros((count, limit), dtype=torch.bool, device=device)
+    rows = torch.arange(count, device=device)  # of `out`, that the rows of the batch belong to
+    going = torch.ones(count, dtype=torch.bool, device=device)
+    for t in range(limit):
+        drawn = _draw(logits, random, temperature)
+        out[rows[going], t] = drawn[going]
+        kept[rows[going], t] = True
+        going = going & (drawn != lm.end)
+        left = int(going.sum())
+        if left == 0 or t == limit - 1:
+            break
+        if left <= SHRINK * len(rows):
+            stay = going.nonzero()[:, 0]
+            cache.batch_select_indices(stay)
+            rows, mask, drawn, going = rows[stay], mask[stay], drawn[stay], going[stay]
+        mask = torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
+        here = mask.sum(1, keepdim=True) - 1
+        logits = model(
+            input_ids=drawn[:, None], attention_mask=mask.long(), position_ids=here, past_key_values=cache
+        ).logits[:, -1]
+    used = int(kept.any(0).sum())
+    return Samples(out[:, :used], kept[:, :used])
+
+
+def _draw(logits: torch.Tensor, random: torch.Generator | None, temperature: float) -> torch.Tensor:
+    if random is None:
+        return logits.argmax(-1)
+    return torch.multinomial(torch.softmax(logits.float() / temperature, -1), 1, generator=random)[:, 0]

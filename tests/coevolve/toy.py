@@ -1,0 +1,58 @@
+"""A domain so small that a model of a few thousand numbers learns it in seconds: name one of the letters shown."""
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from envgen.coevolve.tasks import Domain, Spec, SpecError, Task, Verdict
+
+LETTERS = "abcd"
+
+
+class ToySpec(Spec):
+    which: Annotated[int, Field(ge=1, le=4)]
+    letters: Annotated[str, Field(pattern="^[abcd]{1,4}$")]
+    loud: Literal["no", "yes"] = "no"
+
+
+class Toy(Domain):
+    """Letter number `which` of `letters`, as a capital if `loud`."""
+
+    name = "toy"
+    Spec = ToySpec
+    brief = 'which: 1 to 4; letters: up to four of abcd; loud: no or yes. {"which":2,"letters":"abba","loud":"no"}'
+    instructions = "Answer with one letter."
+
+    def task(self, spec: Any) -> Task:
+        if spec.which > len(spec.letters):
+            raise SpecError(f"there is no letter {spec.which} in {spec.letters!r}")
+        letter = spec.letters[spec.which - 1]
+        loud = " loud" if spec.loud == "yes" else ""
+        return Task(spec, f"{' '.join(spec.letters)} : {spec.which}{loud}", letter.upper() if loud else letter)
+
+    def oracle(self, task: Task) -> str:
+        return task.gold
+
+    def wrong(self, task: Task) -> tuple[str, ...]:
+        return ("", task.prompt, *(c for c in LETTERS + LETTERS.upper() if c != task.gold))
+
+    def check(self, task: Task, reply: str) -> Verdict:
+        valid = reply.strip().lower() in tuple(LETTERS)
+        return Verdict(float(reply.strip() == task.gold), valid, "" if valid else "that is no letter")
+
+    def uniform(self, random: np.random.Generator) -> ToySpec:
+        length = int(random.integers(1, 5))
+        letters = "".join(random.choice(list(LETTERS), length))
+        return ToySpec(which=int(random.integers(1, length + 1)), letters=letters, loud=str(random.choice(["no", "yes"])))  # pyright: ignore
+
+    def easy(self, random: np.random.Generator) -> ToySpec:
+        while (spec := self.uniform(random)).which > 2:
+            pass
+        return spec
+
+    def fields(self, spec: Any) -> dict[str, str]:
+        return {"which": str(spec.which), "loud": spec.loud}
+
+    def difficulty(self, spec: Any) -> float:
+        return spec.which
