@@ -47,8 +47,8 @@ The paper's plan: 4 cycles of 120,000 steps in 4 levels and 120,000 in the origi
 all training episodes of the last 1,000,000 steps, as published (reward: the last 100,000). *Final*:
 256 fresh episodes of the policy that came out, in the original."""
 HEIST = """\
-Hard mode. 4 cycles of 375,000 steps in 4 levels and 375,000 in the original, then 3,000,000 in the original; for `none`
-all 6,000,000 in the original. *In training*: all training episodes of the last 3,000,000 steps. *Final*: 1,024 fresh
+Hard mode. 4 cycles of 250,000 steps in 4 levels and 250,000 in the original, then 2,000,000 in the original; for `none`
+all 4,000,000 in the original. *In training*: all training episodes of the last 2,000,000 steps. *Final*: 1,024 fresh
 episodes of the policy that came out, in the original. A skill's rate counts the mazes that have its key or door; the
 score is the geometric mean of all skills' rates, as Crafter has it. What EnvGen reports for Heist is the rate of
 `steal_gem`."""
@@ -57,7 +57,7 @@ STUDIES = {
         Crafter(), Plan(), ("none", "random", "expert", "alpha", "easy-to-hard", "adversarial"), CRAFTER
     ),
     "heist": Study(
-        Heist(), Plan(cycle_steps=750_000, final_steps=3_000_000, episodes=1024), ("none", "random", "expert"), HEIST
+        Heist(), Plan(cycle_steps=500_000, final_steps=2_000_000, episodes=1024), ("none", "random", "expert"), HEIST
     ),
 }  # fmt: skip
 YARDSTICK_EPISODES = 4096

@@ -29,6 +29,15 @@ class Written:
     samples: Samples
     worth: Tensor
 
+    @classmethod
+    def of(cls, lm: Lm, asked: Sequence[Sequence[int]], texts: Sequence[str], worth: Sequence[float]) -> "Written":
+        """One given text to each prompt."""
+        ids = [lm.reply(text) for text in texts]
+        width = max(map(len, ids))
+        padded = torch.tensor([row + [lm.pad] * (width - len(row)) for row in ids])
+        mask = torch.arange(width) < torch.tensor([[len(row)] for row in ids])
+        return cls(asked, 1, Samples(padded, mask), torch.tensor(worth, dtype=torch.float32))
+
     def rows(self, chosen: np.ndarray) -> Tensor:
         """Where the texts to some prompts are."""
         return torch.from_numpy((chosen[:, None] * self.each + np.arange(self.each)).reshape(-1))
