@@ -5,6 +5,7 @@ penalty for leaving a fixed reference. All are sums over tokens; whoever calls d
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,8 @@ def log_probs(
     """
     asked, there = padded_left(prompts, pad)
     asked, there = asked.to(ids.device), there.to(ids.device)
-    cache = DynamicCache(config=getattr(model, "module", model).config)  # a wrapped model has its own inside
+    inside: Any = getattr(model, "module", model)  # of one that is wrapped for many processes
+    cache = DynamicCache(config=inside.config)
     first = model(
         input_ids=asked, attention_mask=there.long(), position_ids=places(there), past_key_values=cache,
         logits_to_keep=1, use_cache=True,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch.nn import functional as F
 from transformers import DynamicCache
 
 from .lm import Lm
@@ -27,6 +28,14 @@ class Samples:
 
     def texts(self, lm: Lm) -> list[str]:
         return [lm.text(row[there].tolist()) for row, there in zip(self.ids, self.mask, strict=True)]
+
+
+def joined(parts: Sequence[Samples]) -> Samples:
+    """Samples below one another."""
+    width = max(part.ids.shape[1] for part in parts)
+    ids = [F.pad(part.ids, (0, width - part.ids.shape[1])) for part in parts]
+    mask = [F.pad(part.mask, (0, width - part.mask.shape[1])) for part in parts]
+    return Samples(torch.cat(ids), torch.cat(mask))
 
 
 def padded_left(rows: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -63,7 +63,7 @@ class Learning(Settings):
 
 
 class AgentSettings(Learning):
-    """The agent learns by GRPO. The paper gives no group size, clip, KL, nor what becomes of groups without variance."""
+    """The agent learns by GRPO. The paper gives no group size, clip or KL, nor what becomes of flat groups."""
 
     group: Annotated[int, Field(ge=2)] = 8
     """Replies to each task."""

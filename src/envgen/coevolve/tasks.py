@@ -113,6 +113,24 @@ class Domain(ABC):
     def difficulty(self, spec: Any) -> float:
         """How much a spec asks for, by a measure of the domain's own: not by who solved it."""
 
+    def vary(self, spec: Any, random: np.random.Generator) -> Any:
+        """A spec that is partly this one: some of its fields are drawn anew."""
+        other = self.uniform(random)
+        for _ in range(1000):
+            other = self.uniform(random)
+            names = list(type(spec).model_fields)
+            fresh = random.random(len(names)) < 0.5
+            if fresh.all() or not fresh.any():
+                continue
+            told = {name: getattr(other if new else spec, name) for name, new in zip(names, fresh, strict=True)}
+            try:
+                found = self.Spec.model_validate(told)
+                self.task(found)
+            except (ValidationError, SpecError):
+                continue
+            return found
+        return other
+
     def test(self, count: int) -> tuple[Task, ...]:
         """The held-out tasks: the first `count` different ones of a fixed seed."""
         random, found = np.random.default_rng(TEST_SEED), {}

@@ -1,0 +1,73 @@
+"""A pool on the disk: one JSON line for each different thing, only ever appended to.
+
+A checkpoint remembers how long it was, so that a run that resumes finds it as it was then.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Line = dict[str, Any]
+
+
+class PoolError(Exception):
+    """A pool on the disk is not what a checkpoint remembers."""
+
+
+class Pool:
+    def __init__(self, file: Path, keep: Callable[[Line], Any] = lambda line: line):
+        """`keep` says what of a line is held in memory, to be drawn."""
+        self.file, self.keep = file, keep
+        self.held: list[Any] = []
+        self.keys: set[str] = set()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def add(self, lines: Iterable[Line], key: Callable[[Line], str]) -> int:
+        """Append those that are not there yet; how many they were."""
+        fresh = []
+        for line in lines:
+            mark = hashlib.sha256(key(line).encode()).hexdigest()[:16]
+            if mark not in self.keys:
+                self.keys.add(mark)
+                fresh.append({"key": mark, **line})
+        if fresh:
+            data = "".join(json.dumps(line) + "\n" for line in fresh).encode()
+            with open(self.file, "ab") as out:
+                out.write(data)
+            self.bytes += len(data)
+            self.held += map(self.keep, fresh)
+        return len(fresh)
+
+    def draw(self, count: int, random: np.random.Generator) -> list[Any]:
+        """Evenly from all that is there, with repetition; nothing from an empty pool."""
+        if not self.held:
+            return []
+        return [self.held[k] for k in random.integers(len(self.held), size=count)]
+
+    def flush(self) -> int:
+        """Have everything on the disk; how long it is."""
+        if self.file.exists():
+            with open(self.file, "rb") as out:
+                os.fsync(out.fileno())
+        return self.bytes
+
+    def restore(self, length: int) -> None:
+        """Be as it was when it was this long."""
+        self.held, self.keys, self.bytes = [], set(), length
+        if not self.file.exists() or self.file.stat().st_size < length:
+            if length:
+                raise PoolError(f"{self.file} is shorter than its checkpoint remembers it")
+            return
+        os.truncate(self.file, length)
+        for text in self.file.read_text().splitlines():
+            line = json.loads(text)
+            self.keys.add(line["key"])
+            self.held.append(self.keep(line))
