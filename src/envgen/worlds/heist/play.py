@@ -39,6 +39,7 @@ def play(envs, pool, menu, by_chance, w, skin, easel, k, todo, due, actions, vie
     """
     for i in todo:
         e = envs[i]
+        x, y = np.int64(e.x), np.int64(e.y)
         if due[i] == STEP:
             ends.reward[i] = step(e, actions[i])
             ends.terminated[i] = e.won != 0
@@ -53,7 +54,7 @@ def play(envs, pool, menu, by_chance, w, skin, easel, k, todo, due, actions, vie
         if view == PIXELS:
             draw(e, skin, easel, i, k, out[i])
         elif view == SYMBOLS:
-            write_symbols(e, out[i])
+            write_symbols(e, out[i], np.int64(e.x) != x or np.int64(e.y) != y)
         _report(e, ends.now[i])
         due[i] = DONE
 
