@@ -74,11 +74,8 @@ def carve(cells, walls, group, row, mt, loops):
             left += 1
     stayed = 0
     while left > 0:
-        n = below(mt, left)
-        wall = np.int64(walls[0, n])
+        wall = np.int64(_take(walls[0], left, below(mt, left)))
         left -= 1
-        for k in range(n, left):
-            walls[0, k] = walls[0, k + 1]
         between = 1 if wall % row % 2 == 0 else row
         a, b = _root(group, wall - between), _root(group, wall + between)
         if a == b:
@@ -127,8 +124,8 @@ def put_doors(cells, picks, row, mt, wanted):
 def _take(picks, count, n):
     """Take the n-th of `count` cells out; the others keep their order."""
     cell = picks[n]
-    for k in range(n, count - 1):
-        picks[k] = picks[k + 1]
+    for k in range(np.uint64(n), np.uint64(count - 1)):  # unsigned: it becomes one move of memory
+        picks[k] = picks[k + np.uint64(1)]
     return cell
 
 
@@ -176,9 +173,21 @@ def spread(cells, zone, queue, row, to_door):
                 for step in steps_of(row):
                     if cells[cell + step] == UNNAMED:
                         return cell + step
-        queue[last:count].sort()
+        _sort(queue, last, count)
         first = last
     return -1
+
+
+@jit
+def _sort(queue, first, last):
+    """By insertion: few cells are at one distance, and they come nearly in order."""
+    for k in range(first + 1, last):
+        cell = queue[k]
+        n = k
+        while n > first and queue[n - 1] > cell:
+            queue[n] = queue[n - 1]
+            n -= 1
+        queue[n] = cell
 
 
 @jit
