@@ -49,7 +49,7 @@ def play(envs, pool, menu, by_chance, w, skin, easel, k, todo, due, actions, vie
             pick = mt19937.episode_seed(e.seed_hash + 1, e.episode + 1) if by_chance else i
             e.level = menu[pick % menu.size]
             e.dial = pool[e.level]
-            begin(e, w, k, e.episode + 1)
+            begin(e, w[k], e.episode + 1)
             ends.phase[i] = RUNNING
         if view == PIXELS:
             draw(e, skin, easel, i, k, out[i])
