@@ -106,7 +106,7 @@ class Batch:
         """Step all environments, but begin an episode where the mask `begin` is set. Actions must be valid."""
         self.actions[:] = actions
         self.due[:] = STEP
-        if begin is not None and begin.any():
+        if begin is not None:
             self.due[begin] = RESET
             self.ends.reward[begin] = 0
             self.ends.terminated[begin] = False
@@ -116,7 +116,7 @@ class Batch:
 
     def begin_ended(self) -> Final | None:
         """Begin anew where an episode has ended, and say how it ended."""
-        ended = np.flatnonzero(self.ends.phase == OVER)
+        ended = (self.ends.phase == OVER).nonzero()[0]
         if not ended.size:
             return None
         final = Final(ended, self.out[ended], self.ends.now[ended])
@@ -126,20 +126,20 @@ class Batch:
 
     def seen(self) -> np.ndarray:
         """A copy of all observations; of pictures these are megabytes, so every thread copies some."""
+        if self.out.nbytes < WORTH_SHARING:
+            return self.out.copy()
         rows = np.empty_like(self.out)
 
         def copy(lo: int, hi: int, k: int) -> None:
             rows[lo:hi] = self.out[lo:hi]
 
-        if rows.nbytes < WORTH_SHARING:
-            copy(0, self.n, 0)
-        else:
-            self.shards.run(copy, self.n, ranges=1)
+        self.shards.run(copy, self.n, ranges=1)
         return rows
 
     def _run(self, ranges: int = RANGES) -> None:
         """Do what is due."""
-        while (todo := np.flatnonzero(self.due)).size:
+        todo = self.due.nonzero()[0]
+        while todo.size:
             job = partial(self._job, todo)
             if type(self).warm:
                 self.shards.run(job, todo.size, ranges)
@@ -147,7 +147,8 @@ class Batch:
                 with compiling(self.title, self.seconds):
                     self.shards.run(job, todo.size, ranges)
                 type(self).warm = True
-            if self.due.any():
+            todo = self.due.nonzero()[0]
+            if todo.size:
                 self._make_room()
 
     def _job(self, todo: np.ndarray, lo: int, hi: int, k: int) -> None:

@@ -71,9 +71,9 @@ def check_actions(actions: Any, n: int, names: Sequence[str]) -> np.ndarray:
     array = np.asarray(actions)
     if array.shape != (n,) or array.dtype.kind not in "iu":
         raise ValueError(f"actions must be {n} whole numbers, not {array.dtype} of shape {array.shape}")
-    wrong = (array < 0) | (array >= len(names))
-    if wrong.any():
-        i = int(wrong.argmax())
+    right = array.astype(np.uint64) < len(names)  # what is below 0 becomes huge: one comparison
+    if np.count_nonzero(right) < n:
+        i = int(right.argmin())
         raise ValueError(f"action {array[i]} of environment {i} is not one of 0 to {len(names) - 1}")
     return array
 

@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from . import checks
-from .batch import NOT_BEGUN, OVER, Batch, Final
+from .batch import NOT_BEGUN, OVER, RUNNING, Batch, Final
 from .window import Window
 
 E = TypeVar("E", bound=Batch)
@@ -96,21 +96,27 @@ class BatchVectorEnv(VectorEnv[Any, Any, Any], Generic[E]):
 
     def step(self, actions: Any):
         self._check_open()
-        phase = self.engine.ends.phase
-        if phase.min() == NOT_BEGUN:
-            raise ResetNeeded(f"environment {phase.argmin()} has not begun: call reset() before the first step()")
-        actions = checks.check_actions(actions, self.num_envs, self.action_names)
-        over = phase == OVER
-        if self.autoreset_mode == AutoresetMode.DISABLED and over.any():
-            raise ResetNeeded(
-                f"environment {int(over.argmax())} has ended; reset it with options={{'reset_mask': ...}}"
-            )
-        ends = self.engine.step(actions, over)
+        begin = self._to_begin()
+        ends = self.engine.step(checks.check_actions(actions, self.num_envs, self.action_names), begin)
         final = self.engine.begin_ended() if self.autoreset_mode == AutoresetMode.SAME_STEP else None
         infos = self._infos()
         if final is not None:
             infos.update(self._finals(final))
         return self._observations(), ends.reward.copy(), ends.terminated.copy(), ends.truncated.copy(), infos
+
+    def _to_begin(self) -> np.ndarray | None:
+        """The mask of environments in which a step begins an episode; None if in none."""
+        phase = self.engine.ends.phase
+        if np.count_nonzero(phase == RUNNING) == self.num_envs:  # as good as always, and quickly said
+            return None
+        if phase.min() == NOT_BEGUN:
+            raise ResetNeeded(f"environment {phase.argmin()} has not begun: call reset() before the first step()")
+        over = phase == OVER
+        if self.autoreset_mode == AutoresetMode.DISABLED:
+            raise ResetNeeded(
+                f"environment {int(over.argmax())} has ended; reset it with options={{'reset_mask': ...}}"
+            )
+        return over
 
     def _observations(self) -> Any:
         return self._read_all(self.engine.seen())
@@ -139,7 +145,9 @@ class BatchVectorEnv(VectorEnv[Any, Any, Any], Generic[E]):
     def _named(self, report: np.ndarray, mask: np.ndarray) -> dict[str, Any]:
         """Reports as a Gymnasium info, each field with the mask of environments it holds for."""
         values = self._told(report)
-        return {**values, **{f"_{name}": mask for name in values}}
+        for name in tuple(values):
+            values["_" + name] = mask
+        return values
 
     def render(self):
         self._check_open()

@@ -18,7 +18,7 @@ levels = [
     {"maze_size": 5, "keys": "three", "loops": "all", "start": "red key"},
     {"maze_size": 25, "loops": "all", "keys": "three", "keys_away": "long", "gem_away": "short", "speed": "fast"},
     {"mode": "memory", "maze_size": 25, "start": "gem", "held": {"blue": True}, "open": {"green": True}},
-    {"world_size": 25, "maze_size": 5, "length": 9},
+    {"world_size": 25, "maze_size": 5, "length": 9}, {"world_size": 5},
 ]
 rng = np.random.default_rng(0)
 for observation in ("pixels", "symbols"):

@@ -22,8 +22,8 @@ GEM_HEIGHT = PLAYER / (np.float32(70) / np.float32(48))
 
 
 @jit
-def begin(e, w, k, episode):
-    """The next episode of an environment; `k` is the row of scratch."""
+def begin(e, w, episode):
+    """The next episode of an environment; `w` is a record of scratch."""
     e.level_seed = e.first_seed + below(e.chain, np.int64(e.seeds))
     mt19937.seed(e.mt, e.level_seed)
     e.episode, e.step, e.won, e.redraw, e.facing = episode, 0, 0, 1, t.NOOP
@@ -39,15 +39,15 @@ def begin(e, w, k, episode):
     drawn = below(mt, t.KEYS + 1) if e.mode == t.MEMORY else difficulty + below(mt, 2)
     e.num_keys = min(drawn, t.KEYS) if dial.keys < 0 else dial.keys
     row = (SMALLEST_MAZE + 2 * difficulty if dial.maze == 0 else dial.maze) + 2
-    cells = w.cells[k]
-    carve(cells, w.walls[k], w.group[k], row, mt, dial.loops)
-    e.num_doors = put_doors(cells, w.picks[k], row, mt, e.num_keys)
-    start = _hide(e, w, k, row)
+    cells = w.cells
+    carve(cells, w.walls, w.group, row, mt, dial.loops)
+    e.num_doors = put_doors(cells, w.picks, row, mt, e.num_keys)
+    start = _hide(e, w, row)
     held = dial.held & ((1 << e.num_keys) - 1)
     if dial.start >= 0:
         near = min(dial.start, e.num_doors)
         target = t.KEY + near if near < e.num_doors else t.GEM
-        start = _start_near(cells, w.picks[k], w.queue[k], w.away[k], row, mt, start, target)
+        start = _start_near(cells, w.picks, w.queue, w.away, row, mt, start, target)
         held |= (1 << near) - 1
     _grant(cells, row, held, dial.open)
     _lay(e, cells, row, start)
@@ -60,13 +60,13 @@ def begin(e, w, k, episode):
         thing = e.things[n]
         if thing.kind != t.A_GEM:
             e.possible[(t.TAKE if thing.kind == t.A_KEY else t.OPEN) + 2 * thing.colour] = 1
-    e.shortest = shortest_way(cells, row, start, held, w.queue[k], w.away[k])
+    e.shortest = shortest_way(cells, row, start, held, w.queue, w.away)
 
 
 @jit
-def _hide(e, w, k, row):
+def _hide(e, w, row):
     """Put the agent, then each key where the doors before it lead to, and the gem behind all. Returns the start."""
-    cells, zone, picks, queue, away = w.cells[k], w.zone[k], w.picks[k], w.queue[k], w.away[k]
+    cells, zone, picks, queue, away = w.cells, w.zone, w.picks, w.queue, w.away
     mt, dial = e.mt, e.dial
     start = choose_start(cells, picks, row, mt)
     if dial.keys_away != 0 or dial.gem_away != 0:

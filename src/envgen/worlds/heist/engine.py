@@ -30,7 +30,7 @@ class Engine(Batch):
         self.state = state.allocate(n)
         self.state["first_seed"] = start_level if num_levels else 0
         self.state["seeds"] = num_levels or ALL_SEEDS
-        self.scratch = maze.scratch(self.shards.threads)
+        self.scratch = np.zeros(self.shards.threads, maze.SCRATCH)
         self.skin_name, self.skin = skin, skins.skin(skin)
         self.easel = picture.easel(n if view == PIXELS else 1, self.shards.threads)
 

@@ -4,8 +4,6 @@ A maze of `d` x `d` cells is made inside a border of walls, in an array of (d + 
 row. All draws are the original's, in its order; what a level changes draws further numbers, and only then.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ..kernels import mt19937
@@ -20,28 +18,18 @@ START = t.GEM + 2
 UNSEEN, OLD, NEW = 0, 1, 2  # cells that nobody reached, that were reached with fewer keys, that are reached now
 
 
-class Scratch(NamedTuple):
-    """What making a level needs for the moment; one row per thread."""
-
-    cells: np.ndarray  # (threads, MOST_CELLS) uint8, the maze in its border: WALL, FLOOR, KEY + colour, ...
-    walls: np.ndarray  # (threads, 2, MOST_WALLS) int32, cells of walls: those to be taken, those that stayed
-    group: np.ndarray  # (threads, MOST_CELLS) int32, for every cell another one of its part of the maze, or itself
-    zone: np.ndarray  # (threads, MOST_CELLS) uint8: UNSEEN, OLD or NEW
-    queue: np.ndarray  # (threads, MASKS * MOST_CELLS) int32
-    away: np.ndarray  # (threads, MASKS * MOST_CELLS) int32, moves
-    picks: np.ndarray  # (threads, MOST_CELLS) int32, cells to choose from
-
-
-def scratch(threads: int) -> Scratch:
-    return Scratch(
-        cells=np.zeros((threads, MOST_CELLS), np.uint8),
-        walls=np.zeros((threads, 2, MOST_WALLS), np.int32),
-        group=np.zeros((threads, MOST_CELLS), np.int32),
-        zone=np.zeros((threads, MOST_CELLS), np.uint8),
-        queue=np.zeros((threads, MASKS * MOST_CELLS), np.int32),
-        away=np.zeros((threads, MASKS * MOST_CELLS), np.int32),
-        picks=np.zeros((threads, MOST_CELLS), np.int32),
-    )
+SCRATCH = np.dtype(  # what making a level needs for the moment; an array of them has one per thread
+    [
+        ("cells", np.uint8, MOST_CELLS),  # the maze in its border: WALL, FLOOR, KEY + colour, ...
+        ("walls", np.int32, (2, MOST_WALLS)),  # cells of walls: those to be taken, those that stayed
+        ("group", np.int32, MOST_CELLS),  # for every cell another one of its part of the maze, or itself
+        ("zone", np.uint8, MOST_CELLS),  # UNSEEN, OLD or NEW
+        ("queue", np.int32, MASKS * MOST_CELLS),
+        ("away", np.int32, MASKS * MOST_CELLS),  # moves
+        ("picks", np.int32, MOST_CELLS),  # cells to choose from
+    ],
+    align=True,
+)
 
 
 @jit
@@ -74,11 +62,8 @@ def carve(cells, walls, group, row, mt, loops):
             left += 1
     stayed = 0
     while left > 0:
-        n = below(mt, left)
-        wall = np.int64(walls[0, n])
+        wall = np.int64(_take(walls[0], left, below(mt, left)))
         left -= 1
-        for k in range(n, left):
-            walls[0, k] = walls[0, k + 1]
         between = 1 if wall % row % 2 == 0 else row
         a, b = _root(group, wall - between), _root(group, wall + between)
         if a == b:
@@ -127,8 +112,8 @@ def put_doors(cells, picks, row, mt, wanted):
 def _take(picks, count, n):
     """Take the n-th of `count` cells out; the others keep their order."""
     cell = picks[n]
-    for k in range(n, count - 1):
-        picks[k] = picks[k + 1]
+    for k in range(np.uint64(n), np.uint64(count - 1)):  # unsigned: it becomes one move of memory
+        picks[k] = picks[k + np.uint64(1)]
     return cell
 
 
@@ -176,9 +161,21 @@ def spread(cells, zone, queue, row, to_door):
                 for step in steps_of(row):
                     if cells[cell + step] == UNNAMED:
                         return cell + step
-        queue[last:count].sort()
+        _sort(queue, last, count)
         first = last
     return -1
+
+
+@jit
+def _sort(queue, first, last):
+    """By insertion: few cells are at one distance, and they come nearly in order."""
+    for k in range(first + 1, last):
+        cell = queue[k]
+        n = k
+        while n > first and queue[n - 1] > cell:
+            queue[n] = queue[n - 1]
+            n -= 1
+        queue[n] = cell
 
 
 @jit

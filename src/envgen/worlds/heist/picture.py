@@ -11,27 +11,23 @@ import numpy as np
 
 from ..kernels.jit import jit
 from . import skins
-from .sampler import cover, part, span, stretch, turn
-from .tables import A_DOOR, A_KEY, ACTIONS, KEYS, MEMORY, MOVES, NOOP, SIDE, WALL
+from .ground import GROUND, PIXELS, VIEW, pave
+from .sampler import stretch, turn
+from .tables import A_DOOR, A_KEY, ACTIONS, KEYS, MEMORY, MOVES, NOOP
 
-PIXELS = 64  # along a side
 SIZE = PIXELS * PIXELS * 3
-VIEW = 8  # cells along a side of what is seen in memory mode
-MARGIN = VIEW // 2 + 1  # cells from the agent that may be seen
-SPANS = max(SIDE, 2 * MARGIN + 2)  # most columns or rows that are drawn
-OVERLAP = np.float32(0.02)  # of a cell, by which each wall reaches into its neighbours
-ONE, TWO = np.float32(1), np.float32(2)
+TWO = np.float32(2)
 
 
 class Easel(NamedTuple):
     """What drawing needs besides records. A record from elsewhere, as of a snapshot, must have `redraw` set."""
 
     base: np.ndarray  # (n, SIZE) uint8, the still part of every environment's picture
-    spans: np.ndarray  # (threads, 2, SPANS, 4) int64, where the walls of each column and row lie, by sampler.span
+    ground: np.ndarray  # (threads,) GROUND, scratch
 
 
 def easel(n: int, threads: int) -> Easel:
-    return Easel(np.zeros((n, SIZE), np.uint8), np.zeros((threads, 2, SPANS, 4), np.int64))
+    return Easel(np.zeros((n, SIZE), np.uint8), np.zeros(threads, GROUND))
 
 
 def _turns() -> np.ndarray:
@@ -80,10 +76,10 @@ def draw(e, skin, easel, i, k, out):
     """Draw environment i, whose record is `e`, into `out`, flat (64 * 64 * 3) uint8, in thread k."""
     cam = camera(e)
     if e.mode == MEMORY:
-        _paint_still(e, cam, skin, easel.spans[k], out)
+        _paint_still(e, cam, skin, easel.ground[k], out)
     else:
         if e.redraw:
-            _paint_still(e, cam, skin, easel.spans[k], easel.base[i])
+            _paint_still(e, cam, skin, easel.ground[k], easel.base[i])
         out.view(np.uint64)[:] = easel.base[i].view(np.uint64)  # many bytes at once
     e.redraw = 0
     _paint_agent(e, cam, skin, out)
@@ -93,10 +89,9 @@ def draw(e, skin, easel, i, k, out):
 
 
 @jit
-def _paint_still(e, cam, skin, spans, out):
+def _paint_still(e, cam, skin, ground, out):
     """All but the agent and what it holds."""
-    out.view(np.uint64)[:] = 0
-    _paint_cells(e, cam, skin, spans, out)
+    pave(e, cam, skin, ground, out)
     for row in range(e.count):
         thing = e.things[row]
         if thing.alive:
@@ -115,46 +110,6 @@ def _paint_box(out, skin, texture, cam, x, y, rx, ry):
     px, py = float((x - rx) * unit - left), float((view - (y + ry)) * unit + lower)
     width, height = float(TWO * rx * unit), float(TWO * ry * unit)
     stretch(out, PIXELS, skin.texels, skin.textures[texture], px, py, width, height, False)
-
-
-@jit
-def _paint_cells(e, cam, skin, spans, out):
-    """The floor, one image as large as the world, where it shows; then the walls, from the left and from below, each
-    of which covers a little of the cells around it."""
-    unit, view, left, lower = cam
-    x0, y0, x1, y1 = 0, 0, e.side - 1, e.side - 1
-    if e.mode == MEMORY:
-        x0, y0 = int(e.x - np.float32(MARGIN)), int(e.y - np.float32(MARGIN))
-        x1, y1 = int(e.x + np.float32(MARGIN)), int(e.y + np.float32(MARGIN))
-    columns, rows = spans[0], spans[1]
-    wall = skin.textures[skins.WALL]
-    length = float((ONE + TWO * OVERLAP) * unit)
-    for x in range(x0, x1 + 1):
-        columns[x - x0] = span(float((np.float32(x) - OVERLAP) * unit - left), length, wall[1], PIXELS)
-    for y in range(y0, y1 + 1):
-        low = (view - np.float32(y + 1) - OVERLAP) * unit + lower
-        rows[y - y0] = span(float(low), length, wall[2], PIXELS)
-    if e.background >= 0:
-        floor = skin.textures[skins.FLOORS + e.background]
-        size = np.float32(e.side) * unit
-        across = span(float(-left), float(size), floor[1], PIXELS)
-        down = span(float((view - np.float32(e.side)) * unit + lower), float(size), floor[2], PIXELS)
-        for x in range(x0, x1 + 1):
-            for y in range(y0, y1 + 1):
-                if not _is_wall(e, x, y):
-                    column, row = columns[x - x0], rows[y - y0]
-                    cell = part(across, column[0], column[1]), part(down, row[0], row[1])
-                    cover(out, PIXELS, skin.texels, floor, cell[0], cell[1])
-    for x in range(x0, x1 + 1):
-        for y in range(y0, y1 + 1):
-            if _is_wall(e, x, y):
-                cover(out, PIXELS, skin.texels, wall, columns[x - x0], rows[y - y0])
-
-
-@jit
-def _is_wall(e, x, y):
-    """What lies outside the world is wall."""
-    return not (0 <= x < e.side and 0 <= y < e.side) or e.grid[y, x] == WALL
 
 
 @jit

@@ -39,6 +39,7 @@ def play(envs, pool, menu, by_chance, w, skin, easel, k, todo, due, actions, vie
     """
     for i in todo:
         e = envs[i]
+        x, y = np.int64(e.x), np.int64(e.y)
         if due[i] == STEP:
             ends.reward[i] = step(e, actions[i])
             ends.terminated[i] = e.won != 0
@@ -48,12 +49,12 @@ def play(envs, pool, menu, by_chance, w, skin, easel, k, todo, due, actions, vie
             pick = mt19937.episode_seed(e.seed_hash + 1, e.episode + 1) if by_chance else i
             e.level = menu[pick % menu.size]
             e.dial = pool[e.level]
-            begin(e, w, k, e.episode + 1)
+            begin(e, w[k], e.episode + 1)
             ends.phase[i] = RUNNING
         if view == PIXELS:
             draw(e, skin, easel, i, k, out[i])
         elif view == SYMBOLS:
-            write_symbols(e, out[i])
+            write_symbols(e, out[i], np.int64(e.x) != x or np.int64(e.y) != y)
         _report(e, ends.now[i])
         due[i] = DONE
 

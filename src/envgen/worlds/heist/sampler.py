@@ -64,30 +64,10 @@ def span(low, length, texels, side):
 
 
 @jit
-def part(whole, first, last):
-    """What of a span lies on the pixels [first, last)."""
-    first, last = max(first, whole[0]), min(last, whole[1])
-    return first, last, whole[2] + (first - whole[0]) * whole[3], whole[3]
-
-
-@jit
-def cover(canvas, side, texels, texture, across, down):
-    """Draw a texture without transparency upright where it lies by the spans of both axes."""
-    v = down[2]
-    for y in range(down[0], down[1]):
-        row = texture[0] + (v >> 16) * texture[1]
-        at = 3 * (y * side + across[0])
-        u = across[2]
-        for _ in range(across[0], across[1]):
-            _copy(canvas, at, texels[np.uint64(row + (u >> 16))])
-            at += 3
-            u += across[3]
-        v += down[3]
-
-
-@jit
 def stretch(canvas, side, texels, texture, x, y, width, height, turned):
     """Draw a texture over a rectangle, upright or `turned` by half a circle."""
+    if x >= side or y >= side or x + width <= 0 or y + height <= 0:
+        return  # out of sight; spans would be found empty, but later
     sign = -1 if turned else 1
     x0, x1, u0, du = span(x, width, sign * texture[1], side)
     y0, y1, v, dv = span(y, height, sign * texture[2], side)

@@ -46,7 +46,7 @@ FILES = (
 class Skin(NamedTuple):
     """All textures of a skin, one after another, row by row."""
 
-    texels: np.ndarray  # (count,) uint32, see sampler.py
+    texels: np.ndarray  # (count,) uint32, see sampler.py; the last one is black and of no texture
     textures: np.ndarray  # (TEXTURES, 3) int64: first texel, width, height
 
 
@@ -114,4 +114,4 @@ def pack(drawn: Sequence[np.ndarray]) -> Skin:
     for c in range(3):
         t = colours[:, c] * alpha
         texels |= ((t + (t >> 8) + 128) >> 8) << (8 * c)
-    return Skin(texels, textures)
+    return Skin(np.append(texels, np.uint32(0xFF000000)), textures)

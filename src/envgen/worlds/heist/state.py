@@ -67,7 +67,7 @@ ENV = np.dtype(
         ("vy", np.float32),
         ("rotation", np.float32),  # radians, as the original has it: -atan2(dy, dx) of the last direction pressed
         ("facing", np.int32),  # that direction as an action, 0 to 8; NOOP before any
-        ("redraw", np.uint8),  # 1: the still part of the picture has changed; whoever draws it sets it to 0
+        ("redraw", np.uint8),  # 1: what stands on the cells has changed; whoever draws it sets it to 0
         ("won", np.uint8),  # the gem is stolen
         ("has_key", np.uint8, KEYS),
         ("possible", np.uint8, len(SKILLS)),  # whether this episode's maze lets the skill happen

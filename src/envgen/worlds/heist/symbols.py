@@ -47,8 +47,26 @@ def _within(value, highest):
 
 
 @jit
-def write_symbols(e, out):
-    """The symbols of an environment into `out` (SIZE,)."""
+def write_symbols(e, out, moved):
+    """The symbols of an environment into `out` (SIZE,).
+
+    The map in `out` stays as it is while the agent has not `moved` to another cell and nothing asks to `redraw`.
+    """
+    if moved or e.redraw:
+        _write_map(e, out)
+        e.redraw = 0
+    i, j = np.int64(e.x), np.int64(e.y)
+    out[PLACE_AT] = _within((e.x - np.float32(i)) * FINE, FINE - 1)
+    out[PLACE_AT + 1] = _within((e.y - np.float32(j)) * FINE, FINE - 1)
+    out[VELOCITY_AT] = _within(np.rint(STILL + e.vx * STILL), FASTEST)
+    out[VELOCITY_AT + 1] = _within(np.rint(STILL + e.vy * STILL), FASTEST)
+    for colour in range(t.KEYS):
+        out[KEYS_AT + colour] = e.has_key[colour]
+    out[FACING_AT] = _DIRECTION_OF[e.facing]
+
+
+@jit
+def _write_map(e, out):
     i, j = np.int64(e.x), np.int64(e.y)
     radius = MEMORY_RADIUS if e.mode == t.MEMORY else RADIUS
     out[:CELLS] = 0
@@ -57,13 +75,6 @@ def write_symbols(e, out):
         first = (j + RADIUS - y) * ACROSS + RADIUS - i
         for x in range(left, right + 1):
             out[first + x] = e.grid[y, x]
-    out[PLACE_AT] = _within((e.x - np.float32(i)) * FINE, FINE - 1)
-    out[PLACE_AT + 1] = _within((e.y - np.float32(j)) * FINE, FINE - 1)
-    out[VELOCITY_AT] = _within(np.rint(STILL + e.vx * STILL), FASTEST)
-    out[VELOCITY_AT + 1] = _within(np.rint(STILL + e.vy * STILL), FASTEST)
-    for colour in range(t.KEYS):
-        out[KEYS_AT + colour] = e.has_key[colour]
-    out[FACING_AT] = _DIRECTION_OF[e.facing]
 
 
 def decode(symbols: np.ndarray) -> dict:

@@ -25,8 +25,12 @@ class Shards:
         weakref.finalize(self, _stop, self._helpers)
 
     def run(self, job: Callable[[int, int, int], None], size: int, ranges: int = RANGES) -> None:
-        threads = max(1, min(self.threads, size))
-        grain = size if threads == 1 else -(-size // (threads * ranges))
+        threads = min(self.threads, size)
+        if threads <= 1:  # microseconds count here
+            if size:
+                job(0, size, 0)
+            return
+        grain = -(-size // (threads * ranges))
         starts = iter(range(0, size, max(1, grain)))  # shared: the interpreter hands out each once
 
         def work(k: int) -> None:
