@@ -37,28 +37,28 @@ class EnvironmentPolicy(Proposer):
         self.domain, self.policy, self.settings, self.curriculum = domain, policy, settings, curriculum
         self.pool, self.variations, self.tries = pool, variations, tries
         self.random = np.random.default_rng(seed)
-        self._asked: list[str] = []  # contexts of the last proposals
-        self._samples: list[Samples] = []
 
     def propose(self, wanted: int, seeds: Sequence[Spec], known: Statistics, gate: Gate) -> Proposals:
         written: list[Proposed] = []
-        self._asked, self._samples, missing, tokens = [], [], wanted, 0
+        asked: list[str] = []
+        drawn: list[Samples] = []
+        missing = wanted
         for _ in range(self.tries):
             likes = self.random.integers(len(seeds), size=-(-missing // self.variations))
-            asked = [context(self.curriculum.alpha, known.told(), seeds[k]) for k in likes]
-            samples = self.policy.write([self.prompt(text) for text in asked], self.variations)
-            tokens += samples.tokens
+            fresh = [context(self.curriculum.alpha, known.told(), seeds[k]) for k in likes]
+            samples = self.policy.write([self.prompt(text) for text in fresh], self.variations)
             for row, text in enumerate(samples.texts(self.policy.lm)):
-                group = len(self._asked) + row // self.variations
+                group = len(asked) + row // self.variations
                 told = gate.admit(text) if missing else "not needed"
                 passed = isinstance(told, Task)
                 missing -= passed
                 written.append(Proposed(text, group, told if passed else None, "" if passed else str(told)))
-            self._asked += asked
-            self._samples.append(samples)
+            asked += fresh
+            drawn.append(samples)
             if not missing:
                 break
-        return Proposals(tuple(written), tokens)
+        samples = joined(drawn)
+        return Proposals(tuple(written), samples.tokens, tuple(asked), samples)
 
     def prompt(self, asked: str) -> list[int]:
         return self.policy.lm.prompt(self.domain.brief, asked)
@@ -71,15 +71,15 @@ class EnvironmentPolicy(Proposer):
         if self.settings.method == "grpo":
             return self._climb(proposals, dict(zip(map(id, tasks), values, strict=True)))
         if self.settings.method == "rwr":
-            return self._imitate(tasks, p, values)
+            return self._imitate(proposals, p, values)
         return {}
 
-    def _imitate(self, tasks: list[Proposed], p: np.ndarray, values: np.ndarray) -> dict[str, float]:
+    def _imitate(self, proposals: Proposals, p: np.ndarray, values: np.ndarray) -> dict[str, float]:
         """Reward-weighted regression (section 2.3) on the specs near alpha, and on as many earlier ones."""
         near = passes(p, self.curriculum)
         fresh = [
-            {"asked": self._asked[one.group], "text": one.text, "reward": float(value)}
-            for one, value, passed in zip(tasks, values, near, strict=True)
+            {"asked": proposals.asked[one.group], "text": one.text, "reward": float(value)}
+            for one, value, passed in zip(proposals.tasks, values, near, strict=True)
             if passed
         ]
         again = self.pool.draw(round(self.settings.again * len(fresh)), self.random)
@@ -95,17 +95,18 @@ class EnvironmentPolicy(Proposer):
 
     def _climb(self, proposals: Proposals, value_of: Mapping[int, float]) -> dict[str, float]:
         """The policy gradient: each spec against the others that were written to its context. No task, no reward."""
-        samples = joined(self._samples)
+        samples = proposals.samples
+        assert samples is not None
         values = np.array([value_of.get(id(one), 0.0) for one in proposals.written])
         counts = np.array([one.reason != "not needed" for one in proposals.written])
         gains = np.zeros(len(values))
-        for group in range(len(self._asked)):
+        for group in range(len(proposals.asked)):
             rows = slice(group * self.variations, (group + 1) * self.variations)
             own = values[rows][counts[rows]]
             if own.size > 1:
                 gains[rows][counts[rows]] = (own - own.mean()) / (own.std(ddof=1) + 1e-4)
         mask = samples.mask & torch.from_numpy(counts).to(samples.mask.device)[:, None]
-        asked = [self.prompt(text) for text in self._asked]
+        asked = [self.prompt(text) for text in proposals.asked]
         worth = torch.from_numpy(gains.astype(np.float32))
         found = self.policy.learn(Written(asked, self.variations, Samples(samples.ids, mask), worth), "clipped")
         return found | {"rows": float(counts.sum())}

@@ -36,5 +36,6 @@ class Gate:
 
 
 def counted(reasons: Iterable[str]) -> dict[str, int]:
+    """How often each of REASONS was given."""
     found = Counter(reasons)
     return {reason: found[reason] for reason in REASONS}

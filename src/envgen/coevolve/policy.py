@@ -1,21 +1,28 @@
-"""A language model that writes texts and learns from what became of them: the agent's and the environment's alike."""
+"""A language model that writes texts and learns from what became of them: the agent's and the environment's alike.
+
+Started by `accelerate launch`, every process goes through the same run and decides the same; only what costs time is
+shared: each writes and learns its part. Plain, data-parallel and sharded models (FSDP) look the same from here.
+"""
 
 import copy
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from accelerate import Accelerator
+from accelerate.utils import gather_object
 from torch import Tensor
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 
 from .lm import Lm
 from .objectives import away, clipped, log_probs, weighted
-from .sampling import Samples, sample
+from .sampling import Local, Samples, Writer
 from .settings import Learning
 
+How = Literal["clipped", "weighted"]
 METRICS = ("loss", "kl", "moved", "clip_fraction", "entropy", "grad_norm")
 WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)  # also of a model spread over many processes
 
@@ -32,11 +39,8 @@ class Written:
     @classmethod
     def of(cls, lm: Lm, asked: Sequence[Sequence[int]], texts: Sequence[str], worth: Sequence[float]) -> "Written":
         """One given text to each prompt."""
-        ids = [lm.reply(text) for text in texts]
-        width = max(map(len, ids))
-        padded = torch.tensor([row + [lm.pad] * (width - len(row)) for row in ids])
-        mask = torch.arange(width) < torch.tensor([[len(row)] for row in ids])
-        return cls(asked, 1, Samples(padded, mask), torch.tensor(worth, dtype=torch.float32))
+        samples = Samples.of([lm.reply(text) for text in texts], lm.pad)
+        return cls(asked, 1, samples, torch.tensor(worth, dtype=torch.float32))
 
     def rows(self, chosen: np.ndarray) -> Tensor:
         """Where the texts to some prompts are."""
@@ -48,8 +52,12 @@ class LossError(Exception):
 
 
 class Policy:
-    def __init__(self, lm: Lm, settings: Learning, seed: int, accelerator: Accelerator | None = None):
+    def __init__(
+        self, lm: Lm, settings: Learning, seed: int, accelerator: Accelerator | None = None,
+        writer: Writer | None = None,
+    ):  # fmt: skip
         self.settings, self.accelerator = settings, accelerator or Accelerator()
+        self.writer = writer or Local()
         self.device = self.accelerator.device
         lm.model.eval()  # nothing is dropped out: what is learned from is what was drawn
         self.reference = copy.deepcopy(lm.model).requires_grad_(False).to(self.device) if settings.kl else None
@@ -58,36 +66,60 @@ class Policy:
         )
         self.model, self.optimiser = self.accelerator.prepare(lm.model, optimiser)
         self.lm = Lm(self.accelerator.unwrap_model(self.model), lm.tokenizer)
-        self.random = torch.Generator(self.device).manual_seed(seed)
+        self.random = torch.Generator(self.device).manual_seed(seed + 1_000_003 * self.accelerator.process_index)
         self.shuffling = np.random.default_rng(seed)
 
     def write(self, prompts: Sequence[Sequence[int]], each: int = 1) -> Samples:
-        s = self.settings
-        return sample(self.lm, prompts, each, s.longest, self.random, s.temperature)
+        """`each` texts to each prompt, drawn."""
+        return self._write(prompts, each, self.random)
 
     def likeliest(self, prompts: Sequence[Sequence[int]]) -> Samples:
-        return sample(self.lm, prompts, 1, self.settings.longest, None)
+        """The likeliest text to each prompt."""
+        return self._write(prompts, 1, None)
 
-    def learn(self, written: Written, how: Literal["clipped", "weighted"]) -> dict[str, float]:
+    def _write(self, prompts: Sequence[Sequence[int]], each: int, random: torch.Generator | None) -> Samples:
+        s = self.settings
+        mine, counts = self._mine(len(prompts))
+        found = self.writer.write(self.lm, [prompts[k] for k in mine], each, s.longest, random, s.temperature)
+        if self.accelerator.num_processes == 1:
+            return found
+        rows = np.repeat(counts, each)
+        texts = [ids[there].tolist() for ids, there in zip(found.ids.cpu(), found.mask.cpu(), strict=True)]
+        everyone: Any = gather_object([text for text, counted in zip(texts, rows, strict=True) if counted])
+        return Samples.of(everyone, self.lm.pad)
+
+    def _mine(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Which of `count` things are this process's, as many as anybody's, and which of these count: what is missing
+        at the end is filled up with others, so that all processes keep step."""
+        of, each = self.accelerator.num_processes, -(-count // self.accelerator.num_processes)
+        part = slice(self.accelerator.process_index * each, (self.accelerator.process_index + 1) * each)
+        return np.resize(np.arange(count), each * of)[part], (np.arange(each * of) < count)[part]
+
+    def learn(self, written: Written, how: How) -> dict[str, float]:
         """One update: means of METRICS over its gradient steps, and how many these were."""
-        s, count = self.settings, len(written.prompts)
-        several = s.epochs * s.minibatches > 1
-        before = self._log_probs(written) if several else None
+        s, (mine, counts) = self.settings, self._mine(len(written.prompts))
+        before = self._log_probs(written, mine) if s.epochs * s.minibatches > 1 else None
         sums, steps = np.zeros(len(METRICS)), 0
         for _ in range(s.epochs):
-            for chosen in np.array_split(self.shuffling.permutation(count), min(s.minibatches, count)):
-                found = self._step(written, chosen, before, how)
+            order = self.shuffling.permutation(len(mine))
+            for part in np.array_split(order, min(s.minibatches, len(mine))):
+                found = self._step(written, mine[part], counts[part], before, how)
                 if found is None:
-                    return _means(sums, steps)
+                    break
                 sums, steps = sums + found, steps + 1
-        return _means(sums, steps)
+            else:
+                continue
+            break
+        self.writer.follow(self.model, self.accelerator)
+        return {**dict(zip(METRICS, (sums / max(1, steps)).tolist(), strict=True)), "steps": float(steps)}
 
     def _step(
-        self, written: Written, chosen: np.ndarray, before: Tensor | None, how: Literal["clipped", "weighted"]
+        self, written: Written, chosen: np.ndarray, counts: np.ndarray, before: Tensor | None, how: How
     ) -> np.ndarray | None:
         """A gradient step on the texts to some prompts; METRICS, or None if the update has gone far enough already."""
         s, all_of = self.settings, self.accelerator.num_processes
-        share = self._shares(written.samples.mask[written.rows(chosen)])
+        counted = torch.from_numpy(np.repeat(counts, written.each))[:, None]
+        share = self._shares(written.samples.mask[written.rows(chosen)].cpu() & counted)
         sums = torch.zeros(len(METRICS) - 1, device=self.device)
         self.optimiser.zero_grad()
         at_once = max(1, s.rows // written.each)
@@ -96,7 +128,9 @@ class Policy:
             losses, metrics = self._losses(written, part, before, how)
             weight = share[k * written.each : (k + len(part)) * written.each, : losses.shape[1]]
             loss = (losses * weight).sum()
-            self.accelerator.backward(loss * all_of)  # what the processes have is averaged
+            last = k + at_once >= len(chosen)
+            with nullcontext() if last else self.accelerator.no_sync(self.model):
+                self.accelerator.backward(loss * all_of)  # what the processes have is averaged
             sums += torch.stack([loss.detach(), *((m * weight).sum() for m in metrics)])
         sums = self._of_all(sums)
         if s.kl_cap is not None and sums[METRICS.index("moved")] > s.kl_cap:
@@ -122,7 +156,7 @@ class Policy:
         return total
 
     def _losses(
-        self, written: Written, chosen: np.ndarray, before: Tensor | None, how: Literal["clipped", "weighted"]
+        self, written: Written, chosen: np.ndarray, before: Tensor | None, how: How
     ) -> tuple[Tensor, list[Tensor]]:
         """The loss of each token of the texts to some prompts, and beside it METRICS but the first and the last."""
         s, rows = self.settings, written.rows(chosen)
@@ -141,12 +175,12 @@ class Policy:
             return losses, [kl, away(then, now), ((ratio - 1).abs() > s.clip).float(), entropy]
 
     @torch.no_grad()
-    def _log_probs(self, written: Written) -> Tensor:
-        """Of all texts, under the model as it is, (rows, T)."""
-        count, at_once = len(written.prompts), max(1, self.settings.rows // written.each)
+    def _log_probs(self, written: Written, chosen: np.ndarray) -> Tensor:
+        """Of the texts to some prompts, under the model as it is, (rows of all, T)."""
+        at_once = max(1, self.settings.rows // written.each)
         out = torch.zeros(written.samples.ids.shape, device=self.device)
-        for k in range(0, count, at_once):
-            part = np.arange(k, min(count, k + at_once))
+        for k in range(0, len(chosen), at_once):
+            part = chosen[k : k + at_once]
             found, _ = self._read(self.model, written, part)
             out[written.rows(part), : found.shape[1]] = found
         return out
@@ -167,7 +201,8 @@ class Policy:
         arrays = {f"model.{name}": _array(tensor) for name, tensor in weights.items()}
         for name, held in moments["state"].items():
             arrays |= {f"adam.{name}.{key}": _array(value) for key, value in held.items()}
-        arrays["random"] = self.random.get_state().numpy()
+        everyone: Any = gather_object([self.random.get_state().numpy()])
+        arrays |= {f"random.{rank}": numbers for rank, numbers in enumerate(everyone)}
         return arrays, {"shuffling": self.shuffling.bit_generator.state}
 
     def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
@@ -184,12 +219,8 @@ class Policy:
             self.model, self.optimiser.optimizer,
             model_state_dict=weights, optim_state_dict={**moments, "state": held}, options=WHOLE,
         )  # fmt: skip
-        self.random.set_state(torch.from_numpy(arrays["random"].copy()))
+        self.random.set_state(torch.from_numpy(arrays[f"random.{self.accelerator.process_index}"].copy()))
         self.shuffling.bit_generator.state = values["shuffling"]
-
-
-def _means(sums: np.ndarray, steps: int) -> dict[str, float]:
-    return {**dict(zip(METRICS, (sums / max(1, steps)).tolist(), strict=True)), "steps": float(steps)}
 
 
 def _array(tensor: Any) -> np.ndarray:

@@ -20,9 +20,9 @@ class PoolError(Exception):
 
 
 class Pool:
-    def __init__(self, file: Path, keep: Callable[[Line], Any] = lambda line: line):
-        """`keep` says what of a line is held in memory, to be drawn."""
-        self.file, self.keep = file, keep
+    def __init__(self, file: Path, keep: Callable[[Line], Any] = lambda line: line, lead: bool = True):
+        """`keep` says what of a line is held in memory, to be drawn. Of several processes one writes."""
+        self.file, self.keep, self.lead = file, keep, lead
         self.held: list[Any] = []
         self.keys: set[str] = set()
         self.bytes = 0
@@ -40,8 +40,9 @@ class Pool:
                 fresh.append({"key": mark, **line})
         if fresh:
             data = "".join(json.dumps(line) + "\n" for line in fresh).encode()
-            with open(self.file, "ab") as out:
-                out.write(data)
+            if self.lead:
+                with open(self.file, "ab") as out:
+                    out.write(data)
             self.bytes += len(data)
             self.held += map(self.keep, fresh)
         return len(fresh)
@@ -66,8 +67,11 @@ class Pool:
             if length:
                 raise PoolError(f"{self.file} is shorter than its checkpoint remembers it")
             return
-        os.truncate(self.file, length)
-        for text in self.file.read_text().splitlines():
+        if self.lead:
+            os.truncate(self.file, length)
+        with open(self.file, "rb") as lines:
+            data = lines.read(length)
+        for text in data.decode().splitlines():
             line = json.loads(text)
             self.keys.add(line["key"])
             self.held.append(self.keep(line))

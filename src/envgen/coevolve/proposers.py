@@ -14,6 +14,7 @@ import numpy as np
 
 from .gate import Gate
 from .reward import rewards
+from .sampling import Samples
 from .settings import Curriculum
 from .statistics import Statistics
 from .tasks import Domain, Spec, Task
@@ -33,6 +34,8 @@ class Proposed:
 class Proposals:
     written: tuple[Proposed, ...]
     tokens: int = 0  # generated for them
+    asked: tuple[str, ...] = ()  # what each group was written to, where a model wrote
+    samples: Samples | None = None
 
     @property
     def tasks(self) -> list[Proposed]:
@@ -98,9 +101,10 @@ class Static(Proposer):
 
     name = "static"
 
-    def __init__(self, domain: Domain, texts: Sequence[str], seed: int):
+    def __init__(self, domain: Domain, texts: Sequence[str], tokens: int, seed: int):
         self.domain, self.texts, self.random = domain, list(texts), np.random.default_rng(seed)
         self.left: list[int] = []
+        self.tokens = tokens  # generated for the set, until they are told
 
     def propose(self, wanted: int, seeds: Sequence[Spec], known: Statistics, gate: Gate) -> Proposals:
         found = []
@@ -109,13 +113,15 @@ class Static(Proposer):
                 self.left = self.random.permutation(len(self.texts)).tolist()
             text = self.texts[self.left.pop()]
             found.append(Proposed(text, k, self.domain.task(self.domain.Spec.parse(text))))
-        return Proposals(tuple(found))
+        tokens, self.tokens = self.tokens, 0
+        return Proposals(tuple(found), tokens)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        return {}, {"random": self.random.bit_generator.state, "left": self.left}
+        return {}, {"random": self.random.bit_generator.state, "left": self.left, "tokens": self.tokens}
 
     def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
         self.random.bit_generator.state, self.left = values["random"], list(values["left"])
+        self.tokens = values["tokens"]
 
 
 def _through(gate: Gate, choose: Any, wanted: int) -> Proposals:

@@ -5,6 +5,7 @@ A prompt that is answered several times is read once. Rows that have ended leave
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch.nn import functional as F
@@ -22,12 +23,44 @@ class Samples:
     ids: torch.Tensor
     mask: torch.Tensor
 
+    @classmethod
+    def of(cls, texts: Sequence[Sequence[int]], pad: int) -> "Samples":
+        """From the tokens of each text."""
+        width = max(map(len, texts))
+        ids = torch.tensor([[*text, *[pad] * (width - len(text))] for text in texts])
+        return cls(ids, torch.arange(width) < torch.tensor([[len(text)] for text in texts]))
+
     @property
     def tokens(self) -> int:
         return int(self.mask.sum())
 
     def texts(self, lm: Lm) -> list[str]:
         return [lm.text(row[there].tolist()) for row, there in zip(self.ids, self.mask, strict=True)]
+
+
+class Writer(Protocol):
+    """Whatever draws replies from a model that learns."""
+
+    def write(
+        self, lm: Lm, prompts: Sequence[Sequence[int]], each: int, limit: int, random: torch.Generator | None,
+        temperature: float,
+    ) -> Samples: ...  # fmt: skip
+
+    def follow(self, model: Any, accelerator: Any) -> None:
+        """The model has learned."""
+
+
+class Local:
+    """The model that learns draws for itself."""
+
+    def write(
+        self, lm: Lm, prompts: Sequence[Sequence[int]], each: int, limit: int, random: torch.Generator | None,
+        temperature: float,
+    ) -> Samples:  # fmt: skip
+        return sample(lm, prompts, each, limit, random, temperature)
+
+    def follow(self, model: Any, accelerator: Any) -> None:
+        return
 
 
 def joined(parts: Sequence[Samples]) -> Samples:
