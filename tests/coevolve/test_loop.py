@@ -1,22 +1,25 @@
 """The co-evolution as a user runs it: counted, resumable, and learning."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
 from toy import Toy
 
 from envgen.coevolve.begin import PROPOSERS, Request, coevolve
-from envgen.coevolve.settings import AgentSettings, EnvironmentSettings, Plan
+from envgen.coevolve.settings import AgentSettings, Curriculum, EnvironmentSettings, Plan
 from envgen.runs.store import read_progress
 
-PLAN = Plan(rollouts=256, tasks=8, base=16, test=40, test_every=2)
+PLAN = Plan(rollouts=256, tasks=8, base=8, test=12, test_every=2)
 
 
 def asked(models, proposer="genenv", **changes):
     agent, environment = map(str, models)
-    settings = {"plan": PLAN, "learning": AgentSettings(longest=4, learning_rate=3e-3)}
+    settings = {
+        "curriculum": Curriculum(filter=None),
+        "plan": PLAN,
+        "learning": AgentSettings(longest=4, learning_rate=1e-3),
+    }
     settings["environment_learning"] = EnvironmentSettings(longest=48, learning_rate=1e-3)
     return Request(proposer=proposer, agent=agent, environment=environment, **{**settings, **changes})
 
@@ -35,5 +38,37 @@ def test_every_proposer_spends_the_same_rollouts_and_accounts_for_them(models, t
         assert 0 <= line["success"] <= 1
     asked_tasks = [json.loads(text) for text in (tmp_path / "run" / "tasks.jsonl").read_text().splitlines()]
     assert len({task["spec"] for task in asked_tasks}) == len(asked_tasks)
-    held_out = {task.spec.text for task in Toy().test(40)}
+    held_out = {task.spec.text for task in Toy().test(12)}
     assert not held_out & {task["spec"] for task in asked_tasks}
+
+
+def test_the_agents_replies_get_better(models, tmp_path):
+    plan = Plan(rollouts=4096, tasks=16, base=16, test=30, test_every=40)
+    coevolve(tmp_path / "run", Toy(), asked(models, "uniform", plan=plan))
+    success = [line["success"] for line in read_progress(tmp_path / "run") if line["step"]]
+    assert np.mean(success[-8:]) > np.mean(success[:8]) + 0.1
+
+
+def test_a_run_that_was_cut_off_ends_where_it_would_have_ended(models, tmp_path):
+    whole = coevolve(tmp_path / "whole", Toy(), asked(models))
+
+    class Cut(Exception):
+        pass
+
+    def cut(line):
+        if line["step"] in (1, 3):
+            raise Cut
+
+    for attempt in range(3):
+        try:
+            found = _saving_always(tmp_path / "cut", asked(models), cut if attempt < 2 else lambda line: None)
+        except Cut:
+            continue
+    assert found.curve == whole.curve
+    assert found.counts == whole.counts
+    for name in ("tasks.jsonl", "d_train.jsonl", "d_env.jsonl"):
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def _saving_always(folder, request, show):
+    return coevolve(folder, Toy(), request, show=show, save_every=0)

@@ -7,12 +7,12 @@ from pydantic import Field
 
 from envgen.coevolve.tasks import Domain, Spec, SpecError, Task, Verdict
 
-LETTERS = "abcd"
+LETTERS = "abcdefgh"
 
 
 class ToySpec(Spec):
-    which: Annotated[int, Field(ge=1, le=4)]
-    letters: Annotated[str, Field(pattern="^[abcd]{1,4}$")]
+    which: Annotated[int, Field(ge=1, le=2)]
+    letters: Annotated[str, Field(pattern="^[a-h]{1,2}$")]
     loud: Literal["no", "yes"] = "no"
 
 
@@ -21,7 +21,7 @@ class Toy(Domain):
 
     name = "toy"
     Spec = ToySpec
-    brief = 'which: 1 to 4; letters: up to four of abcd; loud: no or yes. {"which":2,"letters":"abba","loud":"no"}'
+    brief = 'which: 1 or 2; letters: one or two of a to h; loud: no or yes. {"which":2,"letters":"ab","loud":"no"}'
     instructions = "Answer with one letter."
 
     def task(self, spec: Any) -> Task:
@@ -42,14 +42,16 @@ class Toy(Domain):
         return Verdict(float(reply.strip() == task.gold), valid, "" if valid else "that is no letter")
 
     def uniform(self, random: np.random.Generator) -> ToySpec:
-        length = int(random.integers(1, 5))
+        length = int(random.integers(1, 3))
         letters = "".join(random.choice(list(LETTERS), length))
-        return ToySpec(which=int(random.integers(1, length + 1)), letters=letters, loud=str(random.choice(["no", "yes"])))  # pyright: ignore
+        return ToySpec(
+            which=int(random.integers(1, length + 1)), letters=letters, loud=str(random.choice(["no", "yes"]))
+        )  # pyright: ignore
 
     def easy(self, random: np.random.Generator) -> ToySpec:
-        while (spec := self.uniform(random)).which > 2:
-            pass
-        return spec
+        """Few are loud."""
+        spec = self.uniform(random)
+        return spec if random.random() < 0.2 else spec.model_copy(update={"loud": "no"})
 
     def fields(self, spec: Any) -> dict[str, str]:
         return {"which": str(spec.which), "loud": spec.loud}

@@ -63,7 +63,7 @@ class Request(BaseModel):
 def coevolve(
     folder: Path, domain: Domain, asked: Request, made: Mapping[str, Any] = {},
     show: Callable[[Line], None] = lambda line: None, accelerator: Accelerator | None = None,
-    writers: tuple[Writer | None, Writer | None] = (None, None), dtype: str = "float32",
+    writers: tuple[Writer | None, Writer | None] = (None, None), dtype: str = "float32", save_every: float = 60.0,
 ) -> Summary:  # fmt: skip
     """Train in the run directory `folder`; called again with the same arguments, it resumes.
 
@@ -83,7 +83,19 @@ def coevolve(
         pools = Pools(run)
         proposer = _proposer(run, domain, asked, pools, gate, base, accelerator, writers[1], dtype)
         loop = Coevolution(
-            run, domain, agent, proposer, pools, gate, base, tests, asked.curriculum, asked.plan, asked.seed, show
+            run,
+            domain,
+            agent,
+            proposer,
+            pools,
+            gate,
+            base,
+            tests,
+            asked.curriculum,
+            asked.plan,
+            asked.seed,
+            show,
+            save_every,
         )
         summary = summed(loop.go())
         if run.lead:

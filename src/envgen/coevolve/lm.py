@@ -10,6 +10,9 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging
+
+logging.disable_progress_bar()
 
 
 class ModelError(Exception):

@@ -1,17 +1,26 @@
-"""Small models made on the spot: a tokenizer trained on a domain's own text, and a fresh network of the Llama kind."""
+"""Small models made on the spot: a tokenizer trained on a domain's own text, and a fresh network of the GPT-NeoX kind.
+
+Both are chosen for learning within minutes on a processor core. A word is the same token wherever it stands, in
+`item=silk` as in `of silk`: copying, which is most of what small agents learn, is then one thing and not several. And
+this kind of network does the most for its time where each small operation costs: it has few of them.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, PreTrainedTokenizerFast
 
 from envgen.worlds.world import Settings
 
 from .lm import Lm, load
 
 END, PAD = "<end>", "<pad>"
+RARE = 20  # texts spell what they say less often than this
+LETTER = "[A-Za-z0-9]"
+OUTER = f"(?<!{LETTER}) | (?!{LETTER})"  # a space that is not just between two words
+SPACE = "\x1f"  # how tokens write it
 
 
 class Size(Settings):
@@ -19,11 +28,11 @@ class Size(Settings):
 
     width: int = 128
     """Numbers that a token is inside the network."""
-    layers: int = 4
+    layers: int = 3
     """Layers of attention and thought."""
     heads: int = 4
     """Attention heads of a layer."""
-    inner: int = 384
+    inner: int = 512
     """Width inside a layer's feed-forward part."""
     vocabulary: int = 1024
     """Tokens at the most."""
@@ -32,15 +41,25 @@ class Size(Settings):
 
 
 def tokenizer_of(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
-    """Byte pairs over words and single digits, so that every text can be written and numbers are spelled."""
+    """Byte pairs within words, numbers and what stands between them; every text can be written.
+
+    Words and what stands between them all begin with a space. Those that a text did not have are taken out again when
+    tokens become text: all but the ones between two words.
+    """
     tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.Replace(Regex(OUTER), SPACE)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        [
+            pre_tokenizers.Split(Regex(f" ?{LETTER}+"), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=False),
+        ]
     )
-    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.ByteLevel(), decoders.Replace(Regex(OUTER), ""), decoders.Replace(SPACE, " ")]
+    )
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary, special_tokens=[END, PAD], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
+        vocab_size=vocabulary, min_frequency=RARE, special_tokens=[END, PAD],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False,
     )  # fmt: skip
     tokenizer.train_from_iterator(texts, trainer)
     return PreTrainedTokenizerFast(
@@ -50,15 +69,16 @@ def tokenizer_of(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFa
 
 def fresh(tokenizer: PreTrainedTokenizerFast, size: Size, seed: int) -> Lm:
     """A model that knows nothing yet."""
-    config = LlamaConfig(
+    config = GPTNeoXConfig(
         vocab_size=len(tokenizer), hidden_size=size.width, intermediate_size=size.inner,
-        num_hidden_layers=size.layers, num_attention_heads=size.heads, num_key_value_heads=size.heads,
-        max_position_embeddings=size.longest, tie_word_embeddings=True, use_cache=True,
+        num_hidden_layers=size.layers, num_attention_heads=size.heads, max_position_embeddings=size.longest,
+        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": 1.0},
+        use_parallel_residual=False, tie_word_embeddings=True, use_cache=True,
         bos_token_id=None, eos_token_id=0, pad_token_id=1,
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Lm(LlamaForCausalLM(config), tokenizer)
+        return Lm(GPTNeoXForCausalLM(config), tokenizer)
 
 
 def save(lm: Lm, folder: Path) -> None:
