@@ -3,7 +3,10 @@
 import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic.fields import FieldInfo
 
 from envgen.worlds.world import LevelError, World, nearest
 
@@ -51,14 +54,17 @@ def near(path: Path) -> str:
     return f"; did you mean {path.parent / close[0]}?" if close else ""
 
 
-def pairs(option: str, settings: tuple[str, ...]) -> dict[str, Any]:
-    """`name=value`, the values as JSON."""
+def pairs(option: str, settings: tuple[str, ...], words: bool = False) -> dict[str, Any]:
+    """`name=value`, the values as JSON, or as they stand if they may be `words`."""
     found = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
         try:
             found[name] = json.loads(value)
         except ValueError:
+            if words and value:
+                found[name] = value
+                continue
             raise UserError(
                 f"--{option} takes name=value with a number, true, false or null, not {setting!r}"
             ) from None
@@ -85,8 +91,34 @@ def writable(picture: Path) -> Path:
     return picture
 
 
+def flags_of(kind: type[BaseModel], name: str) -> type[BaseModel]:
+    """The same settings as flags that may be left out."""
+    fields: dict[str, Any] = {
+        field: (_typed(about.annotation), Field(default=None, description=_described(about)))
+        for field, about in kind.model_fields.items()
+    }
+    return create_model(name, __config__=ConfigDict(frozen=True), **fields)
+
+
+def _typed(kind: Any) -> Any:
+    """Words are checked by the settings themselves, which know the nearest right one."""
+    return str | None if get_origin(kind) is Literal else kind | None
+
+
+def _described(about: FieldInfo) -> str:
+    words = get_args(about.annotation) if get_origin(about.annotation) is Literal else ()
+    known = "" if about.default is None or about.is_required() else f"usually {about.default}"
+    note = "; ".join(part for part in (" | ".join(words), known) if part)
+    return " ".join(f"{about.description or ''} [{note}]".split()).removesuffix(" []")
+
+
 def needs_training() -> None:
-    """One sentence if the learner's libraries are missing. They are not imported: that takes a while."""
-    for library in ("torch", "safetensors", "rich", "matplotlib"):
+    """One sentence if the learner's libraries are missing."""
+    needs("train", "torch", "safetensors", "rich", "matplotlib")
+
+
+def needs(extra: str, *libraries: str) -> None:
+    """They are not imported: that takes a while."""
+    for library in libraries:
         if find_spec(library) is None:
-            raise UserError(f"this needs {library}: pip install 'envgen[train]'")
+            raise UserError(f"this needs {library}: pip install 'envgen[{extra}]'")

@@ -12,6 +12,7 @@ import tyro
 
 from envgen.worlds.world import nearest
 
+from .coevolve import coevolve
 from .common import UserError
 from .demo import bench, demo
 from .judge import compare, evaluate
@@ -21,6 +22,7 @@ from .train import train
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "train": train,
+    "coevolve": coevolve,
     "evaluate": evaluate,
     "compare": compare,
     "census": census,

@@ -3,11 +3,10 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any
 
 import tyro
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic.fields import FieldInfo
+from pydantic import ValidationError
 from tyro.conf import Positional
 
 from envgen.curriculum.plan import PRESETS, Plan, plan_for
@@ -16,33 +15,11 @@ from envgen.designers.chat.protocol import ChatError
 from envgen.designers.designer import Designer, DesignError
 from envgen.worlds.world import LevelError, World, explain
 
-from .common import UserError, near, needs_training, one_of, pairs, read_level, world_named
+from .common import UserError, flags_of, near, needs_training, one_of, pairs, read_level, world_named
 from .judge import agent_of, compare_published
 
-
-def _flags(kind: type[BaseModel], name: str) -> type[BaseModel]:
-    """The same settings as flags that may be left out."""
-    fields: dict[str, Any] = {
-        field: (_typed(about.annotation), Field(default=None, description=_described(about)))
-        for field, about in kind.model_fields.items()
-    }
-    return create_model(name, __config__=ConfigDict(frozen=True), **fields)
-
-
-def _typed(kind: Any) -> Any:
-    """Words are checked by the settings themselves, which know the nearest right one."""
-    return str | None if get_origin(kind) is Literal else kind | None
-
-
-def _described(about: FieldInfo) -> str:
-    words = get_args(about.annotation) if get_origin(about.annotation) is Literal else ()
-    known = "" if about.default is None or about.is_required() else f"usually {about.default}"
-    note = "; ".join(part for part in (" | ".join(words), known) if part)
-    return " ".join(f"{about.description or ''} [{note}]".split()).removesuffix(" []")
-
-
-PlanFlags = _flags(Plan, "PlanFlags")
-ModelFlags = _flags(Model, "ModelFlags")
+PlanFlags = flags_of(Plan, "PlanFlags")
+ModelFlags = flags_of(Model, "ModelFlags")
 
 
 def train(

@@ -61,27 +61,27 @@ class Request(BaseModel):
 
 
 def coevolve(
-    folder: Path, domain: Domain, asked: Request, made: Mapping[str, Any] = {},
-    show: Callable[[Line], None] = lambda line: None, accelerator: Accelerator | None = None,
+    folder: Path, domain: Domain, asked: Request, made: Mapping[str, Any] | None = None,
+    lies: tuple[str, str] | None = None, show: Callable[[Line], None] = lambda line: None,
+    accelerator: Accelerator | None = None,
     writers: tuple[Writer | None, Writer | None] = (None, None), dtype: str = "float32", save_every: float = 60.0,
 ) -> Summary:  # fmt: skip
     """Train in the run directory `folder`; called again with the same arguments, it resumes.
 
-    `made` says how models made on the spot were made: they are then told by that, not by where they lie.
+    Of models made on the spot, `made` says how and `lies` where: a run is known by how its models were made.
     """
     accelerator = accelerator or Accelerator()
     learning = asked.learning.model_copy(update={"flat": "refill"} if asked.proposer == "dapo" else {})
     told = {"domain": domain.name, **asked.model_dump(mode="json"), "learning": learning.model_dump(mode="json")}
-    told["proposer"] = {"name": asked.proposer}
-    if made:
-        told |= {"agent": dict(made), "environment": dict(made)}
+    told |= {"proposer": {"name": asked.proposer}, "made": made}
+    paths = lies or (asked.agent, asked.environment)
     with Run(folder, told, accelerator.is_main_process) as run:
         gate, base, tests = prepared(domain, asked.plan)
-        lm = load(asked.agent, dtype)
+        lm = load(paths[0], dtype)
         lm.check_writes((domain.oracle(task) for task in tests[:20]), f"replies of {domain.name}")
         agent = AgentPolicy(domain, Policy(lm, learning, asked.seed, accelerator, writers[0]), learning)
         pools = Pools(run)
-        proposer = _proposer(run, domain, asked, pools, gate, base, accelerator, writers[1], dtype)
+        proposer = _proposer(run, domain, asked, paths[1], pools, gate, base, accelerator, writers[1], dtype)
         loop = Coevolution(
             run,
             domain,
@@ -104,8 +104,8 @@ def coevolve(
 
 
 def _proposer(
-    run: Run, domain: Domain, asked: Request, pools: Pools, gate: Gate, base: list[Spec], accelerator: Accelerator,
-    writer: Writer | None, dtype: str,
+    run: Run, domain: Domain, asked: Request, path: str, pools: Pools, gate: Gate, base: list[Spec],
+    accelerator: Accelerator, writer: Writer | None, dtype: str,
 ) -> Proposer:  # fmt: skip
     seed = asked.seed + 10
     if asked.proposer == "greedy":
@@ -113,7 +113,7 @@ def _proposer(
     if asked.proposer not in METHODS:
         return Uniform(domain, seed)
     settings = asked.environment_learning.model_copy(update={"method": METHODS[asked.proposer]})
-    lm = load(asked.environment, dtype)
+    lm = load(path, dtype)
     lm.check_writes((spec.text for spec in base[:20]), f"specs of {domain.name}")
     policy = Policy(lm, settings, seed, accelerator, writer)
     plan = asked.plan

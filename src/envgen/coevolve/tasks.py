@@ -80,6 +80,7 @@ class Domain(ABC):
     Spec: ClassVar[type[Spec]]
     brief: ClassVar[str]  # what whoever writes specs is told
     instructions: ClassVar[str]  # what whoever answers is told before the prompt
+    success: ClassVar[float] = 1.0  # from which score on a reply usually counts as success
 
     @abstractmethod
     def task(self, spec: Any) -> Task:

@@ -1,0 +1,182 @@
+"""`envgen coevolve`: agent and environment learn from each other, in one command, and again where it stopped."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from pydantic import ValidationError
+from tyro.conf import Positional
+
+from envgen.worlds.world import Settings, explain
+
+from .common import UserError, flags_of, near, needs, needs_training, one_of, pairs
+
+PROPOSERS = ("genenv", "genenv-grpo", "random", "static", "uniform", "dapo", "greedy")
+
+
+def _flags() -> tuple[Any, Any]:
+    from envgen.coevolve.settings import Curriculum, Plan
+
+    return flags_of(Plan, "CoevolutionFlags"), flags_of(Curriculum, "CurriculumFlags")
+
+
+PlanFlags, CurriculumFlags = _flags()
+
+
+def coevolve(
+    domain: Annotated[str, Positional] = "tools",
+    proposer: str = "genenv",
+    seed: int = 0,
+    folder: Path | None = None,
+    resume: Path | None = None,
+    plan: Annotated[PlanFlags, tyro.conf.OmitArgPrefixes] = PlanFlags(),  # pyright: ignore # noqa: B008
+    curriculum: Annotated[CurriculumFlags, tyro.conf.OmitArgPrefixes] = CurriculumFlags(),  # pyright: ignore # noqa: B008
+    agent: str | None = None,
+    environment: str | None = None,
+    agent_options: tuple[str, ...] = (),
+    environment_options: tuple[str, ...] = (),
+    warmup: tuple[str, ...] = (),
+    size: tuple[str, ...] = (),
+    models: Path = Path("out/models"),
+) -> None:
+    """Train a language model on tasks that an environment policy writes for it, and that policy too (GenEnv).
+
+    Args:
+        domain: What is asked: tools, answers, or gym:<any generator of reasoning-gym>.
+        proposer: Who writes tasks: genenv, genenv-grpo, random, static, uniform, dapo or greedy.
+        seed: Of everything random.
+        folder: The run directory; out/coevolve-<domain>-<proposer>-<seed> if left out.
+        resume: A run directory to go on with, as it was begun. So does the same command as before.
+        agent: A model to begin with, a folder or a name on the hub; one made on the spot if left out.
+        environment: The same for the environment policy; the agent's model if one is given.
+        agent_options: How the agent learns, as name=value: learning_rate=1e-6, group=16, flat="drop", ...
+        environment_options: How the environment policy learns, as name=value: method is the proposer's.
+        warmup: How models made on the spot are taught first, as name=value: agent_steps=2000, ...
+        size: How large they are, as name=value: width=256, layers=6, ...
+        models: Where they are kept, to be found again.
+    """
+    needs_training()
+    needs("genenv", "transformers", "tokenizers", "accelerate")
+    from envgen.coevolve.begin import Request
+
+    if resume is not None:
+        asked, made, name = _begun(resume)
+        _run(resume, name, asked, made, models)
+        return
+    one_of("proposer", proposer, PROPOSERS)
+    chosen = _domain(domain)
+    made = None if agent else {"size": pairs("size", size), "warmup": pairs("warmup", warmup), "seed": seed}
+    try:
+        asked = Request.model_validate(
+            {
+                "proposer": proposer,
+                "agent": agent or "",
+                "environment": environment or agent or "",
+                "seed": seed,
+                "plan": _given(plan),
+                "curriculum": {"success": chosen.success, **_given(curriculum)},
+                "learning": pairs("agent-options", agent_options, words=True),
+                "environment_learning": pairs("environment-options", environment_options, words=True),
+            }
+        )
+    except ValidationError as error:
+        raise UserError(explain(error)) from None
+    folder = folder or Path("out") / f"coevolve-{domain.replace(':', '-')}-{proposer}-{seed}"
+    _run(folder, domain, asked, made, models)
+
+
+def _given(flags: Any) -> dict[str, Any]:
+    return {name: value for name, value in flags.model_dump().items() if value is not None}
+
+
+def _domain(name: str) -> Any:
+    from envgen.coevolve.domains.catalogue import domain_named
+
+    try:
+        return domain_named(name)
+    except (ValueError, ImportError) as error:
+        raise UserError(str(error)) from None
+
+
+def _begun(folder: Path) -> tuple[Any, dict[str, Any] | None, str]:
+    """What a run was asked for, how its models were made (if they were), and its domain's name."""
+    from envgen.coevolve.begin import Request
+    from envgen.runs.store import RunError, read_request
+
+    try:
+        told, _ = read_request(folder)
+        name, made = told.pop("domain"), told.pop("made")
+        return Request(**{**told, "proposer": told["proposer"]["name"]}), made, name
+    except RunError as error:
+        raise UserError(f"{error}{near(folder)}") from None
+    except (KeyError, TypeError, ValidationError):
+        raise UserError(f"{folder} is not a run of envgen coevolve") from None
+
+
+def _models(domain: Any, made: dict[str, Any], folder: Path, say: Any) -> tuple[str, str]:
+    """The folders of models made on the spot."""
+    from envgen.coevolve.scratch import Size
+    from envgen.coevolve.warmup import Warmup, warm
+
+    def settings(kind: type[Settings], told: dict[str, Any]) -> Any:
+        try:
+            return kind(**told)
+        except ValidationError as error:
+            raise UserError(explain(error)) from None
+
+    size, warmup = settings(Size, made["size"]), settings(Warmup, made["warmup"])
+    agent, environment = warm(domain, folder, made["seed"], size, warmup, say)
+    return str(agent), str(environment)
+
+
+def _run(folder: Path, name: str, asked: Any, made: dict[str, Any] | None, models: Path) -> None:
+    from accelerate import Accelerator
+    from rich.console import Console
+
+    from envgen.coevolve.begin import coevolve as begin
+    from envgen.coevolve.live import Display
+    from envgen.coevolve.lm import ModelError
+    from envgen.coevolve.policy import LossError
+    from envgen.coevolve.pools import PoolError
+    from envgen.coevolve.tasks import DomainError
+    from envgen.runs.checkpoint import CheckpointError
+    from envgen.runs.store import RunError
+
+    domain, lead = _domain(name), os.environ.get("RANK", "0") == "0"
+    console = Console(quiet=not lead, soft_wrap=True)
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False)
+
+    try:
+        accelerator = Accelerator()
+        lies: tuple[str, str] | None = None
+        if made is not None:
+            with accelerator.main_process_first():
+                lies = _models(domain, made, models, say)
+        with Display(asked.plan.rollouts, asked.curriculum.alpha, console) as display:
+            summary = begin(folder, domain, asked, made, lies, show=display, accelerator=accelerator)
+        say(_told(summary, folder))
+    except (RunError, CheckpointError, PoolError, ModelError, DomainError, LossError) as error:
+        raise UserError(str(error)) from error
+    except KeyboardInterrupt:
+        if lead and (folder / "run.json").exists():
+            print(f"\nInterrupted. It goes on with: envgen coevolve --resume {folder}", file=sys.stderr)
+        raise
+
+
+def _told(summary: Any, folder: Path) -> str:
+    """The last words of a run."""
+    counts, whole = summary.counts, max(1e-9, sum(summary.seconds.values()))
+    lines = ["", f"{summary.first:.1%} of the held-out tasks before, {summary.final:.1%} after"]
+    for field, rates in summary.final_by.items():
+        lines.append(f"  {field:12} " + "  ".join(f"{value} {rate:.1%}" for value, rate in rates.items()))
+    shares = ", ".join(f"{part} {spent / whole:.0%}" for part, spent in summary.seconds.items())
+    lines += [
+        f"{counts['rollouts']:,} rollouts, {counts['proposed']:,} tasks proposed; {counts['agent_tokens']:,} tokens "
+        f"of the agent, {counts['environment_tokens']:,} of the environment; {whole:.0f} s ({shares})",
+        f"Everything about this run: {folder}",
+    ]
+    return "\n".join(lines)
