@@ -8,6 +8,7 @@ from toy import Toy
 
 from envgen.coevolve.begin import PROPOSERS, Request, coevolve
 from envgen.coevolve.settings import AgentSettings, Curriculum, EnvironmentSettings, Plan
+from envgen.runs.compare import compare
 from envgen.runs.store import read_progress
 
 PLAN = Plan(rollouts=256, tasks=8, base=8, test=12, test_every=2)
@@ -72,3 +73,16 @@ def test_a_run_that_was_cut_off_ends_where_it_would_have_ended(models, tmp_path)
 
 def _saving_always(folder, request, show):
     return coevolve(folder, Toy(), request, show=show, save_every=0)
+
+
+def test_runs_are_compared_with_uniform_specs(models, tmp_path):
+    for proposer in ("uniform", "random"):
+        for seed in (0, 1):
+            coevolve(tmp_path / f"{proposer}-{seed}", Toy(), asked(models, proposer, seed=seed))
+    (table,) = compare([tmp_path]).tables
+    assert [group.title for group in table.groups] == ["uniform (n=2)", "random (n=2)"]
+    assert table.warnings == ()
+    page = compare([tmp_path]).markdown()
+    assert "| proposer | seeds | before % | final % |" in page
+    assert "which 1" in page
+    assert "loud yes" in page

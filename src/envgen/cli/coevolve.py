@@ -169,10 +169,10 @@ def _run(folder: Path, name: str, asked: Any, made: dict[str, Any] | None, model
 
 def _told(summary: Any, folder: Path) -> str:
     """The last words of a run."""
-    counts, whole = summary.counts, max(1e-9, sum(summary.seconds.values()))
-    lines = ["", f"{summary.first:.1%} of the held-out tasks before, {summary.final:.1%} after"]
+    counts, whole = summary.counts, max(1e-9, summary.whole_seconds)
+    lines = ["", f"{summary.first:.1f}% of the held-out tasks before, {summary.final:.1f}% after"]
     for field, rates in summary.final_by.items():
-        lines.append(f"  {field:12} " + "  ".join(f"{value} {rate:.1%}" for value, rate in rates.items()))
+        lines.append(f"  {field:12} " + "  ".join(f"{value} {rate:.1f}%" for value, rate in rates.items()))
     shares = ", ".join(f"{part} {spent / whole:.0%}" for part, spent in summary.seconds.items())
     lines += [
         f"{counts['rollouts']:,} rollouts, {counts['proposed']:,} tasks proposed; {counts['agent_tokens']:,} tokens "

@@ -38,12 +38,14 @@ class Summary(BaseModel):
     """What a whole run came to."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    first: float  # accuracy on the held-out tasks, before and after
+    first: float  # accuracy on the held-out tasks, %: before training, and after it
     final: float
+    mean: float  # of all tests but the first, which lie evenly over the run
     final_by: dict[str, dict[str, float]]
     curve: list[tuple[int, int, int, float]]  # rollouts, tokens of both, tasks proposed, accuracy
     counts: dict[str, int]
-    seconds: dict[str, float]
+    seconds: dict[str, float]  # by what they were spent on
+    whole_seconds: float
 
 
 class Request(BaseModel):
@@ -145,16 +147,21 @@ def summed(lines: list[Line]) -> Summary:
     """What the progress of a whole run comes to."""
     tests = [line for line in lines if "test" in line]
     parts = ("environment", "rollout", "update", "test")
+    seconds = {part: round(sum(line.get("seconds", {}).get(part, 0.0) for line in lines), 1) for part in parts}
     return Summary(
-        first=tests[0]["test"],
-        final=tests[-1]["test"],
-        final_by=tests[-1]["test_by"],
+        first=100 * tests[0]["test"],
+        final=100 * tests[-1]["test"],
+        mean=100 * sum(line["test"] for line in tests[1:]) / max(1, len(tests) - 1),
+        final_by={
+            field: {value: 100 * rate for value, rate in rates.items()} for field, rates in tests[-1]["test_by"].items()
+        },
         curve=[
-            (line["rollouts"], line["agent_tokens"] + line["environment_tokens"], line["proposed"], line["test"])
+            (line["rollouts"], line["agent_tokens"] + line["environment_tokens"], line["proposed"], 100 * line["test"])
             for line in tests
         ],
         counts={
             name: lines[-1][name] for name in ("step", "rollouts", "proposed", "agent_tokens", "environment_tokens")
         },
-        seconds={part: round(sum(line.get("seconds", {}).get(part, 0.0) for line in lines), 1) for part in parts},
+        seconds=seconds,
+        whole_seconds=round(sum(seconds.values()), 1),
     )

@@ -1,14 +1,14 @@
 """Finished runs beside each other: which are one group, what they came to, and why they may not compare.
 
 Runs whose requests differ in nothing but the seed are one group. Every number of a group is a figure over its seeds
-(figures.py). Only groups of one world stand in one table (tables.py).
+(figures.py). Only groups that learned the same world or domain stand in one table (tables.py, kinds.py).
 """
 
 import difflib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from .figures import Figure, figure, iqm
+from .kinds import Kind, get, kind_of, number
 from .store import Run, RunError
-from .tables import PLAIN, RESULTS, Comparison, Group, Table
+from .tables import Comparison, Group, Table
 
 __all__ = ["Comparison", "Figure", "Group", "Table", "compare", "figure", "find", "iqm"]
 
@@ -37,20 +38,23 @@ class _Ended:
 
 def compare(paths: Iterable[str | Path]) -> Comparison:
     """The runs at or below these paths, beside each other."""
-    worlds: dict[str, dict[str, list[_Ended]]] = {}
+    tables: dict[tuple[str, str], dict[str, list[_Ended]]] = {}
     unfinished = []
     for folder in find(paths):
         reader = Run(folder, {}, lead=False)
-        request = _get(reader.read("run"), "request")
+        request = get(reader.read("run"), "request")
         if not isinstance(request, dict):
             raise RunError(f"{folder / 'run.json'} does not say what was asked for; it is not that of a run")
         if not (folder / "summary.json").exists():
             unfinished.append(folder)
             continue
         alike = json.dumps({name: value for name, value in request.items() if name != "seed"}, sort_keys=True)
-        groups = worlds.setdefault(str(request.get("world")), {})
+        about = kind_of(request).about
+        groups = tables.setdefault((about, str(request.get(about))), {})
         groups.setdefault(alike, []).append(_Ended(folder, request, reader.read("summary")))
-    return Comparison(tuple(_table(world, [*worlds[world].values()]) for world in sorted(worlds)), tuple(unfinished))
+    ordered = sorted(tables, reverse=True)  # worlds before domains
+    ordered.sort(key=lambda key: key[1])
+    return Comparison(tuple(_table(key[1], [*tables[key].values()]) for key in ordered), tuple(unfinished))
 
 
 def find(paths: Iterable[str | Path]) -> list[Path]:
@@ -86,7 +90,8 @@ def _hint(path: Path) -> str:
     return f"; did you mean {missing.with_name(close[0])}?" if close else ""
 
 
-def _table(world: str, groups: list[list[_Ended]]) -> Table:
+def _table(about: str, groups: list[list[_Ended]]) -> Table:
+    kind = kind_of(groups[0][0].request)
     warnings, once = [], {}
     for label, runs in zip(_labels([runs[0].request for runs in groups]), groups, strict=True):
         by_seed: dict[Any, _Ended] = {}
@@ -96,62 +101,59 @@ def _table(world: str, groups: list[list[_Ended]]) -> Table:
             if first is not run:
                 warnings.append(f"{run.folder} is left out, since {first.folder} is {label} with seed {seed} already")
         once[label] = list(by_seed.values())
-    order = sorted(once, key=lambda label: (_designer(once[label][0].request) != PLAIN, label))
-    made = tuple(_group(label, once[label]) for label in order)
-    return Table(world, made, (*_unequal({label: once[label] for label in order}), *warnings))
+    order = sorted(once, key=lambda label: (_name(once[label][0].request) != kind.plain, label))
+    made = tuple(_group(kind, label, once[label]) for label in order)
+    return Table(about, kind, made, (*_unequal(kind, {label: once[label] for label in order}), *warnings))
 
 
-def _group(label: str, runs: list[_Ended]) -> Group:
-    def values(*path: str) -> list[float] | None:
-        """One of each run, or None."""
-        found = [_number(_get(run.summary, *path)) for run in runs]
-        return None if None in found else [value for value in found if value is not None]
-
-    def over_seeds(*path: str) -> Figure | None:
-        return figure(found) if (found := values(*path)) else None
+def _group(kind: Kind, label: str, runs: list[_Ended]) -> Group:
+    def over_seeds(found: list[float | None]) -> Figure | None:
+        values = [value for value in found if value is not None]
+        return figure(values) if values and None not in found else None
 
     def mean(*path: str) -> float | None:
-        return float(np.mean(found)) if (found := values(*path)) else None
+        found = [number(get(run.summary, *path)) for run in runs]
+        return None if None in found else float(np.mean([value for value in found if value is not None]))
 
-    skills = tuple(dict.fromkeys(skill for run in runs for skill in _get(run.summary, "final", "skills") or ()))
+    rates = [kind.rates(run.summary) for run in runs]
+    parts = tuple(dict.fromkeys(part for of_run in rates for part in of_run))
+    figures = {
+        name: over_seeds([number(get(run.summary, *path)) for run in runs]) for name, path in kind.results.items()
+    }
     return Group(
         label=label,
-        plain=_designer(runs[0].request) == PLAIN,
+        plain=_name(runs[0].request) == kind.plain,
         seeds=len(runs),
-        skills=skills,
-        figures={name: over_seeds(*path) for name, path in RESULTS.items()}
-        | {skill: over_seeds("final", "skills", skill, "value") for skill in skills},
-        steps={part: mean("steps", part) for part in ("levels", "original", "ranking")},
-        calls=mean("llm", "calls"),
-        cost=mean("llm", "cost"),
-        seconds=mean("seconds"),
+        parts=parts,
+        figures=figures | {part: over_seeds([of_run.get(part) for of_run in rates]) for part in parts},
+        costs=tuple(told(mean) for told in kind.costs.values()),
     )
 
 
 def _labels(requests: list[dict[str, Any]]) -> list[str]:
-    """Of each group its designer, and the settings in which groups of the same designer differ."""
-    labels: list[str] = []
+    """Of each group who it is called by, and the settings in which groups of the same name differ."""
+    who, labels = kind_of(requests[0]).who, list[str]()
     flat = [{name: value for name, value in _flat(request) if name != "seed"} for request in requests]
     for request, settings in zip(requests, flat, strict=True):
-        alike = [f for other, f in zip(requests, flat, strict=True) if _designer(other) == _designer(request)]
+        alike = [f for other, f in zip(requests, flat, strict=True) if _name(other) == _name(request)]
         differ = [
             name for name in settings if any(name not in other or other[name] != settings[name] for other in alike)
         ]
-        differ.sort(key=lambda name: not name.startswith("designer."))  # its own first
-        shown = [f"{name.removeprefix('designer.')}={_said(settings[name])}" for name in differ[:SHOWN]]
+        differ.sort(key=lambda name: not name.startswith(f"{who}."))  # its own first
+        shown = [f"{name.removeprefix(f'{who}.')}={_said(settings[name])}" for name in differ[:SHOWN]]
         more = [f"+{len(differ) - SHOWN} more"] if len(differ) > SHOWN else []
-        label = " ".join([_designer(request), *shown, *more])
+        label = " ".join([_name(request), *shown, *more])
         taken = sum(other.split(" #")[0] == label for other in labels)
         labels.append(f"{label} #{taken + 1}" if taken else label)
     return labels
 
 
-def _unequal(groups: Mapping[str, list[_Ended]]) -> Iterable[str]:
+def _unequal(kind: Kind, groups: Mapping[str, list[_Ended]]) -> Iterable[str]:
     """Why the groups of a table do not compare: a sentence for each thing that should be equal and is not."""
-    for what, of in EQUALS.items():
+    for what, of in kind.equals.items():
         found: list[tuple[Any, list[str]]] = []
         for label, runs in groups.items():
-            value = of(runs[0])
+            value = of(runs[0].request, runs[0].summary)
             if value is not None:
                 labels = next((labels for other, labels in found if _equal(value, other)), None)
                 if labels is None:
@@ -163,43 +165,13 @@ def _unequal(groups: Mapping[str, list[_Ended]]) -> Iterable[str]:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    if _number(one) is None or _number(other) is None:
+    if number(one) is None or number(other) is None:
         return one == other
     return math.isclose(one, other, rel_tol=EQUAL)
 
 
-def _trained(run: _Ended) -> float | None:
-    """Steps that the agent learned from. Those that went into ranking levels are shown, and counted apart."""
-    parts = [_number(_get(run.summary, "steps", part)) for part in ("levels", "original")]
-    return sum(part or 0 for part in parts) if any(part is not None for part in parts) else None
-
-
-def _cycled(run: _Ended) -> float | None:
-    parts = [_number(_get(run.request, "plan", part)) for part in ("cycles", "cycle_steps")]
-    return None if None in parts else math.prod(part or 0 for part in parts)
-
-
-EQUALS: dict[str, Callable[[_Ended], Any]] = {
-    "training steps": _trained,
-    "steps in cycles": _cycled,
-    "final steps": lambda run: _get(run.request, "plan", "final_steps"),
-    "observation": lambda run: _get(run.request, "observation"),
-}
-
-
-def _get(value: Any, *path: str) -> Any:
-    """What lies there, or None."""
-    for part in path:
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
-def _number(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-def _designer(request: Mapping[str, Any]) -> str:
-    return str(_get(request, "designer", "name"))
+def _name(request: Mapping[str, Any]) -> str:
+    return str(get(request, kind_of(request).who, "name"))
 
 
 def _flat(value: Any, at: str = "") -> Iterable[tuple[str, Any]]:

@@ -3,22 +3,12 @@
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 from .figures import Figure
-
-PLAIN = "none"  # the designer that designs nothing: what all others are held against
-RESULTS = {
-    "score in training %": ("training", "score"),
-    "reward in training": ("training", "reward"),
-    "final score %": ("final", "score", "value"),
-    "final reward": ("final", "reward", "value"),
-}  # and where a summary has it
-COSTS = ("steps: levels + original", "LLM calls", "cost $", "wall time")
-SKILL = "final success %"
+from .kinds import Kind
 
 
 @dataclass(frozen=True)
@@ -28,45 +18,31 @@ class Group:
     label: str
     plain: bool
     seeds: int
-    skills: tuple[str, ...]
-    figures: Mapping[str, Figure | None]  # by the names of RESULTS, and each skill's success
-    steps: Mapping[str, float | None]  # this and all below are means over the seeds
-    calls: float | None
-    cost: float | None
-    seconds: float | None
+    parts: tuple[str, ...]  # the names of what its kind of run has rates of
+    figures: Mapping[str, Figure | None]  # by the names of its kind's results and of these parts
+    costs: tuple[str, ...]  # a text for each of its kind's costs, of means over the seeds
 
     @property
     def title(self) -> str:
         return f"{self.label} (n={self.seeds})"
 
-    def costs(self) -> list[str]:
-        """A text for each of COSTS."""
-        parts = [f"{self.steps[part] or 0:,.0f}" for part in ("levels", "original")]
-        if self.steps["ranking"]:
-            parts.append(f"{self.steps['ranking']:,.0f} ranking")
-        return [
-            " + ".join(parts),
-            f"{self.calls:.4g}" if self.calls is not None else "-",
-            f"{self.cost:.2f}" if self.cost is not None and self.calls else "-",
-            str(timedelta(seconds=round(self.seconds))) if self.seconds is not None else "-",
-        ]
-
 
 @dataclass(frozen=True)
 class Table:
-    """The groups of one world, the plain ones first, and why they may not compare."""
+    """The groups that learned one thing, the plain ones first, and why they may not compare."""
 
-    world: str
+    about: str  # the name of a world or domain
+    kind: Kind
     groups: tuple[Group, ...]
     warnings: tuple[str, ...]
 
     def results(self) -> list[list[str]]:
         """A row for each group."""
-        return [[g.label, str(g.seeds), *(self.cell(g, name) for name in RESULTS)] for g in self.groups]
+        return [[g.label, str(g.seeds), *(self.cell(g, name) for name in self.kind.results)] for g in self.groups]
 
-    def skills(self, groups: Sequence[Group]) -> list[list[str]]:
-        """A row for each skill, of some of the groups."""
-        names = dict.fromkeys(skill for group in self.groups for skill in group.skills)
+    def parts(self, groups: Sequence[Group]) -> list[list[str]]:
+        """A row for each part, of some of the groups."""
+        names = dict.fromkeys(part for group in self.groups for part in group.parts)
         return [[name, *(self.cell(group, name) for group in groups)] for name in names]
 
     def cell(self, group: Group, name: str) -> str:
@@ -77,15 +53,13 @@ class Table:
         return f"{mine}*" if plain and all(other and mine.above(other) for other in plain) else str(mine)
 
     def legend(self) -> str:
-        starred = f"; * lies wholly above {PLAIN}" if any(group.plain for group in self.groups) else ""
-        return (
-            f"Interquartile mean over seeds [95% bootstrap interval]{starred}. Calls, cost and time are means of a run."
-        )
+        starred = f"; * lies wholly above {self.kind.plain}" if any(group.plain for group in self.groups) else ""
+        return f"Interquartile mean over seeds [95% bootstrap interval]{starred}. What runs took are means of a run."
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table for each world, and the runs that are not finished and therefore count nowhere."""
+    """A table for each world or domain, and the runs that are not finished and therefore count nowhere."""
 
     tables: tuple[Table, ...]
     unfinished: tuple[Path, ...]
@@ -93,10 +67,10 @@ class Comparison:
     def markdown(self) -> str:
         parts = []
         for table in self.tables:
-            parts += [f"## {table.world}", *(f"**Warning:** {_plainly(warning)}" for warning in table.warnings)]
-            rows = [[*some, *group.costs()] for some, group in zip(table.results(), table.groups, strict=True)]
-            parts.append(_grid(["designer", "seeds", *RESULTS, *COSTS], rows))
-            parts.append(_grid([SKILL, *(group.title for group in table.groups)], table.skills(table.groups)))
+            parts += [f"## {table.about}", *(f"**Warning:** {_plainly(warning)}" for warning in table.warnings)]
+            rows = [[*some, *group.costs] for some, group in zip(table.results(), table.groups, strict=True)]
+            parts.append(_grid([table.kind.who, "seeds", *table.kind.results, *table.kind.costs], rows))
+            parts.append(_grid([table.kind.parts, *(group.title for group in table.groups)], table.parts(table.groups)))
             parts.append(_plainly(table.legend()))
         return "\n\n".join([*parts, *self._rest()]) + "\n"
 
@@ -113,12 +87,13 @@ class Comparison:
         out = io.StringIO()
         console = Console(file=out, width=width, color_system=None, force_terminal=False)
         for table in self.tables:
-            for line in (table.world, *(f"Warning: {warning}" for warning in table.warnings)):
+            for line in (table.about, *(f"Warning: {warning}" for warning in table.warnings)):
                 console.print(Text(line), end="\n\n")
             below = [[cell.replace(" [", "\n[") for cell in row] for row in table.results()]
-            costs = [[group.label, *group.costs()] for group in table.groups]
-            blocks = [(["designer", "seeds", *RESULTS], below), (["designer", *COSTS], costs), *_blocks(table, width)]
-            for header, rows in blocks:
+            costs = [[group.label, *group.costs] for group in table.groups]
+            who = table.kind.who
+            blocks = [([who, "seeds", *table.kind.results], below), ([who, *table.kind.costs], costs)]
+            for header, rows in [*blocks, *_blocks(table, width)]:
                 console.print(_drawn(header, rows))
                 console.print()
             console.print(Text(table.legend()), end="\n\n")
@@ -152,11 +127,11 @@ def _drawn(header: list[str], rows: list[list[str]]) -> Any:
 
 
 def _blocks(table: Table, width: int) -> Iterable[tuple[list[str], list[list[str]]]]:
-    """The skills, with as many groups beside each other as fit."""
-    rows = table.skills(table.groups)
-    name = max(len(text) for text in (SKILL, *(row[0] for row in rows)))
+    """The parts, with as many groups beside each other as fit."""
+    rows = table.parts(table.groups)
+    name = max(len(text) for text in (table.kind.parts, *(row[0] for row in rows)))
     cell = max(12, *(len(text) for row in rows for text in row[1:]))
     beside = max(1, (width - name) // (cell + 2))
     for at in range(0, len(table.groups), beside):
         groups = table.groups[at : at + beside]
-        yield [SKILL, *("\n".join(wrap(group.title, cell)) for group in groups)], table.skills(groups)
+        yield [table.kind.parts, *("\n".join(wrap(group.title, cell)) for group in groups)], table.parts(groups)
