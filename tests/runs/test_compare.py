@@ -157,7 +157,7 @@ def test_worlds_have_tables_of_their_own(tmp_path):
     a_run(tmp_path / "a", {"name": "none"}, 0)
     a_run(tmp_path / "b", {"name": "none"}, 0, world="heist")
     comparison = compare([tmp_path])
-    assert [table.world for table in comparison.tables] == ["crafter", "heist"]
+    assert [table.about for table in comparison.tables] == ["crafter", "heist"]
     assert "## heist" in comparison.markdown()
 
 

@@ -147,7 +147,9 @@ def summed(lines: list[Line]) -> Summary:
     """What the progress of a whole run comes to."""
     tests = [line for line in lines if "test" in line]
     parts = ("environment", "rollout", "update", "test")
-    seconds = {part: round(sum(line.get("seconds", {}).get(part, 0.0) for line in lines), 1) for part in parts}
+    seconds: dict[str, float] = {
+        part: round(sum(line.get("seconds", {}).get(part, 0.0) for line in lines), 1) for part in parts
+    }
     return Summary(
         first=100 * tests[0]["test"],
         final=100 * tests[-1]["test"],

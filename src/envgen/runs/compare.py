@@ -52,8 +52,7 @@ def compare(paths: Iterable[str | Path]) -> Comparison:
         about = kind_of(request).about
         groups = tables.setdefault((about, str(request.get(about))), {})
         groups.setdefault(alike, []).append(_Ended(folder, request, reader.read("summary")))
-    ordered = sorted(tables, reverse=True)  # worlds before domains
-    ordered.sort(key=lambda key: key[1])
+    ordered = sorted(tables, key=lambda key: (key[0] != "world", key[1]))
     return Comparison(tuple(_table(key[1], [*tables[key].values()]) for key in ordered), tuple(unfinished))
 
 
@@ -117,15 +116,14 @@ def _group(kind: Kind, label: str, runs: list[_Ended]) -> Group:
 
     rates = [kind.rates(run.summary) for run in runs]
     parts = tuple(dict.fromkeys(part for of_run in rates for part in of_run))
-    figures = {
-        name: over_seeds([number(get(run.summary, *path)) for run in runs]) for name, path in kind.results.items()
-    }
+    results = {name: [number(get(run.summary, *path)) for run in runs] for name, path in kind.results.items()}
     return Group(
         label=label,
         plain=_name(runs[0].request) == kind.plain,
         seeds=len(runs),
         parts=parts,
-        figures=figures | {part: over_seeds([of_run.get(part) for of_run in rates]) for part in parts},
+        figures={name: over_seeds(found) for name, found in results.items()}
+        | {part: over_seeds([of_run.get(part) for of_run in rates]) for part in parts},
         costs=tuple(told(mean) for told in kind.costs.values()),
     )
 
