@@ -45,6 +45,7 @@ class AnswersSpec(Spec):
 
 class Answers(Domain):
     name = "answers"
+    success = 0.5  # half of the words right
     Spec = AnswersSpec
     brief = (
         "A task is a text of short sentences about a few people, and a question that a few words answer. Its form is\n"

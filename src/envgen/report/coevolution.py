@@ -1,0 +1,91 @@
+"""How co-evolutions went, as a picture and as the figures of the GenEnv paper, from run directories alone."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from envgen.runs.figures import Figure, figure
+from envgen.runs.store import read_progress
+
+Line = Mapping[str, Any]
+Groups = Mapping[str, Sequence[Path]]
+PANELS: dict[str, tuple[str, Callable[[Line], float | None]]] = {  # title: (unit of the x axis, what of a line)
+    "held-out accuracy, %": ("rollouts", lambda line: 100 * line["test"] if "test" in line else None),
+    "held-out accuracy, % ": ("tokens", lambda line: 100 * line["test"] if "test" in line else None),
+    "p of the proposed tasks": ("rollouts", lambda line: line.get("p")),
+    "difficulty of the proposed tasks": ("rollouts", lambda line: line.get("difficulty")),
+    "entropy of their fields, bits": ("rollouts", lambda line: _bits(line)),
+    "share of 3-grams that others have": ("rollouts", lambda line: (line.get("diversity") or {}).get("repeats")),
+}
+SMOOTH = 5  # steps, for what is noisy step by step
+
+
+def draw(groups: Groups, file: Path, alpha: float = 0.5) -> None:
+    """Groups of run directories by name: a colour each, the mean over seeds thick, the seeds' range shaded."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    page, axes = plt.subplots(2, 3, figsize=(15, 8), layout="constrained")
+    told = {name: [list(read_progress(folder)) for folder in folders] for name, folders in groups.items()}
+    for axis, (title, (unit, of)) in zip(axes.flat, PANELS.items(), strict=True):
+        for colour, (name, runs) in enumerate(told.items()):
+            curves = [curve(lines, unit, of) for lines in runs]
+            _band(
+                axis, [found for found in curves if len(found[0])], f"C{colour}", name, smooth="accuracy" not in title
+            )
+        axis.set(title=title.strip(), xlabel=f"{unit} (agent's and environment's)" if unit == "tokens" else unit)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.3)
+    axes.flat[2].axhline(alpha, color="black", linewidth=0.8, linestyle=":")
+    axes.flat[0].legend(frameon=False, fontsize=8)
+    page.savefig(file, dpi=100)
+    plt.close(page)
+
+
+def curve(lines: Sequence[Line], unit: str, of: Callable[[Line], float | None]) -> tuple[np.ndarray, np.ndarray]:
+    points = [(_at(line, unit), value) for line in lines if (value := of(line)) is not None]
+    x, y = np.array(points, float).reshape(-1, 2).T
+    return x, y
+
+
+def needed(folders: Sequence[Path], accuracy: float, unit: str) -> Figure | None:
+    """How many rollouts, tokens or tasks proposed it took to first reach an accuracy; None if a run never did."""
+    found = []
+    for folder in folders:
+        at = [_at(line, unit) for line in read_progress(folder) if 100 * line.get("test", -1) >= accuracy]
+        if not at:
+            return None
+        found.append(float(at[0]))
+    return figure(found)
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "summary.json").read_text())
+
+
+def _at(line: Line, unit: str) -> float:
+    return line["agent_tokens"] + line["environment_tokens"] if unit == "tokens" else line[unit]
+
+
+def _bits(line: Line) -> float | None:
+    entropy = (line.get("diversity") or {}).get("entropy")
+    return float(np.mean(list(entropy.values()))) if entropy else None
+
+
+def _band(axis: Any, curves: Sequence[tuple[np.ndarray, np.ndarray]], colour: str, name: str, smooth: bool) -> None:
+    if not curves:
+        return
+    x = np.linspace(max(c[0][0] for c in curves), min(c[0][-1] for c in curves), 100)
+    ys = np.stack([np.interp(x, cx, _smoothed(cy) if smooth else cy) for cx, cy in curves])
+    axis.plot(x, ys.mean(0), color=colour, linewidth=1.8, label=f"{name} ({len(curves)})")
+    axis.fill_between(x, ys.min(0), ys.max(0), color=colour, alpha=0.12, linewidth=0)
+
+
+def _smoothed(values: np.ndarray) -> np.ndarray:
+    wide = np.pad(values, SMOOTH // 2, mode="edge")
+    return np.convolve(wide, np.ones(SMOOTH) / SMOOTH, mode="valid")
