@@ -64,7 +64,7 @@ def test_equal_arguments_find_what_was_made_and_others_do_not(tmp_path):
     others = (
         warm(DOMAIN, tmp_path, 1, SIZE, SHORT),
         warm(DOMAIN, tmp_path, 0, SIZE.model_copy(update={"inner": 32}), SHORT),
-        warm(DOMAIN, tmp_path, 0, SIZE, SHORT.model_copy(update={"hard": 0.5})),
+        warm(DOMAIN, tmp_path, 0, SIZE, SHORT.model_copy(update={"hard": 0.1})),
     )
     assert len({first, *others}) == 4
 

@@ -45,19 +45,27 @@ class AgentPolicy:
         return self.policy.lm.prompt(self.domain.instructions, task.prompt)
 
     def learn(self, rolls: Sequence[Rolled]) -> dict[str, float]:
-        """One update on all these groups; flat ones count in the mean, or do not."""
+        """One update on all these groups; flat ones count in the mean, or do not.
+
+        Without a KL penalty a flat group's gradient is zero: it then counts without being read again.
+        """
         s = self.settings
-        flat = np.concatenate([rolled.flat for rolled in rolls])
         samples = joined([rolled.samples for rolled in rolls])
         scores = torch.from_numpy(np.concatenate([rolled.scores for rolled in rolls]).astype(np.float32))
-        if s.flat != "keep":
-            if flat.all():
-                return {"steps": 0.0}
-            kept = torch.from_numpy(np.repeat(~flat, s.group)).to(samples.mask.device)
-            samples = Samples(samples.ids, samples.mask & kept[:, None])
+        worth = group_advantages(scores, s.scale)
         asked = [self.prompt(task) for rolled in rolls for task in rolled.tasks]
-        worth = group_advantages(scores, s.scale).reshape(-1)
-        return self.policy.learn(Written(asked, s.group, samples, worth), "clipped")
+        read = np.ones(len(asked), np.bool_)
+        if s.flat != "keep" or not s.kl:
+            read = ~np.concatenate([rolled.flat for rolled in rolls])
+        if not read.any():
+            return {"steps": 0.0}
+        rows = torch.from_numpy(np.repeat(read, s.group)).to(samples.mask.device)
+        if s.flat == "keep":  # the mean over all, of what is read
+            weighs = samples.mask.sum(1).float() if s.mean == "token" else torch.ones(len(rows), device=rows.device)
+            worth = worth * (weighs[rows].sum() / weighs.sum()).cpu()
+        part = Samples(samples.ids[rows], samples.mask[rows])
+        asked = [prompt for prompt, there in zip(asked, read, strict=True) if there]
+        return self.policy.learn(Written(asked, s.group, part, worth[torch.from_numpy(read)].reshape(-1)), "clipped")
 
     def test(self, tasks: Sequence[Task]) -> np.ndarray:
         """The scores of the likeliest replies, (tasks,)."""
