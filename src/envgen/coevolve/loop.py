@@ -83,7 +83,7 @@ class Coevolution:
             if last or self.counts["step"] % self.plan.test_every == 0:
                 line |= self._test()
             self._log({**line, "seconds": {name: round(spent, 3) for name, spent in self.seconds.items()}})
-            if last or time.monotonic() - saved >= self.save_every:
+            if last or self.agent.policy.agreed(time.monotonic() - saved >= self.save_every):
                 self._save()
                 saved = time.monotonic()
         return list(read_progress(self.run.folder))

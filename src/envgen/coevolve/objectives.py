@@ -16,11 +16,13 @@ from .sampling import padded_left, places
 
 
 def log_probs(
-    model: nn.Module, prompts: Sequence[Sequence[int]], each: int, ids: Tensor, mask: Tensor, pad: int
-) -> tuple[Tensor, Tensor]:
+    model: nn.Module, prompts: Sequence[Sequence[int]], each: int, ids: Tensor, mask: Tensor, pad: int,
+    temperature: float = 1.0,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Of each token of replies (N x each, T) to N prompts: log-probability and the entropy it was drawn with.
 
-    A prompt is read once for all its replies; the gradient goes through what was kept of it.
+    A prompt is read once for all its replies; the gradient goes through what was kept of it. Both are those at the
+    temperature that replies are drawn at: it is that distribution that learns from them.
     """
     asked, there = padded_left(prompts, pad)
     asked, there = asked.to(ids.device), there.to(ids.device)
@@ -39,7 +41,7 @@ def log_probs(
             past_key_values=cache, use_cache=True,
         ).logits  # (N x each, T - 1, V)  # fmt: skip
         logits = torch.cat([logits, rest], 1)
-    logs = F.log_softmax(logits.float(), -1)
+    logs = F.log_softmax(logits.float() / temperature, -1)
     entropy = -(logs.exp() * logs).sum(-1)
     return logs.gather(-1, ids[..., None])[..., 0], entropy
 

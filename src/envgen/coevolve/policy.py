@@ -1,23 +1,30 @@
 """A language model that writes texts and learns from what became of them: the agent's and the environment's alike.
 
 Started by `accelerate launch`, every process goes through the same run and decides the same; only what costs time is
-shared: each writes and learns its part. Plain, data-parallel and sharded models (FSDP) look the same from here.
+shared: each writes and learns its part. Plain, data-parallel and sharded models (FSDP) look the same from here, but
+that a sharded one cannot draw for itself: a server does (vllm.py).
 """
 
 import copy
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from accelerate import Accelerator
-from accelerate.utils import gather_object
+from accelerate.utils import DistributedType, broadcast_object_list, gather_object
 from torch import Tensor
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_optimizer_state_dict,
+    get_state_dict,
+    set_state_dict,
+)
+from torch.distributed.tensor import DTensor
 
-from .lm import Lm
+from .lm import Lm, ModelError
 from .objectives import away, clipped, log_probs, weighted
 from .sampling import Local, Samples, Writer
 from .settings import Learning
@@ -58,6 +65,7 @@ class Policy:
     ):  # fmt: skip
         self.settings, self.accelerator = settings, accelerator or Accelerator()
         self.writer = writer or Local()
+        self._refuse_what_would_hang()
         self.device = self.accelerator.device
         lm.model.eval()  # nothing is dropped out: what is learned from is what was drawn
         self.reference = copy.deepcopy(lm.model).requires_grad_(False).to(self.device) if settings.kl else None
@@ -68,6 +76,25 @@ class Policy:
         self.lm = Lm(self.accelerator.unwrap_model(self.model), lm.tokenizer)
         self.random = torch.Generator(self.device).manual_seed(seed + 1_000_003 * self.accelerator.process_index)
         self.shuffling = np.random.default_rng(seed)
+        self.writer.follow(self.model, self.accelerator)
+
+    def _refuse_what_would_hang(self) -> None:
+        kind = self.accelerator.distributed_type
+        if kind == DistributedType.FSDP and isinstance(self.writer, Local):
+            raise ModelError(
+                "a model that is sharded over processes (FSDP) cannot draw its texts itself: each process would wait "
+                "for the others at other tokens; name a vLLM server for it, or leave FSDP out"
+            )
+        if kind == DistributedType.FSDP and not self.accelerator.is_fsdp2:
+            raise ModelError("models are sharded by FSDP's second version alone: set fsdp_version: 2")
+        if kind in (DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
+            raise ModelError(f"models are not trained by {kind.value}: launch with FSDP (launch/fsdp.yaml), or plainly")
+
+    def agreed(self, answer: bool) -> bool:
+        """What the main process answers, in all: what clocks say, and so on, may differ between them."""
+        if self.accelerator.num_processes > 1:
+            answer = bool(broadcast_object_list([answer])[0])
+        return answer
 
     def write(self, prompts: Sequence[Sequence[int]], each: int = 1) -> Samples:
         """`each` texts to each prompt, drawn."""
@@ -98,7 +125,7 @@ class Policy:
     def learn(self, written: Written, how: How) -> dict[str, float]:
         """One update: means of METRICS over its gradient steps, and how many these were."""
         s, (mine, counts) = self.settings, self._mine(len(written.prompts))
-        before = self._log_probs(written, mine) if s.epochs * s.minibatches > 1 else None
+        before = self._log_probs(written, mine, self._temperature(how)) if s.epochs * s.minibatches > 1 else None
         sums, steps = np.zeros(len(METRICS)), 0
         for _ in range(s.epochs):
             order = self.shuffling.permutation(len(mine))
@@ -125,23 +152,29 @@ class Policy:
         at_once = max(1, s.rows // written.each)
         for k in range(0, len(chosen), at_once):
             part = chosen[k : k + at_once]
-            losses, metrics = self._losses(written, part, before, how)
-            weight = share[k * written.each : (k + len(part)) * written.each, : losses.shape[1]]
-            loss = (losses * weight).sum()
-            last = k + at_once >= len(chosen)
-            with nullcontext() if last else self.accelerator.no_sync(self.model):
+            with nullcontext() if k + at_once >= len(chosen) else self._alone():
+                losses, metrics = self._losses(written, part, before, how)
+                weight = share[k * written.each : (k + len(part)) * written.each, : losses.shape[1]]
+                loss = (losses * weight).sum()
                 self.accelerator.backward(loss * all_of)  # what the processes have is averaged
             sums += torch.stack([loss.detach(), *((m * weight).sum() for m in metrics)])
         sums = self._of_all(sums)
         if s.kl_cap is not None and sums[METRICS.index("moved")] > s.kl_cap:
             return None
         norm: Any = self.accelerator.clip_grad_norm_(self.model.parameters(), s.max_grad_norm)
-        found = np.array([*sums.tolist(), float(norm)])
+        found = np.array([*sums.tolist(), float(norm.full_tensor() if isinstance(norm, DTensor) else norm)])
         if not np.isfinite(found).all():
             told = ", ".join(f"{name} {value:.3g}" for name, value in zip(METRICS, found, strict=True))
             raise LossError(f"the loss is not a number ({told}); lower learning_rate or max_grad_norm")
         self.optimiser.step()
         return found
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Within it gradients are only added up, to be averaged over the processes later, all at once.
+
+        Those of a sharded model are averaged each time: that leaves each process its share of them, not all.
+        """
+        return nullcontext() if self.accelerator.is_fsdp2 else self.accelerator.no_sync(self.model)
 
     def _shares(self, mask: Tensor) -> Tensor:
         """How much each token counts in the mean over the texts of all processes, (rows, T)."""
@@ -159,53 +192,62 @@ class Policy:
         self, written: Written, chosen: np.ndarray, before: Tensor | None, how: How
     ) -> tuple[Tensor, list[Tensor]]:
         """The loss of each token of the texts to some prompts, and beside it METRICS but the first and the last."""
-        s, rows = self.settings, written.rows(chosen)
-        now, entropy = self._read(self.model, written, chosen)
+        s, rows, temperature = self.settings, written.rows(chosen), self._temperature(how)
+        now, entropy = self._read(self.model, written, chosen, temperature)
         worth = written.worth[rows, None].to(self.device)
         then = now.detach() if before is None else before[rows, : now.shape[1]]
         losses = clipped(now, then, worth, s.clip) if how == "clipped" else weighted(now, worth)
         kl = torch.zeros_like(now)
         if self.reference is not None:
-            with torch.no_grad():
-                first, _ = self._read(self.reference, written, chosen)
+            with torch.no_grad(), self.accelerator.autocast():
+                first, _ = self._read(self.reference, written, chosen, temperature)
             kl = away(now, first)
             losses = losses + s.kl * kl
         with torch.no_grad():
             ratio = (now - then).exp()
             return losses, [kl, away(then, now), ((ratio - 1).abs() > s.clip).float(), entropy]
 
+    def _temperature(self, how: How) -> float:
+        """Policy gradients are those of what was drawn from; a regression is on the model as it is."""
+        return self.settings.temperature if how == "clipped" else 1.0
+
     @torch.no_grad()
-    def _log_probs(self, written: Written, chosen: np.ndarray) -> Tensor:
+    def _log_probs(self, written: Written, chosen: np.ndarray, temperature: float = 1.0) -> Tensor:
         """Of the texts to some prompts, under the model as it is, (rows of all, T)."""
         at_once = max(1, self.settings.rows // written.each)
         out = torch.zeros(written.samples.ids.shape, device=self.device)
         for k in range(0, len(chosen), at_once):
             part = chosen[k : k + at_once]
-            found, _ = self._read(self.model, written, part)
+            found, _ = self._read(self.model, written, part, temperature)
             out[written.rows(part), : found.shape[1]] = found
         return out
 
-    def _read(self, model: Any, written: Written, chosen: np.ndarray) -> tuple[Tensor, Tensor]:
+    def _read(self, model: Any, written: Written, chosen: np.ndarray, temperature: float) -> tuple[Tensor, Tensor]:
         rows = written.rows(chosen)
         mask = written.samples.mask[rows]
         used = max(1, int(mask.any(0).sum()))
         ids, mask = written.samples.ids[rows, :used].to(self.device), mask[:, :used].to(self.device)
-        return log_probs(model, [written.prompts[k] for k in chosen], written.each, ids, mask, self.lm.pad)
+        prompts = [written.prompts[k] for k in chosen]
+        return log_probs(model, prompts, written.each, ids, mask, self.lm.pad, temperature)
 
     # ------------------------------------------------------------------------------------------------------ state
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays and plain values from which `load` goes on exactly. Every process must call it."""
+        """Arrays and plain values from which `load` goes on exactly. All processes must call it; the main has all."""
         told: Any = get_state_dict(self.model, self.optimiser.optimizer, options=WHOLE)
-        weights, moments = told
+        weights, moments = told  # empty where it is not the main process
         arrays = {f"model.{name}": _array(tensor) for name, tensor in weights.items()}
-        for name, held in moments["state"].items():
+        for name, held in moments.get("state", {}).items():
             arrays |= {f"adam.{name}.{key}": _array(value) for key, value in held.items()}
         everyone: Any = gather_object([self.random.get_state().numpy()])
         arrays |= {f"random.{rank}": numbers for rank, numbers in enumerate(everyone)}
         return arrays, {"shuffling": self.shuffling.bit_generator.state}
 
     def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
+        """Every process must call it with the whole state."""
+        saved, here = sum(name.startswith("random.") for name in arrays), self.accelerator.num_processes
+        if saved != here:
+            raise ModelError(f"what is to be gone on with was saved by {saved} processes, not by {here}; use as many")
         weights, held = {}, {}
         for name, array in arrays.items():
             kind, _, rest = name.partition(".")
@@ -214,13 +256,14 @@ class Policy:
             elif kind == "adam":
                 parameter, _, key = rest.rpartition(".")
                 held.setdefault(parameter, {})[key] = torch.from_numpy(array.copy())
-        _, moments = get_state_dict(self.model, self.optimiser.optimizer, options=WHOLE)
+        groups: Any = get_optimizer_state_dict(self.model, self.optimiser.optimizer)["param_groups"]
         set_state_dict(
             self.model, self.optimiser.optimizer,
-            model_state_dict=weights, optim_state_dict={**moments, "state": held}, options=WHOLE,
+            model_state_dict=weights, optim_state_dict={"state": held, "param_groups": groups}, options=WHOLE,
         )  # fmt: skip
         self.random.set_state(torch.from_numpy(arrays[f"random.{self.accelerator.process_index}"].copy()))
         self.shuffling.bit_generator.state = values["shuffling"]
+        self.writer.follow(self.model, self.accelerator)
 
 
 def _array(tensor: Any) -> np.ndarray:
