@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from pydantic import ValidationError
@@ -40,6 +40,9 @@ def coevolve(
     warmup: tuple[str, ...] = (),
     size: tuple[str, ...] = (),
     models: Path = Path("out/models"),
+    agent_server: str | None = None,
+    environment_server: str | None = None,
+    dtype: Literal["float32", "bfloat16"] = "float32",
 ) -> None:
     """Train a language model on tasks that an environment policy writes for it, and that policy too (GenEnv).
 
@@ -56,6 +59,9 @@ def coevolve(
         warmup: How models made on the spot are taught first, as name=value: agent_steps=2000, ...
         size: How large they are, as name=value: width=256, layers=6, ...
         models: Where they are kept, to be found again.
+        agent_server: The address of a vLLM server that writes the agent's replies (docs/genenv-many-gpus.md).
+        environment_server: The same for the environment policy's specs.
+        dtype: The numbers that models are loaded in.
     """
     needs_training()
     needs("genenv", "transformers", "tokenizers", "accelerate")
@@ -63,7 +69,7 @@ def coevolve(
 
     if resume is not None:
         asked, made, name = _begun(resume)
-        _run(resume, name, asked, made, models)
+        _run(resume, name, asked, made, models, (agent_server, environment_server), dtype)
         return
     one_of("proposer", proposer, PROPOSERS)
     chosen = _domain(domain)
@@ -84,7 +90,7 @@ def coevolve(
     except ValidationError as error:
         raise UserError(explain(error)) from None
     folder = folder or Path("out") / f"coevolve-{domain.replace(':', '-')}-{proposer}-{seed}"
-    _run(folder, domain, asked, made, models)
+    _run(folder, domain, asked, made, models, (agent_server, environment_server), dtype)
 
 
 def _given(flags: Any) -> dict[str, Any]:
@@ -131,7 +137,10 @@ def _models(domain: Any, made: dict[str, Any], folder: Path, say: Any) -> tuple[
     return str(agent), str(environment)
 
 
-def _run(folder: Path, name: str, asked: Any, made: dict[str, Any] | None, models: Path) -> None:
+def _run(
+    folder: Path, name: str, asked: Any, made: dict[str, Any] | None, models: Path,
+    servers: tuple[str | None, str | None], dtype: str,
+) -> None:  # fmt: skip
     from accelerate import Accelerator
     from rich.console import Console
 
@@ -141,6 +150,7 @@ def _run(folder: Path, name: str, asked: Any, made: dict[str, Any] | None, model
     from envgen.coevolve.policy import LossError
     from envgen.coevolve.pools import PoolError
     from envgen.coevolve.tasks import DomainError
+    from envgen.coevolve.vllm import PORTS, Served
     from envgen.runs.checkpoint import CheckpointError
     from envgen.runs.store import RunError
 
@@ -151,13 +161,16 @@ def _run(folder: Path, name: str, asked: Any, made: dict[str, Any] | None, model
         console.print(text, markup=False, highlight=False)
 
     try:
+        agent, environment = (
+            Served(server, port) if server else None for server, port in zip(servers, PORTS, strict=True)
+        )
         accelerator = Accelerator()
         lies: tuple[str, str] | None = None
         if made is not None:
             with accelerator.main_process_first():
                 lies = _models(domain, made, models, say)
         with Display(asked.plan.rollouts, asked.curriculum.alpha, console) as display:
-            summary = begin(folder, domain, asked, made, lies, show=display, accelerator=accelerator)
+            summary = begin(folder, domain, asked, made, lies, display, accelerator, (agent, environment), dtype)
         say(_told(summary, folder))
     except (RunError, CheckpointError, PoolError, ModelError, DomainError, LossError) as error:
         raise UserError(str(error)) from error
