@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from envgen.runs.rates import rates_of, score, tallies
-from envgen.runs.store import read_progress
+from envgen.runs.store import read_progress, read_request
 
 POINTS = 25  # of a training curve
 Curve = tuple[np.ndarray, np.ndarray]  # steps, scores
@@ -60,11 +60,18 @@ def after_cycles(folder: Path) -> Curve:
 
 
 def in_training(folder: Path) -> Curve:
-    """Of the episodes that ended in each part of the last phase."""
+    """Of the episodes that ended in each part of the last phase.
+
+    Of episodes that begin together the short ones end first, so the first part is as many as there are environments.
+    """
     lines = list(read_progress(folder))
     lines = [line for line in lines if line["phase"] == lines[-1]["phase"]]
+    ended = np.cumsum([line["episodes"] for line in lines])
+    begun = read_request(folder)[0]["ppo"]["num_envs"]
+    first = int(np.searchsorted(ended, begun)) + 1
+    rest = np.arange(min(first, len(lines)), len(lines))
     points = []
-    for part in np.array_split(np.arange(len(lines)), min(POINTS, len(lines))):
+    for part in [np.arange(min(first, len(lines))), *np.array_split(rest, max(1, min(POINTS, len(rest))))]:
         told = [lines[k] for k in part if lines[k]["episodes"]]
         if told:
             succeeded, possible = tallies(told, len(told[0]["succeeded"]))
