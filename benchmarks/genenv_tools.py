@@ -89,7 +89,8 @@ def page(groups: Mapping[str, Sequence[Path]], seeds: Sequence[int], meaning: st
 
 Both models are made on the spot, the same for all runs of a seed. {plan["rollouts"]:,} rollouts of the agent each,
 {plan["tasks"]} tasks a step: {plan["fresh"]:.0%} proposed, {plan["replay"]:.0%} earlier ones, the rest of
-{plan["base"]} base tasks. Accuracy is that of the likeliest reply on {plan["test"]} held-out tasks, uniform over all fields.
+{plan["base"]} base tasks. Accuracy is that of the likeliest reply on {plan["test"]} held-out tasks, uniform over all
+fields.
 
 {meaning.strip()}
 
