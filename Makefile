@@ -44,7 +44,7 @@ bench: $(VENV)/installed .peers/installed
 
 .peers/installed:
 	$(PYTHON) -m venv .peers
-	.peers/bin/python -m pip install --quiet craftax
+	.peers/bin/python -m pip install --quiet craftax envpool
 	touch $@
 
 # The original Heist, beside which ours is tested and measured. It needs an older numpy, hence an environment of its own.

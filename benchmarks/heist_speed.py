@@ -1,6 +1,6 @@
-"""How fast Heist is, side by side with the original in one run.
+"""How fast Heist is, side by side with the original, and with EnvPool's, in one run.
 
-    make oracle
+    make oracle .peers/installed          # each is left out where it is not installed; EnvPool's needs libqt5gui5
     python benchmarks/heist_speed.py
 
 Environment steps per second with random actions, resets included, after the environments have spread over their
@@ -21,7 +21,11 @@ import numpy as np
 from envgen.worlds.heist.oracle import HOME
 from envgen.worlds.heist.vector import HeistVectorEnv
 
-ORIGINAL = Path(__file__).parent / "heist_original.py"
+HERE = Path(__file__).parent
+PEERS = {  # the Python of each, and what it runs
+    "procgen": (HOME / "bin" / "python", HERE / "heist_original.py"),
+    "EnvPool": (HERE.parent / ".peers" / "bin" / "python", HERE / "heist_envpool.py"),
+}
 WARM_UP = 500  # steps
 
 
@@ -44,8 +48,8 @@ class Ours:
 
 
 class Theirs:
-    def __init__(self, mode: str, num: int, seconds: float):
-        command = [str(HOME / "bin" / "python"), "-W", "ignore", str(ORIGINAL), mode, str(num), str(seconds)]
+    def __init__(self, python: Path, script: Path, mode: str, num: int, seconds: float):
+        command = [str(python), "-W", "ignore", str(script), mode, str(num), str(seconds)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -65,8 +69,9 @@ def main() -> None:
     args = parser.parse_args()
     players: dict[tuple[str, str, str, int], Ours | Theirs] = {}
     for mode in ("easy", "hard", "memory"):
-        if HOME.exists():
-            players["procgen", mode, "pixels", 64] = Theirs(mode, 64, args.seconds)
+        for peer, (python, script) in PEERS.items():
+            if python.exists():
+                players[peer, mode, "pixels", 64] = Theirs(python, script, mode, 64, args.seconds)
         for observation, num in (("pixels", 64), ("pixels", 256), ("symbols", 64), ("symbols", 256), ("symbols", 1024)):
             players["envgen", mode, observation, num] = Ours(mode, num, observation, args.seconds)
     rounds = [{name: player.play() for name, player in players.items()} for _ in range(args.rounds)]
