@@ -9,6 +9,7 @@ the median round counts, and for ours also the steps per second of processor tim
 """
 
 import argparse
+import contextlib
 import datetime
 import os
 import platform
@@ -50,6 +51,7 @@ class Ours:
 class Theirs:
     def __init__(self, python: Path, script: Path, mode: str, num: int, seconds: float):
         command = [str(python), "-W", "ignore", str(script), mode, str(num), str(seconds)]
+        self.command = command
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -57,9 +59,13 @@ class Theirs:
     def play(self) -> tuple[float, float]:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        return float(self.process.stdout.readline()), float("nan")
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
+        told = self.process.stdout.readline()
+        if not told:
+            raise SystemExit(f"{' '.join(self.command)} ended; run it by hand to see why")
+        return float(told), float("nan")
 
 
 def main() -> None:
