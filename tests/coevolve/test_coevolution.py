@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from toy import Toy
 
-from envgen.coevolve.begin import PROPOSERS, Request, coevolve
-from envgen.coevolve.settings import AgentSettings, Curriculum, EnvironmentSettings, Plan
+from envgen.coevolve.begin import Request, coevolve
+from envgen.coevolve.settings import PROPOSERS, AgentSettings, Curriculum, EnvironmentSettings, Plan
 from envgen.runs.compare import compare
 from envgen.runs.store import read_progress
 

@@ -1,7 +1,6 @@
 """`envgen coevolve`: agent and environment learn from each other, in one command, and again where it stopped."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,20 +8,13 @@ import tyro
 from pydantic import ValidationError
 from tyro.conf import Positional
 
+from envgen.coevolve.settings import PROPOSERS, Curriculum, Plan
 from envgen.worlds.world import Settings, explain
 
-from .common import UserError, flags_of, near, needs, needs_training, one_of, pairs
+from .common import UserError, flags_of, given, near, needs, needs_training, one_of, pairs, resumable
 
-PROPOSERS = ("genenv", "genenv-grpo", "random", "static", "uniform", "dapo", "greedy")
-
-
-def _flags() -> tuple[Any, Any]:
-    from envgen.coevolve.settings import Curriculum, Plan
-
-    return flags_of(Plan, "CoevolutionFlags"), flags_of(Curriculum, "CurriculumFlags")
-
-
-PlanFlags, CurriculumFlags = _flags()
+PlanFlags = flags_of(Plan, "CoevolutionFlags")
+CurriculumFlags = flags_of(Curriculum, "CurriculumFlags")
 
 
 def coevolve(
@@ -71,7 +63,7 @@ def coevolve(
         asked, made, name = _begun(resume)
         _run(resume, name, asked, made, models, (agent_server, environment_server), dtype)
         return
-    one_of("proposer", proposer, PROPOSERS)
+    one_of("proposer", proposer, tuple(PROPOSERS))
     chosen = _domain(domain)
     made = None if agent else {"size": pairs("size", size), "warmup": pairs("warmup", warmup), "seed": seed}
     try:
@@ -81,8 +73,8 @@ def coevolve(
                 "agent": agent or "",
                 "environment": environment or agent or "",
                 "seed": seed,
-                "plan": _given(plan),
-                "curriculum": {"success": chosen.success, **_given(curriculum)},
+                "plan": given(plan),
+                "curriculum": {"success": chosen.success, **given(curriculum)},
                 "learning": pairs("agent-options", agent_options, words=True),
                 "environment_learning": pairs("environment-options", environment_options, words=True),
             }
@@ -91,10 +83,6 @@ def coevolve(
         raise UserError(explain(error)) from None
     folder = folder or Path("out") / f"coevolve-{domain.replace(':', '-')}-{proposer}-{seed}"
     _run(folder, domain, asked, made, models, (agent_server, environment_server), dtype)
-
-
-def _given(flags: Any) -> dict[str, Any]:
-    return {name: value for name, value in flags.model_dump().items() if value is not None}
 
 
 def _domain(name: str) -> Any:
@@ -160,7 +148,8 @@ def _run(
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False)
 
-    try:
+    errors = (RunError, CheckpointError, PoolError, ModelError, DomainError, LossError)
+    with resumable("coevolve", folder, lead, errors):
         agent, environment = (
             Served(server, port) if server else None for server, port in zip(servers, PORTS, strict=True)
         )
@@ -172,12 +161,6 @@ def _run(
         with Display(asked.plan.rollouts, asked.curriculum.alpha, console) as display:
             summary = begin(folder, domain, asked, made, lies, display, accelerator, (agent, environment), dtype)
         say(_told(summary, folder))
-    except (RunError, CheckpointError, PoolError, ModelError, DomainError, LossError) as error:
-        raise UserError(str(error)) from error
-    except KeyboardInterrupt:
-        if lead and (folder / "run.json").exists():
-            print(f"\nInterrupted. It goes on with: envgen coevolve --resume {folder}", file=sys.stderr)
-        raise
 
 
 def _told(summary: Any, folder: Path) -> str:

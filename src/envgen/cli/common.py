@@ -1,6 +1,9 @@
 """What the commands share: worlds and files by name, and mistakes as sentences."""
 
 import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -110,6 +113,24 @@ def _described(about: FieldInfo) -> str:
     known = "" if about.default is None or about.is_required() else f"usually {about.default}"
     note = "; ".join(part for part in (" | ".join(words), known) if part)
     return " ".join(f"{about.description or ''} [{note}]".split()).removesuffix(" []")
+
+
+def given(flags: BaseModel) -> dict[str, Any]:
+    """Those that were not left out."""
+    return {name: value for name, value in flags.model_dump().items() if value is not None}
+
+
+@contextmanager
+def resumable(command: str, folder: Path, lead: bool, errors: tuple[type[Exception], ...]) -> Iterator[None]:
+    """What can go wrong in a run as a sentence, and after Ctrl-C how it goes on."""
+    try:
+        yield
+    except errors as error:
+        raise UserError(str(error)) from error
+    except KeyboardInterrupt:
+        if lead and (folder / "run.json").exists():
+            print(f"\nInterrupted. It goes on with: envgen {command} --resume {folder}", file=sys.stderr)
+        raise
 
 
 def needs_training() -> None:

@@ -1,7 +1,6 @@
 """`envgen train`: the loop in one command, and again where it was interrupted."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +14,7 @@ from envgen.designers.chat.protocol import ChatError
 from envgen.designers.designer import Designer, DesignError
 from envgen.worlds.world import LevelError, World, explain
 
-from .common import UserError, flags_of, near, needs_training, one_of, pairs, read_level, world_named
+from .common import UserError, flags_of, given, near, needs_training, one_of, pairs, read_level, resumable, world_named
 from .judge import agent_of, compare_published
 
 PlanFlags = flags_of(Plan, "PlanFlags")
@@ -56,14 +55,13 @@ def train(
         compile: Compile the network with torch.compile.
         published: Episodes to play in the world's original package at the end; a few hundred steps a second.
     """
-    flags = {name: value for name, value in model.model_dump().items() if value is not None}
-    changes = {name: value for name, value in plan.model_dump().items() if value is not None}
+    flags, changes = given(model), given(plan)
     if resume is not None:
         asked = {"world": world != "crafter", "preset": preset != "paper", "designer": designer != "expert",
                  "observation": observation != "symbols", "seed": seed != 0, "folder": folder is not None,
                  "options": options, "level-files": level_files, "ppo": ppo, **changes, **flags}  # fmt: skip
-        if given := [name for name, value in asked.items() if value and name not in Means.model_fields]:
-            named = f"--{given[0].replace('_', '-')}" if given[0] != "world" else "a world"
+        if beside := [name for name, value in asked.items() if value and name not in Means.model_fields]:
+            named = f"--{beside[0].replace('_', '-')}" if beside[0] != "world" else "a world"
             raise UserError(f"a run is resumed as it was begun: {named} cannot be given with --resume")
         _resume(resume, flags, device, compile, published)
         return
@@ -131,7 +129,8 @@ def _run(
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False)
 
-    try:
+    errors = (RunError, CheckpointError, BadLoss, DesignError, LevelError, ChatError, ValueError)
+    with resumable("train", folder, lead, errors):
         with Display([skill.name for skill in world.skills], plan.steps, console) as display:
             summary = loop.train(folder, world, designer, plan, observation, seed, ppo, device, compile, display, say)
         if not lead:
@@ -142,12 +141,6 @@ def _run(
             theirs = compare_published(agent, world, summary.final, observation, published)
             write_json(folder / "published.json", theirs.model_dump(mode="json"))
         say(f"Everything about this run: {folder}")
-    except (RunError, CheckpointError, BadLoss, DesignError, LevelError, ChatError, ValueError) as error:
-        raise UserError(str(error)) from error
-    except KeyboardInterrupt:
-        if lead and (folder / "run.json").exists():
-            print(f"\nInterrupted. It goes on with: envgen train --resume {folder}", file=sys.stderr)
-        raise
 
 
 def _told(summary: Any, world: World) -> str:

@@ -21,15 +21,6 @@ from .settings import AgentSettings, Curriculum, EnvironmentSettings, Plan
 from .statistics import Statistics
 from .tasks import Domain, DomainError, Spec
 
-PROPOSERS: dict[str, str] = {
-    "genenv": "the environment policy, learning by reward-weighted regression as in the paper",
-    "genenv-grpo": "the environment policy, learning by the policy gradient",
-    "random": "the environment policy, never updated (GenEnv-Random)",
-    "static": "a set that the environment policy wrote once, before training (GenEnv-Static)",
-    "uniform": "uniform specs",
-    "dapo": "uniform specs; groups that all scored the same are dropped and replaced",
-    "greedy": "uniform specs, chosen by how often tasks like them were solved lately",
-}
 METHODS = {"genenv": "rwr", "genenv-grpo": "grpo", "random": "none", "static": "none"}
 STATIC = 5  # variations of each base spec in the static set: the paper's number
 

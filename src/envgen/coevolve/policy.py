@@ -126,17 +126,14 @@ class Policy:
         """One update: means of METRICS over its gradient steps, and how many these were."""
         s, (mine, counts) = self.settings, self._mine(len(written.prompts))
         before = self._log_probs(written, mine, self._temperature(how)) if s.epochs * s.minibatches > 1 else None
+        orders = (self.shuffling.permutation(len(mine)) for _ in range(s.epochs))
+        parts = (part for order in orders for part in np.array_split(order, min(s.minibatches, len(mine))))
         sums, steps = np.zeros(len(METRICS)), 0
-        for _ in range(s.epochs):
-            order = self.shuffling.permutation(len(mine))
-            for part in np.array_split(order, min(s.minibatches, len(mine))):
-                found = self._step(written, mine[part], counts[part], before, how)
-                if found is None:
-                    break
-                sums, steps = sums + found, steps + 1
-            else:
-                continue
-            break
+        for part in parts:
+            found = self._step(written, mine[part], counts[part], before, how)
+            if found is None:
+                break
+            sums, steps = sums + found, steps + 1
         self.writer.follow(self.model, self.accelerator)
         return {**dict(zip(METRICS, (sums / max(1, steps)).tolist(), strict=True)), "steps": float(steps)}
 

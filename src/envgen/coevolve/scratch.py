@@ -14,7 +14,7 @@ from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, PreTrainedTokenizerF
 
 from envgen.worlds.world import Settings
 
-from .lm import Lm, load
+from .lm import Lm
 
 END, PAD = "<end>", "<pad>"
 RARE = 20  # texts spell what they say less often than this
@@ -84,6 +84,3 @@ def fresh(tokenizer: PreTrainedTokenizerFast, size: Size, seed: int) -> Lm:
 def save(lm: Lm, folder: Path) -> None:
     lm.model.save_pretrained(folder)
     lm.tokenizer.save_pretrained(folder)
-
-
-__all__ = ["Size", "fresh", "load", "save", "tokenizer_of"]

@@ -12,6 +12,17 @@ NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 
 
+PROPOSERS: dict[str, str] = {
+    "genenv": "the environment policy, learning by reward-weighted regression as in the paper",
+    "genenv-grpo": "the environment policy, learning by the policy gradient",
+    "random": "the environment policy, never updated (GenEnv-Random)",
+    "static": "a set that the environment policy wrote once, before training (GenEnv-Static)",
+    "uniform": "uniform specs",
+    "dapo": "uniform specs; groups that all scored the same are dropped and replaced",
+    "greedy": "uniform specs, chosen by how often tasks like them were solved lately",
+}
+
+
 class Curriculum(Settings):
     """What the environment is rewarded for (equation 3 and section 2.2.2)."""
 

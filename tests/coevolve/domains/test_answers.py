@@ -1,13 +1,11 @@
 """Every text has one right answer, which is found by reading it; and no cheap reply is worth much."""
 
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
 import pytest
+from hashed import printed_twice
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -125,18 +123,9 @@ def test_other_processes_make_the_same_texts():
         "from envgen.coevolve.domains.answers import Answers\n"
         "print([Answers().task(Answers.Spec(ask='who', hops=4, answers=4, variation=k)) for k in range(20)])"
     )
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        for seed in ("1", "2")
-    ]
-    assert runs[0].stdout == runs[1].stdout
-    assert "lives in" in runs[0].stdout
+    one, other = printed_twice(code)
+    assert one == other
+    assert "lives in" in one
 
 
 # --- specs
