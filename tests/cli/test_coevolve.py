@@ -67,6 +67,9 @@ def test_models_of_a_folder_take_the_place_of_those_made(done):
         (["tools", "--warmup", "steps=3"], "'steps' is not one of"),
         (["tools", "--agent", "no/such/folder/here"], "cannot load the model no/such/folder/here"),
         (["--resume", "out/nothing"], "out/nothing is not a run directory"),
+        (["--resume", "out", "--repetition", "0"], "--repetition cannot be given with --resume"),
+        (["answers", "--resume", "out"], "a domain cannot be given with --resume"),
+        (["--resume", "out", "--agent-options", "group=4"], "--agent-options cannot be given with --resume"),
         (["tools", "--agent-server", "somewhere"], "'somewhere' is no address of a vLLM server"),
     ],
 )

@@ -11,7 +11,7 @@ from tyro.conf import Positional
 from envgen.coevolve.settings import PROPOSERS, Curriculum, Plan
 from envgen.worlds.world import Settings, explain
 
-from .common import UserError, flags_of, given, near, needs, needs_training, one_of, pairs, resumable
+from .common import UserError, check_resume, flags_of, given, near, needs, needs_training, one_of, pairs, resumable
 
 PlanFlags = flags_of(Plan, "CoevolutionFlags")
 CurriculumFlags = flags_of(Curriculum, "CurriculumFlags")
@@ -60,6 +60,10 @@ def coevolve(
     from envgen.coevolve.begin import Request
 
     if resume is not None:
+        beside = {"domain": domain != "tools", "proposer": proposer != "genenv", "seed": seed != 0, "folder": folder,
+                  "agent": agent, "environment": environment, "agent_options": agent_options,
+                  "environment_options": environment_options, "warmup": warmup, "size": size}  # fmt: skip
+        check_resume("domain", beside | dict.fromkeys([*given(plan), *given(curriculum)], True))
         asked, made, name = _begun(resume)
         _run(resume, name, asked, made, models, (agent_server, environment_server), dtype)
         return

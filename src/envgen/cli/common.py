@@ -120,6 +120,13 @@ def given(flags: BaseModel) -> dict[str, Any]:
     return {name: value for name, value in flags.model_dump().items() if value is not None}
 
 
+def check_resume(positional: str, asked: dict[str, Any]) -> None:
+    """`asked` tells by name what was given beside --resume, which leaves nothing more to be said."""
+    if beside := [name for name, value in asked.items() if value]:
+        named = f"a {positional}" if beside[0] == positional else f"--{beside[0].replace('_', '-')}"
+        raise UserError(f"a run is resumed as it was begun: {named} cannot be given with --resume")
+
+
 @contextmanager
 def resumable(command: str, folder: Path, lead: bool, errors: tuple[type[Exception], ...]) -> Iterator[None]:
     """What can go wrong in a run as a sentence, and after Ctrl-C how it goes on."""

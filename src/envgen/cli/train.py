@@ -14,7 +14,19 @@ from envgen.designers.chat.protocol import ChatError
 from envgen.designers.designer import Designer, DesignError
 from envgen.worlds.world import LevelError, World, explain
 
-from .common import UserError, flags_of, given, near, needs_training, one_of, pairs, read_level, resumable, world_named
+from .common import (
+    UserError,
+    check_resume,
+    flags_of,
+    given,
+    near,
+    needs_training,
+    one_of,
+    pairs,
+    read_level,
+    resumable,
+    world_named,
+)
 from .judge import agent_of, compare_published
 
 PlanFlags = flags_of(Plan, "PlanFlags")
@@ -59,10 +71,9 @@ def train(
     if resume is not None:
         asked = {"world": world != "crafter", "preset": preset != "paper", "designer": designer != "expert",
                  "observation": observation != "symbols", "seed": seed != 0, "folder": folder is not None,
-                 "options": options, "level-files": level_files, "ppo": ppo, **changes, **flags}  # fmt: skip
-        if beside := [name for name, value in asked.items() if value and name not in Means.model_fields]:
-            named = f"--{beside[0].replace('_', '-')}" if beside[0] != "world" else "a world"
-            raise UserError(f"a run is resumed as it was begun: {named} cannot be given with --resume")
+                 "options": options, "level_files": level_files, "ppo": ppo}  # fmt: skip
+        fixed = [name for name in (*changes, *flags) if name not in Means.model_fields]
+        check_resume("world", asked | dict.fromkeys(fixed, True))
         _resume(resume, flags, device, compile, published)
         return
     chosen = world_named(world)

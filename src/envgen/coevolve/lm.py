@@ -13,6 +13,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 from transformers.utils import logging
 
 logging.disable_progress_bar()
+# What it says of convolutions without a kernel of their own is of use on GPUs alone.
+logging.get_logger("transformers.integrations.hub_kernels").addFilter(lambda _: torch.cuda.is_available())
 
 
 class ModelError(Exception):

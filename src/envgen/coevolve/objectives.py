@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import DynamicCache
 
-from .sampling import padded_left, places
+from .sampling import padded_left, places, repeated
 
 
 def log_probs(
@@ -34,7 +34,7 @@ def log_probs(
     ).logits  # (N, 1, V)  # fmt: skip
     logits = first.repeat_interleave(each, 0)
     if ids.shape[1] > 1:
-        cache.batch_repeat_interleave(each)
+        cache.reorder_cache(repeated(len(prompts), each, ids.device))
         seen = torch.cat([there.repeat_interleave(each, 0), mask[:, :-1]], 1)
         rest = model(
             input_ids=ids[:, :-1], attention_mask=seen.long(), position_ids=places(seen)[:, there.shape[1] :],

@@ -81,6 +81,11 @@ def padded_left(rows: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tensor, 
     return ids, torch.arange(width) >= width - lengths[:, None]
 
 
+def repeated(count: int, each: int, device: torch.device) -> torch.Tensor:
+    """Which of `count` rows each of `count x each` comes from. By such rows a cache of every kind can be put anew."""
+    return torch.arange(count, device=device).repeat_interleave(each)
+
+
 def places(mask: torch.Tensor) -> torch.Tensor:
     """The position of each token in its own text."""
     return (mask.cumsum(-1) - 1).clamp(min=0)
@@ -104,9 +109,9 @@ def sample(
         input_ids=ids, attention_mask=mask.long(), position_ids=places(mask), past_key_values=cache, logits_to_keep=1
     )
     logits = read.logits[:, -1].repeat_interleave(each, 0)
-    cache.batch_repeat_interleave(each)
-    mask = mask.repeat_interleave(each, 0)
     count = len(prompts) * each
+    cache.reorder_cache(repeated(len(prompts), each, device))
+    mask = mask.repeat_interleave(each, 0)
     out = torch.full((count, limit), lm.pad, dtype=torch.long, device=device)
     kept = torch.zeros((count, limit), dtype=torch.bool, device=device)
     rows = torch.arange(count, device=device)  # of `out`, that the rows of the batch belong to
@@ -121,7 +126,7 @@ def sample(
             break
         if left <= SHRINK * len(rows):
             stay = going.nonzero()[:, 0]
-            cache.batch_select_indices(stay)
+            cache.reorder_cache(stay)
             rows, mask, drawn, going = rows[stay], mask[stay], drawn[stay], going[stay]
         mask = torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
         here = mask.sum(1, keepdim=True) - 1

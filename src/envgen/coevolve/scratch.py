@@ -1,8 +1,9 @@
-"""Small models made on the spot: a tokenizer trained on a domain's own text, and a fresh network of the GPT-NeoX kind.
+"""Small models made on the spot: a tokenizer trained on a domain's own text, and a fresh network of the LFM2 kind.
 
 Both are chosen for learning within minutes on a processor core. A word is the same token wherever it stands, in
 `item=silk` as in `of silk`: copying, which is most of what small agents learn, is then one thing and not several. And
-this kind of network does the most for its time where each small operation costs: it has few of them.
+the network's first layer is a short convolution, that tells each token what stands just before it. Attention would
+have to learn that first: with it in all layers, the agent of `tools` is right half as often after the same minutes.
 """
 
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, PreTrainedTokenizerFast
+from transformers import Lfm2Config, Lfm2ForCausalLM, PreTrainedTokenizerFast
 
 from envgen.worlds.world import Settings
 
@@ -29,10 +30,12 @@ class Size(Settings):
     width: int = 128
     """Numbers that a token is inside the network."""
     layers: int = 3
-    """Layers of attention and thought."""
+    """Layers: one of convolution, the others of attention."""
+    window: int = 4
+    """Tokens that the convolution sees at once."""
     heads: int = 4
     """Attention heads of a layer."""
-    inner: int = 512
+    inner: int = 256
     """Width inside a layer's feed-forward part."""
     vocabulary: int = 1024
     """Tokens at the most."""
@@ -69,16 +72,16 @@ def tokenizer_of(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFa
 
 def fresh(tokenizer: PreTrainedTokenizerFast, size: Size, seed: int) -> Lm:
     """A model that knows nothing yet."""
-    config = GPTNeoXConfig(
-        vocab_size=len(tokenizer), hidden_size=size.width, intermediate_size=size.inner,
-        num_hidden_layers=size.layers, num_attention_heads=size.heads, max_position_embeddings=size.longest,
-        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": 1.0},
-        use_parallel_residual=False, tie_word_embeddings=True, use_cache=True,
+    config = Lfm2Config(
+        vocab_size=len(tokenizer), hidden_size=size.width, intermediate_size=size.inner, block_auto_adjust_ff_dim=False,
+        num_hidden_layers=size.layers, layer_types=["conv"] + ["full_attention"] * (size.layers - 1),
+        conv_L_cache=size.window, num_attention_heads=size.heads, num_key_value_heads=size.heads,
+        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0}, max_position_embeddings=size.longest,
         bos_token_id=None, eos_token_id=0, pad_token_id=1,
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Lm(GPTNeoXForCausalLM(config), tokenizer)
+        return Lm(Lfm2ForCausalLM(config), tokenizer)
 
 
 def save(lm: Lm, folder: Path) -> None:

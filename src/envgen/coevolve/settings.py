@@ -76,6 +76,8 @@ class Learning(Settings):
 class AgentSettings(Learning):
     """The agent learns by GRPO. The paper gives no group size, clip or KL, nor what becomes of flat groups."""
 
+    epochs: Count = 2
+    kl: NotNegative = 0.0
     group: Annotated[int, Field(ge=2)] = 8
     """Replies to each task."""
     scale: bool = True
@@ -101,13 +103,13 @@ class EnvironmentSettings(Learning):
 class Plan(Settings):
     """How much, and of what."""
 
-    rollouts: Count = 40_960
+    rollouts: Count = 30_720
     """Replies of the agent in all; what every comparison holds equal."""
     tasks: Count = 32
     """Tasks of a step."""
-    fresh: Fraction = 0.5
+    fresh: Fraction = 0.75
     """Share of a step's tasks that are new."""
-    replay: Fraction = 0.25
+    replay: Fraction = 0.125
     """Share drawn from the pool of earlier tasks; the rest are base tasks."""
     base: Count = 544
     """Base tasks, drawn once: the paper's number."""
@@ -115,7 +117,7 @@ class Plan(Settings):
     """Specs written to one context, as variations of one base spec: the paper's number."""
     tries: Count = 4
     """How often as many specs as are missing are asked for, before uniform ones take their place."""
-    test: Count = 400
+    test: Count = 600
     """Held-out tasks."""
-    test_every: Count = 10
+    test_every: Count = 12
     """Steps from one test to the next."""

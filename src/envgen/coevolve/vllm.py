@@ -139,7 +139,8 @@ class Served:
                 with self._http.open(request, timeout=self.timeout) as answer:
                     return json.load(answer)
             except urllib.error.HTTPError as error:
-                told = error.read(500).decode(errors="replace")
+                with error:
+                    told = error.read(500).decode(errors="replace")
                 why = f"the vLLM server at {self.url} refuses {path}: {error.code} {told}"
                 if error.code not in BUSY:
                     break

@@ -53,19 +53,41 @@ def curve(lines: Sequence[Line], unit: str, of: Callable[[Line], float | None]) 
     return x, y
 
 
-def needed(folders: Sequence[Path], accuracy: float, unit: str) -> Figure | None:
-    """How many rollouts, tokens or tasks proposed it took to first reach an accuracy; None if a run never did."""
+def needed(folders: Sequence[Path], plain: Sequence[Path], unit: str) -> list[float]:
+    """How many rollouts, tokens or tasks proposed the runs took to come where the plain run of their seed ended; of
+    those that came there."""
+    ends = {_seed(folder): summary(folder)["final"] for folder in plain}
     found = []
     for folder in folders:
-        at = [_at(line, unit) for line in read_progress(folder) if 100 * line.get("test", -1) >= accuracy]
-        if not at:
-            return None
-        found.append(float(at[0]))
-    return figure(found)
+        lines = (line for line in read_progress(folder) if "test" in line)
+        found += [_at(line, unit) for line in lines if 100 * line["test"] >= ends[_seed(folder)]][:1]
+    return [float(at) for at in found]
+
+
+def against(folders: Sequence[Path], plain: Sequence[Path], of: Callable[[Path], float]) -> Figure | None:
+    """How much more of something each run has than the plain one of its seed, which began with the same models."""
+    others = {_seed(folder): folder for folder in plain}
+    found = [of(folder) - of(others[_seed(folder)]) for folder in folders if _seed(folder) in others]
+    return figure(found) if found else None
+
+
+def spent(folder: Path) -> int:
+    """Tokens that both models generated in a run."""
+    return int(summary(folder)["curve"][-1][1])
+
+
+def accuracy_at(folder: Path, tokens: float) -> float:
+    """Held-out accuracy, %, when so many tokens were generated, between the tests before and after."""
+    _, spent, _, accuracy = zip(*summary(folder)["curve"], strict=True)
+    return float(np.interp(tokens, spent, accuracy))
 
 
 def summary(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "summary.json").read_text())
+
+
+def _seed(folder: Path) -> int:
+    return json.loads((folder / "run.json").read_text())["request"]["seed"]
 
 
 def _at(line: Line, unit: str) -> float:

@@ -1,0 +1,45 @@
+"""Which generators of reasoning-gym make domains whose scorers can be trusted.
+
+    python benchmarks/genenv_gym.py
+
+Prints Markdown. Each generator is proven on tasks drawn evenly, as it would be before a run: its scorer gives 1 to the
+generator's own answer and 0 to known wrong ones, without evaluating any reply as code. It needs `envgen[gym]`.
+"""
+
+import argparse
+from importlib.metadata import version
+
+import numpy as np
+
+from envgen.coevolve.domains.gym import Gym
+from envgen.coevolve.domains.gym_package import package
+from envgen.coevolve.tasks import DomainError, validate
+
+
+def refused(generator: str, tasks: int) -> str:
+    """Why it cannot be a domain; nothing if it can."""
+    random = np.random.default_rng(0)
+    try:
+        domain = Gym(generator)
+        validate(domain, (domain.task(domain.uniform(random)) for _ in range(tasks)))
+    except DomainError as error:
+        return str(error)
+    return ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=20, help="tasks that each is proven on")
+    asked = parser.parse_args()
+    told = {name: refused(name, asked.tasks) for name in sorted(package().DATASETS)}
+    fit = [name for name, why in told.items() if not why]
+    print(f"reasoning-gym {version('reasoning-gym')}: {len(fit)} of {len(told)} generators, {asked.tasks} tasks each\n")
+    print("| refused | why |\n|---|---|")
+    for name, why in told.items():
+        if why:
+            print(f"| {name} | {' '.join(why.split())[:160].replace('|', '/')} |")
+    print(f"\nTrusted: {', '.join(fit)}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Figures of co-evolutions, from what their runs left behind."""
+
+import json
+
+import pytest
+
+from envgen.report.coevolution import accuracy_at, against, draw, needed, spent, summary
+
+
+def run(folder, seed, tests):
+    """A run that was tested at (rollouts, tokens of both, accuracy in %)."""
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps({"request": {"seed": seed}}))
+    lines = [
+        {"step": k, "rollouts": rollouts, "agent_tokens": tokens - 10, "environment_tokens": 10, "proposed": k,
+         "p": 0.4, "difficulty": 2.0, "diversity": {"entropy": {"steps": 1.5}, "repeats": 0.1}, "test": accuracy / 100}
+        for k, (rollouts, tokens, accuracy) in enumerate(tests)
+    ]  # fmt: skip
+    (folder / "progress.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    curve = [[rollouts, tokens, k, accuracy] for k, (rollouts, tokens, accuracy) in enumerate(tests)]
+    (folder / "summary.json").write_text(json.dumps({"final": tests[-1][2], "curve": curve}))
+    return folder
+
+
+@pytest.fixture
+def groups(tmp_path):
+    return {
+        "uniform": [
+            run(tmp_path / "u0", 0, [(0, 10, 20), (100, 1000, 25), (200, 2000, 30)]),
+            run(tmp_path / "u1", 1, [(0, 10, 40), (100, 1000, 45), (200, 2000, 50)]),
+        ],
+        "genenv": [
+            run(tmp_path / "g1", 1, [(0, 10, 40), (100, 1500, 48), (200, 3000, 49)]),
+            run(tmp_path / "g0", 0, [(0, 10, 20), (100, 1500, 30), (200, 3000, 36)]),
+        ],
+    }
+
+
+def test_runs_are_held_against_the_plain_run_of_their_own_seed(groups):
+    found = against(groups["genenv"], groups["uniform"], lambda folder: summary(folder)["final"])
+    assert found is not None
+    assert found.value == pytest.approx((-1 + 6) / 2)
+    assert found.n == 2
+    assert against(groups["genenv"], [], spent) is None
+
+
+def test_what_was_needed_counts_only_runs_that_came_there(groups):
+    assert needed(groups["genenv"], groups["uniform"], "rollouts") == [100]
+    assert needed(groups["genenv"], groups["uniform"], "tokens") == [1500]
+    assert needed(groups["uniform"], groups["uniform"], "rollouts") == [200, 200]
+
+
+def test_accuracy_at_equal_tokens_lies_between_tests(groups):
+    assert spent(groups["genenv"][1]) == 3000
+    assert accuracy_at(groups["genenv"][1], 750 + 5) == pytest.approx(25)
+    assert accuracy_at(groups["genenv"][1], 9000) == 36
+
+
+def test_the_picture_is_drawn(groups, tmp_path):
+    draw(groups, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
