@@ -2,8 +2,8 @@
 
 Both are chosen for learning within minutes on a processor core. A word is the same token wherever it stands, in
 `item=silk` as in `of silk`: copying, which is most of what small agents learn, is then one thing and not several. And
-the network's first layer is a short convolution, that tells each token what stands just before it. Attention would
-have to learn that first: with it in all layers, the agent of `tools` is right half as often after the same minutes.
+the network's first layer is a short convolution, which tells each token what stands just before it: attention would
+have to learn that before it could learn to copy, and takes long over it.
 """
 
 from collections.abc import Iterable
