@@ -29,6 +29,7 @@ from envgen.coevolve.settings import Curriculum
 from envgen.coevolve.warmup import Warmup, warm
 from envgen.report.coevolution import accuracy_at, against, draw, needed, spent, summary
 from envgen.runs.compare import compare
+from envgen.runs.store import read_progress
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "uniform": {"proposer": "uniform"},
@@ -43,6 +44,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "genenv-grpo varied": {"proposer": "genenv-grpo", "curriculum": Curriculum(repetition=1.0)},
 }
 PLAIN = "uniform"
+BASELINES = ("uniform", "dapo", "greedy", "static", "random")
 KEPT = ("run.json", "summary.json")
 UNITS = {"rollouts": "rollouts", "tokens": "tokens of both", "proposed": "tasks generated"}
 
@@ -78,13 +80,31 @@ def paired(groups: Mapping[str, Sequence[Path]]) -> str:
     return "\n".join(lines)
 
 
+def asked(groups: Mapping[str, Sequence[Path]]) -> str:
+    """What tasks each group asked in the last quarter of its steps."""
+    measures: dict[str, Callable[[Mapping[str, Any]], float]] = {
+        "p of proposed tasks": lambda line: line["p"],
+        "their difficulty": lambda line: line["difficulty"],
+        "bits of `steps`": lambda line: line["diversity"]["entropy"]["steps"],
+        "bits of `links`": lambda line: line["diversity"]["entropy"]["links"],
+        "groups not flat": lambda line: 1 - line["flat"],
+        "specs learned from": lambda line: line["environment"].get("rows", 0.0),
+    }
+    lines = ["| | " + " | ".join(measures) + " |", "|---|" + "---:|" * len(measures)]
+    for name, folders in groups.items():
+        steps = [[line for line in read_progress(folder) if line["step"]] for folder in folders]
+        late = [line for run in steps for line in run[-(len(run) // 4) :]]
+        lines.append(f"| {name} | " + " | ".join(f"{np.mean([*map(of, late)]):.2f}" for of in measures.values()) + " |")
+    return "\n".join(lines)
+
+
 def reached(groups: Mapping[str, Sequence[Path]]) -> str:
     """How much each group needed to come where each baseline ended: the paper's data efficiency."""
     tables = []
     for unit, said in UNITS.items():
         lines = [f"| {said} to come where ... ended | " + " | ".join(groups) + " |", "|---|" + "---:|" * len(groups)]
-        for name, plain in groups.items():
-            found = [needed(folders, plain, unit) for folders in groups.values()]
+        for name in BASELINES:
+            found = [needed(folders, groups[name], unit) for folders in groups.values()]
             cells = [f"{np.mean(at):,.0f} ({len(at)})" if at else "-" for at in found]
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
         tables.append("\n".join(lines))
@@ -101,9 +121,9 @@ def page(groups: Mapping[str, Sequence[Path]], seeds: Sequence[int], meaning: st
 {len(seeds)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
 
 Both models are made on the spot, the same for all runs of a seed. {plan["rollouts"]:,} rollouts of the agent each,
-{plan["tasks"]} tasks a step: {plan["fresh"]:.0%} proposed, {plan["replay"]:.0%} earlier ones, the rest of
-{plan["base"]} base tasks. Accuracy is that of the likeliest reply on {plan["test"]} held-out tasks, uniform over all
-fields.
+{plan["tasks"]} tasks a step: {plan["fresh"]:.1%} proposed, {plan["replay"]:.1%} earlier ones, the rest base tasks,
+of which there are {plan["base"]}. Accuracy is that of the likeliest reply on {plan["test"]} held-out tasks, uniform
+over all fields.
 
 {meaning.strip()}
 
@@ -117,6 +137,13 @@ The runs of a seed begin with the same two models and are tested on the same tas
 run of their seed is therefore known better than what they came to:
 
 {paired(groups)}
+
+## What was asked
+
+Means over the last quarter of all steps. A group of replies is flat if all scored the same, and then teaches nothing;
+fields spread evenly have {np.log2(5):.1f} bits of `steps` and about 1.5 of `links`.
+
+{asked(groups)}
 
 ## Data efficiency, counted honestly
 

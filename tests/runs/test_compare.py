@@ -145,6 +145,12 @@ def test_nothing_finished_is_said_so(tmp_path):
     assert "No finished runs." in compare([tmp_path]).text()
 
 
+def test_models_made_for_each_seed_do_not_tell_its_runs_apart(tmp_path):
+    for seed in range(3):
+        a_run(tmp_path / f"n-{seed}", {"name": "none"}, seed, 20, made={"size": {"width": 64}, "seed": seed})
+    assert [(g.label, g.seeds) for g in compare([tmp_path]).tables[0].groups] == [("none", 3)]
+
+
 def test_the_same_seed_twice_counts_once_and_is_told(tmp_path):
     seeds(tmp_path, "n", {"name": "none"}, 20, 2)
     a_run(tmp_path / "n-copy", {"name": "none"}, 1)

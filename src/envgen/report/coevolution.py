@@ -13,8 +13,14 @@ from envgen.runs.store import read_progress
 Line = Mapping[str, Any]
 Groups = Mapping[str, Sequence[Path]]
 PANELS: dict[str, tuple[str, Callable[[Line], float | None]]] = {  # title: (unit of the x axis, what of a line)
-    "held-out accuracy, %": ("rollouts", lambda line: 100 * line["test"] if "test" in line else None),
-    "held-out accuracy, % ": ("tokens", lambda line: 100 * line["test"] if "test" in line else None),
+    "held-out accuracy, points more than before": (
+        "rollouts",
+        lambda line: 100 * line["test"] if "test" in line else None,
+    ),
+    "held-out accuracy, points more than before ": (
+        "tokens",
+        lambda line: 100 * line["test"] if "test" in line else None,
+    ),
     "p of the proposed tasks": ("rollouts", lambda line: line.get("p")),
     "difficulty of the proposed tasks": ("rollouts", lambda line: line.get("difficulty")),
     "entropy of their fields, bits": ("rollouts", lambda line: _bits(line)),
@@ -34,11 +40,13 @@ def draw(groups: Groups, file: Path, alpha: float = 0.5) -> None:
     told = {name: [list(read_progress(folder)) for folder in folders] for name, folders in groups.items()}
     for axis, (title, (unit, of)) in zip(axes.flat, PANELS.items(), strict=True):
         for colour, (name, runs) in enumerate(told.items()):
-            curves = [curve(lines, unit, of) for lines in runs]
-            _band(
-                axis, [found for found in curves if len(found[0])], f"C{colour}", name, smooth="accuracy" not in title
-            )
+            curves = [(x, y) for x, y in (curve(lines, unit, of) for lines in runs) if len(x)]
+            tests = "accuracy" in title
+            if tests:  # the models of each seed begin elsewhere
+                curves = [(x, y - y[0]) for x, y in curves]
+            _band(axis, curves, f"C{colour}", name, smooth=not tests)
         axis.set(title=title.strip(), xlabel=f"{unit} (agent's and environment's)" if unit == "tokens" else unit)
+        axis.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:,.0f}k")
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.3)
     axes.flat[2].axhline(alpha, color="black", linewidth=0.8, linestyle=":")

@@ -1,7 +1,8 @@
 """Finished runs beside each other: which are one group, what they came to, and why they may not compare.
 
-Runs whose requests differ in nothing but the seed are one group. Every number of a group is a figure over its seeds
-(figures.py). Only groups that learned the same world or domain stand in one table (tables.py, kinds.py).
+Runs whose requests differ in nothing but seeds, their own and that of models made for them, are one group. Every number
+of a group is a figure over its seeds (figures.py). Only groups that learned the same world or domain stand in one table
+(tables.py, kinds.py).
 """
 
 import difflib
@@ -48,7 +49,7 @@ def compare(paths: Iterable[str | Path]) -> Comparison:
         if not (folder / "summary.json").exists():
             unfinished.append(folder)
             continue
-        alike = json.dumps({name: value for name, value in request.items() if name != "seed"}, sort_keys=True)
+        alike = json.dumps(_settings(request), sort_keys=True)
         about = kind_of(request).about
         groups = tables.setdefault((about, str(request.get(about))), {})
         groups.setdefault(alike, []).append(_Ended(folder, request, reader.read("summary")))
@@ -131,7 +132,7 @@ def _group(kind: Kind, label: str, runs: list[_Ended]) -> Group:
 def _labels(requests: list[dict[str, Any]]) -> list[str]:
     """Of each group who it is called by, and the settings in which groups of the same name differ."""
     who, labels = kind_of(requests[0]).who, list[str]()
-    flat = [{name: value for name, value in _flat(request) if name != "seed"} for request in requests]
+    flat = [_settings(request) for request in requests]
     for request, settings in zip(requests, flat, strict=True):
         alike = [f for other, f in zip(requests, flat, strict=True) if _name(other) == _name(request)]
         differ = [
@@ -170,6 +171,11 @@ def _equal(one: Any, other: Any) -> bool:
 
 def _name(request: Mapping[str, Any]) -> str:
     return str(get(request, kind_of(request).who, "name"))
+
+
+def _settings(request: Mapping[str, Any]) -> dict[str, Any]:
+    """All but the seeds, under dotted names."""
+    return {name: value for name, value in _flat(request) if name.split(".")[-1] != "seed"}
 
 
 def _flat(value: Any, at: str = "") -> Iterable[tuple[str, Any]]:
