@@ -3,6 +3,7 @@
 Models come from a local folder or from the hub, always as safetensors and never with code of their own.
 """
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,11 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import logging
+from transformers.utils.logging import disable_progress_bar
 
-logging.disable_progress_bar()
+disable_progress_bar()
 # What it says of convolutions without a kernel of their own is of use on GPUs alone.
-logging.get_logger("transformers.integrations.hub_kernels").addFilter(lambda _: torch.cuda.is_available())
+logging.getLogger("transformers.integrations.hub_kernels").addFilter(lambda _: torch.cuda.is_available())
 
 
 class ModelError(Exception):

@@ -27,7 +27,7 @@ def log_probs(
     asked, there = padded_left(prompts, pad)
     asked, there = asked.to(ids.device), there.to(ids.device)
     inside: Any = getattr(model, "module", model)  # of one that is wrapped for many processes
-    cache = DynamicCache(config=inside.config)
+    cache: Any = DynamicCache(config=inside.config)
     first = model(
         input_ids=asked, attention_mask=there.long(), position_ids=places(there), past_key_values=cache,
         logits_to_keep=1, use_cache=True,

@@ -104,7 +104,7 @@ def sample(
     model, device = lm.model, lm.model.device
     ids, mask = padded_left(prompts, lm.pad)
     ids, mask = ids.to(device), mask.to(device)
-    cache = DynamicCache(config=model.config)
+    cache: Any = DynamicCache(config=model.config)
     read = model(
         input_ids=ids, attention_mask=mask.long(), position_ids=places(mask), past_key_values=cache, logits_to_keep=1
     )
