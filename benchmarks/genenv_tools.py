@@ -30,6 +30,7 @@ from envgen.coevolve.warmup import Warmup, warm
 from envgen.report.coevolution import accuracy_at, against, draw, needed, spent, summary
 from envgen.runs.compare import compare
 from envgen.runs.store import read_progress
+from envgen.runs.tables import grid
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "uniform": {"proposer": "uniform"},
@@ -72,15 +73,12 @@ def paired(groups: Mapping[str, Sequence[Path]]) -> str:
         "mean of all tests": lambda folder: summary(folder)["mean"],
         f"after {least:,} tokens": lambda folder: accuracy_at(folder, least),
     }
-    lines = [f"| points more than {PLAIN} | " + " | ".join(measures) + " |", "|---|" + "---:|" * len(measures)]
-    for name, folders in groups.items():
-        if name != PLAIN:
-            cells = [str(against(folders, plain, of)) for of in measures.values()]
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    others = {name: folders for name, folders in groups.items() if name != PLAIN}
+    rows = [[name, *(str(against(folders, plain, of)) for of in measures.values())] for name, folders in others.items()]
+    return grid([f"points more than {PLAIN}", *measures], rows)
 
 
-def asked(groups: Mapping[str, Sequence[Path]]) -> str:
+def late(groups: Mapping[str, Sequence[Path]]) -> str:
     """What tasks each group asked in the last quarter of its steps."""
     measures: dict[str, Callable[[Mapping[str, Any]], float]] = {
         "p of proposed tasks": lambda line: line["p"],
@@ -90,24 +88,23 @@ def asked(groups: Mapping[str, Sequence[Path]]) -> str:
         "groups not flat": lambda line: 1 - line["flat"],
         "specs learned from": lambda line: line["environment"].get("rows", 0.0),
     }
-    lines = ["| | " + " | ".join(measures) + " |", "|---|" + "---:|" * len(measures)]
+    rows = []
     for name, folders in groups.items():
         steps = [[line for line in read_progress(folder) if line["step"]] for folder in folders]
-        late = [line for run in steps for line in run[-(len(run) // 4) :]]
-        lines.append(f"| {name} | " + " | ".join(f"{np.mean([*map(of, late)]):.2f}" for of in measures.values()) + " |")
-    return "\n".join(lines)
+        last = [line for lines in steps for line in lines[-(len(lines) // 4) :]]
+        rows.append([name, *(f"{np.mean([*map(of, last)]):.2f}" for of in measures.values())])
+    return grid(["", *measures], rows)
 
 
 def reached(groups: Mapping[str, Sequence[Path]]) -> str:
     """How much each group needed to come where each baseline ended: the paper's data efficiency."""
     tables = []
     for unit, said in UNITS.items():
-        lines = [f"| {said} to come where ... ended | " + " | ".join(groups) + " |", "|---|" + "---:|" * len(groups)]
+        rows = []
         for name in BASELINES:
             found = [needed(folders, groups[name], unit) for folders in groups.values()]
-            cells = [f"{np.mean(at):,.0f} ({len(at)})" if at else "-" for at in found]
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
-        tables.append("\n".join(lines))
+            rows.append([name, *(f"{np.mean(at):,.0f} ({len(at)})" if at else "-" for at in found)])
+        tables.append(grid([f"{said} to come where ... ended", *groups], rows))
     return "\n\n".join(tables)
 
 
@@ -143,7 +140,7 @@ run of their seed is therefore known better than what they came to:
 Means over the last quarter of all steps. A group of replies is flat if all scored the same, and then teaches nothing;
 fields spread evenly have {np.log2(5):.1f} bits of `steps` and about 1.5 of `links`.
 
-{asked(groups)}
+{late(groups)}
 
 ## Data efficiency, counted honestly
 

@@ -1,24 +1,14 @@
 """Co-evolution from the command line, from making the models to its last words, and a sentence for every mistake."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-
-from envgen.cli.main import main
+from commands import envgen, refusal
 
 TINY = ["--warmup", "agent_steps=12", "environment_steps=12", "batch=8", "texts=100", "held_out=12",
         "--size", "width=32", "layers=2", "heads=2", "inner=64"]  # fmt: skip
 SHORT = ["--rollouts", "64", "--tasks", "4", "--base", "8", "--test", "12", "--test-every", "1", "--tries", "1",
          "--agent-options", "group=4", "longest=24", "--environment-options", "longest=32"]  # fmt: skip
-
-
-def envgen(*words: object, cwd: Path) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "envgen.cli", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env={**os.environ, "COLUMNS": "80"})
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +66,6 @@ def test_models_of_a_folder_take_the_place_of_those_made(done):
 def test_a_mistake_is_one_sentence(words, said, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setattr(sys, "argv", ["envgen", "coevolve", *words])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2
-    told = capsys.readouterr().err
+    told = refusal(["coevolve", *words], monkeypatch, capsys)
     assert said in told
     assert told.count("\n") == 1

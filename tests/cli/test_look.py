@@ -4,10 +4,7 @@ import subprocess
 import sys
 
 import pytest
-
-
-def envgen(*words: str, cwd=None) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "envgen.cli", *words], capture_output=True, text=True, cwd=cwd)
+from commands import envgen
 
 
 def test_a_census_counts_a_levels_worlds(tmp_path):

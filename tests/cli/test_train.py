@@ -1,7 +1,6 @@
 """Training from the command line: a run from its first word to its comparison, and a sentence for every mistake."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -9,17 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-
-from envgen.cli.main import main
+from commands import envgen, refusal
 
 SMALL = ["--cycles", "1", "--levels", "2", "--cycle-steps", "512", "--final-steps", "512", "--feedback-seeds", "2",
          "--feedback-episodes", "2", "--episodes", "3", "--audit-steps", "20",
          "--ppo", "num_envs=8", "rollout=32"]  # fmt: skip
-
-
-def envgen(*words: object, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "envgen.cli", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env={**os.environ, "COLUMNS": "80", **env})
 
 
 @pytest.fixture(scope="module")
@@ -114,13 +107,8 @@ def test_mistakes_are_one_sentence_with_the_nearest_right_word(tmp_path, monkeyp
         (["preview", "levl.json"], "did you mean level.json?"),
         (["play", "craftr"], "did you mean 'crafter'?"),
     ):  # fmt: skip
-        monkeypatch.setattr(sys, "argv", ["envgen", *words])
-        with pytest.raises(SystemExit) as end:
-            main()
-        told = capsys.readouterr().err
-        assert end.value.code == 2, words
+        told = refusal(words, monkeypatch, capsys)
         assert says in told, (words, told)
-        assert len(told.strip().splitlines()) == 1, (words, told)
         assert not (tmp_path / "out").exists(), words
 
 

@@ -39,6 +39,6 @@ def models(tmp_path_factory):
     texts = [text for pair in tasks(200) + specs(200) for text in pair]
     tokenizer = tokenizer_of([*texts, "loud no yes"], 400)
     folders = [tmp_path_factory.mktemp(name) for name in ("agent", "environment")]
-    for pairs, steps, folder in ((tasks, 60, folders[0]), (specs, 80, folders[1])):
+    for pairs, steps, folder in ((tasks, 40, folders[0]), (specs, 80, folders[1])):
         save(taught(pairs, tokenizer, steps, ""), folder)
     return folders

@@ -43,8 +43,7 @@ class Warmup(Settings):
     batch: Count = 32
     """Answers shown at each."""
     hard: Fraction = 0.4
-    """Share of the agent's tasks that are uniform and not easy. RL goes on from replies that are right now and then: of
-    three steps of `tools`, 21% of the likeliest are right with 0.4 and 5% with 0.15, from where GRPO led nowhere."""
+    """Share of the agent's tasks that are uniform and not easy: RL goes on from replies that are right now and then."""
     learning_rate: Positive = 3e-3
     """Of AdamW, for embeddings, biases and norms."""
     matrix_rate: Positive = 0.02

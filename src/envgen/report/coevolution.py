@@ -8,24 +8,30 @@ from typing import Any
 import numpy as np
 
 from envgen.runs.figures import Figure, figure
-from envgen.runs.store import read_progress
+from envgen.runs.store import read_progress, read_request
 
 Line = Mapping[str, Any]
 Groups = Mapping[str, Sequence[Path]]
-PANELS: dict[str, tuple[str, Callable[[Line], float | None]]] = {  # title: (unit of the x axis, what of a line)
-    "held-out accuracy, points more than before": (
-        "rollouts",
-        lambda line: 100 * line["test"] if "test" in line else None,
-    ),
-    "held-out accuracy, points more than before ": (
-        "tokens",
-        lambda line: 100 * line["test"] if "test" in line else None,
-    ),
-    "p of the proposed tasks": ("rollouts", lambda line: line.get("p")),
-    "difficulty of the proposed tasks": ("rollouts", lambda line: line.get("difficulty")),
-    "entropy of their fields, bits": ("rollouts", lambda line: _bits(line)),
-    "share of 3-grams that others have": ("rollouts", lambda line: (line.get("diversity") or {}).get("repeats")),
-}
+Part = Callable[[Line], float | None]  # of a line of progress
+
+
+def _accuracy(line: Line) -> float | None:
+    return 100 * line["test"] if "test" in line else None
+
+
+def _bits(line: Line) -> float | None:
+    entropy = (line.get("diversity") or {}).get("entropy")
+    return float(np.mean(list(entropy.values()))) if entropy else None
+
+
+PANELS: tuple[tuple[str, str, Part], ...] = (  # title, unit of the x axis, what of a line
+    ("held-out accuracy, points more than before", "rollouts", _accuracy),
+    ("held-out accuracy, points more than before", "tokens", _accuracy),
+    ("p of the proposed tasks", "rollouts", lambda line: line.get("p")),
+    ("difficulty of the proposed tasks", "rollouts", lambda line: line.get("difficulty")),
+    ("entropy of their fields, bits", "rollouts", _bits),
+    ("share of 3-grams that others have", "rollouts", lambda line: (line.get("diversity") or {}).get("repeats")),
+)
 SMOOTH = 5  # steps, for what is noisy step by step
 
 
@@ -38,14 +44,13 @@ def draw(groups: Groups, file: Path, alpha: float = 0.5) -> None:
 
     page, axes = plt.subplots(2, 3, figsize=(15, 8), layout="constrained")
     told = {name: [list(read_progress(folder)) for folder in folders] for name, folders in groups.items()}
-    for axis, (title, (unit, of)) in zip(axes.flat, PANELS.items(), strict=True):
+    for axis, (title, unit, of) in zip(axes.flat, PANELS, strict=True):
         for colour, (name, runs) in enumerate(told.items()):
             curves = [(x, y) for x, y in (curve(lines, unit, of) for lines in runs) if len(x)]
-            tests = "accuracy" in title
-            if tests:  # the models of each seed begin elsewhere
+            if of is _accuracy:  # the models of each seed begin elsewhere
                 curves = [(x, y - y[0]) for x, y in curves]
-            _band(axis, curves, f"C{colour}", name, smooth=not tests)
-        axis.set(title=title.strip(), xlabel=f"{unit} (agent's and environment's)" if unit == "tokens" else unit)
+            _band(axis, curves, f"C{colour}", name, smooth=of is not _accuracy)
+        axis.set(title=title, xlabel=f"{unit} (agent's and environment's)" if unit == "tokens" else unit)
         axis.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:,.0f}k")
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.3)
@@ -55,7 +60,7 @@ def draw(groups: Groups, file: Path, alpha: float = 0.5) -> None:
     plt.close(page)
 
 
-def curve(lines: Sequence[Line], unit: str, of: Callable[[Line], float | None]) -> tuple[np.ndarray, np.ndarray]:
+def curve(lines: Sequence[Line], unit: str, of: Part) -> tuple[np.ndarray, np.ndarray]:
     points = [(_at(line, unit), value) for line in lines if (value := of(line)) is not None]
     x, y = np.array(points, float).reshape(-1, 2).T
     return x, y
@@ -95,16 +100,11 @@ def summary(folder: Path) -> dict[str, Any]:
 
 
 def _seed(folder: Path) -> int:
-    return json.loads((folder / "run.json").read_text())["request"]["seed"]
+    return read_request(folder)[0]["seed"]
 
 
 def _at(line: Line, unit: str) -> float:
     return line["agent_tokens"] + line["environment_tokens"] if unit == "tokens" else line[unit]
-
-
-def _bits(line: Line) -> float | None:
-    entropy = (line.get("diversity") or {}).get("entropy")
-    return float(np.mean(list(entropy.values()))) if entropy else None
 
 
 def _band(axis: Any, curves: Sequence[tuple[np.ndarray, np.ndarray]], colour: str, name: str, smooth: bool) -> None:

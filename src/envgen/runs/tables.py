@@ -69,8 +69,8 @@ class Comparison:
         for table in self.tables:
             parts += [f"## {table.about}", *(f"**Warning:** {_plainly(warning)}" for warning in table.warnings)]
             rows = [[*some, *group.costs] for some, group in zip(table.results(), table.groups, strict=True)]
-            parts.append(_grid([table.kind.who, "seeds", *table.kind.results, *table.kind.costs], rows))
-            parts.append(_grid([table.kind.parts, *(group.title for group in table.groups)], table.parts(table.groups)))
+            parts.append(grid([table.kind.who, "seeds", *table.kind.results, *table.kind.costs], rows))
+            parts.append(grid([table.kind.parts, *(group.title for group in table.groups)], table.parts(table.groups)))
             parts.append(_plainly(table.legend()))
         return "\n\n".join([*parts, *self._rest()]) + "\n"
 
@@ -107,7 +107,8 @@ def _plainly(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
 
 
-def _grid(header: list[str], rows: list[list[str]]) -> str:
+def grid(header: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
     lines = [[*map(_plainly, header)], ["---", *["--:"] * (len(header) - 1)], *([*map(_plainly, row)] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
