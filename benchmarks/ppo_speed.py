@@ -1,19 +1,22 @@
 """How fast the agent trains, beside Stable-Baselines3's PPO and a loop as CleanRL writes it.
 
-All three train the same network with the same settings on the same vector environment, in turns, in one process:
+All train the same network with the same settings on the same vector environment, in turns, each in its own process:
 
     python benchmarks/ppo_speed.py
 
 Prints environment steps per second of whole training (playing and learning) and where our time goes. The peers take
-the environment as fast as their interfaces let them: infos that nobody reads are not made. Two more rows show
-Stable-Baselines3 as one would meet it: on the vector environment that it makes itself, and with layers over one-hots.
+the environment as fast as their interfaces let them: infos that nobody reads are not made. They are also given our
+network as it is, compiled first layer included. More rows show Stable-Baselines3 with the same layers as one writes
+them in PyTorch, over one-hots, and on the vector environment that it makes itself; and ours without bfloat16.
 """
 
 import argparse
+import multiprocessing
 import os
 import statistics
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 
 import numpy as np
 import torch
@@ -25,6 +28,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv
 from torch import nn
 
+from envgen.agents import symbols
 from envgen.agents.networks import ActorCritic, Symbols, body_for, parameters
 from envgen.agents.ppo import Agent
 from envgen.agents.settings import PpoSettings, settings_for
@@ -59,6 +63,13 @@ class Ours:
 
     def train(self, updates: int) -> None:
         self.agent.train(self.envs, updates * self.settings.batch)
+
+
+class OursExact(Ours):
+    name = "envgen, in float32"
+
+    def __init__(self, observation: str, settings: PpoSettings):
+        super().__init__(observation, settings.model_copy(update={"bfloat16": False}))
 
 
 # ------------------------------------------------------------------------------------------------ Stable-Baselines3
@@ -170,6 +181,16 @@ class TheirsPlain(Theirs):
     name, body = "Stable-Baselines3, one-hot layers", Plain
 
 
+class TheirsLayers(Theirs):
+    """The first layer as `embedding_bag` and two `LayerNorm`, which is how it is computed where not on a CPU."""
+
+    name = "Stable-Baselines3, PyTorch's layers"
+
+    def __init__(self, observation: str, settings: PpoSettings):
+        symbols.CPU = "nowhere"
+        super().__init__(observation, settings)
+
+
 class TheirsOwn(Theirs):
     """With the vector environment that it makes itself of single ones."""
 
@@ -248,36 +269,58 @@ class Loop:
                 self.optimiser.step()
 
 
-def compare(observation: str, settings: PpoSettings, rounds: int, updates: int) -> None:
-    kinds = [Ours, Theirs, Loop, TheirsOwn]
-    if observation == "symbols":
-        kinds.append(TheirsPlain)
-    trainers = [kind(observation, settings) for kind in kinds]
-    speeds: dict[str, list[float]] = {trainer.name: [] for trainer in trainers}
-    for trainer in trainers:
-        trainer.train(1)  # compiled, allocated, in mid-episode
-    ours = trainers[0]
-    ours.spent, whole = dict.fromkeys(ours.spent, 0.0), 0.0
+PEERS = {
+    "symbols": (Ours, OursExact, Theirs, Loop, TheirsLayers, TheirsPlain, TheirsOwn),
+    "pixels": (Ours, OursExact, Theirs, Loop, TheirsOwn),
+}
+
+
+def serve(kind: type, observation: str, settings: PpoSettings, threads: int, units: int | None, orders: Connection):
+    """A trainer in a process of its own: trains as many updates as it is sent, and answers with what that took."""
+    torch.set_num_threads(threads)
+    if units:
+        Symbols.HIDDEN = Symbols.width = units  # pyright: ignore[reportAttributeAccessIssue]
+    trainer = kind(observation, settings)
+    trainer.train(1)  # compiled, allocated, in mid-episode
+    orders.send(parameters(trainer.agent.network) if isinstance(trainer, Ours) else 0)
+    while updates := orders.recv():
+        spent = getattr(trainer, "spent", {})
+        spent.update(dict.fromkeys(spent, 0.0))
+        start = time.perf_counter()
+        trainer.train(updates)
+        orders.send((time.perf_counter() - start, spent))
+
+
+def compare(
+    observation: str, settings: PpoSettings, rounds: int, updates: int, threads: int, units: int | None
+) -> None:
+    spawn, orders, seconds = multiprocessing.get_context("spawn"), {}, {kind: [] for kind in PEERS[observation]}
+    size, spent = 0, []
+    for kind in seconds:
+        orders[kind], theirs = spawn.Pipe()
+        spawn.Process(target=serve, args=(kind, observation, settings, threads, units, theirs), daemon=True).start()
+        size = max(size, orders[kind].recv())
     for _ in range(rounds):
-        for trainer in trainers:
-            start = time.perf_counter()
-            trainer.train(updates)
-            spent = time.perf_counter() - start
-            speeds[trainer.name].append(updates * settings.batch / spent)
-            whole += spent if trainer is ours else 0.0
-    size = parameters(ours.agent.network)
+        for kind, taken in seconds.items():
+            orders[kind].send(updates)
+            took, shares = orders[kind].recv()
+            taken.append(took)
+            if kind is Ours:
+                spent.append(shares)
+    for order in orders.values():
+        order.send(0)
     print(
         f"\n{observation}: {settings.num_envs} environments x {settings.rollout} steps, {settings.epochs} epochs of "
         f"{settings.minibatches} minibatches, {size:,} parameters, {rounds} rounds of {updates} updates"
     )
-    mine = statistics.median(speeds["envgen"])
-    for name, values in speeds.items():
-        middle = statistics.median(values)
-        spread = f"({min(values):,.0f} to {max(values):,.0f})"
-        print(f"  {name:34} {middle:>9,.0f} steps/s {spread:22} ours is {mine / middle:.2f}x")
-    shares = {what: seconds / whole for what, seconds in ours.spent.items()}
+    steps, ours = updates * settings.batch, statistics.median(seconds[Ours])
+    for kind, taken in seconds.items():
+        spread = f"({steps / max(taken):,.0f} to {steps / min(taken):,.0f})"
+        middle = statistics.median(taken)
+        print(f"  {kind.name:36} {steps / middle:>9,.0f} steps/s {spread:22} ours is {middle / ours:.2f}x")
+    shares = {what: sum(one[what] for one in spent) / sum(seconds[Ours]) for what in spent[0]}
     shares["choosing actions and the rest"] = 1 - sum(shares.values())
-    print("  our time: " + ", ".join(f"{what} {share:.0%}" for what, share in shares.items()))
+    print("  our time: " + ", ".join(f"{what} {share:.0%}" for what, share in shares.items()), flush=True)
 
 
 def main() -> None:
@@ -288,16 +331,15 @@ def main() -> None:
     parser.add_argument("--observations", nargs="+", default=["symbols", "pixels"])
     parser.add_argument("--units", type=int, help="of both layers for symbols; few show what the trainers cost alone")
     args = parser.parse_args()
-    if args.units:
-        Symbols.HIDDEN = Symbols.width = args.units
-    torch.set_num_threads(args.threads)
     print(f"{args.threads} threads, {time.strftime('%Y-%m-%d')}")
     for observation in args.observations:
         space = make(observation, 1).single_observation_space
         if observation == "symbols":
-            compare(observation, settings_for(space), args.rounds, args.updates)
+            settings, rounds, updates = settings_for(space), args.rounds, args.updates
         else:  # the published network takes minutes for its 4,096 steps on a small CPU; the shape of a step is the same
-            compare(observation, settings_for(space, rollout=64, minibatches=1, epochs=1), max(1, args.rounds // 2), 1)
+            settings = settings_for(space, rollout=64, minibatches=1, epochs=1)
+            rounds, updates = max(1, args.rounds // 2), 1
+        compare(observation, settings, rounds, updates, args.threads, args.units)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from envgen.worlds.crafter.world import Crafter
 
 torch.set_num_threads(1)
 probe = Crafter().make(num_envs=1, observation="symbols")
-agent = Agent.made_for(probe, settings=PpoSettings(num_envs=8, rollout=16, minibatches=4), seed=2)
+agent = Agent.made_for(probe, settings=PpoSettings(num_envs=8, rollout=16, minibatches=4, bfloat16=False), seed=2)
 count = 8 // agent.team.size
 envs = Crafter().make(num_envs=count, seed=100 + agent.team.rank * count, observation="symbols")
 losses = []

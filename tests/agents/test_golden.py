@@ -50,6 +50,7 @@ def pair(actions: spaces.Space, **settings):
         normalise_advantages=False,
         gamma=0.97,
         gae_lambda=0.8,
+        bfloat16=False,
         **settings,
     )
     ours = Agent(SEES, actions, settings=s, seed=3)

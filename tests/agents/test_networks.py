@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from envgen.agents.errors import SpaceError
 from envgen.agents.glance import Glance
 from envgen.agents.networks import ActorCritic, parameters
-from envgen.agents.symbols import SymbolSum
+from envgen.agents.symbols import SymbolLayer
 from envgen.worlds.crafter import symbols as crafter_symbols
 from envgen.worlds.crafter.vector import CrafterVectorEnv
 from envgen.worlds.world import SymbolMap
@@ -42,30 +42,42 @@ def test_the_network_for_symbols_is_under_a_million_parameters():
     assert parameters(crafter_network()) < 1_000_000
 
 
-def test_a_sum_of_rows_is_a_linear_layer_over_one_hots(seen):
+def test_the_first_layer_is_a_linear_one_over_one_hots_and_two_norms(seen):
     highest = crafter_symbols.HIGHEST.astype(np.int64)
-    layer = SymbolSum(highest, 24)
-    gradient = torch.randn(64, 24)
-    out = layer(seen)
-    out.backward(gradient)
-    parts = [F.one_hot(seen[:, p].long(), int(highest[p]) + 1)[:, 1:] for p in layer.where[0]]
-    table = layer.table.detach().clone().requires_grad_()
-    expected = torch.cat(parts, 1).float() @ table + layer.scales(seen[:, -1:].float() / 255)
-    torch.testing.assert_close(out, expected)
-    expected.backward(gradient)
-    torch.testing.assert_close(layer.table.grad, table.grad, rtol=1e-4, atol=1e-4)
+    layer = SymbolLayer(highest, 24)
+    for weights in layer.parameters():
+        torch.nn.init.normal_(weights)
+    places, counts, _ = layer.where
+    hot = [F.one_hot(seen[:, p].long(), int(n) + 1)[:, 1:] for p, n in zip(places, counts, strict=True)]
+    linear = torch.cat(hot, 1).float() @ layer.table + seen[:, -1:].float() / 255 @ layer.slopes + layer.bias
+    first, second = layer.norms
+    expected, out = second(F.relu(first(linear))), layer(seen)
+    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-5)
+
+    gradient, weights = torch.randn(64, 24), dict(layer.named_parameters())
+    found, wanted = (torch.autograd.grad(y, list(weights.values()), gradient) for y in (out, expected))
+    assert len(weights) == 7
+    for name, mine, its in zip(weights, found, wanted, strict=True):
+        torch.testing.assert_close(mine, its, rtol=1e-3, atol=1e-3, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_symbols_that_a_place_does_not_have_count_as_nothing():
+    layer = SymbolLayer(np.array([3, 2]), 8)
+    none, beyond = torch.tensor([[0, 1]], dtype=torch.uint8), torch.tensor([[200, 1]], dtype=torch.uint8)
+    assert torch.equal(layer(none), layer(beyond))
+    assert not torch.equal(layer(none), layer(torch.tensor([[3, 1]], dtype=torch.uint8)))
 
 
 def test_other_devices_compute_the_same_as_the_compiled_loops(seen, monkeypatch):
     """`meta` tensors have no values, so the other path is taken on the CPU by hiding the device's name."""
     network = crafter_network()
-    glance, layer = network.body.glance, network.body.rows
+    glance, layer = network.body.glance, network.body.first
     here = glance(seen)
-    rows = layer(here)
+    features = layer(here)
     monkeypatch.setattr("envgen.agents.glance.CPU", "nowhere")
     monkeypatch.setattr("envgen.agents.symbols.CPU", "nowhere")
     assert torch.equal(glance(seen), here)
-    torch.testing.assert_close(layer(here), rows)
+    torch.testing.assert_close(layer(here), features, rtol=1e-4, atol=1e-5)
 
 
 def test_a_glance_sees_around_ahead_and_the_nearest_of_each_symbol():

@@ -53,12 +53,12 @@ def test_pendulum_is_solved_in_80_000_steps(seed):
     assert played(agent, "Pendulum-v1", 16) > -350  # a random policy gets -1,200
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_skill_a_few_actions_away_is_learned(seed):
+@pytest.mark.parametrize(("seed", "bfloat16"), [(0, False), (1, True), (2, False)])
+def test_a_skill_a_few_actions_away_is_learned(seed, bfloat16):
     """With wood in hand and a table near, a pickaxe is one action away once beside the table."""
     level = {"near": {"table": True}, "inventory": {"wood": 5}, "length": 12, "zombies": "none"}
     envs = CrafterVectorEnv(32, level, "symbols")
-    agent = Agent.made_for(envs, settings=PpoSettings(num_envs=32, rollout=32), seed=seed)
+    agent = Agent.made_for(envs, settings=PpoSettings(num_envs=32, rollout=32, bfloat16=bfloat16), seed=seed)
     rates, skill = [], [s.name for s in SKILLS].index("make_wood_pickaxe")
 
     def after(update):

@@ -11,6 +11,8 @@ from typing import TypeVar
 
 import torch
 
+from .devices import keep_freed_memory
+
 PIECES = 2
 Given = TypeVar("Given")
 Found = TypeVar("Found")
@@ -25,10 +27,12 @@ class Crew:
 
     def __enter__(self) -> "Crew":
         self._all = torch.get_num_threads()
-        if self.size > 1 and self._all > 1:
-            each = self._all // self.size
-            torch.set_num_threads(each)  # a setting of each thread's own
-            self._helpers = ThreadPoolExecutor(self.size - 1, "envgen-crew", torch.set_num_threads, (each,))
+        if self.size > 1:
+            keep_freed_memory()
+            if self._all > 1:
+                each = self._all // self.size
+                torch.set_num_threads(each)  # a setting of each thread's own
+                self._helpers = ThreadPoolExecutor(self.size - 1, "envgen-crew", torch.set_num_threads, (each,))
         return self
 
     def __exit__(self, *exc: object) -> None:

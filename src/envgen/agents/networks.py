@@ -18,7 +18,7 @@ from envgen.worlds.world import SymbolMap
 from .errors import SpaceError
 from .glance import Glance
 from .heads import Categorical, Gaussian, head_for
-from .symbols import SymbolSum
+from .symbols import SymbolLayer
 
 
 class ActorCritic(nn.Module):
@@ -124,7 +124,7 @@ class Impala(Body):
 
 
 class Symbols(Body):
-    """What stands out in the map (if there is one), its rows summed, then one wide layer."""
+    """What stands out in the map (if there is one), its rows summed and normalised, then one wide layer."""
 
     HIDDEN = 512
     width = 256
@@ -136,8 +136,7 @@ class Symbols(Body):
         highest = space.high.astype(np.int64)
         glance = Glance(layout, highest) if layout else None
         self.glance = glance or nn.Identity()
-        self.rows = SymbolSum(glance.highest if glance else highest, self.HIDDEN)
-        self.norms = nn.ModuleList([nn.LayerNorm(self.HIDDEN) for _ in range(2)])
+        self.first = SymbolLayer(glance.highest if glance else highest, self.HIDDEN)
         self.dense = nn.Linear(self.HIDDEN, self.width)
         nn.init.orthogonal_(self.dense.weight, math.sqrt(2))
         nn.init.zeros_(self.dense.bias)
@@ -146,8 +145,7 @@ class Symbols(Body):
         return self.glance(observations)
 
     def features(self, seen: torch.Tensor) -> torch.Tensor:
-        x = self.rows(seen)
-        return F.relu(self.dense(self.norms[1](F.relu(self.norms[0](x)))))
+        return F.relu(self.dense(self.first(seen)))
 
 
 class Vector(Body):

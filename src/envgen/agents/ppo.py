@@ -26,12 +26,13 @@ from torch import nn
 from envgen.worlds.world import SymbolMap
 
 from .crew import Crew, split
+from .devices import multiplies_bfloat16, own_device, use_device
 from .errors import BadLoss, SpaceError, describe_batch
 from .networks import ActorCritic
 from .rollout import Arrays, Episodes, Rollout, Stream, below
 from .settings import PpoSettings, settings_for
 from .targets import Normaliser, advantages
-from .team import Team, own_device, use_device
+from .team import Team
 
 METRICS: tuple[str, ...] = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "grad_norm")
 
@@ -73,6 +74,8 @@ class Agent:
         self.observation_space, self.action_space = observations, actions
         self.settings = settings or settings_for(observations)
         self.device = own_device(device)
+        wanted = self.settings.bfloat16
+        self.bfloat16 = multiplies_bfloat16(self.device) if wanted is None else wanted
         self.team = Team() if alone else Team.join(self.device)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -117,11 +120,10 @@ class Agent:
         for t in range(steps):
             noise = torch.from_numpy(head.noise(self.playing, everybody)[mine]).to(self.device)
             with self._autocast():
-                numbers, values = player.network.decide(rollout.see(t, stream.observations))
+                numbers, rollout.values[t] = player.network.decide(rollout.see(t, stream.observations))
             actions = head.draw(numbers, noise)
             rollout.actions[t] = actions
             rollout.log_probs[t] = head.judge(numbers, actions)[0]
-            rollout.values[t] = player.normaliser.restore(values)
             rewards, rollout.ends[t], cut, rollout.valid[t], finals = stream.step(
                 head.to_env(actions), rollout.episodes
             )
@@ -129,6 +131,7 @@ class Agent:
             if s.bootstrap_limit and finals is not None and cut.any():
                 last = np.stack([finals[i] for i in np.flatnonzero(cut)])
                 rollout.rewards[t, cut] += s.gamma * self._values(player, last)
+        rollout.values = player.normaliser.restore(rollout.values)
         rollout.last_values[:] = self._values(player, stream.observations)
         return rollout
 
@@ -138,7 +141,9 @@ class Agent:
         return player.normaliser.restore(values).cpu().numpy()
 
     def _autocast(self):
-        return torch.autocast("cuda", torch.bfloat16) if self.device.type == "cuda" else nullcontext()
+        """Without its cache of weights, which all threads share: each weight is used once."""
+        kind = self.device.type
+        return torch.autocast(kind, torch.bfloat16, cache_enabled=False) if self.bfloat16 else nullcontext()
 
     # --------------------------------------------------------------------------------------------------- learning
 

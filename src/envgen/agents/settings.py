@@ -46,6 +46,8 @@ class PpoSettings(Settings):
     """Over the whole rollout, once."""
     bootstrap_limit: bool = False
     """Whether an episode cut by a time limit counts as going on. The published agent says no."""
+    bfloat16: bool | None = None
+    """Multiply matrices in bfloat16, all else in float32; null: where the device has instructions for it."""
     overlap: bool = False
     """Play the next rollout, with the network as it was, while learning from this one."""
 
@@ -55,7 +57,9 @@ class PpoSettings(Settings):
 
 
 SYMBOLS: dict[str, Any] = dict(num_envs=128, rollout=64, minibatches=4, learning_rate=7e-4)
-VECTORS: dict[str, Any] = dict(num_envs=8, rollout=128, gamma=0.99, gae_lambda=0.95, epochs=10, entropy_coef=0.0)
+VECTORS: dict[str, Any] = dict(
+    num_envs=8, rollout=128, gamma=0.99, gae_lambda=0.95, epochs=10, entropy_coef=0.0, bfloat16=False
+)
 
 
 def settings_for(space: spaces.Space, **changes: Any) -> PpoSettings:

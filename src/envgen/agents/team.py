@@ -14,21 +14,9 @@ from datetime import timedelta
 import torch
 from torch import distributed
 
+from .devices import use_device
+
 PATIENCE = timedelta(days=1)  # others may wait for one that evaluates
-
-
-def own_device(device: str | torch.device) -> torch.device:
-    """Of several GPUs, the one `torchrun` gave this process."""
-    device = torch.device(device)
-    if device.type == "cuda" and device.index is None:
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-    return device
-
-
-def use_device(device: torch.device) -> None:
-    """Make it the one that this thread works on."""
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
 
 
 class Team:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 
 from envgen.worlds.kernels import jit as cache
@@ -114,6 +115,20 @@ def test_a_function_is_kept_with_its_world():
     assert cache.world_of(play.play.py_func) == "crafter"
     assert cache.world_of(mt19937.word.py_func) == ""
     assert cache.world_of(test_a_function_is_kept_with_its_world) == ""
+
+
+def test_sums_are_reordered_only_where_that_is_asked_for():
+    def total(x):
+        found = np.float32(0)
+        for k in range(x.size):
+            found += x[k]
+        return found
+
+    x = np.random.default_rng(0).random(10_000, np.float32)
+    assert cache.jit(total)(x) == total(x)  # one after the other, as Python does
+    reordered = cache.jit_reordered(total)
+    assert reordered.targetoptions["fastmath"] == cache.REORDER
+    assert reordered(x) == pytest.approx(x.sum(dtype=np.float64), rel=1e-5)
 
 
 def test_only_the_newest_versions_are_kept(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""`jit`: the one way a function of a world is compiled.
+"""`jit`: the one way a function of a world is compiled, and `jit_reordered` for what has no reference.
 
 numba keeps compiled code on disk but does not notice when a function that another one *calls* has changed in its own
 file. So the cache of a world lives in a folder named by a hash of all its sources and of what worlds share: touch one,
@@ -27,6 +27,7 @@ WORLDS = Path(__file__).resolve().parents[1]
 SHARED = "kernels"  # this folder
 ROOM_TO_WRITE = 64 << 20  # bytes; less free space than this counts as a full disk
 KEPT_VERSIONS = 4  # folders of sources that are kept of each world
+REORDER = {"reassoc", "contract", "nsz"}  # what LLVM must be allowed to sum in vectors
 
 
 def world_of(function: Callable) -> str:
@@ -99,12 +100,27 @@ def cache_folder(world: str = "") -> Path | None:
 
 def jit(function):
     """Compile `function` in no-Python mode, without the GIL, with IEEE arithmetic, cached on disk."""
+    return _compiled(function)
+
+
+def jit_reordered(function):
+    """As `jit`, but sums of floats may be taken in any order, and so with whole vectors of the processor: for what need
+    not equal a reference bit for bit.
+
+    Inlined where it is called: of several compiled copies of a function each may have chosen an order, and which one
+    runs would depend on what was compiled and what was found on disk.
+    """
+    return _compiled(function, fastmath=REORDER, inline="always")
+
+
+def _compiled(function, **special):
+    options = {"nogil": True, "error_model": "numpy", **special}
     folder = cache_folder(world_of(function))
     if folder is None:
-        return numba.njit(nogil=True, error_model="numpy")(function)
+        return numba.njit(**options)(function)
     before, SETTINGS["CACHE_DIR"] = SETTINGS["CACHE_DIR"], str(folder)
     try:  # the folder is read once, when the function is decorated
-        compiled = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
+        compiled = numba.njit(cache=True, **options)(function)
     finally:
         SETTINGS["CACHE_DIR"] = before
     _forgive(compiled)

@@ -1,0 +1,37 @@
+"""Where an agent computes, and what is fast there."""
+
+import os
+
+import torch
+
+LARGEST_KEPT = 31 << 20  # bytes; glibc heeds blocks of up to 32 MB
+
+
+def own_device(device: str | torch.device) -> torch.device:
+    """Of several GPUs, the one `torchrun` gave this process."""
+    device = torch.device(device)
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return device
+
+
+def use_device(device: torch.device) -> None:
+    """Make it the one that this thread works on."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+
+
+def multiplies_bfloat16(device: torch.device) -> bool:
+    """Whether it has instructions for products of bfloat16; others take longer for them than for float32."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    able = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}  # since torch 2.10
+    return device.type == "cpu" and bool(able.get("avx512_bf16") or able.get("amx_bf16"))
+
+
+def keep_freed_memory() -> None:
+    """Have tensors that were freed used again, not returned to the system and fetched anew page by page.
+
+    glibc returns what is free at the end of its heap beyond twice the largest block that it has seen freed: this one.
+    """
+    torch.empty(LARGEST_KEPT, dtype=torch.uint8)  # never written, so it costs no memory

@@ -1,0 +1,53 @@
+"""What a device is used for is what it is good at, and memory that was freed is used again."""
+
+import resource
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from envgen.agents.devices import keep_freed_memory, multiplies_bfloat16
+from envgen.agents.ppo import Agent
+from envgen.agents.settings import PpoSettings
+from envgen.worlds.crafter.vector import CrafterVectorEnv
+
+CPU = torch.device("cpu")
+
+
+def agent(bfloat16: bool | None) -> Agent:
+    return Agent.made_for(CrafterVectorEnv(1, None, "symbols"), settings=PpoSettings(num_envs=1, bfloat16=bfloat16))
+
+
+def test_products_are_in_bfloat16_where_that_is_asked_for_or_the_device_is_made_for_it():
+    assert agent(None).bfloat16 == multiplies_bfloat16(CPU)
+    assert agent(True).bfloat16
+    assert not agent(False).bfloat16
+
+
+def test_bfloat16_changes_what_an_agent_computes_a_little_and_its_weights_stay_float32():
+    envs = CrafterVectorEnv(4, None, "symbols")
+    seen, _ = envs.reset(seed=0)
+    values = {}
+    for bfloat16 in (False, True):
+        one = Agent.made_for(envs, settings=PpoSettings(num_envs=4, rollout=8, epochs=1, bfloat16=bfloat16), seed=0)
+        with torch.inference_mode():
+            values[bfloat16] = one._values(one._player(), seen)
+        one.train(envs, 64, seed=0)
+        assert {weights.dtype for weights in one.network.parameters()} == {torch.float32}
+    assert not np.array_equal(values[False], values[True])
+    np.testing.assert_allclose(values[True], values[False], atol=0.02)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the allocator of glibc")
+def test_memory_of_a_tensor_is_not_fetched_anew_for_the_next():
+    keep_freed_memory()
+
+    def pages() -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(50):
+            torch.ones(1 << 20)  # 4 MB, 1,024 pages
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    pages()
+    assert pages() < 10 * 1024
