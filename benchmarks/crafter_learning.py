@@ -111,7 +111,7 @@ def picture(seeds: list[dict], file: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--episodes", type=int, default=512, help="of the final evaluation")
     parser.add_argument("--package-episodes", type=int, default=128, help="in the crafter package")

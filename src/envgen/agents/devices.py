@@ -25,7 +25,7 @@ def multiplies_bfloat16(device: torch.device) -> bool:
     """Whether it has instructions for products of bfloat16; others take longer for them than for float32."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    able = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}  # since torch 2.10
+    able = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}  # older ones do not say
     return device.type == "cpu" and bool(able.get("avx512_bf16") or able.get("amx_bf16"))
 
 
