@@ -299,6 +299,7 @@ def compare(
     for kind in seconds:
         orders[kind], theirs = spawn.Pipe()
         spawn.Process(target=serve, args=(kind, observation, settings, threads, units, theirs), daemon=True).start()
+        theirs.close()  # else a process that fails would be waited for
         size = max(size, orders[kind].recv())
     for _ in range(rounds):
         for kind, taken in seconds.items():

@@ -61,6 +61,20 @@ def test_the_first_layer_is_a_linear_one_over_one_hots_and_two_norms(seen):
         torch.testing.assert_close(mine, its, rtol=1e-3, atol=1e-3, msg=lambda text, name=name: f"{name}: {text}")
 
 
+@pytest.mark.parametrize("kind", [torch.uint8, torch.int64])
+@pytest.mark.parametrize("count", [0, 5])
+def test_the_first_layer_takes_any_integers_no_observations_and_no_numbers(kind, count, monkeypatch):
+    layer = SymbolLayer(np.array([3, 2]), 8)
+    seen, weights = torch.arange(count * 2).reshape(count, 2).remainder(4).to(kind), list(layer.parameters())
+    here = layer(seen)
+    found = torch.autograd.grad(here.square().sum(), weights)
+    monkeypatch.setattr("envgen.agents.symbols.CPU", "nowhere")
+    elsewhere = layer(seen)
+    torch.testing.assert_close(here, elsewhere)
+    for mine, its in zip(found, torch.autograd.grad(elsewhere.square().sum(), weights), strict=True):
+        torch.testing.assert_close(mine, its, rtol=1e-4, atol=1e-4)
+
+
 def test_symbols_that_a_place_does_not_have_count_as_nothing():
     layer = SymbolLayer(np.array([3, 2]), 8)
     none, beyond = torch.tensor([[0, 1]], dtype=torch.uint8), torch.tensor([[200, 1]], dtype=torch.uint8)

@@ -22,9 +22,10 @@ def use_device(device: torch.device) -> None:
 
 
 def multiplies_bfloat16(device: torch.device) -> bool:
-    """Whether it has instructions for products of bfloat16; others take longer for them than for float32."""
+    """Whether it is a GPU or an x86 processor with instructions for products of bfloat16. Others may take longer for
+    them than for those of float32."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return torch.cuda.get_device_properties(device).major >= 8
     able = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}  # older ones do not say
     return device.type == "cpu" and bool(able.get("avx512_bf16") or able.get("amx_bf16"))
 
@@ -32,6 +33,7 @@ def multiplies_bfloat16(device: torch.device) -> bool:
 def keep_freed_memory() -> None:
     """Have tensors that were freed used again, not returned to the system and fetched anew page by page.
 
-    glibc returns what is free at the end of its heap beyond twice the largest block that it has seen freed: this one.
+    The largest block that glibc has seen freed, this one, is the largest that it keeps, and twice that is how much may
+    lie free at the end of its heap before it is returned.
     """
     torch.empty(LARGEST_KEPT, dtype=torch.uint8)  # never written, so it costs no memory

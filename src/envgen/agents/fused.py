@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.autograd.function import once_differentiable
 
 from envgen.worlds.kernels.jit import jit_reordered
 
@@ -140,6 +141,7 @@ class FirstLayer(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
         symbols, numbers, standard, inverses, *weights = (tensor.detach() for tensor in ctx.saved_tensors)
         found = [torch.zeros_like(weight) for weight in weights]

@@ -131,7 +131,7 @@ class Agent:
             if s.bootstrap_limit and finals is not None and cut.any():
                 last = np.stack([finals[i] for i in np.flatnonzero(cut)])
                 rollout.rewards[t, cut] += s.gamma * self._values(player, last)
-        rollout.values = player.normaliser.restore(rollout.values)
+        rollout.values = player.normaliser.restore(rollout.values)  # all at once
         rollout.last_values[:] = self._values(player, stream.observations)
         return rollout
 
@@ -310,6 +310,7 @@ class Agent:
             arrays |= {f"ahead.{name}": array for name, array in self._ahead.state().items()}
         values = {
             "settings": self.settings.model_dump(),
+            "bfloat16": self.bfloat16,
             "steps": self.steps,
             "updates": self.updates,
             "phase_updates": self.phase_updates,
@@ -335,6 +336,7 @@ class Agent:
         for k, weights in enumerate(self.network.parameters()):
             if moments := tensors(f"adam.{k}"):
                 self.optimiser.state[weights] = {name: t.to(self.device) for name, t in moments.items()}
+        self.bfloat16 = values["bfloat16"]
         self.steps, self.updates, self.phase_updates = (values[n] for n in ("steps", "updates", "phase_updates"))
         self.playing.bit_generator.state = values["playing"]
         self.shuffling.bit_generator.state = values["shuffling"]

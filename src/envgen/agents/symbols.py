@@ -44,8 +44,8 @@ class SymbolLayer(nn.Module):
         self.size = len(highest)
         # as the weights of linear layers with as many inputs as there are places, and numbers
         self.table = nn.Parameter(torch.empty(int(counts.sum()), width).normal_(std=len(highest) ** -0.5))
-        reach = max(1, len(numbers)) ** -0.5
-        self.slopes = nn.Parameter(torch.empty(len(numbers), width).uniform_(-reach, reach))
+        steepest = max(1, len(numbers)) ** -0.5
+        self.slopes = nn.Parameter(torch.empty(len(numbers), width).uniform_(-steepest, steepest))
         self.bias = nn.Parameter(torch.zeros(width))
         self.norms = nn.ModuleList([nn.LayerNorm(width, float(EPSILON)) for _ in range(2)])
         for name, array in zip(("columns", "counts", "rows"), self.where, strict=True):

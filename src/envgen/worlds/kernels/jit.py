@@ -27,7 +27,7 @@ WORLDS = Path(__file__).resolve().parents[1]
 SHARED = "kernels"  # this folder
 ROOM_TO_WRITE = 64 << 20  # bytes; less free space than this counts as a full disk
 KEPT_VERSIONS = 4  # folders of sources that are kept of each world
-REORDER = {"reassoc", "contract", "nsz"}  # what LLVM must be allowed to sum in vectors
+REORDER = {"reassoc", "contract", "nsz"}  # LLVM may sum in vectors, and multiply and add in one instruction
 
 
 def world_of(function: Callable) -> str:
@@ -108,7 +108,8 @@ def jit_reordered(function):
     not equal a reference bit for bit.
 
     Inlined where it is called: of several compiled copies of a function each may have chosen an order, and which one
-    runs would depend on what was compiled and what was found on disk.
+    runs would depend on what was compiled and what was found on disk. What lies there does not tell which of the two
+    decorators made it: a function has only one.
     """
     return _compiled(function, fastmath=REORDER, inline="always")
 
