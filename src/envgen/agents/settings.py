@@ -47,7 +47,7 @@ class PpoSettings(Settings):
     bootstrap_limit: bool = False
     """Whether an episode cut by a time limit counts as going on. The published agent says no."""
     bfloat16: bool | None = None
-    """Multiply in bfloat16; weights, heads and losses stay float32. null: where `devices.py` knows it to be fast."""
+    """Multiply in bfloat16; weights, heads and losses stay float32. null: on GPUs and processors made for it."""
     overlap: bool = False
     """Play the next rollout, with the network as it was, while learning from this one."""
 
