@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from loopback import Loopback, refusing
 
+from envgen.designers import llm
 from envgen.designers.chat.anthropic import AnthropicBackend
 from envgen.designers.chat.budget import Budget
 from envgen.designers.chat.chat import Chat
@@ -19,6 +20,7 @@ from envgen.designers.designer import Brief, Cycle, Proposal, Proposed, Rate, Ve
 from envgen.designers.llm import REPEATED, Llm, LlmSettings
 from envgen.designers.names import Names
 from envgen.worlds.crafter.world import Crafter
+from envgen.worlds.heist.world import Heist
 
 BAD = (Verdict(word="bad", reasons=("wake_up is impossible here",)), Verdict(word="good"))
 NONSENSE = "I cannot do that."
@@ -30,8 +32,7 @@ def _keys(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-planted-0123456789")
 
 
-def brief(cycle: int = 1, wanted: int = 2) -> Brief:
-    world = Crafter
+def brief(cycle: int = 1, wanted: int = 2, world: Any = Crafter) -> Brief:
     facts = {"iron": {"rare": ["iron per world 17.8 -> 5.6"]}}
     return Brief(
         world.name, world.rules, world.skills, world.Level, world.lessons, wanted, cycle, cycles=4, seed=0,
@@ -329,6 +330,36 @@ def test_a_replay_with_other_settings_is_refused(begin, tmp_path):
 
 def replayed(folder: Path, **settings: Any) -> Llm:
     return Llm(lambda: Chat(ReplayBackend(folder), Ledger(folder / "again" / "ledger.jsonl")), LlmSettings(**settings))
+
+
+@pytest.mark.parametrize("obfuscate", [False, True])
+def test_a_run_whose_ledger_holds_a_reply_that_could_not_be_read_is_resumed(begin, tmp_path, monkeypatch, obfuscate):
+    """The reply is in the ledger before anybody reads it, so a crash of the reader leaves it there."""
+    about = brief(wanted=1, world=Heist)
+    names = Names(Heist.Level, Heist.skills, Heist.name)
+    replies = [reply({"maze_size": size}, skills=("steal_gem",)) for size in ("six", [None], "5")]
+    if obfuscate:
+        replies = [names.hide(text) for text in replies]
+
+    def crash(text: str, brief: Brief) -> None:
+        raise AttributeError
+
+    with Loopback(replies) as server:
+        with monkeypatch.context() as patched:
+            patched.setattr(llm, "understand", crash)
+            with pytest.raises(AttributeError):
+                begin(server, obfuscate=obfuscate).design(about, ())
+        assert len(server.requests) == 1
+        proposal = begin(server, obfuscate=obfuscate).design(about, ())
+        assert len(server.requests) == 3
+        assert levels(proposal) == [{"maze_size": 5}]
+        assert proposal.notes == ()
+        told = messages(server)[2]["content"]
+        assert "Input should be 0, 5, 7" in told
+        assert (names.codes["maze_size"] if obfuscate else "maze_size") in told
+        assert begin(server, obfuscate=obfuscate).design(about, ()) == proposal
+        assert len(server.requests) == 3
+    assert replayed(tmp_path, obfuscate=obfuscate).design(about, ()) == proposal
 
 
 def test_what_was_asked_is_counted_across_restarts(begin):

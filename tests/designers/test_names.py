@@ -15,6 +15,7 @@ from envgen.designers.names import RESERVED, Names
 from envgen.designers.reply import understand
 from envgen.designers.space import choices, level_of
 from envgen.worlds.crafter.world import Crafter
+from envgen.worlds.heist.world import Heist
 from envgen.worlds.world import Level, Settings, Skill
 
 SKILLS = [skill.name for skill in Crafter.skills]
@@ -27,6 +28,8 @@ class Piles(Settings):
     stones: int = Field(default=0, ge=0, le=9)
     level: bool = False
     title: Literal["level", "purpose", "item1"] = "level"
+    size: Literal[0, 5, 7] = 0
+    mixed: Literal["auto", 3, True] = "auto"
 
 
 class Odd(Level):
@@ -43,8 +46,7 @@ class Odd(Level):
 ODD = (Skill("parameter1"), Skill("enum_2", ("parameter1",)), Skill("level"))
 
 
-def brief(facts: Any = dict, wanted: int = 1) -> Brief:
-    world = Crafter
+def brief(facts: Any = dict, wanted: int = 1, world: Any = Crafter) -> Brief:
     return Brief(
         world.name,
         world.rules,
@@ -71,9 +73,13 @@ def levels_of(kind: type[Level]):
     )
 
 
-@pytest.mark.parametrize("kind", [Crafter.Level, Odd])
+@pytest.mark.parametrize("kind", [Crafter.Level, Heist.Level, Odd])
 def test_what_was_hidden_is_shown_again_for_every_value_of_every_setting(kind):
-    names = NAMES if kind is Crafter.Level else Names(Odd, ODD, "odd")
+    names = {
+        Crafter.Level: NAMES,
+        Heist.Level: Names(Heist.Level, Heist.skills, Heist.name),
+        Odd: Names(Odd, ODD, "odd"),
+    }[kind]
     for name, values in choices(kind).items():
         for value in values:
             text = json.dumps(level_of({name: value}))
@@ -180,6 +186,8 @@ def accepts(schema: dict[str, Any], value: Any) -> bool:
     known = {"type", "properties", "required", "items", "enum", "additionalProperties", "minItems", "maxItems",
              "minimum", "maximum", "exclusiveMaximum"}  # fmt: skip
     assert set(schema) <= known
+    if "type" not in schema:
+        return any(type(value) is type(word) and value == word for word in schema["enum"])
     kind = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}[schema["type"]]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         return False
@@ -193,7 +201,7 @@ def accepts(schema: dict[str, Any], value: Any) -> bool:
     if kind is list:
         fits = schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value))
         return fits and all(accepts(schema["items"], inner) for inner in value)
-    if kind is int:
+    if kind is int and "enum" not in schema:
         return schema["minimum"] <= value <= schema.get("maximum", value) and value < schema.get(
             "exclusiveMaximum", 1e9
         )
@@ -201,9 +209,9 @@ def accepts(schema: dict[str, Any], value: Any) -> bool:
 
 
 @settings(max_examples=50)
-@given(st.data(), st.sampled_from(["crafter", "odd"]), st.booleans())
+@given(st.data(), st.sampled_from(["crafter", "heist", "odd"]), st.booleans())
 def test_the_schema_accepts_every_valid_reply_hidden_as_it_is_itself(data, world, hidden):
-    about = brief() if world == "crafter" else odd_brief()
+    about = {"crafter": brief(), "heist": brief(world=Heist), "odd": odd_brief()}[world]
     names = Names(about.Level, about.skills, about.world)
     code = names.hide if hidden else str
     skills = data.draw(st.lists(st.sampled_from([skill.name for skill in about.skills]), max_size=3))
@@ -212,6 +220,13 @@ def test_the_schema_accepts_every_valid_reply_hidden_as_it_is_itself(data, world
         "levels": [{"purpose": "p", "skills": skills, "level": data.draw(levels_of(about.Level))}],
     }
     assert accepts(prompt.schema(about, code), json.loads(code(json.dumps(reply))))
+
+
+@pytest.mark.parametrize("code", [str, Names(Heist.Level, Heist.skills, Heist.name).hide])
+def test_numbers_stay_numbers_in_the_schema(code):
+    schema = prompt.schema(brief(world=Heist), code)
+    level = schema["properties"]["levels"]["items"]["properties"]["level"]["properties"]
+    assert level[code("maze_size")] == {"type": "integer", "enum": [0, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25]}
 
 
 def test_the_schema_refuses_what_the_reader_refuses():

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from envgen.designers.json_in_text import LONGEST, WORDS
 from envgen.designers.reply import COMPLAINT, TOLD, understand
 from envgen.designers.space import choices, level_of
 from envgen.worlds.crafter.world import Crafter
+from envgen.worlds.heist.world import Heist
 
 LEVELS = [
     {"coal": "very common", "near": {"cave": True, "cows": 2}, "inventory": {"wood_pickaxe": 1}},
@@ -27,8 +29,7 @@ WHOLE = {"reasoning": "None is True, // so # it /* seems", "levels": ITEMS}
 GOOD = json.dumps(WHOLE)
 
 
-def brief(wanted: int = 4) -> Brief:
-    world = Crafter
+def brief(wanted: int = 4, world: Any = Crafter) -> Brief:
     return Brief(world.name, world.rules, world.skills, world.Level, world.lessons, wanted, cycle=1, cycles=4, seed=0)
 
 
@@ -161,6 +162,14 @@ def test_so_may_names_of_skills_each_once(name):
     assert understand(text, brief(1)).levels[0].skills == ("collect_coal",)
 
 
+@pytest.mark.parametrize("number", [5, 5.0, "5", " 5 ", "5.0", "+5"])
+def test_numbers_of_settings_may_be_written_as_text(number):
+    for setting in ("maze_size", "length"):
+        read = understand(one({setting: number}), brief(1, Heist))
+        assert read.problems == ()
+        assert [level.level for level in read.levels] == [{setting: 5}]
+
+
 def test_the_last_list_is_meant_not_the_sum_of_all():
     final = json.dumps({"levels": [{"level": {"iron": "common"}}]})
     assert levels(f"{GOOD}\nOr rather\n{final}", 1) == [{"iron": "common"}]
@@ -234,6 +243,28 @@ def test_a_wrong_setting_is_named_with_what_would_be_right(level, says):
     assert told.startswith("level 1: ")
     for part in says.split(".*"):
         assert part in told
+
+
+@pytest.mark.parametrize(
+    ("value", "got"),
+    [
+        ("6", "6"), ("six", "'six'"), ("", "''"), ("-5", "-5"), ("5.5", "'5.5'"), ("9" * 5000, "'9999"), (6, "6"),
+        (None, "None"), (True, "True"), ("true", "'true'"), ([5], "[5]"), ({"5": 5}, "{'5': 5}"),
+        (float("nan"), "nan"), (float("inf"), "inf"), (10**4000, "inf"),
+    ],
+)  # fmt: skip
+def test_a_number_that_is_not_one_of_some_is_told_which_are(value, got):
+    (told,) = understand(one({"maze_size": value}), brief(1, Heist)).problems
+    assert told.startswith(
+        f"level 1: maze_size: Input should be 0, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23 or 25 (got {got}"
+    )
+
+
+def test_a_long_name_leaves_room_for_the_right_ones():
+    for level in ({"m" * 5_000: 1}, {"mode": "m" * 5_000}):
+        (told,) = understand(one(level), brief(1, Heist)).problems
+        assert "is not one of " in told
+        assert "hard" in told or "door_reward" in told
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "9" * 5000, "1" + "0" * 30, "-Infinity"])

@@ -130,7 +130,7 @@ def _bare(node: dict[str, Any], kinds: dict[str, Any], code: Callable[[str], str
     if "items" in node:
         bare["items"] = _bare(node["items"], kinds, code)
     if words := [node["const"]] if "const" in node else node.get("enum"):
-        bare["enum"] = [code(word) for word in words]
+        bare["enum"] = [code(word) if isinstance(word, str) else word for word in words]
     return bare
 
 

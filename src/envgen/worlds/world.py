@@ -8,7 +8,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, get_args,
 import gymnasium
 import numpy as np
 from PIL import Image
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
+
+WORD = 80  # characters of an unknown word that are quoted
+WHOLE = TypeAdapter(int)
 
 
 class LevelError(ValueError):
@@ -39,6 +42,7 @@ class SymbolMap(NamedTuple):
 
 def nearest(word: str, words: Sequence[str]) -> str:
     """`'tress' is not one of ..., did you mean 'trees'?`"""
+    word = word[:WORD]
     close = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.5)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     return f"{word!r} is not one of {', '.join(words)}{hint}"
@@ -47,7 +51,7 @@ def nearest(word: str, words: Sequence[str]) -> str:
 class Settings(BaseModel):
     """A frozen group of settings that refuses what it does not know, with the nearest word it does know.
 
-    Words may be written in any case and with spaces, hyphens or underscores.
+    Words may be written in any case and with spaces, hyphens or underscores, numbers also as text.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
@@ -61,15 +65,27 @@ class Settings(BaseModel):
         clean = {}
         for key, value in data.items():
             if key not in fields:
-                raise ValueError(f"{cls.__name__}: setting {nearest(str(key), list(fields))}")
+                unknown = key if isinstance(key, str) else _shown(key)
+                raise ValueError(f"{cls.__name__}: setting {nearest(unknown, list(fields))}")
             kind = fields[key].annotation
             if get_origin(kind) is Literal and isinstance(value, str):
-                words = {_plain(word): word for word in get_args(kind)}
-                if _plain(value) not in words:
-                    raise ValueError(f"{key}: {nearest(value, list(words.values()))}")
-                value = words[_plain(value)]
+                value = _option(key, value, get_args(kind))
             clean[key] = value
         return clean
+
+
+def _option(name: str, text: str, options: Sequence[Any]) -> Any:
+    """The option that a text stands for. Where some options are not words, an unknown text is left for pydantic to
+    refuse."""
+    words = {_plain(option): option for option in options if isinstance(option, str)}
+    if _plain(text) in words:
+        return words[_plain(text)]
+    if all(isinstance(option, str) for option in options):
+        raise ValueError(f"{name}: {nearest(text, list(words.values()))}")
+    try:
+        return WHOLE.validate_python(text)
+    except ValidationError:
+        return text
 
 
 def _plain(word: str) -> str:
@@ -102,8 +118,15 @@ def explain(error: ValidationError) -> str:
 def _sentence(problem: Mapping[str, Any]) -> str:
     place = ".".join(str(part) for part in problem["loc"])
     message = problem["msg"].removeprefix("Value error, ")
-    got = "" if problem["type"] == "value_error" else f" (got {problem['input']!r:.60})"
+    got = "" if problem["type"] == "value_error" else f" (got {_shown(problem['input'])})"
     return f"{place}: {message}{got}" if place else f"{message}{got}"
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.60}"
+    except (ValueError, RecursionError):  # Python refuses to print very long integers and very deep lists
+        return f"{type(value).__name__}, too large to show"
 
 
 _Level = Level  # World has an attribute of that name
