@@ -1,8 +1,14 @@
-"""The cache of compiled code: new sources get a new folder, and a folder that cannot be written is no error."""
+"""The cache of compiled code: new sources get a new folder, a folder that cannot be written is no error, and one that
+another user can write is not used."""
 
+import os
+import pickle
+import shutil
+import stat
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,9 +26,11 @@ with warnings.catch_warnings(record=True) as caught:
         return 2 * x
 
     assert twice(21) == 42
-    print(len([w for w in caught if "cannot write its cache" in str(w.message)]))
+    print(len([w for w in caught if "cannot use its cache" in str(w.message)]))
     print(cache_folder())
 """
+STRANGER = 12345  # a user id that is not ours
+as_root = pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give files away")
 
 
 def run(home, tmp) -> list[str]:
@@ -152,3 +160,250 @@ def test_compiling_is_announced_once(tmp_path, monkeypatch, capsys):
         with cache.compiling("Crafter", 50):
             pass
     assert capsys.readouterr().err.count("compiling Crafter's engine, once for this machine") == 1
+
+
+# --- folders that other users can write
+
+
+class Planted:
+    """A pickle that creates a file when it is read."""
+
+    def __init__(self, mark: Path):
+        self.mark = mark
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.mark),)
+
+
+def plant(folder: Path, mark: Path) -> None:
+    """Replace numba's index files."""
+    files = list(folder.rglob("*.nbi"))
+    assert files
+    for file in files:
+        file.write_bytes(pickle.dumps(Planted(mark)))
+
+
+def give_away(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, STRANGER, STRANGER)
+
+
+@pytest.fixture
+def blocked(tmp_path) -> Path:
+    file = tmp_path / "blocked"
+    file.write_text("a file where the folder should be")
+    return file
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch) -> Path:
+    """The temporary folder, in this process."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr(cache.tempfile, "tempdir", str(folder))
+    return folder
+
+
+def spare_parent(temporary: Path) -> Path:
+    return temporary / f"envgen-kernels-{os.getuid()}"
+
+
+def fresh_folder(monkeypatch) -> list:
+    """Forget the fresh folder of an earlier test; what would be removed at exit."""
+    removers: list = []
+    monkeypatch.setattr(cache.atexit, "register", removers.append)
+    monkeypatch.setattr(cache, "_fresh_folder", cache.cache(cache._fresh_folder.__wrapped__))
+    return removers
+
+
+def test_the_planted_file_of_these_tests_is_read_where_the_folder_is_trusted(tmp_path, blocked):
+    _, folder = run(blocked, tmp_path)
+    plant(Path(folder), tmp_path / "executed")
+    assert stat.S_IMODE(Path(folder).stat().st_mode) == stat.S_IMODE(Path(folder).parent.stat().st_mode) == 0o700
+    run(blocked, tmp_path)
+    assert (tmp_path / "executed").exists()
+
+
+@as_root
+@pytest.mark.parametrize("what", ["parent", "folder"])
+def test_a_temporary_folder_of_another_user_is_not_read(tmp_path, blocked, what):
+    _, first = run(blocked, tmp_path)
+    planted = Path(first)
+    plant(planted, tmp_path / "executed")
+    give_away(planted)
+    if what == "parent":
+        give_away(planted.parent)
+    warned, second = run(blocked, tmp_path)
+    assert warned == "1"
+    assert not (tmp_path / "executed").exists()
+    assert not Path(second).is_relative_to(planted.parent)
+    assert not Path(second).parent.exists()  # removed at exit
+
+
+@as_root
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_usual_cache_of_another_user_is_not_read(tmp_path, depth):
+    home = tmp_path / "home"
+    warned, first = run(home, tmp_path)
+    assert warned == "0"
+    plant(home, tmp_path / "executed")
+    give_away([home, home / "kernels", Path(first)][depth])
+    warned, second = run(home, tmp_path)
+    assert warned == "1"
+    assert not (tmp_path / "executed").exists()
+    assert not Path(second).is_relative_to(home)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o707, 0o755, 0o701, 0o770])
+@pytest.mark.parametrize("what", ["parent", "folder"])
+def test_a_temporary_folder_that_is_open_to_others_is_not_used(temporary, monkeypatch, mode, what):
+    removers = fresh_folder(monkeypatch)
+    folder = spare_parent(temporary) / "name"
+    folder.mkdir(mode=0o700, parents=True)
+    folder.parent.chmod(0o700)
+    assert cache._spare_folder("name") == folder
+    (folder if what == "folder" else folder.parent).chmod(mode)
+    fresh = cache._spare_folder("name")
+    assert fresh is not None
+    assert not fresh.is_relative_to(folder.parent)
+    assert stat.S_IMODE(fresh.stat().st_mode) == stat.S_IMODE(fresh.parent.stat().st_mode) == 0o700
+    assert cache._spare_folder("name") == fresh  # one for the whole process
+    (remove,) = removers
+    remove()
+    assert not fresh.parent.exists()
+
+
+@pytest.mark.parametrize("what", ["parent", "folder"])
+def test_a_temporary_folder_that_is_a_link_is_not_used(temporary, tmp_path, monkeypatch, what):
+    fresh_folder(monkeypatch)
+    target = tmp_path / "target"
+    (target / "name").mkdir(mode=0o700, parents=True)
+    target.chmod(0o700)
+    parent = spare_parent(temporary)
+    if what == "parent":
+        parent.symlink_to(target)
+    else:
+        parent.mkdir(mode=0o700)
+        (parent / "name").symlink_to(target / "name")
+    fresh = cache._spare_folder("name")
+    assert fresh is not None
+    assert not fresh.is_relative_to(parent)
+    assert not fresh.resolve().is_relative_to(target)
+
+
+def test_a_forked_process_leaves_the_fresh_folder_alone(temporary, monkeypatch):
+    removers = fresh_folder(monkeypatch)
+    folder = cache._fresh_folder()
+    (remove,) = removers
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    remove()
+    assert folder.is_dir()
+
+
+def test_without_any_temporary_folder_nothing_is_kept(monkeypatch):
+    def none():
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(cache.tempfile, "gettempdir", none)
+    assert cache._spare_folder("name") is None
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_usual_cache_that_others_can_write_is_not_used(tmp_path, temporary, monkeypatch, depth):
+    monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path / "home"))
+    folder = cache.cache_folder.__wrapped__()
+    wide = [folder.parents[1], folder.parent, folder][depth]
+    wide.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match=f"{wide} can be written by other users; using {temporary}") as caught:
+        assert cache.cache_folder.__wrapped__().is_relative_to(spare_parent(temporary))
+    assert len(caught) == 1
+    wide.chmod(0o755)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cache.cache_folder.__wrapped__() == folder
+
+
+def test_a_usual_cache_behind_a_link_is_used_by_its_real_path(tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path / "link"))
+    assert cache.cache_folder.__wrapped__().is_relative_to(tmp_path / "real")
+
+
+def test_a_cache_in_a_folder_with_the_sticky_bit_is_used(tmp_path, monkeypatch):
+    tmp_path.chmod(0o1777)
+    monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path))
+    assert cache.cache_folder.__wrapped__().is_relative_to(tmp_path)
+
+
+def test_new_folders_of_the_cache_are_closed_to_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path / "home"))
+    folder = cache.cache_folder.__wrapped__()
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (folder, *folder.parents[:2])] == [0o700] * 3
+
+
+def danger(mode: int, owner: int, group: int, private: bool = False, shared: bool = False, kind: int = stat.S_IFDIR):
+    return cache._danger(os.stat_result((kind | mode, 0, 0, 0, owner, group, 0, 0, 0, 0)), private, shared)
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "usual", "private"),
+    [
+        (0o700, 1000, "", ""),
+        (0o755, 1000, "", "open"),
+        (0o750, 1000, "", "open"),
+        (0o775, 1000, "", "open"),  # the user's own group
+        (0o777, 1000, "written", "open"),
+        (0o1777, 1000, "written", "open"),
+        (0o755, 0, "", "owned"),
+        (0o777, 0, "written", "owned"),
+        (0o700, 1001, "owned", "owned"),
+    ],
+)
+def test_who_can_write_a_folder_decides_whether_it_is_used(monkeypatch, mode, owner, usual, private):
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    monkeypatch.setattr(cache, "_is_own_group", lambda group: group == 1000)
+    for found, says in ((danger(mode, owner, 1000), usual), (danger(mode, owner, 1000, private=True), private)):
+        assert says in found
+        assert bool(found) == bool(says)
+
+
+def test_a_group_with_other_members_and_what_is_no_folder_are_not_trusted(monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    monkeypatch.setattr(cache, "_is_own_group", lambda group: group == 1000)
+    assert "written" in danger(0o775, 1000, 100)
+    assert danger(0o755, 1000, 100) == ""
+    assert danger(0o1777, 0, 0, shared=True) == ""
+    assert "written" in danger(0o777, 0, 0, shared=True)
+    assert "owned" in danger(0o1777, 1001, 0, shared=True)
+    for kind in (stat.S_IFLNK, stat.S_IFREG):
+        assert "is not a directory" in danger(0o700, 1000, 1000, kind=kind)
+        assert "is not a directory" in danger(0o700, 1000, 1000, private=True, kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "own"),
+    [("ada", [], True), ("ada", ["ada"], True), ("ada", ["ada", "bob"], False), ("staff", [], False)],
+)
+def test_a_users_own_group_has_their_name_and_no_other_member(monkeypatch, name, members, own):
+    grp, pwd = pytest.importorskip("grp"), pytest.importorskip("pwd")
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: pwd.struct_passwd(("ada", "x", 1000, 1000, "", "/", "/")))
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group((name, "x", gid, members)))
+    assert cache._is_own_group(1000) is own
+
+
+def test_a_group_or_user_without_a_name_is_not_ones_own():
+    pytest.importorskip("grp")
+    assert not cache._is_own_group(2**31 - 7)
+
+
+def test_a_system_without_user_ids_is_not_checked(tmp_path, temporary, monkeypatch):
+    monkeypatch.delattr(os, "getuid")
+    monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path / "home"))
+    folder = cache.cache_folder.__wrapped__()
+    folder.chmod(0o777)
+    assert cache.cache_folder.__wrapped__() == folder
+    shutil.rmtree(tmp_path / "home")
+    (tmp_path / "home").write_text("a file where the folder should be")
+    with pytest.warns(RuntimeWarning, match="read-only or full"):
+        assert cache.cache_folder.__wrapped__().parent == temporary / "envgen-kernels-user"

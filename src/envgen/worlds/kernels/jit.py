@@ -5,16 +5,21 @@ file. So the cache of a world lives in a folder named by a hash of all its sourc
 and all of it is compiled again. Functions of no world have a folder of their own, named by what worlds share.
 A cache that cannot be written is never an error, only a slower start.
 
+numba's cache files are pickles, so whoever can write to the cache can run code as its reader. A folder that another
+user owns or can write to is therefore not used.
+
 Not here: `parallel=True`. Kernels are serial over a range [lo, hi) and release the GIL; `shards.py` spreads them.
 """
 
+import atexit
 import hashlib
 import os
 import shutil
+import stat
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -58,12 +63,76 @@ def cache_home() -> Path:
 
 def _writable(folder: Path) -> bool:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder):
             pass
         return shutil.disk_usage(folder).free > ROOM_TO_WRITE
     except OSError:
         return False
+
+
+def _problem(folders: Sequence[Path], private: bool = False) -> str:
+    """Why the last of these folders, each inside the one before, cannot be used; empty if it can. Creates what is
+    missing."""
+    for folder in folders:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = folder.lstat() if private else folder.stat()
+        except OSError:
+            return "it is read-only or full"
+        if danger := _danger(found, private, shared=folder is not folders[-1]):
+            return f"{folder} {danger}"
+    return "" if _writable(folders[-1]) else "it is read-only or full"
+
+
+def _danger(found: os.stat_result, private: bool, shared: bool) -> str:
+    """How another user could put files into a folder; empty if none can.
+
+    A private folder must be a real directory, our own and closed to everyone else. Another folder may also be root's,
+    and one in which only subfolders are `shared` with others may have the sticky bit, as /tmp has.
+    """
+    if not hasattr(os, "getuid"):  # Windows, where home and temporary folders are each user's own
+        return ""
+    mode, user = found.st_mode, os.getuid()
+    if not stat.S_ISDIR(mode):
+        return "is not a directory"
+    if found.st_uid not in ((user,) if private else (user, 0)):
+        return "is owned by another user"
+    if private:
+        return "is open to other users" if mode & 0o077 else ""
+    if shared and mode & stat.S_ISVTX:
+        return ""
+    if mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_own_group(found.st_gid)):
+        return "can be written by other users"
+    return ""
+
+
+def _is_own_group(group: int) -> bool:
+    """Whether a group has no other member, as each user's own group on systems whose umask is 002."""
+    import grp
+    import pwd
+
+    try:
+        user, found = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(group)
+    except KeyError:
+        return False
+    return found.gr_name == user and set(found.gr_mem) <= {user}
+
+
+@cache
+def _fresh_folder() -> Path | None:
+    """A new folder that only this user can open, removed at exit."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="envgen-kernels-"))
+    except OSError:
+        return None
+    maker = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == maker:  # a forked process inherits this handler but not the folder
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
 
 
 def _forget_old(home: Path) -> None:
@@ -80,22 +149,38 @@ def _forget_old(home: Path) -> None:
 @cache
 def cache_folder(world: str = "") -> Path | None:
     """Where a world's compiled kernels are kept, or those of none; a temporary folder if the usual one cannot be
-    written; None if nothing can."""
+    written or is not safe; None if nothing can."""
     name = source_hash(world)
-    home = cache_home() / (f"kernels-{world}" if world else "kernels")
-    if _writable(home / name):
+    top = Path(os.path.realpath(cache_home()))  # a link could be changed after the check
+    home = top / (f"kernels-{world}" if world else "kernels")
+    problem = _problem([top, home, home / name])
+    if not problem:
         os.utime(home / name)
         _forget_old(home)
         return home / name
-    spare = Path(tempfile.gettempdir()) / f"envgen-kernels-{os.getuid() if hasattr(os, 'getuid') else 'user'}" / name
-    usable = _writable(spare)
-    where = f"using {spare}" if usable else "compiled code will not be kept"
+    spare = _spare_folder(name)
+    where = f"using {spare}" if spare else "compiled code will not be kept"
     warnings.warn(
-        f"envgen cannot write its cache {home} (read-only or full); {where}. Set ENVGEN_CACHE to a folder with room.",
+        f"envgen cannot use its cache {home}: {problem}; {where}. "
+        "Set ENVGEN_CACHE to a folder with room that other users cannot write.",
         RuntimeWarning,
         stacklevel=2,
     )
-    return spare if usable else None
+    return spare
+
+
+def _spare_folder(name: str) -> Path | None:
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    try:
+        parent = Path(tempfile.gettempdir()) / f"envgen-kernels-{user}"
+    except OSError:  # no temporary folder can be written
+        return None
+    if not _problem([parent, parent / name], private=True):
+        return parent / name
+    fresh = _fresh_folder()
+    if fresh is None or _problem([fresh, fresh / name], private=True):
+        return None
+    return fresh / name
 
 
 def jit(function):
