@@ -112,6 +112,30 @@ def test_mistakes_are_one_sentence_with_the_nearest_right_word(tmp_path, monkeyp
         assert not (tmp_path / "out").exists(), words
 
 
+def test_a_run_of_someone_else_is_not_told_a_key(tmp_path, monkeypatch, capsys):
+    asked = {"world": "crafter", "designer": {"name": "llm", "llm": "openai:some-model"}, "plan": {},
+             "observation": "symbols", "seed": 0, "ppo": {}}  # fmt: skip
+    means = {"base_url": "http://elsewhere:1/v1", "key_env": "HOME"}
+    about = tmp_path / "run.json"
+    about.write_text(json.dumps({"request": asked, "means": means}))
+    told = refusal(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
+    assert "give --base-url http://elsewhere:1/v1 --key-env HOME again" in told
+    told = refusal(["train", "--resume", str(tmp_path), "--base-url", "http://mine:1/v1"], monkeypatch, capsys)
+    assert "give --key-env HOME again" in told
+    about.write_text(json.dumps({"request": {**asked, "designer": {**asked["designer"], **means}}}))
+    told = refusal(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
+    assert "does not say by which base_url" in told
+    for foreign in ({"request": {}}, {"request": {"designer": []}}, {"request": {**asked, "plan": 3}}):
+        about.write_text(json.dumps(foreign))
+        told = refusal(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
+        assert "is not a run of envgen train" in told
+    for foreign in ("[]", "[" * 100_000, '{"request": 1}', '{"request": {}, "means": []}'):
+        about.write_text(foreign)
+        told = refusal(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
+        assert "run.json" in told
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
+
+
 def test_every_setting_of_the_plan_and_the_model_is_a_flag():
     told = envgen("train", "--help").stdout
     for flag in (

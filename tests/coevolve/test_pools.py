@@ -92,3 +92,13 @@ def test_all_that_is_there_is_drawn_alike_and_nothing_from_nothing(file):
     assert pool.draw(0, random) == []
     drawn = pool.draw(3000, random)
     assert all(abs(drawn.count(name) - 1000) < 120 for name in "abc")
+
+
+def test_a_pool_is_a_file_of_its_own(file, tmp_path):
+    other = tmp_path / "other.jsonl"
+    added(Pool(other), "a")
+    before = other.read_bytes()
+    file.symlink_to(other)
+    with pytest.raises(PoolError, match="cannot open .*: it is a link"):
+        Pool(file).restore(0)
+    assert other.read_bytes() == before

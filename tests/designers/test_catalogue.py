@@ -5,7 +5,7 @@ import json
 import pytest
 
 from envgen.designers.alpha import Alpha, AlphaSettings
-from envgen.designers.catalogue import NAMES, build, rebuild
+from envgen.designers.catalogue import NAMES, build, means_again, own_means, rebuild
 from envgen.designers.designer import Designer, DesignError
 from envgen.designers.easy_to_hard import EasyToHard
 from envgen.designers.expert import Expert, ExpertSettings
@@ -115,3 +115,43 @@ def test_a_wrong_word_or_number_is_named_with_the_nearest_right_one(tmp_path, as
 def test_what_does_not_go_together_is_refused(tmp_path, asked, says):
     with pytest.raises(DesignError, match=says):
         build(folder=tmp_path, **asked)
+
+
+OPENAI = {"name": "llm", "llm": "openai:some-model"}
+ELSEWHERE = {"base_url": "http://elsewhere:1/v1", "key_env": "SECRET"}
+
+
+@pytest.mark.parametrize(
+    ("kept", "given", "says"),
+    [
+        (ELSEWHERE, {}, "give --base-url http://elsewhere:1/v1 --key-env SECRET again"),
+        (ELSEWHERE, {"base_url": "http://mine/v1"}, "give --key-env SECRET again"),
+        (ELSEWHERE, {"key_env": "MINE"}, "give --base-url http://elsewhere:1/v1 again"),
+        ({"base_url": "http://localhost:8000/v1"}, {"max_calls": 3}, "give --base-url http://localhost:8000/v1 again"),
+        ({"key_env": "ANTHROPIC_API_KEY"}, {}, "give --key-env ANTHROPIC_API_KEY again"),  # not this provider's
+        ({"base_url": "http://x/v1 --key-env HOME"}, {}, "give --base-url 'http://x/v1 --key-env HOME' again"),
+        ({"key_env": "A\nB"}, {}, r"give --key-env 'A\nB' again"),
+    ],
+)  # fmt: skip
+def test_a_run_does_not_decide_where_a_key_is_sent(kept, given, says):
+    for about in (OPENAI, {"name": "fixed", "first": OPENAI}):
+        with pytest.raises(DesignError) as refused:
+            means_again(about, kept, given)
+        assert says in str(refused.value)
+        assert "\n" not in str(refused.value)
+
+
+def test_the_provider_s_own_server_and_key_need_not_be_given_again():
+    kept = {"base_url": None, "key_env": "OPENAI_API_KEY", "timeout": 9.0, "max_calls": 3}
+    assert means_again(OPENAI, kept, {"max_calls": 5}) == {**kept, "max_calls": 5}
+    assert means_again(OPENAI, ELSEWHERE, ELSEWHERE) == ELSEWHERE
+    mine = {"base_url": "http://mine/v1", "key_env": "MINE"}
+    assert means_again(OPENAI, ELSEWHERE, mine) == mine
+    assert means_again({"name": "expert"}, {}, {}) == {}
+    assert own_means({"name": "llm", "llm": "anthropic:some-model"}, {"key_env": "ANTHROPIC_API_KEY"}) == {}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_server_cannot_hide_in_what_a_designer_says_about_itself(tmp_path, name):
+    with pytest.raises(DesignError, match=f"does not say by which {name}"):
+        rebuild({**OPENAI, name: ELSEWHERE[name]}, tmp_path, {})

@@ -1,6 +1,7 @@
 """A checkpoint is whole or not there, knows when it is damaged, and a full disk costs no earlier one."""
 
 import json
+import os
 import resource
 from pathlib import Path
 
@@ -88,3 +89,77 @@ def test_a_checkpoint_names_every_file_with_its_sum(tmp_path):
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest.keys() == {"agent.safetensors", "values.json"}
     assert all(len(entry["sha256"]) == 64 for entry in manifest.values())
+
+
+def _manifest(folder: Path, change) -> None:
+    """Change what the manifest of a checkpoint says."""
+    sums = json.loads((folder / "manifest.json").read_text())
+    change(sums)
+    (folder / "manifest.json").write_text(json.dumps(sums))
+
+
+@pytest.mark.parametrize(
+    "name", ["/dev/zero", "../outside", "..", ".", "", "manifest.json", "a/b", "a\\b", "c:", "a\0b"]
+)
+def test_only_plain_names_of_files_are_read(tmp_path, name):
+    (tmp_path / "outside").write_bytes(b"")
+    folder = save(tmp_path, ARRAYS, VALUES)
+    _manifest(folder, lambda sums: sums.update({name: {"bytes": 0, "sha256": "0" * 64}}))
+    with pytest.raises(CheckpointError, match=r"is damaged: manifest\.json names"):
+        checkpoint.read(folder)
+
+
+@pytest.mark.parametrize("name", ["agent.safetensors", "values.json", "manifest.json"])
+@pytest.mark.parametrize("what", ["link", "fifo", "folder", "device"])
+def test_only_regular_files_are_read(tmp_path, name, what):
+    folder = save(tmp_path, ARRAYS, VALUES)
+    file = folder / name
+    outside = tmp_path / "outside"
+    file.rename(outside)
+    if what == "link":
+        file.symlink_to(outside)
+    elif what == "device":
+        file.symlink_to("/dev/zero")
+    elif what == "fifo":
+        os.mkfifo(file)
+    else:
+        file.mkdir()
+    with pytest.raises(CheckpointError, match=r"is damaged: .*it is (a link|not a regular file)"):
+        checkpoint.read(folder)
+
+
+def test_a_file_of_another_size_is_not_read(tmp_path):
+    folder = save(tmp_path, ARRAYS, VALUES)
+    with open(folder / "agent.safetensors", "rb+") as out:
+        out.truncate(1 << 40)  # a hole, which would fill the memory
+    with pytest.raises(CheckpointError, match=r"is damaged: .*it has 1099511627776 bytes, not"):
+        checkpoint.read(folder)
+
+
+def test_a_checkpoint_is_a_folder_of_the_run(tmp_path):
+    run, other = tmp_path / "run", tmp_path / "other"
+    theirs = save(other, ARRAYS, VALUES)
+    run.mkdir()
+    (run / "00000007").symlink_to(theirs)
+    with pytest.warns(RuntimeWarning, match="it is not a folder"), pytest.raises(CheckpointError):
+        latest(run)
+    (tmp_path / "linked").symlink_to(other)
+    with pytest.raises(CheckpointError, match="is a link"):
+        latest(tmp_path / "linked")
+
+
+def test_names_with_other_digits_are_no_checkpoints(tmp_path):
+    for name in ("\u00b2", "\u0663\u0663\u0663\u0663\u0663\u0663\u0663\u0663", "7", "000000007"):
+        (tmp_path / name).mkdir()
+    save(tmp_path, ARRAYS, VALUES)
+    assert numbers(tmp_path) == [1]
+    assert latest(tmp_path).values == VALUES
+    with pytest.raises(CheckpointError, match="damaged"):
+        checkpoint.read(tmp_path / "\u00b2")
+
+
+def test_nested_json_is_damage(tmp_path):
+    folder = save(tmp_path, ARRAYS, VALUES)
+    (folder / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(CheckpointError, match="damaged"):
+        checkpoint.read(folder)

@@ -1,6 +1,7 @@
 """`envgen coevolve`: agent and environment learn from each other, in one command, and again where it stopped."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -153,7 +154,9 @@ def _run(
         console.print(text, markup=False, highlight=False)
 
     errors = (RunError, CheckpointError, PoolError, ModelError, DomainError, LossError)
-    with resumable("coevolve", folder, lead, errors):
+    named = zip(("--agent-server", "--environment-server"), servers, strict=True)
+    again = " ".join(f"{flag} {shlex.quote(server)}" for flag, server in named if server)
+    with resumable("coevolve", folder, lead, errors, again):
         agent, environment = (
             Served(server, port) if server else None for server, port in zip(servers, PORTS, strict=True)
         )

@@ -128,15 +128,18 @@ def check_resume(positional: str, asked: dict[str, Any]) -> None:
 
 
 @contextmanager
-def resumable(command: str, folder: Path, lead: bool, errors: tuple[type[Exception], ...]) -> Iterator[None]:
-    """What can go wrong in a run as a sentence, and after Ctrl-C how it goes on."""
+def resumable(
+    command: str, folder: Path, lead: bool, errors: tuple[type[Exception], ...], flags: str = ""
+) -> Iterator[None]:
+    """What can go wrong in a run as a sentence, and after Ctrl-C how it goes on; `flags` must then be given again."""
     try:
         yield
     except errors as error:
         raise UserError(str(error)) from error
     except KeyboardInterrupt:
         if lead and (folder / "run.json").exists():
-            print(f"\nInterrupted. It goes on with: envgen {command} --resume {folder}", file=sys.stderr)
+            again = f"envgen {command} --resume {folder} {flags}".rstrip()
+            print(f"\nInterrupted. It goes on with: {again}", file=sys.stderr)
         raise
 
 

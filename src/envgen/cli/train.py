@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from tyro.conf import Positional
 
 from envgen.curriculum.plan import PRESETS, Plan, plan_for
-from envgen.designers.catalogue import NAMES, Means, Model, build, rebuild
+from envgen.designers.catalogue import NAMES, Means, Model, as_flags, build, means_again, own_means, rebuild
 from envgen.designers.chat.protocol import ChatError
 from envgen.designers.designer import Designer, DesignError
 from envgen.worlds.world import LevelError, World, explain
@@ -100,13 +100,15 @@ def _resume(folder: Path, flags: dict[str, Any], device: str, compile: bool, pub
     except RunError as error:
         raise UserError(f"{error}{near(folder)}") from None
     try:
-        designer = rebuild(request["designer"], folder, {**means, **flags})
         plan = Plan(**request["plan"])
+        name, observation, seed, ppo = (request[part] for part in ("world", "observation", "seed", "ppo"))
+        told = request["designer"]
+        designer = rebuild(told, folder, means_again(told, means, flags))
     except (DesignError, ChatError, ValidationError) as error:
         raise UserError(str(error)) from None
-    world = world_named(request["world"])
-    _run(folder, world, designer, plan, request["observation"], request["seed"], request["ppo"], device, compile,
-         published)  # fmt: skip
+    except (KeyError, TypeError, AttributeError):
+        raise UserError(f"{folder} is not a run of envgen train") from None
+    _run(folder, world_named(name), designer, plan, observation, seed, ppo, device, compile, published)
 
 
 def _designer(name: str, folder: Path, flags: dict[str, Any], options: dict[str, Any], levels: list[Any]) -> Designer:
@@ -141,7 +143,8 @@ def _run(
         console.print(text, markup=False, highlight=False)
 
     errors = (RunError, CheckpointError, BadLoss, DesignError, LevelError, ChatError, ValueError)
-    with resumable("train", folder, lead, errors):
+    again = as_flags(own_means(designer.about(), designer.means()))
+    with resumable("train", folder, lead, errors, again):
         with Display([skill.name for skill in world.skills], plan.steps, console) as display:
             summary = loop.train(folder, world, designer, plan, observation, seed, ppo, device, compile, display, say)
         if not lead:

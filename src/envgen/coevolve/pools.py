@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from envgen.runs.files import check_regular, is_there, open_regular
+
 Line = dict[str, Any]
 
 
@@ -41,7 +43,7 @@ class Pool:
         if fresh:
             data = "".join(json.dumps(line) + "\n" for line in fresh).encode()
             if self.lead:
-                with open(self.file, "ab") as out:
+                with open_regular(self.file, "ab") as out:
                     out.write(data)
             self.bytes += len(data)
             self.held += map(self.keep, fresh)
@@ -55,22 +57,26 @@ class Pool:
 
     def flush(self) -> int:
         """Have everything on the disk; how long it is."""
-        if self.file.exists():
-            with open(self.file, "rb") as out:
+        if is_there(self.file):
+            with open_regular(self.file, "rb") as out:
                 os.fsync(out.fileno())
         return self.bytes
 
     def restore(self, length: int) -> None:
         """Be as it was when it was this long."""
         self.held, self.keys, self.bytes = [], set(), length
-        if not self.file.exists() or self.file.stat().st_size < length:
-            if length:
+        try:
+            size = check_regular(self.file).st_size if is_there(self.file) else 0
+            if size < length:
                 raise PoolError(f"{self.file} is shorter than its checkpoint remembers it")
-            return
-        if self.lead:
-            os.truncate(self.file, length)
-        with open(self.file, "rb") as lines:
-            data = lines.read(length)
+            if not is_there(self.file):
+                return
+            with open_regular(self.file, "rb+" if self.lead else "rb") as lines:
+                if self.lead:
+                    lines.truncate(length)
+                data = lines.read(length)
+        except OSError as error:
+            raise PoolError(f"cannot open {self.file}: {error.strerror}") from error
         for text in data.decode().splitlines():
             line = json.loads(text)
             self.keys.add(line["key"])

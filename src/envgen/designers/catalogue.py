@@ -1,5 +1,6 @@
 """Every designer by name, built from plain data: a person's flags, or what a run directory says it was made with."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from envgen.worlds.world import Settings, explain, nearest
 
 from .adversarial import Adversarial
 from .alpha import Alpha, AlphaSettings
-from .chat.backends import backend_for
+from .chat.backends import KEYS, backend_for
 from .chat.budget import Budget, Prices
 from .chat.chat import Chat, check_prices
 from .chat.keys import place
@@ -98,7 +99,42 @@ def rebuild(about: Mapping[str, Any], folder: Path, means: Mapping[str, Any]) ->
     told = {key: value for key, value in about.items() if key != "name"}
     if name == "given":
         return Given(told["levels"])
+    if reached := sorted(told.keys() & Means.model_fields.keys()):
+        raise DesignError(f"a designer does not say by which {reached[0]} its language model is reached")
     return build(name, folder, model={**told, **means}) if name == "llm" else build(name, folder, options=told)
+
+
+def means_again(about: Mapping[str, Any], kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """By which means the designer that `about` describes goes on: those `kept` in its run, but for those `given` now.
+
+    The run may be someone else's, and a key is sent to its server. A server or key variable that is not the provider's
+    own is therefore not taken from the run: it must be given again.
+    """
+    own = own_means(about, kept)
+    if missing := {name: value for name, value in own.items() if name not in given}:
+        raise DesignError(
+            f"this run used {as_flags(own)}; "
+            f"give {as_flags(missing)} again to resume with that server and key, or others instead"
+        )
+    return {**kept, **given}
+
+
+def own_means(about: Mapping[str, Any], means: Mapping[str, Any]) -> dict[str, Any]:
+    """The server and the key variable, as far as they are not those of the language model's provider."""
+    while "llm" not in about and about.get("name") in AROUND:
+        about = about[AROUND[about["name"]].role]
+    provider = str(about.get("llm", "")).partition(":")[0]
+    usual = {"base_url": None, "key_env": KEYS.get(provider)}
+    return {name: means[name] for name in usual if means.get(name) not in (None, usual[name])}
+
+
+def as_flags(means: Mapping[str, Any]) -> str:
+    """Means as they are written on the command line."""
+    return " ".join(f"--{name.replace('_', '-')} {_quoted(str(value))}" for name, value in means.items())
+
+
+def _quoted(value: str) -> str:
+    return shlex.quote(value) if value.isprintable() else ascii(value)
 
 
 def talker(data: Mapping[str, Any], folder: Path) -> Llm:

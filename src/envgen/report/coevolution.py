@@ -1,6 +1,5 @@
 """How co-evolutions went, as a picture and as the figures of the GenEnv paper, from run directories alone."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from envgen.runs.figures import Figure, figure
-from envgen.runs.store import read_progress, read_request
+from envgen.runs.store import read_json, read_progress, read_request
 
 Line = Mapping[str, Any]
 Groups = Mapping[str, Sequence[Path]]
@@ -96,7 +95,7 @@ def accuracy_at(folder: Path, tokens: float) -> float:
 
 
 def summary(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / "summary.json").read_text())
+    return read_json(folder / "summary.json")
 
 
 def _seed(folder: Path) -> int:

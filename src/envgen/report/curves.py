@@ -1,14 +1,14 @@
 """How runs went, as a picture: the score in the original after each cycle, and in training over the last phase."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from envgen.runs.files import is_there
 from envgen.runs.rates import rates_of, score, tallies
-from envgen.runs.store import read_progress, read_request
+from envgen.runs.store import read_json, read_progress, read_request
 
 POINTS = 25  # of a training curve
 Curve = tuple[np.ndarray, np.ndarray]  # steps, scores
@@ -85,4 +85,4 @@ def _curve(points: Sequence[tuple[float, float]]) -> Curve:
 
 
 def _read(file: Path) -> Any:
-    return json.loads(file.read_text()) if file.exists() else None
+    return read_json(file) if is_there(file) else None

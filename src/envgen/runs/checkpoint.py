@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,7 +25,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
+from .files import read_regular
+
 KEPT = 2
+MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished-"
 
 
@@ -53,7 +57,7 @@ def save(
         for name, data in {**files, "values.json": json.dumps(values, indent=1).encode()}.items():
             write_flushed(fresh / name, data)
             sums[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        write_flushed(fresh / "manifest.json", json.dumps(sums, indent=1).encode())
+        write_flushed(fresh / MANIFEST, json.dumps(sums, indent=1).encode())
         flush_folder(fresh)
         os.replace(fresh, final)
         flush_folder(folder)
@@ -85,24 +89,39 @@ def latest(folder: Path) -> Checkpoint | None:
 
 def read(checkpoint: Path) -> Checkpoint:
     try:
-        sums = json.loads((checkpoint / "manifest.json").read_bytes())
+        if not stat.S_ISDIR(checkpoint.lstat().st_mode):
+            raise ValueError("it is not a folder")
+        sums = json.loads(read_regular(checkpoint / MANIFEST))
         data = {}
         for name, told in sums.items():
-            data[name] = (checkpoint / name).read_bytes()
+            if not _is_plain(name):
+                raise ValueError(f"{MANIFEST} names {name!r}, which is no file of a checkpoint")
+            data[name] = read_regular(checkpoint / name, told["bytes"])
             if hashlib.sha256(data[name]).hexdigest() != told["sha256"]:
-                raise CheckpointError(f"checkpoint {checkpoint} is damaged: {name} is not what was written")
+                raise ValueError(f"{name} is not what was written")
         values = json.loads(data.pop("values.json"))
         arrays = {name.removesuffix(".safetensors"): load_arrays(blob) for name, blob in data.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        return Checkpoint(int(checkpoint.name), arrays, values)
+    except OSError as error:
+        where = f"{Path(error.filename).name}: " if error.filename else ""
+        raise CheckpointError(f"checkpoint {checkpoint} is damaged: {where}{error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
         raise CheckpointError(f"checkpoint {checkpoint} is damaged: {error}") from error
-    return Checkpoint(int(checkpoint.name), arrays, values)
+
+
+def _is_plain(name: str) -> bool:
+    """Whether this names a file in the folder itself, on any system."""
+    return name not in ("", ".", "..", MANIFEST) and not set(name) & set("/\\:\0")
 
 
 def numbers(folder: Path) -> list[int]:
     """The checkpoints that were finished, oldest first."""
+    if folder.is_symlink():
+        raise CheckpointError(f"{folder} is a link; the checkpoints of a run are in a folder of its own")
     if not folder.is_dir():
         return []
-    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+    named = [entry.name for entry in folder.iterdir() if entry.name.isascii() and entry.name.isdigit()]
+    return sorted(int(name) for name in named if name == f"{int(name):08}")
 
 
 def _sweep(folder: Path) -> None:
@@ -113,7 +132,9 @@ def _sweep(folder: Path) -> None:
 
 
 def write_flushed(file: Path, data: bytes) -> None:
-    with open(file, "wb") as out:
+    """A new file; one of the same name goes, so that nothing is written through a link."""
+    file.unlink(missing_ok=True)
+    with open(file, "xb") as out:
         out.write(data)
         out.flush()
         os.fsync(out.fileno())

@@ -19,6 +19,7 @@ import numpy as np
 
 from . import checkpoint
 from .checkpoint import Checkpoint, CheckpointError
+from .files import check_inside, is_there, open_regular, read_regular
 
 try:
     import fcntl
@@ -52,7 +53,7 @@ class Run:
         folder = self.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = open(folder / "lock", "w")  # noqa: SIM115  held as long as the run
+            self._lock = open_regular(folder / "lock", "a")  # held as long as the run
         except OSError as error:
             raise RunError(f"cannot make the run directory {folder}: {error.strerror}") from error
         if fcntl is not None:
@@ -61,8 +62,8 @@ class Run:
             except OSError:
                 raise RunError(f"another process is working in {folder}") from None
         about = folder / "run.json"
-        if about.exists():
-            self._agree(self.read("run")["request"])
+        if is_there(about):
+            self._agree(read_request(folder)[0])
         else:
             machine = platform.platform()
             self.write(
@@ -77,22 +78,28 @@ class Run:
 
     def write(self, name: str, value: Any) -> None:
         """A result as `<name>.json`."""
-        write_json(self.folder / f"{name}.json", value)
+        file = self.folder / f"{name}.json"
+        try:
+            check_inside(self.folder, file)
+        except OSError as error:
+            raise RunError(f"cannot write {file}: {error.strerror}") from error
+        write_json(file, value)
 
     def has(self, name: str) -> bool:
-        return (self.folder / f"{name}.json").exists()
+        return is_there(self.folder / f"{name}.json")
 
     def read(self, name: str) -> Any:
         file = self.folder / f"{name}.json"
         try:
-            return json.loads(file.read_text())
-        except (OSError, ValueError) as error:
-            raise RunError(f"cannot read {file}: {error}") from error
+            check_inside(self.folder, file)
+        except OSError as error:
+            raise RunError(f"cannot read {file}: {error.strerror}") from error
+        return read_json(file)
 
     def log(self, line: Mapping[str, Any]) -> None:
         """Add a line to the progress."""
         try:
-            with open(self.folder / PROGRESS, "a") as out:
+            with open_regular(self.folder / PROGRESS, "a") as out:
                 out.write(json.dumps(line) + "\n")
         except OSError as error:
             raise RunError(f"cannot write {self.folder / PROGRESS}: {error.strerror}") from error
@@ -101,10 +108,10 @@ class Run:
         """A checkpoint, which remembers how long the progress is."""
         file = self.folder / PROGRESS
         length = 0
-        if file.exists():
-            with open(file, "rb") as progress:  # on the disk before a checkpoint that counts on it
+        if is_there(file):
+            with _opened(file, "rb") as progress:  # on the disk before a checkpoint that counts on it
                 os.fsync(progress.fileno())
-            length = file.stat().st_size
+                length = os.fstat(progress.fileno()).st_size
         checkpoint.flush_folder(self.folder)
         checkpoint.save(self.folder / "checkpoints", arrays, {**values, "progress_bytes": length})
 
@@ -112,11 +119,14 @@ class Run:
         """The last sound checkpoint, with the progress cut back to it; None if the run is at its beginning."""
         last = checkpoint.latest(self.folder / "checkpoints")
         file = self.folder / PROGRESS
-        if file.exists() and self.lead:
+        if is_there(file) and self.lead:
             length = last.values["progress_bytes"] if last else 0
-            if file.stat().st_size < length:
-                raise CheckpointError(f"{file} is shorter than checkpoint {last.number if last else 0} remembers it")
-            os.truncate(file, length)
+            with _opened(file, "rb+") as progress:
+                if os.fstat(progress.fileno()).st_size < length:
+                    raise CheckpointError(
+                        f"{file} is shorter than checkpoint {last.number if last else 0} remembers it"
+                    )
+                progress.truncate(length)
         return last
 
     def close(self) -> None:
@@ -133,13 +143,30 @@ class Run:
 def read_request(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a run was asked for, and by which means it was to be done."""
     file = folder / "run.json"
+    if not is_there(file):
+        raise RunError(f"{folder} is not a run directory: there is no run.json in it")
+    told = read_json(file)
     try:
-        told = json.loads(file.read_text())
-        return told["request"], told.get("means", {})
-    except FileNotFoundError:
-        raise RunError(f"{folder} is not a run directory: there is no run.json in it") from None
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise RunError(f"cannot read {file}: {error}") from None
+        request, means = told["request"], told.get("means", {})
+        if isinstance(request, dict) and isinstance(means, dict):
+            return request, means
+    except (TypeError, KeyError, AttributeError):
+        pass
+    raise RunError(f"{file} does not say what was asked for; it is not that of a run")
+
+
+def read_json(file: Path) -> Any:
+    try:
+        return json.loads(read_regular(file))
+    except (OSError, ValueError, RecursionError) as error:
+        raise RunError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _opened(file: Path, mode: str) -> Any:
+    try:
+        return open_regular(file, mode)
+    except OSError as error:
+        raise RunError(f"cannot open {file}: {error.strerror}") from error
 
 
 def write_json(file: Path, value: Any) -> None:
@@ -157,8 +184,10 @@ def write_json(file: Path, value: Any) -> None:
 def read_progress(folder: Path) -> Iterator[dict[str, Any]]:
     """The progress of a run, also of one that another process is working on."""
     file = folder / PROGRESS
-    if file.exists():
-        for line in file.read_text().splitlines(keepends=True):
+    if is_there(file):
+        with _opened(file, "rb") as opened:
+            text = opened.read().decode()
+        for line in text.splitlines(keepends=True):
             if line.endswith("\n"):  # the last may be half written
                 yield json.loads(line)
 

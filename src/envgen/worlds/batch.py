@@ -4,7 +4,7 @@ A world's engine adds its state and `_play`, which does what is `due` in some en
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from .kernels.jit import compiling
 from .kernels.shards import RANGES, Shards
+from .restoring import array_of, check_dials, check_ranges, levels_in, require
 from .world import Level
 
 DONE, STEP, RESET = 0, 1, 2  # what is due in an environment
@@ -169,24 +170,48 @@ class Batch:
             "levels": np.frombuffer(levels.encode(), np.uint8).copy(),
         }
 
-    def restore(self, snapshot: dict[str, np.ndarray]) -> None:
-        """Continue from a snapshot of an engine of the same shape."""
-        envs = np.ascontiguousarray(snapshot["envs"])
-        theirs = len(envs), envs.shape[-1], *snapshot["size"].tolist(), snapshot["out"].shape[-1]
+    def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
+        """Continue from a snapshot of an engine of the same shape.
+
+        Raises ValueError, and changes nothing, if it is of another shape or holds what no engine can come to.
+        """
+        envs, out = array_of(snapshot, "envs", "u1", (None, None)), array_of(snapshot, "out", "u1", (None, None))
+        size = array_of(snapshot, "size", "i8", (2,))
+        theirs = len(envs), envs.shape[-1], *size.tolist(), out.shape[-1]
         ours = self.n, self.envs.dtype.itemsize, *self.size, self.out.shape[-1]
         if theirs != ours:
             says = "{} environments of {} bytes with pictures of {} x {} that observe {} bytes"
             raise ValueError(f"this snapshot is of {says.format(*theirs)}; here are {says.format(*ours)}")
-        self._restore(envs.view(self.envs.dtype)[:, 0].copy(), snapshot)
-        self.out[:] = snapshot["out"]
-        self.ends.now[:] = np.ascontiguousarray(snapshot["reports"]).view(self.ends.now.dtype)[:, 0]
-        self.ends.phase[:] = snapshot["phase"]
-        self.seeded = snapshot["seeded"].astype(np.bool_)
-        self.levels = [self.Level.parse(level) for level in json.loads(snapshot["levels"].tobytes())]
-        self.set_levels([self.levels[k] for k in snapshot["menu"]], bool(snapshot["by_chance"][0]))
+        out = array_of(snapshot, "out", "u1", self.out.shape)
+        kind = self.ends.now.dtype
+        reports = array_of(snapshot, "reports", "u1", (self.n, kind.itemsize)).view(kind)[:, 0]
+        phase, seeded = (array_of(snapshot, name, "u1", (self.n,)) for name in ("phase", "seeded"))
+        menu, by_chance = array_of(snapshot, "menu", "i8", (None,)), array_of(snapshot, "by_chance", "u1", (1,))
+        text = array_of(snapshot, "levels", "u1", (None,)).tobytes()
+        levels: list[Any] = [self.Level.parse(level) for level in levels_in(text)]
+        if not menu.size or menu.min() < 0 or menu.max() >= len(levels):
+            raise ValueError(f"the menu of this snapshot does not choose among its {len(levels)} levels")
+        records = envs.view(self.envs.dtype)[:, 0].copy()
+        require(phase <= OVER, "phase")
+        require(seeded <= 1, "seeded")
+        for told, of in ((records, ""), (reports, "report's ")):
+            check_ranges(told, {"level": (0, len(levels) - 1)}, of)
+        pool = np.stack([level.dials() for level in levels])
+        check_dials(records, phase != NOT_BEGUN, pool)
+        limit = np.where(phase == RUNNING, records["dial"]["length"] - 1, records["dial"]["length"])
+        require((records["step"] >= 0) & (records["step"] <= limit), "step")
+        self._restore(records, phase, out, snapshot)
+        self.out[:] = out
+        self.ends.now[:] = reports
+        self.ends.phase[:] = phase
+        self.seeded = seeded.astype(np.bool_)
+        self.levels = levels
+        self.set_levels([levels[k] for k in menu], bool(by_chance[0]))
 
-    def _restore(self, envs: np.ndarray, snapshot: dict[str, np.ndarray]) -> None:
-        """Take over records, and from the snapshot whatever else the world keeps."""
+    def _restore(
+        self, envs: np.ndarray, phase: np.ndarray, out: np.ndarray, snapshot: Mapping[str, np.ndarray]
+    ) -> None:
+        """Check records and observations, then take over the records and whatever else the world keeps."""
         raise NotImplementedError
 
     def close(self) -> None:

@@ -332,3 +332,23 @@ def test_a_backend_that_does_not_hide_its_secrets_is_helped(tmp_path):
     with pytest.raises(Refused, match=r"^\[key\] is wrong$"):
         chat.ask(question("fail"))
     assert KEY not in (tmp_path / "ledger.jsonl").read_text()
+
+
+@pytest.mark.parametrize("what", ["link", "fifo"])
+def test_a_ledger_is_a_regular_file(tmp_path, what):
+    file, other = tmp_path / "ledger.jsonl", tmp_path / "other"
+    other.write_text("not a ledger")
+    if what == "link":
+        file.symlink_to(other)
+    else:
+        os.mkfifo(file)
+    with pytest.raises(LedgerError, match=r"cannot open the ledger .*: it is (a link|not a regular file)"):
+        Ledger(file)
+    assert other.read_text() == "not a ledger"
+
+
+def test_a_ledger_that_is_named_may_be_a_link(tmp_path):
+    other = tmp_path / "other"
+    other.write_text("")
+    (tmp_path / "mine").symlink_to(other)
+    assert ReplayBackend(tmp_path / "mine").name.endswith("mine")

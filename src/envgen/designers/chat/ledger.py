@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from envgen.runs.checkpoint import flush_folder
+from envgen.runs.files import open_regular, read_regular
 
 from .budget import Prices, Totals, guess
 from .protocol import Ask, ChatError, Reply
@@ -42,10 +43,10 @@ class Ledger:
         self.file = Path(file)
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            self.file.touch()
+            open_regular(self.file, "ab").close()
             flush_folder(self.file.parent)
             self.lines = read_lines(self.file)
-            with open(self.file, "rb+") as out:
+            with open_regular(self.file, "rb+") as out:
                 whole = out.read()
                 out.truncate(whole.rfind(b"\n") + 1)
                 os.fsync(out.fileno())
@@ -96,7 +97,7 @@ class Ledger:
 
     def _write(self, line: dict[str, Any]) -> None:
         try:
-            with open(self.file, "ab", buffering=0) as out:
+            with open_regular(self.file, "ab", buffering=0) as out:
                 length = out.tell()
                 data = json.dumps(line).encode() + b"\n"
                 if out.write(data) != len(data):
@@ -111,7 +112,7 @@ class Ledger:
 def read_lines(file: Path) -> list[dict[str, Any]]:
     """All whole lines, also of a ledger that another process is writing."""
     try:
-        texts = file.read_bytes().split(b"\n")[:-1]  # what follows the last line's end is half written, or nothing
+        texts = read_regular(file).split(b"\n")[:-1]  # what follows the last line's end is half written, or nothing
     except OSError as error:
         raise LedgerError(f"cannot read the ledger {file}: {error.strerror}") from error
     lines, asked = [], set()

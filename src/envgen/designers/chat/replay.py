@@ -16,7 +16,8 @@ class ReplayBackend:
         self.name = f"replay:{ledger_file}"
         if not self.file.is_file():
             raise ChatError(f"there is no ledger {self.file} to replay; give a run directory that has a {LEDGER}")
-        self._replies = recorded(read_lines(self.file))
+        named = self.file.name if file.is_dir() else file.resolve()  # who names a ledger itself may name a link
+        self._replies = recorded(read_lines(file / named))
         self._asked: Counter[str] = Counter()
 
     def recalled(self, ask: Ask) -> None:

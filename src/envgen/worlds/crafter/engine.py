@@ -1,13 +1,15 @@
 """Many Crafter environments stepped together: state, levels, scratch and threads around the one kernel, `play`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ..batch import Batch
+from ..restoring import array_of, require
 from . import atlas, picture, state, symbols, terrain
 from .level import CrafterLevel
 from .play import NO_VIEW, PIXELS, REPORT, SYMBOLS, play, redraw
+from .restoring import check_state
 
 SMALLEST = (18, 18)  # an atlas for kernels that take one but draw nothing
 
@@ -64,9 +66,18 @@ class Engine(Batch):
         things = self.state.things.view(np.uint8).reshape(self.n, -1).copy()
         return super().snapshot() | {"things": things}
 
-    def _restore(self, envs: np.ndarray, snapshot: dict[str, np.ndarray]) -> None:
-        things = np.ascontiguousarray(snapshot["things"])
-        self.state = state.State(envs, things.view(state.THING).copy())
+    def _restore(
+        self, envs: np.ndarray, phase: np.ndarray, out: np.ndarray, snapshot: Mapping[str, np.ndarray]
+    ) -> None:
+        things = array_of(snapshot, "things", "u1", (self.n, None))
+        capacity, rest = divmod(things.shape[1], state.THING.itemsize)
+        if rest or not state.CAPACITY <= capacity <= state.MOST:
+            raise ValueError(f"the snapshot's array 'things' has room for no number of things: {things.shape[1]} bytes")
+        restored = state.State(envs, things.view(state.THING).copy())
+        check_state(restored, phase)
+        if self.view == SYMBOLS:
+            require(out <= symbols.HIGHEST, "the observation")
+        self.state = restored
 
     def bytes_per_environment(self) -> int:
         """Memory that grows with the number of environments; textures and scratch are shared."""

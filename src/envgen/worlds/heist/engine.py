@@ -1,15 +1,17 @@
 """Many Heists stepped together: state, levels, scratch and threads around the one kernel, `play`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ..batch import Batch
 from ..kernels import mt19937
+from ..restoring import require
 from . import maze, picture, skins, state, symbols
 from .level import HeistLevel
 from .play import NO_VIEW, PIXELS, REPORT, SYMBOLS, chain, play
 from .portrait import portrait
+from .restoring import check_state
 
 ALL_SEEDS = 2**31 - 1  # of levels, without num_levels
 ORIGINAL_SIZE = (picture.PIXELS, picture.PIXELS)
@@ -66,7 +68,12 @@ class Engine(Batch):
     def render(self, i: int, size: tuple[int, int]) -> np.ndarray:
         return portrait(self.state[i], size, self.skin_name)
 
-    def _restore(self, envs: np.ndarray, snapshot: dict[str, np.ndarray]) -> None:
+    def _restore(
+        self, envs: np.ndarray, phase: np.ndarray, out: np.ndarray, snapshot: Mapping[str, np.ndarray]
+    ) -> None:
+        check_state(envs, phase)
+        if self.view == SYMBOLS:
+            require(out <= symbols.HIGHEST, "the observation")
         self.state = envs
         self.state["redraw"] = 1  # the still part of the picture is not in a snapshot
 

@@ -1,0 +1,124 @@
+"""A damaged state is refused with a sentence before a kernel sees it, and changes nothing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from envgen.worlds.crafter import state as crafter_state
+from envgen.worlds.crafter.vector import CrafterVectorEnv
+from envgen.worlds.heist import state as heist_state
+from envgen.worlds.heist.vector import HeistVectorEnv
+
+FUZZ = Path(__file__).with_name("fuzz_restore.py")
+WORLDS = {
+    "crafter": (CrafterVectorEnv, {"envs": crafter_state.ENV, "things": crafter_state.THING}),
+    "heist": (HeistVectorEnv, {"envs": heist_state.ENV}),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_no_restored_state_takes_a_kernel_out_of_its_arrays(world, tmp_path):
+    """With numba's bounds checking, in a process of its own that may crash or hang."""
+    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "ENVGEN_CACHE": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, FUZZ, world, "0"], env=environment, capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    refused, accepted = map(int, done.stdout.split())
+    assert refused > 1000
+    assert accepted > 100
+
+
+@pytest.fixture(scope="module", params=WORLDS)
+def world(request):
+    make, dtypes = WORLDS[request.param]
+    envs = make(2, None, "symbols", threads=1)
+    envs.reset(seed=1)
+    for _ in range(30):
+        envs.step([1, 2])
+    return request.param, envs, dtypes
+
+
+BAD = {
+    "crafter": [
+        ("envs", "level", 1), ("envs", "level", -1), ("envs", "step", -1), ("envs", "step", 10_000),
+        ("envs", "count", 0), ("envs", "count", 30_000), ("envs", "chunks", 37), ("envs", "chunk_order", 36),
+        ("envs", "grass", 200), ("envs", "path", 200), ("envs", "facing", 4), ("envs", "facing", -1),
+        ("envs", "sleeping", 2), ("envs", "inventory", 10), ("envs", "inventory", -1), ("envs", "mt", 2**32 - 1),
+        ("envs", "ground", 13), ("envs", "slots", 4096), ("envs", "slots", -1), ("envs", "light", np.nan),
+        ("envs", "episode", 2**31 - 1), ("envs", "arrivals", 0),
+        ("things", "x", 64), ("things", "y", -1), ("things", "kind", 7), ("things", "kind", 0),
+        ("things", "facing", 4), ("things", "arrival", -1),
+    ],
+    "heist": [
+        ("envs", "level", 1), ("envs", "level", -1), ("envs", "step", -1), ("envs", "step", 1000), ("envs", "count", 8),
+        ("envs", "count", 0), ("envs", "mode", 3), ("envs", "side", 26), ("envs", "side", 0), ("envs", "seeds", 0),
+        ("envs", "background", 9), ("envs", "num_keys", 4), ("envs", "x", np.nan), ("envs", "x", 0.1),
+        ("envs", "y", 1e30), ("envs", "vx", 2.0), ("envs", "vy", np.inf), ("envs", "facing", 9), ("envs", "has_key", 2),
+        ("envs", "grid", 9), ("envs", "mt", 2**32 - 1), ("envs", "chain", 2**32 - 1),
+    ],
+}  # fmt: skip
+
+
+def test_each_field_that_a_kernel_relies_on_is_checked(world):
+    name, envs, dtypes = world
+    before = envs.get_state()
+    for array, field, value in BAD[name]:
+        state = {key: kept.copy() for key, kept in before.items()}
+        place = state[array].view(dtypes[array])[field][1, 0]  # of one field, or of all its numbers
+        state[array].view(dtypes[array])[field][1, 0] = np.full_like(place, value)
+        with pytest.raises(ValueError, match="environment 1"):
+            envs.set_state(state)
+    after = envs.get_state()
+    assert all(np.array_equal(after[key], before[key]) for key in before)
+
+
+def test_the_numbers_of_a_level_are_those_of_the_level(world):
+    _, envs, dtypes = world
+    state = envs.get_state()
+    state["envs"].view(dtypes["envs"])["dial"]["length"][0] = 2**30
+    with pytest.raises(ValueError, match="dial length of environment 0"):
+        envs.set_state(state)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "says"),
+    [
+        ("envs", None, "no array 'envs'"),
+        ("phase", np.array([1, 3], np.uint8), "phase of environment 1"),
+        ("phase", np.array([1], np.uint8), "'phase' is uint8 of shape"),
+        ("seeded", np.array([1.0, 1.0]), "'seeded' is float64"),
+        ("menu", np.array([-1]), "menu"),
+        ("menu", np.array([1]), "menu"),
+        ("menu", np.zeros(0, np.int64), "menu"),
+        ("levels", np.frombuffer(b"[" * 100_000, np.uint8), "not JSON"),
+        ("levels", np.frombuffer(b"\xff", np.uint8), "not JSON"),
+        ("levels", np.frombuffer(b"[]", np.uint8), "not a list of levels"),
+        ("levels", np.frombuffer(b"[7]", np.uint8), "not a list of levels"),
+        ("levels", np.frombuffer(b'[{"length": 0}]', np.uint8), "length"),
+        ("size", np.array([64.0, 64.0]), "'size' is float64"),
+        ("by_chance", np.zeros(0, np.uint8), "'by_chance'"),
+        ("reports", np.zeros((2, 3), np.uint8), "'reports'"),
+    ],
+)
+def test_each_array_is_checked(world, name, array, says):
+    _, envs, _ = world
+    state = envs.get_state()
+    if array is None:
+        del state[name]
+    else:
+        state[name] = array
+    with pytest.raises(ValueError, match=says):
+        envs.set_state(state)
+
+
+def test_symbols_that_there_are_not_are_refused(world):
+    _, envs, _ = world
+    state = envs.get_state()
+    state["out"][1, 0] = 200
+    with pytest.raises(ValueError, match="the observation of environment 1"):
+        envs.set_state(state)
