@@ -99,6 +99,6 @@ def test_a_pool_is_a_file_of_its_own(file, tmp_path):
     added(Pool(other), "a")
     before = other.read_bytes()
     file.symlink_to(other)
-    with pytest.raises(PoolError, match="cannot open .*: it is a link"):
+    with pytest.raises(PoolError, match=r"cannot open .*: it is a link"):
         Pool(file).restore(0)
     assert other.read_bytes() == before
