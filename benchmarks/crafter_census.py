@@ -5,7 +5,7 @@ python benchmarks/crafter_census.py --worlds 100
 
 import argparse
 
-from envgen.worlds.crafter.census import Census, take_census
+from envgen.worlds.crafter.census import CrafterLevelStats, take_census
 
 WORDS = ("none", "rare", "original", "common", "very common")
 COUNTED = {
@@ -16,7 +16,7 @@ BIOMES = ("natural", "grassland", "mountain", "beach")
 SHOWN = ("water", "grass", "tree", "sand", "stone", "path", "coal", "iron", "diamond", "lava", "cow", "skeleton")
 
 
-def count(census: Census, name: str) -> float:
+def count(census: CrafterLevelStats, name: str) -> float:
     return {**census.cells, **census.creatures}[name]
 
 

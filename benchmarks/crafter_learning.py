@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from envgen.cli.judge import agent_of
+from envgen.curriculum.display import TrainDisplay
 from envgen.curriculum.evaluate import Evaluation, evaluate, score
-from envgen.curriculum.live import Display
 from envgen.curriculum.loop import train
-from envgen.curriculum.plan import Plan
+from envgen.curriculum.plan import TrainingPlan
 from envgen.curriculum.window import LATE, window_of
 from envgen.designers.none import NoDesigner
 from envgen.runs.store import read_progress, versions
@@ -34,8 +34,8 @@ STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.
 
 def one_seed(folder: Path, seed: int, steps: int, episodes: int, package_episodes: int) -> dict:
     world, began = Crafter(), time.perf_counter()
-    with Display([skill.name for skill in world.skills], steps) as display:
-        plan = Plan(cycles=0, final_steps=steps, episodes=episodes)
+    with TrainDisplay([skill.name for skill in world.skills], steps) as display:
+        plan = TrainingPlan(cycles=0, final_steps=steps, episodes=episodes)
         found = train(folder, world, NoDesigner(), plan, seed=seed, show=display).final
     agent, _, _ = agent_of(folder)
     lines = list(read_progress(folder))

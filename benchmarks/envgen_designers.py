@@ -21,11 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
+from envgen.curriculum.display import TrainDisplay
 from envgen.curriculum.evaluate import evaluate
-from envgen.curriculum.live import Display
 from envgen.curriculum.loop import train
-from envgen.curriculum.plan import EVALUATION_SEED, Plan
-from envgen.designers.catalogue import build
+from envgen.curriculum.plan import EVALUATION_SEED, TrainingPlan
+from envgen.designers.registry import build_designer
 from envgen.report.curves import draw
 from envgen.runs.compare import compare
 from envgen.worlds.crafter.world import Crafter
@@ -36,7 +36,7 @@ from envgen.worlds.world import World
 @dataclass(frozen=True)
 class Study:
     world: World
-    plan: Plan
+    plan: TrainingPlan
     designers: tuple[str, ...]
     told: str  # of the plan, on the page
 
@@ -54,10 +54,11 @@ score is the geometric mean of all skills' rates, as Crafter has it. What EnvGen
 `steal_gem`."""
 STUDIES = {
     "crafter": Study(
-        Crafter(), Plan(), ("none", "random", "expert", "alpha", "easy-to-hard", "adversarial"), CRAFTER
+        Crafter(), TrainingPlan(), ("none", "random", "expert", "alpha", "easy-to-hard", "adversarial"), CRAFTER
     ),
     "heist": Study(
-        Heist(), Plan(cycle_steps=500_000, final_steps=2_000_000, episodes=1024), ("none", "random", "expert"), HEIST
+        Heist(), TrainingPlan(cycle_steps=500_000, final_steps=2_000_000, episodes=1024),
+        ("none", "random", "expert"), HEIST,
     ),
 }  # fmt: skip
 YARDSTICK_EPISODES = 4096
@@ -78,8 +79,8 @@ class Chance:
 def run(study: Study, designer: str, seed: int, runs: Path) -> Path:
     world, plan, folder = study.world, study.plan, runs / f"{designer}-{seed}"
     began = time.perf_counter()
-    with Display([skill.name for skill in world.skills], plan.steps) as display:
-        found = train(folder, world, build(designer, folder), plan, seed=seed, show=display, say=print)
+    with TrainDisplay([skill.name for skill in world.skills], plan.total_steps) as display:
+        found = train(folder, world, build_designer(designer, folder), plan, seed=seed, show=display, say=print)
     print(f"{designer}, seed {seed}: final score {found.final.score}, {time.perf_counter() - began:.0f} s", flush=True)
     return folder
 

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from envgen.coevolve.begin import Request, coevolve
+from envgen.coevolve.display import CoevolveDisplay
 from envgen.coevolve.domains.tools import Tools
-from envgen.coevolve.live import Display
 from envgen.coevolve.scratch import Size
 from envgen.coevolve.settings import Curriculum
+from envgen.coevolve.train import CoevolveRequest, coevolve
 from envgen.coevolve.warmup import Warmup, warm
 from envgen.report.coevolution import accuracy_at, against, draw, needed, spent, summary
 from envgen.runs.compare import compare
@@ -53,9 +53,9 @@ UNITS = {"rollouts": "rollouts", "tokens": "tokens of both", "proposed": "tasks 
 def run(name: str, seed: int, runs: Path, models: Path) -> Path:
     folder, began = runs / f"{name.replace(' ', '-')}-{seed}", time.perf_counter()
     lies = warm(Tools(), models, seed, Size(), Warmup(), say=print)
-    asked = Request(**VARIANTS[name], agent="", environment="", seed=seed)
+    asked = CoevolveRequest(**VARIANTS[name], agent="", environment="", seed=seed)
     made = {"size": {}, "warmup": {}, "seed": seed}
-    with Display(asked.plan.rollouts, asked.curriculum.alpha) as display:
+    with CoevolveDisplay(asked.plan.rollouts, asked.curriculum.alpha) as display:
         found = coevolve(folder, Tools(), asked, made, (str(lies[0]), str(lies[1])), show=display)
     print(
         f"{name}, seed {seed}: {found.first:.1f}% to {found.final:.1f}%, {time.perf_counter() - began:.0f} s",

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 import torch
 from gymnasium.spaces import Box
-from stable_baselines3 import PPO
+from stable_baselines3 import PPO as SB3PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
@@ -30,7 +30,7 @@ from torch import nn
 
 from envgen.agents import symbols
 from envgen.agents.networks import ActorCritic, Symbols, body_for, parameters
-from envgen.agents.ppo import Agent
+from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings, settings_for
 from envgen.worlds.crafter.world import Crafter
 
@@ -47,7 +47,7 @@ class Ours:
 
     def __init__(self, observation: str, settings: PpoSettings):
         self.envs, self.settings = make(observation, settings.num_envs), settings
-        self.agent = Agent.made_for(self.envs, settings=settings)
+        self.agent = PPO.for_envs(self.envs, settings=settings)
         self.spent = {"environments": 0.0, "updates": 0.0}
         self.envs.step = self._timed(self.envs.step, "environments")
         self.agent.update = self._timed(self.agent.update, "updates")
@@ -62,7 +62,7 @@ class Ours:
         return timed
 
     def train(self, updates: int) -> None:
-        self.agent.train(self.envs, updates * self.settings.batch)
+        self.agent.train(self.envs, updates * self.settings.batch_size)
 
 
 class OursExact(Ours):
@@ -160,10 +160,12 @@ class Theirs:
 
     def __init__(self, observation: str, settings: PpoSettings):
         s = self.settings = settings
-        self.learner = PPO(
-            Bytes, self.worlds(observation, s.num_envs), n_steps=s.rollout, batch_size=s.batch // s.minibatches,
-            n_epochs=s.epochs, learning_rate=s.learning_rate, gamma=s.gamma, gae_lambda=s.gae_lambda, clip_range=s.clip,
-            ent_coef=s.entropy_coef, vf_coef=s.value_coef, max_grad_norm=s.max_grad_norm, device="cpu",
+        self.learner = SB3PPO(
+            Bytes, self.worlds(observation, s.num_envs), n_steps=s.num_steps,
+            batch_size=s.batch_size // s.num_minibatches,
+            n_epochs=s.update_epochs, learning_rate=s.learning_rate, gamma=s.gamma, gae_lambda=s.gae_lambda,
+            clip_range=s.clip_coef,
+            ent_coef=s.ent_coef, vf_coef=s.vf_coef, max_grad_norm=s.max_grad_norm, device="cpu",
             policy_kwargs=dict(
                 net_arch=[], features_extractor_class=self.body, normalize_images=False,
                 features_extractor_kwargs={"layout": make(observation, 1).metadata.get("symbol_map")},
@@ -174,7 +176,7 @@ class Theirs:
         return Adapter(make(observation, count))
 
     def train(self, updates: int) -> None:
-        self.learner.learn(updates * self.settings.batch, reset_num_timesteps=False)
+        self.learner.learn(updates * self.settings.batch_size, reset_num_timesteps=False)
 
 
 class TheirsPlain(Theirs):
@@ -227,10 +229,10 @@ class Loop:
             self.update()
 
     def update(self) -> None:
-        s, shape = self.s, (self.s.rollout, self.s.num_envs)
+        s, shape = self.s, (self.s.num_steps, self.s.num_envs)
         seen = torch.zeros((*shape, *self.seen.shape[1:]), dtype=self.seen.dtype)
         actions, log_probs, rewards, dones, values = (torch.zeros(shape) for _ in range(5))
-        for t in range(s.rollout):
+        for t in range(s.num_steps):
             seen[t], dones[t] = self.seen, self.done
             with torch.no_grad():
                 action, log_probs[t], _, values[t] = self.judge(self.seen)
@@ -240,17 +242,17 @@ class Loop:
             self.seen, self.done = torch.from_numpy(after), torch.Tensor(np.logical_or(terminated, truncated))
         with torch.no_grad():
             following, gains, ahead = self.judge(self.seen)[3], torch.zeros_like(rewards), 0
-            for t in reversed(range(s.rollout)):
-                goes_on = 1.0 - (self.done if t == s.rollout - 1 else dones[t + 1])
-                value = following if t == s.rollout - 1 else values[t + 1]
+            for t in reversed(range(s.num_steps)):
+                goes_on = 1.0 - (self.done if t == s.num_steps - 1 else dones[t + 1])
+                value = following if t == s.num_steps - 1 else values[t + 1]
                 delta = rewards[t] + s.gamma * value * goes_on - values[t]
                 gains[t] = ahead = delta + s.gamma * s.gae_lambda * goes_on * ahead
             returns = gains + values
         flat = [x.flatten(0, 1) for x in (seen, actions, log_probs, gains, returns)]
-        order, size = np.arange(s.batch), s.batch // s.minibatches
-        for _ in range(s.epochs):
+        order, size = np.arange(s.batch_size), s.batch_size // s.num_minibatches
+        for _ in range(s.update_epochs):
             np.random.shuffle(order)
-            for start in range(0, s.batch, size):
+            for start in range(0, s.batch_size, size):
                 part = order[start : start + size]
                 b_seen, b_actions, b_log_probs, b_gains, b_returns = (x[part] for x in flat)
                 _, log_prob, entropy, value = self.judge(b_seen, b_actions.long())
@@ -258,11 +260,13 @@ class Loop:
                 ratio = change.exp()
                 with torch.no_grad():
                     ((ratio - 1) - change).mean()
-                    ((ratio - 1.0).abs() > s.clip).float().mean().item()
+                    ((ratio - 1.0).abs() > s.clip_coef).float().mean().item()
                 b_gains = (b_gains - b_gains.mean()) / (b_gains.std() + 1e-8)
-                policy_loss = torch.max(-b_gains * ratio, -b_gains * ratio.clamp(1 - s.clip, 1 + s.clip)).mean()
+                policy_loss = torch.max(
+                    -b_gains * ratio, -b_gains * ratio.clamp(1 - s.clip_coef, 1 + s.clip_coef)
+                ).mean()
                 value_loss = 0.5 * ((value - b_returns) ** 2).mean()
-                loss = policy_loss - s.entropy_coef * entropy.mean() + value_loss * s.value_coef
+                loss = policy_loss - s.ent_coef * entropy.mean() + value_loss * s.vf_coef
                 self.optimiser.zero_grad()
                 loss.backward()
                 nn.utils.clip_grad_norm_(self.network.parameters(), s.max_grad_norm)
@@ -311,10 +315,11 @@ def compare(
     for order in orders.values():
         order.send(0)
     print(
-        f"\n{observation}: {settings.num_envs} environments x {settings.rollout} steps, {settings.epochs} epochs of "
-        f"{settings.minibatches} minibatches, {size:,} parameters, {rounds} rounds of {updates} updates"
+        f"\n{observation}: {settings.num_envs} environments x {settings.num_steps} steps, "
+        f"{settings.update_epochs} epochs of "
+        f"{settings.num_minibatches} minibatches, {size:,} parameters, {rounds} rounds of {updates} updates"
     )
-    steps, ours = updates * settings.batch, statistics.median(seconds[Ours])
+    steps, ours = updates * settings.batch_size, statistics.median(seconds[Ours])
     for kind, taken in seconds.items():
         spread = f"({steps / max(taken):,.0f} to {steps / min(taken):,.0f})"
         middle = statistics.median(taken)
@@ -338,7 +343,7 @@ def main() -> None:
         if observation == "symbols":
             settings, rounds, updates = settings_for(space), args.rounds, args.updates
         else:  # the published network takes minutes for its 4,096 steps on a small CPU; the shape of a step is the same
-            settings = settings_for(space, rollout=64, minibatches=1, epochs=1)
+            settings = settings_for(space, num_steps=64, num_minibatches=1, update_epochs=1)
             rounds, updates = max(1, args.rounds // 2), 1
         compare(observation, settings, rounds, updates, args.threads, args.units)
 

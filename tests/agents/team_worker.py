@@ -5,17 +5,17 @@ import sys
 import numpy as np
 import torch
 
-from envgen.agents.ppo import Agent
+from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings
 from envgen.worlds.crafter.world import Crafter
 
 torch.set_num_threads(1)
 probe = Crafter().make(num_envs=1, observation="symbols")
-agent = Agent.made_for(probe, settings=PpoSettings(num_envs=8, rollout=16, minibatches=4, bfloat16=False), seed=2)
-count = 8 // agent.team.size
-envs = Crafter().make(num_envs=count, seed=100 + agent.team.rank * count, observation="symbols")
+agent = PPO.for_envs(probe, settings=PpoSettings(num_envs=8, num_steps=16, num_minibatches=4, bfloat16=False), seed=2)
+count = 8 // agent.process_group.size
+envs = Crafter().make(num_envs=count, seed=100 + agent.process_group.rank * count, observation="symbols")
 losses = []
 agent.train(envs, 8 * 16 * 4, lambda update: losses.append(update.losses))
 arrays, _ = agent.state()
 weights = {name: array for name, array in arrays.items() if name.startswith(("network", "adam", "normaliser"))}
-np.savez(f"{sys.argv[1]}/{agent.team.size}-{agent.team.rank}.npz", steps=agent.steps, **weights)
+np.savez(f"{sys.argv[1]}/{agent.process_group.size}-{agent.process_group.rank}.npz", steps=agent.steps, **weights)

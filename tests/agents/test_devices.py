@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from envgen.agents.devices import multiplies_bfloat16
-from envgen.agents.ppo import Agent
+from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings
 from envgen.worlds.crafter.vector import CrafterVectorEnv
 
 CPU = torch.device("cpu")
 
 
-def agent(bfloat16: bool | None) -> Agent:
-    return Agent.made_for(CrafterVectorEnv(1, None, "symbols"), settings=PpoSettings(num_envs=1, bfloat16=bfloat16))
+def agent(bfloat16: bool | None) -> PPO:
+    return PPO.for_envs(CrafterVectorEnv(1, None, "symbols"), settings=PpoSettings(num_envs=1, bfloat16=bfloat16))
 
 
 def test_products_are_in_bfloat16_where_that_is_asked_for_or_the_device_is_made_for_it():
@@ -30,7 +30,9 @@ def test_bfloat16_changes_what_an_agent_computes_a_little_and_its_weights_stay_f
     seen, _ = envs.reset(seed=0)
     values = {}
     for bfloat16 in (False, True):
-        one = Agent.made_for(envs, settings=PpoSettings(num_envs=4, rollout=8, epochs=1, bfloat16=bfloat16), seed=0)
+        one = PPO.for_envs(
+            envs, settings=PpoSettings(num_envs=4, num_steps=8, update_epochs=1, bfloat16=bfloat16), seed=0
+        )
         with torch.inference_mode():
             values[bfloat16] = one._values(one._player(), seen)
         one.train(envs, 64, seed=0)

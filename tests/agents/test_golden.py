@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from stable_baselines3 import PPO
+from stable_baselines3 import PPO as SB3PPO
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from envgen.agents.ppo import Agent
+from envgen.agents.ppo import PPO
 from envgen.agents.rollout import Rollout
 from envgen.agents.settings import PpoSettings
 from envgen.agents.targets import advantages
@@ -45,27 +45,28 @@ def pair(actions: spaces.Space, **settings):
     """An agent of ours and one of theirs with the same weights and settings."""
     s = PpoSettings(
         num_envs=ENVS,
-        rollout=STEPS,
-        value_decay=None,
-        normalise_advantages=False,
+        num_steps=STEPS,
+        return_norm_decay=None,
+        norm_adv=False,
         gamma=0.97,
         gae_lambda=0.8,
         bfloat16=False,
         **settings,
     )
-    ours = Agent(SEES, actions, settings=s, seed=3)
-    theirs = PPO(
+    ours = PPO(SEES, actions, settings=s, seed=3)
+    theirs = SB3PPO(
         ActorCriticPolicy,
         DummyVecEnv([lambda: Env(actions)] * ENVS),
-        n_steps=STEPS, batch_size=STEPS * ENVS // s.minibatches, n_epochs=s.epochs, learning_rate=s.learning_rate,
-        gamma=s.gamma, gae_lambda=s.gae_lambda, clip_range=s.clip, ent_coef=s.entropy_coef, vf_coef=s.value_coef,
+        n_steps=STEPS, batch_size=STEPS * ENVS // s.num_minibatches, n_epochs=s.update_epochs,
+        learning_rate=s.learning_rate,
+        gamma=s.gamma, gae_lambda=s.gae_lambda, clip_range=s.clip_coef, ent_coef=s.ent_coef, vf_coef=s.vf_coef,
         max_grad_norm=s.max_grad_norm, normalize_advantage=False, device="cpu",
         policy_kwargs=dict(
             net_arch=[], features_extractor_class=Body, features_extractor_kwargs={"body": ours.network.body},
             optimizer_kwargs={"eps": s.adam_eps}, ortho_init=False,
         ),
     )  # fmt: skip
-    body = Body(SEES, Agent(SEES, actions, settings=s).network.body)  # one of its own, with our weights
+    body = Body(SEES, PPO(SEES, actions, settings=s).network.body)  # one of its own, with our weights
     body.body.load_state_dict(ours.network.body.state_dict())
     policy = theirs.policy
     policy.features_extractor = policy.pi_features_extractor = policy.vf_features_extractor = body
@@ -76,7 +77,7 @@ def pair(actions: spaces.Space, **settings):
     return ours, theirs
 
 
-def same_rollout(ours: Agent, theirs: PPO) -> Rollout:
+def same_rollout(ours: PPO, theirs: SB3PPO) -> Rollout:
     """The same random experience in the rollout of both."""
     rng = np.random.default_rng(0)
 
@@ -117,7 +118,7 @@ def test_advantages_are_theirs():
 
 @pytest.mark.parametrize("kind", ACTIONS)
 def test_one_whole_update_leaves_the_same_weights_as_theirs(kind, monkeypatch):
-    ours, theirs = pair(ACTIONS[kind], epochs=3, minibatches=4, learning_rate=1e-2)
+    ours, theirs = pair(ACTIONS[kind], update_epochs=3, num_minibatches=4, learning_rate=1e-2)
     rollout = same_rollout(ours, theirs)
     before = [w.clone() for w in ours.network.parameters()]
     shuffling = np.random.default_rng([3, 1])

@@ -95,7 +95,9 @@ def test_other_devices_compute_the_same_as_the_compiled_loops(seen, monkeypatch)
 
 
 def test_a_glance_sees_around_ahead_and_the_nearest_of_each_symbol():
-    layout = SymbolMap(planes=1, rows=3, columns=5, eye=7, facing=15, steps=((-1, 0), (1, 0), (0, -1), (0, 1)))
+    layout = SymbolMap(
+        planes=1, rows=3, columns=5, center=7, facing_index=15, direction_offsets=((-1, 0), (1, 0), (0, -1), (0, 1))
+    )
     view = np.array([
         [3, 0, 0, 0, 1],
         [0, 0, 0, 0, 1],
@@ -114,7 +116,7 @@ def test_a_glance_sees_around_ahead_and_the_nearest_of_each_symbol():
 
 
 def test_a_glance_sees_as_far_around_as_its_map_says_and_nothing_ahead_where_no_one_faces():
-    layout = SymbolMap(planes=1, rows=5, columns=5, eye=12, around=2)
+    layout = SymbolMap(planes=1, rows=5, columns=5, center=12, near_radius=2)
     view = np.zeros(26, np.uint8)
     view[[0, 24, 25]] = 1, 1, 7  # two corners of the map, and what is no part of it
     glance = Glance(layout, np.array([1] * 25 + [9], np.int64))

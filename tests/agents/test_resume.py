@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from envgen.agents.ppo import Agent
+from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings
 from envgen.worlds.crafter.vector import CrafterVectorEnv
 
-SMALL = PpoSettings(num_envs=2, rollout=10, epochs=2, minibatches=2)
+SMALL = PpoSettings(num_envs=2, num_steps=10, update_epochs=2, num_minibatches=2)
 UPDATES = 5
 
 
@@ -16,7 +16,7 @@ def envs_for(observation: str) -> CrafterVectorEnv:
     return CrafterVectorEnv(2, {"length": 17}, observation)
 
 
-def same(one: Agent, other: Agent) -> None:
+def same(one: PPO, other: PPO) -> None:
     (arrays, values), (others, other_values) = one.state(), other.state()
     assert values == other_values
     assert arrays.keys() == others.keys()
@@ -29,7 +29,7 @@ def same(one: Agent, other: Agent) -> None:
 def test_stopped_after_any_update_it_ends_where_it_would_have_ended(observation, overlap):
     settings = SMALL.model_copy(update={"overlap": overlap})
     envs = envs_for(observation)
-    whole, states, episodes = Agent.made_for(envs, settings=settings, seed=1), [], []
+    whole, states, episodes = PPO.for_envs(envs, settings=settings, seed=1), [], []
 
     def after(update):
         states.append(whole.state())
@@ -39,7 +39,7 @@ def test_stopped_after_any_update_it_ends_where_it_would_have_ended(observation,
     assert len(states) == UPDATES
     for k in (0, 2, UPDATES - 1) if observation == "symbols" else (1,):
         envs, later = envs_for(observation), []
-        again = Agent.made_for(envs, settings=settings, seed=99)  # another seed: all that matters is in the state
+        again = PPO.for_envs(envs, settings=settings, seed=99)  # another seed: all that matters is in the state
         again.load(*states[k], envs)
         again.train(
             envs, 2 * 10 * UPDATES, lambda update, later=later: later.append(update.episodes.state()), resume=True
@@ -51,9 +51,9 @@ def test_stopped_after_any_update_it_ends_where_it_would_have_ended(observation,
 
 def test_a_state_between_two_phases_needs_no_environments():
     envs = envs_for("symbols")
-    one = Agent.made_for(envs, settings=SMALL)
+    one = PPO.for_envs(envs, settings=SMALL)
     one.train(envs, 40, seed=0)
-    two = Agent.made_for(envs, settings=SMALL, seed=7)
+    two = PPO.for_envs(envs, settings=SMALL, seed=7)
     two.load(*one.state())
     for agent in (one, two):
         agent.train(envs_for("symbols"), 40, seed=3)
@@ -62,7 +62,7 @@ def test_a_state_between_two_phases_needs_no_environments():
 
 def test_the_state_is_a_copy():
     envs = envs_for("symbols")
-    agent = Agent.made_for(envs, settings=SMALL)
+    agent = PPO.for_envs(envs, settings=SMALL)
     agent.train(envs, 20, seed=0)
     arrays, _ = agent.state()
     before = {name: array.copy() for name, array in arrays.items()}
@@ -72,19 +72,19 @@ def test_the_state_is_a_copy():
 
 def test_a_state_of_other_settings_is_refused():
     envs = envs_for("symbols")
-    state = Agent.made_for(envs, settings=SMALL).state()
+    state = PPO.for_envs(envs, settings=SMALL).state()
     with pytest.raises(ValueError, match=r"other settings .*'gamma': \(0.95, 0.9\)"):
-        Agent.made_for(envs, settings=SMALL.model_copy(update={"gamma": 0.9})).load(*state)
+        PPO.for_envs(envs, settings=SMALL.model_copy(update={"gamma": 0.9})).load(*state)
 
 
 def test_there_is_no_resuming_without_a_state():
     envs = envs_for("symbols")
     with pytest.raises(ValueError, match="nothing to resume"):
-        Agent.made_for(envs, settings=SMALL).train(envs, 40, resume=True)
+        PPO.for_envs(envs, settings=SMALL).train(envs, 40, resume=True)
 
 
 def test_the_same_seed_gives_the_same_agent_whatever_else_drew_numbers():
     torch.manual_seed(123)
-    one = Agent.made_for(envs_for("symbols"), settings=SMALL, seed=5)
+    one = PPO.for_envs(envs_for("symbols"), settings=SMALL, seed=5)
     torch.manual_seed(456)
-    same(one, Agent.made_for(envs_for("symbols"), settings=SMALL, seed=5))
+    same(one, PPO.for_envs(envs_for("symbols"), settings=SMALL, seed=5))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envgen.agents.team import Team
+from envgen.agents.team import ProcessGroup
 
 WORKER = Path(__file__).with_name("team_worker.py")
 
@@ -32,4 +32,4 @@ def test_two_processes_learn_what_one_does(tmp_path):
 
 def test_environments_that_cannot_be_shared_evenly_are_refused():
     with pytest.raises(ValueError, match="7 environments cannot be shared evenly by 2 processes"):
-        Team(0, 2).share(7)
+        ProcessGroup(0, 2).local_slice(7)

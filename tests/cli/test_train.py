@@ -12,7 +12,7 @@ from commands import envgen, refusal
 
 SMALL = ["--cycles", "1", "--levels", "2", "--cycle-steps", "512", "--final-steps", "512", "--feedback-seeds", "2",
          "--feedback-episodes", "2", "--episodes", "3", "--audit-steps", "20",
-         "--ppo", "num_envs=8", "rollout=32"]  # fmt: skip
+         "--ppo", "num_envs=8", "num_steps=32"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,11 @@ from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 from served import Recorder, Server
 from toy import Toy
 
-from envgen.coevolve.begin import Request, coevolve
 from envgen.coevolve.lm import load
 from envgen.coevolve.policy import Policy, Written
 from envgen.coevolve.sampling import Samples
 from envgen.coevolve.settings import AgentSettings, Curriculum, EnvironmentSettings, Learning, Plan
+from envgen.coevolve.train import CoevolveRequest, coevolve
 from envgen.coevolve.vllm import Served
 
 PROMPTS = ("a b : 1", "c : 1", "h g : 2 loud", "d e : 1 loud", "f f : 2")
@@ -49,7 +49,7 @@ def arrays_of(state):
 
 
 def request(agent, environment, proposer="genenv"):
-    return Request(
+    return CoevolveRequest(
         proposer=proposer,
         agent=agent,
         environment=environment,

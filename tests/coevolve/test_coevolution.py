@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from toy import Toy
 
-from envgen.coevolve.begin import Request, coevolve
 from envgen.coevolve.settings import PROPOSERS, AgentSettings, Curriculum, EnvironmentSettings, Plan
+from envgen.coevolve.train import CoevolveRequest, coevolve
 from envgen.runs.compare import compare
 from envgen.runs.store import read_progress
 
@@ -22,7 +22,7 @@ def asked(models, proposer="genenv", **changes):
         "learning": AgentSettings(longest=4, learning_rate=1e-3),
     }
     settings["environment_learning"] = EnvironmentSettings(longest=48, learning_rate=1e-3)
-    return Request(proposer=proposer, agent=agent, environment=environment, **{**settings, **changes})
+    return CoevolveRequest(proposer=proposer, agent=agent, environment=environment, **{**settings, **changes})
 
 
 @pytest.mark.parametrize("proposer", PROPOSERS)

@@ -4,7 +4,7 @@ import pytest
 from toy import Toy, ToySpec
 
 from envgen.coevolve.gate import REASONS, Gate, counted
-from envgen.coevolve.tasks import Task, Verdict
+from envgen.coevolve.tasks import CheckResult, Task
 
 GOOD = '{"which":1,"letters":"ab","loud":"no"}'
 HELD_OUT = '{"which":2,"letters":"ab","loud":"no"}'
@@ -57,7 +57,7 @@ def test_a_task_whose_answer_the_checker_does_not_accept_never_passes():
 
     class Lenient(Toy):
         def check(self, task, reply):
-            return Verdict(1.0, True)
+            return CheckResult(1.0, True)
 
     loud = GOOD.replace("no", "yes")
     assert Gate(Wrong(), []).admit(loud) == "unsolvable"

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from envgen.coevolve.tasks import Domain, Spec, SpecError, Task, Verdict
+from envgen.coevolve.tasks import CheckResult, Domain, Spec, SpecError, Task
 
 LETTERS = "abcdefgh"
 
@@ -37,9 +37,9 @@ class Toy(Domain):
     def wrong(self, task: Task) -> tuple[str, ...]:
         return ("", task.prompt, *(c for c in LETTERS + LETTERS.upper() if c != task.gold))
 
-    def check(self, task: Task, reply: str) -> Verdict:
+    def check(self, task: Task, reply: str) -> CheckResult:
         valid = reply.strip().lower() in tuple(LETTERS)
-        return Verdict(float(reply.strip() == task.gold), valid, "" if valid else "that is no letter")
+        return CheckResult(float(reply.strip() == task.gold), valid, "" if valid else "that is no letter")
 
     def uniform(self, random: np.random.Generator) -> ToySpec:
         length = int(random.integers(1, 3))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import torch
 
-from envgen.agents.ppo import Agent
+from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings
-from envgen.curriculum.course import Course
+from envgen.curriculum.trainer import PhaseTrainer
 from envgen.runs.store import Run
 from envgen.worlds.crafter.world import Crafter
 
@@ -16,13 +16,13 @@ UPDATES = {"symbols": 40, "pixels": 8}
 
 def main(folder: Path, observation: str) -> None:
     torch.set_num_threads(1)
-    settings = PpoSettings(num_envs=2, rollout=12, epochs=1, minibatches=1)
+    settings = PpoSettings(num_envs=2, num_steps=12, update_epochs=1, num_minibatches=1)
     with Run(folder, {"observation": observation}) as run:
-        agent = Agent.made_for(Crafter().make(num_envs=1, observation=observation), settings=settings)
-        course = Course(run, Crafter(), observation, agent, seed=3, save_every=0.0)
+        agent = PPO.for_envs(Crafter().make(num_envs=1, observation=observation), settings=settings)
+        course = PhaseTrainer(run, Crafter(), observation, agent, seed=3, save_every=0.0)
         half = 2 * 12 * UPDATES[observation] // 2
-        course.phase("in a level", [{"length": 30}], half)
-        course.phase("in the original", [], half)
+        course.run_phase("in a level", [{"length": 30}], half)
+        course.run_phase("in the original", [], half)
 
 
 if __name__ == "__main__":

@@ -100,18 +100,18 @@ class Ladder(World):
     def single(self, level=None, seed=None, observation="number", **kw):
         raise NotImplementedError
 
-    def gallery(self, levels, columns=4, seed=0):
+    def render_levels(self, levels, columns=4, seed=0):
         raise NotImplementedError
 
-    def census(self, level=None, seeds: Sequence[int] = range(16)) -> Count:
+    def level_stats(self, level=None, seeds: Sequence[int] = range(16)) -> Count:
         return Count(LadderLevel.parse(level).rungs)
 
-    def reachable(self, level, census) -> set[str]:
+    def reachable_skills(self, level, census) -> set[str]:
         return {"climb"} if census.rungs < LadderLevel.parse(level).length else set()
 
 
 class Climbed(Ladder):
     """Its scripted player goes up."""
 
-    def scripted(self, envs: Any) -> np.ndarray:
+    def expert_actions(self, envs: Any) -> np.ndarray:
         return np.full(envs.num_envs, UP)

@@ -9,21 +9,21 @@ from pathlib import Path
 import torch
 
 from envgen.curriculum.loop import Summary, train
-from envgen.curriculum.plan import Plan
-from envgen.designers.catalogue import build
+from envgen.curriculum.plan import TrainingPlan
+from envgen.designers.registry import build_designer
 from envgen.worlds.crafter.world import Crafter
 
-PLAN = Plan(
+PLAN = TrainingPlan(
     cycles=2, levels=2, cycle_steps=128, final_steps=64, feedback_seeds=2, feedback_episodes=2, episodes=4,
     ranking_steps=32, audit_steps=20,
 )  # fmt: skip
 PPO = {"num_envs": 4, "rollout": 8, "epochs": 1, "minibatches": 1}
 
 
-def main(folder: Path, url: str | None = None, designer: str = "expert", plan: Plan = PLAN, **kw) -> Summary:
+def main(folder: Path, url: str | None = None, designer: str = "expert", plan: TrainingPlan = PLAN, **kw) -> Summary:
     torch.set_num_threads(1)
     model = {"llm": "openai:model", "base_url": url, "timeout": 60} if url else None
-    made = build("llm" if url else designer, folder, model)
+    made = build_designer("llm" if url else designer, folder, model)
     return train(folder, Crafter(), made, plan, seed=5, ppo=PPO, save_every=0.0, **kw)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from killed import UPDATES, main
 
-from envgen.agents.ppo import Agent
+from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings
-from envgen.curriculum.course import Course, phase_seed
+from envgen.curriculum.trainer import PhaseTrainer, phase_seed
 from envgen.runs.checkpoint import latest
 from envgen.runs.store import Run, read_progress
 from envgen.worlds.crafter.world import Crafter
@@ -59,30 +59,30 @@ def test_killed_at_random_moments_it_ends_where_it_would_have_ended(tmp_path, ob
     assert len(told[0]) == UPDATES[observation]
 
 
-def course_in(folder: Path, **kw) -> Course:
-    settings = PpoSettings(num_envs=2, rollout=8, epochs=1, minibatches=1)
-    agent = Agent.made_for(Crafter().make(num_envs=1, observation="symbols"), settings=settings)
-    return Course(Run(folder, {}), Crafter(), "symbols", agent, **kw)
+def course_in(folder: Path, **kw) -> PhaseTrainer:
+    settings = PpoSettings(num_envs=2, num_steps=8, update_epochs=1, num_minibatches=1)
+    agent = PPO.for_envs(Crafter().make(num_envs=1, observation="symbols"), settings=settings)
+    return PhaseTrainer(Run(folder, {}), Crafter(), "symbols", agent, **kw)
 
 
 def test_a_finished_phase_is_not_done_again(tmp_path):
     course = course_in(tmp_path)
-    course.phase("one", [], 32)
+    course.run_phase("one", [], 32)
     steps = course.agent.steps
-    course.phase("one", [], 32)
+    course.run_phase("one", [], 32)
     assert course.agent.steps == steps == 32
     course.run.close()
     course = course_in(tmp_path)
-    course.phase("one", [], 32)
+    course.run_phase("one", [], 32)
     assert course.agent.steps == 32
-    course.phase("two", [], 32)
+    course.run_phase("two", [], 32)
     assert course.agent.steps == 64
 
 
 def test_progress_says_how_it_goes(tmp_path):
     heard = []
     course = course_in(tmp_path, show=heard.append)
-    course.phase("one", [{"length": 4}], 64)
+    course.run_phase("one", [{"length": 4}], 64)
     assert [line["steps"] for line in heard] == [16, 32, 48, 64]
     assert heard[-1]["phase"] == "one"
     assert sum(line["episodes"] for line in heard) == 16

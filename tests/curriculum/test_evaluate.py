@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from envgen.agents.ppo import Agent
-from envgen.curriculum.evaluate import Figure, evaluate, evaluation_of, play, rate_of, score, score_of
+from envgen.agents.ppo import PPO
+from envgen.curriculum.evaluate import Estimate, evaluate, evaluation_of, rate_of, run_episodes, score, score_of
 from envgen.worlds.crafter.published import symbols_of
 from envgen.worlds.crafter.reference import Pair
 from envgen.worlds.crafter.tables import SKILLS
@@ -13,11 +13,11 @@ from envgen.worlds.crafter.world import Crafter
 
 
 @pytest.fixture(scope="module")
-def agents() -> dict[str, Agent]:
+def agents() -> dict[str, PPO]:
     """Untrained, but with preferences: their first layer's choice is scaled up."""
     made = {}
     for observation in ("symbols", "pixels"):
-        made[observation] = Agent.made_for(CrafterVectorEnv(1, None, observation), seed=2)
+        made[observation] = PPO.for_envs(CrafterVectorEnv(1, None, observation), seed=2)
         made[observation].network.choice.weight.data *= 50
     return made
 
@@ -28,7 +28,7 @@ def test_in_the_package_with_ordered_sets_every_episode_is_the_same(agents, obse
     count, world = 2, Crafter()
     ours = world.make([{}], num_envs=count, seed=70, observation=observation)
     theirs = world.published(count, 70, observation, episodes, ordered=True)
-    results = [play(agents[observation], envs, episodes, np.random.default_rng(1)) for envs in (ours, theirs)]
+    results = [run_episodes(agents[observation], envs, episodes, np.random.default_rng(1)) for envs in (ours, theirs)]
     for mine, its in zip(*results, strict=True):
         np.testing.assert_allclose(mine, its, atol=1e-9)
     assert results[0][1].min() > 20
@@ -75,7 +75,7 @@ def test_every_environment_plays_as_many_episodes_as_the_others():
 
     levels = [{"length": 5}, {"length": 50, "zombies": "none"}]
     envs = Crafter().make(levels, 2, seed=0, observation="symbols")  # worlds in which who stands still is let live
-    _, lengths, achieved = play(Still(), envs, 6, None)
+    _, lengths, achieved = run_episodes(Still(), envs, 6, None)
     assert lengths.tolist() == [5, 5, 5, 50, 50, 50]
     assert achieved.shape == (6, 22)
 
@@ -102,8 +102,8 @@ def test_the_score_is_crafters():
 
 
 def test_figures_agree_when_their_difference_is_within_its_interval():
-    assert Figure(value=10, low=9, high=11).agrees(Figure(value=11.3, low=10.3, high=12.3))
-    assert not Figure(value=10, low=9, high=11).agrees(Figure(value=11.5, low=10.5, high=12.5))
+    assert Estimate(value=10, low=9, high=11).agrees(Estimate(value=11.3, low=10.3, high=12.3))
+    assert not Estimate(value=10, low=9, high=11).agrees(Estimate(value=11.5, low=10.5, high=12.5))
 
 
 def test_skills_are_named_and_none_is_missing(agents):

@@ -38,7 +38,7 @@ def test_each_word_is_counted_and_of_numbers_the_one_furthest_from_the_original(
     class Counted(Ladder):
         asked: list = []  # noqa: RUF012
 
-        def census(self, level=None, seeds: Sequence[int] = range(16)) -> Count:
+        def level_stats(self, level=None, seeds: Sequence[int] = range(16)) -> Count:
             self.asked.append((level, seeds))
             return Count(LadderLevel.parse(level).rungs)
 
@@ -50,7 +50,9 @@ def test_each_word_is_counted_and_of_numbers_the_one_furthest_from_the_original(
 
 def test_of_crafter_it_tells_what_is_true():
     world = Crafter()
-    census = {iron: world.census({"iron": iron}, range(8)).figures() for iron in ("original", "none", "very common")}
+    census = {
+        iron: world.level_stats({"iron": iron}, range(8)).as_dict() for iron in ("original", "none", "very common")
+    }
     gone, more = changes(census["original"], census["none"]), changes(census["original"], census["very common"])
     assert "worlds with iron, % 100.0 -> 0.0" in gone
     assert any(line.startswith("iron per world ") and line.endswith(" -> 0.0") for line in gone)

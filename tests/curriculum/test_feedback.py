@@ -5,7 +5,7 @@ import pytest
 from ladder import UP, Climbed, Ladder
 
 from envgen.curriculum.feedback import learned, measure
-from envgen.designers.designer import Learned, Rate
+from envgen.designers.designer import LevelOutcome, SuccessRate
 
 
 class Some:
@@ -25,7 +25,7 @@ def test_rates_are_means_and_deviations_over_seeds():
     assert rates["climb"].mean == pytest.approx(each.mean())
     assert rates["climb"].std == pytest.approx(each.std(ddof=0))
     assert str(rates["climb"]) == "58.3% ± 31.2%"
-    assert rates["fly"] == Rate(mean=0, std=0)
+    assert rates["fly"] == SuccessRate(mean=0, std=0)
     assert found.skills["climb"].value == rates["climb"].mean
     assert (found.episodes, found.seed, found.world, found.greedy) == (12, 9, "ladder", False)
     assert found.reward.value == pytest.approx(7 / 12)
@@ -38,7 +38,7 @@ def test_a_rare_success_is_not_rounded_away():
 
 def test_a_skill_counts_once_an_episode():
     _, rates = measure(Some(set(range(4))), Climbed(), 2, 2, seed=0, observation="number")
-    assert rates["climb"] == Rate(mean=100, std=0)
+    assert rates["climb"] == SuccessRate(mean=100, std=0)
 
 
 # --- how it went in each level
@@ -57,12 +57,12 @@ def test_a_level_is_told_by_its_whole_its_first_and_its_last_third():
         line((3, 9.0, [3, 1])), line((1, 5.0, [1, 0])),  # the last
     ]  # fmt: skip
     (told,) = learned(lines, ("climb", "fly"), 1)
-    assert told == Learned(
+    assert told == LevelOutcome(
         episodes=12,
         reward=2.0,
         skills={"climb": 100 * 7 / 12, "fly": 100 / 12},
-        first={"climb": 25.0, "fly": 0.0},
-        last={"climb": 100.0, "fly": 25.0},
+        first_third={"climb": 25.0, "fly": 0.0},
+        last_third={"climb": 100.0, "fly": 25.0},
     )
 
 

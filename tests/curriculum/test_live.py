@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from envgen.curriculum.live import Display
+from envgen.curriculum.display import TrainDisplay
 
 LINE = {
     "phase": "training", "steps": 512, "steps_per_second": 12345,
@@ -15,7 +15,7 @@ SKILLS = ["eat_cow", "collect_diamond", "wake_up"]
 
 def shown(line: dict, **kw) -> str:
     out = io.StringIO()
-    with Display(SKILLS, 753_557, Console(file=out, width=100, **kw)) as display:
+    with TrainDisplay(SKILLS, 753_557, Console(file=out, width=100, **kw)) as display:
         display(line)
     return out.getvalue()
 
@@ -30,7 +30,7 @@ def test_without_a_terminal_it_is_a_plain_line():
 
 def test_plain_lines_come_now_and_then_and_at_the_end():
     out = io.StringIO()
-    with Display(SKILLS, 753_557, Console(file=out, width=100, force_terminal=False)) as display:
+    with TrainDisplay(SKILLS, 753_557, Console(file=out, width=100, force_terminal=False)) as display:
         for steps in (256, 512, 753_557):
             display({**LINE, "steps": steps})
     assert [line.split()[1] for line in out.getvalue().splitlines()] == ["256", "753,557"]

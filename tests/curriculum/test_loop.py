@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from looped import PLAN, main
 
-from envgen.curriculum.plan import Plan
+from envgen.curriculum.plan import TrainingPlan
 from envgen.runs.checkpoint import latest
 from envgen.runs.store import RunError, read_progress
 
@@ -67,7 +67,7 @@ def test_a_cycle_trains_in_the_levels_then_in_the_original(whole):
     assert spent == {"cycle 1: levels": 64, "cycle 1: original": 64, "cycle 2: levels": 64, "cycle 2: original": 64,
                      "final": 64}  # fmt: skip
     assert [len(line["levels"]) for line in lines] == [2, 2, 1, 1, 2, 2, 1, 1, 1, 1]
-    assert lines[-1]["steps"] == PLAN.steps == 320
+    assert lines[-1]["steps"] == PLAN.total_steps == 320
 
 
 def test_a_run_says_what_was_designed_why_and_what_came_of_it(whole):
@@ -188,7 +188,7 @@ def test_every_designer_goes_through_the_whole_loop(tmp_path, designer):
 
 
 def test_levels_and_original_can_be_trained_in_side_by_side(tmp_path):
-    plan = Plan(**{**PLAN.model_dump(), "mixing": "mixed", "ratio": 1.0, "cycles": 1})
+    plan = TrainingPlan(**{**PLAN.model_dump(), "mixing": "mixed", "ratio": 1.0, "cycles": 1})
     main(tmp_path, plan=plan)
     lines = list(read_progress(tmp_path))
     assert {line["phase"] for line in lines} == {"cycle 1: mixed", "final"}

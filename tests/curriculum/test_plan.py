@@ -3,12 +3,12 @@
 import pytest
 from pydantic import ValidationError
 
-from envgen.curriculum.plan import PRESETS, Plan, plan_for
+from envgen.curriculum.plan import PRESETS, TrainingPlan, plan_for
 
 
 def test_the_default_is_the_papers_plan_for_crafter():
-    plan = Plan()
-    assert plan.steps == 1_960_000
+    plan = TrainingPlan()
+    assert plan.total_steps == 1_960_000
     assert (plan.cycles, plan.levels, plan.final_steps) == (4, 4, 1_000_000)
     assert plan.level_steps == plan.original_steps == 120_000
     assert plan.cycles * plan.level_steps == 480_000
@@ -18,33 +18,33 @@ def test_the_default_is_the_papers_plan_for_crafter():
 
 @pytest.mark.parametrize(("ratio", "in_levels"), [(5, 200_000), (2, 160_000), (1, 120_000), (0.5, 80_000), (0, 0)])
 def test_a_ratio_shares_out_the_steps_of_a_cycle_and_adds_none(ratio, in_levels):
-    plan = Plan(ratio=ratio)
+    plan = TrainingPlan(ratio=ratio)
     assert plan.level_steps == in_levels
     assert plan.level_steps + plan.original_steps == 240_000
-    assert plan.steps == 1_960_000
+    assert plan.total_steps == 1_960_000
 
 
 def test_no_step_is_lost_to_rounding():
     for ratio in (0.1, 1 / 3, 3, 7):
-        plan = Plan(cycle_steps=100_001, ratio=ratio)
+        plan = TrainingPlan(cycle_steps=100_001, ratio=ratio)
         assert plan.level_steps + plan.original_steps == 100_001
 
 
 @pytest.mark.parametrize(("cycles", "cycle_steps"), [(40, 24_000), (8, 120_000), (4, 240_000)])
 def test_more_frequent_updates_leave_the_budget_as_it_is(cycles, cycle_steps):
-    assert Plan(cycles=cycles, cycle_steps=cycle_steps).steps == 1_960_000
+    assert TrainingPlan(cycles=cycles, cycle_steps=cycle_steps).total_steps == 1_960_000
 
 
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("world", ["crafter", "a world of which nothing special is known"])
 def test_every_preset_is_a_plan(name, world):
-    assert plan_for(name, world).steps > 0
+    assert plan_for(name, world).total_steps > 0
     assert plan_for(name, world, cycles=2).cycles == 2
 
 
 def test_quick_is_quicker_and_keeps_the_shape():
-    quick, paper = plan_for("quick"), Plan()
-    assert quick.steps < paper.steps / 2
+    quick, paper = plan_for("quick"), TrainingPlan()
+    assert quick.total_steps < paper.total_steps / 2
     assert (quick.cycles, quick.levels, quick.ratio) == (paper.cycles, paper.levels, paper.ratio)
 
 
@@ -61,4 +61,4 @@ def test_quick_is_quicker_and_keeps_the_shape():
 )
 def test_a_plan_that_is_none_is_refused(wrong, says):
     with pytest.raises(ValidationError, match=says):
-        Plan(**wrong)
+        TrainingPlan(**wrong)

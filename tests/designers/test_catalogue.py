@@ -5,36 +5,36 @@ import json
 import pytest
 
 from envgen.designers.alpha import Alpha, AlphaSettings
-from envgen.designers.catalogue import NAMES, build, means_again, own_means, rebuild
 from envgen.designers.designer import Designer, DesignError
 from envgen.designers.easy_to_hard import EasyToHard
 from envgen.designers.expert import Expert, ExpertSettings
 from envgen.designers.fixed import Fixed, Given
 from envgen.designers.random import Random, RandomSettings
+from envgen.designers.registry import NAMES, build_designer, means_again, own_means, rebuild_designer
 
 MANUAL = {"llm": "manual", "feedback": "rich", "obfuscate": True, "max_calls": 7, "timeout": 9.0}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_builds_the_designer_of_that_name(tmp_path, name):
-    designer = build(name, tmp_path, MANUAL if name == "llm" else None)
-    assert designer.name == designer.about()["name"] == name
+    designer = build_designer(name, tmp_path, MANUAL if name == "llm" else None)
+    assert designer.name == designer.config()["name"] == name
     assert list(tmp_path.iterdir()) == []  # nothing is written before a run is held
 
 
 def test_who_designs_for_those_that_repeat_or_rank(tmp_path):
-    assert build("fixed", tmp_path).about()["first"]["name"] == "expert"
-    assert build("fixed", tmp_path, levels=[{}]).about()["first"] == {"name": "given", "levels": [{}]}
-    assert build("fixed", tmp_path, MANUAL).about()["first"]["name"] == "llm"
+    assert build_designer("fixed", tmp_path).config()["first"]["name"] == "expert"
+    assert build_designer("fixed", tmp_path, levels=[{}]).config()["first"] == {"name": "given", "levels": [{}]}
+    assert build_designer("fixed", tmp_path, MANUAL).config()["first"]["name"] == "llm"
     for name in ("easy-to-hard", "adversarial"):
-        assert build(name, tmp_path).about()["source"]["name"] == "random"
-        assert build(name, tmp_path, MANUAL).about()["source"]["name"] == "llm"
+        assert build_designer(name, tmp_path).config()["source"]["name"] == "random"
+        assert build_designer(name, tmp_path, MANUAL).config()["source"]["name"] == "llm"
 
 
 BUILT = {
     **{name: {"name": name} for name in NAMES if name != "llm"},
     "expert with options": {"name": "expert", "options": {"known": 30, "mastered": 95}},
-    "alpha with options": {"name": "alpha", "options": {"alpha": 0.7, "rate": 2}},
+    "alpha with options": {"name": "alpha", "options": {"alpha": 0.7, "score_levels": 2}},
     "random with options": {"name": "random", "options": {"keep": 0.9}},
     "levels of one's own": {"name": "fixed", "levels": [{"iron": "rare"}, {"near": {"cave": True}}]},
     **{f"{name} with a model": {"name": name, "model": MANUAL}
@@ -44,7 +44,7 @@ BUILT = {
 
 @pytest.mark.parametrize("what", BUILT)
 def test_what_a_designer_says_about_itself_builds_it_again(tmp_path, what):
-    again_is_the_same(build(folder=tmp_path, **BUILT[what]), tmp_path)
+    again_is_the_same(build_designer(folder=tmp_path, **BUILT[what]), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -59,24 +59,24 @@ def test_so_does_what_one_put_together_says(tmp_path, designer):
 
 
 def again_is_the_same(designer: Designer, folder) -> None:
-    about = json.loads(json.dumps(designer.about()))  # as a run keeps it
-    again = rebuild(about, folder, {})
+    about = json.loads(json.dumps(designer.config()))  # as a run keeps it
+    again = rebuild_designer(about, folder, {})
     assert type(again) is type(designer)
-    assert again.about() == designer.about()
+    assert again.config() == designer.config()
 
 
 def test_how_a_model_is_reached_may_change_and_no_password_is_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-for-nobody")
     told = {"llm": "openai:some-model", "base_url": "http://me:secret@localhost:8000/v1", "max_calls": 3}
-    designer = build("llm", tmp_path, told)
-    about, means = designer.about(), designer.means()
+    designer = build_designer("llm", tmp_path, told)
+    about, means = designer.config(), designer.runtime_options()
     assert "secret" not in json.dumps([about, means])
     assert "a-key-for-nobody" not in json.dumps([about, means])
     assert means["base_url"] == "http://localhost:8000/v1"
     assert means["max_calls"] == 3
-    again = rebuild(about, tmp_path, {**means, "base_url": "http://localhost:9/v1", "max_calls": 5})
-    assert again.about() == about
-    assert again.means() == {**means, "base_url": "http://localhost:9/v1", "max_calls": 5}
+    again = rebuild_designer(about, tmp_path, {**means, "base_url": "http://localhost:9/v1", "max_calls": 5})
+    assert again.config() == about
+    assert again.runtime_options() == {**means, "base_url": "http://localhost:9/v1", "max_calls": 5}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_how_a_model_is_reached_may_change_and_no_password_is_kept(tmp_path, mon
 )
 def test_a_wrong_word_or_number_is_named_with_the_nearest_right_one(tmp_path, asked, says):
     with pytest.raises(DesignError, match=f"(?s){says}"):
-        build(folder=tmp_path, **asked)
+        build_designer(folder=tmp_path, **asked)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_wrong_word_or_number_is_named_with_the_nearest_right_one(tmp_path, as
 )  # fmt: skip
 def test_what_does_not_go_together_is_refused(tmp_path, asked, says):
     with pytest.raises(DesignError, match=says):
-        build(folder=tmp_path, **asked)
+        build_designer(folder=tmp_path, **asked)
 
 
 OPENAI = {"name": "llm", "llm": "openai:some-model"}
@@ -154,4 +154,4 @@ def test_the_provider_s_own_server_and_key_need_not_be_given_again():
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_a_server_cannot_hide_in_what_a_designer_says_about_itself(tmp_path, name):
     with pytest.raises(DesignError, match=f"does not say by which {name}"):
-        rebuild({**OPENAI, name: ELSEWHERE[name]}, tmp_path, {})
+        rebuild_designer({**OPENAI, name: ELSEWHERE[name]}, tmp_path, {})

@@ -16,13 +16,13 @@ from envgen.designers.chat.ledger import Ledger
 from envgen.designers.chat.openai import OpenAIBackend
 from envgen.designers.chat.protocol import Refused
 from envgen.designers.chat.replay import ReplayBackend
-from envgen.designers.designer import Brief, Cycle, Proposal, Proposed, Rate, Verdict
+from envgen.designers.designer import AuditResult, Brief, Cycle, Proposal, ProposedLevel, SuccessRate
 from envgen.designers.llm import REPEATED, Llm, LlmSettings
 from envgen.designers.names import Names
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 
-BAD = (Verdict(word="bad", reasons=("wake_up is impossible here",)), Verdict(word="good"))
+BAD = (AuditResult(verdict="bad", reasons=("wake_up is impossible here",)), AuditResult(verdict="good"))
 NONSENSE = "I cannot do that."
 
 
@@ -35,8 +35,8 @@ def _keys(monkeypatch):
 def brief(cycle: int = 1, wanted: int = 2, world: Any = Crafter) -> Brief:
     facts = {"iron": {"rare": ["iron per world 17.8 -> 5.6"]}}
     return Brief(
-        world.name, world.rules, world.skills, world.Level, world.lessons, wanted, cycle, cycles=4, seed=0,
-        facts=lambda: facts,
+        world.name, world.rules, world.skills, world.Level, world.skill_levels, wanted, cycle, num_cycles=4, seed=0,
+        setting_effects=lambda: facts,
     )  # fmt: skip
 
 
@@ -71,8 +71,8 @@ def begin(tmp_path):
 
 def after(proposal: Proposal, number: int = 1) -> Cycle:
     return Cycle(
-        number=number, steps=number * 1000, proposal=proposal, verdicts=(), learned=(None,) * len(proposal.levels),
-        skills={skill.name: Rate(mean=0.4, std=0.8) for skill in Crafter.skills}, reward=1.0,
+        number=number, steps=number * 1000, proposal=proposal, audits=(), outcomes=(None,) * len(proposal.levels),
+        success_rates={skill.name: SuccessRate(mean=0.4, std=0.8) for skill in Crafter.skills}, reward=1.0,
     )  # fmt: skip
 
 
@@ -176,7 +176,9 @@ def test_saying_nothing_is_a_mistake_like_any_other(begin, text):
 
 
 def test_of_levels_partly_right_those_are_kept_and_the_last_cycles_fill_up(begin):
-    history = [after(Proposal(levels=(Proposed(level={"coal": "rare"}, purpose="for coal"), Proposed(level={}))))]
+    history = [
+        after(Proposal(levels=(ProposedLevel(level={"coal": "rare"}, purpose="for coal"), ProposedLevel(level={}))))
+    ]
     with Loopback([HALF] * 2) as server:
         proposal = begin(server, reasks=1).design(brief(2), history)
     assert levels(proposal) == [{"iron": "common"}, {"coal": "rare"}]
@@ -185,7 +187,7 @@ def test_of_levels_partly_right_those_are_kept_and_the_last_cycles_fill_up(begin
 
 
 def test_the_original_fills_up_what_the_last_cycle_cannot_and_no_purpose_grows(begin):
-    history = [after(Proposal(levels=(Proposed(level={"coal": "rare"}, purpose=f"{REPEATED}for coal"),)))]
+    history = [after(Proposal(levels=(ProposedLevel(level={"coal": "rare"}, purpose=f"{REPEATED}for coal"),)))]
     with Loopback([NONSENSE]) as server:
         proposal = begin(server, reasks=0).design(brief(2), history)
     assert levels(proposal) == [{"coal": "rare"}, {}]
@@ -312,7 +314,7 @@ def test_the_same_run_after_a_restart_asks_nobody(begin, tmp_path, obfuscate):
         assert run(begin(server, obfuscate=obfuscate, reasks=1), revise=True) == history
         assert len(server.requests) == asked
         assert (tmp_path / "ledger.jsonl").read_bytes() == ledger
-        assert run(begin(server, obfuscate=obfuscate, reasks=1), cycles=2, revise=True) == history[:2]
+        assert run(begin(server, obfuscate=obfuscate, reasks=1), num_cycles=2, revise=True) == history[:2]
 
 
 def test_a_replay_of_the_ledger_is_the_same_run(begin, tmp_path):
@@ -323,9 +325,9 @@ def test_a_replay_of_the_ledger_is_the_same_run(begin, tmp_path):
 
 def test_a_replay_with_other_settings_is_refused(begin, tmp_path):
     with Loopback([FIRST, SECOND]) as server:
-        run(begin(server), cycles=2)
+        run(begin(server), num_cycles=2)
     with pytest.raises(Refused, match="the conversation has departed"):
-        run(replayed(tmp_path, feedback="rich"), cycles=2)
+        run(replayed(tmp_path, feedback="rich"), num_cycles=2)
 
 
 def replayed(folder: Path, **settings: Any) -> Llm:
@@ -335,7 +337,7 @@ def replayed(folder: Path, **settings: Any) -> Llm:
 @pytest.mark.parametrize("obfuscate", [False, True])
 def test_a_run_whose_ledger_holds_a_reply_that_could_not_be_read_is_resumed(begin, tmp_path, monkeypatch, obfuscate):
     """The reply is in the ledger before anybody reads it, so a crash of the reader leaves it there."""
-    about = brief(wanted=1, world=Heist)
+    about = brief(num_levels=1, world=Heist)
     names = Names(Heist.Level, Heist.skills, Heist.name)
     replies = [reply({"maze_size": size}, skills=("steal_gem",)) for size in ("six", [None], "5")]
     if obfuscate:
@@ -365,7 +367,7 @@ def test_a_run_whose_ledger_holds_a_reply_that_could_not_be_read_is_resumed(begi
 def test_what_was_asked_is_counted_across_restarts(begin):
     with Loopback([HALF, FIRST]) as server:
         begin(server).design(brief(), ())
-        assert begin(server).spent() == {"calls": 2, "prompt_tokens": 200, "reply_tokens": 40, "cost": None}
+        assert begin(server).usage() == {"calls": 2, "prompt_tokens": 200, "reply_tokens": 40, "cost": None}
 
 
 def test_nothing_is_opened_before_it_is_needed():
@@ -373,7 +375,7 @@ def test_nothing_is_opened_before_it_is_needed():
         raise AssertionError
 
     designer = Llm(never, LlmSettings(feedback="rich"))
-    assert designer.about()["feedback"] == "rich"
+    assert designer.config()["feedback"] == "rich"
 
 
 # --- codes for names
@@ -390,7 +392,7 @@ def test_a_model_that_hears_codes_is_told_no_name_and_understood(begin, kind):
         assert levels(history[0].proposal) == [{"trees": "rare"}, {"biome": "beach"}]
         assert levels(history[1].proposal) == [{"iron": "common"}, {"near": {"cave": True}}]
         assert history[0].proposal.levels[0].skills == ("collect_iron",)
-        assert "collect_iron" in history[0].proposal.said
+        assert "collect_iron" in history[0].proposal.raw_reply
         assert len(server.requests) == 5
         sent = "\n".join(json.dumps(request.body, ensure_ascii=False) for request in server.requests)
         spoken = re.sub(r"[_\\]n?", " ", sent).lower()

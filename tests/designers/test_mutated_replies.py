@@ -54,7 +54,9 @@ SCRAPS = [
 
 
 def brief(world: Any, wanted: int = 2) -> Brief:
-    return Brief(world.name, world.rules, world.skills, world.Level, world.lessons, wanted, cycle=1, cycles=4, seed=0)
+    return Brief(
+        world.name, world.rules, world.skills, world.Level, world.skill_levels, wanted, cycle=1, num_cycles=4, seed=0
+    )
 
 
 def good(world: Any, chance: random.Random) -> dict[str, Any]:
@@ -122,7 +124,7 @@ def test_no_mutated_reply_breaks_the_reader(name, obfuscate):
         if obfuscate:
             text = names.show(names.hide(text))
         understood = understand(text, about)
-        assert understood.problems or len(understood.levels) == about.wanted, text
+        assert understood.problems or len(understood.levels) == about.num_levels, text
         for level in understood.levels:
             assert set(level.level) <= set(world.Level.model_fields)
             json.dumps(level.model_dump(mode="json"), allow_nan=False).encode()
@@ -141,7 +143,7 @@ def test_no_mutated_reply_breaks_the_reader(name, obfuscate):
 @pytest.mark.parametrize("name", WORLDS)
 def test_any_value_in_place_of_any_setting_gives_a_level_or_a_sentence(name, obfuscate):
     world = WORLDS[name]
-    about, names = brief(world, wanted=1), Names(world.Level, world.skills, world.name)
+    about, names = brief(world, num_levels=1), Names(world.Level, world.skills, world.name)
     for setting in (*choices(world.Level), *world.Level.model_fields):
         for value in VALUES:
             text = json.dumps({"levels": [{"level": level_of({setting: value})}]})

@@ -14,9 +14,10 @@ from envgen.designers.designer import Brief
 from envgen.designers.names import RESERVED, Names
 from envgen.designers.reply import understand
 from envgen.designers.space import choices, level_of
+from envgen.settings import Settings
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
-from envgen.worlds.world import Level, Settings, Skill
+from envgen.worlds.world import Level, Skill
 
 SKILLS = [skill.name for skill in Crafter.skills]
 NAMES = Names(Crafter.Level, Crafter.skills, Crafter.name)
@@ -52,17 +53,17 @@ def brief(facts: Any = dict, wanted: int = 1, world: Any = Crafter) -> Brief:
         world.rules,
         world.skills,
         world.Level,
-        world.lessons,
+        world.skill_levels,
         wanted,
         cycle=1,
-        cycles=4,
+        num_cycles=4,
         seed=0,
-        facts=facts,
+        setting_effects=facts,
     )
 
 
 def odd_brief() -> Brief:
-    return Brief("odd", "Be odd.", ODD, Odd, {}, 1, cycle=1, cycles=1, seed=0)
+    return Brief("odd", "Be odd.", ODD, Odd, {}, 1, cycle=1, num_cycles=1, seed=0)
 
 
 def levels_of(kind: type[Level]):

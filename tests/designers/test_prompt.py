@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from envgen.designers import prompt
-from envgen.designers.designer import Brief, Cycle, Learned, Proposal, Proposed, Rate, Verdict
+from envgen.designers.designer import AuditResult, Brief, Cycle, LevelOutcome, Proposal, ProposedLevel, SuccessRate
 from envgen.designers.reply import understand
 from envgen.designers.space import choices, level_of
 from envgen.worlds.crafter.world import Crafter
@@ -24,8 +24,8 @@ FACTS = {
 }
 WORLD = Crafter
 BRIEF = Brief(
-    WORLD.name, WORLD.rules, WORLD.skills, WORLD.Level, WORLD.lessons, wanted=4, cycle=1, cycles=3, seed=0,
-    facts=lambda: FACTS,
+    WORLD.name, WORLD.rules, WORLD.skills, WORLD.Level, WORLD.skill_levels, num_levels=4, cycle=1, num_cycles=3, seed=0,
+    setting_effects=lambda: FACTS,
 )  # fmt: skip
 INITIAL = prompt.initial(BRIEF)
 
@@ -43,7 +43,7 @@ def line_of(name: str) -> str:
 
 def test_every_skill_is_there_with_all_it_needs():
     for skill in Crafter.skills:
-        needs = f" (needs {', '.join(skill.needs)})" if skill.needs else ""
+        needs = f" (needs {', '.join(skill.prerequisites)})" if skill.prerequisites else ""
         assert INITIAL.split("\n").count(f"- {skill.name}{needs}") == 1
 
 
@@ -121,10 +121,10 @@ def test_nothing_is_left_to_be_filled_in():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "told"), [(1, "exactly 1 level:"), (4, "exactly 4 levels:"), (16, "exactly 16 levels:")]
+    ("num_levels", "told"), [(1, "exactly 1 level:"), (4, "exactly 4 levels:"), (16, "exactly 16 levels:")]
 )
 def test_the_number_of_levels_is_the_one_wanted(wanted, told):
-    brief = dataclasses.replace(BRIEF, wanted=wanted)
+    brief = dataclasses.replace(BRIEF, num_levels=wanted)
     text = prompt.initial(brief)
     assert text.count(told) == 1
     assert {int(number) for number in re.findall(r"(\d+) levels?\b", text)} == {wanted}
@@ -133,13 +133,13 @@ def test_the_number_of_levels_is_the_one_wanted(wanted, told):
 
 
 def test_a_single_cycle_is_not_told_in_the_plural():
-    assert "Once it trains" in prompt.initial(dataclasses.replace(BRIEF, cycles=1))
+    assert "Once it trains" in prompt.initial(dataclasses.replace(BRIEF, num_cycles=1))
     assert "In each of 3 cycles it trains" in INITIAL
 
 
-@pytest.mark.parametrize("lessons", [Crafter.lessons, {}, {"wake_up": Crafter.lessons["wake_up"]}])
+@pytest.mark.parametrize("lessons", [Crafter.skill_levels, {}, {"wake_up": Crafter.skill_levels["wake_up"]}])
 def test_the_example_is_a_reply_that_would_be_understood(lessons):
-    brief = dataclasses.replace(BRIEF, lessons=lessons, wanted=1)
+    brief = dataclasses.replace(BRIEF, skill_levels=lessons, num_levels=1)
     text = prompt.template(brief)
     assert text in prompt.initial(brief)
     understood = understand(text, brief)
@@ -164,24 +164,25 @@ def test_the_prompt_and_the_schema_stay_short():
 
 def cycle(**kw: Any) -> Cycle:
     levels = (
-        Proposed(level={"iron": "common"}, purpose="the first", skills=("collect_iron",)),
-        Proposed(level={"near": {"cave": True}}, purpose="the second", skills=()),
+        ProposedLevel(level={"iron": "common"}, purpose="the first", skills=("collect_iron",)),
+        ProposedLevel(level={"near": {"cave": True}}, purpose="the second", skills=()),
     )
     rates = {name: 0.0 for name in SKILLS}
     told = {
-        "number": 2, "steps": 960_000, "proposal": Proposal(levels=levels, said="words"), "reward": 4.2,
-        "verdicts": (
-            Verdict(word="doubtful", reasons=("nobody got there",), facts=("iron 1 -> 2",)), Verdict(word="good"),
+        "number": 2, "steps": 960_000, "proposal": Proposal(levels=levels, raw_reply="words"), "reward": 4.2,
+        "audits": (
+            AuditResult(verdict="doubtful", reasons=("nobody got there",), findings=("iron 1 -> 2",)),
+            AuditResult(verdict="good"),
         ),
-        "learned": (
-            Learned(
+        "outcomes": (
+            LevelOutcome(
                 episodes=120, reward=4.16, skills={**rates, "collect_wood": 60.0, "wake_up": 0.5},
-                first={**rates, "collect_wood": 40.21, "wake_up": 0.4},
-                last={**rates, "collect_wood": 71.04, "wake_up": 0.6, "collect_iron": 0.3},
+                first_third={**rates, "collect_wood": 40.21, "wake_up": 0.4},
+                last_third={**rates, "collect_wood": 71.04, "wake_up": 0.6, "collect_iron": 0.3},
             ),
             None,
         ),
-        "skills": {name: Rate(mean=k / 10, std=2 * k / 10) for k, name in enumerate(SKILLS)},
+        "success_rates": {name: SuccessRate(mean=k / 10, std=2 * k / 10) for k, name in enumerate(SKILLS)},
     }  # fmt: skip
     return Cycle(**{**told, **kw})
 
@@ -235,16 +236,16 @@ def test_a_cycle_without_levels_or_audit_can_be_told():
 
 def test_the_audit_is_told_by_level():
     one = cycle()
-    text = prompt.audited(BRIEF, one.proposal, one.verdicts)
+    text = prompt.audited(BRIEF, one.proposal, one.audits)
     assert "Level 1 is doubtful.\n  nobody got there\n  iron 1 -> 2\nLevel 2 is good." in text
     assert "all 4 levels again" in text
     assert '"iron"' not in text  # they stand in the reply above
     replaced = one.proposal.model_copy(update={"notes": ("fallback",)})
-    assert '"level": {"iron": "common"}' in prompt.audited(BRIEF, replaced, one.verdicts)
+    assert '"level": {"iron": "common"}' in prompt.audited(BRIEF, replaced, one.audits)
 
 
 def test_all_problems_of_a_reply_are_told():
     text = prompt.problems(BRIEF, ["level 1: this", "level 2: that"])
     assert "\n- level 1: this\n- level 2: that\n" in text
     assert "all 4 levels again" in text
-    assert "the level again" in prompt.problems(dataclasses.replace(BRIEF, wanted=1), ["this"])
+    assert "the level again" in prompt.problems(dataclasses.replace(BRIEF, num_levels=1), ["this"])

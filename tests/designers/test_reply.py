@@ -30,7 +30,9 @@ GOOD = json.dumps(WHOLE)
 
 
 def brief(wanted: int = 4, world: Any = Crafter) -> Brief:
-    return Brief(world.name, world.rules, world.skills, world.Level, world.lessons, wanted, cycle=1, cycles=4, seed=0)
+    return Brief(
+        world.name, world.rules, world.skills, world.Level, world.skill_levels, wanted, cycle=1, num_cycles=4, seed=0
+    )
 
 
 def levels(text: str, wanted: int = 4) -> list[dict]:

@@ -12,26 +12,27 @@ from pydantic import Field
 
 from envgen.designers.adversarial import Adversarial
 from envgen.designers.alpha import Alpha, AlphaSettings, softmax
-from envgen.designers.designer import (
+from envgen.designers.designer import (  # fmt: skip
+    AuditResult,
     Brief,
     Cycle,
     Designer,
     DesignError,
-    Learned,
+    LevelOutcome,
     Proposal,
-    Proposed,
-    Rate,
-    Verdict,
-    normal,
-)  # fmt: skip
+    ProposedLevel,
+    SuccessRate,
+    to_overrides,
+)
 from envgen.designers.easy_to_hard import EasyToHard
 from envgen.designers.expert import Expert, ExpertSettings
 from envgen.designers.fixed import Fixed, Given
 from envgen.designers.none import NoDesigner
 from envgen.designers.random import Random, RandomSettings
 from envgen.designers.space import choices, level_of
+from envgen.settings import Settings
 from envgen.worlds.crafter.world import Crafter
-from envgen.worlds.world import Level, LevelError, Settings, Skill
+from envgen.worlds.world import Level, LevelError, Skill
 
 NAMES = [skill.name for skill in Crafter.skills]
 
@@ -62,25 +63,25 @@ def stones(level: dict) -> int:
 
 
 def brief(**kw: Any) -> Brief:
-    asked = {"wanted": 4, "cycle": 1, "cycles": 4, "seed": 0, **kw}
-    return Brief("crafter", "", Crafter.skills, Crafter.Level, Crafter.lessons, **asked)
+    asked = {"num_levels": 4, "cycle": 1, "num_cycles": 4, "seed": 0, **kw}
+    return Brief("crafter", "", Crafter.skills, Crafter.Level, Crafter.skill_levels, **asked)
 
 
 def toy(**kw: Any) -> Brief:
-    asked = {"wanted": 4, "cycle": 1, "cycles": 4, "seed": 0, "rate": Asked(), **kw}
+    asked = {"num_levels": 4, "cycle": 1, "num_cycles": 4, "seed": 0, "score_levels": Asked(), **kw}
     return Brief("toy", "", (Skill("climb"),), Toy, {"climb": {"slope": "flat"}}, **asked)
 
 
-def learned(rates: Sequence[float]) -> Learned:
+def learned(rates: Sequence[float]) -> LevelOutcome:
     skills = {f"skill {k}": rate for k, rate in enumerate(rates)}
-    return Learned(episodes=10, reward=1.0, skills=skills, first=skills, last=skills)
+    return LevelOutcome(episodes=10, reward=1.0, skills=skills, first_third=skills, last_third=skills)
 
 
-def after(proposal: Proposal, told: Sequence[Learned | None] = (), number: int = 1, rates=None) -> Cycle:
+def after(proposal: Proposal, told: Sequence[LevelOutcome | None] = (), number: int = 1, rates=None) -> Cycle:
     told = tuple(told) or (None,) * len(proposal.levels)
-    skills = {name: Rate(mean=mean, std=0) for name, mean in (rates or {}).items()}
+    skills = {name: SuccessRate(mean=mean, std=0) for name, mean in (rates or {}).items()}
     return Cycle(
-        number=number, steps=1000, proposal=proposal, verdicts=(), learned=told, skills=skills, reward=0.0
+        number=number, steps=1000, proposal=proposal, audits=(), outcomes=told, success_rates=skills, reward=0.0
     )  # fmt: skip
 
 
@@ -95,15 +96,15 @@ DESIGNERS = {
 
 
 @pytest.mark.parametrize("name", DESIGNERS)
-@pytest.mark.parametrize("wanted", [1, 4, 7])
+@pytest.mark.parametrize("num_levels", [1, 4, 7])
 def test_every_cycle_has_as_many_valid_levels_as_wanted_and_asking_again_gives_the_same(name, wanted):
     history: list[Cycle] = []
     for cycle in range(1, 4):
-        asked = toy(wanted=wanted, cycle=cycle, cycles=3)
+        asked = toy(num_levels=wanted, cycle=cycle, num_cycles=3)
         proposal = DESIGNERS[name]().design(asked, history)
         assert DESIGNERS[name]().design(asked, history) == proposal
         assert len(proposal.levels) == wanted
-        assert all(one.purpose and normal(one.level, Toy) == one.level for one in proposal.levels)
+        assert all(one.purpose and to_overrides(one.level, Toy) == one.level for one in proposal.levels)
         assert Proposal.model_validate_json(proposal.model_dump_json()) == proposal
         told = [learned([25 * stones(one.level)]) for one in proposal.levels]
         history.append(after(proposal, told, cycle, {"climb": 20.0}))
@@ -111,7 +112,7 @@ def test_every_cycle_has_as_many_valid_levels_as_wanted_and_asking_again_gives_t
 
 @pytest.mark.parametrize("name", ["random", "alpha", "easy-to-hard", "adversarial"])
 def test_another_seed_or_cycle_gives_other_levels(name):
-    kw = {"rate": lambda levels, by: [0.0] * len(levels)}
+    kw = {"score_levels": lambda levels, by: [0.0] * len(levels)}
     first, other_seed = (DESIGNERS[name]().design(brief(seed=seed, **kw), ()) for seed in (0, 1))
     assert first.levels != other_seed.levels
     second = DESIGNERS[name]().design(brief(cycle=2, **kw), [after(first)])
@@ -124,8 +125,8 @@ def test_none_proposes_nothing():
 
 def test_none_of_them_asks_a_language_model():
     for make in (NoDesigner, *DESIGNERS.values()):
-        assert make().spent() == {"calls": 0, "prompt_tokens": 0, "reply_tokens": 0, "cost": 0.0}
-        assert make().revise(brief(), (), Proposal(), (Verdict(word="bad"),)) is None
+        assert make().usage() == {"calls": 0, "prompt_tokens": 0, "reply_tokens": 0, "cost": 0.0}
+        assert make().revise(brief(), (), Proposal(), (AuditResult(verdict="bad"),)) is None
 
 
 # --- random
@@ -133,7 +134,7 @@ def test_none_of_them_asks_a_language_model():
 
 @pytest.mark.parametrize("keep", [0.0, 0.5, 0.8])
 def test_random_keeps_each_setting_with_its_chance_and_is_even_about_the_rest(keep):
-    drawn = Random(RandomSettings(keep=keep)).design(brief(wanted=1500), ()).levels
+    drawn = Random(RandomSettings(keep=keep)).design(brief(num_levels=1500), ()).levels
     levels = [Crafter.Level.parse(one.level).model_dump() for one in drawn]
     assert len({str(level) for level in levels}) > 1450
     for name, values in choices(Crafter.Level).items():
@@ -168,19 +169,19 @@ def test_fixed_repeats_what_its_first_designer_said_first():
 def test_fixed_lets_its_first_designer_answer_the_audit_once():
     class Yielding(Random):
         def revise(self, brief, history, proposal, verdicts):
-            return Proposal(levels=(Proposed(level={}),))
+            return Proposal(levels=(ProposedLevel(level={}),))
 
-    designer, verdicts = Fixed(Yielding()), (Verdict(word="bad"),)
+    designer, verdicts = Fixed(Yielding()), (AuditResult(verdict="bad"),)
     first = designer.design(brief(), ())
-    assert designer.revise(brief(), (), first, verdicts) == Proposal(levels=(Proposed(level={}),))
+    assert designer.revise(brief(), (), first, verdicts) == Proposal(levels=(ProposedLevel(level={}),))
     assert designer.revise(brief(cycle=2), [after(first)], first, verdicts) is None
 
 
 def test_given_levels_are_used_in_turn_in_their_shortest_form():
     levels = [{"iron": "Very_Common", "coal": "original"}, {"biome": "beach"}]
-    found = [one.level for one in Given(levels).design(brief(wanted=5), ()).levels]
+    found = [one.level for one in Given(levels).design(brief(num_levels=5), ()).levels]
     assert found == [{"iron": "very common"}, {"biome": "beach"}] * 2 + [{"iron": "very common"}]
-    assert Given(levels).about() == {"name": "given", "levels": levels}
+    assert Given(levels).config() == {"name": "given", "levels": levels}
 
 
 def test_given_levels_that_are_wrong_or_would_not_be_used_are_refused():
@@ -192,7 +193,7 @@ def test_given_levels_that_are_wrong_or_would_not_be_used_are_refused():
 
 # --- expert
 
-NEEDS = {skill.name: skill.needs for skill in Crafter.skills}
+NEEDS = {skill.name: skill.prerequisites for skill in Crafter.skills}
 LOW_OR_HIGH = st.sampled_from([0.0, 3.0, 20.0, 49.9, 50.0, 79.9, 80.0, 100.0])
 
 
@@ -212,10 +213,10 @@ def gain(name: str, rates: dict[str, float]) -> float:
 def taught(rates: dict[str, float], wanted: int = 4, **settings) -> list[str]:
     """By the expert, after a cycle in which the original showed these rates; "" for the original."""
     proposal = Expert(ExpertSettings(**settings)).design(
-        brief(wanted=wanted, cycle=2), [after(Proposal(), rates=rates)]
+        brief(num_levels=wanted, cycle=2), [after(Proposal(), rates=rates)]
     )
     for one in proposal.levels:
-        assert one.level == normal(Crafter.lessons[one.skills[0]] if one.skills else {}, Crafter.Level)
+        assert one.level == to_overrides(Crafter.skill_levels[one.skills[0]] if one.skills else {}, Crafter.Level)
     return [one.skills[0] if one.skills else "" for one in proposal.levels]
 
 
@@ -253,7 +254,7 @@ def test_expert_fills_with_the_original_when_all_is_mastered():
 def test_expert_says_why():
     rates = {name: 90.0 for name in NAMES} | {"collect_iron": 12.34, "make_stone_pickaxe": 66.6}
     history = [after(Proposal(), rates=rates)]
-    purposes = [one.purpose for one in Expert().design(brief(wanted=3), history).levels]
+    purposes = [one.purpose for one in Expert().design(brief(num_levels=3), history).levels]
     assert purposes == [
         "teach collect_iron (12.3%), which needs make_stone_pickaxe 66.6%",
         "teach make_stone_pickaxe (66.6%), which needs place_table 90.0%, collect_wood 90.0%, collect_stone 90.0%",
@@ -262,7 +263,7 @@ def test_expert_says_why():
 
 
 def test_a_world_without_lessons_is_trained_in_the_original():
-    bare = dataclasses.replace(brief(), lessons={})
+    bare = dataclasses.replace(brief(), skill_levels={})
     assert [one.level for one in Expert().design(bare, ()).levels] == [{}] * 4
 
 
@@ -280,14 +281,14 @@ def chances(history: Sequence[Cycle], **settings) -> dict[str, dict]:
 def seen(*levels_and_rates) -> Cycle:
     """A cycle of levels, each with the success rates of its skills, or None."""
     levels, rates = zip(*levels_and_rates, strict=True)
-    proposal = Proposal(levels=tuple(Proposed(level=level) for level in levels))
+    proposal = Proposal(levels=tuple(ProposedLevel(level=level) for level in levels))
     return after(proposal, [None if r is None else learned(r) for r in rates])
 
 
 def test_alpha_begins_as_random_does():
     assert chances((), keep=0.4)["slope"] == pytest.approx({"original": 0.6, "flat": 0.2, "steep": 0.2})
     assert chances((), keep=0.4)["ground.stones"][2] == pytest.approx(0.4 + 0.6 / 5)
-    drawn = Alpha(AlphaSettings(keep=0.4)).design(toy(wanted=2000), ()).levels
+    drawn = Alpha(AlphaSettings(keep=0.4)).design(toy(num_levels=2000), ()).levels
     kept = np.mean(["slope" not in one.level for one in drawn])
     assert kept == pytest.approx(0.6, abs=0.05)
 
@@ -343,7 +344,7 @@ def test_alpha_finds_the_one_setting_that_decides(seed):
     rates = {"flat": 100.0, "steep": 50.0, "original": 0.0}
     history: list[Cycle] = []
     for cycle in range(1, 61):
-        proposal = Alpha().design(toy(seed=seed, cycle=cycle, cycles=60), history)
+        proposal = Alpha().design(toy(seed=seed, cycle=cycle, num_cycles=60), history)
         told = [learned([rates[Toy.parse(one.level).slope]]) for one in proposal.levels]
         history.append(after(proposal, told, cycle))
     found = chances(history)
@@ -366,12 +367,12 @@ def test_easy_to_hard_ranks_once_and_goes_from_the_easiest_to_the_hardest():
     asked, designer, history = Asked(), EasyToHard(Random()), []
     for cycle in range(1, 5):
         proposal = designer.design(toy(cycle=cycle, rate=asked), history)
-        assert bool(proposal.pool) == (cycle == 1)
+        assert bool(proposal.candidates) == (cycle == 1)
         history.append(after(proposal, number=cycle))
     (made, by), used = asked.calls[0], [one.level for cycle in history for one in cycle.proposal.levels]
     assert len(asked.calls) == 1
     assert by == "throwaway"
-    assert made == [one.level for one in Random().design(toy(wanted=16), ()).levels]
+    assert made == [one.level for one in Random().design(toy(num_levels=16), ()).levels]
     assert used == sorted(made, key=stones, reverse=True)  # all 16; stones are this ranking's score
     assert [len(cycle.proposal.levels) for cycle in history] == [4] * 4
     assert history[0].proposal.levels[0].purpose == "drawn at random; score in it 40.0"
@@ -383,10 +384,10 @@ def test_adversarial_takes_the_hardest_of_new_levels_each_cycle():
         proposal = designer.design(toy(cycle=cycle, rate=asked), history)
         made, by = asked.calls[-1]
         assert by == ("agent" if history else "throwaway")
-        assert made == [one.level for one in Random().design(toy(wanted=16, cycle=cycle), ()).levels]
-        assert sorted(made, key=str) == sorted((one.level for one in proposal.pool), key=str)
-        assert [stones(one.level) for one in proposal.pool] == sorted(map(stones, made))
-        assert proposal.levels == proposal.pool[:4]
+        assert made == [one.level for one in Random().design(toy(num_levels=16, cycle=cycle), ()).levels]
+        assert sorted(made, key=str) == sorted((one.level for one in proposal.candidates), key=str)
+        assert [stones(one.level) for one in proposal.candidates] == sorted(map(stones, made))
+        assert proposal.levels == proposal.candidates[:4]
         history.append(after(proposal, number=cycle))
     assert len(asked.calls) == 4
 
@@ -396,16 +397,16 @@ def test_what_the_ranked_designer_said_spent_and_failed_at_stays_on_record(make)
     class Talkative(Designer):
         name = "talkative"
 
-        def spent(self) -> dict[str, float | None]:
+        def usage(self) -> dict[str, float | None]:
             return {"calls": 3}
 
         def design(self, brief, history):
-            levels = tuple(Proposed(level=level_of({"ground.stones": k % 5})) for k in range(brief.wanted))
-            return Proposal(levels=levels, said="words", notes=("fallback for 2 of 16 levels",))
+            levels = tuple(ProposedLevel(level=level_of({"ground.stones": k % 5})) for k in range(brief.num_levels))
+            return Proposal(levels=levels, raw_reply="words", notes=("fallback for 2 of 16 levels",))
 
     proposal = make(Talkative()).design(toy(), ())
     assert (proposal.said, proposal.notes) == ("words", ("fallback for 2 of 16 levels",))
     assert len(proposal.levels) == 4
     assert len(proposal.pool) == 16
-    assert make(Talkative()).spent() == {"calls": 3}
-    assert make(Talkative()).about() == {"name": make.name, "source": {"name": "talkative"}}
+    assert make(Talkative()).usage() == {"calls": 3}
+    assert make(Talkative()).config() == {"name": make.name, "source": {"name": "talkative"}}

@@ -6,10 +6,11 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import Field
 
-from envgen.designers.designer import normal
+from envgen.designers.designer import to_overrides
 from envgen.designers.space import bounds, choices, level_of
+from envgen.settings import Settings
 from envgen.worlds.crafter.level import CrafterLevel
-from envgen.worlds.world import Level, Settings
+from envgen.worlds.world import Level
 
 
 class Near(Settings):
@@ -44,9 +45,9 @@ def test_of_a_long_range_ten_values_are_taken_evenly_up_to_the_greatest():
 def test_each_choice_alone_is_a_level_that_changes_that_and_nothing_else(Family):
     for name, (original, *others) in choices(Family).items():
         assert len({original, *others}) == 1 + len(others) > 1
-        assert normal(level_of({name: original}), Family) == {}
+        assert to_overrides(level_of({name: original}), Family) == {}
         for value in others:
-            assert normal(level_of({name: value}), Family) == level_of({name: value})
+            assert to_overrides(level_of({name: value}), Family) == level_of({name: value})
 
 
 def test_crafters_settings_are_all_there():

@@ -56,7 +56,7 @@ class Corridor(World):
     actions = ("walk_left", "walk_right", "ring")
     observations = ("symbols", "text")
     rules = ""
-    keys = {"left": "walk_left", "right": "walk_right", "space": "ring"}  # noqa: RUF012  as World has it
+    key_bindings = {"left": "walk_left", "right": "walk_right", "space": "ring"}  # noqa: RUF012  as World has it
 
     def __init__(self, *script):
         self.script = list(script)  # what happens each time a picture is asked for
@@ -65,7 +65,7 @@ class Corridor(World):
         self.env = Walk(observation, render_mode, render_size, self.script)
         return self.env
 
-    make = census = gallery = None
+    make = level_stats = render_levels = None
 
 
 def told(events) -> list[str]:
@@ -107,7 +107,7 @@ def test_an_unknown_key_is_told_with_the_nearest_right_one():
 
 def test_a_world_may_use_q_itself():
     class Quiet(Corridor):
-        keys = {**Corridor.keys, "q": "ring"}  # noqa: RUF012
+        key_bindings = {**Corridor.key_bindings, "q": "ring"}  # noqa: RUF012
 
     game = Game(Quiet())
     assert game.press("q")[0].kind == "step"
@@ -129,7 +129,7 @@ def test_no_keys_break_a_game(keys):
 
 def test_worlds_that_cannot_be_played_say_why():
     class Mute(Corridor):
-        keys = {}  # noqa: RUF012
+        key_bindings = {}  # noqa: RUF012
 
     class Wordless(Corridor):
         observations = ("symbols",)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from envgen.runs.figures import figure, iqm
+from envgen.runs.figures import iqm, iqm_with_ci
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,10 @@ def test_it_is_the_mean_of_the_middle_half_as_many_copies_show_it():
 
 
 def test_a_figure_of_one_seed_has_no_interval_and_of_many_the_same_each_time():
-    assert figure([3.0]) == figure([3.0])
-    assert (figure([3.0]).low, str(figure([3.0]))) == (None, "3.0")
-    many = figure([1.0, 2.0, 3.0, 4.0])
-    assert many == figure([1.0, 2.0, 3.0, 4.0])
+    assert iqm_with_ci([3.0]) == iqm_with_ci([3.0])
+    assert (iqm_with_ci([3.0]).low, str(iqm_with_ci([3.0]))) == (None, "3.0")
+    many = iqm_with_ci([1.0, 2.0, 3.0, 4.0])
+    assert many == iqm_with_ci([1.0, 2.0, 3.0, 4.0])
     assert many.low is not None
     assert many.high is not None
     assert 1 <= many.low < many.value == 2.5 < many.high <= 4

@@ -111,7 +111,7 @@ def test_a_run_reads_regular_files_alone(tmp_path, odd):
         Run(tmp_path, {})
     odd(tmp_path / "summary.json")
     with pytest.raises(RunError, match="cannot read"):
-        Run(tmp_path, {}, lead=False).read("summary")
+        Run(tmp_path, {}, is_main=False).read("summary")
     odd(tmp_path / "progress.jsonl")
     with pytest.raises(RunError, match="cannot open"):
         list(read_progress(tmp_path))

@@ -7,7 +7,7 @@ class SpaceError(ValueError):
     """An observation or action space that no network here fits, or that is not the agent's."""
 
 
-class BadLoss(ArithmeticError):
+class NonFiniteLossError(ArithmeticError):
     """A loss that is not a number; the message describes the batch. The step that would have followed was not taken."""
 
 

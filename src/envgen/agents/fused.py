@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.autograd.function import once_differentiable
 
-from envgen.worlds.kernels.jit import jit_reordered
+from envgen.jit import jit_fastmath
 
 EPSILON = np.float32(1e-5)  # of both normalisations
 
@@ -36,13 +36,13 @@ class Weights(NamedTuple):
     second_shift: Any
 
 
-@jit_reordered
+@jit_fastmath
 def _add(x, to):
     for h in range(to.size):
         to[h] += x[h]
 
 
-@jit_reordered
+@jit_fastmath
 def _standardise(x, out):
     """out = (x - mean) * inverse; the inverse of the spread of x."""
     mean = np.float32(0)
@@ -58,7 +58,7 @@ def _standardise(x, out):
     return inverse
 
 
-@jit_reordered
+@jit_fastmath
 def _back_through(standard, inverse, gradient):
     """The gradient of `standard` becomes that of what was standardised."""
     mean, along = np.float32(0), np.float32(0)
@@ -71,13 +71,13 @@ def _back_through(standard, inverse, gradient):
         gradient[h] = (gradient[h] - mean - standard[h] * along) * inverse
 
 
-@jit_reordered
+@jit_fastmath
 def _rectify(standard, w, out):
     for h in range(out.size):
         out[h] = max(standard[h] * w.first_gain[h] + w.first_shift[h], np.float32(0))
 
 
-@jit_reordered
+@jit_fastmath
 def _forward(symbols, numbers, where, w, standard, inverses, out):
     """out (B, width); `standard` (B, width) and `inverses` (B,) are what `_backward` needs of the way."""
     x = np.empty(w.bias.size, np.float32)
@@ -98,7 +98,7 @@ def _forward(symbols, numbers, where, w, standard, inverses, out):
             out[b, h] = x[h] * w.second_gain[h] + w.second_shift[h]
 
 
-@jit_reordered
+@jit_fastmath
 def _backward(symbols, numbers, where, w, standard, inverses, gradient, to):
     """Add to `to` (Weights) what `gradient` (B, width) of the output says of each."""
     width = w.bias.size

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from envgen.worlds.kernels.jit import jit
+from envgen.jit import jit
 from envgen.worlds.world import SymbolMap
 
 from .symbols import CPU, check_size
@@ -43,23 +43,23 @@ class Glance(nn.Module):
     def __init__(self, layout: SymbolMap, highest: np.ndarray):
         super().__init__()
         self.layout, self.size = layout, len(highest)
-        cells, eye = layout.rows * layout.columns, layout.eye
+        cells, eye = layout.rows * layout.columns, layout.center
         y, x = np.divmod(np.arange(cells), layout.columns)
         dx, dy = x - eye % layout.columns, y - eye // layout.columns
         far, ring = abs(dx) + abs(dy), np.maximum(abs(dx), abs(dy))
         self.order = np.lexsort((ring, far))[1:]  # by distance, without the eye itself
         self.right, self.down = (dx - dx.min() + 1).astype(np.uint8), (dy - dy.min() + 1).astype(np.uint8)
-        around = np.flatnonzero(ring <= layout.around)
+        around = np.flatnonzero(ring <= layout.near_radius)
         kept = [plane * cells + around for plane in range(layout.planes)]
         kept.append(np.arange(layout.planes * cells, len(highest)))
         self.kinds = highest[: layout.planes * cells].reshape(layout.planes, cells).max(1)
         self.first = 2 * (np.cumsum(self.kinds) - self.kinds)
         self.found = int(2 * self.kinds.sum())
-        ahead = self.kinds[: 0 if layout.facing is None else None]
+        ahead = self.kinds[: 0 if layout.facing_index is None else None]
         farthest = np.tile([self.right.max(), self.down.max()], self.kinds.sum())
         self.highest = np.concatenate([highest[np.concatenate(kept)], ahead, farthest]).astype(np.int64)
         self.register_buffer("kept", torch.from_numpy(np.concatenate(kept)), persistent=False)
-        steps = [0, *(step_x + step_y * layout.columns for step_x, step_y in layout.steps)]
+        steps = [0, *(step_x + step_y * layout.columns for step_x, step_y in layout.direction_offsets)]
         self.register_buffer("steps", eye + torch.tensor(steps), persistent=False)
 
     @torch.no_grad()
@@ -69,9 +69,9 @@ class Glance(nn.Module):
 
     def _ahead(self, symbols: torch.Tensor) -> list[torch.Tensor]:
         """The symbols (B, planes) of the cell faced, if there is one."""
-        if self.layout.facing is None:
+        if self.layout.facing_index is None:
             return []
-        cell = self.steps[symbols[:, self.layout.facing].long()]  # (B,)
+        cell = self.steps[symbols[:, self.layout.facing_index].long()]  # (B,)
         planes = torch.arange(self.layout.planes, device=symbols.device) * self.layout.rows * self.layout.columns
         return [symbols.gather(1, cell[:, None] + planes)]
 

@@ -18,7 +18,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass
-class Episodes:
+class EpisodeStats:
     """Episodes that ended: how they went, and how often each skill succeeded in them where the world says so."""
 
     returns: list[float] = field(default_factory=list)
@@ -38,12 +38,12 @@ class Episodes:
         }
 
     @classmethod
-    def restored(cls, state: Arrays) -> "Episodes":
+    def restored(cls, state: Arrays) -> "EpisodeStats":
         lists = (state[name].tolist() for name in ("returns", "lengths", "levels"))
         return cls(*lists, skills=list(state["skills"]))
 
 
-def skills_of(infos: Mapping[str, Any], which: Any) -> np.ndarray:
+def episode_skill_counts(infos: Mapping[str, Any], which: Any) -> np.ndarray:
     """How often each skill succeeded in the episodes of some environments, (m, skills); -1 where the world says that
     this episode could not hold it."""
     counts = infos["achievements"][which]
@@ -72,7 +72,7 @@ class Stream:
         inside = {f"env.{name}": array for name, array in self.envs.get_state().items()}  # pyright: ignore[reportAttributeAccessIssue]
         return {**inside, "returns": self.returns.copy(), "lengths": self.lengths.copy(), "begins": self.begins.copy()}
 
-    def step(self, actions: np.ndarray, episodes: Episodes):
+    def step(self, actions: np.ndarray, episodes: EpisodeStats):
         """Rewards, ends, which ends were cut short by a limit, validity (all (B,)), and what each end looked like."""
         begun = self.begins
         seen, rewards, terminated, truncated, infos = self.envs.step(actions)
@@ -90,13 +90,13 @@ class Stream:
         self.observations = seen
         return rewards, ended, truncated & ~terminated & ended, ~begun, finals
 
-    def _record(self, ended: np.ndarray, infos: dict[str, Any], episodes: Episodes) -> None:
+    def _record(self, ended: np.ndarray, infos: dict[str, Any], episodes: EpisodeStats) -> None:
         episodes.returns += self.returns[ended].tolist()
         episodes.lengths += self.lengths[ended].tolist()
         if "level" in infos:
             episodes.levels += infos["level"][ended].tolist()
         if "achievements" in infos:
-            episodes.skills += list(skills_of(infos, ended))
+            episodes.skills += list(episode_skill_counts(infos, ended))
         self.returns[ended] = 0
         self.lengths[ended] = 0
 
@@ -115,7 +115,7 @@ class Rollout:
         self.ends = np.empty((steps, self.count), np.bool_)
         self.valid = np.empty((steps, self.count), np.bool_)
         self.last_values = np.empty(self.count, np.float32)
-        self.episodes = Episodes()
+        self.episodes = EpisodeStats()
 
     def see(self, t: int, observations: np.ndarray) -> torch.Tensor:
         """Put the observations of step t in place, prepared; to a GPU they are copied while the program goes on."""
@@ -141,7 +141,7 @@ class Rollout:
             setattr(self, name, torch.from_numpy(state[name].copy()).to(self.device))
         for name in self.ARRAYS:
             getattr(self, name)[:] = state[name]
-        self.episodes = Episodes.restored(below("episodes", state))
+        self.episodes = EpisodeStats.restored(below("episodes", state))
         return self
 
 

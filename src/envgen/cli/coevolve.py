@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from tyro.conf import Positional
 
 from envgen.coevolve.settings import PROPOSERS, Curriculum, Plan
-from envgen.worlds.world import Settings, explain
+from envgen.settings import Settings, explain
 
 from .common import UserError, check_resume, flags_of, given, near, needs, needs_training, one_of, pairs, resumable
 
@@ -58,7 +58,7 @@ def coevolve(
     """
     needs_training()
     needs("genenv", "transformers", "tokenizers", "accelerate")
-    from envgen.coevolve.begin import Request
+    from envgen.coevolve.train import CoevolveRequest
 
     if resume is not None:
         beside = {"domain": domain != "tools", "proposer": proposer != "genenv", "seed": seed != 0, "folder": folder,
@@ -72,7 +72,7 @@ def coevolve(
     chosen = _domain(domain)
     made = None if agent else {"size": pairs("size", size), "warmup": pairs("warmup", warmup), "seed": seed}
     try:
-        asked = Request.model_validate(
+        asked = CoevolveRequest.model_validate(
             {
                 "proposer": proposer,
                 "agent": agent or "",
@@ -101,13 +101,13 @@ def _domain(name: str) -> Any:
 
 def _begun(folder: Path) -> tuple[Any, dict[str, Any] | None, str]:
     """What a run was asked for, how its models were made (if they were), and its domain's name."""
-    from envgen.coevolve.begin import Request
+    from envgen.coevolve.train import CoevolveRequest
     from envgen.runs.store import RunError, read_request
 
     try:
         told, _ = read_request(folder)
         name, made = told.pop("domain"), told.pop("made")
-        return Request(**{**told, "proposer": told["proposer"]["name"]}), made, name
+        return CoevolveRequest(**{**told, "proposer": told["proposer"]["name"]}), made, name
     except RunError as error:
         raise UserError(f"{error}{near(folder)}") from None
     except (KeyError, TypeError, ValidationError):
@@ -137,12 +137,12 @@ def _run(
     from accelerate import Accelerator
     from rich.console import Console
 
-    from envgen.coevolve.begin import coevolve as begin
-    from envgen.coevolve.live import Display
+    from envgen.coevolve.display import CoevolveDisplay
     from envgen.coevolve.lm import ModelError
     from envgen.coevolve.policy import LossError
     from envgen.coevolve.pools import PoolError
     from envgen.coevolve.tasks import DomainError
+    from envgen.coevolve.train import coevolve as begin
     from envgen.coevolve.vllm import PORTS, Served
     from envgen.runs.checkpoint import CheckpointError
     from envgen.runs.store import RunError
@@ -165,7 +165,7 @@ def _run(
         if made is not None:
             with accelerator.main_process_first():
                 lies = _models(domain, made, models, say)
-        with Display(asked.plan.rollouts, asked.curriculum.alpha, console) as display:
+        with CoevolveDisplay(asked.plan.rollouts, asked.curriculum.alpha, console) as display:
             summary = begin(folder, domain, asked, made, lies, display, accelerator, (agent, environment), dtype)
         say(_told(summary, folder))
 

@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
-from envgen.worlds.world import LevelError, World, nearest
+from envgen.settings import nearest
+from envgen.worlds.world import LevelError, World
 
 
 class UserError(Exception):

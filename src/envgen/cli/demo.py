@@ -73,13 +73,13 @@ def _world_speed(world, observation: str, seconds: float, count: int = 256) -> f
 
 
 def _learning_speed(world, seconds: float) -> float:
-    from envgen.agents.ppo import Agent
+    from envgen.agents.ppo import PPO
 
     probe = world.make(num_envs=1, observation="symbols")
-    agent = Agent.made_for(probe)
+    agent = PPO.for_envs(probe)
     envs = world.make(num_envs=agent.settings.num_envs, seed=0, observation="symbols")
-    agent.train(envs, agent.settings.batch)  # warm
+    agent.train(envs, agent.settings.batch_size)  # warm
     start, before = time.perf_counter(), agent.steps
     while time.perf_counter() - start < seconds:
-        agent.train(envs, agent.settings.batch)
+        agent.train(envs, agent.settings.batch_size)
     return (agent.steps - before) / (time.perf_counter() - start)

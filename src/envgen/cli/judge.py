@@ -37,15 +37,15 @@ def evaluate(
     agent, world, observation = agent_of(run, device)
     found = play(agent, world, read_level(level, world), episodes, seed, observation, greedy)
     print(found)
-    if world.yardstick:
-        print(world.yardstick)
+    if world.random_baseline:
+        print(world.random_baseline)
     if published:
         compare_published(agent, world, found, observation, published)
 
 
 def agent_of(folder: Path, device: str = "cpu") -> tuple[Any, Any, str]:
     """The agent of the last checkpoint of a run, its world and what it sees."""
-    from envgen.curriculum.course import agent_for
+    from envgen.curriculum.trainer import make_agent
     from envgen.runs.checkpoint import CheckpointError, latest
     from envgen.runs.store import RunError, read_request
 
@@ -57,7 +57,7 @@ def agent_of(folder: Path, device: str = "cpu") -> tuple[Any, Any, str]:
     if last is None:
         raise UserError(f"{folder} has no checkpoint yet")
     world = world_named(request["world"])
-    agent = agent_for(world, request["observation"], request["ppo"], device=device)
+    agent = make_agent(world, request["observation"], request["ppo"], device=device)
     agent.load(last.arrays["agent"], last.values["agent"])
     return agent, world, request["observation"]
 

@@ -20,7 +20,7 @@ def census(level: Annotated[Path | None, Positional] = None, world: str = "craft
     """
     check_counts(worlds=worlds)
     chosen = world_named(world)
-    print(chosen.census(read_level(level, chosen), range(worlds)))
+    print(chosen.level_stats(read_level(level, chosen), range(worlds)))
 
 
 def preview(
@@ -40,7 +40,7 @@ def preview(
     check_counts(worlds=worlds)
     chosen = world_named(world)
     setting, out = read_level(level, chosen), writable(out)
-    chosen.gallery({f"seed {k}": setting for k in range(worlds)}, columns=min(4, worlds)).save(out)
+    chosen.render_levels({f"seed {k}": setting for k in range(worlds)}, columns=min(4, worlds)).save(out)
     print(f"{worlds} worlds: {out}")
     census(level, world)
 

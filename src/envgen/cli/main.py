@@ -10,7 +10,7 @@ from typing import Any
 
 import tyro
 
-from envgen.worlds.world import nearest
+from envgen.settings import nearest
 
 from .coevolve import coevolve
 from .common import UserError

@@ -8,11 +8,21 @@ import tyro
 from pydantic import ValidationError
 from tyro.conf import Positional
 
-from envgen.curriculum.plan import PRESETS, Plan, plan_for
-from envgen.designers.catalogue import NAMES, Means, Model, as_flags, build, means_again, own_means, rebuild
+from envgen.curriculum.plan import PRESETS, TrainingPlan, plan_for
 from envgen.designers.chat.protocol import ChatError
 from envgen.designers.designer import Designer, DesignError
-from envgen.worlds.world import LevelError, World, explain
+from envgen.designers.registry import (
+    NAMES,
+    LlmConfig,
+    LlmRuntime,
+    as_flags,
+    build_designer,
+    means_again,
+    own_means,
+    rebuild_designer,
+)
+from envgen.settings import explain
+from envgen.worlds.world import LevelError, World
 
 from .common import (
     UserError,
@@ -29,8 +39,8 @@ from .common import (
 )
 from .judge import agent_of, compare_published
 
-PlanFlags = flags_of(Plan, "PlanFlags")
-ModelFlags = flags_of(Model, "ModelFlags")
+PlanFlags = flags_of(TrainingPlan, "PlanFlags")
+ModelFlags = flags_of(LlmConfig, "ModelFlags")
 
 
 def train(
@@ -72,7 +82,7 @@ def train(
         asked = {"world": world != "crafter", "preset": preset != "paper", "designer": designer != "expert",
                  "observation": observation != "symbols", "seed": seed != 0, "folder": folder is not None,
                  "options": options, "level_files": level_files, "ppo": ppo}  # fmt: skip
-        fixed = [name for name in (*changes, *flags) if name not in Means.model_fields]
+        fixed = [name for name in (*changes, *flags) if name not in LlmRuntime.model_fields]
         check_resume("world", asked | dict.fromkeys(fixed, True))
         _resume(resume, flags, device, compile, published)
         return
@@ -100,10 +110,10 @@ def _resume(folder: Path, flags: dict[str, Any], device: str, compile: bool, pub
     except RunError as error:
         raise UserError(f"{error}{near(folder)}") from None
     try:
-        plan = Plan(**request["plan"])
+        plan = TrainingPlan(**request["plan"])
         name, observation, seed, ppo = (request[part] for part in ("world", "observation", "seed", "ppo"))
         told = request["designer"]
-        designer = rebuild(told, folder, means_again(told, means, flags))
+        designer = rebuild_designer(told, folder, means_again(told, means, flags))
     except (DesignError, ChatError, ValidationError) as error:
         raise UserError(str(error)) from None
     except (KeyError, TypeError, AttributeError):
@@ -113,22 +123,22 @@ def _resume(folder: Path, flags: dict[str, Any], device: str, compile: bool, pub
 
 def _designer(name: str, folder: Path, flags: dict[str, Any], options: dict[str, Any], levels: list[Any]) -> Designer:
     try:
-        return build(name, folder, flags, options, levels)
+        return build_designer(name, folder, flags, options, levels)
     except (DesignError, ChatError) as error:
         raise UserError(str(error)) from None
 
 
 def _run(
-    folder: Path, world: World, designer: Designer, plan: Plan, observation: str, seed: int, ppo: dict[str, Any],
-    device: str, compile: bool, published: int,
+    folder: Path, world: World, designer: Designer, plan: TrainingPlan, observation: str, seed: int,
+    ppo: dict[str, Any], device: str, compile: bool, published: int,
 ) -> None:  # fmt: skip
     needs_training()
     import torch
     from rich.console import Console
 
-    from envgen.agents.errors import BadLoss
+    from envgen.agents.errors import NonFiniteLossError
     from envgen.curriculum import loop
-    from envgen.curriculum.live import Display
+    from envgen.curriculum.display import TrainDisplay
     from envgen.runs.checkpoint import CheckpointError
     from envgen.runs.store import RunError, write_json
 
@@ -142,10 +152,10 @@ def _run(
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False)
 
-    errors = (RunError, CheckpointError, BadLoss, DesignError, LevelError, ChatError, ValueError)
-    again = as_flags(own_means(designer.about(), designer.means()))
+    errors = (RunError, CheckpointError, NonFiniteLossError, DesignError, LevelError, ChatError, ValueError)
+    again = as_flags(own_means(designer.config(), designer.runtime_options()))
     with resumable("train", folder, lead, errors, again):
-        with Display([skill.name for skill in world.skills], plan.steps, console) as display:
+        with TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console) as display:
             summary = loop.train(folder, world, designer, plan, observation, seed, ppo, device, compile, display, say)
         if not lead:
             return
@@ -159,7 +169,7 @@ def _run(
 
 def _told(summary: Any, world: World) -> str:
     """The last words of a run."""
-    lines = ["", str(summary.final), *filter(None, [world.yardstick])]
+    lines = ["", str(summary.final), *filter(None, [world.random_baseline])]
     if summary.training:
         lines.append(f"as published, over the last phase of training: score {summary.training.score:.1f}, "
                      f"reward {summary.training.reward:.1f}")  # fmt: skip

@@ -48,9 +48,9 @@ class Pools:
     """What a run keeps of its tasks: all that were asked, the agent's traces, the environment's own lessons."""
 
     def __init__(self, run: Run):
-        self.tasks = Pool(run.folder / "tasks.jsonl", lambda line: line["spec"], run.lead)
-        self.traces = Pool(run.folder / "d_train.jsonl", lambda line: line["spec"], run.lead)
-        self.specs = Pool(run.folder / "d_env.jsonl", lead=run.lead)
+        self.tasks = Pool(run.folder / "tasks.jsonl", lambda line: line["spec"], run.is_main)
+        self.traces = Pool(run.folder / "d_train.jsonl", lambda line: line["spec"], run.is_main)
+        self.specs = Pool(run.folder / "d_env.jsonl", lead=run.is_main)
         self.all = {"tasks": self.tasks, "traces": self.traces, "specs": self.specs}
 
 
@@ -170,7 +170,7 @@ class Coevolution:
         self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - began
 
     def _log(self, line: Line) -> None:
-        if self.run.lead:
+        if self.run.is_main:
             self.run.log(line)
         self.show(line)
 
@@ -178,7 +178,7 @@ class Coevolution:
 
     def _save(self) -> None:
         (agent, agent_values), (proposer, proposer_values) = self.agent.policy.state(), self.proposer.state()
-        if not self.run.lead:
+        if not self.run.is_main:
             return
         values = {
             "agent": agent_values, "proposer": proposer_values, "counts": self.counts, "known": self.known.state(),

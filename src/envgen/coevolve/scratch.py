@@ -13,7 +13,7 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import Lfm2Config, Lfm2ForCausalLM, PreTrainedTokenizerFast
 
-from envgen.worlds.world import Settings
+from envgen.settings import Settings
 
 from .lm import Lm
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import ValidationError
 
-from envgen.worlds.world import Settings, explain
+from envgen.settings import Settings, explain
 
 TEST_SEED = 20_251_222  # of the tasks that no one trains on
 
@@ -65,12 +65,12 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckResult:
     """What a reply was worth. `valid`: it could be evaluated, right or wrong."""
 
     score: float  # from 0 to 1
     valid: bool
-    why: str = ""
+    reason: str = ""
 
 
 class Domain(ABC):
@@ -95,7 +95,7 @@ class Domain(ABC):
         """Replies that look right and are not."""
 
     @abstractmethod
-    def check(self, task: Task, reply: str) -> Verdict:
+    def check(self, task: Task, reply: str) -> CheckResult:
         """Score a reply."""
 
     @abstractmethod
@@ -154,7 +154,7 @@ def validate(domain: Domain, tasks: Iterable[Task]) -> None:
         right = domain.check(task, domain.oracle(task))
         if not right.valid or right.score != 1.0:
             raise DomainError(
-                f"{domain.name} scores its own answer {right.score} ({right.why}) on the task {task.spec.text}"
+                f"{domain.name} scores its own answer {right.score} ({right.reason}) on the task {task.spec.text}"
             )
         for reply in domain.wrong(task):
             score = domain.check(task, reply).score

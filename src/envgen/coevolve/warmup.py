@@ -19,7 +19,7 @@ import torch
 import transformers
 from torch.nn import functional as F
 
-from envgen.worlds.world import Settings
+from envgen.settings import Settings
 
 from . import lessons, scratch
 from .lessons import Course, Pair

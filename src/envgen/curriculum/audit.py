@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from envgen.designers.designer import Proposed, Verdict
+from envgen.designers.designer import AuditResult, ProposedLevel
 from envgen.worlds.world import World
 
 from .facts import changes
@@ -25,19 +25,19 @@ SEED = 77_000_000
 Play = Callable[[Any], np.ndarray | None]  # actions for the environments given; None from who is not there
 
 
-def audit(world: World, proposed: Proposed, steps: int, before: dict[str, float]) -> Verdict:
+def audit(world: World, proposed: ProposedLevel, steps: int, before: dict[str, float]) -> AuditResult:
     """`before`: the census figures of the original."""
     try:
         level = world.Level.parse(proposed.level)
-        census = world.census(level, WORLDS)
-        possible = world.reachable(level, census)
+        census = world.level_stats(level, WORLDS)
+        possible = world.reachable_skills(level, census)
         chance = np.random.default_rng(SEED)
         at_start, by_random = first_successes(
             world, level, steps, lambda envs: chance.integers(len(world.actions), size=envs.num_envs)
         )
-        _, by_script = first_successes(world, level, steps, world.scripted)
+        _, by_script = first_successes(world, level, steps, world.expert_actions)
     except Exception as error:  # noqa: BLE001  whatever a level can do to a simulator is this level's verdict
-        return Verdict(word="bad", reasons=(f"its worlds cannot be made or played: {error}",))
+        return AuditResult(verdict="bad", reasons=(f"its worlds cannot be made or played: {error}",))
     assert by_random is not None  # chance always acts
     names = [skill.name for skill in world.skills]
     bad, doubtful, facts = [], [], []
@@ -59,9 +59,9 @@ def audit(world: World, proposed: Proposed, steps: int, before: dict[str, float]
         doubtful.append(f"no player succeeded in anything within {steps} steps")
     if lost := [name for name in names if name not in possible]:
         facts.append(f"impossible here: {', '.join(lost)}")
-    facts += changes(before, census.figures())
-    return Verdict(
-        word="bad" if bad else "doubtful" if doubtful else "good", reasons=(*bad, *doubtful), facts=tuple(facts)
+    facts += changes(before, census.as_dict())
+    return AuditResult(
+        verdict="bad" if bad else "doubtful" if doubtful else "good", reasons=(*bad, *doubtful), findings=tuple(facts)
     )
 
 

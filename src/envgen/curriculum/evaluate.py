@@ -12,8 +12,8 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from pydantic import BaseModel, ConfigDict
 
-from envgen.agents.rollout import skills_of
-from envgen.runs.rates import rates_of, score
+from envgen.agents.rollout import episode_skill_counts
+from envgen.runs.rates import score, success_rates
 from envgen.worlds.world import World
 
 Z95 = 1.959964  # 95% of a normal distribution lies within so many standard deviations
@@ -21,13 +21,13 @@ RESAMPLES = 2000  # of the bootstrap
 AT_ONCE = 256  # environments, at the most
 
 
-class Actor(Protocol):
+class Policy(Protocol):
     """All that an evaluation asks of an agent: actions for a batch of observations, drawn with the numbers lent."""
 
     def act(self, observations: Any, random: np.random.Generator | None = None) -> np.ndarray: ...
 
 
-class Figure(BaseModel):
+class Estimate(BaseModel):
     """A number with its 95% confidence interval."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -38,7 +38,7 @@ class Figure(BaseModel):
     def __str__(self) -> str:
         return f"{self.value:.1f} [{self.low:.1f}, {self.high:.1f}]"
 
-    def agrees(self, other: "Figure") -> bool:
+    def agrees(self, other: "Estimate") -> bool:
         """Whether the difference of two independent figures is within its own interval."""
         apart = abs(self.value - other.value)
         above, below = (self, other) if self.value > other.value else (other, self)
@@ -54,10 +54,10 @@ class Evaluation(BaseModel):
     seed: int
     greedy: bool
     episodes: int
-    reward: Figure
-    length: Figure
-    score: Figure
-    skills: dict[str, Figure]
+    reward: Estimate
+    length: Estimate
+    score: Estimate
+    skills: dict[str, Estimate]
 
     def __str__(self) -> str:
         lines = [f"{self.episodes} episodes of {self.world}, reward {self.reward}, length {self.length}"]
@@ -66,7 +66,7 @@ class Evaluation(BaseModel):
 
 
 def evaluate(
-    agent: Actor,
+    agent: Policy,
     world: World,
     level: Any = None,
     episodes: int = 256,
@@ -87,7 +87,9 @@ def evaluate(
         count = min(episodes, AT_ONCE)
         envs = world.make([level], num_envs=count, seed=seed, observation=observation)
     try:
-        returns, lengths, achieved = play(agent, envs, episodes, None if greedy else np.random.default_rng(seed))
+        returns, lengths, achieved = run_episodes(
+            agent, envs, episodes, None if greedy else np.random.default_rng(seed)
+        )
     finally:
         if given is None:
             envs.close()
@@ -110,8 +112,8 @@ def evaluation_of(
     )
 
 
-def play(
-    agent: Actor, envs: VectorEnv, episodes: int, random: np.random.Generator | None
+def run_episodes(
+    agent: Policy, envs: VectorEnv, episodes: int, random: np.random.Generator | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns (n,), lengths (n,) and how often each skill succeeded (n, skills), environment by environment; -1 where
     the episode could not hold it."""
@@ -129,7 +131,7 @@ def play(
         lengths += 1
         ended = terminated | truncated
         for i in np.flatnonzero(ended & (wanted > 0)):
-            done[i].append((returns[i], int(lengths[i]), skills_of(infos["final_info"], i)))
+            done[i].append((returns[i], int(lengths[i]), episode_skill_counts(infos["final_info"], i)))
             wanted[i] -= 1
         returns[ended] = 0
         lengths[ended] = 0
@@ -137,26 +139,26 @@ def play(
     return np.array([r for r, _, _ in flat]), np.array([n for _, n, _ in flat]), np.stack([a for _, _, a in flat])
 
 
-def mean_of(values: np.ndarray) -> Figure:
+def mean_of(values: np.ndarray) -> Estimate:
     mean, error = float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
-    return Figure(value=mean, low=mean - Z95 * error, high=mean + Z95 * error)
+    return Estimate(value=mean, low=mean - Z95 * error, high=mean + Z95 * error)
 
 
-def rate_of(successes: int, episodes: int) -> Figure:
+def rate_of(successes: int, episodes: int) -> Estimate:
     """A success rate in percent with Wilson's interval, which stays sensible at 0 and 100%; anything if never tried."""
     if not episodes:
-        return Figure(value=0, low=0, high=100)
+        return Estimate(value=0, low=0, high=100)
     p, n = successes / episodes, episodes
     middle = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
     half = Z95 * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n)) / (1 + Z95**2 / n)
-    return Figure(value=100 * p, low=100 * max(0.0, middle - half), high=100 * min(1.0, middle + half))
+    return Estimate(value=100 * p, low=100 * max(0.0, middle - half), high=100 * min(1.0, middle + half))
 
 
-def score_of(achieved: np.ndarray) -> Figure:
+def score_of(achieved: np.ndarray) -> Estimate:
     """The score of episodes (n, skills), with the interval of 2,000 bootstrap samples of the episodes."""
     n = len(achieved)
     succeeded, possible = (achieved > 0).astype(np.float64), (achieved >= 0).astype(np.float64)
     times = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)  # (resamples, n)
-    low, high = np.quantile(score(rates_of(times @ succeeded, times @ possible)), [0.025, 0.975])
-    value = score(rates_of(succeeded.sum(0), possible.sum(0)))
-    return Figure(value=float(value), low=float(low), high=float(high))
+    low, high = np.quantile(score(success_rates(times @ succeeded, times @ possible)), [0.025, 0.975])
+    value = score(success_rates(succeeded.sum(0), possible.sum(0)))
+    return Estimate(value=float(value), low=float(low), high=float(high))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from envgen.designers.designer import Facts
+from envgen.designers.designer import SettingEffects
 from envgen.designers.space import choices, level_of
 from envgen.worlds.world import World
 
@@ -12,16 +12,17 @@ SMALLEST = 0.5  # nor one that is smaller before and after
 MOST = 4  # figures told of one value
 
 
-def measure(world: World) -> Facts:
+def measure(world: World) -> SettingEffects:
     """By setting and value what changes beside the original; values that change nothing counted are left out."""
-    before = world.census(None, WORLDS).figures()
-    facts: Facts = {}
+    before = world.level_stats(None, WORLDS).as_dict()
+    facts: SettingEffects = {}
     for name, values in choices(world.Level).items():
         original, *others = values
         if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
             others = [max(others, key=lambda value: abs(value - original))]  # of numbers the furthest tells enough
         told = {
-            str(value): changes(before, world.census(level_of({name: value}), WORLDS).figures()) for value in others
+            str(value): changes(before, world.level_stats(level_of({name: value}), WORLDS).as_dict())
+            for value in others
         }
         if told := {value: lines for value, lines in told.items() if lines}:
             facts[name] = told

@@ -17,16 +17,16 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from envgen.designers.designer import Brief, Cycle, Designer, Proposal, Verdict
+from envgen.designers.designer import AuditResult, Brief, Cycle, Designer, Proposal
 from envgen.runs.store import Run, read_progress
 from envgen.worlds.world import World
 
 from . import facts, feedback
-from .course import Course, agent_for, distinct
 from .drafting import as_text, draft
 from .evaluate import Evaluation, evaluate
-from .plan import EVALUATION_SEED, Plan
+from .plan import EVALUATION_SEED, TrainingPlan
 from .ranking import Ranking
+from .trainer import PhaseTrainer, make_agent, unique
 from .window import Window, window_of
 
 
@@ -45,7 +45,7 @@ def train(
     folder: Path | str,
     world: World,
     designer: Designer,
-    plan: Plan | None = None,
+    plan: TrainingPlan | None = None,
     observation: str = "symbols",
     seed: int = 0,
     ppo: dict[str, Any] | None = None,
@@ -59,27 +59,27 @@ def train(
 
     `show` hears each line of progress, `say` what there is to tell in between.
     """
-    plan = plan or Plan()
-    agent = agent_for(world, observation, ppo or {}, seed, device, compile)
+    plan = plan or TrainingPlan()
+    agent = make_agent(world, observation, ppo or {}, seed, device, compile)
     count = agent.settings.num_envs
-    room = plan.designed(count) if plan.mixing == "mixed" else count
+    room = plan.num_level_envs(count) if plan.mixing == "mixed" else count
     if plan.cycles and plan.levels > room:
         raise ValueError(f"{plan.levels} levels do not fit into {room} environments (num_envs of --ppo)")
     request = {
         "world": world.name,
-        "designer": designer.about(),
+        "designer": designer.config(),
         "plan": plan.model_dump(mode="json"),
         "observation": observation,
         "seed": seed,
         "ppo": agent.settings.model_dump(mode="json"),
     }
-    with Run(Path(folder), request, agent.team.rank == 0, designer.means()) as run:
-        course = Course(run, world, observation, agent, seed, save_every, show)
+    with Run(Path(folder), request, agent.process_group.rank == 0, designer.runtime_options()) as run:
+        course = PhaseTrainer(run, world, observation, agent, seed, save_every, show)
         return Loop(course, designer, plan, say).turn()
 
 
 class Loop:
-    def __init__(self, course: Course, designer: Designer, plan: Plan, say: Callable[[str], None]):
+    def __init__(self, course: PhaseTrainer, designer: Designer, plan: TrainingPlan, say: Callable[[str], None]):
         self.course, self.designer, self.plan, self.say = course, designer, plan, say
         self.run, self.world, self.agent = course.run, course.world, course.agent
         self.facts = functools.cache(lambda: facts.measure(self.world))  # counted when a designer first asks
@@ -89,10 +89,10 @@ class Loop:
         for cycle in range(1, plan.cycles + 1):
             proposal, verdicts = self.design(cycle, history)  # steps 1 and 4 of the paper's figure
             for name, levels, steps in self.phases(cycle, proposal):  # steps 2 and 3
-                self.course.phase(name, levels, steps)
+                self.course.run_phase(name, levels, steps)
             history.append(self.look_back(cycle, proposal, verdicts))
         if plan.final_steps:
-            self.course.phase("final", [], plan.final_steps)
+            self.course.run_phase("final", [], plan.final_steps)
         return Summary.model_validate(self.once("summary", self.conclude))
 
     def phases(self, cycle: int, proposal: Proposal) -> list[tuple[str, list[dict[str, Any]], int]]:
@@ -100,7 +100,7 @@ class Loop:
         plan, levels = self.plan, [one.level for one in proposal.levels]
         if plan.mixing == "mixed":  # levels and original side by side, each environment with its own
             count = self.agent.settings.num_envs
-            designed = plan.designed(count) if levels else 0
+            designed = plan.num_level_envs(count) if levels else 0
             both = [levels[i % len(levels)] for i in range(designed)] + [{}] * (count - designed)
             return [(f"cycle {cycle}: mixed", both, plan.cycle_steps)]
         both = [
@@ -109,14 +109,15 @@ class Loop:
         ]
         return [phase for phase in both if phase[2]]
 
-    def design(self, cycle: int, history: list[Cycle]) -> tuple[Proposal, tuple[Verdict, ...]]:
+    def design(self, cycle: int, history: list[Cycle]) -> tuple[Proposal, tuple[AuditResult, ...]]:
         def make() -> dict[str, Any]:
             world, plan, course = self.world, self.plan, self.course
             ranking = Ranking(world, course.observation, self.agent, plan.ranking_steps, course.seed, cycle)
             brief = Brief(
-                world=world.name, rules=world.rules, skills=world.skills, Level=world.Level, lessons=world.lessons,
-                wanted=plan.levels, cycle=cycle, cycles=plan.cycles, seed=course.seed,
-                facts=self.facts, rate=ranking.rate,
+                world=world.name, rules=world.rules, skills=world.skills, Level=world.Level,
+                skill_levels=world.skill_levels,
+                num_levels=plan.levels, cycle=cycle, num_cycles=plan.cycles, seed=course.seed,
+                setting_effects=self.facts, score_levels=ranking.rate,
             )  # fmt: skip
             proposal, verdicts = draft(world, self.designer, brief, history, plan.audit_steps)
             return {
@@ -127,11 +128,11 @@ class Loop:
 
         told = self.once(f"cycles/{cycle}/levels", make)
         proposal = Proposal.model_validate(told["proposal"])
-        verdicts = tuple(Verdict.model_validate(verdict) for verdict in told["verdicts"])
+        verdicts = tuple(AuditResult.model_validate(verdict) for verdict in told["verdicts"])
         self.say(as_text(cycle, proposal, verdicts))
         return proposal, verdicts
 
-    def look_back(self, cycle: int, proposal: Proposal, verdicts: tuple[Verdict, ...]) -> Cycle:
+    def look_back(self, cycle: int, proposal: Proposal, verdicts: tuple[AuditResult, ...]) -> Cycle:
         """What the cycle showed, on paper for the designer."""
 
         def make() -> dict[str, Any]:
@@ -141,15 +142,15 @@ class Loop:
                 self.agent, world, plan.feedback_seeds, plan.feedback_episodes, seed, course.observation
             )
             name, trained, _ = self.phases(cycle, proposal)[0]
-            order = distinct([world.Level.parse(level) for level in trained])  # as the lines of progress count them
+            order = unique([world.Level.parse(level) for level in trained])  # as the lines of progress count them
             lines = [line for line in read_progress(self.run.folder) if line["phase"] == name]
             by_level = feedback.learned(lines, [skill.name for skill in world.skills], len(order))
             ours = [world.Level.parse(one.level) for one in proposal.levels]
             return {
                 "cycle": Cycle(
-                    number=cycle, steps=self.agent.steps, proposal=proposal, verdicts=verdicts,
-                    learned=tuple(by_level[order.index(level)] if level in order else None for level in ours),
-                    skills=rates, reward=found.reward.value,
+                    number=cycle, steps=self.agent.steps, proposal=proposal, audits=verdicts,
+                    outcomes=tuple(by_level[order.index(level)] if level in order else None for level in ours),
+                    success_rates=rates, reward=found.reward.value,
                 ).model_dump(mode="json"),
                 "evaluation": found.model_dump(mode="json"),
             }  # fmt: skip
@@ -168,25 +169,25 @@ class Loop:
             self.run.read(f"cycles/{k + 1}/{name}") for k in range(plan.cycles) for name in ("levels", "evaluation")
         ]
         count = self.agent.settings.num_envs
-        each = plan.cycle_steps * plan.designed(count) // count if plan.mixing == "mixed" else plan.level_steps
+        each = plan.cycle_steps * plan.num_level_envs(count) // count if plan.mixing == "mixed" else plan.level_steps
         in_levels = sum(each for file in files[::2] if file["proposal"]["levels"])
         return Summary(
             steps={
                 "levels": in_levels,
-                "original": plan.steps - in_levels,
+                "original": plan.total_steps - in_levels,
                 "ranking": sum(file["ranking_steps"] for file in files[::2]),
             },
             seconds=round(sum(line["seconds"] for line in lines) + sum(file["seconds"] for file in files), 1),
             training=window_of(last, [skill.name for skill in world.skills]),
             final=final,
-            llm=self.designer.spent(),
+            llm=self.designer.usage(),
         ).model_dump(mode="json")
 
     def once(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What `<name>.json` holds, made first if it is not there; of several processes one makes it."""
-        if self.agent.team.rank == 0 and not self.run.has(name):
+        if self.agent.process_group.rank == 0 and not self.run.has(name):
             began = time.monotonic()
             made = make()
             self.run.write(name, {**made, "seconds": round(made.get("seconds", time.monotonic() - began), 3)})
-        self.agent.team.wait()
+        self.agent.process_group.barrier()
         return self.run.read(name)

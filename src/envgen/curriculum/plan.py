@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from envgen.worlds.world import Settings
+from envgen.settings import Settings
 
 EVALUATION_SEED = 1 << 31  # the seeds of training lie below
 
@@ -12,7 +12,7 @@ Count = Annotated[int, Field(ge=1)]
 Steps = Annotated[int, Field(ge=0)]
 
 
-class Plan(Settings):
+class TrainingPlan(Settings):
     """The defaults are the paper's for Crafter."""
 
     cycles: Steps = 4
@@ -47,12 +47,12 @@ class Plan(Settings):
     def original_steps(self) -> int:
         return self.cycle_steps - self.level_steps
 
-    def designed(self, environments: int) -> int:
+    def num_level_envs(self, environments: int) -> int:
         """Of environments trained in side by side, those that play levels, not the original."""
         return round(environments * self.ratio / (1 + self.ratio))
 
     @property
-    def steps(self) -> int:
+    def total_steps(self) -> int:
         return self.cycles * self.cycle_steps + self.final_steps
 
 
@@ -63,10 +63,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 FOR_WORLD: dict[tuple[str, str], dict[str, Any]] = {  # (preset, world): what differs
     ("paper", "heist"): {"cycles": 1, "cycle_steps": 25_000_000, "ratio": 0.25, "final_steps": 0},  # 5M, then 20M
 }
-PPO: dict[str, dict[str, Any]] = {  # world: what differs in how the agent learns
+PPO_DEFAULTS: dict[str, dict[str, Any]] = {  # world: what differs in how the agent learns
     "heist": {"gamma": 0.999, "gae_lambda": 0.95},  # one reward, hundreds of steps away
 }
 
 
-def plan_for(preset: str, world: str = "crafter", **changes: Any) -> Plan:
-    return Plan(**{**PRESETS[preset], **FOR_WORLD.get((preset, world), {}), **changes})
+def plan_for(preset: str, world: str = "crafter", **changes: Any) -> TrainingPlan:
+    return TrainingPlan(**{**PRESETS[preset], **FOR_WORLD.get((preset, world), {}), **changes})

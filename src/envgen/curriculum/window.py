@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from envgen.runs.rates import rates_of, score, tallies
+from envgen.runs.rates import score, success_counts, success_rates
 
 LATE = 100_000  # steps
 
@@ -32,12 +32,12 @@ def window_of(lines: Iterable[Mapping[str, Any]], skills: Sequence[str]) -> Wind
     if not episodes.sum():
         return None
     returns = np.array([line["return_sum"] for line in lines])
-    succeeded, possible = tallies(lines, len(skills))
+    succeeded, possible = success_counts(lines, len(skills))
     steps = np.array([line["steps"] for line in lines])
     late = steps > steps[-1] - LATE
     if not episodes[late].sum():
         late[:] = True
-    rates = rates_of(succeeded.sum(0), possible.sum(0))
+    rates = success_rates(succeeded.sum(0), possible.sum(0))
     return Window(
         episodes=int(episodes.sum()),
         score=float(score(rates)),

@@ -3,17 +3,17 @@ after training in each, and from the second cycle on those in which the agent it
 
 from collections.abc import Sequence
 
-from .designer import Around, Brief, Cycle, Proposal
+from .designer import Brief, Cycle, DesignerWrapper, Proposal
 from .easy_to_hard import ranked
 
 DRAWN = 4  # times as many levels are made as are used: 16 for 4
 
 
-class Adversarial(Around):
+class Adversarial(DesignerWrapper):
     name = "adversarial"
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         by = "agent" if history else "throwaway"
-        found = ranked(self.source, brief, history, DRAWN * brief.wanted, by)
-        pool = found.pool[::-1]
-        return found.model_copy(update={"levels": pool[: brief.wanted], "pool": pool})
+        found = ranked(self.source, brief, history, DRAWN * brief.num_levels, by)
+        pool = found.candidates[::-1]
+        return found.model_copy(update={"levels": pool[: brief.num_levels], "pool": pool})

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from envgen.worlds.world import Settings
+from envgen.settings import Settings
 
-from .designer import Brief, Cycle, Designer, Learned, Proposal, Proposed, normal
+from .designer import Brief, Cycle, Designer, LevelOutcome, Proposal, ProposedLevel, to_overrides
 from .space import choices, level_of
 
 SAME = 1e-9  # worths that lie closer together differ by rounding only
@@ -42,11 +42,13 @@ class Alpha(Designer):
         policy = self.policy(space, history)
         chance = np.random.default_rng([brief.seed, brief.cycle])
         levels = []
-        for _ in range(brief.wanted):
+        for _ in range(brief.num_levels):
             drawn = {
                 name: values[chance.choice(len(values), p=softmax(policy[name]))] for name, values in space.items()
             }
-            levels.append(Proposed(level=normal(level_of(drawn), brief.Level), purpose="drawn from the learned policy"))
+            levels.append(
+                ProposedLevel(level=to_overrides(level_of(drawn), brief.Level), purpose="drawn from the learned policy")
+            )
         return Proposal(levels=tuple(levels))
 
     def policy(self, space: dict[str, tuple[Any, ...]], history: Sequence[Cycle]) -> dict[str, np.ndarray]:
@@ -62,7 +64,7 @@ class Alpha(Designer):
 
     def _learn(self, logits: dict[str, np.ndarray], space: dict[str, tuple[Any, ...]], cycle: Cycle) -> None:
         seen = [(_flat(one.level), self.worth(learned))
-                for one, learned in zip(cycle.proposal.levels, cycle.learned, strict=True) if learned]  # fmt: skip
+                for one, learned in zip(cycle.proposal.levels, cycle.outcomes, strict=True) if learned]  # fmt: skip
         worths = np.array([worth for _, worth in seen])
         if len(seen) < 2 or worths.std() < SAME:
             return
@@ -73,7 +75,7 @@ class Alpha(Designer):
                 change += gain * (np.array([level.get(name, values[0]) == value for value in values]) - chances)
             logits[name] += self.settings.rate * change / len(seen)
 
-    def worth(self, learned: Learned) -> float:
+    def worth(self, learned: LevelOutcome) -> float:
         rates = np.array(list(learned.skills.values())) / 100
         return float(np.exp(-self.settings.beta * (rates - self.settings.alpha) ** 2).mean())
 

@@ -14,45 +14,45 @@ from pydantic import BaseModel, ConfigDict
 
 from envgen.worlds.world import Level, Skill
 
-Settings = dict[str, Any]  # what a level changes
-Rater = Literal["throwaway", "agent"]  # who plays: a fresh agent trained in each level, or the agent of this run
-Facts = dict[str, dict[str, list[str]]]  # setting: value: what worlds then hold, in words
+LevelOverrides = dict[str, Any]  # what a level changes
+ScoredBy = Literal["throwaway", "agent"]  # who plays: a fresh agent trained in each level, or the agent of this run
+SettingEffects = dict[str, dict[str, list[str]]]  # setting: value: what worlds then hold, in words
 
 
 class DesignError(Exception):
     """A designer cannot do its work; the message says what to do."""
 
 
-class Value(BaseModel):
+class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Proposed(Value):
+class ProposedLevel(FrozenModel):
     """One level, and why."""
 
-    level: Settings
+    level: LevelOverrides
     purpose: str = ""
     skills: tuple[str, ...] = ()  # that it is meant to teach
 
 
-class Proposal(Value):
+class Proposal(FrozenModel):
     """The levels of one cycle. None at all: train in the original."""
 
-    levels: tuple[Proposed, ...] = ()
-    said: str = ""  # the words of a language model, as they came
+    levels: tuple[ProposedLevel, ...] = ()
+    raw_reply: str = ""  # the words of a language model, as they came
     notes: tuple[str, ...] = ()  # what did not go as planned
-    pool: tuple[Proposed, ...] = ()  # those among which it chose, best first
+    candidates: tuple[ProposedLevel, ...] = ()  # those among which it chose, best first
 
 
-class Verdict(Value):
+class AuditResult(FrozenModel):
     """What the audit found in one level before anybody trained in it."""
 
-    word: Literal["good", "doubtful", "bad"]
+    verdict: Literal["good", "doubtful", "bad"]
     reasons: tuple[str, ...] = ()
-    facts: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
 
 
-class Rate(Value):
+class SuccessRate(FrozenModel):
     """A success rate in percent: mean and standard deviation over seeds."""
 
     mean: float
@@ -62,25 +62,25 @@ class Rate(Value):
         return f"{self.mean:.1f}% ± {self.std:.1f}%"
 
 
-class Learned(Value):
+class LevelOutcome(FrozenModel):
     """How training went in one level: success rates in percent, in all its episodes, its first and its last third."""
 
     episodes: int
     reward: float
     skills: dict[str, float]
-    first: dict[str, float]
-    last: dict[str, float]
+    first_third: dict[str, float]
+    last_third: dict[str, float]
 
 
-class Cycle(Value):
+class Cycle(FrozenModel):
     """One turn of the loop, as designers see it afterwards."""
 
     number: int
     steps: int  # of the agent so far
     proposal: Proposal
-    verdicts: tuple[Verdict, ...]
-    learned: tuple[Learned | None, ...]  # by level; None where no episode ended
-    skills: dict[str, Rate]  # in the original, without learning
+    audits: tuple[AuditResult, ...]
+    outcomes: tuple[LevelOutcome | None, ...]  # by level; None where no episode ended
+    success_rates: dict[str, SuccessRate]  # in the original, without learning
     reward: float
 
 
@@ -92,28 +92,30 @@ class Brief:
     rules: str
     skills: tuple[Skill, ...]
     Level: type[Level]
-    lessons: Mapping[str, Mapping[str, Any]]  # skill: settings that grant what it needs
-    wanted: int  # levels
+    skill_levels: Mapping[str, Mapping[str, Any]]  # skill: settings that grant what it needs
+    num_levels: int  # levels
     cycle: int  # which this is, from 1
-    cycles: int
+    num_cycles: int
     seed: int
-    facts: Callable[[], Facts] = dict
-    rate: Callable[[Sequence[Settings], Rater], list[float]] | None = None  # the score reached in each level
+    setting_effects: Callable[[], SettingEffects] = dict
+    score_levels: Callable[[Sequence[LevelOverrides], ScoredBy], list[float]] | None = (
+        None  # the score reached in each level
+    )
 
 
 class Designer(ABC):
     name: ClassVar[str]
 
-    def about(self) -> dict[str, Any]:
+    def config(self) -> dict[str, Any]:
         """Which designer this is, with all its settings, as data."""
         settings = getattr(self, "settings", None)
         return {"name": self.name, **(settings.model_dump(mode="json") if settings else {})}
 
-    def means(self) -> dict[str, Any]:
+    def runtime_options(self) -> dict[str, Any]:
         """By which means it is reached and what it may cost; they may change while the run stays the same."""
         return {}
 
-    def spent(self) -> dict[str, float | None]:
+    def usage(self) -> dict[str, float | None]:
         """What was asked of a language model so far, and what it cost in dollars; None if nobody knows."""
         return {"calls": 0, "prompt_tokens": 0, "reply_tokens": 0, "cost": 0.0}
 
@@ -122,30 +124,30 @@ class Designer(ABC):
         """The levels of the next cycle. The same arguments give the same levels: an interrupted run asks again."""
 
     def revise(
-        self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, verdicts: Sequence[Verdict]
+        self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, verdicts: Sequence[AuditResult]
     ) -> Proposal | None:
         """Another proposal, now that the audit called some level bad; None to stand by this one."""
         return None
 
 
-class Around(Designer):
+class DesignerWrapper(Designer):
     """A designer that works on what another one, its `source`, proposes."""
 
-    role: ClassVar[str] = "source"  # what `about` calls the other
+    source_key: ClassVar[str] = "source"  # what `about` calls the other
 
     def __init__(self, source: Designer):
         self.source = source
 
-    def about(self) -> dict[str, Any]:
-        return {"name": self.name, self.role: self.source.about()}
+    def config(self) -> dict[str, Any]:
+        return {"name": self.name, self.source_key: self.source.config()}
 
-    def means(self) -> dict[str, Any]:
-        return self.source.means()
+    def runtime_options(self) -> dict[str, Any]:
+        return self.source.runtime_options()
 
-    def spent(self) -> dict[str, float | None]:
-        return self.source.spent()
+    def usage(self) -> dict[str, float | None]:
+        return self.source.usage()
 
 
-def normal(level: Mapping[str, Any], Level: type[Level]) -> Settings:
+def to_overrides(level: Mapping[str, Any], Level: type[Level]) -> LevelOverrides:
     """A level as what it changes, or a LevelError."""
     return Level.parse(level).model_dump(mode="json", exclude_defaults=True)

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from envgen.worlds.world import Settings
+from envgen.settings import Settings
 
 from . import prompt
 from .chat.chat import Chat
 from .chat.protocol import Ask, BudgetSpent, Message
-from .designer import Brief, Cycle, Designer, Proposal, Proposed, Verdict
+from .designer import AuditResult, Brief, Cycle, Designer, Proposal, ProposedLevel
 from .names import Names
 from .prompt import Feedback
 from .reply import understand
@@ -57,13 +57,13 @@ class Llm(Designer):
     def chat(self) -> Chat:
         return self._open()
 
-    def about(self) -> dict[str, Any]:
-        return {**super().about(), "llm": self.model}
+    def config(self) -> dict[str, Any]:
+        return {**super().config(), "llm": self.model}
 
-    def means(self) -> dict[str, Any]:
+    def runtime_options(self) -> dict[str, Any]:
         return self._means
 
-    def spent(self) -> dict[str, float | None]:
+    def usage(self) -> dict[str, float | None]:
         totals, replies = self.chat.totals(), [one for one in self.chat.ledger.lines if one["event"] == "reply"]
         cost = None if any(one["cost"] is None for one in replies) else totals.cost
         return {**{name: getattr(totals, name) for name in ("calls", "prompt_tokens", "reply_tokens")}, "cost": cost}
@@ -73,13 +73,13 @@ class Llm(Designer):
         return found if not found.notes else self._filled(found, brief, history)
 
     def revise(
-        self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, verdicts: Sequence[Verdict]
+        self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, verdicts: Sequence[AuditResult]
     ) -> Proposal | None:
         if not self.settings.revise:
             return None
         talk = [
             *self.conversation(brief, history),
-            Message(role="assistant", content=_spoken(proposal.said)),
+            Message(role="assistant", content=_spoken(proposal.raw_reply)),
             Message(role="user", content=prompt.audited(brief, proposal, verdicts)),
         ]
         found = self._agree(brief, talk, reasks=0)
@@ -90,31 +90,31 @@ class Llm(Designer):
     def conversation(self, brief: Brief, history: Sequence[Cycle]) -> list[Message]:
         talk = [Message(role="user", content=prompt.initial(brief))]
         for cycle in history:
-            talk.append(Message(role="assistant", content=_spoken(cycle.proposal.said)))
+            talk.append(Message(role="assistant", content=_spoken(cycle.proposal.raw_reply)))
             talk.append(Message(role="user", content=prompt.after(brief, cycle, self.settings.feedback)))
         return talk
 
     def _agree(self, brief: Brief, talk: list[Message], reasks: int) -> Proposal:
         """A proposal, with a note if the model came to none: its levels are then what is right of its last reply."""
-        levels: tuple[Proposed, ...] = ()
+        levels: tuple[ProposedLevel, ...] = ()
         problems: tuple[str, ...] = ()
         said = ""
         for _ in range(1 + reasks):
             try:
                 ask, said = self._ask(brief, talk)
             except BudgetSpent as error:
-                return Proposal(levels=levels[: brief.wanted], said=said[:SAID], notes=(str(error),))
+                return Proposal(levels=levels[: brief.num_levels], raw_reply=said[:SAID], notes=(str(error),))
             levels, problems = understand(said, brief)
             self.chat.judge(ask, not problems, list(problems))
             if not problems:
-                return Proposal(levels=levels, said=said[:SAID])
+                return Proposal(levels=levels, raw_reply=said[:SAID])
             talk = [
                 *talk,
                 Message(role="assistant", content=_spoken(said)),
                 Message(role="user", content=prompt.problems(brief, problems)),
             ]
         note = f"after {1 + reasks} replies there is still this: {'; '.join(problems)}"
-        return Proposal(levels=levels[: brief.wanted], said=said[:SAID], notes=(note,))
+        return Proposal(levels=levels[: brief.num_levels], raw_reply=said[:SAID], notes=(note,))
 
     def _ask(self, brief: Brief, talk: list[Message]) -> tuple[Ask, str]:
         s = self.settings
@@ -130,10 +130,10 @@ class Llm(Designer):
         """The fallback: what is right of the reply, then the levels of the last cycle, then the original."""
         before = history[-1].proposal.levels if history else ()
         more = [one.model_copy(update={"purpose": REPEATED + one.purpose.removeprefix(REPEATED)}) for one in before]
-        more += [Proposed(level={}, purpose="fallback: the original")] * brief.wanted
-        levels = (*found.levels, *more)[: brief.wanted]
-        missing = brief.wanted - len(found.levels)
-        note = f"fallback for {missing} of {brief.wanted} levels" if missing else "the first levels of it are used"
+        more += [ProposedLevel(level={}, purpose="fallback: the original")] * brief.num_levels
+        levels = (*found.levels, *more)[: brief.num_levels]
+        missing = brief.num_levels - len(found.levels)
+        note = f"fallback for {missing} of {brief.num_levels} levels" if missing else "the first levels of it are used"
         return found.model_copy(update={"levels": levels, "notes": (*found.notes, note)})
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from .designer import Brief, Cycle, Facts, Learned, Proposal, Verdict
+from .designer import AuditResult, Brief, Cycle, LevelOutcome, Proposal, SettingEffects
 from .space import bounds
 
 Feedback = Literal["none", "paper", "rich"]
@@ -27,11 +27,12 @@ KEPT = (
 
 
 def initial(brief: Brief) -> str:
-    facts = brief.facts()
+    facts = brief.setting_effects()
     skills = "\n".join(
-        f"- {skill.name}" + (f" (needs {', '.join(skill.needs)})" if skill.needs else "") for skill in brief.skills
+        f"- {skill.name}" + (f" (needs {', '.join(skill.prerequisites)})" if skill.prerequisites else "")
+        for skill in brief.skills
     )
-    turns = f"In each of {brief.cycles} cycles" if brief.cycles > 1 else "Once"
+    turns = f"In each of {brief.num_cycles} cycles" if brief.num_cycles > 1 else "Once"
     counted = "\nFigures are means over worlds: in the real game -> with this value alone." if facts else ""
     return f"""\
 You design training levels for a small reinforcement-learning agent that plays {brief.world}. It learns by trial and
@@ -57,10 +58,10 @@ be possible there, and not already done at the start."""
 
 
 def _count(brief: Brief) -> str:
-    return "1 level" if brief.wanted == 1 else f"{brief.wanted} levels"
+    return "1 level" if brief.num_levels == 1 else f"{brief.num_levels} levels"
 
 
-def settings(kind: type[BaseModel], facts: Facts, prefix: str = "") -> str:
+def settings(kind: type[BaseModel], facts: SettingEffects, prefix: str = "") -> str:
     """Each setting with its values, its meaning and what it was measured to do; those told alike share a line."""
     indent = "  " * prefix.count(".")
     rows: list[tuple[list[str], str, str]] = []  # names, what is told of them, and below
@@ -97,7 +98,7 @@ def _word(value: str) -> str:
 
 
 def template(brief: Brief) -> str:
-    skill, level = next(iter(brief.lessons.items()), (brief.skills[0].name, {}))
+    skill, level = next(iter(brief.skill_levels.items()), (brief.skills[0].name, {}))
     example = {"purpose": "what it is for, in a sentence", "skills": [skill], "level": level}
     return json.dumps({"reasoning": "your plan, in a few sentences", "levels": [example]})
 
@@ -112,7 +113,7 @@ def schema(brief: Brief, code: Callable[[str], str] = str) -> dict[str, Any]:
         "level": (brief.Level, ...),
     }
     designs = GenericAlias(list, create_model("Design", __config__=closed, **fields))
-    some = Field(min_length=brief.wanted, max_length=brief.wanted)
+    some = Field(min_length=brief.num_levels, max_length=brief.num_levels)
     whole: dict[str, Any] = {"reasoning": (str, ...), "levels": (designs, some)}
     written = create_model("Reply", __config__=closed, **whole).model_json_schema()
     return _bare(written, written["$defs"], code)
@@ -136,12 +137,12 @@ def _bare(node: dict[str, Any], kinds: dict[str, Any], code: Callable[[str], str
 
 def after(brief: Brief, cycle: Cycle, feedback: Feedback) -> str:
     """What a cycle showed, and the request for the next levels."""
-    asked = f"Now design the {_count(brief)} of cycle {cycle.number + 1} of {brief.cycles}, in the same form."
+    asked = f"Now design the {_count(brief)} of cycle {cycle.number + 1} of {brief.num_cycles}, in the same form."
     over = f"Cycle {cycle.number} is over; the agent has trained for {cycle.steps:,} steps in all."
     if feedback == "none":
         return f"{over}\n\n{asked}"
     lines = [over, "How often it now succeeds in the real game, as mean ± standard deviation over seeds:"]
-    lines += [f"- {name}: {rate}" for name, rate in cycle.skills.items()]
+    lines += [f"- {name}: {rate}" for name, rate in cycle.success_rates.items()]
     lines += ["", "It trained in these levels:"]
     for k, level in enumerate(_used(cycle.proposal)):
         lines += [level, *(_findings(k, cycle) if feedback == "rich" else ())]
@@ -155,19 +156,19 @@ def _used(proposal: Proposal) -> list[str]:
 
 
 def _findings(k: int, cycle: Cycle) -> list[str]:
-    learned = cycle.learned[k] if k < len(cycle.learned) else None
+    learned = cycle.outcomes[k] if k < len(cycle.outcomes) else None
     told = [_progress(learned, cycle.proposal.levels[k].skills) if learned else "no episode ended there"]
-    if k < len(cycle.verdicts):
-        told += [*cycle.verdicts[k].reasons, *cycle.verdicts[k].facts]
+    if k < len(cycle.audits):
+        told += [*cycle.audits[k].reasons, *cycle.audits[k].findings]
     return [f"  {line}" for line in told]
 
 
-def _progress(learned: Learned, aims: Sequence[str]) -> str:
+def _progress(learned: LevelOutcome, aims: Sequence[str]) -> str:
     """`120 episodes, mean reward 4.1; success in the first -> last third: collect_wood 40.2% -> 71.0%, ...`"""
     moved = [
-        f"{name} {learned.first[name]:.1f}% -> {learned.last[name]:.1f}%"
+        f"{name} {learned.first_third[name]:.1f}% -> {learned.last_third[name]:.1f}%"
         for name in learned.skills
-        if name in aims or max(learned.first[name], learned.last[name]) >= TELLING
+        if name in aims or max(learned.first_third[name], learned.last_third[name]) >= TELLING
     ]
     return (
         f"{learned.episodes} episodes, mean reward {learned.reward:.1f}; "
@@ -175,14 +176,14 @@ def _progress(learned: Learned, aims: Sequence[str]) -> str:
     )
 
 
-def audited(brief: Brief, proposal: Proposal, verdicts: Sequence[Verdict]) -> str:
+def audited(brief: Brief, proposal: Proposal, verdicts: Sequence[AuditResult]) -> str:
     """What the audit says of a proposal, and the offer to mend it."""
     lines = ["The levels were checked before any training:"]
     if proposal.notes:
         lines = ["Your reply could not be used as it was. These levels took its place:", *_used(proposal), "", *lines]
     for k, verdict in enumerate(verdicts):
-        lines.append(f"Level {k + 1} is {verdict.word}.")
-        lines += [f"  {line}" for line in (*verdict.reasons, *verdict.facts)]
+        lines.append(f"Level {k + 1} is {verdict.verdict}.")
+        lines += [f"  {line}" for line in (*verdict.reasons, *verdict.findings)]
     return "\n".join([*lines, "", f"Mend what is bad and reply with {_all(brief)} again, in the same form."])
 
 
@@ -195,4 +196,4 @@ def problems(brief: Brief, found: Sequence[str]) -> str:
 
 
 def _all(brief: Brief) -> str:
-    return "the level" if brief.wanted == 1 else f"all {brief.wanted} levels"
+    return "the level" if brief.num_levels == 1 else f"all {brief.num_levels} levels"

@@ -10,9 +10,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from envgen.worlds.world import Settings
+from envgen.settings import Settings
 
-from .designer import Brief, Cycle, Designer, Proposal, Proposed, normal
+from .designer import Brief, Cycle, Designer, Proposal, ProposedLevel, to_overrides
 from .space import choices, level_of
 
 
@@ -31,8 +31,8 @@ class Random(Designer):
         chance = np.random.default_rng([brief.seed, brief.cycle])
         space = choices(brief.Level)
         levels = []
-        for _ in range(brief.wanted):
+        for _ in range(brief.num_levels):
             changed = {name: values[chance.integers(len(values))]
                        for name, values in space.items() if chance.random() >= self.settings.keep}  # fmt: skip
-            levels.append(Proposed(level=normal(level_of(changed), brief.Level), purpose="drawn at random"))
+            levels.append(ProposedLevel(level=to_overrides(level_of(changed), brief.Level), purpose="drawn at random"))
         return Proposal(levels=tuple(levels))

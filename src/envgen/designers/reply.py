@@ -8,9 +8,10 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from envgen.worlds.world import LevelError, nearest
+from envgen.settings import nearest
+from envgen.worlds.world import LevelError
 
-from .designer import Brief, Proposed, normal
+from .designer import Brief, ProposedLevel, to_overrides
 from .json_in_text import LONGEST, Piece, pieces, printable
 
 COMPLAINT = 800  # characters of a problem, which may quote the reply
@@ -18,7 +19,7 @@ TOLD = 10  # problems that are told
 
 
 class Understood(NamedTuple):
-    levels: tuple[Proposed, ...]  # those that are right
+    levels: tuple[ProposedLevel, ...]  # those that are right
     problems: tuple[str, ...]  # a sentence each, for whoever wrote the reply
 
 
@@ -31,10 +32,10 @@ def understand(text: str, brief: Brief) -> Understood:
     if items is None:
         return Understood((), (trouble or "there is no JSON object with a list of levels in it",))
     levels, problems = [], []
-    if len(items) != brief.wanted:
-        problems.append(f"the number of levels is {len(items)}, not {brief.wanted}")
+    if len(items) != brief.num_levels:
+        problems.append(f"the number of levels is {len(items)}, not {brief.num_levels}")
         problems += [trouble] if trouble else []
-    for k, item in enumerate(items[: brief.wanted]):
+    for k, item in enumerate(items[: brief.num_levels]):
         one = _proposed(item, brief)
         if isinstance(one, str):
             problems.append(printable(f"level {k + 1}: {one}", COMPLAINT))
@@ -45,7 +46,7 @@ def understand(text: str, brief: Brief) -> Understood:
     return Understood(tuple(levels), tuple(problems))
 
 
-def _proposed(item: Any, brief: Brief) -> Proposed | str:
+def _proposed(item: Any, brief: Brief) -> ProposedLevel | str:
     """One level, or what is wrong with it."""
     if not isinstance(item, dict) or not isinstance(item.get("level"), dict):
         return f'it should be an object with "purpose", "skills" and "level", not {json.dumps(item)[:80]}'
@@ -59,11 +60,13 @@ def _proposed(item: Any, brief: Brief) -> Proposed | str:
         if _plain(skill) not in known:
             return f"skill {nearest(str(skill)[:80], names)}"
     try:
-        level = normal(item["level"], brief.Level)
+        level = to_overrides(item["level"], brief.Level)
     except LevelError as error:
         return str(error)
     purpose = printable(item.get("purpose") or "")
-    return Proposed(level=level, purpose=purpose, skills=tuple(dict.fromkeys(known[_plain(skill)] for skill in skills)))
+    return ProposedLevel(
+        level=level, purpose=purpose, skills=tuple(dict.fromkeys(known[_plain(skill)] for skill in skills))
+    )
 
 
 def _plain(name: Any) -> str:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from envgen.worlds.world import World, nearest
+from envgen.settings import nearest
+from envgen.worlds.world import World
 
 QUIT, AGAIN = ("q", "escape"), "r"  # unless the world has a use for them
 
@@ -25,10 +26,10 @@ class Game:
     def __init__(
         self, world: World, level: Any = None, seed: int | None = None, observation: str | None = None, **how: Any
     ):
-        if not world.keys:
+        if not world.key_bindings:
             raise PlayError(f"{world.name} names no keys by which a person could play it")
         self.world, self._skills = world, [skill.name for skill in world.skills]
-        self._actions = {key: world.actions.index(action) for key, action in world.keys.items()}
+        self._actions = {key: world.actions.index(action) for key, action in world.key_bindings.items()}
         self.env = world.single(level, seed, observation=observation or world.observations[0], **how)
         self.reset()
 
@@ -90,7 +91,7 @@ class Game:
     def help(self) -> list[str]:
         """The keys, those of like actions in a line: `place: s stone, t table`."""
         groups: dict[str, list[tuple[str, str]]] = {}
-        for key, action in self.world.keys.items():
+        for key, action in self.world.key_bindings.items():
             kind, _, what = action.partition("_")
             groups.setdefault(kind, []).append((key, what.replace("_", " ")))
         lines, others = [], []

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from envgen.runs.figures import Figure, figure
+from envgen.runs.figures import Aggregate, iqm_with_ci
 from envgen.runs.store import read_json, read_progress, read_request
 
 Line = Mapping[str, Any]
@@ -76,11 +76,11 @@ def needed(folders: Sequence[Path], plain: Sequence[Path], unit: str) -> list[fl
     return [float(at) for at in found]
 
 
-def against(folders: Sequence[Path], plain: Sequence[Path], of: Callable[[Path], float]) -> Figure | None:
+def against(folders: Sequence[Path], plain: Sequence[Path], of: Callable[[Path], float]) -> Aggregate | None:
     """How much more of something each run has than the plain one of its seed, which began with the same models."""
     others = {_seed(folder): folder for folder in plain}
     found = [of(folder) - of(others[_seed(folder)]) for folder in folders if _seed(folder) in others]
-    return figure(found) if found else None
+    return iqm_with_ci(found) if found else None
 
 
 def spent(folder: Path) -> int:

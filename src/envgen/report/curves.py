@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from envgen.runs.files import is_there
-from envgen.runs.rates import rates_of, score, tallies
+from envgen.runs.rates import score, success_counts, success_rates
 from envgen.runs.store import read_json, read_progress, read_request
 
 POINTS = 25  # of a training curve
@@ -74,8 +74,8 @@ def in_training(folder: Path) -> Curve:
     for part in [np.arange(min(first, len(lines))), *np.array_split(rest, max(1, min(POINTS, len(rest))))]:
         told = [lines[k] for k in part if lines[k]["episodes"]]
         if told:
-            succeeded, possible = tallies(told, len(told[0]["succeeded"]))
-            points.append((told[-1]["steps"], score(rates_of(succeeded.sum(0), possible.sum(0)))))
+            succeeded, possible = success_counts(told, len(told[0]["succeeded"]))
+            points.append((told[-1]["steps"], score(success_rates(succeeded.sum(0), possible.sum(0)))))
     return _curve(points)
 
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from .figures import Figure, figure, iqm
+from .figures import Aggregate, iqm, iqm_with_ci
 from .kinds import Kind, get, kind_of, number
 from .store import Run, RunError
 from .tables import Comparison, Group, Table
 
-__all__ = ["Comparison", "Figure", "Group", "Table", "compare", "figure", "find", "iqm"]
+__all__ = ["Aggregate", "Comparison", "Group", "Table", "compare", "find", "iqm", "iqm_with_ci"]
 
 DEPTH = 3  # levels of folders below a given one in which runs are looked for
 EQUAL = 0.01  # steps within a hundredth of each other are equal: training may end on whole rollouts
@@ -42,7 +42,7 @@ def compare(paths: Iterable[str | Path]) -> Comparison:
     tables: dict[tuple[str, str], dict[str, list[_Ended]]] = {}
     unfinished = []
     for folder in find(paths):
-        reader = Run(folder, {}, lead=False)
+        reader = Run(folder, {}, is_main=False)
         request = get(reader.read("run"), "request")
         if not isinstance(request, dict):
             raise RunError(f"{folder / 'run.json'} does not say what was asked for; it is not that of a run")
@@ -107,9 +107,9 @@ def _table(about: str, groups: list[list[_Ended]]) -> Table:
 
 
 def _group(kind: Kind, label: str, runs: list[_Ended]) -> Group:
-    def over_seeds(found: list[float | None]) -> Figure | None:
+    def over_seeds(found: list[float | None]) -> Aggregate | None:
         values = [value for value in found if value is not None]
-        return figure(values) if values and None not in found else None
+        return iqm_with_ci(values) if values and None not in found else None
 
     def mean(*path: str) -> float | None:
         found = [number(get(run.summary, *path)) for run in runs]

@@ -14,7 +14,7 @@ RESAMPLES = 4000  # of the bootstrap
 
 
 @dataclass(frozen=True)
-class Figure:
+class Aggregate:
     """A number with its 95% interval over `n` seeds; one seed has no interval."""
 
     value: float
@@ -22,7 +22,7 @@ class Figure:
     high: float | None
     n: int
 
-    def above(self, other: "Figure") -> bool:
+    def above(self, other: "Aggregate") -> bool:
         """Whether this interval lies wholly above that of `other`, by more than rounding may do."""
         return self.low is not None and other.high is not None and self.low > other.high + 1e-9
 
@@ -44,11 +44,11 @@ def iqm(values: Any) -> Any:
     return ordered @ (2 * np.diff(borders))
 
 
-def figure(values: Sequence[float]) -> Figure:
+def iqm_with_ci(values: Sequence[float]) -> Aggregate:
     """The interquartile mean of one value a seed, with the interval of resampled seeds; the same every time."""
     n, middle = len(values), float(iqm(values))
     if n == 1:
-        return Figure(middle, None, None, n)
+        return Aggregate(middle, None, None, n)
     drawn = np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
     low, high = np.quantile(iqm(np.asarray(values, np.float64)[drawn]), [0.025, 0.975])
-    return Figure(middle, float(low), float(high), n)
+    return Aggregate(middle, float(low), float(high), n)

@@ -17,12 +17,12 @@ def score(rates: np.ndarray) -> float:
     return np.expm1(logs / np.maximum(1, known.sum(-1)))
 
 
-def rates_of(succeeded: np.ndarray, possible: np.ndarray) -> np.ndarray:
+def success_rates(succeeded: np.ndarray, possible: np.ndarray) -> np.ndarray:
     """Percentages; nan for what was never possible."""
     return np.where(possible > 0, 100 * succeeded / np.maximum(1, possible), np.nan)
 
 
-def tallies(lines: Sequence[Mapping[str, Any]], skills: int) -> tuple[np.ndarray, np.ndarray]:
+def success_counts(lines: Sequence[Mapping[str, Any]], skills: int) -> tuple[np.ndarray, np.ndarray]:
     """In how many episodes of each line each skill succeeded, and in how many it could, (lines, skills)."""
     succeeded = np.array([line["succeeded"] or [0] * skills for line in lines])
     possible = np.array([line.get("possible") or [line["episodes"]] * skills for line in lines])

@@ -37,16 +37,18 @@ class RunError(Exception):
 class Run:
     """One run directory, locked for this process."""
 
-    def __init__(self, folder: Path, request: Mapping[str, Any], lead: bool = True, means: Mapping[str, Any] = {}):
+    def __init__(
+        self, folder: Path, request: Mapping[str, Any], is_main: bool = True, runtime_options: Mapping[str, Any] = {}
+    ):
         """Begin the run that `request` asks for, or go on with it if it was begun before.
 
         `means` is put down beside the request, but may differ later. Of several processes that work on one run
         together, one leads; the others only read.
         """
-        self.folder, self.request, self.lead = folder, json.loads(json.dumps(request)), lead
-        self.means = dict(means)
+        self.folder, self.request, self.is_main = folder, json.loads(json.dumps(request)), is_main
+        self.runtime_options = dict(runtime_options)
         self._lock = None
-        if lead:
+        if is_main:
             self._claim()
 
     def _claim(self) -> None:
@@ -67,7 +69,8 @@ class Run:
         else:
             machine = platform.platform()
             self.write(
-                "run", {"request": self.request, "means": self.means, "versions": versions(), "machine": machine}
+                "run",
+                {"request": self.request, "means": self.runtime_options, "versions": versions(), "machine": machine},
             )
 
     def _agree(self, before: dict[str, Any]) -> None:
@@ -119,7 +122,7 @@ class Run:
         """The last sound checkpoint, with the progress cut back to it; None if the run is at its beginning."""
         last = checkpoint.latest(self.folder / "checkpoints")
         file = self.folder / PROGRESS
-        if is_there(file) and self.lead:
+        if is_there(file) and self.is_main:
             length = last.values["progress_bytes"] if last else 0
             with _opened(file, "rb+") as progress:
                 if os.fstat(progress.fileno()).st_size < length:

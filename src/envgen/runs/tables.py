@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from .figures import Figure
+from .figures import Aggregate
 from .kinds import Kind
 
 
@@ -19,7 +19,7 @@ class Group:
     plain: bool
     seeds: int
     parts: tuple[str, ...]  # the names of what its kind of run has rates of
-    figures: Mapping[str, Figure | None]  # by the names of its kind's results and of these parts
+    figures: Mapping[str, Aggregate | None]  # by the names of its kind's results and of these parts
     costs: tuple[str, ...]  # a text for each of its kind's costs, of means over the seeds
 
     @property

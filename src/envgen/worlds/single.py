@@ -6,11 +6,11 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from . import checks
-from .batch import Batch
-from .window import Window
+from . import validation as checks
+from .engine import BatchEngine
+from .render_window import Window
 
-E = TypeVar("E", bound=Batch)
+E = TypeVar("E", bound=BatchEngine)
 
 
 class SingleEnv(gymnasium.Env[Any, Any], Generic[E]):

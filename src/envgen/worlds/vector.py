@@ -13,11 +13,11 @@ from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from . import checks
-from .batch import NOT_BEGUN, OVER, RUNNING, Batch, Final
-from .window import Window
+from . import validation as checks
+from .engine import NOT_BEGUN, OVER, RUNNING, BatchEngine, Final
+from .render_window import Window
 
-E = TypeVar("E", bound=Batch)
+E = TypeVar("E", bound=BatchEngine)
 
 
 class BatchVectorEnv(VectorEnv[Any, Any, Any], Generic[E]):
@@ -122,7 +122,7 @@ class BatchVectorEnv(VectorEnv[Any, Any, Any], Generic[E]):
         return self._read_all(self.engine.seen())
 
     def _infos(self) -> dict[str, Any]:
-        now = self.engine.ends.now
+        now = self.engine.ends.report
         reports = now.view(np.uint8).copy().view(now.dtype)  # as bytes: records are copied field by field
         return self._named(reports, np.ones(self.num_envs, np.bool_))
 

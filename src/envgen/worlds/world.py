@@ -1,17 +1,15 @@
 """The contract of a world: what a designer may set (`Level`), what an agent can learn (`Skill`), and `World` itself."""
 
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, get_args, get_origin
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import gymnasium
 import numpy as np
 from PIL import Image
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
+from pydantic import ValidationError
 
-WORD = 80  # characters of an unknown word that are quoted
-WHOLE = TypeAdapter(int)
+from envgen.settings import Settings, explain
 
 
 class LevelError(ValueError):
@@ -22,7 +20,7 @@ class Skill(NamedTuple):
     """Something an agent can succeed at, and the skills it takes to get there."""
 
     name: str
-    needs: tuple[str, ...] = ()
+    prerequisites: tuple[str, ...] = ()
 
 
 class SymbolMap(NamedTuple):
@@ -34,62 +32,10 @@ class SymbolMap(NamedTuple):
     planes: int
     rows: int
     columns: int
-    eye: int  # the cell from which the agent looks, counted row by row
-    facing: int | None = None  # the index of the symbol that is 1 + the number of the direction faced, 0 for none
-    steps: tuple[tuple[int, int], ...] = ()  # each direction's step, (columns right, rows down)
-    around: int = 1  # cells this near, diagonals counting one, matter each for itself
-
-
-def nearest(word: str, words: Sequence[str]) -> str:
-    """`'tress' is not one of ..., did you mean 'trees'?`"""
-    word = word[:WORD]
-    close = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.5)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    return f"{word!r} is not one of {', '.join(words)}{hint}"
-
-
-class Settings(BaseModel):
-    """A frozen group of settings that refuses what it does not know, with the nearest word it does know.
-
-    Words may be written in any case and with spaces, hyphens or underscores, numbers also as text.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _speak_plainly(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping):
-            return data
-        fields = cls.model_fields
-        clean = {}
-        for key, value in data.items():
-            if key not in fields:
-                unknown = key if isinstance(key, str) else _shown(key)
-                raise ValueError(f"{cls.__name__}: setting {nearest(unknown, list(fields))}")
-            kind = fields[key].annotation
-            if get_origin(kind) is Literal and isinstance(value, str):
-                value = _option(key, value, get_args(kind))
-            clean[key] = value
-        return clean
-
-
-def _option(name: str, text: str, options: Sequence[Any]) -> Any:
-    """The option that a text stands for. Where some options are not words, an unknown text is left for pydantic to
-    refuse."""
-    words = {_plain(option): option for option in options if isinstance(option, str)}
-    if _plain(text) in words:
-        return words[_plain(text)]
-    if all(isinstance(option, str) for option in options):
-        raise ValueError(f"{name}: {nearest(text, list(words.values()))}")
-    try:
-        return WHOLE.validate_python(text)
-    except ValidationError:
-        return text
-
-
-def _plain(word: str) -> str:
-    return " ".join(word.lower().replace("_", " ").replace("-", " ").split())
+    center: int  # the cell from which the agent looks, counted row by row
+    facing_index: int | None = None  # the index of the symbol that is 1 + the number of the direction faced, 0 for none
+    direction_offsets: tuple[tuple[int, int], ...] = ()  # each direction's step, (columns right, rows down)
+    near_radius: int = 1  # cells this near, diagonals counting one, matter each for itself
 
 
 class Level(Settings):
@@ -110,32 +56,13 @@ class Level(Settings):
             raise LevelError(explain(error)) from None
 
 
-def explain(error: ValidationError) -> str:
-    """What is wrong with some settings, in a sentence each."""
-    return "; ".join(_sentence(problem) for problem in error.errors())
-
-
-def _sentence(problem: Mapping[str, Any]) -> str:
-    place = ".".join(str(part) for part in problem["loc"])
-    message = problem["msg"].removeprefix("Value error, ")
-    got = "" if problem["type"] == "value_error" else f" (got {_shown(problem['input'])})"
-    return f"{place}: {message}{got}" if place else f"{message}{got}"
-
-
-def _shown(value: Any) -> str:
-    try:
-        return f"{value!r:.60}"
-    except (ValueError, RecursionError):  # Python refuses to print very long integers and very deep lists
-        return f"{type(value).__name__}, too large to show"
-
-
 _Level = Level  # World has an attribute of that name
 
 
-class Census(Protocol):
+class LevelStats(Protocol):
     """What worlds of a level really hold; as text, a table for people."""
 
-    def figures(self) -> dict[str, float]:
+    def as_dict(self) -> dict[str, float]:
         """By what is counted. Counting the same in another level gives the same names."""
         ...
 
@@ -149,9 +76,9 @@ class World(ABC):
     actions: ClassVar[tuple[str, ...]]
     observations: ClassVar[tuple[str, ...]]
     rules: ClassVar[str]  # the world explained in prose, for a designer
-    lessons: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # skill: settings that grant what it needs
-    keys: ClassVar[Mapping[str, str]] = {}  # key: action, for people who play
-    yardstick: ClassVar[str] = ""  # what players that act at random reach, said beside every result
+    skill_levels: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # skill: settings that grant what it needs
+    key_bindings: ClassVar[Mapping[str, str]] = {}  # key: action, for people who play
+    random_baseline: ClassVar[str] = ""  # what players that act at random reach, said beside every result
 
     @property
     def original(self) -> _Level:
@@ -176,17 +103,17 @@ class World(ABC):
         """One environment of one level."""
 
     @abstractmethod
-    def census(self, level: Any = None, seeds: Sequence[int] = range(16)) -> Census:
+    def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> LevelStats:
         """What worlds of a level really hold."""
 
     @abstractmethod
-    def gallery(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
+    def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
         """Worlds of several levels from above, each under its title, with seeds `seed`, `seed + 1`, ..."""
 
-    def reachable(self, level: Any, census: Any) -> set[str]:
+    def reachable_skills(self, level: Any, census: Any) -> set[str]:
         """The skills that this level can lead to, its worlds being as counted. The others it makes impossible."""
         return {skill.name for skill in self.skills}
 
-    def scripted(self, envs: Any) -> np.ndarray | None:
+    def expert_actions(self, envs: Any) -> np.ndarray | None:
         """What the world's scripted player does in each of the environments that `make` made; None if it has none."""
         return None

@@ -213,7 +213,7 @@ def test_nothing_and_too_much_are_no_answers(reply: str):
     verdict = DOMAIN.check(TASKS[0], reply)
     assert verdict.score == 0
     assert not verdict.valid
-    assert verdict.why
+    assert verdict.reason
 
 
 def test_listing_what_there_is_pays_little():

@@ -173,7 +173,7 @@ def test_no_reply_is_evaluated_as_code(name: str, tmp_path: Path):
     verdict = domain.check(one, reply)
     assert not mark.exists()
     assert (verdict.score, verdict.valid) == (0, False)
-    assert "as code" in verdict.why
+    assert "as code" in verdict.reason
     assert eval("1 + 1") == 2  # elsewhere nothing is forbidden
 
 
@@ -250,7 +250,7 @@ def test_any_reply_gets_a_verdict(reply: str):
     for name, tasks in TASKS.items():
         verdict = DOMAINS[name].check(tasks[0], reply)
         assert verdict.score in (0, 1)
-        assert verdict.valid or (verdict.score == 0 and verdict.why)
+        assert verdict.valid or (verdict.score == 0 and verdict.reason)
 
 
 # --- scorers that are worse than any of reasoning-gym's
@@ -301,7 +301,7 @@ def test_whatever_a_scorer_does_a_wrong_reply_is_worth_nothing(toy: Gym, reply: 
     validate(toy, [one])
     verdict = toy.check(one, reply)
     assert (verdict.score, verdict.valid) == (0, valid)
-    assert verdict.why
+    assert verdict.reason
 
 
 def test_what_looks_for_ever_is_stopped_wherever_it_is(toy: Gym, capfd: pytest.CaptureFixture[str]):

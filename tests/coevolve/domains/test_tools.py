@@ -139,7 +139,7 @@ def test_a_value_that_the_prompt_does_not_tell_cannot_be_guessed():
     replies = [write([before, pays._replace(arguments={**pays.arguments, "amount": n})]) for n in range(100)]
     verdicts = [DOMAIN.check(one, reply) for reply in replies]
     assert all(verdict.valid and verdict.score == 0 for verdict in verdicts)
-    assert [verdict.why for verdict in verdicts].count("right by a guess alone") == 1
+    assert [verdict.reason for verdict in verdicts].count("right by a guess alone") == 1
 
 
 def test_a_value_that_the_prompt_does_tell_is_as_good_as_a_reference():
@@ -174,7 +174,7 @@ WORDS_AND_SIGNS = [*TOOLS, *WORDS, *WORDS["person"], *WORDS["item"], *"()=,;$ \n
 def test_no_text_makes_the_checker_fail(reply):
     verdict = DOMAIN.check(task("price", "pay $1", "balance", distractors=6), reply)
     assert verdict.score == 0
-    assert verdict.valid or verdict.why
+    assert verdict.valid or verdict.reason
 
 
 # --- specs that are drawn

@@ -116,4 +116,4 @@ def test_the_world_gives_what_a_designer_needs():
     assert world.single(seed=1).reset()[1]["seed"] == hash((1, 1)) % (2**31 - 1)
     envs = world.make([{"trees": "rare"}, {}], seed=1)
     assert envs.reset()[1]["seed"].tolist() == [hash((seed, 1)) % (2**31 - 1) for seed in (1, 2)]
-    assert world.census({"trees": "none"}, range(2)).cells["tree"] == 0
+    assert world.level_stats({"trees": "none"}, range(2)).cells["tree"] == 0

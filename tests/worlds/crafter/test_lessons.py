@@ -23,21 +23,21 @@ STONEWORK = DIGGING | STONE_TOOLS | IRON_TOOLS
 
 
 def impossible(level: Mapping[str, Any], seeds: Sequence[int] = range(16)) -> set[str]:
-    return set(NAMES) - WORLD.reachable(level, WORLD.census(level, seeds))
+    return set(NAMES) - WORLD.reachable_skills(level, WORLD.level_stats(level, seeds))
 
 
 # --- lessons
 
 
 def test_every_skill_has_a_lesson_and_each_is_a_level():
-    assert set(WORLD.lessons) == set(NAMES)
-    lessons = [CrafterLevel.parse(level) for level in WORLD.lessons.values()]
+    assert set(WORLD.skill_levels) == set(NAMES)
+    lessons = [CrafterLevel.parse(level) for level in WORLD.skill_levels.values()]
     assert WORLD.original not in lessons
 
 
 @pytest.mark.parametrize("skill", NAMES)
 def test_a_lesson_leaves_its_skill_within_reach_and_undone(skill):
-    level = WORLD.lessons[skill]
+    level = WORLD.skill_levels[skill]
     assert skill not in impossible(level)
     _, infos = WORLD.make([level], num_envs=4, seed=0, observation="symbols").reset()
     assert not infos["achievements"].any()
@@ -45,11 +45,11 @@ def test_a_lesson_leaves_its_skill_within_reach_and_undone(skill):
 
 @pytest.mark.parametrize("skill", NAMES)
 def test_the_scripted_player_succeeds_in_the_lesson_of_every_skill(skill):
-    envs, k = WORLD.make([WORLD.lessons[skill]], num_envs=16, seed=5, observation="symbols"), NAMES.index(skill)
+    envs, k = WORLD.make([WORLD.skill_levels[skill]], num_envs=16, seed=5, observation="symbols"), NAMES.index(skill)
     _, infos = envs.reset()
     succeeded = np.zeros(16, np.bool_)
     for _ in range(1500):
-        *_, terminated, truncated, infos = envs.step(WORLD.scripted(envs))
+        *_, terminated, truncated, infos = envs.step(WORLD.expert_actions(envs))
         succeeded |= infos["achievements"][:, k] > 0
         if (ended := terminated | truncated).any():
             succeeded[ended] |= infos["final_info"]["achievements"][ended, k] > 0
@@ -139,7 +139,7 @@ def test_skeletons_come_to_where_somebody_mined():
 def test_no_player_does_what_was_said_to_be_impossible(keep):
     """Levels at random, each world counted and then played: at random, by the scripted player, and half and half."""
     count = 60
-    brief = Brief(WORLD.name, "", WORLD.skills, CrafterLevel, {}, wanted=2 * count, cycle=1, cycles=1, seed=3)
+    brief = Brief(WORLD.name, "", WORLD.skills, CrafterLevel, {}, num_levels=2 * count, cycle=1, num_cycles=1, seed=3)
     drawn = Random(RandomSettings(keep=keep)).design(brief, ()).levels
     levels = [{**one.level, "inventory": {}} if i < count else one.level for i, one in enumerate(drawn)]
     within = np.ones((len(levels), len(NAMES)), np.bool_)
@@ -154,7 +154,7 @@ def test_no_player_does_what_was_said_to_be_impossible(keep):
         for _ in range(400):
             actions = chance.integers(len(t.ACTIONS), size=len(levels))
             if share:
-                actions = np.where(chance.random(len(levels)) < share, WORLD.scripted(envs), actions)
+                actions = np.where(chance.random(len(levels)) < share, WORLD.expert_actions(envs), actions)
             *_, terminated, truncated, infos = envs.step(actions)
             counts = infos["achievements"].copy()
             if (ended := terminated | truncated).any():

@@ -26,7 +26,7 @@ def test_costs_are_the_originals():
 
 
 def test_every_prerequisite_is_a_skill_and_none_needs_itself():
-    needs = {skill.name: skill.needs for skill in t.SKILLS}
+    needs = {skill.name: skill.prerequisites for skill in t.SKILLS}
 
     def depth(name):
         return 1 + max((depth(need) for need in needs[name]), default=0)

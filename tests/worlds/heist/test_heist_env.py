@@ -149,31 +149,33 @@ def test_the_world_gives_what_a_designer_needs():
     assert world.original == HeistLevel()
     assert world.actions == t.ACTIONS
     assert [skill.name for skill in world.skills][0::6] == ["take_blue_key", "steal_gem"]
-    assert set(world.lessons) == {skill.name for skill in world.skills}
-    assert set(world.keys.values()) == set(t.ACTIONS[:9])
+    assert set(world.skill_levels) == {skill.name for skill in world.skills}
+    assert set(world.key_bindings.values()) == set(t.ACTIONS[:9])
     schema = world.Level.model_json_schema()
     assert schema["properties"]["mode"]["enum"] == ["easy", "hard", "memory"]
     assert all("description" in field for field in schema["properties"].values())
     assert world.single(seed=1).reset()[1]["seed"] == world.make([{}, {}], seed=1).reset()[1]["seed"][0]
-    assert world.gallery({"a": {}, "b": {"mode": "memory"}}).size[0] > 700
+    assert world.render_levels({"a": {}, "b": {"mode": "memory"}}).size[0] > 700
 
 
 @pytest.mark.parametrize("skill", [skill.name for skill in t.SKILLS])
 def test_a_lesson_brings_its_skill_next(skill):
     world = Heist()
-    lesson = world.lessons[skill]
-    census = world.census(lesson, range(40))
+    lesson = world.skill_levels[skill]
+    census = world.level_stats(lesson, range(40))
     assert census.possible[skill] > 0.9
     others = [moves for name, moves in census.moves.items() if moves is not None and name not in (skill, "steal_gem")]
     assert census.moves[skill] <= min([*others, 15])
-    assert skill in world.reachable(lesson, census)
+    assert skill in world.reachable_skills(lesson, census)
 
 
 def test_what_a_level_makes_impossible_is_named():
     world = Heist()
 
     def lost(level):
-        return {skill.name for skill in world.skills} - world.reachable(level, world.census(level, range(30)))
+        return {skill.name for skill in world.skills} - world.reachable_skills(
+            level, world.level_stats(level, range(30))
+        )
 
     assert lost({}) == set()
     assert lost({"keys": "none"}) == {skill.name for skill in world.skills} - {"steal_gem"}
@@ -184,10 +186,10 @@ def test_what_a_level_makes_impossible_is_named():
 
 def test_a_census_says_the_same_names_for_every_level_that_has_the_same():
     world = Heist()
-    figures = world.census(None, range(50)).figures()
+    figures = world.level_stats(None, range(50)).as_dict()
     assert figures["worlds with steal_gem, %"] == 100
     assert figures["moves to take_green_key"] > figures["moves to take_blue_key"]
     assert figures["keys per world"] == figures["doors per world"]
-    assert "steal_gem" in str(world.census(None, range(3)))
+    assert "steal_gem" in str(world.level_stats(None, range(3)))
     with pytest.raises(ValueError, match="at least one seed"):
-        world.census(None, ())
+        world.level_stats(None, ())

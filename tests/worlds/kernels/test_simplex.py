@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envgen.worlds.kernels.noise_map import ERROR, SIDE, splat
 from envgen.worlds.kernels.simplex import noise3, permute
-from envgen.worlds.kernels.splat import ERROR, SIDE, splat
 
 
 def permutation(seed: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 from pydantic import Field
 
-from ..tasks import Domain, Spec, Task, Verdict
+from ..tasks import CheckResult, Domain, Spec, Task
 from .answers_facts import draw
 from .answers_reader import derive
 from .answers_score import token_f1, tokens
@@ -80,17 +80,17 @@ class Answers(Domain):
         others.sort(key=lambda word: word.lower() not in task.prompt.lower())
         return " ".join(others[: len(task.gold)]), others[-1], " and ".join(TOWNS[:2]), "I do not know.", ""
 
-    def check(self, task: Task, reply: str) -> Verdict:
+    def check(self, task: Task, reply: str) -> CheckResult:
         """The token F1 of a reply. A number has no half: where one is asked for, the reply is it or is worth 0."""
         said = tokens(reply[: CHARACTERS + 1])
         if not said:
-            return Verdict(0.0, False, "the reply has no words")
+            return CheckResult(0.0, False, "the reply has no words")
         if len(reply) > CHARACTERS or len(said) > WORDS:
-            return Verdict(0.0, False, f"the reply has more than {WORDS} words or {CHARACTERS} characters")
+            return CheckResult(0.0, False, f"the reply has more than {WORDS} words or {CHARACTERS} characters")
         score = token_f1(said, tokens(" ".join(task.gold)))
         if task.gold[0] in NUMBERS and score < 1:
             score = 0.0
-        return Verdict(score, True, "" if score == 1 else f"the answer is {' '.join(task.gold)}")
+        return CheckResult(score, True, "" if score == 1 else f"the answer is {' '.join(task.gold)}")
 
     def uniform(self, random: np.random.Generator) -> AnswersSpec:
         asks, styles = get_args(Ask), get_args(Style)

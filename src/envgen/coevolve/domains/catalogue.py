@@ -1,6 +1,6 @@
 """The domains by name. One is imported when it is asked for, as `gym:...` takes a package that few have."""
 
-from envgen.worlds.world import nearest
+from envgen.settings import nearest
 
 from ..tasks import Domain
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from pydantic import Field, create_model
 
-from envgen.worlds.world import nearest
+from envgen.settings import nearest
 
-from ..tasks import Domain, DomainError, Spec, SpecError, Task, Verdict
+from ..tasks import CheckResult, Domain, DomainError, Spec, SpecError, Task
 from .gym_dials import dials_of
 from .gym_package import Endless, EvaluatesReplies, apart, package, score
 
@@ -87,19 +87,19 @@ class Gym(Domain):
         alike = dict.fromkeys((right[:-1], right + right[-1], right[::-1], next_digit))
         return *none, *(one for one in alike if one and self.check(task, one).score < 1)
 
-    def check(self, task: Task, reply: str) -> Verdict:
+    def check(self, task: Task, reply: str) -> CheckResult:
         gold, said = task.gold, reply.strip()
         if not said:
-            return Verdict(0.0, False, "the reply is empty")
+            return CheckResult(0.0, False, "the reply is empty")
         if len(said) > 4 * len(gold.answer) + 200:
-            return Verdict(0.0, False, f"the reply has {len(said):,} characters, the answer {len(gold.answer):,}")
+            return CheckResult(0.0, False, f"the reply has {len(said):,} characters, the answer {len(gold.answer):,}")
         if said != gold.answer and (strange := _NO_NUMBER.search(said)):
-            return Verdict(0.0, False, f"{strange[0]!r} is no number")
+            return CheckResult(0.0, False, f"{strange[0]!r} is no number")
         try:
             worth = score(self._dataset(self._numbers(task.spec)), gold.entry, said)
         except (Exception, Endless) as error:  # noqa: BLE001  the scorers of a hundred authors raise what they like
-            return Verdict(0.0, False, f"the scorer cannot read it: {error!r:.100}")
-        return Verdict(float(worth == 1), True, "" if worth == 1 else f"the answer is {gold.answer!r:.200}")
+            return CheckResult(0.0, False, f"the scorer cannot read it: {error!r:.100}")
+        return CheckResult(float(worth == 1), True, "" if worth == 1 else f"the answer is {gold.answer!r:.200}")
 
     def uniform(self, random: np.random.Generator) -> Any:
         """Evenly over the levels of each number, among the specs that give a task."""

@@ -13,7 +13,7 @@ from typing import get_args
 
 import numpy as np
 
-from ..tasks import Domain, Task, Verdict
+from ..tasks import CheckResult, Domain, Task
 from .tools_apps import TOOLS, Facts
 from .tools_calls import Call, CallError, Trace, execute, read, write
 from .tools_draw import calls_of, linked_pair, one, shuffled, steps_of
@@ -83,19 +83,19 @@ class Tools(Domain):
         first, second = task.gold.trials
         return (task.prompt, *wrong(task.gold.calls, task.gold.listed, first.trace, second.trace))
 
-    def check(self, task: Task, reply: str) -> Verdict:
+    def check(self, task: Task, reply: str) -> CheckResult:
         gold: Gold = task.gold
         try:
             calls = read(reply, gold.listed)
         except CallError as error:
-            return Verdict(0.0, False, str(error))
+            return CheckResult(0.0, False, str(error))
         if len(calls) != len(gold.calls):
-            return Verdict(0.0, True, f"calls: {len(calls)} instead of {len(gold.calls)}")
+            return CheckResult(0.0, True, f"calls: {len(calls)} instead of {len(gold.calls)}")
         for trial, why in zip(gold.trials, ("something else than asked for", "right by a guess alone"), strict=True):
             trace, changed = execute(calls, trial.world)
             if changed != trial.changed or sorted(trace) != trial.ran:
-                return Verdict(0.0, True, why)
-        return Verdict(1.0, True)
+                return CheckResult(0.0, True, why)
+        return CheckResult(1.0, True)
 
     def uniform(self, random: np.random.Generator) -> ToolsSpec:
         return _spec(steps_of(1 + int(random.integers(STEPS)), random), DISTRACTORS, random)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, field_validator
 
-from envgen.worlds.world import nearest
+from envgen.settings import nearest
 
 from ..tasks import Spec
 from .tools_apps import TOOLS, Tool

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from envgen.worlds.world import nearest
+from envgen.settings import nearest
 
 from .anthropic import AnthropicBackend
 from .manual import ManualBackend

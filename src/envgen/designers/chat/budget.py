@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from envgen.worlds.world import Settings
+from envgen.settings import Settings
 
 from .protocol import Ask, BudgetSpent
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from envgen.jit import jit
+
 from ..kernels import mt19937
-from ..kernels.jit import jit
 from . import tables as t
 from .creatures import distance
 from .things import add, chunk_of, remove

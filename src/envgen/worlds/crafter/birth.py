@@ -1,7 +1,8 @@
 """How an episode begins: the stream is seeded, the world made, and what the level asks for is put near the start."""
 
+from envgen.jit import jit
+
 from ..kernels import mt19937
-from ..kernels.jit import jit
 from . import tables as t
 from .terrain import make_ground, populate
 from .things import add, has_ground, lay

@@ -14,7 +14,7 @@ from .play import NO_VIEW
 CREATURES = ("cow", "zombie", "skeleton", "plant")
 
 
-class Census(NamedTuple):
+class CrafterLevelStats(NamedTuple):
     """Means over worlds. A distance is along the axes from the start to the nearest, over the worlds that have one."""
 
     worlds: int
@@ -23,7 +23,7 @@ class Census(NamedTuple):
     found: dict[str, float]  # share of the worlds that have one, by material and creature
     creatures: dict[str, float]
 
-    def figures(self) -> dict[str, float]:
+    def as_dict(self) -> dict[str, float]:
         """Each count; each distance that any world has; and the worlds that have one, in percent."""
         figures = {f"{name} per world": count for name, count in {**self.cells, **self.creatures}.items()}
         figures |= {f"steps to the nearest {name}": away for name, away in self.nearest.items() if away is not None}
@@ -37,7 +37,7 @@ class Census(NamedTuple):
         return "\n".join(lines)
 
 
-def take_census(level: Any = None, seeds: Sequence[int] = range(16)) -> Census:
+def take_census(level: Any = None, seeds: Sequence[int] = range(16)) -> CrafterLevelStats:
     """Make one world of the level per seed and count."""
     seeds = [check_seed(seed) for seed in seeds]
     if not seeds:
@@ -59,7 +59,7 @@ def take_census(level: Any = None, seeds: Sequence[int] = range(16)) -> Census:
         there = distances < 2 * t.SIDE
         nearest[name] = float(distances[there].mean()) if there.any() else None
         found[name] = float(there.mean())
-    return Census(
+    return CrafterLevelStats(
         worlds=len(seeds),
         cells={name: counts[name] for name in t.MATERIALS[1:]},
         nearest=nearest,

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks
-from ..checks import check_count, check_seed
+from .. import validation as checks
+from ..validation import check_count, check_seed
 from .level import CrafterLevel
 from .tables import ACTIONS
 from .views import VIEWS

@@ -5,8 +5,9 @@ A thing whose health is gone removes itself first and then still takes its turn:
 
 import numpy as np
 
+from envgen.jit import jit
+
 from ..kernels import mt19937
-from ..kernels.jit import jit
 from . import tables as t
 from .things import add, ground_at, hurt, inside, is_free, lay, move, remove, thing_at
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..batch import Batch
+from ..engine import BatchEngine
 from ..restoring import array_of, require
 from . import atlas, picture, state, symbols, terrain
 from .level import CrafterLevel
@@ -14,7 +14,7 @@ from .restoring import check_state
 SMALLEST = (18, 18)  # an atlas for kernels that take one but draw nothing
 
 
-class Engine(Batch):
+class Engine(BatchEngine):
     """`n` environments. `view` is what is observed; `size` is that of the picture, drawn or not."""
 
     title, seconds, Level = "Crafter", 50, CrafterLevel

@@ -4,8 +4,8 @@ from typing import Any
 
 from gymnasium import spaces
 
-from ..checks import RENDER_MODES, check_render_mode
 from ..single import SingleEnv
+from ..validation import RENDER_MODES, check_render_mode
 from .atlas import picture_size
 from .checks import RENDER_SIZE, check_observation, levels_of
 from .engine import Engine
@@ -43,7 +43,7 @@ class CrafterEnv(SingleEnv[Engine]):
         return read(self.observation, self.size, self.engine.out[0])
 
     def _info(self, reward: float) -> dict[str, Any]:
-        now = self.engine.ends.now[0]
+        now = self.engine.ends.report[0]
         return {
             "inventory": dict(zip(ITEMS, now["inventory"].tolist(), strict=True)),
             "achievements": dict(zip((skill.name for skill in SKILLS), now["achievements"].tolist(), strict=True)),

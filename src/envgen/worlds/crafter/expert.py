@@ -6,7 +6,8 @@ engine to places where random actions never get. It keeps no memory: what it doe
 
 import numpy as np
 
-from ..kernels.jit import jit
+from envgen.jit import jit
+
 from . import tables as t
 from .engine import Engine
 from .things import ground_at, has_ground, inside, is_free, thing_at

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ..sheet import sheet
+from ..image_grid import sheet
 from . import atlas, picture
 from . import tables as t
 from .engine import Engine

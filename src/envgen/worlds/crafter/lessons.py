@@ -3,7 +3,7 @@
 from typing import Any
 
 from . import tables as t
-from .census import Census
+from .census import CrafterLevelStats
 from .level import CrafterLevel
 
 # What a skill needs is granted, but for as much as leaves something to learn, and what it acts on is at hand.
@@ -62,7 +62,7 @@ _MINED = {"collect_stone", "collect_coal", "collect_iron", "collect_diamond"}
 _HOMES = {"cow": ("eat_cow", "grass"), "zombie": ("defeat_zombie", "grass"), "skeleton": ("defeat_skeleton", "path")}
 
 
-def reachable(level: CrafterLevel, census: Census) -> set[str]:
+def reachable(level: CrafterLevel, census: CrafterLevelStats) -> set[str]:
     """The skills that worlds like those counted leave possible, given patience, skill and luck; the others are not."""
     held, near = dict(level.inventory), dict(level.near)
 

@@ -5,7 +5,9 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from ..world import Level, Settings
+from envgen.settings import Settings
+
+from ..world import Level
 from . import tables as t
 from .dials import NEVER, ORIGINAL
 

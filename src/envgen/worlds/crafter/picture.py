@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from envgen.jit import jit
+
 from ..kernels import mt19937
-from ..kernels.jit import jit
 from . import tables as t
 from .atlas import COLUMNS, ROWS, Atlas
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from ..batch import DONE, OVER, RUNNING, STEP
+from envgen.jit import jit
+
+from ..engine import DONE, OVER, RUNNING, STEP
 from ..kernels import mt19937
-from ..kernels.jit import jit
 from .birth import begin
 from .picture import draw
 from .rules import has_room, is_dead, is_out_of_time, step
@@ -64,7 +65,7 @@ def play(s, pool, menu, by_chance, daylight, w, atlas, easel, k, todo, due, acti
                 continue
             ends.phase[i] = RUNNING
         _observe(e, things, view, words, atlas, easel, k, out[i])
-        _report(e, things, ends.now[i])
+        _report(e, things, ends.report[i])
         due[i] = DONE
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..batch import NOT_BEGUN
+from ..engine import NOT_BEGUN
 from ..restoring import MOST_EPISODES, check_ranges, check_stream, require
 from . import tables as t
 from .state import ALL_CHUNKS, State

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from ..kernels.jit import jit
+from envgen.jit import jit
+
 from . import tables as t
 from .balance import balance
 from .creatures import distance, update_arrow, update_cow, update_plant, update_skeleton, update_zombie

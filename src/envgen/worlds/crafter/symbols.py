@@ -13,7 +13,8 @@ A symbol vector holds what the picture shows and nothing else (SIZE bytes):
 
 import numpy as np
 
-from ..kernels.jit import jit
+from envgen.jit import jit
+
 from ..world import SymbolMap
 from . import tables as t
 from .picture import COW, RIPE_PLANT, sprite_of
@@ -34,7 +35,7 @@ HIGHEST = np.array(
     [len(t.MATERIALS) - 1] * CELLS + [len(SIGNS) - 1] * CELLS + [t.MOST] * len(t.ITEMS) + [4, 1, 255], np.uint8
 )  # of each byte
 
-MAP = SymbolMap(planes=2, rows=ROWS, columns=COLUMNS, eye=MIDDLE, facing=FACING_AT, steps=t.STEPS)
+MAP = SymbolMap(planes=2, rows=ROWS, columns=COLUMNS, center=MIDDLE, facing_index=FACING_AT, direction_offsets=t.STEPS)
 
 
 @jit

@@ -72,7 +72,7 @@ COW_HEALTH, ZOMBIE_HEALTH, SKELETON_HEALTH, PLANT_HEALTH = 3, 5, 3, 1
 
 # The 22 skills in the original's order, each with what must be possible first.
 SKILLS = tuple(
-    Skill(name=name, needs=needs)
+    Skill(name=name, prerequisites=needs)
     for name, needs in {
         "collect_coal": ("make_wood_pickaxe",),
         "collect_diamond": ("make_iron_pickaxe",),

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from envgen.jit import jit
+
 from ..kernels import mt19937
-from ..kernels.jit import jit
+from ..kernels.noise_map import ERROR, splat
 from ..kernels.simplex import noise3, permute
-from ..kernels.splat import ERROR, splat
 from . import tables as t
 from .dials import NEVER
 from .things import add, survey

@@ -6,7 +6,8 @@ original keeps the things of a chunk in a set, whose order is undefined; here it
 
 import numpy as np
 
-from ..kernels.jit import jit
+from envgen.jit import jit
+
 from .tables import CHUNK, CHUNKS, GRASS, HEALTH, NOTHING, OUTSIDE, PATH, PLAYER, SIDE
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from ..checks import all_played, check_count, check_render_mode, choose_threads
+from ..validation import all_played, check_count, check_render_mode, choose_threads
 from ..vector import BatchVectorEnv
 from . import symbols
 from .atlas import picture_size

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ..family import Family
+from ..engine_world import EngineWorld
 from . import lessons
-from .census import Census, take_census
+from .census import CrafterLevelStats, take_census
 from .env import CrafterEnv
 from .expert import expert_actions
 from .gallery import gallery
@@ -45,15 +45,15 @@ KEYS = {
 }  # fmt: skip
 
 
-class Crafter(Family):
+class Crafter(EngineWorld):
     name = "crafter"
     Level = CrafterLevel
     skills = SKILLS
     actions = ACTIONS
     observations = tuple(VIEWS)
     rules = RULES
-    lessons = lessons.LESSONS
-    keys = KEYS
+    skill_levels = lessons.LESSONS
+    key_bindings = KEYS
     Vector, Single = CrafterVectorEnv, CrafterEnv
 
     def published(
@@ -62,14 +62,14 @@ class Crafter(Family):
         """The `crafter` package's own games, to evaluate in; `episodes` in all, shared out as evenly as can be."""
         return PublishedCrafter(num_envs, seed, observation, -(-episodes // num_envs), ordered)
 
-    def census(self, level: Any = None, seeds: Sequence[int] = range(16)) -> Census:
+    def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> CrafterLevelStats:
         return take_census(level, seeds)
 
-    def gallery(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
+    def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
         return gallery(levels, columns, seed)
 
-    def reachable(self, level: Any, census: Census) -> set[str]:
+    def reachable_skills(self, level: Any, census: CrafterLevelStats) -> set[str]:
         return lessons.reachable(CrafterLevel.parse(level), census)
 
-    def scripted(self, envs: CrafterVectorEnv) -> np.ndarray:
+    def expert_actions(self, envs: CrafterVectorEnv) -> np.ndarray:
         return expert_actions(envs.engine)

@@ -5,8 +5,9 @@ What a level changes is drawn after, or instead of, what the original draws: wit
 
 import numpy as np
 
+from envgen.jit import jit
+
 from ..kernels import mt19937
-from ..kernels.jit import jit
 from . import tables as t
 from .maze import NEW, OLD, START, UNSEEN, below, carve, choose_place, choose_start, measure, put_doors, spread
 from .rules import PLAYER

@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..checks import check_seed
-from ..kernels.jit import jit
+from envgen.jit import jit
+
+from ..validation import check_seed
 from . import tables as t
 from .engine import Engine
 from .level import HeistLevel
@@ -18,7 +19,7 @@ AT = {t.TAKE + 2 * k: t.KEY + k for k in range(t.KEYS)} | {t.OPEN + 2 * k: t.DOO
 AT[t.STEAL] = t.GEM  # skill: what it is done to
 
 
-class Census(NamedTuple):
+class HeistLevelStats(NamedTuple):
     """Means over worlds. Moves are from cell to cell on the shortest way that keys and doors allow."""
 
     worlds: int
@@ -27,7 +28,7 @@ class Census(NamedTuple):
     moves: dict[str, float | None]  # by skill, from the start, over the worlds where it is possible; None without any
     fewest: dict[str, int | None]  # the same, of the world where they are fewest
 
-    def figures(self) -> dict[str, float]:
+    def as_dict(self) -> dict[str, float]:
         """Each count; the moves each skill takes where any world has it; and the worlds that have it, in percent."""
         figures = {f"{name} per world": count for name, count in self.cells.items()}
         figures |= {f"moves to {skill}": moves for skill, moves in self.moves.items() if moves is not None}
@@ -41,7 +42,7 @@ class Census(NamedTuple):
         return "\n".join([*lines, "", *(f"{name:16} {count:7.1f}" for name, count in self.cells.items())])
 
 
-def take_census(level: Any = None, seeds: Sequence[int] = range(16)) -> Census:
+def take_census(level: Any = None, seeds: Sequence[int] = range(16)) -> HeistLevelStats:
     """Make one world of the level per seed and count."""
     seeds = [check_seed(seed) for seed in seeds]
     if not seeds:
@@ -58,7 +59,7 @@ def take_census(level: Any = None, seeds: Sequence[int] = range(16)) -> Census:
     free = np.pad(engine.envs["grid"] != t.WALL, ((0, 0), (1, 1), (1, 1)))
     beside = sum(np.roll(free, step, axis).astype(int) for step in (-1, 1) for axis in (1, 2))
     kinds = {"free cells": free, "forks": free & (beside > 2), "dead ends": free & (beside == 1)}
-    return Census(
+    return HeistLevelStats(
         worlds=len(seeds),
         cells={name: float(mask.sum((1, 2)).mean()) for name, mask in kinds.items()}
         | {"keys": _mean_of(there, "take"), "doors": _mean_of(there, "open")},

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks
-from ..world import nearest
+from envgen.settings import nearest
+
+from .. import validation as checks
 from .engine import ALL_SEEDS, Engine
 from .level import HeistLevel
 from .portrait import LARGEST, SMALLEST

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..batch import Batch
+from ..engine import BatchEngine
 from ..kernels import mt19937
 from ..restoring import require
 from . import maze, picture, skins, state, symbols
@@ -17,7 +17,7 @@ ALL_SEEDS = 2**31 - 1  # of levels, without num_levels
 ORIGINAL_SIZE = (picture.PIXELS, picture.PIXELS)
 
 
-class Engine(Batch):
+class Engine(BatchEngine):
     """`n` environments. `view` is what is observed; level seeds are drawn from `num_levels` from `start_level` on."""
 
     title, seconds, Level = "Heist", 30, HeistLevel

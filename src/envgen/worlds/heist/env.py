@@ -4,8 +4,8 @@ from typing import Any
 
 from gymnasium import spaces
 
-from ..checks import RENDER_MODES
 from ..single import SingleEnv
+from ..validation import RENDER_MODES
 from .checks import ACTION_SETS, RENDER_SIZE, check_names, check_render_size, levels_of, make_engine
 from .engine import Engine
 from .level import HeistLevel
@@ -47,7 +47,7 @@ class HeistEnv(SingleEnv[Engine]):
         return read(self.observation, self.engine.out[0])
 
     def _info(self, reward: float) -> dict[str, Any]:
-        now = self.engine.ends.now[0]
+        now = self.engine.ends.report[0]
         names = [skill.name for skill in SKILLS]
         return {
             "achievements": dict(zip(names, now["achievements"].tolist(), strict=True)),

@@ -5,7 +5,8 @@ It is a yardstick and a test driver, not a learner. It keeps no memory: what it 
 
 import numpy as np
 
-from ..kernels.jit import jit
+from envgen.jit import jit
+
 from . import tables as t
 from .engine import Engine
 from .maze import MASKS, MOST_CELLS

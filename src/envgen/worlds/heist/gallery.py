@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ..sheet import sheet
+from ..image_grid import sheet
 from .engine import Engine
 from .level import HeistLevel
 from .play import NO_VIEW

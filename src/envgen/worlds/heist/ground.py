@@ -9,7 +9,8 @@ that the compiler makes fast: 32-bit numbers as they are stored, unsigned indice
 
 import numpy as np
 
-from ..kernels.jit import jit
+from envgen.jit import jit
+
 from . import skins
 from .sampler import span
 from .tables import MEMORY, SIDE, WALL

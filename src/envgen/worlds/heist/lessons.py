@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .census import Census
+from .census import HeistLevelStats
 from .level import TOP_SPEED, HeistLevel
 
 # What a skill needs is granted and what it acts on is at hand; the rest is the original.
@@ -23,7 +23,7 @@ LESSONS: dict[str, dict[str, Any]] = {
 REACH = 1  # cells before its own that a thing can be touched from
 
 
-def reachable(level: HeistLevel, census: Census) -> set[str]:
+def reachable(level: HeistLevel, census: HeistLevelStats) -> set[str]:
     """The skills that some world like those counted has, and time enough for at the greatest speed."""
     cells = level.length * TOP_SPEED[level.speed] + REACH
     return {skill for skill, moves in census.fewest.items() if moves is not None and moves <= cells}

@@ -6,8 +6,9 @@ row. All draws are the original's, in its order; what a level changes draws furt
 
 import numpy as np
 
+from envgen.jit import jit
+
 from ..kernels import mt19937
-from ..kernels.jit import jit
 from . import tables as t
 
 MOST_CELLS = (t.SIDE + 2) ** 2

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels.jit import jit
+from envgen.jit import jit
+
 from . import skins
 from .ground import GROUND, PIXELS, VIEW, pave
 from .sampler import stretch, turn

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from ..batch import DONE, OVER, RUNNING, STEP
+from envgen.jit import jit
+
+from ..engine import DONE, OVER, RUNNING, STEP
 from ..kernels import mt19937
-from ..kernels.jit import jit
 from .birth import begin
 from .picture import draw
 from .rules import step
@@ -55,7 +56,7 @@ def play(envs, pool, menu, by_chance, w, skin, easel, k, todo, due, actions, vie
             draw(e, skin, easel, i, k, out[i])
         elif view == SYMBOLS:
             write_symbols(e, out[i], np.int64(e.x) != x or np.int64(e.y) != y)
-        _report(e, ends.now[i])
+        _report(e, ends.report[i])
         due[i] = DONE
 
 

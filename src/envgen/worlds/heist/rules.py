@@ -8,8 +8,9 @@ import math
 
 import numpy as np
 
+from envgen.jit import jit
+
 from ..kernels import mt19937
-from ..kernels.jit import jit
 from . import tables as t
 
 PLAYER = np.float32(0.375)  # half the agent's side

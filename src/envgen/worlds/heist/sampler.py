@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from ..kernels.jit import jit
+from envgen.jit import jit
 
 ONE = 0x10000  # 1.0 in 16.16
 

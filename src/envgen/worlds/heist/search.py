@@ -5,7 +5,8 @@ A state is `mask * row * row + cell`, a bit mask of keys held and a cell of an a
 
 import numpy as np
 
-from ..kernels.jit import jit
+from envgen.jit import jit
+
 from . import tables as t
 from .maze import steps_of
 

@@ -15,7 +15,8 @@ For agents that do not look at the whole map, `MAP` says which cells matter each
 
 import numpy as np
 
-from ..kernels.jit import jit
+from envgen.jit import jit
+
 from ..world import SymbolMap
 from . import tables as t
 
@@ -27,7 +28,7 @@ MIDDLE = CELLS // 2
 PLACE_AT, VELOCITY_AT, KEYS_AT = CELLS, CELLS + 2, CELLS + 4
 FACING_AT = KEYS_AT + t.KEYS
 SIZE = FACING_AT + 1
-MAP = SymbolMap(planes=1, rows=ACROSS, columns=ACROSS, eye=MIDDLE, around=MEMORY_RADIUS)
+MAP = SymbolMap(planes=1, rows=ACROSS, columns=ACROSS, center=MIDDLE, near_radius=MEMORY_RADIUS)
 FINE = 32  # parts of a cell; agents take so few values for symbols, more for numbers
 STILL = 128
 FASTEST = 255

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from ..checks import check_count, check_seed
+from ..validation import check_count, check_seed
 from ..vector import BatchVectorEnv
 from . import symbols
 from .checks import ACTION_SETS, RENDER_SIZE, check_names, check_render_size, levels_of, make_engine

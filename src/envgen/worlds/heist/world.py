@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ..family import Family
+from ..engine_world import EngineWorld
 from . import lessons
-from .census import Census, take_census
+from .census import HeistLevelStats, take_census
 from .env import HeistEnv
 from .expert import expert_actions
 from .gallery import gallery
@@ -39,26 +39,28 @@ KEYS = {
 }  # fmt: skip
 
 
-class Heist(Family):
+class Heist(EngineWorld):
     name = "heist"
     Level = HeistLevel
     skills = SKILLS
     actions = ACTIONS
     observations = tuple(VIEWS)
     rules = RULES
-    lessons = lessons.LESSONS
-    keys = KEYS
+    skill_levels = lessons.LESSONS
+    key_bindings = KEYS
     Vector, Single = HeistVectorEnv, HeistEnv
-    yardstick = "uniformly random players steal the gem in 18.7% of the original's mazes (easy 30.3%, memory 12.7%)"
+    random_baseline = (
+        "uniformly random players steal the gem in 18.7% of the original's mazes (easy 30.3%, memory 12.7%)"
+    )
 
-    def census(self, level: Any = None, seeds: Sequence[int] = range(16)) -> Census:
+    def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> HeistLevelStats:
         return take_census(level, seeds)
 
-    def gallery(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
+    def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
         return gallery(levels, columns, seed)
 
-    def reachable(self, level: Any, census: Census) -> set[str]:
+    def reachable_skills(self, level: Any, census: HeistLevelStats) -> set[str]:
         return lessons.reachable(HeistLevel.parse(level), census)
 
-    def scripted(self, envs: HeistVectorEnv) -> np.ndarray:
+    def expert_actions(self, envs: HeistVectorEnv) -> np.ndarray:
         return expert_actions(envs.engine)

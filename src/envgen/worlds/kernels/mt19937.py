@@ -7,7 +7,7 @@ shuffles, no 64-bit integers.
 
 import numpy as np
 
-from .jit import jit
+from envgen.jit import jit
 
 WORDS = 624
 SIZE = WORDS + 1  # of a generator

@@ -9,7 +9,7 @@ Every bump and every subtraction happens in the package's order, because floatin
 
 import numpy as np
 
-from .jit import jit
+from envgen.jit import jit
 
 STRETCH = -1.0 / 6
 SQUISH = 1.0 / 3

@@ -12,7 +12,7 @@ PLAIN_EVERY = 10.0  # seconds between two lines
 ROAD = 30  # characters of the way a run has to go
 
 
-class Display(ABC):
+class ProgressDisplay(ABC):
     """Use as a context; call it with each line of progress."""
 
     def __init__(self, console: Console | None = None):
@@ -21,17 +21,17 @@ class Display(ABC):
         self._told = float("-inf")
 
     @abstractmethod
-    def ended(self, line: dict[str, Any]) -> bool:
+    def is_last(self, line: dict[str, Any]) -> bool:
         """Whether this is the last line of a run."""
 
     @abstractmethod
-    def sentence(self, line: dict[str, Any]) -> str: ...
+    def log_line(self, line: dict[str, Any]) -> str: ...
 
     @abstractmethod
     def table(self, line: dict[str, Any]) -> RenderableType:
         """Fits 80 columns."""
 
-    def __enter__(self) -> "Display":
+    def __enter__(self) -> "ProgressDisplay":
         if self.live:
             self.live.start()
         return self
@@ -43,12 +43,12 @@ class Display(ABC):
     def __call__(self, line: dict[str, Any]) -> None:
         if self.live:
             self.live.update(self.table(line), refresh=True)
-        elif self.ended(line) or time.monotonic() - self._told >= PLAIN_EVERY:
+        elif self.is_last(line) or time.monotonic() - self._told >= PLAIN_EVERY:
             self._told = time.monotonic()
-            self.console.print(self.sentence(line), soft_wrap=True, highlight=False)
+            self.console.print(self.log_line(line), soft_wrap=True, highlight=False)
 
 
-def road(title: str, done: int, of: int, what: str) -> Text:
+def progress_bar(title: str, done: int, of: int, what: str) -> Text:
     """How far a run is."""
     full = round(ROAD * min(1.0, done / max(1, of)))
     return Text.assemble(
@@ -57,7 +57,7 @@ def road(title: str, done: int, of: int, what: str) -> Text:
     )  # fmt: skip
 
 
-def clock(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from .world import Level, nearest
+from envgen.settings import nearest
+
+from .world import Level
 
 L = TypeVar("L", bound=Level)
 

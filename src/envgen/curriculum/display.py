@@ -6,25 +6,25 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from envgen.runs import live
-from envgen.runs.live import clock, road
+from envgen.runs import display as live
+from envgen.runs.display import format_duration, progress_bar
 
 BAR = 10  # characters
 
 
-class Display(live.Display):
+class TrainDisplay(live.ProgressDisplay):
     def __init__(self, skills: list[str], total_steps: int, console: Console | None = None):
         super().__init__(console)
         self.skills, self.total = skills, total_steps
 
-    def ended(self, line: dict[str, Any]) -> bool:
+    def is_last(self, line: dict[str, Any]) -> bool:
         return line["steps"] >= self.total
 
     def _left(self, line: dict[str, Any]) -> str:
         """Of the training of all phases; what lies between them is short."""
-        return clock(max(0, self.total - line["steps"]) / max(1, line["steps_per_second"]))
+        return format_duration(max(0, self.total - line["steps"]) / max(1, line["steps_per_second"]))
 
-    def sentence(self, line: dict[str, Any]) -> str:
+    def log_line(self, line: dict[str, Any]) -> str:
         parts = [
             f"{line['phase']}: {line['steps']:,} of {self.total:,} steps",
             f"{line['steps_per_second']:,} steps/s",
@@ -37,7 +37,7 @@ class Display(live.Display):
         return ", ".join(parts)
 
     def table(self, line: dict[str, Any]) -> Group:
-        way = road(line["phase"], line["steps"], self.total, "steps")
+        way = progress_bar(line["phase"], line["steps"], self.total, "steps")
         recent = line.get("recent")
         pace = f" {line['steps_per_second']:,} steps/s   {self._left(line)} left"
         if not recent:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from envgen.worlds.kernels.shards import Shards
+from envgen.worlds.kernels.threaded_range import Shards
 
 SIZE = 8  # one environment in a range, for two threads
 

@@ -12,30 +12,30 @@ from typing import Any
 
 import numpy as np
 
-from envgen.agents.ppo import Agent, Update
-from envgen.agents.rollout import Episodes
+from envgen.agents.ppo import PPO, UpdateResult
+from envgen.agents.rollout import EpisodeStats
 from envgen.agents.settings import settings_for
-from envgen.runs.rates import rates_of
+from envgen.runs.rates import success_rates
 from envgen.runs.store import Run
 from envgen.worlds.world import World
 
-from .plan import PPO
+from .plan import PPO_DEFAULTS
 from .stop import Stop
 
 RECENT = 200  # episodes that the figures of progress are taken over
 PACE = 20  # updates that the speed is taken over
 
 
-def agent_for(
+def make_agent(
     world: World, observation: str, ppo: Mapping[str, Any], seed: int = 0, device: str = "cpu", compile: bool = False
-) -> Agent:
+) -> PPO:
     """A fresh agent for a world, with these of its settings where they differ from what suits that world."""
     with closing(world.make(num_envs=1, observation=observation)) as envs:
-        settings = settings_for(envs.single_observation_space, **{**PPO.get(world.name, {}), **ppo})
-        return Agent.made_for(envs, settings=settings, seed=seed, device=device, compile=compile)
+        settings = settings_for(envs.single_observation_space, **{**PPO_DEFAULTS.get(world.name, {}), **ppo})
+        return PPO.for_envs(envs, settings=settings, seed=seed, device=device, compile=compile)
 
 
-class Course:
+class PhaseTrainer:
     """`show` hears each line of progress as it is logged."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Course:
         run: Run,
         world: World,
         observation: str,
-        agent: Agent,
+        agent: PPO,
         seed: int = 0,
         save_every: float = 30.0,
         show: Callable[[dict[str, Any]], None] = lambda line: None,
@@ -57,18 +57,18 @@ class Course:
             self.finished, self.running = self._last.values["finished"], self._last.values["running"]
             self.agent.load(self._last.arrays["agent"], self._last.values["agent"])
 
-    def phase(self, name: str, levels: Sequence[Any], steps: int) -> None:
+    def run_phase(self, name: str, levels: Sequence[Any], steps: int) -> None:
         """Learn for `steps` steps in `levels`, unless this run did so already."""
         if name in self.finished:
             return
         if self.running not in (None, name):
             raise ValueError(f"this run is in the middle of the phase {self.running!r}, not {name!r}")
         agent, resume = self.agent, self.running == name
-        mine = agent.team.share(agent.settings.num_envs)
+        mine = agent.process_group.local_slice(agent.settings.num_envs)
         seed = phase_seed(self.seed, len(self.finished)) + mine.start
         levels = [self.world.Level.parse(level) for level in levels] or [self.world.original]
-        self._levels = distinct(levels)
-        if agent.team.size > 1:
+        self._levels = unique(levels)
+        if agent.process_group.size > 1:
             levels = [levels[i % len(levels)] for i in range(mine.start, mine.stop)]
         envs = self.world.make(levels, num_envs=mine.stop - mine.start, seed=seed, observation=self.observation)
         if resume and self._last is not None:
@@ -82,7 +82,7 @@ class Course:
         finally:
             envs.close()
         self.finished, self.running = [*self.finished, name], None
-        if agent.team.rank == 0:
+        if agent.process_group.rank == 0:
             self.save()
 
     def save(self) -> None:
@@ -96,7 +96,7 @@ class Course:
         self._passed = deque([(self._saved, self.agent.steps)], maxlen=PACE)  # when so many steps were done
         self._recent: deque[tuple[float, int, np.ndarray]] = deque(maxlen=RECENT)
 
-    def _after(self, update: Update) -> None:
+    def _after(self, update: UpdateResult) -> None:
         episodes = update.episodes
         self._recent.extend(zip(episodes.returns, episodes.lengths, episodes.skills, strict=True))
         self._passed.append((time.monotonic(), update.steps))
@@ -116,7 +116,7 @@ class Course:
             "seconds": round(spent, 4),
             "steps_per_second": round(speed),
         }
-        if self.agent.team.rank == 0:
+        if self.agent.process_group.rank == 0:
             self.run.log(line)
         if self._recent:
             returns, lengths, skills = zip(*self._recent, strict=True)
@@ -124,16 +124,16 @@ class Course:
             line["recent"] = {
                 "reward": float(np.mean(returns)),
                 "length": float(np.mean(lengths)),
-                "skills": np.nan_to_num(rates_of((stacked > 0).sum(0), (stacked >= 0).sum(0))).tolist(),
+                "skills": np.nan_to_num(success_rates((stacked > 0).sum(0), (stacked >= 0).sum(0))).tolist(),
             }
         self.show(line)
         # of a team, nobody knows everybody's episodes: it saves between phases only
-        if self.agent.team.size == 1 and (self._stop.asked or now - self._saved >= self.save_every):
+        if self.agent.process_group.size == 1 and (self._stop.asked or now - self._saved >= self.save_every):
             self.save()
         if self._stop.asked:
             raise KeyboardInterrupt
 
-    def _by_level(self, episodes: Episodes) -> list[dict[str, Any]]:
+    def _by_level(self, episodes: EpisodeStats) -> list[dict[str, Any]]:
         """The episodes that ended, sorted into the distinct levels of this phase."""
         told = []
         for k in range(len(self._levels)):
@@ -146,7 +146,7 @@ class Course:
         return told
 
 
-def distinct(levels: Sequence[Any]) -> list[Any]:
+def unique(levels: Sequence[Any]) -> list[Any]:
     return list(dict.fromkeys(levels))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from envgen.worlds.world import Settings, explain, nearest
+from envgen.settings import Settings, explain, nearest
 
 from .adversarial import Adversarial
 from .alpha import Alpha, AlphaSettings
@@ -16,7 +16,7 @@ from .chat.budget import Budget, Prices
 from .chat.chat import Chat, check_prices
 from .chat.keys import place
 from .chat.ledger import LEDGER, Ledger
-from .designer import Around, Designer, DesignError
+from .designer import Designer, DesignError, DesignerWrapper
 from .easy_to_hard import EasyToHard
 from .expert import Expert, ExpertSettings
 from .fixed import Fixed, Given
@@ -26,10 +26,10 @@ from .random import Random, RandomSettings
 
 NAMES = ("none", "expert", "random", "alpha", "llm", "fixed", "easy-to-hard", "adversarial")
 SETTINGS: dict[str, type[Settings]] = {"expert": ExpertSettings, "random": RandomSettings, "alpha": AlphaSettings}
-AROUND: dict[str, type[Around]] = {kind.name: kind for kind in (Fixed, EasyToHard, Adversarial)}
+AROUND: dict[str, type[DesignerWrapper]] = {kind.name: kind for kind in (Fixed, EasyToHard, Adversarial)}
 
 
-class Means(Budget):
+class LlmRuntime(Budget):
     """How a language model is reached, and what it may cost."""
 
     base_url: str | None = None
@@ -44,14 +44,14 @@ class Means(Budget):
     """Dollars for a million tokens of replies."""
 
 
-class Model(Means, LlmSettings):
+class LlmConfig(LlmRuntime, LlmSettings):
     """Which language model designs, and how."""
 
     llm: str
     """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, or replay:RUN."""
 
 
-def build(
+def build_designer(
     name: str,
     folder: Path,
     model: Mapping[str, Any] | None = None,
@@ -83,25 +83,29 @@ def build(
             raise DesignError(
                 "the designer llm needs a model: --llm openai:MODEL, anthropic:MODEL, manual or replay:RUN"
             )
-        return talker(model, folder)
+        return build_llm_designer(model, folder)
     if name == "fixed":
-        return Fixed(Given(levels) if levels else talker(model, folder) if model else Expert())
-    ranked = talker(model, folder) if model else Random()
+        return Fixed(Given(levels) if levels else build_llm_designer(model, folder) if model else Expert())
+    ranked = build_llm_designer(model, folder) if model else Random()
     return EasyToHard(ranked) if name == "easy-to-hard" else Adversarial(ranked)
 
 
-def rebuild(about: Mapping[str, Any], folder: Path, means: Mapping[str, Any]) -> Designer:
+def rebuild_designer(about: Mapping[str, Any], folder: Path, means: Mapping[str, Any]) -> Designer:
     """The designer that `about` describes, reached by `means`."""
     name = about["name"]
     if name in AROUND:
         kind = AROUND[name]
-        return kind(rebuild(about[kind.role], folder, means))
+        return kind(rebuild_designer(about[kind.source_key], folder, means))
     told = {key: value for key, value in about.items() if key != "name"}
     if name == "given":
         return Given(told["levels"])
-    if reached := sorted(told.keys() & Means.model_fields.keys()):
+    if reached := sorted(told.keys() & LlmRuntime.model_fields.keys()):
         raise DesignError(f"a designer does not say by which {reached[0]} its language model is reached")
-    return build(name, folder, model={**told, **means}) if name == "llm" else build(name, folder, options=told)
+    return (
+        build_designer(name, folder, model={**told, **means})
+        if name == "llm"
+        else build_designer(name, folder, options=told)
+    )
 
 
 def means_again(about: Mapping[str, Any], kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +126,7 @@ def means_again(about: Mapping[str, Any], kept: Mapping[str, Any], given: Mappin
 def own_means(about: Mapping[str, Any], means: Mapping[str, Any]) -> dict[str, Any]:
     """The server and the key variable, as far as they are not those of the language model's provider."""
     while "llm" not in about and about.get("name") in AROUND:
-        about = about[AROUND[about["name"]].role]
+        about = about[AROUND[about["name"]].source_key]
     provider = str(about.get("llm", "")).partition(":")[0]
     usual = {"base_url": None, "key_env": KEYS.get(provider)}
     return {name: means[name] for name in usual if means.get(name) not in (None, usual[name])}
@@ -137,8 +141,8 @@ def _quoted(value: str) -> str:
     return shlex.quote(value) if value.isprintable() else ascii(value)
 
 
-def talker(data: Mapping[str, Any], folder: Path) -> Llm:
-    model = _made(Model, data)
+def build_llm_designer(data: Mapping[str, Any], folder: Path) -> Llm:
+    model = _made(LlmConfig, data)
     if (model.price_prompt is None) != (model.price_reply is None):
         raise DesignError("give both price_prompt and price_reply, or neither")
     prices = None
@@ -147,7 +151,7 @@ def talker(data: Mapping[str, Any], folder: Path) -> Llm:
     backend = backend_for(model.llm, model.base_url, folder / "requests", model.timeout, model.key_env)
     budget = Budget(**{name: getattr(model, name) for name in Budget.model_fields})
     check_prices(backend, budget, prices)
-    means = {name: getattr(model, name) for name in Means.model_fields}
+    means = {name: getattr(model, name) for name in LlmRuntime.model_fields}
     means["base_url"] = place(model.base_url) if model.base_url else None  # passwords in it are not kept
     settings = LlmSettings(**{name: getattr(model, name) for name in LlmSettings.model_fields})
     return Llm(lambda: Chat(backend, Ledger(folder / LEDGER), budget, prices), settings, model.llm, means)

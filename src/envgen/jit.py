@@ -28,8 +28,8 @@ import numba
 from numba.core import config
 
 SETTINGS = config.__dict__  # numba's own, by name
-WORLDS = Path(__file__).resolve().parents[1]
-SHARED = "kernels"  # this folder
+WORLDS = Path(__file__).resolve().parent / "worlds"
+SHARED = "kernels"  # the folder of what worlds share
 ROOM_TO_WRITE = 64 << 20  # bytes; less free space than this counts as a full disk
 KEPT_VERSIONS = 4  # folders of sources that are kept of each world
 REORDER = {"reassoc", "contract", "nsz"}  # LLVM may sum in vectors, and multiply and add in one instruction
@@ -49,9 +49,13 @@ def source_hash(world: str = "") -> str:
     """
     digest = hashlib.sha256(f"{numba.__version__} {SETTINGS['BOUNDSCHECK']} {SETTINGS['OPT']}".encode())
     folders = (SHARED, world) if world else (SHARED,)
-    files = [*WORLDS.glob("*.py"), *(file for folder in folders for file in (WORLDS / folder).rglob("*.py"))]
+    files = [
+        Path(__file__).resolve(),
+        *WORLDS.glob("*.py"),
+        *(file for folder in folders for file in (WORLDS / folder).rglob("*.py")),
+    ]
     for file in sorted(files):
-        digest.update(file.relative_to(WORLDS).as_posix().encode() + b"\0" + file.read_bytes())
+        digest.update(file.relative_to(WORLDS.parent).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -188,7 +192,7 @@ def jit(function):
     return _compiled(function)
 
 
-def jit_reordered(function):
+def jit_fastmath(function):
     """As `jit`, but sums of floats may be taken in any order, and so with whole vectors of the processor: for what need
     not equal a reference bit for bit.
 

@@ -8,7 +8,7 @@ from .vector import BatchVectorEnv
 from .world import World
 
 
-class Family(World):
+class EngineWorld(World):
     """A world says which environments are its own."""
 
     Vector: ClassVar[Callable[..., BatchVectorEnv[Any]]]

@@ -7,14 +7,14 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from envgen.runs import live
-from envgen.runs.live import clock, road
+from envgen.runs import display as live
+from envgen.runs.display import format_duration, progress_bar
 
 BAR = 10  # characters
 PARTS = ("rollout", "update", "environment", "test")
 
 
-class Display(live.Display):
+class CoevolveDisplay(live.ProgressDisplay):
     def __init__(self, rollouts: int, alpha: float, console: Console | None = None):
         super().__init__(console)
         self.total, self.alpha = rollouts, alpha
@@ -26,22 +26,22 @@ class Display(live.Display):
         self.test = line if "test" in line else self.test
         super().__call__(line)
 
-    def ended(self, line: dict[str, Any]) -> bool:
+    def is_last(self, line: dict[str, Any]) -> bool:
         return line["rollouts"] >= self.total
 
     def _left(self, line: dict[str, Any]) -> str:
         began, at = self.first or (0, time.monotonic())
         done = line["rollouts"] - began
-        return clock((time.monotonic() - at) * (self.total - line["rollouts"]) / done) if done else "?"
+        return format_duration((time.monotonic() - at) * (self.total - line["rollouts"]) / done) if done else "?"
 
-    def sentence(self, line: dict[str, Any]) -> str:
+    def log_line(self, line: dict[str, Any]) -> str:
         parts = [f"{line['rollouts']:,} of {self.total:,} rollouts", f"{self._left(line)} left"]
         if self.test:
             parts.append(f"test {self._tested()}")
         return ", ".join(parts + (self._facts(line) if line["step"] else []))
 
     def table(self, line: dict[str, Any]) -> Group:
-        rows: list[Any] = [road("rollouts", line["rollouts"], self.total, f"  {self._left(line)} left")]
+        rows: list[Any] = [progress_bar("rollouts", line["rollouts"], self.total, f"  {self._left(line)} left")]
         if line["step"]:
             rows.append(Text(" " + "   ".join(self._facts(line)), style="cyan"))
             spread = "  ".join(f"{name} {bits:.1f}" for name, bits in line["diversity"]["entropy"].items())

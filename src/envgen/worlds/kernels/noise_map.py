@@ -12,7 +12,8 @@ and `noise3` decides the others.
 
 import numpy as np
 
-from .jit import jit
+from envgen.jit import jit
+
 from .simplex import GRADIENTS, NORM, gradient
 
 ERROR = 2.0e-4  # more than |splat - noise3| ever measured, for a weight of 1

@@ -39,7 +39,7 @@ class Summary(BaseModel):
     whole_seconds: float
 
 
-class Request(BaseModel):
+class CoevolveRequest(BaseModel):
     """What identifies a run. `agent` and `environment` are folders or names on the hub."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,7 +54,7 @@ class Request(BaseModel):
 
 
 def coevolve(
-    folder: Path, domain: Domain, asked: Request, made: Mapping[str, Any] | None = None,
+    folder: Path, domain: Domain, asked: CoevolveRequest, made: Mapping[str, Any] | None = None,
     lies: tuple[str, str] | None = None, show: Callable[[Line], None] = lambda line: None,
     accelerator: Accelerator | None = None,
     writers: tuple[Writer | None, Writer | None] = (None, None), dtype: str = "float32", save_every: float = 60.0,
@@ -91,13 +91,13 @@ def coevolve(
             save_every,
         )
         summary = summed(loop.go())
-        if run.lead:
+        if run.is_main:
             run.write("summary", summary.model_dump(mode="json"))
         return summary
 
 
 def _proposer(
-    run: Run, domain: Domain, asked: Request, path: str, pools: Pools, gate: Gate, base: list[Spec],
+    run: Run, domain: Domain, asked: CoevolveRequest, path: str, pools: Pools, gate: Gate, base: list[Spec],
     accelerator: Accelerator, writer: Writer | None, dtype: str,
 ) -> Proposer:  # fmt: skip
     seed = asked.seed + 10
@@ -126,7 +126,7 @@ def _written_once(
         texts = [one.text for one in found.tasks]
         if not texts:
             raise DomainError(f"the environment wrote no spec that makes a task of {domain.name}: nothing to train on")
-        if run.lead:
+        if run.is_main:
             run.write("static", {"texts": texts, "tokens": found.tokens})
         environment.policy.accelerator.wait_for_everyone()
     written = run.read("static")

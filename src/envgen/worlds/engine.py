@@ -10,8 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .kernels.jit import compiling
-from .kernels.shards import RANGES, Shards
+from envgen.jit import compiling
+
+from .kernels.threaded_range import RANGES, Shards
 from .restoring import array_of, check_dials, check_ranges, levels_in, require
 from .world import Level
 
@@ -27,7 +28,7 @@ class Ends(NamedTuple):
     terminated: np.ndarray  # (n,) bool
     truncated: np.ndarray  # (n,) bool
     phase: np.ndarray  # (n,) uint8, NOT_BEGUN, RUNNING or OVER
-    now: np.ndarray  # (n,) of the world's REPORT
+    report: np.ndarray  # (n,) of the world's REPORT
 
 
 class Final(NamedTuple):
@@ -38,7 +39,7 @@ class Final(NamedTuple):
     reports: np.ndarray  # (m,) of the world's REPORT
 
 
-class Batch:
+class BatchEngine:
     """`n` environments. `width` is how many bytes one observes, `report` what is told of it, `size` of its picture."""
 
     title: ClassVar[str]
@@ -63,7 +64,7 @@ class Batch:
             terminated=np.zeros(n, np.bool_),
             truncated=np.zeros(n, np.bool_),
             phase=np.zeros(n, np.uint8),
-            now=np.zeros(n, report),
+            report=np.zeros(n, report),
         )
 
     @property
@@ -120,7 +121,7 @@ class Batch:
         ended = (self.ends.phase == OVER).nonzero()[0]
         if not ended.size:
             return None
-        final = Final(ended, self.out[ended], self.ends.now[ended])
+        final = Final(ended, self.out[ended], self.ends.report[ended])
         self.due[ended] = RESET
         self._run(ranges=ended.size)  # one by one: a world may take twice as long as another
         return final
@@ -161,7 +162,7 @@ class Batch:
         return {
             "envs": self.envs.view(np.uint8).reshape(self.n, -1).copy(),
             "out": self.out.copy(),
-            "reports": self.ends.now.view(np.uint8).reshape(self.n, -1).copy(),
+            "reports": self.ends.report.view(np.uint8).reshape(self.n, -1).copy(),
             "size": np.array(self.size),
             "phase": self.ends.phase.copy(),
             "seeded": self.seeded.astype(np.uint8),
@@ -183,7 +184,7 @@ class Batch:
             says = "{} environments of {} bytes with pictures of {} x {} that observe {} bytes"
             raise ValueError(f"this snapshot is of {says.format(*theirs)}; here are {says.format(*ours)}")
         out = array_of(snapshot, "out", "u1", self.out.shape)
-        kind = self.ends.now.dtype
+        kind = self.ends.report.dtype
         reports = array_of(snapshot, "reports", "u1", (self.n, kind.itemsize)).view(kind)[:, 0]
         phase, seeded = (array_of(snapshot, name, "u1", (self.n,)) for name in ("phase", "seeded"))
         menu, by_chance = array_of(snapshot, "menu", "i8", (None,)), array_of(snapshot, "by_chance", "u1", (1,))
@@ -202,7 +203,7 @@ class Batch:
         require((records["step"] >= 0) & (records["step"] <= limit), "step")
         self._restore(records, phase, out, snapshot)
         self.out[:] = out
-        self.ends.now[:] = reports
+        self.ends.report[:] = reports
         self.ends.phase[:] = phase
         self.seeded = seeded.astype(np.bool_)
         self.levels = levels
