@@ -80,8 +80,8 @@ def test_each_field_that_a_kernel_relies_on_is_checked(world):
 def test_the_numbers_of_a_level_are_those_of_the_level(world):
     _, envs, dtypes = world
     state = envs.get_state()
-    state["envs"].view(dtypes["envs"])["dial"]["length"][0] = 2**30
-    with pytest.raises(ValueError, match="dial length of environment 0"):
+    state["envs"].view(dtypes["envs"])["params"]["length"][0] = 2**30
+    with pytest.raises(ValueError, match="params length of environment 0"):
         envs.set_state(state)
 
 

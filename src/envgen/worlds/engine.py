@@ -13,7 +13,7 @@ import numpy as np
 from envgen.jit import compiling
 
 from .kernels.threaded_range import RANGES, Shards
-from .restoring import array_of, check_dials, check_ranges, levels_in, require
+from .restoring import array_of, check_params, check_ranges, levels_in, require
 from .world import Level
 
 DONE, STEP, RESET = 0, 1, 2  # what is due in an environment
@@ -97,7 +97,7 @@ class BatchEngine:
                 self.levels.append(level)
         self.menu = np.array([known[level] for level in levels], np.int64)
         self.by_chance = bool(by_chance)
-        self.pool = np.stack([level.dials() for level in self.levels])
+        self.pool = np.stack([level.to_params() for level in self.levels])
 
     def reset(self, which: np.ndarray) -> None:
         """Begin an episode in the environments where the mask `which` is set."""
@@ -197,9 +197,9 @@ class BatchEngine:
         require(seeded <= 1, "seeded")
         for told, of in ((records, ""), (reports, "report's ")):
             check_ranges(told, {"level": (0, len(levels) - 1)}, of)
-        pool = np.stack([level.dials() for level in levels])
-        check_dials(records, phase != NOT_BEGUN, pool)
-        limit = np.where(phase == RUNNING, records["dial"]["length"] - 1, records["dial"]["length"])
+        pool = np.stack([level.to_params() for level in levels])
+        check_params(records, phase != NOT_BEGUN, pool)
+        limit = np.where(phase == RUNNING, records["params"]["length"] - 1, records["params"]["length"])
         require((records["step"] >= 0) & (records["step"] <= limit), "step")
         self._restore(records, phase, out, snapshot)
         self.out[:] = out

@@ -49,11 +49,11 @@ def check_stream(records: np.ndarray, name: str) -> None:
     require(records[name][..., mt19937.WORDS] <= mt19937.WORDS, name)
 
 
-def check_dials(records: np.ndarray, begun: np.ndarray, pool: np.ndarray) -> None:
+def check_params(records: np.ndarray, begun: np.ndarray, pool: np.ndarray) -> None:
     """The numbers of a level in a record are those of the level that it names."""
     for name in pool.dtype.names or ():
-        same = records["dial"][name] == pool[name][records["level"]]
-        require(same.reshape(len(records), -1).all(1) | ~begun, f"dial {name}")
+        same = records["params"][name] == pool[name][records["level"]]
+        require(same.reshape(len(records), -1).all(1) | ~begun, f"params {name}")
 
 
 def levels_in(text: bytes) -> list[Any]:

@@ -21,7 +21,7 @@ SEEDS = range(24)
 
 
 def test_the_default_changes_nothing():
-    dials = CrafterLevel().dials()
+    dials = CrafterLevel().to_params()
     assert dials == ORIGINAL
 
 

@@ -117,7 +117,7 @@ def _check_place(e):
 
 def test_the_default_changes_nothing_but_what_is_asked_for_and_that_is_the_original():
     assert HeistLevel() == HeistLevel(mode="hard")
-    dials = HeistLevel().dials()
+    dials = HeistLevel().to_params()
     assert dials["side"] == 13
     assert dials["push"] == 0.375
     assert dials["length"] == 1000

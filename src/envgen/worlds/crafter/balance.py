@@ -32,7 +32,7 @@ def balance(e, things):
 
     A level's density scales the numbers; below 1 they stay at least 1, and creatures appear the more slowly.
     """
-    dial = e.dial
+    dial = e.params
     herds = e.herds
     herds[:] = 0
     for row in range(e.count):
@@ -56,7 +56,7 @@ def balance(e, things):
 def _balance(e, things, chunk, kind, density, least, most):
     """Perhaps add one creature to a chunk that holds fewer than `least`, or remove one where there are over `most`."""
     mt, herd = e.mt, np.int64(e.herds[chunk, kind])
-    if herd < int(least) and mt19937.uniform(mt) < _APPEAR[kind] * e.dial.respawn * min(1.0, density):
+    if herd < int(least) and mt19937.uniform(mt) < _APPEAR[kind] * e.params.respawn * min(1.0, density):
         space = e.grass[chunk] if _GROUND[kind] == t.GRASS else e.path[chunk]
         x, y = _nth_cell(e, chunk, _GROUND[kind], mt19937.randint(mt, 0, space))
         me = things[0]

@@ -14,7 +14,7 @@ PASTURE = 5  # and cows: not beside a plant, which they would destroy
 @jit
 def begin(e, things, w, k, episode, daylight):
     """Start an episode of an environment. False, and to be called again, if the list of things is too short for it."""
-    dial = e.dial
+    dial = e.params
     seed = mt19937.episode_seed(e.seed_hash, episode)
     mt19937.seed(e.mt, seed)
     e.slots[:] = 0

@@ -99,7 +99,7 @@ class CrafterLevel(Level):
     length: int = Field(default=t.MAX_LENGTH, ge=1, le=t.MAX_LENGTH)
     """Steps after which an episode is cut off."""
 
-    def dials(self) -> np.ndarray:
+    def to_params(self) -> np.ndarray:
         """This level as a DIALS record."""
         dials = np.array(ORIGINAL)
         for name, value in _BIOMES[self.biome].items():

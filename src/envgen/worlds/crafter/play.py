@@ -60,7 +60,7 @@ def play(s, pool, menu, by_chance, daylight, w, atlas, easel, k, todo, due, acti
         else:
             pick = mt19937.episode_seed(e.seed_hash + 1, e.episode + 1) if by_chance else i
             e.level = menu[pick % menu.size]
-            e.dial = pool[e.level]
+            e.params = pool[e.level]
             if not begin(e, things, w, k, e.episode + 1, daylight):
                 continue
             ends.phase[i] = RUNNING

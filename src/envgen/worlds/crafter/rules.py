@@ -33,7 +33,7 @@ def has_room(e, things):
 def step(e, things, action, daylight):
     """Advance the environment by one action and return its reward. Needs `has_room`."""
     e.step += 1
-    e.light = daylight[e.dial.dawn + e.step]
+    e.light = daylight[e.params.dawn + e.step]
     living = e.count  # arrows and plants made now wait for the next step
     update_player(e, things, action)
     gaps = False
@@ -82,4 +82,4 @@ def is_dead(e):
 
 @jit
 def is_out_of_time(e):
-    return e.step >= e.dial.length
+    return e.step >= e.params.length

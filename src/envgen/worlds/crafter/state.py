@@ -53,7 +53,7 @@ ENV = np.dtype(
         ("unlocked", np.int32),  # bit mask of skills already rewarded
         ("achievements", np.int32, len(SKILLS)),  # how often each skill succeeded this episode
         ("inventory", np.int8, len(ITEMS)),
-        ("dial", DIALS),  # the level's numbers
+        ("params", DIALS),  # the level's numbers
         ("mt", np.uint32, mt19937.SIZE),  # the random stream
         ("chunk_order", np.uint8, ALL_CHUNKS),  # chunks in order of their first thing
         ("grass", np.uint8, ALL_CHUNKS),  # grass cells of each chunk

@@ -31,7 +31,7 @@ def begin(e, w, episode):
     e.total, e.bonus = 0.0, 0.0
     e.vx = e.vy = e.rotation = np.float32(0)
     e.achievements[:] = 0
-    mt, dial = e.mt, e.dial
+    mt, dial = e.mt, e.params
     mt19937.skip(mt, 1)  # where a floor that is not square would begin
     e.background = below(mt, t.BACKGROUNDS)
     mt19937.skip(mt, 2)  # a place for the agent, which gets another one
@@ -68,7 +68,7 @@ def begin(e, w, episode):
 def _hide(e, w, row):
     """Put the agent, then each key where the doors before it lead to, and the gem behind all. Returns the start."""
     cells, zone, picks, queue, away = w.cells, w.zone, w.picks, w.queue, w.away
-    mt, dial = e.mt, e.dial
+    mt, dial = e.mt, e.params
     start = choose_start(cells, picks, row, mt)
     if dial.keys_away != 0 or dial.gem_away != 0:
         measure(cells, away, queue, row, start, True)

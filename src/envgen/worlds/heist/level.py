@@ -73,7 +73,7 @@ class HeistLevel(Level):
     door_reward: int = Reward
     """Extra reward for opening a door. The original gives none."""
 
-    def dials(self) -> np.ndarray:
+    def to_params(self) -> np.ndarray:
         """This level as a DIALS record."""
         dials = np.zeros((), DIALS)
         dials["mode"] = t.MODES.index(self.mode)

@@ -44,12 +44,12 @@ def play(envs, pool, menu, by_chance, w, skin, easel, k, todo, due, actions, vie
         if due[i] == STEP:
             ends.reward[i] = step(e, actions[i])
             ends.terminated[i] = e.won != 0
-            ends.truncated[i] = e.step >= e.dial.length
+            ends.truncated[i] = e.step >= e.params.length
             ends.phase[i] = OVER if ends.terminated[i] or ends.truncated[i] else RUNNING
         else:
             pick = mt19937.episode_seed(e.seed_hash + 1, e.episode + 1) if by_chance else i
             e.level = menu[pick % menu.size]
-            e.dial = pool[e.level]
+            e.params = pool[e.level]
             begin(e, w[k], e.episode + 1)
             ends.phase[i] = RUNNING
         if view == PIXELS:

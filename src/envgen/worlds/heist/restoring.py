@@ -37,7 +37,7 @@ def check_state(envs: np.ndarray, phase: np.ndarray) -> None:
         check_stream(envs, name)
     require(envs["first_seed"].astype(np.int64) + envs["seeds"] <= ALL_SEEDS, "seeds")
     for name in ("mode", "side"):
-        require((envs[name] == envs["dial"][name]) | ~begun, name)
+        require((envs[name] == envs["params"][name]) | ~begun, name)
     require((envs["count"] >= begun) & (envs["count"] <= t.THINGS), "count")
     _check_things(envs)
     _check_place(envs, begun)

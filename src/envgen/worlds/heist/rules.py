@@ -29,8 +29,8 @@ def step(e, action):
     if action < t.MOVES:
         dx, dy = action // 3 - 1, action % 3 - 1
     even = mt19937.word(e.mt) % np.uint32(1000000) % np.uint32(2) == 0
-    e.vx = _faster(e.vx, e.dial.push, dx)
-    e.vy = _faster(e.vy, e.dial.push, dy)
+    e.vx = _faster(e.vx, e.params.push, dx)
+    e.vy = _faster(e.vy, e.params.push, dy)
     _move(e, dy != 0, dx != 0, even)
     if dx != 0 or dy != 0:
         e.rotation = np.float32(0.0 - math.atan2(np.float64(dy), np.float64(dx)))  # never -0
@@ -152,10 +152,10 @@ def _touch(e):
         elif thing.kind == t.A_KEY:
             e.has_key[colour] = 1
             e.achievements[t.TAKE + 2 * colour] += 1
-            reward += _remove(e, thing, e.dial.key_reward)
+            reward += _remove(e, thing, e.params.key_reward)
         elif e.has_key[colour]:
             e.achievements[t.OPEN + 2 * colour] += 1
-            reward += _remove(e, thing, e.dial.door_reward)
+            reward += _remove(e, thing, e.params.door_reward)
     return reward
 
 

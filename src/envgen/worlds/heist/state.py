@@ -74,7 +74,7 @@ ENV = np.dtype(
         ("achievements", np.int32, len(SKILLS)),  # how often each skill succeeded this episode
         ("things", THING, THINGS),  # keys, doors and the gem, in the original's order
         ("grid", np.uint8, (SIDE, SIDE)),  # what stands on each cell, at [y, x]: WALL, FLOOR, KEY + colour, ...
-        ("dial", DIALS),
+        ("params", DIALS),
         ("chain", np.uint32, mt19937.SIZE),  # the stream of the levels' seeds
         ("mt", np.uint32, mt19937.SIZE),  # this level's stream
     ],
