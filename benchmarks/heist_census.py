@@ -6,8 +6,8 @@ python benchmarks/heist_census.py --worlds 300
 import argparse
 
 from envgen.designers.space import choices, level_of
-from envgen.worlds.heist.census import take_census
 from envgen.worlds.heist.level import HeistLevel
+from envgen.worlds.heist.level_stats import take_census
 
 UNSEEN = ("speed", "length", "key_reward", "door_reward")  # settings that change no maze
 SKILLS = ("take_blue_key", "open_red_door", "steal_gem")

@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from envgen.worlds.heist.oracle import Asked, Oracle
+from envgen.worlds.heist.original import Asked, Oracle
 from envgen.worlds.heist.reference import difference, play, players
 
 MODES = ("easy", "hard", "memory")

@@ -11,7 +11,7 @@ import gzip
 import json
 from pathlib import Path
 
-from envgen.worlds.heist.oracle import Asked, Oracle
+from envgen.worlds.heist.original import Asked, Oracle
 from envgen.worlds.heist.reference import hashes, play, players
 
 FILE = Path(__file__).parents[1] / "tests" / "worlds" / "heist" / "recorded.json.gz"

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from envgen.worlds.heist.oracle import HOME
+from envgen.worlds.heist.original import HOME
 from envgen.worlds.heist.vector import HeistVectorEnv
 
 HERE = Path(__file__).parent

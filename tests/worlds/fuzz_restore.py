@@ -13,7 +13,7 @@ import numpy as np
 from envgen.worlds.crafter import expert as crafter_expert
 from envgen.worlds.crafter import state as crafter_state
 from envgen.worlds.crafter.vector import CrafterVectorEnv
-from envgen.worlds.heist import expert as heist_expert
+from envgen.worlds.heist import expert_policy as heist_expert
 from envgen.worlds.heist import state as heist_state
 from envgen.worlds.heist.vector import HeistVectorEnv
 

@@ -9,10 +9,10 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
 import envgen  # noqa: F401  registers the environments
+from envgen.worlds.heist import constants as t
 from envgen.worlds.heist import symbols
-from envgen.worlds.heist import tables as t
 from envgen.worlds.heist.env import HeistEnv
-from envgen.worlds.heist.expert import expert_actions
+from envgen.worlds.heist.expert_policy import expert_actions
 from envgen.worlds.heist.level import HeistLevel
 from envgen.worlds.heist.views import CHARACTERS, TEXT_LENGTH
 from envgen.worlds.heist.world import Heist

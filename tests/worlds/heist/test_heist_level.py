@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envgen.worlds.heist import tables as t
-from envgen.worlds.heist.census import take_census
+from envgen.worlds.heist import constants as t
 from envgen.worlds.heist.engine import Engine
 from envgen.worlds.heist.env import HeistEnv
-from envgen.worlds.heist.expert import expert_actions
+from envgen.worlds.heist.expert_policy import expert_actions
+from envgen.worlds.heist.kernel import NO_VIEW
 from envgen.worlds.heist.level import HeistLevel
-from envgen.worlds.heist.play import NO_VIEW
+from envgen.worlds.heist.level_stats import take_census
 from envgen.worlds.heist.reference import play, players
 from envgen.worlds.heist.rules import PLAYER
 from envgen.worlds.heist.vector import HeistVectorEnv
@@ -263,7 +263,7 @@ def test_a_level_is_a_value():
 
 
 def test_random_players_of_the_reference_do_what_they_should():
-    from envgen.worlds.heist.oracle import Asked
+    from envgen.worlds.heist.original import Asked
 
     game = play(Asked("easy", 4, 5), 300, players(4, 5))
     won = (game.seen["reward"] > 0).sum(0)

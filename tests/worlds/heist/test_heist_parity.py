@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envgen.worlds.heist.oracle import HOME, SEEN, Asked, Oracle
+from envgen.worlds.heist.original import HOME, SEEN, Asked, Oracle
 from envgen.worlds.heist.reference import difference, hashes, play, players
 
 RECORDED = json.loads(gzip.decompress((Path(__file__).parent / "recorded.json.gz").read_bytes()))

@@ -11,9 +11,11 @@ import pytest
 from heist_scenes import digest, scene
 from PIL import Image
 
-from envgen.worlds.heist import picture, skins, state
-from envgen.worlds.heist import tables as t
-from envgen.worlds.heist.portrait import portrait
+from envgen.worlds.heist import constants as t
+from envgen.worlds.heist import render as picture
+from envgen.worlds.heist import state
+from envgen.worlds.heist import textures as skins
+from envgen.worlds.heist.render_hd import portrait
 
 RECORDED = json.loads(Path(__file__).with_name("pictures.json").read_text())
 OURS = "4360700ba14d0d34"

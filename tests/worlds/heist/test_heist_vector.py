@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 
 import envgen  # noqa: F401  registers the environments
 from envgen.worlds.heist.env import HeistEnv
-from envgen.worlds.heist.expert import expert_actions
+from envgen.worlds.heist.expert_policy import expert_actions
 from envgen.worlds.heist.level import HeistLevel
 from envgen.worlds.heist.vector import HeistVectorEnv
 

@@ -7,11 +7,11 @@ import numpy as np
 from envgen.settings import nearest
 
 from .. import validation as checks
+from .constants import ACTIONS, MOVES
 from .engine import ALL_SEEDS, Engine
 from .level import HeistLevel
-from .portrait import LARGEST, SMALLEST
-from .skins import SKINS
-from .tables import ACTIONS, MOVES
+from .render_hd import LARGEST, SMALLEST
+from .textures import SKINS
 from .views import VIEWS
 
 ACTION_SETS = {"original": ACTIONS, "moves": ACTIONS[:MOVES]}

@@ -7,10 +7,12 @@ import numpy as np
 from ..engine import BatchEngine
 from ..kernels import mt19937
 from ..restoring import require
-from . import maze, picture, skins, state, symbols
+from . import maze, state, symbols
+from . import render as picture
+from . import textures as skins
+from .kernel import NO_VIEW, PIXELS, REPORT, SYMBOLS, chain, play
 from .level import HeistLevel
-from .play import NO_VIEW, PIXELS, REPORT, SYMBOLS, chain, play
-from .portrait import portrait
+from .render_hd import portrait
 from .restoring import check_state
 
 ALL_SEEDS = 2**31 - 1  # of levels, without num_levels

@@ -7,9 +7,9 @@ from gymnasium import spaces
 from ..single import SingleEnv
 from ..validation import RENDER_MODES
 from .checks import ACTION_SETS, RENDER_SIZE, check_names, check_render_size, levels_of, make_engine
+from .constants import COLOURS, SKILLS
 from .engine import Engine
 from .level import HeistLevel
-from .tables import COLOURS, SKILLS
 from .views import read, space_of
 
 

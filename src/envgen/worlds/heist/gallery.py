@@ -8,9 +8,9 @@ from PIL import Image
 
 from ..image_grid import sheet
 from .engine import Engine
+from .kernel import NO_VIEW
 from .level import HeistLevel
-from .play import NO_VIEW
-from .portrait import portrait
+from .render_hd import portrait
 
 SIDE = 384  # pixels of a world
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from envgen.settings import Settings
 
 from ..world import Level
-from . import tables as t
+from . import constants as t
 from .state import DIALS
 
 ORIGINAL_PUSH = 0.375  # what a pressed direction adds to the velocity, in cells a step

@@ -9,7 +9,7 @@ import numpy as np
 from envgen.jit import jit
 
 from ..kernels import mt19937
-from . import tables as t
+from . import constants as t
 
 MOST_CELLS = (t.SIDE + 2) ** 2
 MOST_WALLS = (t.SIDE - 1) * (t.SIDE + 1) // 2

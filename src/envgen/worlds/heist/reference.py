@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import tables as t
+from . import constants as t
 from .engine import ORIGINAL_SIZE
-from .expert import expert_actions
-from .oracle import DOOR, GEM, KEY, SEEN, Asked
+from .expert_policy import expert_actions
+from .original import DOOR, GEM, KEY, SEEN, Asked
 from .vector import HeistVectorEnv
 
 KIND_THERE = {t.A_KEY: KEY, t.A_DOOR: DOOR, t.A_GEM: GEM}

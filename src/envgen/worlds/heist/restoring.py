@@ -4,8 +4,8 @@ import numpy as np
 
 from ..engine import NOT_BEGUN
 from ..restoring import MOST_EPISODES, check_ranges, check_stream, require
-from . import tables as t
-from .birth import GEM_HEIGHT, HALF, KEY_HEIGHT
+from . import constants as t
+from .reset import GEM_HEIGHT, HALF, KEY_HEIGHT
 from .rules import CORNER, PLAYER
 
 ALL_SEEDS = 2**31 - 1

@@ -11,7 +11,7 @@ import numpy as np
 from envgen.jit import jit
 
 from ..kernels import mt19937
-from . import tables as t
+from . import constants as t
 
 PLAYER = np.float32(0.375)  # half the agent's side
 CORNER = np.float32(0.98) * PLAYER  # half the side of the square whose corners must be free

@@ -7,7 +7,7 @@ import numpy as np
 
 from envgen.jit import jit
 
-from . import tables as t
+from . import constants as t
 from .maze import steps_of
 
 NO_WAY = -1

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from .tables import BACKGROUNDS, COLOURS
+from .constants import BACKGROUNDS, COLOURS
 
 POINTS = 6  # along a texel
 Colour = tuple[int, int, int]

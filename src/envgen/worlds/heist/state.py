@@ -8,7 +8,7 @@ snapshot.
 import numpy as np
 
 from ..kernels import mt19937
-from .tables import KEYS, SIDE, SKILLS, THINGS
+from .constants import KEYS, SIDE, SKILLS, THINGS
 
 THING = np.dtype(
     [

@@ -18,7 +18,7 @@ import numpy as np
 from envgen.jit import jit
 
 from ..world import SymbolMap
-from . import tables as t
+from . import constants as t
 
 RADIUS = 12  # cells of the map in each direction
 MEMORY_RADIUS = 4

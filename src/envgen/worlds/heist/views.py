@@ -7,7 +7,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from . import play, symbols
+from . import kernel as play
+from . import symbols
 from .engine import ORIGINAL_SIZE
 
 VIEWS = {"pixels": play.PIXELS, "symbols": play.SYMBOLS, "text": play.SYMBOLS}

@@ -7,13 +7,13 @@ import numpy as np
 from PIL import Image
 
 from ..engine_world import EngineWorld
-from . import lessons
-from .census import HeistLevelStats, take_census
+from . import skill_levels as lessons
+from .constants import ACTIONS, SKILLS
 from .env import HeistEnv
-from .expert import expert_actions
+from .expert_policy import expert_actions
 from .gallery import gallery
 from .level import HeistLevel
-from .tables import ACTIONS, SKILLS
+from .level_stats import HeistLevelStats, take_census
 from .vector import HeistVectorEnv
 from .views import VIEWS
 

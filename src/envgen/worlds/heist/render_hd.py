@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from . import skins
-from .picture import RING, VIEW
-from .tables import A_DOOR, A_KEY, KEYS, MEMORY, WALL
+from . import textures as skins
+from .constants import A_DOOR, A_KEY, KEYS, MEMORY, WALL
+from .render import RING, VIEW
 
 FINER = 2  # the canvas is this much larger than the portrait, along a side
 CELL = 64  # texels to a cell

@@ -7,7 +7,7 @@ import numpy as np
 
 from envgen.jit import jit
 
-from . import tables as t
+from . import constants as t
 from .engine import Engine
 from .maze import MASKS, MOST_CELLS
 from .search import NO_WAY, find_gem, lay_out

@@ -11,10 +11,10 @@ import numpy as np
 
 from envgen.jit import jit
 
-from . import skins
-from .ground import GROUND, PIXELS, VIEW, pave
-from .sampler import stretch, turn
-from .tables import A_DOOR, A_KEY, ACTIONS, KEYS, MEMORY, MOVES, NOOP
+from . import textures as skins
+from .background import GROUND, PIXELS, VIEW, pave
+from .blit import stretch, turn
+from .constants import A_DOOR, A_KEY, ACTIONS, KEYS, MEMORY, MOVES, NOOP
 
 SIZE = PIXELS * PIXELS * 3
 TWO = np.float32(2)

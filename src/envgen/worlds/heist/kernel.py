@@ -6,11 +6,11 @@ from envgen.jit import jit
 
 from ..engine import DONE, OVER, RUNNING, STEP
 from ..kernels import mt19937
-from .birth import begin
-from .picture import draw
+from .constants import KEYS, SKILLS
+from .render import draw
+from .reset import begin
 from .rules import step
 from .symbols import write_symbols
-from .tables import KEYS, SKILLS
 
 NO_VIEW, SYMBOLS, PIXELS = 0, 1, 2  # what is observed
 

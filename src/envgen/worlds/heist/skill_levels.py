@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .census import HeistLevelStats
 from .level import TOP_SPEED, HeistLevel
+from .level_stats import HeistLevelStats
 
 # What a skill needs is granted and what it acts on is at hand; the rest is the original.
 LESSONS: dict[str, dict[str, Any]] = {

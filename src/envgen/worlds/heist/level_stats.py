@@ -8,11 +8,11 @@ import numpy as np
 from envgen.jit import jit
 
 from ..validation import check_seed
-from . import tables as t
+from . import constants as t
 from .engine import Engine
+from .kernel import NO_VIEW
 from .level import HeistLevel
 from .maze import MASKS, MOST_CELLS
-from .play import NO_VIEW
 from .search import measure_ways
 
 AT = {t.TAKE + 2 * k: t.KEY + k for k in range(t.KEYS)} | {t.OPEN + 2 * k: t.DOOR + k for k in range(t.KEYS)}

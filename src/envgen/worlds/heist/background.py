@@ -11,9 +11,9 @@ import numpy as np
 
 from envgen.jit import jit
 
-from . import skins
-from .sampler import span
-from .tables import MEMORY, SIDE, WALL
+from . import textures as skins
+from .blit import span
+from .constants import MEMORY, SIDE, WALL
 
 PIXELS = 64  # along a side
 VIEW = 8  # cells along a side of what is seen in memory mode

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 
 from . import sprites
-from .tables import BACKGROUNDS, COLOURS, KEYS
+from .constants import BACKGROUNDS, COLOURS, KEYS
 
 # Textures by number.
 FLOORS, WALL, AGENT, GEM = 0, BACKGROUNDS, BACKGROUNDS + 1, BACKGROUNDS + 2

@@ -8,7 +8,7 @@ import numpy as np
 from envgen.jit import jit
 
 from ..kernels import mt19937
-from . import tables as t
+from . import constants as t
 from .maze import NEW, OLD, START, UNSEEN, below, carve, choose_place, choose_start, measure, put_doors, spread
 from .rules import PLAYER
 from .search import shortest_way
