@@ -22,7 +22,7 @@ def refused(generator: str, tasks: int) -> str:
     random = np.random.default_rng(0)
     try:
         domain = Gym(generator)
-        validate(domain, (domain.task(domain.uniform(random)) for _ in range(tasks)))
+        validate(domain, (domain.make_task(domain.sample(random)) for _ in range(tasks)))
     except DomainError as error:
         return str(error)
     return ""

@@ -28,11 +28,11 @@ def models(tmp_path_factory):
     domain, random = Toy(), np.random.default_rng(0)
 
     def tasks(count):
-        drawn = [domain.task(domain.easy(random)) for _ in range(count)]
-        return [(task.prompt, domain.oracle(task)) for task in drawn]
+        drawn = [domain.make_task(domain.sample_easy(random)) for _ in range(count)]
+        return [(task.prompt, domain.oracle_reply(task)) for task in drawn]
 
     def specs(count):
-        seeds = [domain.uniform(random) for _ in range(count)]
+        seeds = [domain.sample(random) for _ in range(count)]
         told = "which " + " ".join(f"{k}:{random.integers(11)}" for k in (1, 2))
         return [(context(0.5, told, seed), domain.vary(seed, random).text) for seed in seeds]
 

@@ -39,7 +39,7 @@ def test_every_proposer_spends_the_same_rollouts_and_accounts_for_them(models, t
         assert 0 <= line["success"] <= 1
     asked_tasks = [json.loads(text) for text in (tmp_path / "run" / "tasks.jsonl").read_text().splitlines()]
     assert len({task["spec"] for task in asked_tasks}) == len(asked_tasks)
-    held_out = {task.spec.text for task in Toy().test(12)}
+    held_out = {task.spec.text for task in Toy().held_out_tasks(12)}
     assert not held_out & {task["spec"] for task in asked_tasks}
 
 

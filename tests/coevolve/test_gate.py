@@ -13,7 +13,7 @@ HELD_OUT = '{"which":2,"letters":"ab","loud":"no"}'
 @pytest.fixture
 def gate():
     domain = Toy()
-    return Gate(domain, [domain.task(ToySpec.parse(HELD_OUT))])
+    return Gate(domain, [domain.make_task(ToySpec.parse(HELD_OUT))])
 
 
 def test_a_spec_becomes_its_task(gate):
@@ -52,7 +52,7 @@ def test_a_held_out_task_never_passes_however_it_is_spelled(gate):
 
 def test_a_task_whose_answer_the_checker_does_not_accept_never_passes():
     class Wrong(Toy):
-        def oracle(self, task):
+        def oracle_reply(self, task):
             return "z" if task.spec.loud == "yes" else task.gold
 
     class Lenient(Toy):

@@ -34,7 +34,7 @@ def lately(loud, quiet):
 
 @pytest.mark.parametrize("proposer", [Uniform(Toy(), 0), Greedy(Toy(), 0, Curriculum())])
 def test_as_many_as_wanted_are_proposed_each_once_and_none_held_out(proposer):
-    held_out = Toy().test(40)
+    held_out = Toy().held_out_tasks(40)
     gate = Gate(Toy(), held_out)
     found = [proposed(proposer, wanted, gate=gate) for wanted in (30, 20, 0)]
     assert [len(one.tasks) for one in found] == [30, 20, 0]

@@ -34,7 +34,7 @@ def warmed(tmp_path_factory):
 
 def test_the_agent_solves_many_easy_tasks(warmed):
     lm, random = load(warmed[0]), np.random.default_rng(5)
-    tasks = [DOMAIN.task(DOMAIN.easy(random)) for _ in range(100)]
+    tasks = [DOMAIN.make_task(DOMAIN.sample_easy(random)) for _ in range(100)]
     replies = sample(lm, [lm.prompt("", task.prompt) for task in tasks], 1, 4, None).texts(lm)
     assert np.mean([DOMAIN.check(*pair).score for pair in zip(tasks, replies, strict=True)]) > 0.4  # chance: 1/8
 
@@ -43,7 +43,7 @@ def test_most_of_what_the_environment_writes_are_new_tasks(warmed):
     lm, course = load(warmed[1]), Course(DOMAIN, 0.0, HELD_OUT, 5)
     course.texts(100)
     asked = [lm.prompt("", course.variation()[0]) for _ in range(100)]
-    gate = Gate(DOMAIN, DOMAIN.test(HELD_OUT))
+    gate = Gate(DOMAIN, DOMAIN.held_out_tasks(HELD_OUT))
     written = sample(lm, asked, 1, 64, torch.Generator().manual_seed(0)).texts(lm)
     assert np.mean([isinstance(gate.admit(text), Task) for text in written]) > 0.4
 
@@ -98,7 +98,7 @@ def test_what_is_not_finished_is_not_found(tmp_path):
 
 
 def test_nothing_held_out_is_shown():
-    tasks = DOMAIN.test(HELD_OUT)
+    tasks = DOMAIN.held_out_tasks(HELD_OUT)
     held_out = {f"{task.prompt}\n" for task in tasks} | {task.spec.text for task in tasks}
     course = Course(DOMAIN, 0.5, HELD_OUT, 0)
     assert not held_out & set(course.texts(300))

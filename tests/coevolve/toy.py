@@ -21,39 +21,41 @@ class Toy(Domain):
 
     name = "toy"
     Spec = ToySpec
-    brief = 'which: 1 or 2; letters: one or two of a to h; loud: no or yes. {"which":2,"letters":"ab","loud":"no"}'
+    spec_prompt = (
+        'which: 1 or 2; letters: one or two of a to h; loud: no or yes. {"which":2,"letters":"ab","loud":"no"}'
+    )
     instructions = "Answer with one letter."
 
-    def task(self, spec: Any) -> Task:
+    def make_task(self, spec: Any) -> Task:
         if spec.which > len(spec.letters):
             raise SpecError(f"there is no letter {spec.which} in {spec.letters!r}")
         letter = spec.letters[spec.which - 1]
         loud = " loud" if spec.loud == "yes" else ""
         return Task(spec, f"{' '.join(spec.letters)} : {spec.which}{loud}", letter.upper() if loud else letter)
 
-    def oracle(self, task: Task) -> str:
+    def oracle_reply(self, task: Task) -> str:
         return task.gold
 
-    def wrong(self, task: Task) -> tuple[str, ...]:
+    def wrong_replies(self, task: Task) -> tuple[str, ...]:
         return ("", task.prompt, *(c for c in LETTERS + LETTERS.upper() if c != task.gold))
 
     def check(self, task: Task, reply: str) -> CheckResult:
         valid = reply.strip().lower() in tuple(LETTERS)
         return CheckResult(float(reply.strip() == task.gold), valid, "" if valid else "that is no letter")
 
-    def uniform(self, random: np.random.Generator) -> ToySpec:
+    def sample(self, random: np.random.Generator) -> ToySpec:
         length = int(random.integers(1, 3))
         letters = "".join(random.choice(list(LETTERS), length))
         return ToySpec(
             which=int(random.integers(1, length + 1)), letters=letters, loud=str(random.choice(["no", "yes"]))
         )  # pyright: ignore
 
-    def easy(self, random: np.random.Generator) -> ToySpec:
+    def sample_easy(self, random: np.random.Generator) -> ToySpec:
         """Few are loud."""
-        spec = self.uniform(random)
+        spec = self.sample(random)
         return spec if random.random() < 0.2 else spec.model_copy(update={"loud": "no"})
 
-    def fields(self, spec: Any) -> dict[str, str]:
+    def features(self, spec: Any) -> dict[str, str]:
         return {"which": str(spec.which), "loud": spec.loud}
 
     def difficulty(self, spec: Any) -> float:

@@ -79,7 +79,7 @@ def coevolve(
                 "environment": environment or agent or "",
                 "seed": seed,
                 "plan": given(plan),
-                "curriculum": {"success": chosen.success, **given(curriculum)},
+                "curriculum": {"success": chosen.success_threshold, **given(curriculum)},
                 "learning": pairs("agent-options", agent_options, words=True),
                 "environment_learning": pairs("environment-options", environment_options, words=True),
             }

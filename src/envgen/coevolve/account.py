@@ -37,7 +37,7 @@ def told_of_step(
         "difficulty": _mean(np.array([domain.difficulty(task.spec) for task in tasks])),
         "refused": counted(one.reason for one in written if one.reason),
         "fallbacks": sum(turn.fallbacks for turn in turns),
-        "diversity": diversity([one.text for one in written], [domain.fields(task.spec) for task in tasks]),
+        "diversity": diversity([one.text for one in written], [domain.features(task.spec) for task in tasks]),
         "tokens_per_second": round(tokens / max(1e-9, writing)),
     }
 
@@ -45,7 +45,7 @@ def told_of_step(
 def told_of_test(domain: Domain, tasks: Sequence[Task], scores: np.ndarray) -> dict[str, Any]:
     by: dict[str, dict[str, list[float]]] = {}
     for task, score in zip(tasks, scores, strict=True):
-        for field, value in domain.fields(task.spec).items():
+        for field, value in domain.features(task.spec).items():
             by.setdefault(field, {}).setdefault(value, []).append(float(score))
     means = {
         field: {value: round(float(np.mean(found)), 4) for value, found in sorted(values.items())}

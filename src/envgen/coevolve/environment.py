@@ -61,7 +61,7 @@ class EnvironmentPolicy(Proposer):
         return Proposals(tuple(written), samples.tokens, tuple(asked), samples)
 
     def prompt(self, asked: str) -> list[int]:
-        return self.policy.lm.prompt(self.domain.brief, asked)
+        return self.policy.lm.prompt(self.domain.spec_prompt, asked)
 
     def learn(self, proposals: Proposals, p: np.ndarray) -> dict[str, float]:
         tasks = proposals.tasks

@@ -27,7 +27,7 @@ class Gate:
         if key in self.passed:
             return "duplicate"
         try:
-            task = self.domain.task(spec)
+            task = self.domain.make_task(spec)
             validate(self.domain, [task])
         except (SpecError, DomainError):
             return "unsolvable"

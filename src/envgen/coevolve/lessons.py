@@ -27,7 +27,7 @@ class Course:
         """`hard`: the share of uniform tasks; `held_out`: how many of the held-out tasks there are."""
         self.domain, self.hard = domain, hard
         self.random, self.trying = np.random.default_rng(seed), np.random.default_rng((seed, 1))
-        self.held_out = domain.test(held_out)
+        self.held_out = domain.held_out_tasks(held_out)
         self.keys = {task.spec.key for task in self.held_out}
         self.kinds: dict[str, set[str]] = {}  # values of each field, as met in uniform specs
 
@@ -35,11 +35,11 @@ class Course:
         """Of everything that either model reads or writes."""
         found = []
         for _ in range(count):
-            spec = self.spec(self.domain.uniform)
-            for field, value in self.domain.fields(spec).items():
+            spec = self.spec(self.domain.sample)
+            for field, value in self.domain.features(spec).items():
                 self.kinds.setdefault(field, set()).add(value)
-            task = self.domain.task(spec)
-            found += [f"{task.prompt}\n", self.domain.oracle(task), f"{self.context(spec)}\n", spec.text]
+            task = self.domain.make_task(spec)
+            found += [f"{task.prompt}\n", self.domain.oracle_reply(task), f"{self.context(spec)}\n", spec.text]
         return found
 
     def spec(self, draw: Callable[[np.random.Generator], Spec], random: np.random.Generator | None = None) -> Spec:
@@ -49,11 +49,11 @@ class Course:
 
     def task(self) -> Pair:
         hard = self.random.random() < self.hard
-        task = self.domain.task(self.spec(self.domain.uniform if hard else self.domain.easy))
-        return task.prompt, self.domain.oracle(task)
+        task = self.domain.make_task(self.spec(self.domain.sample if hard else self.domain.sample_easy))
+        return task.prompt, self.domain.oracle_reply(task)
 
     def variation(self) -> Pair:
-        like = self.spec(self.domain.uniform)
+        like = self.spec(self.domain.sample)
         return self.context(like), self.spec(lambda random: self.domain.vary(like, random)).text
 
     def context(self, like: Spec, random: np.random.Generator | None = None) -> str:
@@ -68,14 +68,14 @@ class Course:
 
     def accuracy(self, lm: Lm) -> str:
         """Of likeliest replies to uniform tasks."""
-        tasks = [self.domain.task(self.spec(self.domain.uniform, self.trying)) for _ in range(TRIED)]
+        tasks = [self.domain.make_task(self.spec(self.domain.sample, self.trying)) for _ in range(TRIED)]
         replies = sample(lm, [lm.prompt("", task.prompt) for task in tasks], 1, LONGEST, None).texts(lm)
         right = np.mean([self.domain.check(*pair).score for pair in zip(tasks, replies, strict=True)])
         return f"accuracy {right:.2f}"
 
     def admitted(self, lm: Lm) -> str:
         """Of drawn specs."""
-        asked = [self.context(self.spec(self.domain.uniform, self.trying), self.trying) for _ in range(TRIED)]
+        asked = [self.context(self.spec(self.domain.sample, self.trying), self.trying) for _ in range(TRIED)]
         drawing = torch.Generator().manual_seed(int(self.trying.integers(2**31)))
         written = sample(lm, [lm.prompt("", text) for text in asked], 1, LONGEST, drawing).texts(lm)
         gate = Gate(self.domain, self.held_out)

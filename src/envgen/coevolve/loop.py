@@ -118,7 +118,7 @@ class Coevolution:
         earlier = [self.domain.Spec.parse(text) for text in self.pools.traces.draw(again, self.random)]
         own = [self.base[k] for k in self.random.integers(len(self.base), size=count - wanted - len(earlier))]
         tasks += [one.task for one in others if one.task is not None]
-        tasks += [self.domain.task(spec) for spec in [*earlier, *own]]
+        tasks += [self.domain.make_task(spec) for spec in [*earlier, *own]]
         with self._timed("rollout"):
             rolled = self.agent.roll(tasks)
         self.counts["rollouts"] += rolled.scores.size
@@ -134,7 +134,7 @@ class Coevolution:
         rolled, group = turn.rolled, self.agent.settings.group
         hits = (rolled.scores >= self.curriculum.success).sum(1)
         for task, found in zip(rolled.tasks, hits, strict=True):
-            self.known.add(self.domain.fields(task.spec), float(found), group)
+            self.known.add(self.domain.features(task.spec), float(found), group)
         self.pools.traces.add(
             (
                 {"spec": rolled.tasks[k // group].spec.text, "reply": text, "score": float(rolled.scores.flat[k])}
@@ -204,7 +204,7 @@ class Coevolution:
 
 def prepared(domain: Domain, plan: Plan) -> tuple[Gate, list[Spec], tuple[Task, ...]]:
     """A gate, the base specs and the held-out tasks, on which the domain has proven itself."""
-    tests = domain.test(plan.test)
+    tests = domain.held_out_tasks(plan.test)
     validate(domain, tests[:PROVEN])
     gate = Gate(domain, tests)
     found = Uniform(domain, BASE_SEED).propose(plan.base, [], Statistics(), gate).tasks

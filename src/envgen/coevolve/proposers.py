@@ -67,7 +67,7 @@ class Uniform(Proposer):
         self.domain, self.random = domain, np.random.default_rng(seed)
 
     def draw(self) -> Spec:
-        return self.domain.uniform(self.random)
+        return self.domain.sample(self.random)
 
     def propose(self, wanted: int, seeds: Sequence[Spec], known: Statistics, gate: Gate) -> Proposals:
         return _through(gate, lambda k: self.choose(known), wanted)
@@ -92,7 +92,7 @@ class Greedy(Uniform):
 
     def choose(self, known: Statistics) -> Spec:
         found = [self.draw() for _ in range(self.DRAWN)]
-        guessed = np.array([known.guess(self.domain.fields(spec)) for spec in found])
+        guessed = np.array([known.guess(self.domain.features(spec)) for spec in found])
         return found[int(rewards(guessed, self.curriculum).argmax())]
 
 
@@ -112,7 +112,7 @@ class Static(Proposer):
             if not self.left:
                 self.left = self.random.permutation(len(self.texts)).tolist()
             text = self.texts[self.left.pop()]
-            found.append(Proposed(text, k, self.domain.task(self.domain.Spec.parse(text))))
+            found.append(Proposed(text, k, self.domain.make_task(self.domain.Spec.parse(text))))
         tokens, self.tokens = self.tokens, 0
         return Proposals(tuple(found), tokens)
 

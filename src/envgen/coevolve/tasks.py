@@ -78,20 +78,20 @@ class Domain(ABC):
 
     name: ClassVar[str]
     Spec: ClassVar[type[Spec]]
-    brief: ClassVar[str]  # what whoever writes specs is told
+    spec_prompt: ClassVar[str]  # what whoever writes specs is told
     instructions: ClassVar[str]  # what whoever answers is told before the prompt
-    success: ClassVar[float] = 1.0  # from which score on a reply usually counts as success
+    success_threshold: ClassVar[float] = 1.0  # from which score on a reply usually counts as success
 
     @abstractmethod
-    def task(self, spec: Any) -> Task:
+    def make_task(self, spec: Any) -> Task:
         """The task of a spec, or a SpecError if it has no solution or contradicts itself."""
 
     @abstractmethod
-    def oracle(self, task: Task) -> str:
+    def oracle_reply(self, task: Task) -> str:
         """A right reply."""
 
     @abstractmethod
-    def wrong(self, task: Task) -> tuple[str, ...]:
+    def wrong_replies(self, task: Task) -> tuple[str, ...]:
         """Replies that look right and are not."""
 
     @abstractmethod
@@ -99,50 +99,50 @@ class Domain(ABC):
         """Score a reply."""
 
     @abstractmethod
-    def uniform(self, random: np.random.Generator) -> Any:
+    def sample(self, rng: np.random.Generator) -> Any:
         """A spec drawn with every field spread evenly over what it may be."""
 
     @abstractmethod
-    def easy(self, random: np.random.Generator) -> Any:
+    def sample_easy(self, rng: np.random.Generator) -> Any:
         """A spec of those that small models are taught with before they learn by themselves."""
 
     @abstractmethod
-    def fields(self, spec: Any) -> Mapping[str, str]:
+    def features(self, spec: Any) -> Mapping[str, str]:
         """A spec by the few words that success is told by: {"steps": "3", ...}."""
 
     @abstractmethod
     def difficulty(self, spec: Any) -> float:
         """How much a spec asks for, by a measure of the domain's own: not by who solved it."""
 
-    def vary(self, spec: Any, random: np.random.Generator) -> Any:
+    def vary(self, spec: Any, rng: np.random.Generator) -> Any:
         """A spec that is partly this one: some of its fields are drawn anew."""
-        other = self.uniform(random)
+        other = self.sample(rng)
         for _ in range(1000):
-            other = self.uniform(random)
+            other = self.sample(rng)
             names = list(type(spec).model_fields)
-            fresh = random.random(len(names)) < 0.5
+            fresh = rng.random(len(names)) < 0.5
             if fresh.all() or not fresh.any():
                 continue
             told = {name: getattr(other if new else spec, name) for name, new in zip(names, fresh, strict=True)}
             try:
                 found = self.Spec.model_validate(told)
-                self.task(found)
+                self.make_task(found)
             except (ValidationError, SpecError):
                 continue
             return found
         return other
 
-    def test(self, count: int) -> tuple[Task, ...]:
+    def held_out_tasks(self, count: int) -> tuple[Task, ...]:
         """The held-out tasks: the first `count` different ones of a fixed seed."""
         random, found = np.random.default_rng(TEST_SEED), {}
         for _ in range(100 * count):
-            spec = self.uniform(random)
+            spec = self.sample(random)
             found.setdefault(spec.key, spec)
             if len(found) == count:
                 break
         else:
             raise DomainError(f"{self.name} has only {len(found)} different specs, not the {count} of its test")
-        return tuple(self.task(spec) for spec in found.values())
+        return tuple(self.make_task(spec) for spec in found.values())
 
 
 def validate(domain: Domain, tasks: Iterable[Task]) -> None:
@@ -151,12 +151,12 @@ def validate(domain: Domain, tasks: Iterable[Task]) -> None:
     Raises a DomainError otherwise.
     """
     for task in tasks:
-        right = domain.check(task, domain.oracle(task))
+        right = domain.check(task, domain.oracle_reply(task))
         if not right.valid or right.score != 1.0:
             raise DomainError(
                 f"{domain.name} scores its own answer {right.score} ({right.reason}) on the task {task.spec.text}"
             )
-        for reply in domain.wrong(task):
+        for reply in domain.wrong_replies(task):
             score = domain.check(task, reply).score
             if score != 0:
                 raise DomainError(f"{domain.name} scores the wrong {reply!r} {score} on the task {task.spec.text}")

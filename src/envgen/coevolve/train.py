@@ -71,7 +71,7 @@ def coevolve(
     with Run(folder, told, accelerator.is_main_process) as run:
         gate, base, tests = prepared(domain, asked.plan)
         lm = load(paths[0], dtype)
-        lm.check_writes((domain.oracle(task) for task in tests[:20]), f"replies of {domain.name}")
+        lm.check_writes((domain.oracle_reply(task) for task in tests[:20]), f"replies of {domain.name}")
         agent = AgentPolicy(domain, Policy(lm, learning, asked.seed, accelerator, writers[0]), learning)
         pools = Pools(run)
         proposer = _proposer(run, domain, asked, paths[1], pools, gate, base, accelerator, writers[1], dtype)

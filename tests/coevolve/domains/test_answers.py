@@ -26,7 +26,7 @@ GOLD = ("dog", "snake", "pig")
 
 def tasks_of(count: int, seed: int = 0) -> list[Task]:
     random = np.random.default_rng(seed)
-    return [DOMAIN.task(DOMAIN.uniform(random)) for _ in range(count)]
+    return [DOMAIN.make_task(DOMAIN.sample(random)) for _ in range(count)]
 
 
 TASKS = tasks_of(2000)
@@ -34,7 +34,7 @@ TASKS = tasks_of(2000)
 
 def task(**fields) -> Task:
     told = {"ask": "what", "hops": 2, "answers": 3, "distractors": 4, "style": "plain", "variation": 7}
-    return DOMAIN.task(AnswersSpec.model_validate(told | fields))
+    return DOMAIN.make_task(AnswersSpec.model_validate(told | fields))
 
 
 def sentences(prompt: str) -> list[str]:
@@ -47,7 +47,7 @@ def sentences(prompt: str) -> list[str]:
 def test_the_oracle_is_right_and_known_wrong_replies_are_worth_nothing():
     validate(DOMAIN, TASKS)
     random = np.random.default_rng(1)
-    validate(DOMAIN, [DOMAIN.task(DOMAIN.easy(random)) for _ in range(300)])
+    validate(DOMAIN, [DOMAIN.make_task(DOMAIN.sample_easy(random)) for _ in range(300)])
 
 
 def test_reading_a_text_gives_exactly_the_answer_that_it_was_made_for():
@@ -121,7 +121,7 @@ def test_a_text_today_is_the_same_tomorrow():
 def test_other_processes_make_the_same_texts():
     code = (
         "from envgen.coevolve.domains.answers import Answers\n"
-        "print([Answers().task(Answers.Spec(ask='who', hops=4, answers=4, variation=k)) for k in range(20)])"
+        "print([Answers().make_task(Answers.Spec(ask='who', hops=4, answers=4, variation=k)) for k in range(20)])"
     )
     one, other = printed_twice(code)
     assert one == other
@@ -157,21 +157,21 @@ def test_every_spec_of_the_form_has_a_task():
 
 
 def test_the_brief_shows_a_spec():
-    written = next(line for line in DOMAIN.brief.splitlines() if line.startswith("{"))
+    written = next(line for line in DOMAIN.spec_prompt.splitlines() if line.startswith("{"))
     assert AnswersSpec.parse(written).text == written
 
 
 def test_uniform_specs_are_spread_and_easy_ones_are_easy():
     random = np.random.default_rng(0)
-    drawn = [DOMAIN.fields(DOMAIN.uniform(random)) for _ in range(2000)]
+    drawn = [DOMAIN.features(DOMAIN.sample(random)) for _ in range(2000)]
     for name, values in {"ask": 4, "hops": 4, "answers": 4, "distractors": 3, "style": 3}.items():
         counts = Counter(fields[name] for fields in drawn)
         assert len(counts) == values
         assert min(counts.values()) > 2000 / values / 2
     hardest = AnswersSpec(ask="what", hops=4, answers=4, distractors=8, style="mixed")
     assert DOMAIN.difficulty(hardest) == 1
-    assert max(DOMAIN.difficulty(DOMAIN.easy(random)) for _ in range(50)) < 0.1
-    assert len({task.spec.key for task in DOMAIN.test(200)}) == 200
+    assert max(DOMAIN.difficulty(DOMAIN.sample_easy(random)) for _ in range(50)) < 0.1
+    assert len({task.spec.key for task in DOMAIN.held_out_tasks(200)}) == 200
 
 
 # --- scores
@@ -225,7 +225,7 @@ def test_listing_what_there_is_pays_little():
         everything.append(DOMAIN.check(one, one.prompt).score)
         kind.append(DOMAIN.check(one, " ".join(there)).score)
         cut.append(DOMAIN.check(one, " ".join(there[:WORDS])).score)
-        right.append(DOMAIN.check(one, DOMAIN.oracle(one)).score)
+        right.append(DOMAIN.check(one, DOMAIN.oracle_reply(one)).score)
     assert max(everything) == 0
     assert np.mean(kind) < 1 / 3
     assert np.mean(cut) < 0.45

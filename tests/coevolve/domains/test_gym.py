@@ -41,7 +41,7 @@ LEGS = DOMAINS["leg_counting"]
 
 def tasks_of(domain: Gym, count: int, seed: int = 0) -> list[Task]:
     random = np.random.default_rng(seed)
-    return [domain.task(domain.uniform(random)) for _ in range(count)]
+    return [domain.make_task(domain.sample(random)) for _ in range(count)]
 
 
 TASKS = {name: tasks_of(domain, 40) for name, domain in DOMAINS.items()}
@@ -54,7 +54,7 @@ TASKS = {name: tasks_of(domain, 40) for name, domain in DOMAINS.items()}
 def test_each_answer_is_right_and_known_wrong_ones_are_worth_nothing(name: str):
     validate(DOMAINS[name], TASKS[name])
     random = np.random.default_rng(1)
-    validate(DOMAINS[name], [DOMAINS[name].task(DOMAINS[name].easy(random)) for _ in range(10)])
+    validate(DOMAINS[name], [DOMAINS[name].make_task(DOMAINS[name].sample_easy(random)) for _ in range(10)])
 
 
 def test_two_thousand_tasks_are_right():
@@ -65,7 +65,7 @@ def test_a_task_is_a_function_of_its_spec():
     for name, tasks in TASKS.items():
         anew = Gym(name)
         for one in reversed(tasks):
-            again = anew.task(anew.Spec.parse(one.spec.text))
+            again = anew.make_task(anew.Spec.parse(one.spec.text))
             assert (again.prompt, again.gold) == (one.prompt, one.gold)
 
 
@@ -74,7 +74,7 @@ def test_other_processes_make_the_same_tasks():
         "import numpy as np\n"
         "from envgen.coevolve.domains.gym import Gym\n"
         "for name in ('leg_counting', 'number_sorting', 'list_functions'):\n"
-        "    print([(task.prompt, task.gold) for task in Gym(name).test(20)])\n"
+        "    print([(task.prompt, task.gold) for task in Gym(name).held_out_tasks(20)])\n"
     )
     one, other = printed_twice(code)
     assert one == other
@@ -84,8 +84,8 @@ def test_other_processes_make_the_same_tasks():
 def test_specs_are_what_the_curriculum_varies_and_an_item():
     assert list(LEGS.Spec.model_fields) == ["min_animals", "max_animals", "min_instances", "max_instances", "variation"]
     assert LEGS.name == "gym:leg_counting"
-    written = next(line for line in LEGS.brief.splitlines() if line.startswith("{"))
-    assert LEGS.task(LEGS.Spec.parse(written)).prompt
+    written = next(line for line in LEGS.spec_prompt.splitlines() if line.startswith("{"))
+    assert LEGS.make_task(LEGS.Spec.parse(written)).prompt
 
 
 @pytest.mark.parametrize(
@@ -101,13 +101,13 @@ def test_specs_are_what_the_curriculum_varies_and_an_item():
 )
 def test_what_makes_no_task_is_told_in_a_sentence(text: str, sentence: str):
     with pytest.raises(SpecError, match=re.escape(sentence)):
-        LEGS.task(LEGS.Spec.parse(text))
+        LEGS.make_task(LEGS.Spec.parse(text))
 
 
 def test_easy_is_easy_and_difficulty_is_a_place_between_the_levels():
     random = np.random.default_rng(0)
     for domain in DOMAINS.values():
-        easy = np.mean([domain.difficulty(domain.easy(random)) for _ in range(5)])
+        easy = np.mean([domain.difficulty(domain.sample_easy(random)) for _ in range(5)])
         uniform = np.mean([domain.difficulty(one.spec) for one in TASKS[domain.generator]])
         assert 0 <= easy < uniform < 1
     low, high = {"min": 1, "max": 36}, {"min": 2, "max": 1024}
@@ -115,15 +115,15 @@ def test_easy_is_easy_and_difficulty_is_a_place_between_the_levels():
         {"min_animals": low[k], "max_animals": low[k], "min_instances": high[k], "max_instances": high[k]} for k in low
     ]
     assert [LEGS.difficulty(LEGS.Spec(**end)) for end in ends] == [0, 1]
-    assert LEGS.fields(LEGS.Spec(**ends[1])) == dict.fromkeys(ends[1], "highest")
+    assert LEGS.features(LEGS.Spec(**ends[1])) == dict.fromkeys(ends[1], "highest")
 
 
 def test_uniform_specs_are_spread_over_the_levels():
     domain = DOMAINS["tower_of_hanoi"]
     random = np.random.default_rng(0)
-    pegs = [domain.uniform(random).max_pegs for _ in range(200)]
+    pegs = [domain.sample(random).max_pegs for _ in range(200)]
     assert {pegs.count(number) > 30 for number in (4, 5)} == {True}
-    instances = [LEGS.uniform(random).max_instances for _ in range(300)]
+    instances = [LEGS.sample(random).max_instances for _ in range(300)]
     assert 0.3 < np.mean(np.array(instances) < 64) < 0.6  # half the levels lie below
 
 
@@ -131,10 +131,10 @@ def test_specs_vary_where_there_is_anything_to_keep():
     random = np.random.default_rng(0)
     for name in ("leg_counting", "list_functions"):
         domain = Gym(name)
-        spec = domain.uniform(random)
+        spec = domain.sample(random)
         others = [domain.vary(spec, random) for _ in range(20)]
         assert len({other.key for other in others}) > 15
-        validate(domain, map(domain.task, others))
+        validate(domain, map(domain.make_task, others))
 
 
 # --- what generators and scorers do that no domain may
@@ -142,7 +142,7 @@ def test_specs_vary_where_there_is_anything_to_keep():
 
 def test_parts_of_a_point_are_nothing():
     domain = Gym("tower_of_hanoi")
-    one = domain.task(domain.easy(np.random.default_rng(0)))
+    one = domain.make_task(domain.sample_easy(np.random.default_rng(0)))
     longer = f"{one.gold.answer}\n{reverse(one.gold.answer)}\n{one.gold.answer}"
     dataset = domain._dataset(domain._numbers(one.spec))
     assert 0 < dataset.score_answer(longer, one.gold.entry) < 1
@@ -163,7 +163,7 @@ def reverse(moves: str) -> str:
 @pytest.mark.parametrize("name", ["spiral_matrix", "string_insertion", "n_queens", "binary_matrix"])
 def test_no_reply_is_evaluated_as_code(name: str, tmp_path: Path):
     domain = Gym(name)
-    one = domain.task(domain.easy(np.random.default_rng(0)))
+    one = domain.make_task(domain.sample_easy(np.random.default_rng(0)))
     mark = tmp_path / "mark"
     reply = f"open({str(mark)!r}, 'w').close() or ['1']"
     dataset = domain._dataset(domain._numbers(one.spec))
@@ -181,7 +181,7 @@ def test_no_reply_is_evaluated_as_code(name: str, tmp_path: Path):
 def test_generators_that_cannot_score_without_evaluating_are_refused(name: str):
     domain = Gym(name)
     with pytest.raises(DomainError, match="would evaluate replies as code"):
-        domain.easy(np.random.default_rng(0))
+        domain.sample_easy(np.random.default_rng(0))
 
 
 def test_nan_is_no_number():
@@ -196,12 +196,12 @@ def test_nan_is_no_number():
 def test_generators_without_an_answer_or_with_a_broken_scorer_are_refused():
     random = np.random.default_rng(0)
     with pytest.raises(DomainError, match="no answer of its own"):
-        Gym("graph_color").uniform(random)
+        Gym("graph_color").sample(random)
     halting = Gym("game_of_life_halting")
     with pytest.raises(DomainError, match=r"scores the wrong 'I do not know\.' 1\.0"):
-        validate(halting, [halting.task(halting.easy(random))])
+        validate(halting, [halting.make_task(halting.sample_easy(random))])
     with pytest.raises(DomainError, match="none of 100 specs of gym:composite gives a task"):
-        Gym("composite").uniform(random)
+        Gym("composite").sample(random)
     for name in UNFIT:
         with pytest.raises(DomainError, match=f"{name} cannot be a domain"):
             Gym(name)
@@ -215,27 +215,27 @@ def test_an_unknown_generator_is_told_the_nearest():
 def test_what_looks_for_ever_is_stopped():
     domain = Gym("base_conversion")  # looks for two different bases
     with pytest.raises(SpecError, match="too long"):
-        domain.task(domain.Spec(min_base=7, max_base=7, min_value=1000, max_value=2000))
+        domain.make_task(domain.Spec(min_base=7, max_base=7, min_value=1000, max_value=2000))
     assert sys.getprofile() is None
 
 
 def test_books_are_no_prompts():
     domain = Gym("needle_haystack")
     with pytest.raises(SpecError, match="there may be 8,000"):
-        domain.task(domain.Spec(min_num_statements=1000, max_num_statements=1000))
+        domain.make_task(domain.Spec(min_num_statements=1000, max_num_statements=1000))
 
 
 def test_nobody_elses_randomness_is_touched_nor_matters(capsys: pytest.CaptureFixture[str]):
     for name in ("pool_matrix", "list_functions", "bf"):  # seeds numpy's; draws from Python's; prints
         domain = Gym(name)
-        spec = domain.easy(np.random.default_rng(0))
+        spec = domain.sample_easy(np.random.default_rng(0))
         global_random.seed(1)
         np.random.seed(1)
         before = global_random.getstate(), np.random.get_state()[1].tolist()
-        one = Gym(name).task(spec)
+        one = Gym(name).make_task(spec)
         assert (global_random.getstate(), np.random.get_state()[1].tolist()) == before
         global_random.seed(2)
-        assert Gym(name).task(spec) == one
+        assert Gym(name).make_task(spec) == one
     assert capsys.readouterr().out == ""
 
 
@@ -297,7 +297,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Gym:
     ("reply", "valid"), [("raise", False), ("loop", False), ("none", False), ("much", True), ("zebra", False)]
 )
 def test_whatever_a_scorer_does_a_wrong_reply_is_worth_nothing(toy: Gym, reply: str, valid: bool):
-    one = toy.task(toy.Spec(variation=3))
+    one = toy.make_task(toy.Spec(variation=3))
     validate(toy, [one])
     verdict = toy.check(one, reply)
     assert (verdict.score, verdict.valid) == (0, valid)
@@ -306,5 +306,5 @@ def test_whatever_a_scorer_does_a_wrong_reply_is_worth_nothing(toy: Gym, reply: 
 
 def test_what_looks_for_ever_is_stopped_wherever_it_is(toy: Gym, capfd: pytest.CaptureFixture[str]):
     with pytest.raises(SpecError, match="too long"):
-        toy.task(toy.Spec(variation=13))
+        toy.make_task(toy.Spec(variation=13))
     assert capfd.readouterr().err == ""

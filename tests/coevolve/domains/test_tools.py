@@ -19,12 +19,12 @@ DOMAIN = Tools()
 
 
 def task(*steps: str, style: str = "plain", **others: int) -> Task:
-    return DOMAIN.task(DOMAIN.Spec(steps=steps, style=style, **others))  # type: ignore[arg-type]
+    return DOMAIN.make_task(DOMAIN.Spec(steps=steps, style=style, **others))  # type: ignore[arg-type]
 
 
 def drawn(count: int, seed: int = 0) -> list[Task]:
     random = np.random.default_rng(seed)
-    return [DOMAIN.task(DOMAIN.uniform(random)) for _ in range(count)]
+    return [DOMAIN.make_task(DOMAIN.sample(random)) for _ in range(count)]
 
 
 def score(one: Task, reply: str) -> float:
@@ -36,8 +36,8 @@ def score(one: Task, reply: str) -> float:
 
 def test_every_task_is_answered_by_its_oracle_and_not_by_replies_that_are_known_to_be_wrong():
     random = np.random.default_rng(1)
-    validate(DOMAIN, (DOMAIN.task(DOMAIN.uniform(random)) for _ in range(1500)))
-    validate(DOMAIN, (DOMAIN.task(DOMAIN.easy(random)) for _ in range(1500)))
+    validate(DOMAIN, (DOMAIN.make_task(DOMAIN.sample(random)) for _ in range(1500)))
+    validate(DOMAIN, (DOMAIN.make_task(DOMAIN.sample_easy(random)) for _ in range(1500)))
 
 
 def test_a_task_is_the_same_in_every_process():
@@ -48,7 +48,7 @@ def test_a_task_is_the_same_in_every_process():
         "request: first find the gift for dan, then find the cost of that gift, then send that cost to hugo, "
         "then find the money in my account."
     )
-    assert DOMAIN.oracle(one) == "wish(person=dan); price(item=$1); pay(person=hugo, amount=$2); balance()"
+    assert DOMAIN.oracle_reply(one) == "wish(person=dan); price(item=$1); pay(person=hugo, amount=$2); balance()"
 
 
 def test_equal_specs_make_equal_tasks_and_other_variations_other_ones():
@@ -81,7 +81,7 @@ def test_styles_word_the_same_task_differently():
 
 
 def test_a_test_set_can_be_drawn():
-    assert len({one.spec.key for one in DOMAIN.test(200)}) == 200
+    assert len({one.spec.key for one in DOMAIN.held_out_tasks(200)}) == 200
 
 
 # --- what scores
@@ -162,7 +162,7 @@ def test_a_reference_to_another_result_of_the_type_is_wrong():
 
 def test_known_wrong_replies_are_of_both_kinds():
     for one in drawn(100, seed=4):
-        valid = Counter(DOMAIN.check(one, reply).valid for reply in DOMAIN.wrong(one))
+        valid = Counter(DOMAIN.check(one, reply).valid for reply in DOMAIN.wrong_replies(one))
         assert valid[True] >= 3
         assert valid[False] >= 10
 
@@ -182,10 +182,10 @@ def test_no_text_makes_the_checker_fail(reply):
 
 def test_uniform_specs_are_spread_over_all_there_is():
     random = np.random.default_rng(5)
-    specs = [DOMAIN.uniform(random) for _ in range(3000)]
+    specs = [DOMAIN.sample(random) for _ in range(3000)]
     assert len({spec.key for spec in specs}) > 2990
     for name, expected in {"steps": STEPS, "style": len(STYLES)}.items():
-        counts = Counter(DOMAIN.fields(spec)[name] for spec in specs)
+        counts = Counter(DOMAIN.features(spec)[name] for spec in specs)
         assert len(counts) == expected
         assert max(counts.values()) < 1.3 * min(counts.values())
     assert set(Counter(spec.distractors for spec in specs)) == set(range(7))
@@ -195,7 +195,7 @@ def test_uniform_specs_are_spread_over_all_there_is():
 def test_about_half_of_the_arguments_that_could_be_references_are():
     random, could, are = np.random.default_rng(6), 0, 0
     for _ in range(1000):
-        steps = program(DOMAIN.uniform(random).steps)
+        steps = program(DOMAIN.sample(random).steps)
         for k, step in enumerate(steps):
             results = {earlier.tool.result for earlier in steps[:k]}
             could += sum(kind in results for kind in step.tool.parameters.values())
@@ -205,7 +205,7 @@ def test_about_half_of_the_arguments_that_could_be_references_are():
 
 def test_easy_specs_are_short_and_show_every_tool_style_and_kind_of_reference():
     random = np.random.default_rng(7)
-    specs = [DOMAIN.easy(random) for _ in range(3000)]
+    specs = [DOMAIN.sample_easy(random) for _ in range(3000)]
     assert {len(spec.steps) for spec in specs} == {1, 2}
     assert max(spec.distractors for spec in specs) == 2
     assert {spec.style for spec in specs} == set(STYLES)
@@ -217,19 +217,19 @@ def test_easy_specs_are_short_and_show_every_tool_style_and_kind_of_reference():
 
 def test_specs_are_told_by_a_few_words_and_measured():
     spec = DOMAIN.Spec(steps=("price", "pay $1", "balance"), distractors=3, style="brief")
-    assert DOMAIN.fields(spec) == {"steps": "3", "links": "1", "distractors": "some", "style": "brief", "app": "bank"}
+    assert DOMAIN.features(spec) == {"steps": "3", "links": "1", "distractors": "some", "style": "brief", "app": "bank"}
     assert DOMAIN.difficulty(spec) == 4.5
-    assert DOMAIN.fields(DOMAIN.Spec(steps=("price", "balance")))["app"] == "mixed"
+    assert DOMAIN.features(DOMAIN.Spec(steps=("price", "balance")))["app"] == "mixed"
     random = np.random.default_rng(8)
-    told = [DOMAIN.fields(DOMAIN.uniform(random)) for _ in range(1000)]
+    told = [DOMAIN.features(DOMAIN.sample(random)) for _ in range(1000)]
     assert all(len({fields[name] for fields in told}) <= 6 for name in told[0])
 
 
 def test_the_brief_names_every_tool_and_its_examples_are_specs():
-    assert all(tool.signature in DOMAIN.brief for tool in TOOLS.values())
-    examples = [line[line.index("{") :] for line in DOMAIN.brief.split("\n") if "{" in line]
+    assert all(tool.signature in DOMAIN.spec_prompt for tool in TOOLS.values())
+    examples = [line[line.index("{") :] for line in DOMAIN.spec_prompt.split("\n") if "{" in line]
     assert len(examples) == 2
-    validate(DOMAIN, [DOMAIN.task(DOMAIN.Spec.parse(example)) for example in examples])
+    validate(DOMAIN, [DOMAIN.make_task(DOMAIN.Spec.parse(example)) for example in examples])
 
 
 STEP = st.one_of(
@@ -258,6 +258,6 @@ def test_whatever_is_written_is_a_task_or_a_sentence(text, reply):
     except SpecError:
         return
     assert DOMAIN.Spec.parse(spec.text) == spec
-    one = DOMAIN.task(spec)
+    one = DOMAIN.make_task(spec)
     validate(DOMAIN, [one])
     assert score(one, reply) == 0

@@ -15,21 +15,21 @@ DOMAIN = Tools()
 
 
 def request(*steps: str, style: str) -> str:
-    prompt = DOMAIN.task(DOMAIN.Spec(steps=steps, style=style, variation=3)).prompt  # type: ignore[arg-type]
+    prompt = DOMAIN.make_task(DOMAIN.Spec(steps=steps, style=style, variation=3)).prompt  # type: ignore[arg-type]
     return prompt.split("request: ")[1]
 
 
 def test_a_careful_reader_of_the_prompt_alone_finds_the_program_and_no_other():
     random = np.random.default_rng(0)
-    for draw in [DOMAIN.uniform] * 1200 + [DOMAIN.easy] * 600:
-        task = DOMAIN.task(draw(random))
+    for draw in [DOMAIN.sample] * 1200 + [DOMAIN.sample_easy] * 600:
+        task = DOMAIN.make_task(draw(random))
         assert readings(task.prompt) == {repr(task.gold.calls)}
 
 
 def test_every_literal_is_in_the_prompt():
     random = np.random.default_rng(1)
     for _ in range(300):
-        task = DOMAIN.task(DOMAIN.uniform(random))
+        task = DOMAIN.make_task(DOMAIN.sample(random))
         words = re.findall(r"\w+", task.prompt.split("request: ")[1])
         values = [value for call in task.gold.calls for value in call.arguments.values() if not isinstance(value, Ref)]
         assert {str(value) for value in values} <= set(words)
@@ -59,7 +59,7 @@ def test_every_literal_is_in_the_prompt():
     ],
 )
 def test_a_chain_in_every_style(style, expected):
-    task = DOMAIN.task(DOMAIN.Spec(steps=("wish", "price $1", "pay $2"), style=style))
+    task = DOMAIN.make_task(DOMAIN.Spec(steps=("wish", "price $1", "pay $2"), style=style))
     names = [task.gold.calls[0].arguments["person"], task.gold.calls[2].arguments["person"]]
     assert task.prompt.split("request: ")[1] == expected.format(*names)
 
@@ -79,7 +79,7 @@ def test_nested_leaves_a_step_outside_that_is_needed_twice_later_or_changes_some
 
 def test_a_prompt_is_compact():
     random = np.random.default_rng(2)
-    prompts = [DOMAIN.task(DOMAIN.uniform(random)).prompt for _ in range(1000)]
+    prompts = [DOMAIN.make_task(DOMAIN.sample(random)).prompt for _ in range(1000)]
     assert max(len(prompt.split()) for prompt in prompts) < 110
     vocabulary = {word for prompt in prompts for word in re.findall(r"[a-z]+", prompt)}
     assert len(vocabulary) < 250

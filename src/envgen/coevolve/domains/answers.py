@@ -45,9 +45,9 @@ class AnswersSpec(Spec):
 
 class Answers(Domain):
     name = "answers"
-    success = 0.5  # half of the words right
+    success_threshold = 0.5  # half of the words right
     Spec = AnswersSpec
-    brief = (
+    spec_prompt = (
         "A task is a text of short sentences about a few people, and a question that a few words answer. Its form is\n"
         '{"ask":"what","hops":2,"answers":1,"distractors":2,"style":"plain","variation":17}\n'
         "ask: what somebody owns, keeps or likes (what), how many of them (count), what somebody is said not to own "
@@ -63,16 +63,16 @@ class Answers(Domain):
         "that are asked for, with spaces between them and in any order, as in: cat hen. Write a number as a word."
     )
 
-    def task(self, spec: AnswersSpec) -> Task:
+    def make_task(self, spec: AnswersSpec) -> Task:
         random = Random(spec.text)  # a text seeds it the same on every machine
         riddle = draw(spec.ask, spec.hops, spec.answers, spec.distractors, random)
         question = ask(spec.ask, riddle.verb, riddle.start, riddle.roles)
         return Task(spec, " ".join([*tell(riddle.world, spec.style, random), question]), riddle.gold)
 
-    def oracle(self, task: Task) -> str:
+    def oracle_reply(self, task: Task) -> str:
         return " ".join(derive(task.prompt))
 
-    def wrong(self, task: Task) -> tuple[str, ...]:
+    def wrong_replies(self, task: Task) -> tuple[str, ...]:
         """Others of what is asked for, first those that the text speaks of; words of another kind; and no answer."""
         kinds = (NAMES, NUMBERS, *(verb.words for verb in VERBS.values()))
         pool = next(words for words in kinds if task.gold[0] in words)
@@ -92,7 +92,7 @@ class Answers(Domain):
             score = 0.0
         return CheckResult(score, True, "" if score == 1 else f"the answer is {' '.join(task.gold)}")
 
-    def uniform(self, random: np.random.Generator) -> AnswersSpec:
+    def sample(self, random: np.random.Generator) -> AnswersSpec:
         asks, styles = get_args(Ask), get_args(Style)
         return AnswersSpec(
             ask=asks[random.integers(len(asks))],
@@ -103,13 +103,13 @@ class Answers(Domain):
             variation=int(random.integers(VARIATIONS)),
         )
 
-    def easy(self, random: np.random.Generator) -> AnswersSpec:
+    def sample_easy(self, random: np.random.Generator) -> AnswersSpec:
         """One hop, one or two answers, the fewest distractors, plain sentences."""
-        spec = self.uniform(random)
+        spec = self.sample(random)
         easiest = {"hops": 1, "answers": 1 + spec.answers % 2, "distractors": FEWEST, "style": "plain"}
         return spec.model_copy(update=easiest)
 
-    def fields(self, spec: AnswersSpec) -> Mapping[str, str]:
+    def features(self, spec: AnswersSpec) -> Mapping[str, str]:
         distractors = "few" if spec.distractors < 4 else "some" if spec.distractors < 7 else "many"
         return {
             "ask": spec.ask,

@@ -70,14 +70,14 @@ class Gym(Domain):
         self._dataset = lru_cache(maxsize=64)(self._build)
         self._entry = lru_cache(maxsize=64)(self._make)
 
-    def task(self, spec: Any) -> Task:
+    def make_task(self, spec: Any) -> Task:
         entry = self._entry(self._numbers(spec), spec.variation)
         return Task(spec, entry["question"], Gold(entry["answer"], entry))
 
-    def oracle(self, task: Task) -> str:
+    def oracle_reply(self, task: Task) -> str:
         return task.gold.answer
 
-    def wrong(self, task: Task) -> tuple[str, ...]:
+    def wrong_replies(self, task: Task) -> tuple[str, ...]:
         """Replies that answer nothing, which only a broken scorer takes; and of those that look like the answer the
         ones that are not taken, as another answer than the generator's may be right too.
         """
@@ -101,19 +101,19 @@ class Gym(Domain):
             return CheckResult(0.0, False, f"the scorer cannot read it: {error!r:.100}")
         return CheckResult(float(worth == 1), True, "" if worth == 1 else f"the answer is {gold.answer!r:.200}")
 
-    def uniform(self, random: np.random.Generator) -> Any:
+    def sample(self, random: np.random.Generator) -> Any:
         """Evenly over the levels of each number, among the specs that give a task."""
         return self._found(random, self._drawn)
 
-    def easy(self, random: np.random.Generator) -> Any:
+    def sample_easy(self, random: np.random.Generator) -> Any:
         """With every number at the lowest level of the curriculum."""
         return self._found(random, lambda _: self._lowest)
 
     def vary(self, spec: Any, random: np.random.Generator) -> Any:
         """A spec without numbers has nothing that could be kept."""
-        return super().vary(spec, random) if self.dials else self.uniform(random)
+        return super().vary(spec, random) if self.dials else self.sample(random)
 
-    def fields(self, spec: Any) -> Mapping[str, str]:
+    def features(self, spec: Any) -> Mapping[str, str]:
         return {dial.name: dial.word(getattr(spec, dial.name)) for dial in self.dials}
 
     def difficulty(self, spec: Any) -> float:

@@ -51,7 +51,7 @@ class Tools(Domain):
         "$1 is the result of your first call: you do not see results, so refer to them. Name every argument; "
         "in a list of tools, `to: day` is an argument `to` of type day, and `day` one that is called like its type."
     )
-    brief = (
+    spec_prompt = (
         "A task is a request that is answered by 1 to 5 calls of simulated tools. Its form is\n"
         '{"steps":["price","pay $1","balance"],"distractors":2,"style":"plain","variation":17}\n'
         "steps: the tools in their order. A step may refer to results of earlier steps: with $1, its first argument of "
@@ -66,7 +66,7 @@ class Tools(Domain):
         '"style":"backwards","variation":803}'
     )
 
-    def task(self, spec: ToolsSpec) -> Task:
+    def make_task(self, spec: ToolsSpec) -> Task:
         random = Random(spec.text)  # of which only random() is used: it alone is the same in every Python
         calls = calls_of(program(spec.steps), random)
         needed = list(dict.fromkeys(call.tool for call in calls))
@@ -76,10 +76,10 @@ class Tools(Domain):
         prompt = f"tools:\n{signatures}\nrequest: {request(spec.style, calls)}"
         return Task(spec, prompt, Gold(calls, listed, _trials(calls, random)))
 
-    def oracle(self, task: Task) -> str:
+    def oracle_reply(self, task: Task) -> str:
         return write(task.gold.calls)
 
-    def wrong(self, task: Task) -> tuple[str, ...]:
+    def wrong_replies(self, task: Task) -> tuple[str, ...]:
         first, second = task.gold.trials
         return (task.prompt, *wrong(task.gold.calls, task.gold.listed, first.trace, second.trace))
 
@@ -97,15 +97,15 @@ class Tools(Domain):
                 return CheckResult(0.0, True, why)
         return CheckResult(1.0, True)
 
-    def uniform(self, random: np.random.Generator) -> ToolsSpec:
+    def sample(self, random: np.random.Generator) -> ToolsSpec:
         return _spec(steps_of(1 + int(random.integers(STEPS)), random), DISTRACTORS, random)
 
-    def easy(self, random: np.random.Generator) -> ToolsSpec:
+    def sample_easy(self, random: np.random.Generator) -> ToolsSpec:
         """One step, two, or two of which the second needs the first, with at most two tools that nobody needs."""
         steps = int(random.integers(3))
         return _spec(steps_of(steps, random) if steps else linked_pair(random), 2, random)
 
-    def fields(self, spec: ToolsSpec) -> Mapping[str, str]:
+    def features(self, spec: ToolsSpec) -> Mapping[str, str]:
         """`app` is the one that most of the steps belong to, if there is one."""
         apps = [step.tool.app for step in program(spec.steps)]
         links = _links(spec)
