@@ -34,7 +34,7 @@ def test_who_designs_for_those_that_repeat_or_rank(tmp_path):
 BUILT = {
     **{name: {"name": name} for name in NAMES if name != "llm"},
     "expert with options": {"name": "expert", "options": {"known": 30, "mastered": 95}},
-    "alpha with options": {"name": "alpha", "options": {"alpha": 0.7, "score_levels": 2}},
+    "alpha with options": {"name": "alpha", "options": {"alpha": 0.7, "rate": 2}},
     "random with options": {"name": "random", "options": {"keep": 0.9}},
     "levels of one's own": {"name": "fixed", "levels": [{"iron": "rare"}, {"near": {"cave": True}}]},
     **{f"{name} with a model": {"name": name, "model": MANUAL}

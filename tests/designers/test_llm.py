@@ -32,10 +32,10 @@ def _keys(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-planted-0123456789")
 
 
-def brief(cycle: int = 1, wanted: int = 2, world: Any = Crafter) -> Brief:
+def brief(cycle: int = 1, num_levels: int = 2, world: Any = Crafter) -> Brief:
     facts = {"iron": {"rare": ["iron per world 17.8 -> 5.6"]}}
     return Brief(
-        world.name, world.rules, world.skills, world.Level, world.skill_levels, wanted, cycle, num_cycles=4, seed=0,
+        world.name, world.rules, world.skills, world.Level, world.skill_levels, num_levels, cycle, num_cycles=4, seed=0,
         setting_effects=lambda: facts,
     )  # fmt: skip
 
@@ -97,7 +97,7 @@ def test_a_good_reply_becomes_levels(begin, kind, schema_reply):
         assert [one.skills for one in proposal.levels] == [("collect_iron",)] * 2
         assert proposal.levels[1].purpose == "purpose 1"
         assert proposal.notes == ()
-        assert json.loads(proposal.said) == json.loads(FIRST)
+        assert json.loads(proposal.raw_reply) == json.loads(FIRST)
         (sent,) = messages(server)
         for name in ("collect_iron (needs make_stone_pickaxe)", "very common", "iron per world 17.8 -> 5.6"):
             assert name in sent["content"]
@@ -147,7 +147,7 @@ def test_a_reply_that_cannot_be_used_is_asked_for_again_with_what_is_wrong(begin
         proposal = begin(server).design(brief(), ())
         assert levels(proposal) == [{"trees": "rare"}, {"biome": "beach"}]
         assert proposal.notes == ()
-        assert json.loads(proposal.said) == json.loads(SECOND)
+        assert json.loads(proposal.raw_reply) == json.loads(SECOND)
         _, said, complaint = messages(server)
         assert said["content"] == HALF
         assert "level 2: near: Near: setting 'cow' is not one of" in complaint["content"]
@@ -250,7 +250,7 @@ def test_a_revision_that_cannot_be_used_leaves_the_first_proposal(begin, text):
         proposal = designer.design(brief(), ())
         kept = designer.revise(brief(), (), proposal, BAD)
         assert kept.levels == proposal.levels
-        assert kept.said == proposal.said
+        assert kept.raw_reply == proposal.raw_reply
         assert kept.notes[0].startswith("revision: after 1 replies")
         assert len(server.requests) == 2
 
@@ -275,9 +275,9 @@ def test_without_revision_nobody_is_asked(begin):
 # --- a whole run
 
 
-def run(designer: Llm, cycles: int = 3, revise: bool = False) -> list[Cycle]:
+def run(designer: Llm, num_cycles: int = 3, revise: bool = False) -> list[Cycle]:
     history: list[Cycle] = []
-    for number in range(1, cycles + 1):
+    for number in range(1, num_cycles + 1):
         proposal = designer.design(brief(number), history)
         if revise:
             proposal = designer.revise(brief(number), history, proposal, BAD) or proposal

@@ -100,13 +100,13 @@ def test_what_was_measured_stands_below_its_setting():
 
 
 def test_where_nothing_was_measured_nothing_is_said_of_figures():
-    text = prompt.initial(dataclasses.replace(BRIEF, facts=dict))
+    text = prompt.initial(dataclasses.replace(BRIEF, setting_effects=dict))
     assert "->" not in text
     assert "means over worlds" not in text
 
 
 def test_settings_that_differ_in_nothing_but_their_names_share_a_line():
-    text = prompt.initial(dataclasses.replace(BRIEF, facts=dict))
+    text = prompt.initial(dataclasses.replace(BRIEF, setting_effects=dict))
     assert "  - sapling, wood, stone, coal, iron, diamond: 0 to 9 (default 0).\n" in text
     assert "  - health, food, drink, energy: 1 to 9 (default 9).\n" in text
 
@@ -123,13 +123,13 @@ def test_nothing_is_left_to_be_filled_in():
 @pytest.mark.parametrize(
     ("num_levels", "told"), [(1, "exactly 1 level:"), (4, "exactly 4 levels:"), (16, "exactly 16 levels:")]
 )
-def test_the_number_of_levels_is_the_one_wanted(wanted, told):
-    brief = dataclasses.replace(BRIEF, num_levels=wanted)
+def test_prompt_and_schema_state_the_number_of_levels(num_levels, told):
+    brief = dataclasses.replace(BRIEF, num_levels=num_levels)
     text = prompt.initial(brief)
     assert text.count(told) == 1
-    assert {int(number) for number in re.findall(r"(\d+) levels?\b", text)} == {wanted}
+    assert {int(number) for number in re.findall(r"(\d+) levels?\b", text)} == {num_levels}
     schema = prompt.schema(brief)["properties"]["levels"]
-    assert (schema["minItems"], schema["maxItems"]) == (wanted, wanted)
+    assert (schema["minItems"], schema["maxItems"]) == (num_levels, num_levels)
 
 
 def test_a_single_cycle_is_not_told_in_the_plural():
@@ -155,7 +155,7 @@ def test_the_same_is_told_each_time():
 
 def test_the_prompt_and_the_schema_stay_short():
     """Every request of a run repeats them."""
-    assert len(prompt.initial(dataclasses.replace(BRIEF, facts=dict))) < 6_500
+    assert len(prompt.initial(dataclasses.replace(BRIEF, setting_effects=dict))) < 6_500
     assert len(json.dumps(prompt.schema(BRIEF))) < 4_000
 
 
@@ -230,8 +230,8 @@ def test_only_rich_feedback_tells_what_was_learned_and_audited_in_each_level():
 
 def test_a_cycle_without_levels_or_audit_can_be_told():
     for feedback in ("none", "paper", "rich"):
-        assert after(feedback, proposal=Proposal(), verdicts=(), learned=())
-        assert after(feedback, verdicts=(), learned=(None, None))
+        assert after(feedback, proposal=Proposal(), audits=(), outcomes=())
+        assert after(feedback, audits=(), outcomes=(None, None))
 
 
 def test_the_audit_is_told_by_level():

@@ -97,13 +97,13 @@ DESIGNERS = {
 
 @pytest.mark.parametrize("name", DESIGNERS)
 @pytest.mark.parametrize("num_levels", [1, 4, 7])
-def test_every_cycle_has_as_many_valid_levels_as_wanted_and_asking_again_gives_the_same(name, wanted):
+def test_every_cycle_has_num_levels_valid_levels_and_is_repeatable(name, num_levels):
     history: list[Cycle] = []
     for cycle in range(1, 4):
-        asked = toy(num_levels=wanted, cycle=cycle, num_cycles=3)
+        asked = toy(num_levels=num_levels, cycle=cycle, num_cycles=3)
         proposal = DESIGNERS[name]().design(asked, history)
         assert DESIGNERS[name]().design(asked, history) == proposal
-        assert len(proposal.levels) == wanted
+        assert len(proposal.levels) == num_levels
         assert all(one.purpose and to_overrides(one.level, Toy) == one.level for one in proposal.levels)
         assert Proposal.model_validate_json(proposal.model_dump_json()) == proposal
         told = [learned([25 * stones(one.level)]) for one in proposal.levels]
@@ -360,13 +360,13 @@ def test_alpha_finds_the_one_setting_that_decides(seed):
 @pytest.mark.parametrize("make", [EasyToHard, Adversarial])
 def test_ranking_is_not_done_without_being_lent_the_means(make):
     with pytest.raises(DesignError, match="was lent no function"):
-        make(Random()).design(toy(rate=None), ())
+        make(Random()).design(toy(score_levels=None), ())
 
 
 def test_easy_to_hard_ranks_once_and_goes_from_the_easiest_to_the_hardest():
     asked, designer, history = Asked(), EasyToHard(Random()), []
     for cycle in range(1, 5):
-        proposal = designer.design(toy(cycle=cycle, rate=asked), history)
+        proposal = designer.design(toy(cycle=cycle, score_levels=asked), history)
         assert bool(proposal.candidates) == (cycle == 1)
         history.append(after(proposal, number=cycle))
     (made, by), used = asked.calls[0], [one.level for cycle in history for one in cycle.proposal.levels]
@@ -381,7 +381,7 @@ def test_easy_to_hard_ranks_once_and_goes_from_the_easiest_to_the_hardest():
 def test_adversarial_takes_the_hardest_of_new_levels_each_cycle():
     asked, designer, history = Asked(), Adversarial(Random()), []
     for cycle in range(1, 5):
-        proposal = designer.design(toy(cycle=cycle, rate=asked), history)
+        proposal = designer.design(toy(cycle=cycle, score_levels=asked), history)
         made, by = asked.calls[-1]
         assert by == ("agent" if history else "throwaway")
         assert made == [one.level for one in Random().design(toy(num_levels=16, cycle=cycle), ()).levels]
@@ -405,8 +405,8 @@ def test_what_the_ranked_designer_said_spent_and_failed_at_stays_on_record(make)
             return Proposal(levels=levels, raw_reply="words", notes=("fallback for 2 of 16 levels",))
 
     proposal = make(Talkative()).design(toy(), ())
-    assert (proposal.said, proposal.notes) == ("words", ("fallback for 2 of 16 levels",))
+    assert (proposal.raw_reply, proposal.notes) == ("words", ("fallback for 2 of 16 levels",))
     assert len(proposal.levels) == 4
-    assert len(proposal.pool) == 16
+    assert len(proposal.candidates) == 16
     assert make(Talkative()).usage() == {"calls": 3}
     assert make(Talkative()).config() == {"name": make.name, "source": {"name": "talkative"}}

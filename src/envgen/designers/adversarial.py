@@ -16,4 +16,4 @@ class Adversarial(DesignerWrapper):
         by = "agent" if history else "throwaway"
         found = ranked(self.source, brief, history, DRAWN * brief.num_levels, by)
         pool = found.candidates[::-1]
-        return found.model_copy(update={"levels": pool[: brief.num_levels], "pool": pool})
+        return found.model_copy(update={"levels": pool[: brief.num_levels], "candidates": pool})

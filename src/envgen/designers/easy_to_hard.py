@@ -22,11 +22,11 @@ def ranked(source: Designer, brief: Brief, history: Sequence[Cycle], count: int,
     """What another designer proposes, its `count` levels as the pool, the one with the highest score first."""
     if brief.score_levels is None:
         raise DesignError("this designer ranks levels by playing them, and was lent no function for that")
-    proposal = source.design(dataclasses.replace(brief, wanted=count), history)
+    proposal = source.design(dataclasses.replace(brief, num_levels=count), history)
     levels = proposal.levels
     scores = brief.score_levels([one.level for one in levels], by)
     order = sorted(range(len(levels)), key=lambda k: (-scores[k], k))
     pool = tuple(
         levels[k].model_copy(update={"purpose": f"{levels[k].purpose}; score in it {scores[k]:.1f}"}) for k in order
     )
-    return proposal.model_copy(update={"levels": (), "pool": pool})
+    return proposal.model_copy(update={"levels": (), "candidates": pool})
