@@ -23,10 +23,10 @@ import torch
 
 from envgen.coevolve.display import CoevolveDisplay
 from envgen.coevolve.domains.tools import Tools
-from envgen.coevolve.scratch import Size
+from envgen.coevolve.pretraining import Warmup, warm
 from envgen.coevolve.settings import Curriculum
+from envgen.coevolve.tiny_models import Size
 from envgen.coevolve.train import CoevolveRequest, coevolve
-from envgen.coevolve.warmup import Warmup, warm
 from envgen.report.coevolution import accuracy_at, against, draw, needed, spent, summary
 from envgen.runs.compare import compare
 from envgen.runs.store import read_progress

@@ -7,8 +7,8 @@ from toy import Toy
 
 from envgen.coevolve.environment import context
 from envgen.coevolve.policy import Policy, Written
-from envgen.coevolve.scratch import Size, fresh, save, tokenizer_of
 from envgen.coevolve.settings import Learning
+from envgen.coevolve.tiny_models import Size, fresh, save, tokenizer_of
 
 
 def taught(pairs, tokenizer, steps: int, told: str):

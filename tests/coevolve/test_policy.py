@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from envgen.coevolve.objectives import log_probs
+from envgen.coevolve.losses import log_probs
 from envgen.coevolve.policy import LossError, Policy, Written
 from envgen.coevolve.sampling import Samples, sample
-from envgen.coevolve.scratch import Size, fresh, tokenizer_of
 from envgen.coevolve.settings import Learning
+from envgen.coevolve.tiny_models import Size, fresh, tokenizer_of
 
 TEXTS = ["abc : 2 loud", "a b c d : 4", "B", "d d d a"]
 PROMPTS = ("abc : 2", "a b c d : 4 loud", "d : 1")

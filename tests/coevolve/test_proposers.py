@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from toy import Toy, ToySpec
 
-from envgen.coevolve.gate import Gate
 from envgen.coevolve.proposers import Greedy, Proposals, Static, Uniform
 from envgen.coevolve.settings import Curriculum
 from envgen.coevolve.statistics import Statistics
+from envgen.coevolve.task_filter import Gate
 from envgen.coevolve.tasks import Task
 
 TEXTS = [ToySpec(which=1, letters=letter).text for letter in "abcde"]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from envgen.coevolve.objectives import group_advantages
+from envgen.coevolve.losses import group_advantages
 
 P = np.linspace(0.01, 0.99, 99)
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from accelerate.utils import DistributedType
-from served import Recorder, Server
+from fake_vllm_server import Recorder, Server
 
-from envgen.coevolve.lm import ModelError, load
+from envgen.coevolve.language_model import ModelError, load
 from envgen.coevolve.policy import Policy, Written
 from envgen.coevolve.sampling import Local, sample
 from envgen.coevolve.settings import Learning

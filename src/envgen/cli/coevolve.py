@@ -116,8 +116,8 @@ def _begun(folder: Path) -> tuple[Any, dict[str, Any] | None, str]:
 
 def _models(domain: Any, made: dict[str, Any], folder: Path, say: Any) -> tuple[str, str]:
     """The folders of models made on the spot."""
-    from envgen.coevolve.scratch import Size
-    from envgen.coevolve.warmup import Warmup, warm
+    from envgen.coevolve.pretraining import Warmup, warm
+    from envgen.coevolve.tiny_models import Size
 
     def settings(kind: type[Settings], told: dict[str, Any]) -> Any:
         try:
@@ -138,9 +138,9 @@ def _run(
     from rich.console import Console
 
     from envgen.coevolve.display import CoevolveDisplay
-    from envgen.coevolve.lm import ModelError
+    from envgen.coevolve.language_model import ModelError
     from envgen.coevolve.policy import LossError
-    from envgen.coevolve.pools import PoolError
+    from envgen.coevolve.task_stores import PoolError
     from envgen.coevolve.tasks import DomainError
     from envgen.coevolve.train import coevolve as begin
     from envgen.coevolve.vllm import PORTS, Served

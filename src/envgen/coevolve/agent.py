@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .objectives import group_advantages
+from .losses import group_advantages
 from .policy import Policy, Written
 from .sampling import Samples, joined
 from .settings import AgentSettings

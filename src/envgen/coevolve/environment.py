@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from .gate import Gate
 from .policy import Policy, Written
-from .pools import Pool
 from .proposers import Proposals, Proposed, Proposer
 from .reward import passes, repetition, rewards, weights
 from .sampling import Samples, joined
 from .settings import Curriculum, EnvironmentSettings
 from .statistics import Statistics
+from .task_filter import Gate
+from .task_stores import Pool
 from .tasks import Domain, Spec, Task
 
 

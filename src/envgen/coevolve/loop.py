@@ -18,14 +18,14 @@ import numpy as np
 
 from envgen.runs.store import Run, read_progress
 
-from .account import told_of_step, told_of_test
 from .agent import AgentPolicy, Rolled
-from .gate import Gate
-from .pools import Pool
+from .metrics import told_of_step, told_of_test
 from .proposers import Proposals, Proposer, Uniform
 from .reward import rewards, success_rates
 from .settings import Curriculum, Plan
 from .statistics import Statistics
+from .task_filter import Gate
+from .task_stores import Pool
 from .tasks import Domain, Spec, Task, validate
 
 BASE_SEED = 20_251_219  # of the base tasks, the same in every run

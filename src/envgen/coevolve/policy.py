@@ -24,8 +24,8 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.tensor import DTensor
 
-from .lm import Lm, ModelError
-from .objectives import away, clipped, log_probs, weighted
+from .language_model import Lm, ModelError
+from .losses import away, clipped, log_probs, weighted
 from .sampling import Local, Samples, Writer
 from .settings import Learning
 

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .gate import Gate
 from .reward import rewards
 from .sampling import Samples
 from .settings import Curriculum
 from .statistics import Statistics
+from .task_filter import Gate
 from .tasks import Domain, Spec, Task
 
 

@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F
 from transformers import DynamicCache
 
-from .lm import Lm
+from .language_model import Lm
 
 SHRINK = 0.75  # when this share of the rows is left, the others are taken out of the batch
 

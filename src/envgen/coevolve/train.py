@@ -11,14 +11,14 @@ from envgen.runs.store import Run
 
 from .agent import AgentPolicy
 from .environment import EnvironmentPolicy
-from .gate import Gate
-from .lm import load
+from .language_model import load
 from .loop import Coevolution, Line, Pools, prepared
 from .policy import Policy
 from .proposers import Greedy, Proposer, Static, Uniform
 from .sampling import Writer
 from .settings import AgentSettings, Curriculum, EnvironmentSettings, Plan
 from .statistics import Statistics
+from .task_filter import Gate
 from .tasks import Domain, DomainError, Spec
 
 METHODS = {"genenv": "rwr", "genenv-grpo": "grpo", "random": "none", "static": "none"}

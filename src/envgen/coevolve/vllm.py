@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from .lm import Lm, ModelError
+from .language_model import Lm, ModelError
 from .sampling import Samples
 
 PORTS = (51216, 51217)  # of the groups that weights are sent in: the agent's and the environment's

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .diversity import diversity
-from .gate import counted
 from .reward import rewards
 from .settings import Curriculum
+from .task_filter import counted
 from .tasks import Domain, Task
 
 if TYPE_CHECKING:

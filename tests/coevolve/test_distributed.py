@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import many
+import distributed_worker as many
 import numpy as np
 import pytest
 import torch
 
-from envgen.coevolve.lm import ModelError, load
+from envgen.coevolve.language_model import ModelError, load
 
 PATIENCE = 300  # seconds, on a machine that does much else
 

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
-from served import Recorder, Server
+from fake_vllm_server import Recorder, Server
 from toy import Toy
 
-from envgen.coevolve.lm import load
+from envgen.coevolve.language_model import load
 from envgen.coevolve.policy import Policy, Written
 from envgen.coevolve.sampling import Samples
 from envgen.coevolve.settings import AgentSettings, Curriculum, EnvironmentSettings, Learning, Plan

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy import Toy
 
-from envgen.coevolve.gate import Gate
-from envgen.coevolve.lessons import Course
-from envgen.coevolve.lm import load
-from envgen.coevolve.objectives import log_probs
+from envgen.coevolve.language_model import load
+from envgen.coevolve.losses import log_probs
+from envgen.coevolve.pretrain_data import Course
+from envgen.coevolve.pretraining import Warmup, _loss, warm
 from envgen.coevolve.sampling import Samples, sample
-from envgen.coevolve.scratch import Size, fresh, tokenizer_of
+from envgen.coevolve.task_filter import Gate
 from envgen.coevolve.tasks import Task
-from envgen.coevolve.warmup import Warmup, _loss, warm
+from envgen.coevolve.tiny_models import Size, fresh, tokenizer_of
 
 DOMAIN, HELD_OUT = Toy(), 40
 SIZE = Size(width=32, layers=2, heads=2, inner=64, vocabulary=400)

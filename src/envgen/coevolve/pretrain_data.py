@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from .environment import context
-from .gate import Gate
-from .lm import Lm
+from .language_model import Lm
 from .sampling import sample
 from .statistics import Statistics
+from .task_filter import Gate
 from .tasks import Domain, Spec, Task
 
 ALPHAS = (0.3, 0.5, 0.7)

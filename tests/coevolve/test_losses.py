@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from envgen.coevolve.lm import Lm
-from envgen.coevolve.objectives import away, clipped, group_advantages, weighted
+from envgen.coevolve.language_model import Lm
+from envgen.coevolve.losses import away, clipped, group_advantages, weighted
 from envgen.coevolve.policy import Policy, Written
 from envgen.coevolve.sampling import Samples, padded_left
-from envgen.coevolve.scratch import Size, fresh, save, tokenizer_of
 from envgen.coevolve.settings import Learning
+from envgen.coevolve.tiny_models import Size, fresh, save, tokenizer_of
 
 TEXTS = ("abc : 2 loud", "a b c d : 4", "B", "d d d a")
 PROMPTS = ("abc : 2", "a b c d : 4 loud", "d : 1")

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from envgen.coevolve.pools import Pool, PoolError
+from envgen.coevolve.task_stores import Pool, PoolError
 
 
 def added(pool, *names):

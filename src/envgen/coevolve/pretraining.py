@@ -21,12 +21,13 @@ from torch.nn import functional as F
 
 from envgen.settings import Settings
 
-from . import lessons, scratch
-from .lessons import Course, Pair
-from .lm import Lm
-from .scratch import Size, fresh, save, tokenizer_of
+from . import pretrain_data as lessons
+from . import tiny_models as scratch
+from .language_model import Lm
+from .pretrain_data import Course, Pair
 from .settings import Count, Fraction, Positive
 from .tasks import Domain
+from .tiny_models import Size, fresh, save, tokenizer_of
 
 POOL = 8  # batches that are drawn at once, so that pairs of about the same length can stand together
 LOOKS = 4  # how often it is said how far a model is

@@ -15,7 +15,7 @@ from transformers import Lfm2Config, Lfm2ForCausalLM, PreTrainedTokenizerFast
 
 from envgen.settings import Settings
 
-from .lm import Lm
+from .language_model import Lm
 
 END, PAD = "<end>", "<pad>"
 RARE = 20  # texts spell what they say less often than this

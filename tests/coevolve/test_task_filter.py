@@ -3,7 +3,7 @@
 import pytest
 from toy import Toy, ToySpec
 
-from envgen.coevolve.gate import REASONS, Gate, counted
+from envgen.coevolve.task_filter import REASONS, Gate, counted
 from envgen.coevolve.tasks import CheckResult, Task
 
 GOOD = '{"which":1,"letters":"ab","loud":"no"}'
