@@ -5,7 +5,7 @@ python benchmarks/crafter_census.py --worlds 100
 
 import argparse
 
-from envgen.worlds.crafter.census import CrafterLevelStats, take_census
+from envgen.worlds.crafter.level_stats import CrafterLevelStats, compute_level_stats
 
 WORDS = ("none", "rare", "original", "common", "very common")
 COUNTED = {
@@ -26,12 +26,12 @@ def main() -> None:
     seeds = range(parser.parse_args().worlds)
     print("| setting | counted | " + " | ".join(WORDS) + " |\n|---|---|" + "---:|" * len(WORDS))
     for setting, name in COUNTED.items():
-        row = [take_census({setting: word}, seeds) for word in WORDS]
+        row = [compute_level_stats({setting: word}, seeds) for word in WORDS]
         cells = [f"{count(c, name):.1f}" + (f" ({c.nearest[name]:.0f})" if c.nearest[name] else "") for c in row]
         print(f"| {setting} | {name} | " + " | ".join(cells) + " |")
     print("\n| biome | " + " | ".join(SHOWN) + " |\n|---|" + "---:|" * len(SHOWN))
     for biome in BIOMES:
-        census = take_census({"biome": biome}, seeds)
+        census = compute_level_stats({"biome": biome}, seeds)
         print(f"| {biome} | " + " | ".join(f"{count(census, name):.0f}" for name in SHOWN) + " |")
 
 

@@ -14,14 +14,14 @@ import time
 
 import numpy as np
 
-from envgen.worlds.crafter.expert import expert_actions
-from envgen.worlds.crafter.reference import Pair
-from envgen.worlds.crafter.tables import ACTIONS, SKILLS, SLEEP, THINGS
+from envgen.worlds.crafter.constants import ACTIONS, SKILLS, SLEEP, THINGS
+from envgen.worlds.crafter.expert_policy import expert_actions
+from envgen.worlds.crafter.reference import ParityChecker
 
 LENGTHS = (10_000, 10_000, 10_000, 400)  # of episodes: mostly the original's, some that end by time
 
 
-def choose(player: int, pair: Pair, rng: np.random.Generator) -> int:
+def choose(player: int, pair: ParityChecker, rng: np.random.Generator) -> int:
     if player == 0 or rng.random() < 0.1:
         return int(rng.integers(len(ACTIONS)))
     if player == 2 and rng.random() < 0.7:
@@ -37,7 +37,7 @@ def soak(job: tuple[int, int]) -> collections.Counter:
     seed = first
     while met["steps"] < steps:
         player, length = seed % 3, LENGTHS[seed % len(LENGTHS)]
-        pair = Pair(seed, length=length)
+        pair = ParityChecker(seed, length=length)
         pair.reset()
         for _ in range(min(4000, steps - met["steps"])):
             env = pair.ours.engine.state.envs[0]

@@ -117,10 +117,10 @@ def test_a_worlds_folder_depends_on_itself_and_on_what_is_shared_but_on_no_other
 
 
 def test_a_function_is_kept_with_its_world():
-    from envgen.worlds.crafter import play
+    from envgen.worlds.crafter import kernel
     from envgen.worlds.kernels import mt19937
 
-    assert cache.world_of(play.play.py_func) == "crafter"
+    assert cache.world_of(kernel.step_batch.py_func) == "crafter"
     assert cache.world_of(mt19937.word.py_func) == ""
     assert cache.world_of(test_a_function_is_kept_with_its_world) == ""
 

@@ -10,7 +10,7 @@ from envgen.agents.errors import SpaceError
 from envgen.agents.glance import Glance
 from envgen.agents.networks import ActorCritic, parameters
 from envgen.agents.symbols import SymbolLayer
-from envgen.worlds.crafter import symbols as crafter_symbols
+from envgen.worlds.crafter import observations as crafter_symbols
 from envgen.worlds.crafter.vector import CrafterVectorEnv
 from envgen.worlds.world import SymbolMap
 
@@ -43,7 +43,7 @@ def test_the_network_for_symbols_is_under_a_million_parameters():
 
 
 def test_the_first_layer_is_a_linear_one_over_one_hots_and_two_norms(seen):
-    highest = crafter_symbols.HIGHEST.astype(np.int64)
+    highest = crafter_symbols.MAX_SYMBOLS.astype(np.int64)
     layer = SymbolLayer(highest, 24)
     for weights in layer.parameters():
         torch.nn.init.normal_(weights)

@@ -10,7 +10,7 @@ from envgen.agents.errors import NonFiniteLossError, SpaceError
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats, Stream
 from envgen.agents.settings import PpoSettings, settings_for
-from envgen.worlds.crafter.tables import SKILLS
+from envgen.worlds.crafter.constants import SKILLS
 from envgen.worlds.crafter.vector import CrafterVectorEnv
 
 

@@ -5,9 +5,9 @@ import pytest
 
 from envgen.agents.ppo import PPO
 from envgen.curriculum.evaluate import Estimate, evaluate, evaluation_of, rate_of, run_episodes, score, score_of
-from envgen.worlds.crafter.published import symbols_of
-from envgen.worlds.crafter.reference import Pair
-from envgen.worlds.crafter.tables import SKILLS
+from envgen.worlds.crafter.constants import SKILLS
+from envgen.worlds.crafter.original import symbols_of_original
+from envgen.worlds.crafter.reference import ParityChecker
 from envgen.worlds.crafter.vector import CrafterVectorEnv
 from envgen.worlds.crafter.world import Crafter
 
@@ -35,12 +35,12 @@ def test_in_the_package_with_ordered_sets_every_episode_is_the_same(agents, obse
 
 
 def test_symbols_read_off_the_package_are_ours():
-    pair, rng = Pair(seed=5), np.random.default_rng(0)
+    pair, rng = ParityChecker(seed=5), np.random.default_rng(0)
     twin = CrafterVectorEnv(1, None, "symbols")
     pair.reset()
     seen, _ = twin.reset(seed=5)
     for _ in range(250):
-        np.testing.assert_array_equal(symbols_of(pair.theirs), seen[0])
+        np.testing.assert_array_equal(symbols_of_original(pair.theirs), seen[0])
         action = int(rng.integers(17))
         if pair.step(action):
             pair.reset()

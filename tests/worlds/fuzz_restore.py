@@ -10,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 
-from envgen.worlds.crafter import expert as crafter_expert
+from envgen.worlds.crafter import expert_policy as crafter_expert
 from envgen.worlds.crafter import state as crafter_state
 from envgen.worlds.crafter.vector import CrafterVectorEnv
 from envgen.worlds.heist import expert_policy as heist_expert

@@ -9,9 +9,9 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
 import envgen  # noqa: F401  registers the environments
+from envgen.worlds.crafter.constants import ACTIONS
 from envgen.worlds.crafter.env import CrafterEnv
 from envgen.worlds.crafter.level import CrafterLevel
-from envgen.worlds.crafter.tables import ACTIONS
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.world import LevelError
 

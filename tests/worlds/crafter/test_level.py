@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envgen.worlds.crafter import tables as t
-from envgen.worlds.crafter.census import take_census
+from envgen.worlds.crafter import constants as t
 from envgen.worlds.crafter.dials import ORIGINAL
 from envgen.worlds.crafter.env import CrafterEnv
-from envgen.worlds.crafter.expert import expert_actions
+from envgen.worlds.crafter.expert_policy import expert_actions
 from envgen.worlds.crafter.level import CrafterLevel
+from envgen.worlds.crafter.level_stats import compute_level_stats
 from envgen.worlds.crafter.vector import CrafterVectorEnv
 from envgen.worlds.world import LevelError
 
@@ -35,19 +35,19 @@ COUNTED = {
 def test_more_is_more(setting):
     counts = []
     for word in WORDS:
-        census = take_census({setting: word}, SEEDS)
+        census = compute_level_stats({setting: word}, SEEDS)
         counts.append({**census.cells, **census.creatures}[COUNTED[setting]])
     assert all(more > 1.2 * less for less, more in pairwise(counts)), counts
     assert counts[0] == 0 or setting == "tunnels"  # caves are paths too
-    original = take_census(None, SEEDS)
+    original = compute_level_stats(None, SEEDS)
     assert counts[2] == {**original.cells, **original.creatures}[COUNTED[setting]]
 
 
 def test_biomes_hold_what_they_promise():
-    natural = take_census(None, SEEDS).cells
-    grassland = take_census({"biome": "grassland"}, SEEDS).cells
-    mountain = take_census({"biome": "mountain"}, SEEDS).cells
-    beach = take_census({"biome": "beach"}, SEEDS).cells
+    natural = compute_level_stats(None, SEEDS).cells
+    grassland = compute_level_stats({"biome": "grassland"}, SEEDS).cells
+    mountain = compute_level_stats({"biome": "mountain"}, SEEDS).cells
+    beach = compute_level_stats({"biome": "beach"}, SEEDS).cells
     assert grassland["stone"] == grassland["path"] == 0
     assert grassland["grass"] > 1.3 * natural["grass"]
     assert mountain["stone"] > 1.8 * natural["stone"]
@@ -59,12 +59,12 @@ def test_biomes_hold_what_they_promise():
 @pytest.mark.parametrize("biome", ["natural", "grassland", "mountain", "beach"])
 @pytest.mark.parametrize("water", WORDS)
 def test_there_is_water_unless_none_was_asked_for(biome, water):
-    found = take_census({"biome": biome, "water": water}, SEEDS).found["water"]
+    found = compute_level_stats({"biome": biome, "water": water}, SEEDS).found["water"]
     assert found == (0 if water == "none" else 1)
 
 
 def test_the_biome_of_no_mountains_and_rare_water_still_has_a_pond():
-    assert take_census({"biome": "mountain", "water": "rare"}, range(200)).found["water"] == 1
+    assert compute_level_stats({"biome": "mountain", "water": "rare"}, range(200)).found["water"] == 1
 
 
 @pytest.mark.parametrize(
@@ -76,16 +76,16 @@ def test_the_biome_of_no_mountains_and_rare_water_still_has_a_pond():
     ],
 )  # fmt: skip
 def test_what_is_near_is_near(near, what, count, within):
-    census = take_census({"near": near}, SEEDS)
+    census = compute_level_stats({"near": near}, SEEDS)
     assert census.found[what] == 1
     assert census.nearest[what] <= within
-    assert census.nearest[what] < (take_census(None, SEEDS).nearest[what] or 99)
+    assert census.nearest[what] < (compute_level_stats(None, SEEDS).nearest[what] or 99)
     if count is not None:
         assert {**census.cells, **census.creatures}[what] == count
 
 
 def test_more_cows_near_means_more_cows_near():
-    herds = [take_census({"near": {"cows": n}}, SEEDS).creatures["cow"] for n in range(5)]
+    herds = [compute_level_stats({"near": {"cows": n}}, SEEDS).creatures["cow"] for n in range(5)]
     assert np.diff(herds) == pytest.approx([1, 1, 1, 1], abs=0.6)
 
 

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envgen.worlds.crafter.constants import ACTIONS, CENTER, GRASS, ITEMS, SKILLS, SLEEP, THINGS, WALKABLE
+from envgen.worlds.crafter.entities import compact, lay, move, remove, thing_at
 from envgen.worlds.crafter.env import CrafterEnv
-from envgen.worlds.crafter.expert import expert_actions
-from envgen.worlds.crafter.reference import Mismatch, Pair
-from envgen.worlds.crafter.tables import ACTIONS, CENTER, GRASS, ITEMS, SKILLS, SLEEP, THINGS, WALKABLE
-from envgen.worlds.crafter.things import compact, lay, move, remove, thing_at
+from envgen.worlds.crafter.expert_policy import expert_actions
+from envgen.worlds.crafter.reference import ParityChecker, ParityError
 
 
-def played(seed: int, steps: int, choose, **kwargs) -> Pair:
-    pair = Pair(seed, **kwargs)
+def played(seed: int, steps: int, choose, **kwargs) -> ParityChecker:
+    pair = ParityChecker(seed, **kwargs)
     rng = np.random.default_rng(seed)
     pair.play(choose(pair, rng) for _ in range(steps))
     return pair
@@ -45,7 +45,7 @@ def test_nights_asleep_and_later_episodes(seed):
 def test_an_expert_reaches_caves_fights_arrows_plants_and_tools():
     reached, seen = set(), set()
     for seed in (0, 1, 5):
-        pair = Pair(seed)
+        pair = ParityChecker(seed)
         pair.reset()
         for _ in range(500):
             things = pair.ours.engine.state.things[0][: pair.ours.engine.state.envs["count"][0]]
@@ -60,7 +60,7 @@ def test_an_expert_reaches_caves_fights_arrows_plants_and_tools():
 
 
 def test_an_episode_that_ends_by_time():
-    pair = Pair(3, length=30)
+    pair = ParityChecker(3, length=30)
     pair.reset()
     assert [pair.step(0) for _ in range(30)] == [False] * 29 + [True]
     assert pair.theirs._player.health > 0
@@ -70,7 +70,7 @@ def test_an_episode_that_ends_by_time():
 
 @pytest.mark.parametrize("size", [84, 96, (90, 135), (64, 48)])
 def test_other_sizes_of_picture_draw_and_consume_what_the_original_does(size):
-    pair = Pair(4, size=size)
+    pair = ParityChecker(4, size=size)
     pair.reset()
     nights = 0
     for k in range(200):
@@ -83,7 +83,7 @@ def test_other_sizes_of_picture_draw_and_consume_what_the_original_does(size):
 @given(seed=st.integers(0, 2**31 - 2), actions=st.lists(st.integers(0, len(ACTIONS) - 1), min_size=1, max_size=60))
 @settings(max_examples=10, deadline=None)
 def test_any_seed_and_any_actions(seed, actions):
-    Pair(seed, length=25).play(actions)
+    ParityChecker(seed, length=25).play(actions)
 
 
 CORNERS = [(0, 0), (0, 63), (63, 0), (63, 63), (0, 31), (31, 0), (63, 31), (31, 63)]
@@ -91,7 +91,7 @@ CORNERS = [(0, 0), (0, 63), (63, 0), (63, 63), (0, 31), (31, 0), (63, 31), (31, 
 
 @pytest.mark.parametrize("corner", CORNERS)
 def test_the_edges_of_the_map(corner):
-    pair = Pair(1)
+    pair = ParityChecker(1)
     pair.reset()
     world, player = pair.theirs._world, pair.theirs._player
     env, things = pair.ours.engine.state.envs[0], pair.ours.engine.state.things[0]
@@ -113,10 +113,10 @@ def test_the_edges_of_the_map(corner):
 
 
 def test_a_difference_does_not_go_unseen():
-    pair = Pair(0)
+    pair = ParityChecker(0)
     pair.reset()
     pair.ours.engine.state.envs["inventory"][0, 4] = 1
-    with pytest.raises(Mismatch, match="observation of seed 0 after 1 steps"):
+    with pytest.raises(ParityError, match="observation of seed 0 after 1 steps"):
         pair.step(0)
 
 

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 
 import envgen  # noqa: F401  registers the environments
 from envgen.worlds.crafter.env import CrafterEnv
-from envgen.worlds.crafter.expert import expert_actions
+from envgen.worlds.crafter.expert_policy import expert_actions
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.crafter.vector import CrafterVectorEnv
 
@@ -242,7 +242,7 @@ def test_closing_twice_is_harmless_and_final():
 
 def test_an_environment_takes_at_most_forty_kilobytes():
     from envgen.worlds.crafter.engine import Engine
-    from envgen.worlds.crafter.play import NO_VIEW
+    from envgen.worlds.crafter.observations import NO_OBSERVATION
 
-    engine = Engine(4, [CrafterLevel()], False, NO_VIEW, (64, 64), threads=1)
+    engine = Engine(4, [CrafterLevel()], False, NO_OBSERVATION, (64, 64), threads=1)
     assert engine.bytes_per_environment() < 40_000

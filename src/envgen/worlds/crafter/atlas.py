@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from . import tables as t
+from . import constants as t
 
 SPRITES = (
     "none", "player-left", "player-right", "player-up", "player-down", "player-sleep", "cow", "zombie", "skeleton",
@@ -30,7 +30,7 @@ class Atlas(NamedTuple):
     shape: np.ndarray  # (6,) int64: width, height, unit_x, unit_y, border_x, border_y
 
 
-def picture_size(size: int | tuple[int, int]) -> tuple[int, int]:
+def parse_image_size(size: int | tuple[int, int]) -> tuple[int, int]:
     """(width, height), or a ValueError that says which sizes there are."""
     pair = tuple(size) if isinstance(size, tuple | list) else (size, size)
     if len(pair) != 2 or not all(isinstance(s, int | np.integer) and 18 <= s <= 4096 for s in pair):
@@ -40,7 +40,7 @@ def picture_size(size: int | tuple[int, int]) -> tuple[int, int]:
     return int(pair[0]), int(pair[1])
 
 
-def night_words(size: tuple[int, int]) -> int:
+def words_per_night_frame(size: tuple[int, int]) -> int:
     """How many words of the random stream the original draws for a picture at night."""
     return 2 * (size[0] // t.VIEW[0] * COLUMNS) * (size[1] // t.VIEW[1] * ROWS)
 

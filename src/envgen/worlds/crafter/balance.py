@@ -5,9 +5,9 @@ import numpy as np
 from envgen.jit import jit
 
 from ..kernels import mt19937
-from . import tables as t
+from . import constants as t
 from .creatures import distance
-from .things import add, chunk_of, remove
+from .entities import add, chunk_of, remove
 
 # By kind: the ground it appears on, its health, how near the player it may appear and vanish.
 _GROUND = np.zeros(len(t.THINGS), np.int64)

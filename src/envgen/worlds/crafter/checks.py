@@ -6,9 +6,9 @@ import numpy as np
 
 from .. import validation as checks
 from ..validation import check_count, check_seed
+from .constants import ACTIONS
 from .level import CrafterLevel
-from .tables import ACTIONS
-from .views import VIEWS
+from .observations import OBSERVATION_MODES
 
 __all__ = ["check_actions", "check_count", "check_observation", "check_seed", "levels_of"]
 
@@ -21,7 +21,7 @@ def levels_of(level: Any) -> list[CrafterLevel]:
 
 
 def check_observation(observation: str) -> None:
-    checks.check_observation(observation, VIEWS)
+    checks.check_observation(observation, OBSERVATION_MODES)
 
 
 def check_actions(actions: Any, n: int) -> np.ndarray:

@@ -8,8 +8,8 @@ import numpy as np
 from envgen.jit import jit
 
 from ..kernels import mt19937
-from . import tables as t
-from .things import add, ground_at, hurt, inside, is_free, lay, move, remove, thing_at
+from . import constants as t
+from .entities import add, ground_at, hurt, inside, is_free, lay, move, remove, thing_at
 
 
 @jit

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from . import tables as t
+from . import constants as t
 
 NEVER = 2.0  # a threshold that neither noise nor a uniform number reaches
 

@@ -6,9 +6,10 @@ import numpy as np
 
 from ..engine import BatchEngine
 from ..restoring import array_of, require
-from . import atlas, picture, state, symbols, terrain
+from . import atlas, observations, render, state, terrain
+from .kernel import REPORT, render_env, step_batch
 from .level import CrafterLevel
-from .play import NO_VIEW, PIXELS, REPORT, SYMBOLS, play, redraw
+from .observations import NO_OBSERVATION, PIXELS, SYMBOLS
 from .restoring import check_state
 
 SMALLEST = (18, 18)  # an atlas for kernels that take one but draw nothing
@@ -22,16 +23,16 @@ class Engine(BatchEngine):
     def __init__(
         self, n: int, levels: Sequence[CrafterLevel], by_chance: bool, view: int, size: tuple[int, int], threads: int
     ):
-        width = {NO_VIEW: 1, SYMBOLS: symbols.SIZE, PIXELS: size[0] * size[1] * 3}[view]
+        width = {NO_OBSERVATION: 1, SYMBOLS: observations.SIZE, PIXELS: size[0] * size[1] * 3}[view]
         super().__init__(n, levels, by_chance, size, threads, width, REPORT)
         self.view = view
         self.state = state.allocate(n)
-        self._galleries: dict[tuple[int, int], tuple[atlas.Atlas, picture.Easel]] = {}
+        self._galleries: dict[tuple[int, int], tuple[atlas.Atlas, render.RenderBuffers]] = {}
         self.daylight = state.daylight_table()
         self.atlas = atlas.draw_atlas(size if view == PIXELS else SMALLEST)
-        self.words = atlas.night_words(size)
-        self.scratch = terrain.scratch(self.shards.threads)
-        self.easel = picture.easel(self.shards.threads, self.atlas)
+        self.words = atlas.words_per_night_frame(size)
+        self.scratch = terrain.make_terrain_buffers(self.shards.threads)
+        self.easel = render.make_render_buffers(self.shards.threads, self.atlas)
 
     @property
     def envs(self) -> np.ndarray:
@@ -47,7 +48,7 @@ class Engine(BatchEngine):
         self.state = state.grown(self.state)
 
     def _play(self, todo: np.ndarray, k: int) -> None:
-        play(
+        step_batch(
             self.state, self.pool, self.menu, self.by_chance, self.daylight, self.scratch, self.atlas, self.easel,
             k, todo, self.due, self.actions, self.view, self.words, self.out, self.ends,
         )  # fmt: skip
@@ -56,9 +57,9 @@ class Engine(BatchEngine):
         """A picture (height, width, 3) for a person. It takes no number from the world's stream."""
         if size not in self._galleries:
             drawn = atlas.draw_atlas(size)
-            self._galleries[size] = drawn, picture.easel(1, drawn)
+            self._galleries[size] = drawn, render.make_render_buffers(1, drawn)
         canvas = np.zeros(size[0] * size[1] * 3, np.uint8)
-        redraw(self.state, i, *self._galleries[size], canvas)
+        render_env(self.state, i, *self._galleries[size], canvas)
         return canvas.reshape(size[1], size[0], 3)
 
     def snapshot(self) -> dict[str, np.ndarray]:
@@ -76,7 +77,7 @@ class Engine(BatchEngine):
         restored = state.State(envs, things.view(state.THING).copy())
         check_state(restored, phase)
         if self.view == SYMBOLS:
-            require(out <= symbols.HIGHEST, "the observation")
+            require(out <= observations.MAX_SYMBOLS, "the observation")
         self.state = restored
 
     def bytes_per_environment(self) -> int:

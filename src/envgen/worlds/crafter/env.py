@@ -6,12 +6,12 @@ from gymnasium import spaces
 
 from ..single import SingleEnv
 from ..validation import RENDER_MODES, check_render_mode
-from .atlas import picture_size
+from .atlas import parse_image_size
 from .checks import RENDER_SIZE, check_observation, levels_of
+from .constants import ACTIONS, ITEMS, SKILLS
 from .engine import Engine
 from .level import CrafterLevel
-from .tables import ACTIONS, ITEMS, SKILLS
-from .views import VIEWS, read, semantic_map, space_of
+from .observations import OBSERVATION_MODES, make_observation_space, read_observation, semantic_map
 
 
 class CrafterEnv(SingleEnv[Engine]):
@@ -30,17 +30,17 @@ class CrafterEnv(SingleEnv[Engine]):
     ):
         check_observation(observation)
         check_render_mode(render_mode)
-        self.observation, self.size, self.render_mode = observation, picture_size(size), render_mode
-        self.render_size = picture_size(render_size)
-        self.observation_space = space_of(observation, self.size)
+        self.observation, self.size, self.render_mode = observation, parse_image_size(size), render_mode
+        self.render_size = parse_image_size(render_size)
+        self.observation_space = make_observation_space(observation, self.size)
         self.action_space = spaces.Discrete(len(ACTIONS))
-        self.engine = Engine(1, levels_of(level), True, VIEWS[observation], self.size, threads=1)
+        self.engine = Engine(1, levels_of(level), True, OBSERVATION_MODES[observation], self.size, threads=1)
 
     def _levels_of(self, level: Any) -> list[CrafterLevel]:
         return levels_of(level)
 
     def _observation(self) -> Any:
-        return read(self.observation, self.size, self.engine.out[0])
+        return read_observation(self.observation, self.size, self.engine.out[0])
 
     def _info(self, reward: float) -> dict[str, Any]:
         now = self.engine.ends.report[0]

@@ -7,24 +7,24 @@ import numpy as np
 from PIL import Image
 
 from ..image_grid import sheet
-from . import atlas, picture
-from . import tables as t
+from . import atlas, render
+from . import constants as t
 from .engine import Engine
 from .level import CrafterLevel
-from .play import NO_VIEW
+from .observations import NO_OBSERVATION
 
 
 def overview(level: Any = None, seed: int = 0, unit: int = 6) -> np.ndarray:
     """The world of a level and seed from above, (64 * unit, 64 * unit, 3), in full light."""
     if not 2 <= unit <= 64:
         raise ValueError(f"unit {unit} is not a size of cells in pixels, 2 to 64")
-    engine = Engine(1, [CrafterLevel.parse(level)], False, NO_VIEW, (64, 64), threads=1)
+    engine = Engine(1, [CrafterLevel.parse(level)], False, NO_OBSERVATION, (64, 64), threads=1)
     engine.seed(0, seed)
     engine.reset(np.ones(1, np.bool_))
     env, things = engine.state.envs[0], engine.state.things[0]
     sprites = np.zeros((t.SIDE, t.SIDE), np.int64)
     for row in range(env["count"]):
-        sprites[things[row]["x"], things[row]["y"]] = picture.sprite_of(env, things, row)
+        sprites[things[row]["x"], things[row]["y"]] = render.sprite_of(env, things, row)
     tiles = atlas.draw_atlas((unit * t.VIEW[0], unit * t.VIEW[1])).tiles[sprites, env["ground"]]
     cells = tiles.reshape(t.SIDE, t.SIDE, unit, unit, 3)  # (x, y, pixel row, pixel column, colour)
     return cells.transpose(1, 2, 0, 3, 4).reshape(t.SIDE * unit, t.SIDE * unit, 3)

@@ -8,7 +8,7 @@ from pydantic import Field
 from envgen.settings import Settings
 
 from ..world import Level
-from . import tables as t
+from . import constants as t
 from .dials import NEVER, ORIGINAL
 
 Abundance = Literal["none", "rare", "original", "common", "very common"]

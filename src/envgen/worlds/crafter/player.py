@@ -5,8 +5,8 @@ import numpy as np
 from envgen.jit import jit
 
 from ..kernels import mt19937
-from . import tables as t
-from .things import add, ground_at, hurt, lay, move, thing_at
+from . import constants as t
+from .entities import add, ground_at, hurt, lay, move, thing_at
 
 _ITEM = {name: number for number, name in enumerate(t.ITEMS)}
 _SKILL = {skill.name: number for number, skill in enumerate(t.SKILLS)}

@@ -12,13 +12,13 @@ import crafter
 import numpy as np
 from crafter import engine
 
-from .atlas import picture_size
+from .atlas import parse_image_size
+from .constants import MAX_LENGTH
 from .env import CrafterEnv
 from .level import CrafterLevel
-from .tables import MAX_LENGTH
 
 
-class Mismatch(AssertionError):
+class ParityError(AssertionError):
     """Ours and the original differ; the message says in what, when, and how."""
 
 
@@ -38,20 +38,20 @@ class _World(engine.World):
         self._chunks = collections.defaultdict(_InOrder)
 
 
-def original(seed: int, size: int | tuple[int, int] = 64, length: int = MAX_LENGTH) -> crafter.Env:
+def make_original(seed: int, size: int | tuple[int, int] = 64, length: int = MAX_LENGTH) -> crafter.Env:
     """`crafter.Env(seed=seed)`, made repeatable."""
-    env = crafter.Env(size=picture_size(size), length=length, seed=seed)
+    env = crafter.Env(size=parse_image_size(size), length=length, seed=seed)
     env._world.__class__ = _World
     return env
 
 
-class Pair:
+class ParityChecker:
     """Ours and the original, given the same actions; every difference raises Mismatch."""
 
     def __init__(self, seed: int, size: int | tuple[int, int] = 64, length: int = MAX_LENGTH):
         self.seed, self.steps = seed, 0
         self.ours = CrafterEnv(CrafterLevel(length=length), size=size)
-        self.theirs = original(seed, size, length)
+        self.theirs = make_original(seed, size, length)
         self.started = False
 
     def reset(self) -> None:
@@ -96,4 +96,6 @@ class Pair:
     def _equal(self, what: str, ours, theirs) -> None:
         same = np.array_equal(ours, theirs) if isinstance(ours, np.ndarray) else ours == theirs
         if not same:
-            raise Mismatch(f"{what} of seed {self.seed} after {self.steps} steps: ours {ours}, the original's {theirs}")
+            raise ParityError(
+                f"{what} of seed {self.seed} after {self.steps} steps: ours {ours}, the original's {theirs}"
+            )

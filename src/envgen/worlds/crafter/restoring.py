@@ -4,7 +4,7 @@ import numpy as np
 
 from ..engine import NOT_BEGUN
 from ..restoring import MOST_EPISODES, check_ranges, check_stream, require
-from . import tables as t
+from . import constants as t
 from .state import ALL_CHUNKS, State
 
 MOST_ARRIVALS = 2**30

@@ -4,11 +4,11 @@ import numpy as np
 
 from envgen.jit import jit
 
-from . import tables as t
+from . import constants as t
 from .balance import balance
 from .creatures import distance, update_arrow, update_cow, update_plant, update_skeleton, update_zombie
+from .entities import compact
 from .player import update_player
-from .things import compact
 
 NEAR = 2 * max(t.VIEW)  # things further away than this do not move
 BALANCE_EVERY = 10  # steps

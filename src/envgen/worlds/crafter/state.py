@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels import mt19937
+from .constants import CHUNKS, DAY, ITEMS, MAX_LENGTH, SIDE, SKILLS, THINGS
 from .dials import DIALS
-from .tables import CHUNKS, DAY, ITEMS, MAX_LENGTH, SIDE, SKILLS, THINGS
 
 CAPACITY = 256  # things an environment has room for at first; a fresh world holds about 60
 MOST = 2 * (SIDE * SIDE + 128)  # room for one thing a cell and whatever a step may add: no world needs more

@@ -17,9 +17,9 @@ from envgen.jit import jit
 from ..kernels import mt19937
 from ..kernels.noise_map import ERROR, splat
 from ..kernels.simplex import noise3, permute
-from . import tables as t
+from . import constants as t
 from .dials import NEVER
-from .things import add, survey
+from .entities import add, survey
 
 CELLS = t.SIDE * t.SIDE
 BLOCKS = t.SIDE // 8
@@ -48,7 +48,7 @@ WATER_ERROR = 1.15 * ERROR + 2 * START_ERROR
 MOUNTAIN_ERROR = ERROR + 4 * START_ERROR + 0.3 * WATER_ERROR
 
 
-class Scratch(NamedTuple):
+class TerrainBuffers(NamedTuple):
     """What making one world needs for the moment; one row per thread."""
 
     planes: np.ndarray  # (threads, PLANES, CELLS) float32, noise
@@ -59,8 +59,8 @@ class Scratch(NamedTuple):
     order: np.ndarray  # (threads, 256) int64
 
 
-def scratch(threads: int) -> Scratch:
-    return Scratch(
+def make_terrain_buffers(threads: int) -> TerrainBuffers:
+    return TerrainBuffers(
         planes=np.zeros((threads, PLANES, CELLS), np.float32),
         truths=np.zeros((threads, CELLS), np.int32),
         wanted=np.zeros((threads, 2, BLOCKS, BLOCKS), np.bool_),

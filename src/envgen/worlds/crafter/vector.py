@@ -7,13 +7,13 @@ from gymnasium.vector import AutoresetMode
 
 from ..validation import all_played, check_count, check_render_mode, choose_threads
 from ..vector import BatchVectorEnv
-from . import symbols
-from .atlas import picture_size
+from . import observations
+from .atlas import parse_image_size
 from .checks import RENDER_SIZE, check_observation, levels_of
+from .constants import ACTIONS
 from .engine import Engine
 from .level import CrafterLevel
-from .tables import ACTIONS
-from .views import VIEWS, read, read_all, space_of
+from .observations import OBSERVATION_MODES, make_observation_space, read_observation, read_observations
 
 
 class CrafterVectorEnv(BatchVectorEnv[Engine]):
@@ -36,22 +36,28 @@ class CrafterVectorEnv(BatchVectorEnv[Engine]):
         check_observation(observation)
         check_render_mode(render_mode)
         num_envs = check_count("num_envs", num_envs)
-        self.observation, self.size, self.render_size = observation, picture_size(size), picture_size(render_size)
-        self._prepare(num_envs, space_of(observation, self.size), autoreset_mode, render_mode, frames_per_second=10)
+        self.observation, self.size, self.render_size = (
+            observation,
+            parse_image_size(size),
+            parse_image_size(render_size),
+        )
+        self._prepare(
+            num_envs, make_observation_space(observation, self.size), autoreset_mode, render_mode, frames_per_second=10
+        )
         if observation == "symbols":
-            self.metadata["symbol_map"] = symbols.MAP
+            self.metadata["symbol_map"] = observations.SYMBOL_MAP
         threads = choose_threads(threads, num_envs, observation)
         levels = all_played(levels_of(level), num_envs, draw_levels)
-        self.engine = Engine(num_envs, levels, draw_levels, VIEWS[observation], self.size, threads)
+        self.engine = Engine(num_envs, levels, draw_levels, OBSERVATION_MODES[observation], self.size, threads)
 
     def _levels_of(self, level: Any) -> list[CrafterLevel]:
         return levels_of(level)
 
     def _read(self, row: np.ndarray) -> Any:
-        return read(self.observation, self.size, row)
+        return read_observation(self.observation, self.size, row)
 
     def _read_all(self, rows: np.ndarray) -> Any:
-        return read_all(self.observation, self.size, rows)
+        return read_observations(self.observation, self.size, rows)
 
     def _told(self, report: np.ndarray) -> dict[str, Any]:
         return {

@@ -7,16 +7,16 @@ import numpy as np
 from PIL import Image
 
 from ..engine_world import EngineWorld
-from . import lessons
-from .census import CrafterLevelStats, take_census
+from . import skill_levels
+from .constants import ACTIONS, SKILLS
 from .env import CrafterEnv
-from .expert import expert_actions
+from .expert_policy import expert_actions
 from .gallery import gallery
 from .level import CrafterLevel
-from .published import PublishedCrafter
-from .tables import ACTIONS, SKILLS
+from .level_stats import CrafterLevelStats, compute_level_stats
+from .observations import OBSERVATION_MODES
+from .original import OriginalCrafterVectorEnv
 from .vector import CrafterVectorEnv
-from .views import VIEWS
 
 RULES = """\
 You are a person in a square world of 64 x 64 cells, seen 9 x 7 cells at a time. Each step you move, or act on the cell
@@ -50,26 +50,26 @@ class Crafter(EngineWorld):
     Level = CrafterLevel
     skills = SKILLS
     actions = ACTIONS
-    observations = tuple(VIEWS)
+    observations = tuple(OBSERVATION_MODES)
     rules = RULES
-    skill_levels = lessons.LESSONS
+    skill_levels = skill_levels.SKILL_LEVELS
     key_bindings = KEYS
     Vector, Single = CrafterVectorEnv, CrafterEnv
 
     def published(
         self, num_envs: int, seed: int, observation: str = "symbols", episodes: int = 1, ordered: bool = False
-    ) -> PublishedCrafter:
+    ) -> OriginalCrafterVectorEnv:
         """The `crafter` package's own games, to evaluate in; `episodes` in all, shared out as evenly as can be."""
-        return PublishedCrafter(num_envs, seed, observation, -(-episodes // num_envs), ordered)
+        return OriginalCrafterVectorEnv(num_envs, seed, observation, -(-episodes // num_envs), ordered)
 
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> CrafterLevelStats:
-        return take_census(level, seeds)
+        return compute_level_stats(level, seeds)
 
     def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
         return gallery(levels, columns, seed)
 
     def reachable_skills(self, level: Any, census: CrafterLevelStats) -> set[str]:
-        return lessons.reachable(CrafterLevel.parse(level), census)
+        return skill_levels.reachable_skills(CrafterLevel.parse(level), census)
 
     def expert_actions(self, envs: CrafterVectorEnv) -> np.ndarray:
         return expert_actions(envs.engine)

@@ -2,7 +2,7 @@
 
 from crafter import constants
 
-from envgen.worlds.crafter import tables as t
+from envgen.worlds.crafter import constants as t
 
 
 def test_names_and_their_order_are_the_originals():

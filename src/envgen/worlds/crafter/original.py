@@ -12,14 +12,14 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from . import checks, symbols, views
-from . import tables as t
-from .reference import original
+from . import checks, observations
+from . import constants as t
+from .reference import make_original
 
 _SIGN_OF = {"Cow": "cow", "Zombie": "zombie", "Skeleton": "skeleton"}
 
 
-class PublishedCrafter(VectorEnv):
+class OriginalCrafterVectorEnv(VectorEnv):
     """`num_envs` games of the package, seeded `seed`, `seed + 1`, ... as `Crafter.make` seeds ours.
 
     Each plays `episodes` episodes, then stands still: slow environments should not play what nobody counts. With
@@ -32,12 +32,12 @@ class PublishedCrafter(VectorEnv):
         checks.check_observation(observation)
         self.num_envs, self.observation = checks.check_count("num_envs", num_envs), observation
         self.episodes = checks.check_count("episodes", episodes)
-        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "symbol_map": symbols.MAP}
-        self.single_observation_space = views.space_of(observation, (64, 64))
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "symbol_map": observations.SYMBOL_MAP}
+        self.single_observation_space = observations.make_observation_space(observation, (64, 64))
         self.single_action_space = spaces.Discrete(len(t.ACTIONS))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        make = original if ordered else lambda seed: crafter.Env(seed=seed)
+        make = make_original if ordered else lambda seed: crafter.Env(seed=seed)
         self.games = [make(seed=checks.check_seed(seed) + i) for i in range(num_envs)]
 
     def reset(self, *, seed: Any = None, options: dict | None = None):
@@ -68,28 +68,31 @@ class PublishedCrafter(VectorEnv):
     def _read(self, game: crafter.Env, picture: np.ndarray) -> Any:
         if self.observation == "pixels":
             return picture
-        seen = symbols_of(game)
-        return seen if self.observation == "symbols" else symbols.describe(seen)
+        seen = symbols_of_original(game)
+        return seen if self.observation == "symbols" else observations.describe_symbols(seen)
 
     def _batch(self) -> Any:
         return tuple(self._seen) if self.observation == "text" else np.stack(self._seen)
 
 
-def symbols_of(game: crafter.Env) -> np.ndarray:
+def symbols_of_original(game: crafter.Env) -> np.ndarray:
     """What our `symbols` would say of a game of the package, (SIZE,) uint8."""
     world, player = game._world, game._player
     assert player is not None, "the game has not begun"
-    out = np.zeros(symbols.SIZE, np.uint8)
-    for cell in range(symbols.CELLS):
-        dx, dy = cell % symbols.COLUMNS - symbols.COLUMNS // 2, cell // symbols.COLUMNS - symbols.ROWS // 2
+    out = np.zeros(observations.SIZE, np.uint8)
+    for cell in range(observations.CELLS):
+        dx, dy = (
+            cell % observations.COLUMNS - observations.COLUMNS // 2,
+            cell // observations.COLUMNS - observations.ROWS // 2,
+        )
         material, thing = world[player.pos + np.array([dx, dy])]
         out[cell] = t.MATERIALS.index(material) if material else t.OUTSIDE
         if thing is not None and thing is not player:
-            out[symbols.SIGN_AT + cell] = symbols.SIGNS.index(_sign(thing))
-    out[symbols.ITEM_AT : symbols.FACING_AT] = [player.inventory[item] for item in t.ITEMS]
-    out[symbols.FACING_AT] = 0 if player.sleeping else 1 + t.STEPS.index(tuple(player.facing))
-    out[symbols.ASLEEP_AT] = player.sleeping
-    out[symbols.LIGHT_AT] = int(255 * world.daylight)
+            out[observations.SIGN_AT + cell] = observations.SIGNS.index(_sign(thing))
+    out[observations.ITEM_AT : observations.FACING_AT] = [player.inventory[item] for item in t.ITEMS]
+    out[observations.FACING_AT] = 0 if player.sleeping else 1 + t.STEPS.index(tuple(player.facing))
+    out[observations.ASLEEP_AT] = player.sleeping
+    out[observations.LIGHT_AT] = int(255 * world.daylight)
     return out
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from envgen.jit import jit
 
-from .tables import CHUNK, CHUNKS, GRASS, HEALTH, NOTHING, OUTSIDE, PATH, PLAYER, SIDE
+from .constants import CHUNK, CHUNKS, GRASS, HEALTH, NOTHING, OUTSIDE, PATH, PLAYER, SIDE
 
 
 @jit

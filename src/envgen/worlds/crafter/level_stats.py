@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import tables as t
+from . import constants as t
 from .checks import check_seed
 from .engine import Engine
 from .level import CrafterLevel
-from .play import NO_VIEW
+from .observations import NO_OBSERVATION
 
 CREATURES = ("cow", "zombie", "skeleton", "plant")
 
@@ -37,12 +37,12 @@ class CrafterLevelStats(NamedTuple):
         return "\n".join(lines)
 
 
-def take_census(level: Any = None, seeds: Sequence[int] = range(16)) -> CrafterLevelStats:
+def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> CrafterLevelStats:
     """Make one world of the level per seed and count."""
     seeds = [check_seed(seed) for seed in seeds]
     if not seeds:
         raise ValueError("a census needs at least one seed")
-    engine = Engine(len(seeds), [CrafterLevel.parse(level)], False, NO_VIEW, (64, 64), threads=1)
+    engine = Engine(len(seeds), [CrafterLevel.parse(level)], False, NO_OBSERVATION, (64, 64), threads=1)
     for i, seed in enumerate(seeds):
         engine.seed(i, seed)
     engine.reset(np.ones(len(seeds), np.bool_))

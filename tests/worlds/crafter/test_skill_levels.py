@@ -8,7 +8,7 @@ import pytest
 
 from envgen.designers.designer import Brief
 from envgen.designers.random import Random, RandomSettings
-from envgen.worlds.crafter import tables as t
+from envgen.worlds.crafter import constants as t
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.crafter.world import Crafter
 

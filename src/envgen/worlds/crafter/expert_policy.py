@@ -8,9 +8,9 @@ import numpy as np
 
 from envgen.jit import jit
 
-from . import tables as t
+from . import constants as t
 from .engine import Engine
-from .things import ground_at, has_ground, inside, is_free, thing_at
+from .entities import ground_at, has_ground, inside, is_free, thing_at
 
 _DX = np.array([dx for dx, _ in t.STEPS])
 _DY = np.array([dy for _, dy in t.STEPS])

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from envgen.worlds.crafter import symbols
-from envgen.worlds.crafter import tables as t
+from envgen.worlds.crafter import constants as t
+from envgen.worlds.crafter import observations
 from envgen.worlds.crafter.env import CrafterEnv
-from envgen.worlds.crafter.expert import expert_actions
-from envgen.worlds.crafter.reference import original
-from envgen.worlds.crafter.views import CHARACTERS, TEXT_LENGTH
+from envgen.worlds.crafter.expert_policy import expert_actions
+from envgen.worlds.crafter.observations import MAX_TEXT_LENGTH, TEXT_CHARSET
+from envgen.worlds.crafter.reference import make_original
 
 
 def played(steps: int, seed: int = 2):
     """An environment and the original after the same expert play, with every observation on the way."""
-    env, theirs = CrafterEnv(observation="symbols"), original(seed)
+    env, theirs = CrafterEnv(observation="symbols"), make_original(seed)
     seen = [env.reset(seed=seed)[0]]
     theirs.reset()
     for _ in range(steps):
@@ -29,7 +29,7 @@ def test_every_cell_and_count_agrees_with_the_original():
     arrows = {(-1, 0): "arrow left", (1, 0): "arrow right", (0, -1): "arrow up", (0, 1): "arrow down"}
     for env, theirs, seen in played(250):
         assert env.observation_space.contains(seen)
-        said, player, world = symbols.decode(seen), theirs._player, theirs._world
+        said, player, world = observations.decode_symbols(seen), theirs._player, theirs._world
         for row in range(7):
             for column in range(9):
                 material, thing = world[player.pos + np.array([column - 4, row - 3])]
@@ -54,21 +54,21 @@ def test_what_the_picture_hides_the_symbols_hide():
     env = CrafterEnv({"vitals": {"energy": 3}}, observation="symbols")
     env.reset(seed=0)
     seen, *_ = env.step(t.SLEEP)
-    assert seen[symbols.ASLEEP_AT] == 1
-    assert seen[symbols.FACING_AT] == 0
-    assert symbols.decode(seen)["facing"] is None
+    assert seen[observations.ASLEEP_AT] == 1
+    assert seen[observations.FACING_AT] == 0
+    assert observations.decode_symbols(seen)["facing"] is None
 
 
 def test_a_ripe_plant_is_told_from_a_sapling():
     for plant, name in (("sapling", "sapling"), ("ripe", "ripe plant")):
         env = CrafterEnv({"near": {"plant": plant}}, observation="symbols")
         seen, _ = env.reset(seed=0)
-        assert any(name in row for row in symbols.decode(seen)["things"])
+        assert any(name in row for row in observations.decode_symbols(seen)["things"])
 
 
 def test_decoding_something_else_is_refused():
     with pytest.raises(ValueError, match=r"shape \(145,\), not \(3,\)"):
-        symbols.decode(np.zeros(3, np.uint8))
+        observations.decode_symbols(np.zeros(3, np.uint8))
 
 
 def test_text_is_exact_and_short():
@@ -82,11 +82,11 @@ def test_text_is_exact_and_short():
 
 
 def test_no_world_makes_a_text_too_long():
-    seen = np.zeros(symbols.SIZE, np.uint8)
-    seen[: symbols.CELLS] = np.arange(symbols.CELLS) % len(t.MATERIALS)
-    seen[symbols.SIGN_AT : symbols.ITEM_AT] = np.arange(symbols.CELLS) % len(symbols.SIGNS)
-    seen[symbols.ITEM_AT : symbols.FACING_AT] = 9
-    seen[symbols.FACING_AT] = 1
-    said = symbols.describe(seen)
-    assert len(said) < TEXT_LENGTH
-    assert set(said) <= CHARACTERS
+    seen = np.zeros(observations.SIZE, np.uint8)
+    seen[: observations.CELLS] = np.arange(observations.CELLS) % len(t.MATERIALS)
+    seen[observations.SIGN_AT : observations.ITEM_AT] = np.arange(observations.CELLS) % len(observations.SIGNS)
+    seen[observations.ITEM_AT : observations.FACING_AT] = 9
+    seen[observations.FACING_AT] = 1
+    said = observations.describe_symbols(seen)
+    assert len(said) < MAX_TEXT_LENGTH
+    assert set(said) <= TEXT_CHARSET

@@ -10,7 +10,7 @@ import numpy as np
 from envgen.jit import jit
 
 from ..kernels import mt19937
-from . import tables as t
+from . import constants as t
 from .atlas import COLUMNS, ROWS, Atlas
 
 # Numbers in atlas.SPRITES.
@@ -19,7 +19,7 @@ TINT = (0.0, 16.0, 64.0)  # of the night
 DREAM = (0.0, 0.0, 16.0)  # of sleep
 
 
-class Easel(NamedTuple):
+class RenderBuffers(NamedTuple):
     """What drawing one frame needs for the moment; one row per thread."""
 
     lit: np.ndarray  # (threads, sprites, materials, tile) uint8, tiles in today's light
@@ -30,8 +30,8 @@ class Easel(NamedTuple):
     masks: np.ndarray  # (threads, 2, map_width) float64, how dark it is there and the noise
 
 
-def easel(threads: int, atlas: Atlas) -> Easel:
-    return Easel(
+def make_render_buffers(threads: int, atlas: Atlas) -> RenderBuffers:
+    return RenderBuffers(
         lit=np.zeros((threads, *atlas.tiles.shape), np.uint8),
         fresh=np.zeros((threads, *atlas.tiles.shape[:2]), np.int64),
         frames=np.zeros(threads, np.int64),

@@ -3,16 +3,16 @@
 from envgen.jit import jit
 
 from ..kernels import mt19937
-from . import tables as t
+from . import constants as t
+from .entities import add, has_ground, lay
 from .terrain import make_ground, populate
-from .things import add, has_ground, lay
 
 HOME = 3  # steps from the start, along the axes, at which things are put
 PASTURE = 5  # and cows: not beside a plant, which they would destroy
 
 
 @jit
-def begin(e, things, w, k, episode, daylight):
+def reset_episode(e, things, w, k, episode, daylight):
     """Start an episode of an environment. False, and to be called again, if the list of things is too short for it."""
     dial = e.params
     seed = mt19937.episode_seed(e.seed_hash, episode)

@@ -11,13 +11,26 @@ A symbol vector holds what the picture shows and nothing else (SIZE bytes):
     [144]      daylight, 0 dark to 255 bright
 """
 
+import string
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
 import numpy as np
+from gymnasium import spaces
 
 from envgen.jit import jit
 
 from ..world import SymbolMap
-from . import tables as t
-from .picture import COW, RIPE_PLANT, sprite_of
+from . import constants as t
+from .render import COW, RIPE_PLANT, sprite_of
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+NO_OBSERVATION, SYMBOLS, PIXELS = 0, 1, 2  # what the kernel writes
+OBSERVATION_MODES = {"pixels": PIXELS, "symbols": SYMBOLS, "text": SYMBOLS}
+MAX_TEXT_LENGTH = 2000
+TEXT_CHARSET = frozenset(string.ascii_letters + string.digits + string.punctuation + " \n")
 
 SIGNS = (
     "none", "cow", "zombie", "skeleton", "arrow left", "arrow right", "arrow up", "arrow down", "sapling", "ripe plant",
@@ -31,11 +44,13 @@ ASLEEP_AT, LIGHT_AT = FACING_AT + 1, FACING_AT + 2
 SIZE = FACING_AT + 3
 assert len(SIGNS) == RIPE_PLANT - COW + 2
 
-HIGHEST = np.array(
+MAX_SYMBOLS = np.array(
     [len(t.MATERIALS) - 1] * CELLS + [len(SIGNS) - 1] * CELLS + [t.MOST] * len(t.ITEMS) + [4, 1, 255], np.uint8
 )  # of each byte
 
-MAP = SymbolMap(planes=2, rows=ROWS, columns=COLUMNS, center=MIDDLE, facing_index=FACING_AT, direction_offsets=t.STEPS)
+SYMBOL_MAP = SymbolMap(
+    planes=2, rows=ROWS, columns=COLUMNS, center=MIDDLE, facing_index=FACING_AT, direction_offsets=t.STEPS
+)
 
 
 @jit
@@ -62,7 +77,7 @@ def write_symbols(e, things, out):
     out[LIGHT_AT] = np.uint8(255 * e.light)
 
 
-def decode(symbols: np.ndarray) -> dict:
+def decode_symbols(symbols: np.ndarray) -> dict:
     """A symbol vector in words: the map as rows of names, the inventory by item."""
     if np.shape(symbols) != (SIZE,):
         raise ValueError(f"a symbol vector has shape ({SIZE},), not {np.shape(symbols)}")
@@ -93,7 +108,7 @@ def _ahead(symbols: np.ndarray) -> str:
     return f"{SIGNS[sign]} on {material}" if sign else material
 
 
-def describe(symbols: np.ndarray) -> str:
+def describe_symbols(symbols: np.ndarray) -> str:
     """The same in a few exact sentences: the body, belongings, what is ahead, the nearest of everything seen."""
     items = {item: int(symbols[ITEM_AT + k]) for k, item in enumerate(t.ITEMS)}
     nearest: dict[str, tuple[int, int, int, int]] = {}  # name: (distance, dy, dx, how many)
@@ -125,3 +140,35 @@ def describe(symbols: np.ndarray) -> str:
     ]
     lines.append(f"You see: {', '.join(views)}.")
     return "\n".join(lines)
+
+
+def make_observation_space(observation: str, size: tuple[int, int]) -> gymnasium.Space:
+    if observation == "pixels":
+        return spaces.Box(0, 255, (size[1], size[0], 3), np.uint8)
+    if observation == "symbols":
+        return spaces.Box(np.zeros_like(MAX_SYMBOLS), MAX_SYMBOLS, dtype=np.uint8)
+    return spaces.Text(max_length=MAX_TEXT_LENGTH, min_length=1, charset=TEXT_CHARSET)
+
+
+def read_observation(observation: str, size: tuple[int, int], row: np.ndarray) -> Any:
+    """One environment's observation, a copy of its bytes."""
+    if observation == "pixels":
+        return row.reshape(size[1], size[0], 3).copy()
+    return row.copy() if observation == "symbols" else describe_symbols(row)
+
+
+def read_observations(observation: str, size: tuple[int, int], rows: np.ndarray) -> Any:
+    """All environments' observations as one batch; `rows` are the caller's own."""
+    if observation == "pixels":
+        return rows.reshape(len(rows), size[1], size[0], 3)
+    return rows if observation == "symbols" else tuple(describe_symbols(row) for row in rows)
+
+
+def semantic_map(engine: "Engine", i: int) -> np.ndarray:
+    """The original's semantic map of environment i, at [x, y]: materials, and things above them."""
+    env = engine.state.envs[i]
+    canvas = env["ground"].copy()
+    things = engine.state.things[i][: env["count"]]
+    canvas[things["x"], things["y"]] = things["kind"].astype(np.uint8) + len(t.MATERIALS) - 1
+    assert canvas.shape == (t.SIDE, t.SIDE)
+    return canvas

@@ -6,15 +6,15 @@ from crafter import engine as theirs
 from crafter import objects
 
 from envgen.worlds.crafter import atlas as ours
-from envgen.worlds.crafter import tables as t
+from envgen.worlds.crafter import constants as t
 from envgen.worlds.crafter.env import CrafterEnv
-from envgen.worlds.crafter.reference import original
+from envgen.worlds.crafter.reference import make_original
 
 
 @pytest.mark.parametrize("size", [(64, 64), (84, 84), (135, 90), (576, 576)])
 def test_every_sprite_on_every_ground_is_the_originals(size):
     unit = np.array([size[0] // 9, size[1] // 9])
-    textures = original(0)._textures
+    textures = make_original(0)._textures
     atlas = ours.draw_atlas(size)
     for m, material in enumerate(t.MATERIALS[1:], 1):
         for k, sprite in enumerate(ours.SPRITES):
@@ -27,7 +27,7 @@ def test_every_sprite_on_every_ground_is_the_originals(size):
 
 @pytest.mark.parametrize("size", [64, 84, 200])
 def test_every_item_with_every_count_is_the_originals(size):
-    env, theirs_ = CrafterEnv(size=size), original(0, size)
+    env, theirs_ = CrafterEnv(size=size), make_original(0, size)
     env.reset(seed=0)
     theirs_.reset()
     for count in range(10):
@@ -38,7 +38,7 @@ def test_every_item_with_every_count_is_the_originals(size):
 
 
 def test_arrows_and_plants_in_every_state_are_drawn_as_the_original_draws_them():
-    env, theirs_ = CrafterEnv({"cows": "none"}), original(0)
+    env, theirs_ = CrafterEnv({"cows": "none"}), make_original(0)
     env.reset(seed=0)
     theirs_.reset()
     world = theirs_._world
@@ -67,8 +67,8 @@ def place(world, things, envs, row, thing, kind, **fields):
 
 
 def test_the_night_of_a_size_costs_what_the_original_draws():
-    assert ours.night_words((64, 64)) == 2 * 63 * 49
-    assert ours.night_words((84, 90)) == 2 * 81 * 70
+    assert ours.words_per_night_frame((64, 64)) == 2 * 63 * 49
+    assert ours.words_per_night_frame((84, 90)) == 2 * 81 * 70
 
 
 def test_the_smallest_and_an_odd_size_can_be_drawn():

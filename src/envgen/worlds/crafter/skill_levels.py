@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from . import tables as t
-from .census import CrafterLevelStats
+from . import constants as t
 from .level import CrafterLevel
+from .level_stats import CrafterLevelStats
 
 # What a skill needs is granted, but for as much as leaves something to learn, and what it acts on is at hand.
-LESSONS: dict[str, dict[str, Any]] = {
+SKILL_LEVELS: dict[str, dict[str, Any]] = {
     "collect_coal": {"coal": "common", "near": {"cave": True}, "inventory": {"wood_pickaxe": 1}},
     "collect_diamond": {
         "biome": "mountain", "diamonds": "very common", "near": {"cave": True},
@@ -62,7 +62,7 @@ _MINED = {"collect_stone", "collect_coal", "collect_iron", "collect_diamond"}
 _HOMES = {"cow": ("eat_cow", "grass"), "zombie": ("defeat_zombie", "grass"), "skeleton": ("defeat_skeleton", "path")}
 
 
-def reachable(level: CrafterLevel, census: CrafterLevelStats) -> set[str]:
+def reachable_skills(level: CrafterLevel, census: CrafterLevelStats) -> set[str]:
     """The skills that worlds like those counted leave possible, given patience, skill and luck; the others are not."""
     held, near = dict(level.inventory), dict(level.near)
 

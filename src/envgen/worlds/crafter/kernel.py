@@ -6,13 +6,11 @@ from envgen.jit import jit
 
 from ..engine import DONE, OVER, RUNNING, STEP
 from ..kernels import mt19937
-from .birth import begin
-from .picture import draw
+from .constants import ITEMS, SKILLS
+from .observations import PIXELS, SYMBOLS, write_symbols
+from .render import draw
+from .reset import reset_episode
 from .rules import has_room, is_dead, is_out_of_time, step
-from .symbols import write_symbols
-from .tables import ITEMS, SKILLS
-
-NO_VIEW, SYMBOLS, PIXELS = 0, 1, 2  # what is observed
 
 REPORT = np.dtype(
     [
@@ -43,7 +41,7 @@ def _observe(e, things, view, words, atlas, easel, k, out):
 
 
 @jit
-def play(s, pool, menu, by_chance, daylight, w, atlas, easel, k, todo, due, actions, view, words, out, ends):
+def step_batch(s, pool, menu, by_chance, daylight, w, atlas, easel, k, todo, due, actions, view, words, out, ends):
     """Do what is due in environments `todo`. What lacks room for more things stays due: none of it has happened.
 
     A new episode of environment i takes its level from `pool`: the menu's i-th, going round, or any of it `by_chance`.
@@ -61,7 +59,7 @@ def play(s, pool, menu, by_chance, daylight, w, atlas, easel, k, todo, due, acti
             pick = mt19937.episode_seed(e.seed_hash + 1, e.episode + 1) if by_chance else i
             e.level = menu[pick % menu.size]
             e.params = pool[e.level]
-            if not begin(e, things, w, k, e.episode + 1, daylight):
+            if not reset_episode(e, things, w, k, e.episode + 1, daylight):
                 continue
             ends.phase[i] = RUNNING
         _observe(e, things, view, words, atlas, easel, k, out[i])
@@ -84,6 +82,6 @@ def _report(e, things, report):
 
 
 @jit
-def redraw(s, i, atlas, easel, out):
+def render_env(s, i, atlas, easel, out):
     """A picture for a person: with a copy of the stream, so that the world's is untouched."""
     draw(s.envs[i], s.things[i], s.envs[i].mt.copy(), atlas, easel, 0, out)
