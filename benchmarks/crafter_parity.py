@@ -49,7 +49,7 @@ def soak(job: tuple[int, int]) -> collections.Counter:
             ended = pair.step(choose(player, pair, rng))
             met["steps"] += 1
             if ended:
-                now = pair.ours.engine.ends.report[0]
+                now = pair.ours.engine.results.report[0]
                 met["time-outs" if now["discount"] else "deaths"] += 1
                 for skill, count in zip(SKILLS, now["achievements"].tolist(), strict=True):
                     met[f"episodes with {skill.name}"] += int(count > 0)

@@ -62,7 +62,7 @@ def test_a_cache_that_cannot_be_written_falls_back_with_one_warning(tmp_path):
 
 def test_a_full_disk_falls_back_with_one_warning(tmp_path, monkeypatch):
     monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path / "home"))
-    monkeypatch.setattr(cache, "ROOM_TO_WRITE", 1 << 62)
+    monkeypatch.setattr(cache, "MIN_FREE_BYTES", 1 << 62)
     with pytest.warns(RuntimeWarning, match="compiled code will not be kept") as caught:
         assert cache.cache_folder.__wrapped__() is None
     assert len(caught) == 1
@@ -82,7 +82,7 @@ def test_a_disk_that_fills_up_while_compiling_costs_only_the_cache(tmp_path):
         _cache = Store()
 
     compiled = Compiled()
-    cache._forgive(compiled)
+    cache._tolerate_cache_errors(compiled)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         compiled._cache.save_overload(None, None)
@@ -92,7 +92,7 @@ def test_a_disk_that_fills_up_while_compiling_costs_only_the_cache(tmp_path):
 
 def test_another_source_means_another_folder(tmp_path, monkeypatch):
     (tmp_path / "a.py").write_text("x = 1")
-    monkeypatch.setattr(cache, "WORLDS", tmp_path)
+    monkeypatch.setattr(cache, "WORLDS_DIR", tmp_path)
     first = cache.source_hash()
     assert cache.source_hash() == first
     (tmp_path / "a.py").write_text("x = 2")
@@ -106,7 +106,7 @@ def test_a_worlds_folder_depends_on_itself_and_on_what_is_shared_but_on_no_other
 
     for name in ("kernels/a.py", "crafter/a.py", "heist/a.py", "world.py"):
         write(name, "x = 1")
-    monkeypatch.setattr(cache, "WORLDS", tmp_path)
+    monkeypatch.setattr(cache, "WORLDS_DIR", tmp_path)
     before = cache.source_hash("heist")
     write("crafter/a.py", "x = 2")
     assert cache.source_hash("heist") == before
@@ -120,9 +120,9 @@ def test_a_function_is_kept_with_its_world():
     from envgen.worlds.crafter import kernel
     from envgen.worlds.kernels import mt19937
 
-    assert cache.world_of(kernel.step_batch.py_func) == "crafter"
-    assert cache.world_of(mt19937.word.py_func) == ""
-    assert cache.world_of(test_a_function_is_kept_with_its_world) == ""
+    assert cache.world_folder(kernel.step_batch.py_func) == "crafter"
+    assert cache.world_folder(mt19937.next_word.py_func) == ""
+    assert cache.world_folder(test_a_function_is_kept_with_its_world) == ""
 
 
 def test_sums_are_reordered_only_where_that_is_asked_for():
@@ -151,7 +151,7 @@ def test_only_the_newest_versions_are_kept(tmp_path, monkeypatch):
         (tmp_path / "kernels" / f"old{k}").mkdir(parents=True)
     folder = cache.cache_folder.__wrapped__()
     assert folder.is_dir()
-    assert len(list(folder.parent.iterdir())) == cache.KEPT_VERSIONS
+    assert len(list(folder.parent.iterdir())) == cache.NUM_VERSIONS_KEPT
 
 
 def test_compiling_is_announced_once(tmp_path, monkeypatch, capsys):
@@ -212,7 +212,7 @@ def fresh_folder(monkeypatch) -> list:
     """Forget the fresh folder of an earlier test; what would be removed at exit."""
     removers: list = []
     monkeypatch.setattr(cache.atexit, "register", removers.append)
-    monkeypatch.setattr(cache, "_fresh_folder", cache.cache(cache._fresh_folder.__wrapped__))
+    monkeypatch.setattr(cache, "_temporary_folder", cache.cache(cache._temporary_folder.__wrapped__))
     return removers
 
 
@@ -261,13 +261,13 @@ def test_a_temporary_folder_that_is_open_to_others_is_not_used(temporary, monkey
     folder = spare_parent(temporary) / "name"
     folder.mkdir(mode=0o700, parents=True)
     folder.parent.chmod(0o700)
-    assert cache._spare_folder("name") == folder
+    assert cache._fallback_folder("name") == folder
     (folder if what == "folder" else folder.parent).chmod(mode)
-    fresh = cache._spare_folder("name")
+    fresh = cache._fallback_folder("name")
     assert fresh is not None
     assert not fresh.is_relative_to(folder.parent)
     assert stat.S_IMODE(fresh.stat().st_mode) == stat.S_IMODE(fresh.parent.stat().st_mode) == 0o700
-    assert cache._spare_folder("name") == fresh  # one for the whole process
+    assert cache._fallback_folder("name") == fresh  # one for the whole process
     (remove,) = removers
     remove()
     assert not fresh.parent.exists()
@@ -285,7 +285,7 @@ def test_a_temporary_folder_that_is_a_link_is_not_used(temporary, tmp_path, monk
     else:
         parent.mkdir(mode=0o700)
         (parent / "name").symlink_to(target / "name")
-    fresh = cache._spare_folder("name")
+    fresh = cache._fallback_folder("name")
     assert fresh is not None
     assert not fresh.is_relative_to(parent)
     assert not fresh.resolve().is_relative_to(target)
@@ -293,7 +293,7 @@ def test_a_temporary_folder_that_is_a_link_is_not_used(temporary, tmp_path, monk
 
 def test_a_forked_process_leaves_the_fresh_folder_alone(temporary, monkeypatch):
     removers = fresh_folder(monkeypatch)
-    folder = cache._fresh_folder()
+    folder = cache._temporary_folder()
     (remove,) = removers
     monkeypatch.setattr(os, "getpid", lambda: -1)
     remove()
@@ -305,7 +305,7 @@ def test_without_any_temporary_folder_nothing_is_kept(monkeypatch):
         raise FileNotFoundError("No usable temporary directory found")
 
     monkeypatch.setattr(cache.tempfile, "gettempdir", none)
-    assert cache._spare_folder("name") is None
+    assert cache._fallback_folder("name") is None
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
@@ -343,7 +343,7 @@ def test_new_folders_of_the_cache_are_closed_to_others(tmp_path, monkeypatch):
 
 
 def danger(mode: int, owner: int, group: int, private: bool = False, shared: bool = False, kind: int = stat.S_IFDIR):
-    return cache._danger(os.stat_result((kind | mode, 0, 0, 0, owner, group, 0, 0, 0, 0)), private, shared)
+    return cache._find_danger(os.stat_result((kind | mode, 0, 0, 0, owner, group, 0, 0, 0, 0)), private, shared)
 
 
 @pytest.mark.parametrize(

@@ -27,19 +27,19 @@ from pathlib import Path
 import numba
 from numba.core import config
 
-SETTINGS = config.__dict__  # numba's own, by name
-WORLDS = Path(__file__).resolve().parent / "worlds"
-SHARED = "kernels"  # the folder of what worlds share
-ROOM_TO_WRITE = 64 << 20  # bytes; less free space than this counts as a full disk
-KEPT_VERSIONS = 4  # folders of sources that are kept of each world
-REORDER = {"reassoc", "contract", "nsz"}  # LLVM may sum in vectors, and multiply and add in one instruction
+NUMBA_CONFIG = config.__dict__  # numba's own, by name
+WORLDS_DIR = Path(__file__).resolve().parent / "worlds"
+SHARED_DIR = "kernels"  # the folder of what worlds share
+MIN_FREE_BYTES = 64 << 20  # bytes; less free space than this counts as a full disk
+NUM_VERSIONS_KEPT = 4  # folders of sources that are kept of each world
+FASTMATH_FLAGS = {"reassoc", "contract", "nsz"}  # LLVM may sum in vectors, and multiply and add in one instruction
 
 
-def world_of(function: Callable) -> str:
+def world_folder(function: Callable) -> str:
     """The folder of the world that a function belongs to; empty for what worlds share and for everything else."""
     file = Path(function.__code__.co_filename).resolve()
-    inside = file.relative_to(WORLDS).parts if file.is_relative_to(WORLDS) else ()
-    return inside[0] if len(inside) > 1 and inside[0] != SHARED else ""
+    inside = file.relative_to(WORLDS_DIR).parts if file.is_relative_to(WORLDS_DIR) else ()
+    return inside[0] if len(inside) > 1 and inside[0] != SHARED_DIR else ""
 
 
 def source_hash(world: str = "") -> str:
@@ -47,19 +47,19 @@ def source_hash(world: str = "") -> str:
 
     Every file counts: constants are frozen into the kernels that use them. A world never uses another one's.
     """
-    digest = hashlib.sha256(f"{numba.__version__} {SETTINGS['BOUNDSCHECK']} {SETTINGS['OPT']}".encode())
-    folders = (SHARED, world) if world else (SHARED,)
+    digest = hashlib.sha256(f"{numba.__version__} {NUMBA_CONFIG['BOUNDSCHECK']} {NUMBA_CONFIG['OPT']}".encode())
+    folders = (SHARED_DIR, world) if world else (SHARED_DIR,)
     files = [
         Path(__file__).resolve(),
-        *WORLDS.glob("*.py"),
-        *(file for folder in folders for file in (WORLDS / folder).rglob("*.py")),
+        *WORLDS_DIR.glob("*.py"),
+        *(file for folder in folders for file in (WORLDS_DIR / folder).rglob("*.py")),
     ]
     for file in sorted(files):
-        digest.update(file.relative_to(WORLDS.parent).as_posix().encode() + b"\0" + file.read_bytes())
+        digest.update(file.relative_to(WORLDS_DIR.parent).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def cache_home() -> Path:
+def cache_dir() -> Path:
     if given := os.environ.get("ENVGEN_CACHE"):
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envgen"
@@ -69,12 +69,12 @@ def _writable(folder: Path) -> bool:
     try:
         with tempfile.NamedTemporaryFile(dir=folder):
             pass
-        return shutil.disk_usage(folder).free > ROOM_TO_WRITE
+        return shutil.disk_usage(folder).free > MIN_FREE_BYTES
     except OSError:
         return False
 
 
-def _problem(folders: Sequence[Path], private: bool = False) -> str:
+def _find_problem(folders: Sequence[Path], private: bool = False) -> str:
     """Why the last of these folders, each inside the one before, cannot be used; empty if it can. Creates what is
     missing."""
     for folder in folders:
@@ -83,12 +83,12 @@ def _problem(folders: Sequence[Path], private: bool = False) -> str:
             found = folder.lstat() if private else folder.stat()
         except OSError:
             return "it is read-only or full"
-        if danger := _danger(found, private, shared=folder is not folders[-1]):
+        if danger := _find_danger(found, private, shared=folder is not folders[-1]):
             return f"{folder} {danger}"
     return "" if _writable(folders[-1]) else "it is read-only or full"
 
 
-def _danger(found: os.stat_result, private: bool, shared: bool) -> str:
+def _find_danger(found: os.stat_result, private: bool, shared: bool) -> str:
     """How another user could put files into a folder; empty if none can.
 
     A private folder must be a real directory, our own and closed to everyone else. Another folder may also be root's,
@@ -123,7 +123,7 @@ def _is_own_group(group: int) -> bool:
 
 
 @cache
-def _fresh_folder() -> Path | None:
+def _temporary_folder() -> Path | None:
     """A new folder that only this user can open, removed at exit."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="envgen-kernels-"))
@@ -139,14 +139,14 @@ def _fresh_folder() -> Path | None:
     return folder
 
 
-def _forget_old(home: Path) -> None:
+def _remove_old_versions(home: Path) -> None:
     def last_used(folder: Path) -> float:
         try:
             return folder.stat().st_mtime
         except OSError:  # another process was faster
             return 0.0
 
-    for folder in sorted(home.iterdir(), key=last_used, reverse=True)[KEPT_VERSIONS:]:
+    for folder in sorted(home.iterdir(), key=last_used, reverse=True)[NUM_VERSIONS_KEPT:]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -155,14 +155,14 @@ def cache_folder(world: str = "") -> Path | None:
     """Where a world's compiled kernels are kept, or those of none; a temporary folder if the usual one cannot be
     written or is not safe; None if nothing can."""
     name = source_hash(world)
-    top = Path(os.path.realpath(cache_home()))  # a link could be changed after the check
+    top = Path(os.path.realpath(cache_dir()))  # a link could be changed after the check
     home = top / (f"kernels-{world}" if world else "kernels")
-    problem = _problem([top, home, home / name])
+    problem = _find_problem([top, home, home / name])
     if not problem:
         os.utime(home / name)
-        _forget_old(home)
+        _remove_old_versions(home)
         return home / name
-    spare = _spare_folder(name)
+    spare = _fallback_folder(name)
     where = f"using {spare}" if spare else "compiled code will not be kept"
     warnings.warn(
         f"envgen cannot use its cache {home}: {problem}; {where}. "
@@ -173,23 +173,23 @@ def cache_folder(world: str = "") -> Path | None:
     return spare
 
 
-def _spare_folder(name: str) -> Path | None:
+def _fallback_folder(name: str) -> Path | None:
     user = os.getuid() if hasattr(os, "getuid") else "user"
     try:
         parent = Path(tempfile.gettempdir()) / f"envgen-kernels-{user}"
     except OSError:  # no temporary folder can be written
         return None
-    if not _problem([parent, parent / name], private=True):
+    if not _find_problem([parent, parent / name], private=True):
         return parent / name
-    fresh = _fresh_folder()
-    if fresh is None or _problem([fresh, fresh / name], private=True):
+    fresh = _temporary_folder()
+    if fresh is None or _find_problem([fresh, fresh / name], private=True):
         return None
     return fresh / name
 
 
 def jit(function):
     """Compile `function` in no-Python mode, without the GIL, with IEEE arithmetic, cached on disk."""
-    return _compiled(function)
+    return _compile(function)
 
 
 def jit_fastmath(function):
@@ -200,24 +200,24 @@ def jit_fastmath(function):
     runs would depend on what was compiled and what was found on disk. What lies there does not tell which of the two
     decorators made it: a function has only one.
     """
-    return _compiled(function, fastmath=REORDER, inline="always")
+    return _compile(function, fastmath=FASTMATH_FLAGS, inline="always")
 
 
-def _compiled(function, **special):
+def _compile(function, **special):
     options = {"nogil": True, "error_model": "numpy", **special}
-    folder = cache_folder(world_of(function))
+    folder = cache_folder(world_folder(function))
     if folder is None:
         return numba.njit(**options)(function)
-    before, SETTINGS["CACHE_DIR"] = SETTINGS["CACHE_DIR"], str(folder)
+    before, NUMBA_CONFIG["CACHE_DIR"] = NUMBA_CONFIG["CACHE_DIR"], str(folder)
     try:  # the folder is read once, when the function is decorated
         compiled = numba.njit(cache=True, **options)(function)
     finally:
-        SETTINGS["CACHE_DIR"] = before
-    _forgive(compiled)
+        NUMBA_CONFIG["CACHE_DIR"] = before
+    _tolerate_cache_errors(compiled)
     return compiled
 
 
-def _forgive(compiled) -> None:
+def _tolerate_cache_errors(compiled) -> None:
     """A disk that fills up while compiling must cost the cache, not the program."""
     store = getattr(compiled, "_cache", None)
     if store is None:
@@ -229,13 +229,13 @@ def _forgive(compiled) -> None:
             save(sig, data)
         except OSError as error:
             store.disable()
-            _say_once(f"envgen could not keep compiled code in {cache_folder()}: {error}")
+            _warn_once(f"envgen could not keep compiled code in {cache_folder()}: {error}")
 
     store.save_overload = save_if_possible
 
 
 @cache
-def _say_once(message: str) -> None:
+def _warn_once(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 

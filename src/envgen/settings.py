@@ -28,23 +28,23 @@ class Settings(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _speak_plainly(cls, data: Any) -> Any:
+    def _normalize_input(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
         fields = cls.model_fields
         clean = {}
         for key, value in data.items():
             if key not in fields:
-                unknown = key if isinstance(key, str) else _shown(key)
+                unknown = key if isinstance(key, str) else _format_value(key)
                 raise ValueError(f"{cls.__name__}: setting {nearest(unknown, list(fields))}")
             kind = fields[key].annotation
             if get_origin(kind) is Literal and isinstance(value, str):
-                value = _option(key, value, get_args(kind))
+                value = _parse_option(key, value, get_args(kind))
             clean[key] = value
         return clean
 
 
-def _option(name: str, text: str, options: Sequence[Any]) -> Any:
+def _parse_option(name: str, text: str, options: Sequence[Any]) -> Any:
     """The option that a text stands for. Where some options are not words, an unknown text is left for pydantic to
     refuse."""
     words = {normalize_word(option): option for option in options if isinstance(option, str)}
@@ -64,17 +64,17 @@ def normalize_word(word: str) -> str:
 
 def explain(error: ValidationError) -> str:
     """What is wrong with some settings, in a sentence each."""
-    return "; ".join(_sentence(problem) for problem in error.errors())
+    return "; ".join(_describe_error(problem) for problem in error.errors())
 
 
-def _sentence(problem: Mapping[str, Any]) -> str:
+def _describe_error(problem: Mapping[str, Any]) -> str:
     place = ".".join(str(part) for part in problem["loc"])
     message = problem["msg"].removeprefix("Value error, ")
-    got = "" if problem["type"] == "value_error" else f" (got {_shown(problem['input'])})"
+    got = "" if problem["type"] == "value_error" else f" (got {_format_value(problem['input'])})"
     return f"{place}: {message}{got}" if place else f"{message}{got}"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     try:
         return f"{value!r:.60}"
     except (ValueError, RecursionError):  # Python refuses to print very long integers and very deep lists

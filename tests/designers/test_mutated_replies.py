@@ -55,7 +55,15 @@ SCRAPS = [
 
 def brief(world: Any, num_levels: int = 2) -> Brief:
     return Brief(
-        world.name, world.rules, world.skills, world.Level, world.skill_levels, num_levels, cycle=1, num_cycles=4, seed=0
+        world.name,
+        world.rules,
+        world.skills,
+        world.Level,
+        world.skill_levels,
+        num_levels,
+        cycle=1,
+        num_cycles=4,
+        seed=0,
     )
 
 

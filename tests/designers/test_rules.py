@@ -12,7 +12,7 @@ from pydantic import Field
 
 from envgen.designers.adversarial import Adversarial
 from envgen.designers.alpha import Alpha, AlphaSettings, softmax
-from envgen.designers.designer import (  # fmt: skip
+from envgen.designers.designer import (
     AuditResult,
     Brief,
     Cycle,

@@ -74,7 +74,14 @@ def damaged(state: dict, dtypes: dict, rng: np.random.Generator):
                     np.array(value, kind).tobytes(), np.uint8
                 )
                 yield f"{array} {name} {value}", {**state, array: fresh}
-    for name, value in (("phase", 1), ("phase", 2), ("phase", 3), ("menu", -1), ("menu", 99), ("seeded", 2)):
+    for name, value in (
+        ("phase", 1),
+        ("phase", 2),
+        ("phase", 3),
+        ("env_level_ids", -1),
+        ("env_level_ids", 99),
+        ("seeded", 2),
+    ):
         fresh = state[name].copy()
         fresh[0] = value
         yield f"{name} {value}", {**state, name: fresh}

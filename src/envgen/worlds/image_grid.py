@@ -10,7 +10,9 @@ MARGIN = 6  # pixels around a world
 TITLE = 14  # pixels of height
 
 
-def sheet(levels: Mapping[str, Any], columns: int, side: int, draw: Callable[[int, Any], np.ndarray]) -> Image.Image:
+def image_grid(
+    levels: Mapping[str, Any], columns: int, side: int, draw: Callable[[int, Any], np.ndarray]
+) -> Image.Image:
     """`draw(k, level)` gives the picture (side, side, 3) of the k-th of the titled levels."""
     rows = -(-len(levels) // columns)
     page = Image.new("RGB", (columns * (side + MARGIN) + MARGIN, rows * (side + TITLE + MARGIN) + MARGIN), "white")

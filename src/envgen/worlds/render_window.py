@@ -4,7 +4,7 @@ import numpy as np
 from gymnasium.error import DependencyNotInstalled
 
 
-class Window:
+class RenderWindow:
     def __init__(self, title: str, frames_per_second: int):
         try:
             import pygame

@@ -8,7 +8,7 @@ from gymnasium.error import ResetNeeded
 
 from . import validation as checks
 from .engine import BatchEngine
-from .render_window import Window
+from .render_window import RenderWindow
 
 E = TypeVar("E", bound=BatchEngine)
 
@@ -21,7 +21,7 @@ class SingleEnv(gymnasium.Env[Any, Any], Generic[E]):
     action_names: tuple[str, ...]
     render_size: tuple[int, int]
     _running = False
-    _window: Window | None = None
+    _window: RenderWindow | None = None
 
     def _levels_of(self, level: Any) -> list[Any]:
         """Levels from whatever a user may give."""
@@ -72,7 +72,7 @@ class SingleEnv(gymnasium.Env[Any, Any], Generic[E]):
         picture = self.engine.render(0, self.render_size)
         if self.render_mode == "rgb_array":
             return picture
-        self._window = self._window or Window(self.title, self.metadata["render_fps"])
+        self._window = self._window or RenderWindow(self.title, self.metadata["render_fps"])
         self._window.show(picture)
         return None
 

@@ -17,7 +17,7 @@ RENDER_MODES = ("rgb_array", "human")
 _BATCH_WORTH_A_THREAD = {"pixels": 32, "symbols": 256, "text": 256}  # environments; handing over costs about 0.1 ms
 
 
-def levels_of(Kind: type[L], original: str, level: Any) -> list[L]:
+def parse_levels(Kind: type[L], original: str, level: Any) -> list[L]:
     """A list of levels from a level, a mapping, JSON text, None (the original), or a sequence of these."""
     if isinstance(level, Sequence) and not isinstance(level, str):
         if not level:
@@ -28,7 +28,7 @@ def levels_of(Kind: type[L], original: str, level: Any) -> list[L]:
     raise TypeError(f"level {level!r} is neither a {Kind.__name__}, a mapping, JSON text, None nor a list of these")
 
 
-def all_played(levels: list[L], num_envs: int, draw_levels: bool) -> list[L]:
+def check_all_used(levels: list[L], num_envs: int, draw_levels: bool) -> list[L]:
     """The levels of a vector environment, each of which some environment must play."""
     if len(levels) > num_envs and not draw_levels:
         raise ValueError(

@@ -14,8 +14,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from . import validation as checks
-from .engine import NOT_BEGUN, OVER, RUNNING, BatchEngine, Final
-from .render_window import Window
+from .engine import ENDED, NOT_STARTED, RUNNING, BatchEngine, FinishedEpisodes
+from .render_window import RenderWindow
 
 E = TypeVar("E", bound=BatchEngine)
 
@@ -50,7 +50,7 @@ class BatchVectorEnv(VectorEnv[Any, Any, Any], Generic[E]):
         self.single_action_space = spaces.Discrete(len(self.action_names))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._window: Window | None = None
+        self._window: RenderWindow | None = None
 
     def _levels_of(self, level: Any) -> list[Any]:
         """Levels from whatever a user may give."""
@@ -75,7 +75,7 @@ class BatchVectorEnv(VectorEnv[Any, Any, Any], Generic[E]):
 
     def set_levels(self, level: Any, draw_levels: bool = False) -> None:
         """The levels of all episodes that begin from now on. Nothing is compiled again."""
-        levels = checks.all_played(self._levels_of(level), self.num_envs, draw_levels)
+        levels = checks.check_all_used(self._levels_of(level), self.num_envs, draw_levels)
         self.engine.set_levels(levels, draw_levels)
 
     def reset(self, *, seed: int | Iterable[int | None] | None = None, options: dict | None = None):
@@ -98,7 +98,7 @@ class BatchVectorEnv(VectorEnv[Any, Any, Any], Generic[E]):
         self._check_open()
         begin = self._to_begin()
         ends = self.engine.step(checks.check_actions(actions, self.num_envs, self.action_names), begin)
-        final = self.engine.begin_ended() if self.autoreset_mode == AutoresetMode.SAME_STEP else None
+        final = self.engine.autoreset() if self.autoreset_mode == AutoresetMode.SAME_STEP else None
         infos = self._infos()
         if final is not None:
             infos.update(self._finals(final))
@@ -106,12 +106,12 @@ class BatchVectorEnv(VectorEnv[Any, Any, Any], Generic[E]):
 
     def _to_begin(self) -> np.ndarray | None:
         """The mask of environments in which a step begins an episode; None if in none."""
-        phase = self.engine.ends.phase
+        phase = self.engine.results.phase
         if np.count_nonzero(phase == RUNNING) == self.num_envs:  # as good as always, and quickly said
             return None
-        if phase.min() == NOT_BEGUN:
+        if phase.min() == NOT_STARTED:
             raise ResetNeeded(f"environment {phase.argmin()} has not begun: call reset() before the first step()")
-        over = phase == OVER
+        over = phase == ENDED
         if self.autoreset_mode == AutoresetMode.DISABLED:
             raise ResetNeeded(
                 f"environment {int(over.argmax())} has ended; reset it with options={{'reset_mask': ...}}"
@@ -119,21 +119,21 @@ class BatchVectorEnv(VectorEnv[Any, Any, Any], Generic[E]):
         return over
 
     def _observations(self) -> Any:
-        return self._read_all(self.engine.seen())
+        return self._read_all(self.engine.observations())
 
     def _infos(self) -> dict[str, Any]:
-        now = self.engine.ends.report
+        now = self.engine.results.report
         reports = now.view(np.uint8).copy().view(now.dtype)  # as bytes: records are copied field by field
         return self._named(reports, np.ones(self.num_envs, np.bool_))
 
-    def _finals(self, final: Final) -> dict[str, Any]:
+    def _finals(self, final: FinishedEpisodes) -> dict[str, Any]:
         """How the episodes that ended in this step looked, as Gymnasium's final_obs and final_info."""
         ended = np.zeros(self.num_envs, np.bool_)
         seen = np.full(self.num_envs, None, dtype=object)
         last = np.zeros(self.num_envs, final.reports.dtype)
-        ended[final.which] = True
-        last[final.which] = final.reports
-        for i, row in zip(final.which, final.out, strict=True):
+        ended[final.env_ids] = True
+        last[final.env_ids] = final.reports
+        for i, row in zip(final.env_ids, final.obs_bytes, strict=True):
             seen[i] = self._read(row)
         return {
             "final_obs": seen,
@@ -157,7 +157,7 @@ class BatchVectorEnv(VectorEnv[Any, Any, Any], Generic[E]):
         pictures = tuple(self.engine.render(i, self.render_size) for i in range(count))
         if self.render_mode == "rgb_array":
             return pictures
-        self._window = self._window or Window(self.title, self.metadata["render_fps"])
+        self._window = self._window or RenderWindow(self.title, self.metadata["render_fps"])
         self._window.show(pictures[0])
         return None
 

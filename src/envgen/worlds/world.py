@@ -55,6 +55,10 @@ class Level(Settings):
         except ValidationError as error:
             raise LevelError(explain(error)) from None
 
+    def to_overrides(self) -> dict[str, Any]:
+        """The settings that differ from the original, as JSON data. `{}` is the original."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
 
 _Level = Level  # World has an attribute of that name
 
@@ -78,6 +82,8 @@ class World(ABC):
     rules: ClassVar[str]  # the world explained in prose, for a designer
     skill_levels: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # skill: settings that grant what it needs
     key_bindings: ClassVar[Mapping[str, str]] = {}  # key: action, for people who play
+    ppo_defaults: ClassVar[Mapping[str, Any]] = {}  # PpoSettings that suit this world better than the general defaults
+    plan_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # preset: the TrainingPlan fields that differ from it
     random_baseline: ClassVar[str] = ""  # what players that act at random reach, said beside every result
 
     @property

@@ -51,7 +51,7 @@ def test_an_expert_reaches_caves_fights_arrows_plants_and_tools():
             things = pair.ours.engine.state.things[0][: pair.ours.engine.state.envs["count"][0]]
             seen |= {THINGS[kind] for kind in things["kind"]}
             ended = pair.step(int(expert_actions(pair.ours.engine)[0]))
-            now = pair.ours.engine.ends.report[0]
+            now = pair.ours.engine.results.report[0]
             reached |= {skill.name for skill, n in zip(SKILLS, now["achievements"], strict=True) if n}
             if ended:
                 pair.reset()

@@ -14,7 +14,7 @@ from envgen.worlds.heist import symbols
 from envgen.worlds.heist.env import HeistEnv
 from envgen.worlds.heist.expert_policy import expert_actions
 from envgen.worlds.heist.level import HeistLevel
-from envgen.worlds.heist.views import CHARACTERS, TEXT_LENGTH
+from envgen.worlds.heist.observations import CHARACTERS, TEXT_LENGTH
 from envgen.worlds.heist.world import Heist
 from envgen.worlds.world import LevelError
 

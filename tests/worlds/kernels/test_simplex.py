@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envgen.worlds.kernels.noise_map import ERROR, SIDE, splat
+from envgen.worlds.kernels.noise_map import MAX_ERROR, SIDE, add_noise
 from envgen.worlds.kernels.simplex import noise3, permute
 
 
@@ -49,18 +49,18 @@ def test_a_splatted_plane_stays_within_its_error(u_step, v_step, z, v_first):
     worst = 0.0
     for seed in range(6):
         perm, plane = permutation(seed), np.zeros(SIDE * SIDE, np.float32)
-        splat(perm, plane, 1.0, u_step, v_step, float(z), v_first, 0, SIDE - 1, EVERYWHERE)
+        add_noise(perm, plane, 1.0, u_step, v_step, float(z), v_first, 0, SIDE - 1, EVERYWHERE)
         for u in range(SIDE):
             for v in range(SIDE):
                 a, b = (v * v_step, u * u_step) if v_first else (u * u_step, v * v_step)
                 worst = max(worst, abs(float(plane[u * SIDE + v]) - noise3(perm, a, b, float(z))))
-    assert 0 < worst < ERROR
+    assert 0 < worst < MAX_ERROR
 
 
 def test_a_part_of_a_plane_is_the_whole_planes():
     perm = permutation(5)
     whole, part = np.zeros(SIDE * SIDE, np.float32), np.zeros(SIDE * SIDE, np.float32)
-    splat(perm, whole, 1.0, 1 / 3, 1 / 3, 8.0, False, 0, SIDE - 1, EVERYWHERE)
-    splat(perm, part, 1.0, 1 / 3, 1 / 3, 8.0, False, 16, 48, EVERYWHERE)
+    add_noise(perm, whole, 1.0, 1 / 3, 1 / 3, 8.0, False, 0, SIDE - 1, EVERYWHERE)
+    add_noise(perm, part, 1.0, 1 / 3, 1 / 3, 8.0, False, 16, 48, EVERYWHERE)
     middle = np.s_[16:49, 16:49]
     assert np.allclose(whole.reshape(SIDE, SIDE)[middle], part.reshape(SIDE, SIDE)[middle], atol=1e-6)

@@ -5,14 +5,14 @@ import time
 
 import pytest
 
-from envgen.worlds.kernels.threaded_range import Shards
+from envgen.worlds.kernels.threaded_range import ThreadedRange
 
 SIZE = 8  # one environment in a range, for two threads
 
 
 @pytest.mark.parametrize(("size", "threads"), [(0, 2), (1, 1), (1, 4), (7, 2), (64, 3), (5, 8)])
 def test_every_environment_is_visited_once(size, threads):
-    shards = Shards(threads)
+    shards = ThreadedRange(threads)
     visits = [0] * size
 
     def job(lo, hi, k):
@@ -26,7 +26,7 @@ def test_every_environment_is_visited_once(size, threads):
 
 
 def test_an_error_in_a_thread_reaches_the_caller_and_the_threads_live_on():
-    shards, both = Shards(2), threading.Barrier(2)
+    shards, both = ThreadedRange(2), threading.Barrier(2)
 
     def fail(lo, hi, k):
         if lo < 2:  # each thread takes one of the first two ranges
@@ -41,7 +41,7 @@ def test_an_error_in_a_thread_reaches_the_caller_and_the_threads_live_on():
 
 
 def test_an_interrupt_waits_for_the_threads_that_still_work():
-    shards, both, finished = Shards(2), threading.Barrier(2), []
+    shards, both, finished = ThreadedRange(2), threading.Barrier(2), []
 
     def job(lo, hi, k):
         if lo < 2:
@@ -60,7 +60,7 @@ def test_an_interrupt_waits_for_the_threads_that_still_work():
 
 
 def test_closing_twice_is_harmless_and_ends_the_threads():
-    shards = Shards(4)
+    shards = ThreadedRange(4)
     started = threads_of(shards)
     shards.close()
     shards.close()
@@ -70,14 +70,14 @@ def test_closing_twice_is_harmless_and_ends_the_threads():
 
 
 def test_forgetting_the_shards_ends_the_threads_too():
-    shards = Shards(2)
+    shards = ThreadedRange(2)
     (thread,) = threads_of(shards)
     del shards
     thread.join(timeout=5)
     assert not thread.is_alive()
 
 
-def threads_of(shards: Shards) -> list[threading.Thread]:
+def threads_of(shards: ThreadedRange) -> list[threading.Thread]:
     """Run once, and name the threads that this started."""
     before = set(threading.enumerate())
     shards.run(lambda lo, hi, k: None, SIZE)

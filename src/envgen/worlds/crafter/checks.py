@@ -17,7 +17,7 @@ RENDER_SIZE = (576, 576)  # of pictures for people
 
 def levels_of(level: Any) -> list[CrafterLevel]:
     """A list of levels from a level, a mapping, JSON text, None (the original), or a sequence of these."""
-    return checks.levels_of(CrafterLevel, "Crafter", level)
+    return checks.parse_levels(CrafterLevel, "Crafter", level)
 
 
 def check_observation(observation: str) -> None:

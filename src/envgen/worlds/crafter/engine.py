@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..engine import BatchEngine
-from ..restoring import array_of, require
+from ..state_validation import read_array, require
 from . import atlas, observations, render, state, terrain
 from .kernel import REPORT, render_env, step_batch
 from .level import CrafterLevel
 from .observations import NO_OBSERVATION, PIXELS, SYMBOLS
-from .restoring import check_state
+from .state_validation import check_state
 
 SMALLEST = (18, 18)  # an atlas for kernels that take one but draw nothing
 
@@ -18,7 +18,7 @@ SMALLEST = (18, 18)  # an atlas for kernels that take one but draw nothing
 class Engine(BatchEngine):
     """`n` environments. `view` is what is observed; `size` is that of the picture, drawn or not."""
 
-    title, seconds, Level = "Crafter", 50, CrafterLevel
+    title, compile_seconds, Level = "Crafter", 50, CrafterLevel
 
     def __init__(
         self, n: int, levels: Sequence[CrafterLevel], by_chance: bool, view: int, size: tuple[int, int], threads: int
@@ -27,12 +27,12 @@ class Engine(BatchEngine):
         super().__init__(n, levels, by_chance, size, threads, width, REPORT)
         self.view = view
         self.state = state.allocate(n)
-        self._galleries: dict[tuple[int, int], tuple[atlas.Atlas, render.RenderBuffers]] = {}
+        self._render_buffers: dict[tuple[int, int], tuple[atlas.Atlas, render.RenderBuffers]] = {}
         self.daylight = state.daylight_table()
         self.atlas = atlas.draw_atlas(size if view == PIXELS else SMALLEST)
         self.words = atlas.words_per_night_frame(size)
-        self.scratch = terrain.make_terrain_buffers(self.shards.threads)
-        self.easel = render.make_render_buffers(self.shards.threads, self.atlas)
+        self.scratch = terrain.make_terrain_buffers(self.thread_pool.num_threads)
+        self.easel = render.make_render_buffers(self.thread_pool.num_threads, self.atlas)
 
     @property
     def envs(self) -> np.ndarray:
@@ -44,33 +44,34 @@ class Engine(BatchEngine):
         self.envs["episode"][i] = 0
         self.seeded[i] = True
 
-    def _make_room(self) -> None:
+    def _grow(self) -> None:
         self.state = state.grown(self.state)
 
-    def _play(self, todo: np.ndarray, k: int) -> None:
+    def _run_kernel(self, todo: np.ndarray, k: int) -> None:
         step_batch(
-            self.state, self.pool, self.menu, self.by_chance, self.daylight, self.scratch, self.atlas, self.easel,
-            k, todo, self.due, self.actions, self.view, self.words, self.out, self.ends,
+            self.state, self.level_params, self.env_level_ids, self.sample_levels, self.daylight, self.scratch,
+            self.atlas, self.easel, k, todo, self.pending, self.actions, self.view, self.words, self.obs_bytes,
+            self.results,
         )  # fmt: skip
 
     def render(self, i: int, size: tuple[int, int]) -> np.ndarray:
         """A picture (height, width, 3) for a person. It takes no number from the world's stream."""
-        if size not in self._galleries:
+        if size not in self._render_buffers:
             drawn = atlas.draw_atlas(size)
-            self._galleries[size] = drawn, render.make_render_buffers(1, drawn)
+            self._render_buffers[size] = drawn, render.make_render_buffers(1, drawn)
         canvas = np.zeros(size[0] * size[1] * 3, np.uint8)
-        render_env(self.state, i, *self._galleries[size], canvas)
+        render_env(self.state, i, *self._render_buffers[size], canvas)
         return canvas.reshape(size[1], size[0], 3)
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """All that decides what happens next, as plain arrays."""
-        things = self.state.things.view(np.uint8).reshape(self.n, -1).copy()
+        things = self.state.things.view(np.uint8).reshape(self.num_envs, -1).copy()
         return super().snapshot() | {"things": things}
 
     def _restore(
         self, envs: np.ndarray, phase: np.ndarray, out: np.ndarray, snapshot: Mapping[str, np.ndarray]
     ) -> None:
-        things = array_of(snapshot, "things", "u1", (self.n, None))
+        things = read_array(snapshot, "things", "u1", (self.num_envs, None))
         capacity, rest = divmod(things.shape[1], state.THING.itemsize)
         if rest or not state.CAPACITY <= capacity <= state.MOST:
             raise ValueError(f"the snapshot's array 'things' has room for no number of things: {things.shape[1]} bytes")
@@ -82,5 +83,5 @@ class Engine(BatchEngine):
 
     def bytes_per_environment(self) -> int:
         """Memory that grows with the number of environments; textures and scratch are shared."""
-        arrays = [*self.state, *self.ends, self.out, self.due, self.actions]
-        return sum(array.nbytes for array in arrays) // self.n
+        arrays = [*self.state, *self.results, self.obs_bytes, self.pending, self.actions]
+        return sum(array.nbytes for array in arrays) // self.num_envs

@@ -40,10 +40,10 @@ class CrafterEnv(SingleEnv[Engine]):
         return levels_of(level)
 
     def _observation(self) -> Any:
-        return read_observation(self.observation, self.size, self.engine.out[0])
+        return read_observation(self.observation, self.size, self.engine.obs_bytes[0])
 
     def _info(self, reward: float) -> dict[str, Any]:
-        now = self.engine.ends.report[0]
+        now = self.engine.results.report[0]
         return {
             "inventory": dict(zip(ITEMS, now["inventory"].tolist(), strict=True)),
             "achievements": dict(zip((skill.name for skill in SKILLS), now["achievements"].tolist(), strict=True)),

@@ -22,7 +22,7 @@ SPARE_STONE = 6  # enough for a furnace and a tool
 
 def expert_actions(engine: Engine) -> np.ndarray:
     """The expert's action in every environment of an engine."""
-    actions = np.zeros(engine.n, np.int64)
+    actions = np.zeros(engine.num_envs, np.int64)
     _act_all(engine.state, actions)
     return actions
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ..image_grid import sheet
+from ..image_grid import image_grid
 from . import atlas, render
 from . import constants as t
 from .engine import Engine
@@ -32,4 +32,4 @@ def overview(level: Any = None, seed: int = 0, unit: int = 6) -> np.ndarray:
 
 def gallery(levels: Mapping[str, Any], columns: int = 4, seed: int = 0, unit: int = 6) -> Image.Image:
     """Worlds of several levels by title, in rows."""
-    return sheet(levels, columns, t.SIDE * unit, lambda k, level: overview(level, seed + k, unit))
+    return image_grid(levels, columns, t.SIDE * unit, lambda k, level: overview(level, seed + k, unit))

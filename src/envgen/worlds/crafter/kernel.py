@@ -4,7 +4,7 @@ import numpy as np
 
 from envgen.jit import jit
 
-from ..engine import DONE, OVER, RUNNING, STEP
+from ..engine import DONE, ENDED, RUNNING, STEP
 from ..kernels import mt19937
 from .constants import ITEMS, SKILLS
 from .observations import PIXELS, SYMBOLS, write_symbols
@@ -54,7 +54,7 @@ def step_batch(s, pool, menu, by_chance, daylight, w, atlas, easel, k, todo, due
             ends.reward[i] = step(e, things, actions[i], daylight)
             ends.terminated[i] = is_dead(e)
             ends.truncated[i] = is_out_of_time(e)
-            ends.phase[i] = OVER if is_dead(e) or is_out_of_time(e) else RUNNING
+            ends.phase[i] = ENDED if is_dead(e) or is_out_of_time(e) else RUNNING
         else:
             pick = mt19937.episode_seed(e.seed_hash + 1, e.episode + 1) if by_chance else i
             e.level = menu[pick % menu.size]

@@ -15,7 +15,7 @@ import numpy as np
 from envgen.jit import jit
 
 from ..kernels import mt19937
-from ..kernels.noise_map import ERROR, splat
+from ..kernels.noise_map import MAX_ERROR, add_noise
 from ..kernels.simplex import noise3, permute
 from . import constants as t
 from .dials import NEVER
@@ -43,9 +43,9 @@ DOUBT = 1 << 20  # some answer of this cell needs the exact noise
 # Bounds on the error of a splatted value. start = sigmoid(4 - d + 2 n) moves by at most half of n's error; water is
 # n + .15 n' - 2 start, mountain is (n + .3 n') / 1.3 - 4 start - .3 water. FAR from the player start is taken as 0.
 FAR = 16  # cells
-START_ERROR = 0.5 * ERROR + 2e-5  # 2e-5 > sigmoid(4 - 17 + 2)
-WATER_ERROR = 1.15 * ERROR + 2 * START_ERROR
-MOUNTAIN_ERROR = ERROR + 4 * START_ERROR + 0.3 * WATER_ERROR
+START_ERROR = 0.5 * MAX_ERROR + 2e-5  # 2e-5 > sigmoid(4 - 17 + 2)
+WATER_ERROR = 1.15 * MAX_ERROR + 2 * START_ERROR
+MOUNTAIN_ERROR = MAX_ERROR + 4 * START_ERROR + 0.3 * WATER_ERROR
 
 
 class TerrainBuffers(NamedTuple):
@@ -129,12 +129,12 @@ def _decide(perm, plane, truths, wanted, p, threshold):
         return
     last = t.SIDE - 1
     if p == ACROSS:
-        splat(perm, plane, 1.0, 2 / 3, 1 / 15, 7.0, False, 0, last, wanted[0])
+        add_noise(perm, plane, 1.0, 2 / 3, 1 / 15, 7.0, False, 0, last, wanted[0])
     elif p == DOWNWARDS:  # transposed: at [y, x]
-        splat(perm, plane, 1.0, 2 / 3, 1 / 15, 7.0, True, 0, last, wanted[1])
+        add_noise(perm, plane, 1.0, 2 / 3, 1 / 15, 7.0, True, 0, last, wanted[1])
     else:
-        splat(perm, plane, 1.0, 1 / _SCALE[p], 1 / _SCALE[p], _LAYER[p], False, 0, last, wanted[0])
-    limit, error = np.float32(threshold), np.float32(ERROR)
+        add_noise(perm, plane, 1.0, 1 / _SCALE[p], 1 / _SCALE[p], _LAYER[p], False, 0, last, wanted[0])
+    limit, error = np.float32(threshold), np.float32(MAX_ERROR)
     doubts = 0
     if p == DOWNWARDS:
         for x in range(t.SIDE):
@@ -160,12 +160,12 @@ def _decide_heights(perm, planes, truths, wanted, dial):
     wanted[:] = True
     start, water, mountain = planes[START], planes[WATER], planes[MOUNTAIN]
     last = t.SIDE - 1
-    splat(perm, water, 1.0, 1 / 15, 1 / 15, 3.0, False, 0, last, wanted[0])
-    splat(perm, water, 0.15, 1 / 5, 1 / 5, 3.0, False, 0, last, wanted[0])
-    splat(perm, mountain, 1 / 1.3, 1 / 15, 1 / 15, 0.0, False, 0, last, wanted[0])
-    splat(perm, mountain, 0.3 / 1.3, 1 / 5, 1 / 5, 0.0, False, 0, last, wanted[0])
+    add_noise(perm, water, 1.0, 1 / 15, 1 / 15, 3.0, False, 0, last, wanted[0])
+    add_noise(perm, water, 0.15, 1 / 5, 1 / 5, 3.0, False, 0, last, wanted[0])
+    add_noise(perm, mountain, 1 / 1.3, 1 / 15, 1 / 15, 0.0, False, 0, last, wanted[0])
+    add_noise(perm, mountain, 0.3 / 1.3, 1 / 5, 1 / 5, 0.0, False, 0, last, wanted[0])
     first, last = t.CENTER - FAR, t.CENTER + FAR
-    splat(perm, start, 1.0, 1 / _SCALE[START], 1 / _SCALE[START], _LAYER[START], False, first, last, wanted[0])
+    add_noise(perm, start, 1.0, 1 / _SCALE[START], 1 / _SCALE[START], _LAYER[START], False, first, last, wanted[0])
     for x in range(t.SIDE):
         for y in range(t.SIDE):
             cell = x * t.SIDE + y
@@ -174,7 +174,7 @@ def _decide_heights(perm, planes, truths, wanted, dial):
             if first <= x <= last and first <= y <= last:
                 raw = 4 - _start_distance(x, y) + 2 * np.float64(start[cell])
                 home = 1 / (1 + math.exp(-raw))
-                truths[cell] = (abs(raw) < 3 * ERROR) * DOUBT
+                truths[cell] = (abs(raw) < 3 * MAX_ERROR) * DOUBT
             start[cell] = home
     for cell in range(CELLS):
         home = np.float64(start[cell])

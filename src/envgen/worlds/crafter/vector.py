@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from ..validation import all_played, check_count, check_render_mode, choose_threads
+from ..validation import check_all_used, check_count, check_render_mode, choose_threads
 from ..vector import BatchVectorEnv
 from . import observations
 from .atlas import parse_image_size
@@ -47,7 +47,7 @@ class CrafterVectorEnv(BatchVectorEnv[Engine]):
         if observation == "symbols":
             self.metadata["symbol_map"] = observations.SYMBOL_MAP
         threads = choose_threads(threads, num_envs, observation)
-        levels = all_played(levels_of(level), num_envs, draw_levels)
+        levels = check_all_used(levels_of(level), num_envs, draw_levels)
         self.engine = Engine(num_envs, levels, draw_levels, OBSERVATION_MODES[observation], self.size, threads)
 
     def _levels_of(self, level: Any) -> list[CrafterLevel]:

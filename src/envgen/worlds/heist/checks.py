@@ -10,9 +10,9 @@ from .. import validation as checks
 from .constants import ACTIONS, MOVES
 from .engine import ALL_SEEDS, Engine
 from .level import HeistLevel
+from .observations import VIEWS
 from .render_hd import LARGEST, SMALLEST
 from .textures import SKINS
-from .views import VIEWS
 
 ACTION_SETS = {"original": ACTIONS, "moves": ACTIONS[:MOVES]}
 RENDER_SIZE = (576, 576)  # of pictures for people
@@ -20,7 +20,7 @@ RENDER_SIZE = (576, 576)  # of pictures for people
 
 def levels_of(level: Any) -> list[HeistLevel]:
     """A list of levels from a level, a mapping, JSON text, None (the original), or a sequence of these."""
-    return checks.levels_of(HeistLevel, "Heist", level)
+    return checks.parse_levels(HeistLevel, "Heist", level)
 
 
 def check_names(observation: str, actions: str, skin: str, render_mode: str | None) -> None:
@@ -58,5 +58,5 @@ def make_engine(
 ) -> Engine:  # fmt: skip
     num_levels, start_level = check_seed_range(num_levels, start_level)
     threads = checks.choose_threads(threads, n, observation)
-    levels = checks.all_played(levels_of(level), n, draw_levels)
+    levels = checks.check_all_used(levels_of(level), n, draw_levels)
     return Engine(n, levels, draw_levels, VIEWS[observation], threads, num_levels, start_level, skin)

@@ -6,14 +6,14 @@ import numpy as np
 
 from ..engine import BatchEngine
 from ..kernels import mt19937
-from ..restoring import require
+from ..state_validation import require
 from . import maze, state, symbols
 from . import render as picture
 from . import textures as skins
 from .kernel import NO_VIEW, PIXELS, REPORT, SYMBOLS, chain, play
 from .level import HeistLevel
 from .render_hd import portrait
-from .restoring import check_state
+from .state_validation import check_state
 
 ALL_SEEDS = 2**31 - 1  # of levels, without num_levels
 ORIGINAL_SIZE = (picture.PIXELS, picture.PIXELS)
@@ -22,7 +22,7 @@ ORIGINAL_SIZE = (picture.PIXELS, picture.PIXELS)
 class Engine(BatchEngine):
     """`n` environments. `view` is what is observed; level seeds are drawn from `num_levels` from `start_level` on."""
 
-    title, seconds, Level = "Heist", 30, HeistLevel
+    title, compile_seconds, Level = "Heist", 30, HeistLevel
 
     def __init__(
         self, n: int, levels: Sequence[HeistLevel], by_chance: bool, view: int, threads: int, num_levels: int = 0,
@@ -34,9 +34,9 @@ class Engine(BatchEngine):
         self.state = state.allocate(n)
         self.state["first_seed"] = start_level if num_levels else 0
         self.state["seeds"] = num_levels or ALL_SEEDS
-        self.scratch = np.zeros(self.shards.threads, maze.SCRATCH)
+        self.scratch = np.zeros(self.thread_pool.num_threads, maze.SCRATCH)
         self.skin_name, self.skin = skin, skins.skin(skin)
-        self.easel = picture.easel(n if view == PIXELS else 1, self.shards.threads)
+        self.easel = picture.easel(n if view == PIXELS else 1, self.thread_pool.num_threads)
 
     @property
     def envs(self) -> np.ndarray:
@@ -52,7 +52,7 @@ class Engine(BatchEngine):
         """The next episodes are the first ones of the original's so many environments with this `rand_seed`."""
         top = np.zeros(mt19937.SIZE, np.uint32)
         mt19937.seed(top, rand_seed % 2**32)
-        for i in range(self.n):
+        for i in range(self.num_envs):
             self._begin_chain(i, rand_seed + i, top)
 
     def _begin_chain(self, i: int, seed: int, top: np.ndarray) -> None:
@@ -61,10 +61,10 @@ class Engine(BatchEngine):
         self.state["episode"][i] = 0
         self.seeded[i] = True
 
-    def _play(self, todo: np.ndarray, k: int) -> None:
+    def _run_kernel(self, todo: np.ndarray, k: int) -> None:
         play(
-            self.state, self.pool, self.menu, self.by_chance, self.scratch, self.skin, self.easel,
-            k, todo, self.due, self.actions, self.view, self.out, self.ends,
+            self.state, self.level_params, self.env_level_ids, self.sample_levels, self.scratch, self.skin, self.easel,
+            k, todo, self.pending, self.actions, self.view, self.obs_bytes, self.results,
         )  # fmt: skip
 
     def render(self, i: int, size: tuple[int, int]) -> np.ndarray:
@@ -81,5 +81,5 @@ class Engine(BatchEngine):
 
     def bytes_per_environment(self) -> int:
         """Memory that grows with the number of environments; textures and scratch are shared."""
-        arrays = [self.state, *self.ends, self.out, self.due, self.actions, self.easel.base]
-        return sum(array.nbytes for array in arrays) // self.n
+        arrays = [self.state, *self.results, self.obs_bytes, self.pending, self.actions, self.easel.base]
+        return sum(array.nbytes for array in arrays) // self.num_envs

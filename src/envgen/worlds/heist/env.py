@@ -10,7 +10,7 @@ from .checks import ACTION_SETS, RENDER_SIZE, check_names, check_render_size, le
 from .constants import COLOURS, SKILLS
 from .engine import Engine
 from .level import HeistLevel
-from .views import read, space_of
+from .observations import read, space_of
 
 
 class HeistEnv(SingleEnv[Engine]):
@@ -44,10 +44,10 @@ class HeistEnv(SingleEnv[Engine]):
         return levels_of(level)
 
     def _observation(self) -> Any:
-        return read(self.observation, self.engine.out[0])
+        return read(self.observation, self.engine.obs_bytes[0])
 
     def _info(self, reward: float) -> dict[str, Any]:
-        now = self.engine.ends.report[0]
+        now = self.engine.results.report[0]
         names = [skill.name for skill in SKILLS]
         return {
             "achievements": dict(zip(names, now["achievements"].tolist(), strict=True)),

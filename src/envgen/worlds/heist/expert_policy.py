@@ -21,7 +21,7 @@ HALF = 0.5
 
 def expert_actions(engine: Engine) -> np.ndarray:
     """The expert's action in every environment of an engine."""
-    actions = np.zeros(engine.n, np.int64)
+    actions = np.zeros(engine.num_envs, np.int64)
     _act_all(engine.envs, actions)
     return actions
 

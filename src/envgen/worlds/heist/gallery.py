@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ..image_grid import sheet
+from ..image_grid import image_grid
 from .engine import Engine
 from .kernel import NO_VIEW
 from .level import HeistLevel
@@ -24,4 +24,4 @@ def gallery(levels: Mapping[str, Any], columns: int = 4, seed: int = 0, side: in
         engine.reset(np.ones(1, np.bool_))
         return portrait(engine.envs[0], side, whole=True)
 
-    return sheet(levels, columns, side, draw)
+    return image_grid(levels, columns, side, draw)

@@ -4,7 +4,7 @@ import numpy as np
 
 from envgen.jit import jit
 
-from ..engine import DONE, OVER, RUNNING, STEP
+from ..engine import DONE, ENDED, RUNNING, STEP
 from ..kernels import mt19937
 from .constants import KEYS, SKILLS
 from .render import draw
@@ -45,7 +45,7 @@ def play(envs, pool, menu, by_chance, w, skin, easel, k, todo, due, actions, vie
             ends.reward[i] = step(e, actions[i])
             ends.terminated[i] = e.won != 0
             ends.truncated[i] = e.step >= e.params.length
-            ends.phase[i] = OVER if ends.terminated[i] or ends.truncated[i] else RUNNING
+            ends.phase[i] = ENDED if ends.terminated[i] or ends.truncated[i] else RUNNING
         else:
             pick = mt19937.episode_seed(e.seed_hash + 1, e.episode + 1) if by_chance else i
             e.level = menu[pick % menu.size]
@@ -81,4 +81,4 @@ def _report(e, report):
 @jit
 def chain(mt, top):
     """An environment's stream of level seeds, seeded by the next word of the stream `top` as the original does."""
-    mt19937.seed(mt, mt19937.word(top))
+    mt19937.seed(mt, mt19937.next_word(top))

@@ -36,7 +36,7 @@ SCRATCH = np.dtype(  # what making a level needs for the moment; an array of the
 @jit
 def below(mt, n):
     """A number from 0 to n - 1 as the original draws it."""
-    return np.int64(mt19937.word(mt)) % n
+    return np.int64(mt19937.next_word(mt)) % n
 
 
 @jit

@@ -173,4 +173,4 @@ def _scatter(e, thing, left, bottom):
 @jit
 def fraction(mt):
     """A float32 from 0 to 1, both included, as the original draws it."""
-    return np.float32(mt19937.word(mt) / 4294967296.0)
+    return np.float32(mt19937.next_word(mt) / 4294967296.0)

@@ -28,7 +28,7 @@ def step(e, action):
     dx, dy = 0, 0
     if action < t.MOVES:
         dx, dy = action // 3 - 1, action % 3 - 1
-    even = mt19937.word(e.mt) % np.uint32(1000000) % np.uint32(2) == 0
+    even = mt19937.next_word(e.mt) % np.uint32(1000000) % np.uint32(2) == 0
     e.vx = _faster(e.vx, e.params.push, dx)
     e.vy = _faster(e.vy, e.params.push, dy)
     _move(e, dy != 0, dx != 0, even)

@@ -12,7 +12,7 @@ from . import symbols
 from .checks import ACTION_SETS, RENDER_SIZE, check_names, check_render_size, levels_of, make_engine
 from .engine import Engine
 from .level import HeistLevel
-from .views import read, read_all, space_of
+from .observations import read, read_all, space_of
 
 
 class HeistVectorEnv(BatchVectorEnv[Engine]):

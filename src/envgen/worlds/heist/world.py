@@ -14,8 +14,8 @@ from .expert_policy import expert_actions
 from .gallery import gallery
 from .level import HeistLevel
 from .level_stats import HeistLevelStats, take_census
+from .observations import VIEWS
 from .vector import HeistVectorEnv
-from .views import VIEWS
 
 RULES = """\
 You are a thief in a maze of narrow corridors, seen from above. A yellow gem lies somewhere in it; touching it ends the
@@ -48,6 +48,10 @@ class Heist(EngineWorld):
     rules = RULES
     skill_levels = lessons.LESSONS
     key_bindings = KEYS
+    ppo_defaults = {"gamma": 0.999, "gae_lambda": 0.95}  # noqa: RUF012  a single reward, hundreds of steps away
+    plan_defaults = {  # noqa: RUF012
+        "paper": {"cycles": 1, "cycle_steps": 25_000_000, "ratio": 0.25, "final_steps": 0},  # 5M steps, then 20M
+    }
     Vector, Single = HeistVectorEnv, HeistEnv
     random_baseline = (
         "uniformly random players steal the gem in 18.7% of the original's mazes (easy 30.3%, memory 12.7%)"

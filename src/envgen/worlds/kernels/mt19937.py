@@ -62,7 +62,7 @@ def _double(a, b):
 
 
 @jit
-def word(mt):
+def next_word(mt):
     """The next 32 random bits."""
     used = np.int64(mt[WORDS])
     if used >= WORDS:
@@ -77,7 +77,7 @@ def uniform(mt):
     """`RandomState.uniform()`: a double in [0, 1) from two words."""
     used = np.int64(mt[WORDS])
     if used >= WORDS - 1:  # one word left, or none: the rare case
-        return _double(word(mt), word(mt))
+        return _double(next_word(mt), next_word(mt))
     mt[WORDS] = np.uint32(used + 2)
     return _double(_temper(mt[used]), _temper(mt[used + 1]))
 
@@ -92,7 +92,7 @@ def randint(mt, low, high):
     for shift in (1, 2, 4, 8, 16):
         mask |= mask >> shift
     while True:
-        value = np.int64(word(mt)) & mask
+        value = np.int64(next_word(mt)) & mask
         if value <= span:
             return low + value
 

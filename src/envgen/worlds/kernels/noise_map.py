@@ -16,14 +16,14 @@ from envgen.jit import jit
 
 from .simplex import GRADIENTS, NORM, gradient
 
-ERROR = 2.0e-4  # more than |splat - noise3| ever measured, for a weight of 1
+MAX_ERROR = 2.0e-4  # more than |splat - noise3| ever measured, for a weight of 1
 SIDE = 64
 LANES = 8  # cells of one vector operation
 RADIUS = np.sqrt(2.0)  # of a bump
 
 
 @jit
-def splat(perm, plane, weight, u_step, v_step, z, v_first, first, last, wanted):
+def add_noise(perm, plane, weight, u_step, v_step, z, v_first, first, last, wanted):
     """Add weight * noise to `plane`, a flat (64 * 64,) float32: the noise at (u * u_step, v * v_step, z) to [64 u + v].
 
     With `v_first` the noise's axes are exchanged, at (v * v_step, u * u_step, z): rows should run along the axis in

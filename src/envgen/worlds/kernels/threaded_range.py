@@ -9,10 +9,10 @@ import threading
 import weakref
 from collections.abc import Callable
 
-RANGES = 4  # for each thread, where nothing is known of the work
+RANGES_PER_THREAD = 4  # for each thread, where nothing is known of the work
 
 
-class Shards:
+class ThreadedRange:
     """`run(job, size)` calls job(lo, hi, k) for ranges that cover [0, size), in thread k, and waits for all of them.
 
     With several threads there are `ranges` of them for each; who is done takes the next, so that all end together. Few
@@ -20,12 +20,12 @@ class Shards:
     """
 
     def __init__(self, threads: int):
-        self.threads = threads
+        self.num_threads = threads
         self._helpers: list[_Helper] = []
         weakref.finalize(self, _stop, self._helpers)
 
-    def run(self, job: Callable[[int, int, int], None], size: int, ranges: int = RANGES) -> None:
-        threads = min(self.threads, size)
+    def run(self, job: Callable[[int, int, int], None], size: int, ranges: int = RANGES_PER_THREAD) -> None:
+        threads = min(self.num_threads, size)
         if threads <= 1:  # microseconds count here
             if size:
                 job(0, size, 0)
@@ -60,7 +60,7 @@ class Shards:
             raise failure
 
     def __getstate__(self) -> dict:
-        return {"threads": self.threads}
+        return {"threads": self.num_threads}
 
     def __setstate__(self, state: dict) -> None:
         self.__init__(state["threads"])  # threads are not copied; they start when needed

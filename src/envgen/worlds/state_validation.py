@@ -12,10 +12,10 @@ import numpy as np
 
 from .kernels import mt19937
 
-MOST_EPISODES = 2**31 - 2  # one more must still fit into an int32
+MAX_EPISODES = 2**31 - 2  # one more must still fit into an int32
 
 
-def array_of(snapshot: Mapping[str, np.ndarray], name: str, kind: str, shape: tuple[int | None, ...]) -> np.ndarray:
+def read_array(snapshot: Mapping[str, np.ndarray], name: str, kind: str, shape: tuple[int | None, ...]) -> np.ndarray:
     """The array `name`, if it is of this dtype and shape; None stands for any length."""
     if name not in snapshot:
         raise ValueError(f"this snapshot has no array {name!r}")
@@ -56,7 +56,7 @@ def check_params(records: np.ndarray, begun: np.ndarray, pool: np.ndarray) -> No
         require(same.reshape(len(records), -1).all(1) | ~begun, f"params {name}")
 
 
-def levels_in(text: bytes) -> list[Any]:
+def read_levels(text: bytes) -> list[Any]:
     """The levels of a snapshot as plain data."""
     try:
         levels = json.loads(text)

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from ..engine import NOT_BEGUN
-from ..restoring import MOST_EPISODES, check_ranges, check_stream, require
+from ..engine import NOT_STARTED
+from ..state_validation import MAX_EPISODES, check_ranges, check_stream, require
 from . import constants as t
 from .state import ALL_CHUNKS, State
 
 MOST_ARRIVALS = 2**30
 MOST_REWARD = 1e9
 RANGES = {
-    "light": (0, 1), "total": (-MOST_REWARD, MOST_REWARD), "episode": (0, MOST_EPISODES),
+    "light": (0, 1), "total": (-MOST_REWARD, MOST_REWARD), "episode": (0, MAX_EPISODES),
     "world_seed": (0, 2**31 - 1), "chunks": (0, ALL_CHUNKS), "arrivals": (0, MOST_ARRIVALS),
     "facing": (0, len(t.DIRECTIONS) - 1), "sleeping": (0, 1), "hunger": (0, 2 * 25), "thirst": (0, 2 * 20),
     "fatigue": (-10, 30), "recover": (-2 * 15, 2 * 25), "felt_health": (0, t.MOST), "paid_health": (0, t.MOST),
@@ -26,7 +26,7 @@ THING_RANGES = {
 def check_state(state: State, phase: np.ndarray) -> None:
     """Raise ValueError about what no play leads to. The level and its numbers are checked already."""
     envs, things = state
-    begun = phase != NOT_BEGUN
+    begun = phase != NOT_STARTED
     check_ranges(envs, RANGES)
     check_ranges(things, THING_RANGES, "a thing's ")
     check_stream(envs, "mt")

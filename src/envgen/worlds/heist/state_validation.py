@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..engine import NOT_BEGUN
-from ..restoring import MOST_EPISODES, check_ranges, check_stream, require
+from ..engine import NOT_STARTED
+from ..state_validation import MAX_EPISODES, check_ranges, check_stream, require
 from . import constants as t
 from .reset import GEM_HEIGHT, HALF, KEY_HEIGHT
 from .rules import CORNER, PLAYER
@@ -12,7 +12,7 @@ ALL_SEEDS = 2**31 - 1
 MOST_REWARD = 1e9
 FASTEST = 1.0  # cells a step; no level's push leads to more
 RANGES = {
-    "total": (-MOST_REWARD, MOST_REWARD), "bonus": (0, MOST_REWARD), "episode": (0, MOST_EPISODES),
+    "total": (-MOST_REWARD, MOST_REWARD), "bonus": (0, MOST_REWARD), "episode": (0, MAX_EPISODES),
     "level_seed": (0, ALL_SEEDS), "first_seed": (0, ALL_SEEDS), "seeds": (1, ALL_SEEDS),
     "mode": (0, len(t.MODES) - 1), "side": (0, t.SIDE), "background": (-1, t.BACKGROUNDS - 1), "num_keys": (0, t.KEYS),
     "num_doors": (0, t.KEYS), "shortest": (-1, 2**31 - 1), "x": (0, t.SIDE), "y": (0, t.SIDE),
@@ -30,7 +30,7 @@ FIRST_SIGN = np.array([0, t.KEY, t.DOOR, t.GEM])
 
 def check_state(envs: np.ndarray, phase: np.ndarray) -> None:
     """Raise ValueError about what no play leads to. The level and its numbers are checked already."""
-    begun = phase != NOT_BEGUN
+    begun = phase != NOT_STARTED
     check_ranges(envs, RANGES)
     check_ranges(envs["things"], THING_RANGES, "a thing's ")
     for name in ("chain", "mt"):

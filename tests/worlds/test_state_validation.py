@@ -92,16 +92,16 @@ def test_the_numbers_of_a_level_are_those_of_the_level(world):
         ("phase", np.array([1, 3], np.uint8), "phase of environment 1"),
         ("phase", np.array([1], np.uint8), "'phase' is uint8 of shape"),
         ("seeded", np.array([1.0, 1.0]), "'seeded' is float64"),
-        ("menu", np.array([-1]), "menu"),
-        ("menu", np.array([1]), "menu"),
-        ("menu", np.zeros(0, np.int64), "menu"),
+        ("env_level_ids", np.array([-1]), "menu"),
+        ("env_level_ids", np.array([1]), "menu"),
+        ("env_level_ids", np.zeros(0, np.int64), "menu"),
         ("levels", np.frombuffer(b"[" * 100_000, np.uint8), "not JSON"),
         ("levels", np.frombuffer(b"\xff", np.uint8), "not JSON"),
         ("levels", np.frombuffer(b"[]", np.uint8), "not a list of levels"),
         ("levels", np.frombuffer(b"[7]", np.uint8), "not a list of levels"),
         ("levels", np.frombuffer(b'[{"length": 0}]', np.uint8), "length"),
         ("size", np.array([64.0, 64.0]), "'size' is float64"),
-        ("by_chance", np.zeros(0, np.uint8), "'by_chance'"),
+        ("sample_levels", np.zeros(0, np.uint8), "'sample_levels'"),
         ("reports", np.zeros((2, 3), np.uint8), "'reports'"),
     ],
 )
@@ -119,6 +119,6 @@ def test_each_array_is_checked(world, name, array, says):
 def test_symbols_that_there_are_not_are_refused(world):
     _, envs, _ = world
     state = envs.get_state()
-    state["out"][1, 0] = 200
+    state["obs"][1, 0] = 200
     with pytest.raises(ValueError, match="the observation of environment 1"):
         envs.set_state(state)
