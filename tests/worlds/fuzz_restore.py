@@ -110,7 +110,7 @@ def main(world: str, seed: int) -> None:
                     counts[False] += 1
                     continue
                 counts[True] += 1
-                if envs.engine.ends.phase.min() == 0:
+                if envs.engine.results.phase.min() == 0:
                     envs.reset()
                 for step in range(STEPS):
                     chosen = expert(envs.engine) if step % 3 == 0 else rng.integers(actions, size=COUNT)
