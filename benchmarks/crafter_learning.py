@@ -22,7 +22,7 @@ from envgen.curriculum.display import TrainDisplay
 from envgen.curriculum.evaluate import Evaluation, evaluate, score
 from envgen.curriculum.loop import train
 from envgen.curriculum.plan import TrainingPlan
-from envgen.curriculum.window import LATE, window_of
+from envgen.curriculum.window import REWARD_WINDOW, training_stats
 from envgen.designers.none import NoDesigner
 from envgen.runs.store import read_progress, versions
 from envgen.worlds.crafter.world import Crafter
@@ -36,7 +36,7 @@ def one_seed(folder: Path, seed: int, steps: int, episodes: int, package_episode
     world, began = Crafter(), time.perf_counter()
     with TrainDisplay([skill.name for skill in world.skills], steps) as display:
         plan = TrainingPlan(cycles=0, final_steps=steps, episodes=episodes)
-        found = train(folder, world, NoDesigner(), plan, seed=seed, show=display).final
+        found = train(folder, world, NoDesigner(), plan, seed=seed, on_progress=display).final
     agent, _, _ = agent_of(folder)
     lines = list(read_progress(folder))
     spent = steps / np.median([line["steps_per_second"] for line in lines])
@@ -48,7 +48,7 @@ def one_seed(folder: Path, seed: int, steps: int, episodes: int, package_episode
 
 def training_figures(lines: list[dict]) -> dict:
     """Score and reward as published, and how they came about."""
-    window = window_of(lines, [skill.name for skill in Crafter().skills])
+    window = training_stats(lines, [skill.name for skill in Crafter().skills])
     assert window is not None, "no episode ended"
     curve = []
     for part in np.array_split(np.arange(len(lines)), min(POINTS, len(lines))):
@@ -78,7 +78,7 @@ def table(seeds: list[dict], names: list[str]) -> str:
 
     rows = ["| | score % | reward |", "|---|---:|---:|"]
     rows.append(f"| published, from pictures, 1M steps | {PUBLISHED['score']} ± 0.6 | {PUBLISHED['reward']} ± 0.6 |")
-    rows.append(f"| envgen, all training episodes / the last {LATE:,} steps "
+    rows.append(f"| envgen, all training episodes / the last {REWARD_WINDOW:,} steps "
                 f"| {interval([s['score'] for s in seeds])} | {interval([s['reward'] for s in seeds])} |")  # fmt: skip
     for which, words in (("final", "envgen, the final policy"), ("package", "the same in the `crafter` package")):
         rows.append(f"| {words} | {interval(evaluated(which, 'score'))} | {interval(evaluated(which, 'reward'))} |")

@@ -26,7 +26,7 @@ from envgen.curriculum.evaluate import evaluate
 from envgen.curriculum.loop import train
 from envgen.curriculum.plan import EVALUATION_SEED, TrainingPlan
 from envgen.designers.registry import build_designer
-from envgen.report.curves import draw
+from envgen.report.curves import plot_curves
 from envgen.runs.compare import compare
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
@@ -80,7 +80,7 @@ def run(study: Study, designer: str, seed: int, runs: Path) -> Path:
     world, plan, folder = study.world, study.plan, runs / f"{designer}-{seed}"
     began = time.perf_counter()
     with TrainDisplay([skill.name for skill in world.skills], plan.total_steps) as display:
-        found = train(folder, world, build_designer(designer, folder), plan, seed=seed, show=display, say=print)
+        found = train(folder, world, build_designer(designer, folder), plan, seed=seed, on_progress=display, on_message=print)
     print(f"{designer}, seed {seed}: final score {found.final.score}, {time.perf_counter() - began:.0f} s", flush=True)
     return folder
 
@@ -147,7 +147,7 @@ def main() -> None:
     for group in folders.values():
         for folder in group:
             keep(folder, results)
-    draw(folders, results / "curves.png")
+    plot_curves(folders, results / "curves.png")
     meaning = results / "meaning.md"  # written by a person who looked at the figures
     told = meaning.read_text() if meaning.exists() else ""
     (results / "README.md").write_text(page(study, folders, args.seeds, told))

@@ -14,7 +14,7 @@ import numpy as np
 from envgen.coevolve.domains.gym import Gym
 from envgen.coevolve.domains.gym_package import package
 from envgen.coevolve.tasks import DomainError, validate
-from envgen.runs.tables import grid
+from envgen.runs.tables import markdown_table
 
 
 def refused(generator: str, tasks: int) -> str:
@@ -35,7 +35,7 @@ def main() -> None:
     told = {name: refused(name, asked.tasks) for name in sorted(package().DATASETS)}
     fit = [name for name, why in told.items() if not why]
     print(f"reasoning-gym {version('reasoning-gym')}: {len(fit)} of {len(told)} generators, {asked.tasks} tasks each\n")
-    print(grid(["refused", "why"], [[name, " ".join(why.split())[:160]] for name, why in told.items() if why]))
+    print(markdown_table(["refused", "why"], [[name, " ".join(why.split())[:160]] for name, why in told.items() if why]))
     print(f"\nTrusted: {', '.join(fit)}.")
 
 

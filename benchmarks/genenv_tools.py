@@ -27,10 +27,10 @@ from envgen.coevolve.pretraining import Warmup, warm
 from envgen.coevolve.settings import Curriculum
 from envgen.coevolve.tiny_models import Size
 from envgen.coevolve.train import CoevolveRequest, coevolve
-from envgen.report.coevolution import accuracy_at, against, draw, needed, spent, summary
+from envgen.report.coevolution import accuracy_at, paired_difference, plot_runs, read_summary, steps_to_match, tokens
 from envgen.runs.compare import compare
 from envgen.runs.store import read_progress
-from envgen.runs.tables import grid
+from envgen.runs.tables import markdown_table
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "uniform": {"proposer": "uniform"},
@@ -67,15 +67,15 @@ def run(name: str, seed: int, runs: Path, models: Path) -> Path:
 def paired(groups: Mapping[str, Sequence[Path]]) -> str:
     """Each group against the baseline, seed by seed: at the end, over the run, and where the leanest run had ended."""
     plain = groups[PLAIN]
-    least = min(spent(folder) for folders in groups.values() for folder in folders)
+    least = min(tokens(folder) for folders in groups.values() for folder in folders)
     measures: dict[str, Callable[[Path], float]] = {
-        "at the end": lambda folder: summary(folder)["final"],
-        "mean of all tests": lambda folder: summary(folder)["mean"],
+        "at the end": lambda folder: read_summary(folder)["final"],
+        "mean of all tests": lambda folder: read_summary(folder)["mean"],
         f"after {least:,} tokens": lambda folder: accuracy_at(folder, least),
     }
     others = {name: folders for name, folders in groups.items() if name != PLAIN}
-    rows = [[name, *(str(against(folders, plain, of)) for of in measures.values())] for name, folders in others.items()]
-    return grid([f"points more than {PLAIN}", *measures], rows)
+    rows = [[name, *(str(paired_difference(folders, plain, of)) for of in measures.values())] for name, folders in others.items()]
+    return markdown_table([f"points more than {PLAIN}", *measures], rows)
 
 
 def late(groups: Mapping[str, Sequence[Path]]) -> str:
@@ -93,7 +93,7 @@ def late(groups: Mapping[str, Sequence[Path]]) -> str:
         steps = [[line for line in read_progress(folder) if line["step"]] for folder in folders]
         last = [line for lines in steps for line in lines[-(len(lines) // 4) :]]
         rows.append([name, *(f"{np.mean([*map(of, last)]):.2f}" for of in measures.values())])
-    return grid(["", *measures], rows)
+    return markdown_table(["", *measures], rows)
 
 
 def reached(groups: Mapping[str, Sequence[Path]]) -> str:
@@ -102,9 +102,9 @@ def reached(groups: Mapping[str, Sequence[Path]]) -> str:
     for unit, said in UNITS.items():
         rows = []
         for name in BASELINES:
-            found = [needed(folders, groups[name], unit) for folders in groups.values()]
+            found = [steps_to_match(folders, groups[name], unit) for folders in groups.values()]
             rows.append([name, *(f"{np.mean(at):,.0f} ({len(at)})" if at else "-" for at in found)])
-        tables.append(grid([f"{said} to come where ... ended", *groups], rows))
+        tables.append(markdown_table([f"{said} to come where ... ended", *groups], rows))
     return "\n\n".join(tables)
 
 
@@ -173,7 +173,7 @@ def main() -> None:
         copy.mkdir(parents=True, exist_ok=True)
         for name in KEPT:
             shutil.copy(folder / name, copy / name)
-    draw(groups, args.results / "curves.png")
+    plot_runs(groups, args.results / "curves.png")
     meaning = args.results / "meaning.md"  # written by a person who looked at the figures
     (args.results / "README.md").write_text(page(groups, args.seeds, meaning.read_text() if meaning.exists() else ""))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from ladder import Climbed, Ladder, LadderLevel
 
-from envgen.curriculum.audit import PLAYERS, WORLDS, audit, first_successes
+from envgen.curriculum.audit import PLAYERS, WORLDS, audit_level, first_successes
 from envgen.designers.designer import AuditResult, ProposedLevel
 from envgen.worlds.crafter.world import Crafter
 
@@ -16,13 +16,13 @@ BEFORE = CRAFTER.level_stats(None, WORLDS).as_dict()
 
 
 def of(world, level: Mapping[str, Any], *skills: str, steps: int = 100) -> AuditResult:
-    return audit(
+    return audit_level(
         world, ProposedLevel(level=dict(level), skills=skills), steps, world.level_stats(None, WORLDS).as_dict()
     )
 
 
 def crafter(level: Mapping[str, Any], *skills: str, steps: int = 100) -> AuditResult:
-    return audit(CRAFTER, ProposedLevel(level=dict(level), skills=skills), steps, BEFORE)
+    return audit_level(CRAFTER, ProposedLevel(level=dict(level), skills=skills), steps, BEFORE)
 
 
 # --- in Crafter

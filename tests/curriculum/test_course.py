@@ -13,7 +13,7 @@ from killed import UPDATES, main
 from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings
 from envgen.curriculum.trainer import PhaseTrainer, phase_seed
-from envgen.runs.checkpoint import latest
+from envgen.runs.checkpoint import load_latest
 from envgen.runs.store import Run, read_progress
 from envgen.worlds.crafter.world import Crafter
 
@@ -45,7 +45,7 @@ def test_killed_at_random_moments_it_ends_where_it_would_have_ended(tmp_path, ob
     assert 0 < lines(folder) < UPDATES[observation]
     subprocess.run(command, check=True, capture_output=True)
 
-    whole, again = latest(tmp_path / "whole" / "checkpoints"), latest(folder / "checkpoints")
+    whole, again = load_latest(tmp_path / "whole" / "checkpoints"), load_latest(folder / "checkpoints")
     assert whole.values.pop("progress_bytes") > 0
     again.values.pop("progress_bytes")
     assert again.values == whole.values
@@ -71,7 +71,7 @@ def test_a_finished_phase_is_not_done_again(tmp_path):
     steps = course.agent.steps
     course.run_phase("one", [], 32)
     assert course.agent.steps == steps == 32
-    course.run.close()
+    course.run_dir.close()
     course = course_in(tmp_path)
     course.run_phase("one", [], 32)
     assert course.agent.steps == 32

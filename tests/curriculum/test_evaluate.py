@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from envgen.agents.ppo import PPO
-from envgen.curriculum.evaluate import Estimate, evaluate, evaluation_of, rate_of, run_episodes, score, score_of
+from envgen.curriculum.evaluate import (
+    Estimate,
+    evaluate,
+    rate_with_ci,
+    run_episodes,
+    score,
+    score_with_ci,
+    summarize_episodes,
+)
 from envgen.worlds.crafter.constants import SKILLS
 from envgen.worlds.crafter.original import symbols_of_original
 from envgen.worlds.crafter.reference import ParityChecker
@@ -52,8 +60,8 @@ def test_the_package_as_it_is_agrees_within_the_interval(agents):
     world = Crafter()
     ours = evaluate(agents["symbols"], world, episodes=12, seed=9)
     theirs = evaluate(agents["symbols"], world, episodes=12, seed=9, envs=world.published(12, 9))
-    assert ours.reward.agrees(theirs.reward)
-    assert ours.score.agrees(theirs.score)
+    assert ours.reward.agrees_with(theirs.reward)
+    assert ours.score.agrees_with(theirs.score)
 
 
 def test_an_evaluation_repeats_itself_and_disturbs_nothing(agents):
@@ -81,11 +89,11 @@ def test_every_environment_plays_as_many_episodes_as_the_others():
 
 
 def test_rates_have_wilsons_interval():
-    assert rate_of(0, 50).low == 0
-    assert rate_of(0, 50).high == pytest.approx(7.1, abs=0.1)
-    half = rate_of(50, 100)
+    assert rate_with_ci(0, 50).low == 0
+    assert rate_with_ci(0, 50).high == pytest.approx(7.1, abs=0.1)
+    half = rate_with_ci(50, 100)
     assert (half.value, half.low, half.high) == pytest.approx((50, 40.4, 59.6), abs=0.1)
-    assert rate_of(10, 10).high == pytest.approx(100)
+    assert rate_with_ci(10, 10).high == pytest.approx(100)
 
 
 def test_the_score_is_crafters():
@@ -95,15 +103,15 @@ def test_the_score_is_crafters():
     one_skill[0] = 100
     assert score(one_skill) == pytest.approx(101 ** (1 / 22) - 1)
     succeeded = np.random.default_rng(0).random((200, 22)) < 0.3
-    figure = score_of(succeeded)
+    figure = score_with_ci(succeeded)
     assert figure.low < figure.value < figure.high
     assert figure.low > 25
     assert figure.high < 35
 
 
 def test_figures_agree_when_their_difference_is_within_its_interval():
-    assert Estimate(value=10, low=9, high=11).agrees(Estimate(value=11.3, low=10.3, high=12.3))
-    assert not Estimate(value=10, low=9, high=11).agrees(Estimate(value=11.5, low=10.5, high=12.5))
+    assert Estimate(value=10, low=9, high=11).agrees_with(Estimate(value=11.3, low=10.3, high=12.3))
+    assert not Estimate(value=10, low=9, high=11).agrees_with(Estimate(value=11.5, low=10.5, high=12.5))
 
 
 def test_skills_are_named_and_none_is_missing(agents):
@@ -116,7 +124,7 @@ def test_skills_are_named_and_none_is_missing(agents):
 
 def test_a_skill_is_judged_by_the_episodes_that_could_hold_it():
     achieved = np.array([[1, -1, -1], [0, 2, -1], [3, 0, -1], [0, -1, -1]])
-    found = evaluation_of(["any", "some", "none"], np.zeros(4), np.ones(4), achieved,
+    found = summarize_episodes(["any", "some", "none"], np.zeros(4), np.ones(4), achieved,
                           world="w", level={}, seed=0, greedy=False)  # fmt: skip
     assert [found.skills[name].value for name in ("any", "some", "none")] == [50, 50, 0]
     assert (found.skills["none"].low, found.skills["none"].high) == (0, 100)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ladder import Count, Ladder, LadderLevel
 
-from envgen.curriculum.facts import WORLDS, changes, measure
+from envgen.curriculum.facts import WORLDS, changes, setting_effects
 from envgen.worlds.crafter.world import Crafter
 
 
@@ -42,7 +42,7 @@ def test_each_word_is_counted_and_of_numbers_the_one_furthest_from_the_original(
             self.asked.append((level, seeds))
             return Count(LadderLevel.parse(level).rungs)
 
-    assert measure(Counted()) == {"rungs": {"99": ["rungs per ladder 5.0 -> 99.0"]}}  # the rest changes nothing
+    assert setting_effects(Counted()) == {"rungs": {"99": ["rungs per ladder 5.0 -> 99.0"]}}  # the rest changes nothing
     words = [{"wind": "none"}, {"wind": "strong"}, {"fault": "make"}, {"fault": "step"}]
     assert [level for level, _ in Counted.asked] == [None, {"rungs": 99}, {"length": 1000}, *words]
     assert {seeds for _, seeds in Counted.asked} == {WORLDS}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ladder import UP, Climbed, Ladder
 
-from envgen.curriculum.feedback import learned, measure
+from envgen.curriculum.feedback import level_outcomes, evaluate_over_seeds
 from envgen.designers.designer import LevelOutcome, SuccessRate
 
 
@@ -20,7 +20,7 @@ class Some:
 
 def test_rates_are_means_and_deviations_over_seeds():
     """Of 3 seeds with 4 episodes each, 4, 2 and 1 succeed."""
-    found, rates = measure(Some({0, 1, 2, 3, 4, 7, 10}), Ladder(), 3, 4, seed=9, observation="number")
+    found, rates = evaluate_over_seeds(Some({0, 1, 2, 3, 4, 7, 10}), Ladder(), 3, 4, seed=9, observation="number")
     each = np.array([100.0, 50.0, 25.0])
     assert rates["climb"].mean == pytest.approx(each.mean())
     assert rates["climb"].std == pytest.approx(each.std(ddof=0))
@@ -32,12 +32,12 @@ def test_rates_are_means_and_deviations_over_seeds():
 
 
 def test_a_rare_success_is_not_rounded_away():
-    _, rates = measure(Some({17}), Ladder(), 12, 20, seed=0, observation="number")
+    _, rates = evaluate_over_seeds(Some({17}), Ladder(), 12, 20, seed=0, observation="number")
     assert str(rates["climb"]) == "0.4% ± 1.4%"
 
 
 def test_a_skill_counts_once_an_episode():
-    _, rates = measure(Some(set(range(4))), Climbed(), 2, 2, seed=0, observation="number")
+    _, rates = evaluate_over_seeds(Some(set(range(4))), Climbed(), 2, 2, seed=0, observation="number")
     assert rates["climb"] == SuccessRate(mean=100, std=0)
 
 
@@ -56,7 +56,7 @@ def test_a_level_is_told_by_its_whole_its_first_and_its_last_third():
         line((0, 0.0, None)), line((4, 6.0, [2, 0])),
         line((3, 9.0, [3, 1])), line((1, 5.0, [1, 0])),  # the last
     ]  # fmt: skip
-    (told,) = learned(lines, ("climb", "fly"), 1)
+    (told,) = level_outcomes(lines, ("climb", "fly"), 1)
     assert told == LevelOutcome(
         episodes=12,
         reward=2.0,
@@ -68,7 +68,7 @@ def test_a_level_is_told_by_its_whole_its_first_and_its_last_third():
 
 def test_levels_are_kept_apart_and_one_without_an_episode_is_none():
     lines = [line((1, 2.0, [1]), (0, 0.0, None), (5, 5.0, [0])), line((1, 4.0, [0]), (0, 0.0, None), (5, 0.0, [5]))]
-    first, none, last = learned(iter(lines), ("climb",), 3)
+    first, none, last = level_outcomes(iter(lines), ("climb",), 3)
     assert none is None
     assert first is not None
     assert last is not None
@@ -77,11 +77,11 @@ def test_levels_are_kept_apart_and_one_without_an_episode_is_none():
 
 
 def test_of_a_phase_without_lines_nothing_is_known():
-    assert learned([], ("climb",), 2) == (None, None)
-    assert learned([], ("climb",), 0) == ()
+    assert level_outcomes([], ("climb",), 2) == (None, None)
+    assert level_outcomes([], ("climb",), 0) == ()
 
 
 def test_rates_in_a_level_count_only_episodes_that_could_hold_the_skill():
     line = {"levels": [{"episodes": 4, "return_sum": 2.0, "succeeded": [2, 1, 0], "possible": [4, 2, 0]}]}
-    [found] = learned([line], ["any", "some", "none"], 1)
+    [found] = level_outcomes([line], ["any", "some", "none"], 1)
     assert found.skills == {"any": 50.0, "some": 50.0, "none": 0.0}

@@ -13,7 +13,7 @@ import pytest
 from looped import PLAN, main
 
 from envgen.curriculum.plan import TrainingPlan
-from envgen.runs.checkpoint import latest
+from envgen.runs.checkpoint import load_latest
 from envgen.runs.store import RunError, read_progress
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "designers" / "chat"))
@@ -43,7 +43,7 @@ def story(folder: Path) -> list:
 
 def same(one: Path, other: Path) -> None:
     assert story(one) == story(other)
-    first, second = latest(one / "checkpoints"), latest(other / "checkpoints")
+    first, second = load_latest(one / "checkpoints"), load_latest(other / "checkpoints")
     assert first
     assert second
     assert first.arrays["agent"].keys() == second.arrays["agent"].keys()
@@ -127,7 +127,7 @@ def test_ctrl_c_saves_and_goes_on_exactly(whole, tmp_path):
     process.communicate()
     assert process.returncode != 0
     assert 3 <= len(list(read_progress(tmp_path))) < 10
-    last = latest(tmp_path / "checkpoints")
+    last = load_latest(tmp_path / "checkpoints")
     assert last is not None
     assert last.values["progress_bytes"] == (tmp_path / "progress.jsonl").stat().st_size  # nothing is lost
     subprocess.run(command, check=True, capture_output=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from envgen.curriculum.evaluate import score
-from envgen.curriculum.window import Window, window_of
+from envgen.curriculum.window import TrainingStats, training_stats
 
 SKILLS = ("climb", "fly")
 
@@ -16,8 +16,8 @@ def line(steps: int, episodes: int, returns: float, succeeded: list[int] | None)
     return {"steps": steps, "episodes": episodes, "return_sum": returns, "succeeded": succeeded}
 
 
-def shown(lines: Iterable[dict]) -> Window:
-    found = window_of(lines, SKILLS)
+def shown(lines: Iterable[dict]) -> TrainingStats:
+    found = training_stats(lines, SKILLS)
     assert found is not None
     return found
 
@@ -53,5 +53,5 @@ def test_where_no_episode_ended_late_the_reward_is_that_of_all():
 
 
 def test_where_no_episode_ended_there_is_no_window():
-    assert window_of([], SKILLS) is None
-    assert window_of([line(10, 0, 0.0, None)], SKILLS) is None
+    assert training_stats([], SKILLS) is None
+    assert training_stats([line(10, 0, 0.0, None)], SKILLS) is None

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from envgen.report.coevolution import accuracy_at, against, draw, needed, spent, summary
+from envgen.report.coevolution import accuracy_at, paired_difference, plot_runs, steps_to_match, tokens, read_summary
 
 
 def run(folder, seed, tests):
@@ -37,25 +37,25 @@ def groups(tmp_path):
 
 
 def test_runs_are_held_against_the_plain_run_of_their_own_seed(groups):
-    found = against(groups["genenv"], groups["uniform"], lambda folder: summary(folder)["final"])
+    found = paired_difference(groups["genenv"], groups["uniform"], lambda folder: read_summary(folder)["final"])
     assert found is not None
     assert found.value == pytest.approx((-1 + 6) / 2)
     assert found.n == 2
-    assert against(groups["genenv"], [], spent) is None
+    assert paired_difference(groups["genenv"], [], tokens) is None
 
 
 def test_what_was_needed_counts_only_runs_that_came_there(groups):
-    assert needed(groups["genenv"], groups["uniform"], "rollouts") == [100]
-    assert needed(groups["genenv"], groups["uniform"], "tokens") == [1500]
-    assert needed(groups["uniform"], groups["uniform"], "rollouts") == [200, 200]
+    assert steps_to_match(groups["genenv"], groups["uniform"], "rollouts") == [100]
+    assert steps_to_match(groups["genenv"], groups["uniform"], "tokens") == [1500]
+    assert steps_to_match(groups["uniform"], groups["uniform"], "rollouts") == [200, 200]
 
 
 def test_accuracy_at_equal_tokens_lies_between_tests(groups):
-    assert spent(groups["genenv"][1]) == 3000
+    assert tokens(groups["genenv"][1]) == 3000
     assert accuracy_at(groups["genenv"][1], 750 + 5) == pytest.approx(25)
     assert accuracy_at(groups["genenv"][1], 9000) == 36
 
 
 def test_the_picture_is_drawn(groups, tmp_path):
-    draw(groups, tmp_path / "curves.png")
+    plot_runs(groups, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from envgen.runs.compare import Comparison, compare, find
+from envgen.runs.compare import Comparison, compare, find_runs
 from envgen.runs.store import RunError
 
 SKILLS = ("collect_wood", "collect_diamond")
@@ -68,10 +68,10 @@ def labels(comparison: Comparison) -> list[str]:
 def test_runs_are_found_by_name_and_in_folders_above_each_once(tmp_path):
     deep = a_run(tmp_path / "a" / "b" / "run", LLM, 0)
     near = a_run(tmp_path / "near", LLM, 1)
-    assert find([tmp_path]) == [deep, near]
-    assert find([near, tmp_path, tmp_path / "a"]) == [near, deep]
+    assert find_runs([tmp_path]) == [deep, near]
+    assert find_runs([near, tmp_path, tmp_path / "a"]) == [near, deep]
     a_run(tmp_path / "1" / "2" / "3" / "4", LLM, 2)
-    assert len(find([tmp_path])) == 2  # four levels are too many
+    assert len(find_runs([tmp_path])) == 2  # four levels are too many
 
 
 @pytest.mark.parametrize(
@@ -87,15 +87,15 @@ def test_a_path_without_runs_is_an_error_that_names_the_nearest(tmp_path, path, 
     a_run(tmp_path / "night-runs" / "llm-0", LLM, 0)
     (tmp_path / "empty").mkdir()
     with pytest.raises(RunError, match=says):
-        find([tmp_path / path])
+        find_runs([tmp_path / path])
 
 
 def test_a_relative_path_is_understood(tmp_path, monkeypatch):
     a_run(tmp_path / "llm-0", LLM, 0)
     monkeypatch.chdir(tmp_path)
-    assert find(["."]) == [Path("llm-0")]
+    assert find_runs(["."]) == [Path("llm-0")]
     with pytest.raises(RunError, match=r"lm-0 is not a folder; did you mean llm-0\?"):
-        find(["lm-0"])
+        find_runs(["lm-0"])
 
 
 # --- groups

@@ -45,19 +45,19 @@ def evaluate(
 
 def agent_of(folder: Path, device: str = "cpu") -> tuple[Any, Any, str]:
     """The agent of the last checkpoint of a run, its world and what it sees."""
-    from envgen.curriculum.trainer import make_agent
-    from envgen.runs.checkpoint import CheckpointError, latest
+    from envgen.curriculum.trainer import make_learner
+    from envgen.runs.checkpoint import CheckpointError, load_latest
     from envgen.runs.store import RunError, read_request
 
     try:
         request, _ = read_request(folder)
-        last = latest(folder / "checkpoints")
+        last = load_latest(folder / "checkpoints")
     except (RunError, CheckpointError) as error:
         raise UserError(f"{error}{near(folder)}") from None
     if last is None:
         raise UserError(f"{folder} has no checkpoint yet")
     world = world_named(request["world"])
-    agent = make_agent(world, request["observation"], request["ppo"], device=device)
+    agent = make_learner(world, request["observation"], request["ppo"], device=device)
     agent.load(last.arrays["agent"], last.values["agent"])
     return agent, world, request["observation"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from envgen.runs.files import check_regular, is_there, open_regular
+from envgen.runs.files import check_regular, exists, open_regular
 
 Line = dict[str, Any]
 
@@ -57,7 +57,7 @@ class Pool:
 
     def flush(self) -> int:
         """Have everything on the disk; how long it is."""
-        if is_there(self.file):
+        if exists(self.file):
             with open_regular(self.file, "rb") as out:
                 os.fsync(out.fileno())
         return self.bytes
@@ -66,10 +66,10 @@ class Pool:
         """Be as it was when it was this long."""
         self.held, self.keys, self.bytes = [], set(), length
         try:
-            size = check_regular(self.file).st_size if is_there(self.file) else 0
+            size = check_regular(self.file).st_size if exists(self.file) else 0
             if size < length:
                 raise PoolError(f"{self.file} is shorter than its checkpoint remembers it")
-            if not is_there(self.file):
+            if not exists(self.file):
                 return
             with open_regular(self.file, "rb+" if self.lead else "rb") as lines:
                 if self.lead:

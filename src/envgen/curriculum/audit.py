@@ -25,7 +25,7 @@ SEED = 77_000_000
 Play = Callable[[Any], np.ndarray | None]  # actions for the environments given; None from who is not there
 
 
-def audit(world: World, proposed: ProposedLevel, steps: int, before: dict[str, float]) -> AuditResult:
+def audit_level(world: World, proposed: ProposedLevel, steps: int, before: dict[str, float]) -> AuditResult:
     """`before`: the census figures of the original."""
     try:
         level = world.Level.parse(proposed.level)

@@ -6,24 +6,24 @@ from envgen.designers.designer import AuditResult, Brief, Cycle, Designer, Desig
 from envgen.settings import nearest
 from envgen.worlds.world import World
 
-from .audit import WORLDS, audit
+from .audit import WORLDS, audit_level
 
 
-def draft(
+def propose_and_audit(
     world: World, designer: Designer, brief: Brief, history: Sequence[Cycle], audit_steps: int
 ) -> tuple[Proposal, tuple[AuditResult, ...]]:
     """Levels in their shortest form, with a verdict each (none if there is no audit)."""
-    proposal = checked(designer.design(brief, history), world)
-    verdicts = audited(world, proposal, audit_steps)
+    proposal = validate(designer.design(brief, history), world)
+    verdicts = audit_all(world, proposal, audit_steps)
     if any(verdict.verdict == "bad" for verdict in verdicts):
         again = designer.revise(brief, history, proposal, verdicts)
         if again is not None:
-            proposal = checked(again, world)
-            verdicts = audited(world, proposal, audit_steps)
+            proposal = validate(again, world)
+            verdicts = audit_all(world, proposal, audit_steps)
     return proposal, verdicts
 
 
-def checked(proposal: Proposal, world: World) -> Proposal:
+def validate(proposal: Proposal, world: World) -> Proposal:
     names = [skill.name for skill in world.skills]
     for wrong in (name for one in proposal.levels for name in one.skills if name not in names):
         raise DesignError(f"a level aims at the skill {nearest(wrong, names)}")
@@ -31,11 +31,11 @@ def checked(proposal: Proposal, world: World) -> Proposal:
     return proposal.model_copy(update={"levels": levels})
 
 
-def audited(world: World, proposal: Proposal, steps: int) -> tuple[AuditResult, ...]:
+def audit_all(world: World, proposal: Proposal, steps: int) -> tuple[AuditResult, ...]:
     if not steps or not proposal.levels:
         return ()
     before = world.level_stats(None, WORLDS).as_dict()
-    return tuple(audit(world, one, steps, before) for one in proposal.levels)
+    return tuple(audit_level(world, one, steps, before) for one in proposal.levels)
 
 
 def as_text(number: int, proposal: Proposal, verdicts: Sequence[AuditResult]) -> str:

@@ -38,7 +38,7 @@ class Estimate(BaseModel):
     def __str__(self) -> str:
         return f"{self.value:.1f} [{self.low:.1f}, {self.high:.1f}]"
 
-    def agrees(self, other: "Estimate") -> bool:
+    def agrees_with(self, other: "Estimate") -> bool:
         """Whether the difference of two independent figures is within its own interval."""
         apart = abs(self.value - other.value)
         above, below = (self, other) if self.value > other.value else (other, self)
@@ -94,20 +94,20 @@ def evaluate(
         if given is None:
             envs.close()
     about = {"world": world.name, "level": level.model_dump(mode="json"), "seed": seed, "greedy": greedy}
-    return evaluation_of([skill.name for skill in world.skills], returns, lengths, achieved, **about)
+    return summarize_episodes([skill.name for skill in world.skills], returns, lengths, achieved, **about)
 
 
-def evaluation_of(
+def summarize_episodes(
     names: list[str], returns: np.ndarray, lengths: np.ndarray, achieved: np.ndarray, **about: Any
 ) -> Evaluation:
     """Returns (n,), lengths (n,) and successes (n, skills) of episodes as `play` has them; `about` them the rest."""
     succeeded, possible = (achieved > 0).sum(0), (achieved >= 0).sum(0)
     return Evaluation(
         episodes=len(returns),
-        reward=mean_of(returns),
-        length=mean_of(lengths),
-        score=score_of(achieved),
-        skills={name: rate_of(int(k), int(n)) for name, k, n in zip(names, succeeded, possible, strict=True)},
+        reward=mean_with_ci(returns),
+        length=mean_with_ci(lengths),
+        score=score_with_ci(achieved),
+        skills={name: rate_with_ci(int(k), int(n)) for name, k, n in zip(names, succeeded, possible, strict=True)},
         **about,
     )
 
@@ -139,12 +139,12 @@ def run_episodes(
     return np.array([r for r, _, _ in flat]), np.array([n for _, n, _ in flat]), np.stack([a for _, _, a in flat])
 
 
-def mean_of(values: np.ndarray) -> Estimate:
+def mean_with_ci(values: np.ndarray) -> Estimate:
     mean, error = float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
     return Estimate(value=mean, low=mean - Z95 * error, high=mean + Z95 * error)
 
 
-def rate_of(successes: int, episodes: int) -> Estimate:
+def rate_with_ci(successes: int, episodes: int) -> Estimate:
     """A success rate in percent with Wilson's interval, which stays sensible at 0 and 100%; anything if never tried."""
     if not episodes:
         return Estimate(value=0, low=0, high=100)
@@ -154,7 +154,7 @@ def rate_of(successes: int, episodes: int) -> Estimate:
     return Estimate(value=100 * p, low=100 * max(0.0, middle - half), high=100 * min(1.0, middle + half))
 
 
-def score_of(achieved: np.ndarray) -> Estimate:
+def score_with_ci(achieved: np.ndarray) -> Estimate:
     """The score of episodes (n, skills), with the interval of 2,000 bootstrap samples of the episodes."""
     n = len(achieved)
     succeeded, possible = (achieved > 0).astype(np.float64), (achieved >= 0).astype(np.float64)

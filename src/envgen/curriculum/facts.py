@@ -12,7 +12,7 @@ SMALLEST = 0.5  # nor one that is smaller before and after
 MOST = 4  # figures told of one value
 
 
-def measure(world: World) -> SettingEffects:
+def setting_effects(world: World) -> SettingEffects:
     """By setting and value what changes beside the original; values that change nothing counted are left out."""
     before = world.level_stats(None, WORLDS).as_dict()
     facts: SettingEffects = {}

@@ -22,12 +22,12 @@ from envgen.runs.store import Run, read_progress
 from envgen.worlds.world import World
 
 from . import facts, feedback
-from .drafting import as_text, draft
+from .drafting import as_text, propose_and_audit
 from .evaluate import Evaluation, evaluate
 from .plan import EVALUATION_SEED, TrainingPlan
-from .ranking import Ranking
-from .trainer import PhaseTrainer, make_agent, unique
-from .window import Window, window_of
+from .ranking import LevelScorer
+from .trainer import PhaseTrainer, make_learner, unique
+from .window import TrainingStats, training_stats
 
 
 class Summary(BaseModel):
@@ -36,7 +36,7 @@ class Summary(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     steps: dict[str, int]  # in levels, in the original, and those of throw-away agents
     seconds: float
-    training: Window | None  # the episodes of the last phase of training, as published
+    training: TrainingStats | None  # the episodes of the last phase of training, as published
     final: Evaluation  # of the policy that came out
     llm: dict[str, int | float | None]
 
@@ -51,8 +51,8 @@ def train(
     ppo: dict[str, Any] | None = None,
     device: str = "cpu",
     compile: bool = False,
-    show: Callable[[dict[str, Any]], None] = lambda line: None,
-    say: Callable[[str], None] = lambda text: None,
+    on_progress: Callable[[dict[str, Any]], None] = lambda line: None,
+    on_message: Callable[[str], None] = lambda text: None,
     save_every: float = 30.0,
 ) -> Summary:
     """Train in the run directory `folder`; called again with the same arguments, it resumes.
@@ -60,7 +60,7 @@ def train(
     `show` hears each line of progress, `say` what there is to tell in between.
     """
     plan = plan or TrainingPlan()
-    agent = make_agent(world, observation, ppo or {}, seed, device, compile)
+    agent = make_learner(world, observation, ppo or {}, seed, device, compile)
     count = agent.settings.num_envs
     room = plan.num_level_envs(count) if plan.mixing == "mixed" else count
     if plan.cycles and plan.levels > room:
@@ -74,17 +74,17 @@ def train(
         "ppo": agent.settings.model_dump(mode="json"),
     }
     with Run(Path(folder), request, agent.process_group.rank == 0, designer.runtime_options()) as run:
-        course = PhaseTrainer(run, world, observation, agent, seed, save_every, show)
-        return Loop(course, designer, plan, say).turn()
+        course = PhaseTrainer(run, world, observation, agent, seed, save_every, on_progress)
+        return Loop(course, designer, plan, on_message).run()
 
 
 class Loop:
     def __init__(self, course: PhaseTrainer, designer: Designer, plan: TrainingPlan, say: Callable[[str], None]):
         self.course, self.designer, self.plan, self.say = course, designer, plan, say
-        self.run, self.world, self.agent = course.run, course.world, course.agent
-        self.facts = functools.cache(lambda: facts.measure(self.world))  # counted when a designer first asks
+        self.run_dir, self.world, self.agent = course.run_dir, course.world, course.agent
+        self.facts = functools.cache(lambda: facts.setting_effects(self.world))  # counted when a designer first asks
 
-    def turn(self) -> Summary:
+    def run(self) -> Summary:
         plan, history = self.plan, []
         for cycle in range(1, plan.cycles + 1):
             proposal, verdicts = self.design(cycle, history)  # steps 1 and 4 of the paper's figure
@@ -112,14 +112,14 @@ class Loop:
     def design(self, cycle: int, history: list[Cycle]) -> tuple[Proposal, tuple[AuditResult, ...]]:
         def make() -> dict[str, Any]:
             world, plan, course = self.world, self.plan, self.course
-            ranking = Ranking(world, course.observation, self.agent, plan.ranking_steps, course.seed, cycle)
+            ranking = LevelScorer(world, course.observation, self.agent, plan.ranking_steps, course.seed, cycle)
             brief = Brief(
                 world=world.name, rules=world.rules, skills=world.skills, Level=world.Level,
                 skill_levels=world.skill_levels,
                 num_levels=plan.levels, cycle=cycle, num_cycles=plan.cycles, seed=course.seed,
-                setting_effects=self.facts, score_levels=ranking.rate,
+                setting_effects=self.facts, score_levels=ranking.score,
             )  # fmt: skip
-            proposal, verdicts = draft(world, self.designer, brief, history, plan.audit_steps)
+            proposal, verdicts = propose_and_audit(world, self.designer, brief, history, plan.audit_steps)
             return {
                 "proposal": proposal.model_dump(mode="json"),
                 "verdicts": [verdict.model_dump(mode="json") for verdict in verdicts],
@@ -138,13 +138,13 @@ class Loop:
         def make() -> dict[str, Any]:
             plan, course, world = self.plan, self.course, self.world
             seed = EVALUATION_SEED + 1_000_000 * cycle + 1_000 * course.seed  # apart from those of the end
-            found, rates = feedback.measure(
+            found, rates = feedback.evaluate_over_seeds(
                 self.agent, world, plan.feedback_seeds, plan.feedback_episodes, seed, course.observation
             )
             name, trained, _ = self.phases(cycle, proposal)[0]
             order = unique([world.Level.parse(level) for level in trained])  # as the lines of progress count them
-            lines = [line for line in read_progress(self.run.folder) if line["phase"] == name]
-            by_level = feedback.learned(lines, [skill.name for skill in world.skills], len(order))
+            lines = [line for line in read_progress(self.run_dir.folder) if line["phase"] == name]
+            by_level = feedback.level_outcomes(lines, [skill.name for skill in world.skills], len(order))
             ours = [world.Level.parse(one.level) for one in proposal.levels]
             return {
                 "cycle": Cycle(
@@ -163,10 +163,10 @@ class Loop:
     def conclude(self) -> dict[str, Any]:
         plan, course, world = self.plan, self.course, self.world
         final = evaluate(self.agent, world, None, plan.episodes, EVALUATION_SEED + course.seed, course.observation)
-        lines = list(read_progress(self.run.folder))
+        lines = list(read_progress(self.run_dir.folder))
         last = [line for line in lines if line["phase"] == lines[-1]["phase"]]
         files = [
-            self.run.read(f"cycles/{k + 1}/{name}") for k in range(plan.cycles) for name in ("levels", "evaluation")
+            self.run_dir.read(f"cycles/{k + 1}/{name}") for k in range(plan.cycles) for name in ("levels", "evaluation")
         ]
         count = self.agent.settings.num_envs
         each = plan.cycle_steps * plan.num_level_envs(count) // count if plan.mixing == "mixed" else plan.level_steps
@@ -178,16 +178,16 @@ class Loop:
                 "ranking": sum(file["ranking_steps"] for file in files[::2]),
             },
             seconds=round(sum(line["seconds"] for line in lines) + sum(file["seconds"] for file in files), 1),
-            training=window_of(last, [skill.name for skill in world.skills]),
+            training=training_stats(last, [skill.name for skill in world.skills]),
             final=final,
             llm=self.designer.usage(),
         ).model_dump(mode="json")
 
     def once(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What `<name>.json` holds, made first if it is not there; of several processes one makes it."""
-        if self.agent.process_group.rank == 0 and not self.run.has(name):
+        if self.agent.process_group.rank == 0 and not self.run_dir.has(name):
             began = time.monotonic()
             made = make()
-            self.run.write(name, {**made, "seconds": round(made.get("seconds", time.monotonic() - began), 3)})
+            self.run_dir.write(name, {**made, "seconds": round(made.get("seconds", time.monotonic() - began), 3)})
         self.agent.process_group.barrier()
-        return self.run.read(name)
+        return self.run_dir.read(name)

@@ -18,13 +18,13 @@ EPISODES = 32  # in each level
 SEED = 55_000_000
 
 
-class Ranking:
+class LevelScorer:
     def __init__(self, world: World, observation: str, agent: PPO, steps: int, seed: int, cycle: int):
         self.world, self.observation, self.agent = world, observation, agent
         self.each, self.seed = steps, [seed, cycle]
         self.steps = 0  # that throw-away agents trained so far
 
-    def rate(self, levels: Sequence[dict[str, Any]], by: ScoredBy) -> list[float]:
+    def score(self, levels: Sequence[dict[str, Any]], by: ScoredBy) -> list[float]:
         if by == "agent":
             return [self._score(self.agent, level) for level in levels]
         return [self._score(self._trained(level, k), level) for k, level in enumerate(levels)]

@@ -6,13 +6,13 @@ import threading
 from types import FrameType, TracebackType
 
 
-class Stop:
+class GracefulInterrupt:
     """Use as a context; `asked` says whether somebody wants to stop. Only the main thread hears signals."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
 
-    def __enter__(self) -> "Stop":
+    def __enter__(self) -> "GracefulInterrupt":
         self._here = threading.current_thread() is threading.main_thread()
         if self._here:
             self._before = signal.signal(signal.SIGINT, self._hear)
@@ -23,7 +23,7 @@ class Stop:
             signal.signal(signal.SIGINT, self._before)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+        if self.requested:
             raise KeyboardInterrupt
-        self.asked = True
+        self.requested = True
         print("\nstopping after this update; Ctrl-C again to stop at once", file=sys.stderr, flush=True)

@@ -20,13 +20,13 @@ from envgen.runs.store import Run
 from envgen.worlds.world import World
 
 from .plan import PPO_DEFAULTS
-from .stop import Stop
+from .stop import GracefulInterrupt
 
 RECENT = 200  # episodes that the figures of progress are taken over
 PACE = 20  # updates that the speed is taken over
 
 
-def make_agent(
+def make_learner(
     world: World, observation: str, ppo: Mapping[str, Any], seed: int = 0, device: str = "cpu", compile: bool = False
 ) -> PPO:
     """A fresh agent for a world, with these of its settings where they differ from what suits that world."""
@@ -48,8 +48,8 @@ class PhaseTrainer:
         save_every: float = 30.0,
         show: Callable[[dict[str, Any]], None] = lambda line: None,
     ):
-        self.run, self.world, self.observation, self.agent, self.seed = run, world, observation, agent, seed
-        self.save_every, self.show = save_every, show
+        self.run_dir, self.world, self.observation, self.agent, self.seed = run, world, observation, agent, seed
+        self.save_every, self.on_progress = save_every, show
         self.finished: list[str] = []
         self.running: str | None = None
         self._last = run.resume()
@@ -77,7 +77,7 @@ class PhaseTrainer:
         self._place = [self._levels.index(level) for level in envs.levels]  # pyright: ignore[reportAttributeAccessIssue]
         self._begin()
         try:
-            with Stop() as self._stop:
+            with GracefulInterrupt() as self._stop:
                 agent.train(envs, steps, self._after, resume=resume)
         finally:
             envs.close()
@@ -87,7 +87,7 @@ class PhaseTrainer:
 
     def save(self) -> None:
         arrays, values = self.agent.state()
-        self.run.save({"agent": arrays}, {"agent": values, "finished": self.finished, "running": self.running})
+        self.run_dir.save({"agent": arrays}, {"agent": values, "finished": self.finished, "running": self.running})
         self._saved = time.monotonic()
 
     def _begin(self) -> None:
@@ -117,7 +117,7 @@ class PhaseTrainer:
             "steps_per_second": round(speed),
         }
         if self.agent.process_group.rank == 0:
-            self.run.log(line)
+            self.run_dir.log(line)
         if self._recent:
             returns, lengths, skills = zip(*self._recent, strict=True)
             stacked = np.stack(skills)
@@ -126,11 +126,11 @@ class PhaseTrainer:
                 "length": float(np.mean(lengths)),
                 "skills": np.nan_to_num(success_rates((stacked > 0).sum(0), (stacked >= 0).sum(0))).tolist(),
             }
-        self.show(line)
+        self.on_progress(line)
         # of a team, nobody knows everybody's episodes: it saves between phases only
-        if self.agent.process_group.size == 1 and (self._stop.asked or now - self._saved >= self.save_every):
+        if self.agent.process_group.size == 1 and (self._stop.requested or now - self._saved >= self.save_every):
             self.save()
-        if self._stop.asked:
+        if self._stop.requested:
             raise KeyboardInterrupt
 
     def _by_level(self, episodes: EpisodeStats) -> list[dict[str, Any]]:

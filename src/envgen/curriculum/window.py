@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict
 
 from envgen.runs.rates import score, success_counts, success_rates
 
-LATE = 100_000  # steps
+REWARD_WINDOW = 100_000  # steps
 
 
-class Window(BaseModel):
+class TrainingStats(BaseModel):
     """Rates and score are percentages."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -25,7 +25,7 @@ class Window(BaseModel):
     skills: dict[str, float]
 
 
-def window_of(lines: Iterable[Mapping[str, Any]], skills: Sequence[str]) -> Window | None:
+def training_stats(lines: Iterable[Mapping[str, Any]], skills: Sequence[str]) -> TrainingStats | None:
     """Of the lines of progress of a phase; None if no episode ended in it."""
     lines = list(lines)
     episodes = np.array([line["episodes"] for line in lines])
@@ -34,11 +34,11 @@ def window_of(lines: Iterable[Mapping[str, Any]], skills: Sequence[str]) -> Wind
     returns = np.array([line["return_sum"] for line in lines])
     succeeded, possible = success_counts(lines, len(skills))
     steps = np.array([line["steps"] for line in lines])
-    late = steps > steps[-1] - LATE
+    late = steps > steps[-1] - REWARD_WINDOW
     if not episodes[late].sum():
         late[:] = True
     rates = success_rates(succeeded.sum(0), possible.sum(0))
-    return Window(
+    return TrainingStats(
         episodes=int(episodes.sum()),
         score=float(score(rates)),
         reward=float(returns[late].sum() / episodes[late].sum()),

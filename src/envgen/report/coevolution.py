@@ -34,7 +34,7 @@ PANELS: tuple[tuple[str, str, Part], ...] = (  # title, unit of the x axis, what
 SMOOTH = 5  # steps, for what is noisy step by step
 
 
-def draw(groups: Groups, file: Path, alpha: float = 0.5) -> None:
+def plot_runs(groups: Groups, file: Path, alpha: float = 0.5) -> None:
     """Groups of run directories by name: a colour each, the mean over seeds thick, the seeds' range shaded."""
     import matplotlib
 
@@ -65,10 +65,10 @@ def curve(lines: Sequence[Line], unit: str, of: Part) -> tuple[np.ndarray, np.nd
     return x, y
 
 
-def needed(folders: Sequence[Path], plain: Sequence[Path], unit: str) -> list[float]:
+def steps_to_match(folders: Sequence[Path], plain: Sequence[Path], unit: str) -> list[float]:
     """How many rollouts, tokens or tasks proposed the runs took to come where the plain run of their seed ended; of
     those that came there."""
-    ends = {_seed(folder): summary(folder)["final"] for folder in plain}
+    ends = {_seed(folder): read_summary(folder)["final"] for folder in plain}
     found = []
     for folder in folders:
         lines = (line for line in read_progress(folder) if "test" in line)
@@ -76,25 +76,25 @@ def needed(folders: Sequence[Path], plain: Sequence[Path], unit: str) -> list[fl
     return [float(at) for at in found]
 
 
-def against(folders: Sequence[Path], plain: Sequence[Path], of: Callable[[Path], float]) -> Aggregate | None:
+def paired_difference(folders: Sequence[Path], plain: Sequence[Path], of: Callable[[Path], float]) -> Aggregate | None:
     """How much more of something each run has than the plain one of its seed, which began with the same models."""
     others = {_seed(folder): folder for folder in plain}
     found = [of(folder) - of(others[_seed(folder)]) for folder in folders if _seed(folder) in others]
     return iqm_with_ci(found) if found else None
 
 
-def spent(folder: Path) -> int:
+def tokens(folder: Path) -> int:
     """Tokens that both models generated in a run."""
-    return int(summary(folder)["curve"][-1][1])
+    return int(read_summary(folder)["curve"][-1][1])
 
 
 def accuracy_at(folder: Path, tokens: float) -> float:
     """Held-out accuracy, %, when so many tokens were generated, between the tests before and after."""
-    _, spent, _, accuracy = zip(*summary(folder)["curve"], strict=True)
+    _, spent, _, accuracy = zip(*read_summary(folder)["curve"], strict=True)
     return float(np.interp(tokens, spent, accuracy))
 
 
-def summary(folder: Path) -> dict[str, Any]:
+def read_summary(folder: Path) -> dict[str, Any]:
     return read_json(folder / "summary.json")
 
 

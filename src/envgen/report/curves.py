@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from envgen.runs.files import is_there
+from envgen.runs.files import exists
 from envgen.runs.rates import score, success_counts, success_rates
 from envgen.runs.store import read_json, read_progress, read_request
 
@@ -14,7 +14,7 @@ POINTS = 25  # of a training curve
 Curve = tuple[np.ndarray, np.ndarray]  # steps, scores
 
 
-def draw(groups: Mapping[str, Sequence[Path]], file: Path) -> None:
+def plot_curves(groups: Mapping[str, Sequence[Path]], file: Path) -> None:
     """Groups of run directories by name, one colour each: a thin line a run, a thick one for their mean."""
     import matplotlib
 
@@ -85,4 +85,4 @@ def _curve(points: Sequence[tuple[float, float]]) -> Curve:
 
 
 def _read(file: Path) -> Any:
-    return read_json(file) if is_there(file) else None
+    return read_json(file) if exists(file) else None

@@ -42,11 +42,11 @@ class Checkpoint(NamedTuple):
     values: dict[str, Any]
 
 
-def save(
+def save_checkpoint(
     folder: Path, arrays: Mapping[str, Mapping[str, np.ndarray]], values: Mapping[str, Any], kept: int = KEPT
 ) -> Path:
     """Write the next checkpoint into `folder`, then remove all but the newest `kept`."""
-    standing = numbers(folder)
+    standing = list_checkpoints(folder)
     number = standing[-1] + 1 if standing else 1
     final, fresh = folder / f"{number:08}", folder / f"{UNFINISHED}{number:08}"
     try:
@@ -74,12 +74,12 @@ def _contiguous(named: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: np.asarray(array, order="C") for name, array in named.items()}
 
 
-def latest(folder: Path) -> Checkpoint | None:
+def load_latest(folder: Path) -> Checkpoint | None:
     """The newest sound checkpoint, or None if none was ever written. Damaged ones are passed over with a warning."""
-    found = numbers(folder)
+    found = list_checkpoints(folder)
     for number in reversed(found):
         try:
-            return read(folder / f"{number:08}")
+            return load_checkpoint(folder / f"{number:08}")
         except CheckpointError as error:
             warnings.warn(f"{error}; going back to the one before", RuntimeWarning, stacklevel=2)
     if found:
@@ -87,7 +87,7 @@ def latest(folder: Path) -> Checkpoint | None:
     return None
 
 
-def read(checkpoint: Path) -> Checkpoint:
+def load_checkpoint(checkpoint: Path) -> Checkpoint:
     try:
         if not stat.S_ISDIR(checkpoint.lstat().st_mode):
             raise ValueError("it is not a folder")
@@ -114,7 +114,7 @@ def _is_plain(name: str) -> bool:
     return name not in ("", ".", "..", MANIFEST) and not set(name) & set("/\\:\0")
 
 
-def numbers(folder: Path) -> list[int]:
+def list_checkpoints(folder: Path) -> list[int]:
     """The checkpoints that were finished, oldest first."""
     if folder.is_symlink():
         raise CheckpointError(f"{folder} is a link; the checkpoints of a run are in a folder of its own")

@@ -21,7 +21,7 @@ from .kinds import Kind, get, kind_of, number
 from .store import Run, RunError
 from .tables import Comparison, Group, Table
 
-__all__ = ["Aggregate", "Comparison", "Group", "Table", "compare", "find", "iqm", "iqm_with_ci"]
+__all__ = ["Aggregate", "Comparison", "Group", "Table", "compare", "find_runs", "iqm", "iqm_with_ci"]
 
 DEPTH = 3  # levels of folders below a given one in which runs are looked for
 EQUAL = 0.01  # steps within a hundredth of each other are equal: training may end on whole rollouts
@@ -41,7 +41,7 @@ def compare(paths: Iterable[str | Path]) -> Comparison:
     """The runs at or below these paths, beside each other."""
     tables: dict[tuple[str, str], dict[str, list[_Ended]]] = {}
     unfinished = []
-    for folder in find(paths):
+    for folder in find_runs(paths):
         reader = Run(folder, {}, is_main=False)
         request = get(reader.read("run"), "request")
         if not isinstance(request, dict):
@@ -57,7 +57,7 @@ def compare(paths: Iterable[str | Path]) -> Comparison:
     return Comparison(tuple(_table(key[1], [*tables[key].values()]) for key in ordered), tuple(unfinished))
 
 
-def find(paths: Iterable[str | Path]) -> list[Path]:
+def find_runs(paths: Iterable[str | Path]) -> list[Path]:
     """The run directories among these paths and in the folders below them, each once."""
     found: dict[Path, Path] = {}
     for path in map(Path, paths):

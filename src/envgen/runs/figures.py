@@ -22,7 +22,7 @@ class Aggregate:
     high: float | None
     n: int
 
-    def above(self, other: "Aggregate") -> bool:
+    def is_above(self, other: "Aggregate") -> bool:
         """Whether this interval lies wholly above that of `other`, by more than rounding may do."""
         return self.low is not None and other.high is not None and self.low > other.high + 1e-9
 

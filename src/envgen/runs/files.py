@@ -24,14 +24,14 @@ def _check(about: os.stat_result, file: Path) -> None:
         raise OSError(None, f"it is {what}", str(file))
 
 
-def is_there(file: Path) -> bool:
+def exists(file: Path) -> bool:
     """Whether there is anything of this name, be it a link to nothing."""
     return os.path.lexists(file)
 
 
 def open_regular(file: Path, mode: str, buffering: int = -1) -> Any:
     """`open(file, mode)` for a regular file, or for one that the mode creates."""
-    if is_there(file):
+    if exists(file):
         check_regular(file)  # before it is opened: that alone may do something to a device
 
     def opener(path: str, flags: int) -> int:

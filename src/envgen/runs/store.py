@@ -19,7 +19,7 @@ import numpy as np
 
 from . import checkpoint
 from .checkpoint import Checkpoint, CheckpointError
-from .files import check_inside, is_there, open_regular, read_regular
+from .files import check_inside, exists, open_regular, read_regular
 
 try:
     import fcntl
@@ -64,7 +64,7 @@ class Run:
             except OSError:
                 raise RunError(f"another process is working in {folder}") from None
         about = folder / "run.json"
-        if is_there(about):
+        if exists(about):
             self._agree(read_request(folder)[0])
         else:
             machine = platform.platform()
@@ -89,7 +89,7 @@ class Run:
         write_json(file, value)
 
     def has(self, name: str) -> bool:
-        return is_there(self.folder / f"{name}.json")
+        return exists(self.folder / f"{name}.json")
 
     def read(self, name: str) -> Any:
         file = self.folder / f"{name}.json"
@@ -111,18 +111,18 @@ class Run:
         """A checkpoint, which remembers how long the progress is."""
         file = self.folder / PROGRESS
         length = 0
-        if is_there(file):
+        if exists(file):
             with _opened(file, "rb") as progress:  # on the disk before a checkpoint that counts on it
                 os.fsync(progress.fileno())
                 length = os.fstat(progress.fileno()).st_size
         checkpoint.flush_folder(self.folder)
-        checkpoint.save(self.folder / "checkpoints", arrays, {**values, "progress_bytes": length})
+        checkpoint.save_checkpoint(self.folder / "checkpoints", arrays, {**values, "progress_bytes": length})
 
     def resume(self) -> Checkpoint | None:
         """The last sound checkpoint, with the progress cut back to it; None if the run is at its beginning."""
-        last = checkpoint.latest(self.folder / "checkpoints")
+        last = checkpoint.load_latest(self.folder / "checkpoints")
         file = self.folder / PROGRESS
-        if is_there(file) and self.is_main:
+        if exists(file) and self.is_main:
             length = last.values["progress_bytes"] if last else 0
             with _opened(file, "rb+") as progress:
                 if os.fstat(progress.fileno()).st_size < length:
@@ -146,7 +146,7 @@ class Run:
 def read_request(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a run was asked for, and by which means it was to be done."""
     file = folder / "run.json"
-    if not is_there(file):
+    if not exists(file):
         raise RunError(f"{folder} is not a run directory: there is no run.json in it")
     told = read_json(file)
     try:
@@ -187,7 +187,7 @@ def write_json(file: Path, value: Any) -> None:
 def read_progress(folder: Path) -> Iterator[dict[str, Any]]:
     """The progress of a run, also of one that another process is working on."""
     file = folder / PROGRESS
-    if is_there(file):
+    if exists(file):
         with _opened(file, "rb") as opened:
             text = opened.read().decode()
         for line in text.splitlines(keepends=True):

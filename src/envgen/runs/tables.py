@@ -50,7 +50,7 @@ class Table:
         mine, plain = group.figures.get(name), [one.figures.get(name) for one in self.groups if one.plain]
         if mine is None:
             return "-"
-        return f"{mine}*" if plain and all(other and mine.above(other) for other in plain) else str(mine)
+        return f"{mine}*" if plain and all(other and mine.is_above(other) for other in plain) else str(mine)
 
     def legend(self) -> str:
         starred = f"; * lies wholly above {self.kind.plain}" if any(group.plain for group in self.groups) else ""
@@ -69,8 +69,8 @@ class Comparison:
         for table in self.tables:
             parts += [f"## {table.about}", *(f"**Warning:** {_plainly(warning)}" for warning in table.warnings)]
             rows = [[*some, *group.costs] for some, group in zip(table.results(), table.groups, strict=True)]
-            parts.append(grid([table.kind.who, "seeds", *table.kind.results, *table.kind.costs], rows))
-            parts.append(grid([table.kind.parts, *(group.title for group in table.groups)], table.parts(table.groups)))
+            parts.append(markdown_table([table.kind.who, "seeds", *table.kind.results, *table.kind.costs], rows))
+            parts.append(markdown_table([table.kind.parts, *(group.title for group in table.groups)], table.parts(table.groups)))
             parts.append(_plainly(table.legend()))
         return "\n\n".join([*parts, *self._rest()]) + "\n"
 
@@ -107,7 +107,7 @@ def _plainly(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
 
 
-def grid(header: list[str], rows: list[list[str]]) -> str:
+def markdown_table(header: list[str], rows: list[list[str]]) -> str:
     """A table in Markdown."""
     lines = [[*map(_plainly, header)], ["---", *["--:"] * (len(header) - 1)], *([*map(_plainly, row)] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
