@@ -80,7 +80,9 @@ def run(study: Study, designer: str, seed: int, runs: Path) -> Path:
     world, plan, folder = study.world, study.plan, runs / f"{designer}-{seed}"
     began = time.perf_counter()
     with TrainDisplay([skill.name for skill in world.skills], plan.total_steps) as display:
-        found = train(folder, world, build_designer(designer, folder), plan, seed=seed, on_progress=display, on_message=print)
+        found = train(
+            folder, world, build_designer(designer, folder), plan, seed=seed, on_progress=display, on_message=print
+        )
     print(f"{designer}, seed {seed}: final score {found.final.score}, {time.perf_counter() - began:.0f} s", flush=True)
     return folder
 

@@ -35,7 +35,9 @@ def main() -> None:
     told = {name: refused(name, asked.tasks) for name in sorted(package().DATASETS)}
     fit = [name for name, why in told.items() if not why]
     print(f"reasoning-gym {version('reasoning-gym')}: {len(fit)} of {len(told)} generators, {asked.tasks} tasks each\n")
-    print(markdown_table(["refused", "why"], [[name, " ".join(why.split())[:160]] for name, why in told.items() if why]))
+    print(
+        markdown_table(["refused", "why"], [[name, " ".join(why.split())[:160]] for name, why in told.items() if why])
+    )
     print(f"\nTrusted: {', '.join(fit)}.")
 
 

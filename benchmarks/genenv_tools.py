@@ -74,7 +74,10 @@ def paired(groups: Mapping[str, Sequence[Path]]) -> str:
         f"after {least:,} tokens": lambda folder: accuracy_at(folder, least),
     }
     others = {name: folders for name, folders in groups.items() if name != PLAIN}
-    rows = [[name, *(str(paired_difference(folders, plain, of)) for of in measures.values())] for name, folders in others.items()]
+    rows = [
+        [name, *(str(paired_difference(folders, plain, of)) for of in measures.values())]
+        for name, folders in others.items()
+    ]
     return markdown_table([f"points more than {PLAIN}", *measures], rows)
 
 

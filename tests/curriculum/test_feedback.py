@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ladder import UP, Climbed, Ladder
 
-from envgen.curriculum.feedback import level_outcomes, evaluate_over_seeds
+from envgen.curriculum.feedback import evaluate_over_seeds, level_outcomes
 from envgen.designers.designer import LevelOutcome, SuccessRate
 
 

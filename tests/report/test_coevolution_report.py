@@ -1,16 +1,16 @@
-"""Figures of co-evolutions, from what their runs left behind."""
+"""Results of co-evolutions, read from run directories."""
 
 import json
 
 import pytest
 
-from envgen.report.coevolution import accuracy_at, paired_difference, plot_runs, steps_to_match, tokens, read_summary
+from envgen.report.coevolution import accuracy_at, paired_difference, plot_runs, read_summary, steps_to_match, tokens
 
 
-def run(folder, seed, tests):
-    """A run that was tested at (rollouts, tokens of both, accuracy in %)."""
+def write_run(folder, seed, tests):
+    """Write a run that was tested at (rollouts, tokens of both models, accuracy in %)."""
     folder.mkdir()
-    (folder / "run.json").write_text(json.dumps({"request": {"seed": seed}}))
+    (folder / "run.json").write_text(json.dumps({"format": 2, "request": {"seed": seed}}))
     lines = [
         {"step": k, "rollouts": rollouts, "agent_tokens": tokens - 10, "environment_tokens": 10, "proposed": k,
          "p": 0.4, "difficulty": 2.0, "diversity": {"entropy": {"steps": 1.5}, "repeats": 0.1}, "test": accuracy / 100}
@@ -26,36 +26,36 @@ def run(folder, seed, tests):
 def groups(tmp_path):
     return {
         "uniform": [
-            run(tmp_path / "u0", 0, [(0, 10, 20), (100, 1000, 25), (200, 2000, 30)]),
-            run(tmp_path / "u1", 1, [(0, 10, 40), (100, 1000, 45), (200, 2000, 50)]),
+            write_run(tmp_path / "u0", 0, [(0, 10, 20), (100, 1000, 25), (200, 2000, 30)]),
+            write_run(tmp_path / "u1", 1, [(0, 10, 40), (100, 1000, 45), (200, 2000, 50)]),
         ],
         "genenv": [
-            run(tmp_path / "g1", 1, [(0, 10, 40), (100, 1500, 48), (200, 3000, 49)]),
-            run(tmp_path / "g0", 0, [(0, 10, 20), (100, 1500, 30), (200, 3000, 36)]),
+            write_run(tmp_path / "g1", 1, [(0, 10, 40), (100, 1500, 48), (200, 3000, 49)]),
+            write_run(tmp_path / "g0", 0, [(0, 10, 20), (100, 1500, 30), (200, 3000, 36)]),
         ],
     }
 
 
-def test_runs_are_held_against_the_plain_run_of_their_own_seed(groups):
-    found = paired_difference(groups["genenv"], groups["uniform"], lambda folder: read_summary(folder)["final"])
-    assert found is not None
-    assert found.value == pytest.approx((-1 + 6) / 2)
-    assert found.n == 2
+def test_paired_difference_pairs_runs_of_the_same_seed(groups):
+    difference = paired_difference(groups["genenv"], groups["uniform"], lambda folder: read_summary(folder)["final"])
+    assert difference is not None
+    assert difference.value == pytest.approx((-1 + 6) / 2)
+    assert difference.n == 2
     assert paired_difference(groups["genenv"], [], tokens) is None
 
 
-def test_what_was_needed_counts_only_runs_that_came_there(groups):
+def test_steps_to_match_leaves_out_runs_that_never_match(groups):
     assert steps_to_match(groups["genenv"], groups["uniform"], "rollouts") == [100]
     assert steps_to_match(groups["genenv"], groups["uniform"], "tokens") == [1500]
     assert steps_to_match(groups["uniform"], groups["uniform"], "rollouts") == [200, 200]
 
 
-def test_accuracy_at_equal_tokens_lies_between_tests(groups):
+def test_accuracy_at_tokens_interpolates_between_tests(groups):
     assert tokens(groups["genenv"][1]) == 3000
     assert accuracy_at(groups["genenv"][1], 750 + 5) == pytest.approx(25)
     assert accuracy_at(groups["genenv"][1], 9000) == 36
 
 
-def test_the_picture_is_drawn(groups, tmp_path):
+def test_plot_is_written_as_png(groups, tmp_path):
     plot_runs(groups, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""A checkpoint is whole or not there, knows when it is damaged, and a full disk costs no earlier one."""
+"""Checkpoints are written atomically, damage is detected, and a failed write leaves earlier ones intact."""
 
 import json
 import os
@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from envgen.runs import checkpoint
-from envgen.runs.checkpoint import CheckpointError, load_latest, list_checkpoints, save_checkpoint
+from envgen.runs.checkpoint import CheckpointError, list_checkpoints, load_latest, save_checkpoint
 
 ARRAYS = {"agent": {"weights": np.arange(5000, dtype=np.float32), "step": np.array(7.0, np.float32)}}
 VALUES = {"steps": 12, "random": {"state": 2**100}}
 
 
-def test_what_was_saved_is_read_back(tmp_path):
+def test_save_and_load_round_trip(tmp_path):
     save_checkpoint(tmp_path, ARRAYS, VALUES)
     number, arrays, values = load_latest(tmp_path)
     assert (number, values) == (1, VALUES)
@@ -25,43 +25,43 @@ def test_what_was_saved_is_read_back(tmp_path):
         assert arrays["agent"][name].dtype == array.dtype
 
 
-def test_the_newest_few_are_kept(tmp_path):
+def test_only_the_newest_checkpoints_are_kept(tmp_path):
     for steps in range(5):
-        save_checkpoint(tmp_path, ARRAYS, {"steps": steps}, kept=2)
+        save_checkpoint(tmp_path, ARRAYS, {"steps": steps}, max_to_keep=2)
     assert list_checkpoints(tmp_path) == [4, 5]
     assert load_latest(tmp_path).values == {"steps": 4}
 
 
-def test_before_the_first_there_is_none(tmp_path):
+def test_load_latest_returns_none_without_a_checkpoint(tmp_path):
     assert load_latest(tmp_path / "nowhere") is None
 
 
 @pytest.mark.parametrize("name", ["agent.safetensors", "values.json", "manifest.json"])
-@pytest.mark.parametrize("how", ["changed", "cut", "removed"])
-def test_a_damaged_one_is_passed_over_loudly(tmp_path, name, how):
+@pytest.mark.parametrize("damage", ["changed", "truncated", "removed"])
+def test_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, name, damage):
     save_checkpoint(tmp_path, ARRAYS, {"steps": 1})
     file = save_checkpoint(tmp_path, ARRAYS, {"steps": 2}) / name
     data = bytearray(file.read_bytes())
-    if how == "removed":
+    if damage == "removed":
         file.unlink()
-    elif how == "cut":
+    elif damage == "truncated":
         file.write_bytes(data[: len(data) // 2])
     else:
         data[len(data) // 2] ^= 1
         file.write_bytes(data)
-    with pytest.warns(RuntimeWarning, match="00000002 is damaged.*the one before"):
+    with pytest.warns(RuntimeWarning, match="00000002 is damaged.*the previous checkpoint"):
         assert load_latest(tmp_path).values == {"steps": 1}
 
 
-def test_if_all_are_damaged_nothing_silently_begins_anew(tmp_path):
+def test_run_does_not_start_over_if_every_checkpoint_is_damaged(tmp_path):
     (save_checkpoint(tmp_path, ARRAYS, VALUES) / "values.json").write_text("{}")
     with pytest.warns(RuntimeWarning), pytest.raises(CheckpointError, match=r"every checkpoint .* is damaged"):
         load_latest(tmp_path)
 
 
-def test_one_that_was_being_written_does_not_count_and_is_cleared_away(tmp_path):
+def test_unfinished_checkpoint_is_ignored_and_removed(tmp_path):
     save_checkpoint(tmp_path, ARRAYS, {"steps": 1})
-    unfinished = tmp_path / f"{checkpoint.UNFINISHED}00000002"
+    unfinished = tmp_path / f"{checkpoint.TEMP_PREFIX}00000002"
     unfinished.mkdir()
     (unfinished / "agent.safetensors").write_bytes(b"half")
     assert load_latest(tmp_path).values == {"steps": 1}
@@ -70,13 +70,13 @@ def test_one_that_was_being_written_does_not_count_and_is_cleared_away(tmp_path)
     assert load_latest(tmp_path).values == {"steps": 2}
 
 
-def test_a_full_disk_costs_no_earlier_checkpoint(tmp_path):
-    """Files may not grow beyond 4 KB for a while: the system refuses to write, as a full disk does."""
+def test_full_disk_leaves_earlier_checkpoints_intact(tmp_path):
+    """A limit of 4 KB per file makes the system refuse to write, as a full disk does."""
     save_checkpoint(tmp_path, ARRAYS, {"steps": 1})
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
     try:
-        with pytest.raises(CheckpointError, match=r"cannot write checkpoint 2 .*; checkpoint 1 still stands"):
+        with pytest.raises(CheckpointError, match=r"cannot write checkpoint 2 .*; checkpoint 1 is intact"):
             save_checkpoint(tmp_path, ARRAYS, {"steps": 2})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -84,43 +84,42 @@ def test_a_full_disk_costs_no_earlier_checkpoint(tmp_path):
     assert load_latest(tmp_path).values == {"steps": 1}
 
 
-def test_a_checkpoint_names_every_file_with_its_sum(tmp_path):
+def test_manifest_lists_every_file_with_its_checksum(tmp_path):
     folder: Path = save_checkpoint(tmp_path, ARRAYS, VALUES)
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest.keys() == {"agent.safetensors", "values.json"}
     assert all(len(entry["sha256"]) == 64 for entry in manifest.values())
 
 
-def _manifest(folder: Path, change) -> None:
-    """Change what the manifest of a checkpoint says."""
-    sums = json.loads((folder / "manifest.json").read_text())
-    change(sums)
-    (folder / "manifest.json").write_text(json.dumps(sums))
+def _edit_manifest(folder: Path, edit) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    edit(manifest)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
 @pytest.mark.parametrize(
     "name", ["/dev/zero", "../outside", "..", ".", "", "manifest.json", "a/b", "a\\b", "c:", "a\0b"]
 )
-def test_only_plain_names_of_files_are_read(tmp_path, name):
+def test_only_plain_file_names_are_read(tmp_path, name):
     (tmp_path / "outside").write_bytes(b"")
     folder = save_checkpoint(tmp_path, ARRAYS, VALUES)
-    _manifest(folder, lambda sums: sums.update({name: {"bytes": 0, "sha256": "0" * 64}}))
+    _edit_manifest(folder, lambda manifest: manifest.update({name: {"bytes": 0, "sha256": "0" * 64}}))
     with pytest.raises(CheckpointError, match=r"is damaged: manifest\.json names"):
         checkpoint.load_checkpoint(folder)
 
 
 @pytest.mark.parametrize("name", ["agent.safetensors", "values.json", "manifest.json"])
-@pytest.mark.parametrize("what", ["link", "fifo", "folder", "device"])
-def test_only_regular_files_are_read(tmp_path, name, what):
+@pytest.mark.parametrize("file_type", ["link", "fifo", "directory", "device"])
+def test_only_regular_files_are_read(tmp_path, name, file_type):
     folder = save_checkpoint(tmp_path, ARRAYS, VALUES)
     file = folder / name
     outside = tmp_path / "outside"
     file.rename(outside)
-    if what == "link":
+    if file_type == "link":
         file.symlink_to(outside)
-    elif what == "device":
+    elif file_type == "device":
         file.symlink_to("/dev/zero")
-    elif what == "fifo":
+    elif file_type == "fifo":
         os.mkfifo(file)
     else:
         file.mkdir()
@@ -128,27 +127,27 @@ def test_only_regular_files_are_read(tmp_path, name, what):
         checkpoint.load_checkpoint(folder)
 
 
-def test_a_file_of_another_size_is_not_read(tmp_path):
+def test_file_of_another_size_is_not_read(tmp_path):
     folder = save_checkpoint(tmp_path, ARRAYS, VALUES)
-    with open(folder / "agent.safetensors", "rb+") as out:
-        out.truncate(1 << 40)  # a hole, which would fill the memory
+    with open(folder / "agent.safetensors", "rb+") as stream:
+        stream.truncate(1 << 40)  # a sparse file, which would fill the memory
     with pytest.raises(CheckpointError, match=r"is damaged: .*it has 1099511627776 bytes, not"):
         checkpoint.load_checkpoint(folder)
 
 
-def test_a_checkpoint_is_a_folder_of_the_run(tmp_path):
+def test_linked_checkpoints_are_refused(tmp_path):
     run, other = tmp_path / "run", tmp_path / "other"
-    theirs = save_checkpoint(other, ARRAYS, VALUES)
+    other_checkpoint = save_checkpoint(other, ARRAYS, VALUES)
     run.mkdir()
-    (run / "00000007").symlink_to(theirs)
-    with pytest.warns(RuntimeWarning, match="it is not a folder"), pytest.raises(CheckpointError):
+    (run / "00000007").symlink_to(other_checkpoint)
+    with pytest.warns(RuntimeWarning, match="it is not a directory"), pytest.raises(CheckpointError):
         load_latest(run)
     (tmp_path / "linked").symlink_to(other)
     with pytest.raises(CheckpointError, match="is a link"):
         load_latest(tmp_path / "linked")
 
 
-def test_names_with_other_digits_are_no_checkpoints(tmp_path):
+def test_names_with_other_digits_are_not_checkpoints(tmp_path):
     for name in ("\u00b2", "\u0663\u0663\u0663\u0663\u0663\u0663\u0663\u0663", "7", "000000007"):
         (tmp_path / name).mkdir()
     save_checkpoint(tmp_path, ARRAYS, VALUES)
@@ -158,7 +157,7 @@ def test_names_with_other_digits_are_no_checkpoints(tmp_path):
         checkpoint.load_checkpoint(tmp_path / "\u00b2")
 
 
-def test_nested_json_is_damage(tmp_path):
+def test_deeply_nested_json_counts_as_damage(tmp_path):
     folder = save_checkpoint(tmp_path, ARRAYS, VALUES)
     (folder / "manifest.json").write_text("[" * 100_000)
     with pytest.raises(CheckpointError, match="damaged"):

@@ -7,38 +7,111 @@ import numpy as np
 import pytest
 
 from envgen.runs.checkpoint import CheckpointError
-from envgen.runs.store import Run, RunError, read_progress, read_request
+from envgen.runs.store import FORMAT, Run, RunError, differences, flatten, read_progress, read_request
 
 ARRAYS = {"agent": {"weights": np.zeros(3)}}
 
 
-def test_a_run_says_what_was_asked_and_with_which_versions(tmp_path):
+def test_run_json_holds_request_and_versions(tmp_path):
     with Run(tmp_path / "deep" / "run", {"steps": 5}):
-        about = json.loads((tmp_path / "deep" / "run" / "run.json").read_text())
-    assert about["request"] == {"steps": 5}
-    assert about["versions"]["numpy"] == np.__version__
+        entry = json.loads((tmp_path / "deep" / "run" / "run.json").read_text())
+    assert entry["format"] == FORMAT == 2
+    assert entry["request"] == {"steps": 5}
+    assert entry["versions"]["numpy"] == np.__version__
 
 
-def test_the_same_request_goes_on_and_another_is_refused_by_name(tmp_path):
-    Run(tmp_path, {"steps": 5, "seed": 0}).close()
-    Run(tmp_path, {"steps": 5, "seed": 0}).close()
-    with pytest.raises(RunError, match=r"was begun with seed 0 \(now 1\)"):
-        Run(tmp_path, {"steps": 5, "seed": 1})
+def test_same_request_resumes_and_changed_values_are_named(tmp_path):
+    request = {"plan": {"cycles": 4, "levels": 2}, "seed": 0}
+    Run(tmp_path, request).close()
+    Run(tmp_path, request).close()
+    with pytest.raises(RunError, match=r"was started with plan\.cycles 4 \(now 8\); choose another directory"):
+        Run(tmp_path, {**request, "plan": {"cycles": 8, "levels": 2}})
+    with pytest.raises(
+        RunError, match=r"started with plan\.cycles 4 \(now unset\), plan\.levels 2 \(now unset\), seed 0 \(now 1\);"
+    ):
+        Run(tmp_path, {"seed": 1})
 
 
-def test_two_processes_cannot_work_in_one_run(tmp_path):
-    with Run(tmp_path, {}), pytest.raises(RunError, match="another process is working"):
+def test_differences_name_only_the_values_that_differ():
+    before = {"a": {"b": 1, "c": {"d": [1, 2]}}, "e": None}
+    assert differences(before, before) == []
+    assert differences(before, {"a": {"b": 1, "c": {"d": [1]}}}) == ["a.c.d [1, 2] (now [1])", "e None (now unset)"]
+    assert differences({}, {"long": "x" * 500}) == [f"long unset (now '{'x' * 59})"]
+    assert flatten({}) == {}
+    assert flatten({"a": {}}) == {"a": {}}
+    assert flatten(before) == {"a.b": 1, "a.c.d": [1, 2], "e": None}
+
+
+def test_another_format_is_refused_and_the_old_one_names_the_command(tmp_path):
+    Run(tmp_path, {}).close()
+    entry = json.loads((tmp_path / "run.json").read_text())
+    old = {name: value for name, value in entry.items() if name != "format"}
+    for written, expected in ((old, f"envgen migrate {tmp_path}"), ({**entry, "format": 3}, "has the format 3")):
+        (tmp_path / "run.json").write_text(json.dumps(written))
+        with pytest.raises(RunError, match=expected):
+            read_request(tmp_path)
+        with pytest.raises(RunError, match=expected):
+            Run(tmp_path, {})
+
+
+# --- extension
+
+EXTENDABLE = ("plan.cycles", "plan.steps")
+
+
+def plan(cycles: int, steps: int, seed: int = 0) -> dict:
+    return {"plan": {"cycles": cycles, "steps": steps}, "seed": seed}
+
+
+def test_extension_updates_the_request_and_removes_the_results(tmp_path):
+    with Run(tmp_path, plan(2, 100)) as run:
+        run.write("summary", {})
+        run.write("published", {})
+        assert run.extended_from == []
+    with Run(tmp_path, plan(3, 100), extendable=EXTENDABLE) as run:
+        assert not run.has("summary")
+        assert not run.has("published")
+        assert run.extended_from == [{"plan.cycles": 2, "plan.steps": 100}]
+    assert read_request(tmp_path)[0] == plan(3, 100)
+    with Run(tmp_path, plan(3, 100), extendable=EXTENDABLE) as run:  # resumes
+        assert len(run.extended_from) == 1
+        run.write("summary", {})
+    with Run(tmp_path, plan(3, 150), extendable=EXTENDABLE) as run:
+        assert run.extended_from[1:] == [{"plan.cycles": 3, "plan.steps": 100}]
+
+
+@pytest.mark.parametrize("request_now", [plan(1, 100), plan(3, 50), plan(3, 100, seed=1), {**plan(3, 100), "new": 1}])
+def test_extension_only_grows_the_numbers_it_may_grow(tmp_path, request_now):
+    with Run(tmp_path, plan(2, 100)) as run:
+        run.write("summary", {})
+    with pytest.raises(RunError, match="was started with"):
+        Run(tmp_path, request_now, extendable=EXTENDABLE)
+    assert (tmp_path / "summary.json").exists()
+
+
+def test_unfinished_run_cannot_be_extended(tmp_path):
+    Run(tmp_path, plan(2, 100)).close()
+    with pytest.raises(RunError, match="is not finished; resume it"):
+        Run(tmp_path, plan(3, 100), extendable=EXTENDABLE)
+    assert read_request(tmp_path)[0] == plan(2, 100)
+
+
+# --- files
+
+
+def test_two_processes_cannot_use_one_run(tmp_path):
+    with Run(tmp_path, {}), pytest.raises(RunError, match="another process is using"):
         Run(tmp_path, {})
     Run(tmp_path, {}).close()
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path):
+def test_directory_that_cannot_be_created_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="cannot make the run directory"):
+    with pytest.raises(RunError, match="cannot create the run directory"):
         Run(tmp_path / "file" / "run", {})
 
 
-def test_progress_beyond_the_checkpoint_is_forgotten(tmp_path):
+def test_progress_after_the_checkpoint_is_removed(tmp_path):
     with Run(tmp_path, {}) as run:
         run.log({"steps": 1})
         run.save(ARRAYS, {"steps": 1})
@@ -48,7 +121,7 @@ def test_progress_beyond_the_checkpoint_is_forgotten(tmp_path):
         assert list(read_progress(tmp_path)) == [{"steps": 1}]
 
 
-def test_progress_before_the_first_checkpoint_is_forgotten_too(tmp_path):
+def test_progress_without_a_checkpoint_is_removed(tmp_path):
     with Run(tmp_path, {}) as run:
         run.log({"steps": 1})
     with Run(tmp_path, {}) as run:
@@ -56,21 +129,21 @@ def test_progress_before_the_first_checkpoint_is_forgotten_too(tmp_path):
         assert list(read_progress(tmp_path)) == []
 
 
-def test_progress_that_is_shorter_than_its_checkpoint_is_an_error(tmp_path):
+def test_progress_shorter_than_its_checkpoint_is_an_error(tmp_path):
     with Run(tmp_path, {}) as run:
         run.log({"steps": 1})
         run.save(ARRAYS, {})
         (tmp_path / "progress.jsonl").write_text("")
-        with pytest.raises(CheckpointError, match="shorter than checkpoint 1"):
+        with pytest.raises(CheckpointError, match="shorter than when checkpoint 1 was written"):
             run.resume()
 
 
-def test_a_line_that_is_being_written_is_not_read_yet(tmp_path):
+def test_incomplete_last_line_is_not_read(tmp_path):
     (tmp_path / "progress.jsonl").write_text('{"steps": 1}\n{"st')
     assert list(read_progress(tmp_path)) == [{"steps": 1}]
 
 
-def test_results_are_written_whole_and_read_back(tmp_path):
+def test_results_are_written_atomically_and_read_back(tmp_path):
     with Run(tmp_path, {}) as run:
         run.write("result", {"score": 1.5})
         assert run.read("result") == {"score": 1.5}
@@ -80,11 +153,11 @@ def test_results_are_written_whole_and_read_back(tmp_path):
 
 
 @pytest.fixture(params=["link", "dangling link", "device", "fifo"])
-def odd(request, tmp_path_factory):
-    """Puts something that is no regular file in a file's place; returns the file it links to, if it does."""
+def irregular_file(request, tmp_path_factory):
+    """A function that replaces a file by something that is not a regular file; returns the target of the link."""
     outside = tmp_path_factory.mktemp("outside") / "file"
 
-    def put(file):
+    def replace(file):
         file.unlink(missing_ok=True)
         if request.param == "fifo":
             os.mkfifo(file)
@@ -96,61 +169,61 @@ def odd(request, tmp_path_factory):
                 outside.write_text('{"request": {}}\n')
         return outside
 
-    return put
+    return replace
 
 
-def _untouched(outside) -> bool:
+def _is_unchanged(outside) -> bool:
     return not outside.exists() or outside.read_text() == '{"request": {}}\n'
 
 
-def test_a_run_reads_regular_files_alone(tmp_path, odd):
-    outside = odd(tmp_path / "run.json")
+def test_run_reads_only_regular_files(tmp_path, irregular_file):
+    outside = irregular_file(tmp_path / "run.json")
     with pytest.raises(RunError, match=r"cannot read .*it is (a link|not a regular file)"):
         read_request(tmp_path)
     with pytest.raises(RunError, match="cannot read"):
         Run(tmp_path, {})
-    odd(tmp_path / "summary.json")
+    irregular_file(tmp_path / "summary.json")
     with pytest.raises(RunError, match="cannot read"):
         Run(tmp_path, {}, is_main=False).read("summary")
-    odd(tmp_path / "progress.jsonl")
+    irregular_file(tmp_path / "progress.jsonl")
     with pytest.raises(RunError, match="cannot open"):
         list(read_progress(tmp_path))
-    assert _untouched(outside)
+    assert _is_unchanged(outside)
 
 
-def test_a_run_writes_to_no_file_outside(tmp_path, odd):
+def test_run_writes_to_no_file_outside(tmp_path, irregular_file):
     with Run(tmp_path, {}) as run:
-        outside = odd(tmp_path / "progress.jsonl")
+        outside = irregular_file(tmp_path / "progress.jsonl")
         with pytest.raises(RunError, match="cannot write"):
             run.log({"steps": 1})
         with pytest.raises(RunError, match="cannot open"):
             run.save(ARRAYS, {})
         with pytest.raises(RunError, match="cannot open"):
             run.resume()
-        odd(tmp_path / ".result.json.unfinished")
-        odd(tmp_path / "result.json")
+        irregular_file(tmp_path / ".result.json.unfinished")
+        irregular_file(tmp_path / "result.json")
         run.write("result", {"score": 1})
         assert run.read("result") == {"score": 1}
-    odd(tmp_path / "lock")
-    with pytest.raises(RunError, match="cannot make the run directory"):
+    irregular_file(tmp_path / "lock")
+    with pytest.raises(RunError, match="cannot create the run directory"):
         Run(tmp_path, {})
-    assert _untouched(outside)
+    assert _is_unchanged(outside)
 
 
-def test_folders_of_a_run_do_not_lead_out_of_it(tmp_path):
+def test_linked_folder_that_leads_outside_is_refused(tmp_path):
     run, outside = tmp_path / "run", tmp_path / "outside"
     outside.mkdir()
     (outside / "levels.json").write_text("{}")
-    with Run(run, {}) as opened:
+    with Run(run, {}) as run_dir:
         (run / "cycles").symlink_to(outside)
         with pytest.raises(RunError, match="is outside"):
-            opened.read("cycles/levels")
+            run_dir.read("cycles/levels")
         with pytest.raises(RunError, match="is outside"):
-            opened.write("cycles/levels", {"score": 1})
+            run_dir.write("cycles/levels", {"score": 1})
     assert (outside / "levels.json").read_text() == "{}"
 
 
-def test_a_run_directory_may_itself_be_a_link(tmp_path):
+def test_run_directory_may_be_a_link(tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "run").symlink_to(tmp_path / "disk")
     with Run(tmp_path / "run", {}) as run:

@@ -13,7 +13,7 @@ from gymnasium.vector import VectorEnv
 from pydantic import BaseModel, ConfigDict
 
 from envgen.agents.rollout import episode_skill_counts
-from envgen.runs.rates import score, success_rates
+from envgen.runs.statistics import score, success_rates
 from envgen.worlds.world import World
 
 Z95 = 1.959964  # 95% of a normal distribution lies within so many standard deviations

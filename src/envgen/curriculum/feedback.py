@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from envgen.designers.designer import LevelOutcome, SuccessRate
-from envgen.runs.rates import success_counts, success_rates
+from envgen.runs.statistics import success_counts, success_rates
 from envgen.worlds.world import World
 
-from .evaluate import Evaluation, Policy, summarize_episodes, run_episodes
+from .evaluate import Evaluation, Policy, run_episodes, summarize_episodes
 
 
 def evaluate_over_seeds(
@@ -22,7 +22,9 @@ def evaluate_over_seeds(
     names, by_seed = [skill.name for skill in world.skills], achieved.reshape(seeds, episodes, -1)
     rates = success_rates((by_seed > 0).sum(1), (by_seed >= 0).sum(1))  # (seeds, skills)
     level = world.original.model_dump(mode="json")
-    found = summarize_episodes(names, returns, lengths, achieved, world=world.name, level=level, seed=seed, greedy=False)
+    found = summarize_episodes(
+        names, returns, lengths, achieved, world=world.name, level=level, seed=seed, greedy=False
+    )
     return found, {name: _rate(column[np.isfinite(column)]) for name, column in zip(names, rates.T, strict=True)}
 
 
@@ -30,7 +32,9 @@ def _rate(rates: np.ndarray) -> SuccessRate:
     return SuccessRate(mean=float(rates.mean()), std=float(rates.std())) if rates.size else SuccessRate(mean=0, std=0)
 
 
-def level_outcomes(lines: Iterable[Mapping[str, Any]], skills: Sequence[str], levels: int) -> tuple[LevelOutcome | None, ...]:
+def level_outcomes(
+    lines: Iterable[Mapping[str, Any]], skills: Sequence[str], levels: int
+) -> tuple[LevelOutcome | None, ...]:
     """From the lines of progress of a phase, how training went in each of its levels; None where no episode ended."""
     updates = [line["levels"] for line in lines]
     told = []

@@ -15,7 +15,7 @@ import numpy as np
 from envgen.agents.ppo import PPO, UpdateResult
 from envgen.agents.rollout import EpisodeStats
 from envgen.agents.settings import settings_for
-from envgen.runs.rates import success_rates
+from envgen.runs.statistics import success_rates
 from envgen.runs.store import Run
 from envgen.worlds.world import World
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from envgen.runs.rates import score, success_counts, success_rates
+from envgen.runs.statistics import score, success_counts, success_rates
 
 REWARD_WINDOW = 100_000  # steps
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from envgen.runs.figures import Aggregate, iqm_with_ci
+from envgen.runs.statistics import Aggregate, iqm_with_ci
 from envgen.runs.store import read_json, read_progress, read_request
 
 Line = Mapping[str, Any]

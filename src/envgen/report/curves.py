@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from envgen.runs.files import exists
-from envgen.runs.rates import score, success_counts, success_rates
+from envgen.runs.statistics import score, success_counts, success_rates
 from envgen.runs.store import read_json, read_progress, read_request
 
 POINTS = 25  # of a training curve

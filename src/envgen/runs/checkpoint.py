@@ -1,12 +1,12 @@
-"""Checkpoints that survive anything: a folder appears whole or not at all, and says itself whether it is sound.
+"""Checkpoints: written atomically, verified when they are read.
 
-    checkpoints/000042/
-      <group>.safetensors    arrays, one file a group ("agent", "worlds", ...)
+    checkpoints/00000042/
+      <group>.safetensors    arrays, one file per group ("agent", "worlds", ...)
       values.json            everything that is not an array
-      manifest.json          size and sha256 of the others; written last
+      manifest.json          size and sha256 of the other files; written last
 
-A checkpoint is written beside its final name, flushed to the disk and then renamed. Nothing is pickled, so reading one
-cannot run code.
+A checkpoint is written under a temporary name, flushed to disk and then renamed. Nothing is pickled, so reading a
+checkpoint cannot execute code.
 """
 
 import hashlib
@@ -27,13 +27,13 @@ from safetensors.numpy import save as save_arrays
 
 from .files import read_regular
 
-KEPT = 2
+MAX_TO_KEEP = 2
 MANIFEST = "manifest.json"
-UNFINISHED = ".unfinished-"
+TEMP_PREFIX = ".unfinished-"
 
 
 class CheckpointError(Exception):
-    """A checkpoint cannot be written or read; the message says which, and what still stands."""
+    """A checkpoint cannot be written or read. The message names it and says which checkpoint is still intact."""
 
 
 class Checkpoint(NamedTuple):
@@ -43,62 +43,71 @@ class Checkpoint(NamedTuple):
 
 
 def save_checkpoint(
-    folder: Path, arrays: Mapping[str, Mapping[str, np.ndarray]], values: Mapping[str, Any], kept: int = KEPT
+    folder: Path,
+    arrays: Mapping[str, Mapping[str, np.ndarray]],
+    values: Mapping[str, Any],
+    max_to_keep: int = MAX_TO_KEEP,
 ) -> Path:
-    """Write the next checkpoint into `folder`, then remove all but the newest `kept`."""
-    standing = list_checkpoints(folder)
-    number = standing[-1] + 1 if standing else 1
-    final, fresh = folder / f"{number:08}", folder / f"{UNFINISHED}{number:08}"
+    """Write the next checkpoint to `folder`, then remove all but the newest `max_to_keep`."""
+    existing = list_checkpoints(folder)
+    number = existing[-1] + 1 if existing else 1
+    final, temp = folder / f"{number:08}", folder / f"{TEMP_PREFIX}{number:08}"
     try:
-        _sweep(folder)
-        fresh.mkdir(parents=True)
-        files = {f"{group}.safetensors": save_arrays(_contiguous(named)) for group, named in arrays.items()}
-        sums = {}
-        for name, data in {**files, "values.json": json.dumps(values, indent=1).encode()}.items():
-            write_flushed(fresh / name, data)
-            sums[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        write_flushed(fresh / MANIFEST, json.dumps(sums, indent=1).encode())
-        flush_folder(fresh)
-        os.replace(fresh, final)
+        _remove_unfinished(folder)
+        temp.mkdir(parents=True)
+        files = {f"{group}.safetensors": save_arrays(_to_contiguous(named)) for group, named in arrays.items()}
+        files["values.json"] = json.dumps(values, indent=1).encode()
+        for name, data in files.items():
+            write_flushed(temp / name, data)
+        write_flushed(temp / MANIFEST, manifest_of(files))
+        flush_folder(temp)
+        os.replace(temp, final)
         flush_folder(folder)
     except OSError as error:
-        shutil.rmtree(fresh, ignore_errors=True)
-        rest = f"checkpoint {standing[-1]} still stands" if standing else "there is no earlier one"
-        raise CheckpointError(f"cannot write checkpoint {number} in {folder}: {error.strerror}; {rest}") from error
-    for old in [*standing, number][:-kept]:
+        shutil.rmtree(temp, ignore_errors=True)
+        rest = f"checkpoint {existing[-1]} is intact" if existing else "there is no earlier checkpoint"
+        raise CheckpointError(f"cannot write checkpoint {number} to {folder}: {error.strerror}; {rest}") from error
+    for old in [*existing, number][:-max_to_keep]:
         shutil.rmtree(folder / f"{old:08}", ignore_errors=True)
     return final
 
 
-def _contiguous(named: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def manifest_of(files: Mapping[str, bytes]) -> bytes:
+    """Return the manifest of a checkpoint's files: their sizes and checksums as JSON."""
+    entries = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
+    return json.dumps(entries, indent=1).encode()
+
+
+def _to_contiguous(named: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: np.asarray(array, order="C") for name, array in named.items()}
 
 
 def load_latest(folder: Path) -> Checkpoint | None:
-    """The newest sound checkpoint, or None if none was ever written. Damaged ones are passed over with a warning."""
-    found = list_checkpoints(folder)
-    for number in reversed(found):
+    """Return the newest intact checkpoint, or None if none was ever written. Skips damaged ones with a warning."""
+    existing = list_checkpoints(folder)
+    for number in reversed(existing):
         try:
             return load_checkpoint(folder / f"{number:08}")
         except CheckpointError as error:
-            warnings.warn(f"{error}; going back to the one before", RuntimeWarning, stacklevel=2)
-    if found:
-        raise CheckpointError(f"every checkpoint in {folder} is damaged; remove the folder to begin anew")
+            warnings.warn(f"{error}; trying the previous checkpoint", RuntimeWarning, stacklevel=2)
+    if existing:
+        raise CheckpointError(f"every checkpoint in {folder} is damaged; remove the folder to start over")
     return None
 
 
 def load_checkpoint(checkpoint: Path) -> Checkpoint:
+    """Read one checkpoint and verify its files against the manifest."""
     try:
         if not stat.S_ISDIR(checkpoint.lstat().st_mode):
-            raise ValueError("it is not a folder")
-        sums = json.loads(read_regular(checkpoint / MANIFEST))
+            raise ValueError("it is not a directory")
+        manifest = json.loads(read_regular(checkpoint / MANIFEST))
         data = {}
-        for name, told in sums.items():
-            if not _is_plain(name):
-                raise ValueError(f"{MANIFEST} names {name!r}, which is no file of a checkpoint")
-            data[name] = read_regular(checkpoint / name, told["bytes"])
-            if hashlib.sha256(data[name]).hexdigest() != told["sha256"]:
-                raise ValueError(f"{name} is not what was written")
+        for name, entry in manifest.items():
+            if not _is_plain_name(name):
+                raise ValueError(f"{MANIFEST} names {name!r}, which is not a file of a checkpoint")
+            data[name] = read_regular(checkpoint / name, entry["bytes"])
+            if hashlib.sha256(data[name]).hexdigest() != entry["sha256"]:
+                raise ValueError(f"the checksum of {name} does not match")
         values = json.loads(data.pop("values.json"))
         arrays = {name.removesuffix(".safetensors"): load_arrays(blob) for name, blob in data.items()}
         return Checkpoint(int(checkpoint.name), arrays, values)
@@ -109,42 +118,42 @@ def load_checkpoint(checkpoint: Path) -> Checkpoint:
         raise CheckpointError(f"checkpoint {checkpoint} is damaged: {error}") from error
 
 
-def _is_plain(name: str) -> bool:
-    """Whether this names a file in the folder itself, on any system."""
+def _is_plain_name(name: str) -> bool:
+    """Return whether this names a file in the folder itself, on any system."""
     return name not in ("", ".", "..", MANIFEST) and not set(name) & set("/\\:\0")
 
 
 def list_checkpoints(folder: Path) -> list[int]:
-    """The checkpoints that were finished, oldest first."""
+    """Return the numbers of the complete checkpoints, oldest first."""
     if folder.is_symlink():
-        raise CheckpointError(f"{folder} is a link; the checkpoints of a run are in a folder of its own")
+        raise CheckpointError(f"{folder} is a link; the checkpoints of a run must be in its own directory")
     if not folder.is_dir():
         return []
-    named = [entry.name for entry in folder.iterdir() if entry.name.isascii() and entry.name.isdigit()]
-    return sorted(int(name) for name in named if name == f"{int(name):08}")
+    names = [entry.name for entry in folder.iterdir() if entry.name.isascii() and entry.name.isdigit()]
+    return sorted(int(name) for name in names if name == f"{int(name):08}")
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what a killed process left unfinished."""
+def _remove_unfinished(folder: Path) -> None:
+    """Remove what a killed process left behind."""
     folder.mkdir(parents=True, exist_ok=True)
-    for entry in folder.glob(f"{UNFINISHED}*"):
+    for entry in folder.glob(f"{TEMP_PREFIX}*"):
         shutil.rmtree(entry)
 
 
 def write_flushed(file: Path, data: bytes) -> None:
-    """A new file; one of the same name goes, so that nothing is written through a link."""
+    """Write a new file and flush it to disk. An existing file is removed first, so a link is never written through."""
     file.unlink(missing_ok=True)
-    with open(file, "xb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
+    with open(file, "xb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def flush_folder(folder: Path) -> None:
-    """So that a rename outlives a power cut, where the system can do that."""
+    """Flush a directory to disk where the system supports it, so that a rename survives a power failure."""
     with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(handle)
+            os.fsync(descriptor)
         finally:
-            os.close(handle)
+            os.close(descriptor)

@@ -1,8 +1,7 @@
-"""Finished runs beside each other: which are one group, what they came to, and why they may not compare.
+"""Compare finished runs: group them over seeds, aggregate their results, and warn where they are not comparable.
 
-Runs whose requests differ in nothing but seeds, their own and that of models made for them, are one group. Every number
-of a group is a figure over its seeds (figures.py). Only groups that learned the same world or domain stand in one table
-(tables.py, kinds.py).
+Runs whose requests differ only in seeds (their own, and those of models created for them) form a group. Every result of
+a group is an aggregate over its seeds (statistics.py). A table holds the groups of one world or domain (tables.py).
 """
 
 import difflib
@@ -16,179 +15,179 @@ from typing import Any
 
 import numpy as np
 
-from .figures import Aggregate, iqm, iqm_with_ci
-from .kinds import Kind, get, kind_of, number
-from .store import Run, RunError
+from .kinds import Kind, as_number, get_path, kind_of
+from .statistics import Aggregate, iqm, iqm_with_ci
+from .store import Run, RunError, check_format, flatten
 from .tables import Comparison, Group, Table
 
 __all__ = ["Aggregate", "Comparison", "Group", "Table", "compare", "find_runs", "iqm", "iqm_with_ci"]
 
-DEPTH = 3  # levels of folders below a given one in which runs are looked for
-EQUAL = 0.01  # steps within a hundredth of each other are equal: training may end on whole rollouts
-SHOWN, LENGTH = 3, 24  # settings that a label shows at the most, and the characters of a value
+MAX_DEPTH = 3  # levels of subdirectories that are searched for runs
+STEP_TOLERANCE = 0.01  # relative: training may end on whole rollouts
+MAX_LABEL_SETTINGS, MAX_VALUE_CHARS = 3, 24  # of a label
 
 
 @dataclass(frozen=True)
-class _Ended:
-    """A finished run."""
-
+class _FinishedRun:
     folder: Path
     request: dict[str, Any]
     summary: Any
 
 
 def compare(paths: Iterable[str | Path]) -> Comparison:
-    """The runs at or below these paths, beside each other."""
-    tables: dict[tuple[str, str], dict[str, list[_Ended]]] = {}
+    """Compare the runs at or below these paths."""
+    tables: dict[tuple[str, str], dict[str, list[_FinishedRun]]] = {}
     unfinished = []
     for folder in find_runs(paths):
-        reader = Run(folder, {}, is_main=False)
-        request = get(reader.read("run"), "request")
+        run = Run(folder, {}, is_main=False)
+        entry = run.read("run")
+        request = get_path(entry, "request")
         if not isinstance(request, dict):
-            raise RunError(f"{folder / 'run.json'} does not say what was asked for; it is not that of a run")
+            raise RunError(f"{folder / 'run.json'} has no request; it was not written by a run")
+        check_format(folder, entry)
         if not (folder / "summary.json").exists():
             unfinished.append(folder)
             continue
-        alike = json.dumps(_settings(request), sort_keys=True)
-        about = kind_of(request).about
-        groups = tables.setdefault((about, str(request.get(about))), {})
-        groups.setdefault(alike, []).append(_Ended(folder, request, reader.read("summary")))
+        group_key = json.dumps(_settings(request), sort_keys=True)
+        task_key = kind_of(request).task_key
+        groups = tables.setdefault((task_key, str(request.get(task_key))), {})
+        groups.setdefault(group_key, []).append(_FinishedRun(folder, request, run.read("summary")))
     ordered = sorted(tables, key=lambda key: (key[0] != "world", key[1]))
     return Comparison(tuple(_table(key[1], [*tables[key].values()]) for key in ordered), tuple(unfinished))
 
 
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:
-    """The run directories among these paths and in the folders below them, each once."""
-    found: dict[Path, Path] = {}
+    """Return the run directories at or below these paths, each once."""
+    runs: dict[Path, Path] = {}
     for path in map(Path, paths):
-        runs = _below(path, DEPTH)
-        if not runs:
-            what = f"holds no run, {DEPTH} levels deep" if path.is_dir() else "is not a folder"
-            raise RunError(f"{path} {what}{_hint(path)}")
-        for run in runs:
-            found.setdefault(run.resolve(), run)
-    return list(found.values())
+        folders = _find_below(path, MAX_DEPTH)
+        if not folders:
+            problem = f"contains no run, {MAX_DEPTH} levels deep" if path.is_dir() else "is not a directory"
+            raise RunError(f"{path} {problem}{_suggest_path(path)}")
+        for folder in folders:
+            runs.setdefault(folder.resolve(), folder)
+    return list(runs.values())
 
 
-def _below(folder: Path, depth: int) -> list[Path]:
+def _find_below(folder: Path, depth: int) -> list[Path]:
     try:
         if (folder / "run.json").is_file():
             return [folder]
-        inside = sorted(one for one in folder.iterdir() if one.is_dir()) if depth and folder.is_dir() else []
+        subfolders = sorted(entry for entry in folder.iterdir() if entry.is_dir()) if depth and folder.is_dir() else []
     except OSError as error:
-        raise RunError(f"cannot look into {folder}: {error.strerror}") from error
-    return [run for one in inside for run in _below(one, depth - 1)]
+        raise RunError(f"cannot read the directory {folder}: {error.strerror}") from error
+    return [run for subfolder in subfolders for run in _find_below(subfolder, depth - 1)]
 
 
-def _hint(path: Path) -> str:
-    """The name beside `path`, or beside the first of its parents that does not exist, that is most like it."""
-    missing = next((one for one in (*reversed(path.parents), path) if not one.exists()), path)
+def _suggest_path(path: Path) -> str:
+    """Return a hint with the existing name most like `path`, or most like the first of its parents that is missing."""
+    missing = next((parent for parent in (*reversed(path.parents), path) if not parent.exists()), path)
     if not os.access(missing.parent, os.R_OK) or not missing.parent.is_dir():
         return ""
-    beside = [one.name for one in missing.parent.iterdir() if one.is_dir() and one != missing]
-    close = difflib.get_close_matches(missing.name, beside, n=1)
-    return f"; did you mean {missing.with_name(close[0])}?" if close else ""
+    siblings = [entry.name for entry in missing.parent.iterdir() if entry.is_dir() and entry != missing]
+    matches = difflib.get_close_matches(missing.name, siblings, n=1)
+    return f"; did you mean {missing.with_name(matches[0])}?" if matches else ""
 
 
-def _table(about: str, groups: list[list[_Ended]]) -> Table:
+def _table(task: str, groups: list[list[_FinishedRun]]) -> Table:
     kind = kind_of(groups[0][0].request)
-    warnings, once = [], {}
+    warnings, runs_by_label = [], {}
     for label, runs in zip(_labels([runs[0].request for runs in groups]), groups, strict=True):
-        by_seed: dict[Any, _Ended] = {}
+        by_seed: dict[Any, _FinishedRun] = {}
         for run in runs:
             seed = run.request.get("seed")
             first = by_seed.setdefault(seed, run)
             if first is not run:
-                warnings.append(f"{run.folder} is left out, since {first.folder} is {label} with seed {seed} already")
-        once[label] = list(by_seed.values())
-    order = sorted(once, key=lambda label: (_name(once[label][0].request) != kind.plain, label))
-    made = tuple(_group(kind, label, once[label]) for label in order)
-    return Table(about, kind, made, (*_unequal(kind, {label: once[label] for label in order}), *warnings))
+                warnings.append(f"{run.folder} is left out: {first.folder} is also {label} with seed {seed}")
+        runs_by_label[label] = list(by_seed.values())
+    order = sorted(runs_by_label, key=lambda label: (_name(runs_by_label[label][0].request) != kind.baseline, label))
+    rows = tuple(_group(kind, label, runs_by_label[label]) for label in order)
+    mismatches = _mismatches(kind, {label: runs_by_label[label] for label in order})
+    return Table(task, kind, rows, (*mismatches, *warnings))
 
 
-def _group(kind: Kind, label: str, runs: list[_Ended]) -> Group:
-    def over_seeds(found: list[float | None]) -> Aggregate | None:
-        values = [value for value in found if value is not None]
-        return iqm_with_ci(values) if values and None not in found else None
+def _group(kind: Kind, label: str, runs: list[_FinishedRun]) -> Group:
+    def aggregate(values: list[float | None]) -> Aggregate | None:
+        numbers = [value for value in values if value is not None]
+        return iqm_with_ci(numbers) if numbers and None not in values else None
 
     def mean(*path: str) -> float | None:
-        found = [number(get(run.summary, *path)) for run in runs]
-        return None if None in found else float(np.mean([value for value in found if value is not None]))
+        values = [as_number(get_path(run.summary, *path)) for run in runs]
+        return None if None in values else float(np.mean([value for value in values if value is not None]))
 
     rates = [kind.rates(run.summary) for run in runs]
-    parts = tuple(dict.fromkeys(part for of_run in rates for part in of_run))
-    results = {name: [number(get(run.summary, *path)) for run in runs] for name, path in kind.results.items()}
+    rate_names = tuple(dict.fromkeys(name for run_rates in rates for name in run_rates))
+    results = {name: [as_number(get_path(run.summary, *path)) for run in runs] for name, path in kind.results.items()}
     return Group(
         label=label,
-        plain=_name(runs[0].request) == kind.plain,
-        seeds=len(runs),
-        parts=parts,
-        figures={name: over_seeds(found) for name, found in results.items()}
-        | {part: over_seeds([of_run.get(part) for of_run in rates]) for part in parts},
-        costs=tuple(told(mean) for told in kind.costs.values()),
+        is_baseline=_name(runs[0].request) == kind.baseline,
+        num_seeds=len(runs),
+        rate_names=rate_names,
+        aggregates={name: aggregate(values) for name, values in results.items()}
+        | {name: aggregate([run_rates.get(name) for run_rates in rates]) for name in rate_names},
+        costs=tuple(format_cost(mean) for format_cost in kind.costs.values()),
     )
 
 
 def _labels(requests: list[dict[str, Any]]) -> list[str]:
-    """Of each group who it is called by, and the settings in which groups of the same name differ."""
-    who, labels = kind_of(requests[0]).who, list[str]()
-    flat = [_settings(request) for request in requests]
-    for request, settings in zip(requests, flat, strict=True):
-        alike = [f for other, f in zip(requests, flat, strict=True) if _name(other) == _name(request)]
-        differ = [
-            name for name in settings if any(name not in other or other[name] != settings[name] for other in alike)
+    """Label each group by its name and by the settings in which groups of the same name differ."""
+    prefix, labels = f"{kind_of(requests[0]).group_key}.", list[str]()
+    all_settings = [_settings(request) for request in requests]
+    for request, settings in zip(requests, all_settings, strict=True):
+        same_name = [
+            other_settings
+            for other, other_settings in zip(requests, all_settings, strict=True)
+            if _name(other) == _name(request)
         ]
-        differ.sort(key=lambda name: not name.startswith(f"{who}."))  # its own first
-        shown = [f"{name.removeprefix(f'{who}.')}={_said(settings[name])}" for name in differ[:SHOWN]]
-        more = [f"+{len(differ) - SHOWN} more"] if len(differ) > SHOWN else []
+        differing = [
+            name for name in settings if any(name not in other or other[name] != settings[name] for other in same_name)
+        ]
+        differing.sort(key=lambda name: not name.startswith(prefix))  # the designer's own settings first
+        shown = [
+            f"{name.removeprefix(prefix)}={_format_value(settings[name])}" for name in differing[:MAX_LABEL_SETTINGS]
+        ]
+        more = [f"+{len(differing) - MAX_LABEL_SETTINGS} more"] if len(differing) > MAX_LABEL_SETTINGS else []
         label = " ".join([_name(request), *shown, *more])
-        taken = sum(other.split(" #")[0] == label for other in labels)
-        labels.append(f"{label} #{taken + 1}" if taken else label)
+        duplicates = sum(other.split(" #")[0] == label for other in labels)
+        labels.append(f"{label} #{duplicates + 1}" if duplicates else label)
     return labels
 
 
-def _unequal(kind: Kind, groups: Mapping[str, list[_Ended]]) -> Iterable[str]:
-    """Why the groups of a table do not compare: a sentence for each thing that should be equal and is not."""
-    for what, of in kind.equals.items():
-        found: list[tuple[Any, list[str]]] = []
+def _mismatches(kind: Kind, groups: Mapping[str, list[_FinishedRun]]) -> Iterable[str]:
+    """Yield a warning for each value that should be equal across the groups of a table and is not."""
+    for what, value_of in kind.must_match.items():
+        labels_by_value: list[tuple[Any, list[str]]] = []
         for label, runs in groups.items():
-            value = of(runs[0].request, runs[0].summary)
+            value = value_of(runs[0].request, runs[0].summary)
             if value is not None:
-                labels = next((labels for other, labels in found if _equal(value, other)), None)
+                labels = next((labels for other, labels in labels_by_value if _is_close(value, other)), None)
                 if labels is None:
-                    found.append((value, labels := []))
+                    labels_by_value.append((value, labels := []))
                 labels.append(label)
-        if len(found) > 1:
-            each = "; ".join(f"{_said(value)} for {', '.join(labels)}" for value, labels in found)
-            yield f"these do not compare, since they differ in {what}: {each}"
+        if len(labels_by_value) > 1:
+            values = "; ".join(f"{_format_value(value)} for {', '.join(labels)}" for value, labels in labels_by_value)
+            yield f"these groups are not comparable, because they differ in {what}: {values}"
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if number(one) is None or number(other) is None:
-        return one == other
-    return math.isclose(one, other, rel_tol=EQUAL)
+def _is_close(a: Any, b: Any) -> bool:
+    if as_number(a) is None or as_number(b) is None:
+        return a == b
+    return math.isclose(a, b, rel_tol=STEP_TOLERANCE)
 
 
 def _name(request: Mapping[str, Any]) -> str:
-    return str(get(request, kind_of(request).who, "name"))
+    return str(get_path(request, kind_of(request).group_key, "name"))
 
 
 def _settings(request: Mapping[str, Any]) -> dict[str, Any]:
-    """All but the seeds, under dotted names."""
-    return {name: value for name, value in _flat(request) if name.split(".")[-1] != "seed"}
+    """Return all settings except seeds, under dotted names."""
+    return {name: value for name, value in flatten(request).items() if name.split(".")[-1] != "seed"}
 
 
-def _flat(value: Any, at: str = "") -> Iterable[tuple[str, Any]]:
-    """Settings within settings under dotted names."""
-    if isinstance(value, Mapping) and value:
-        for name, inner in value.items():
-            yield from _flat(inner, f"{at}.{name}" if at else name)
-    else:
-        yield at, value
-
-
-def _said(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 10_000:
         return f"{value:,}"
     text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= LENGTH else f"{text[: LENGTH // 2 - 2]}...{text[1 - LENGTH // 2 :]}"
+    if len(text) <= MAX_VALUE_CHARS:
+        return text
+    return f"{text[: MAX_VALUE_CHARS // 2 - 2]}...{text[1 - MAX_VALUE_CHARS // 2 :]}"

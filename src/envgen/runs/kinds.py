@@ -1,6 +1,6 @@
-"""The kinds of runs that are compared: who differs in them, what they came to, what they took, and what must be equal.
+"""The two kinds of runs that `compare` knows: their results, costs, and the settings that must match.
 
-Each looks into a run's request and summary by paths, as it must not know who wrote them.
+A kind reads a run's request and summary by path, because it must not import the packages that write them.
 """
 
 import math
@@ -9,133 +9,138 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-Means = Callable[..., float | None]  # of the values at a path in the summaries of a group
+SummaryMean = Callable[..., float | None]  # the mean of the values at a path in the summaries of a group
 
 
 @dataclass(frozen=True)
 class Kind:
-    who: str  # the part of a request by whose name groups are called
-    about: str  # the part of a request that says what was learned: runs of another are in another table
-    plain: str  # the name that all others are held against
-    results: Mapping[str, tuple[str, ...]]  # and where a summary has them
-    parts: str  # what the rows of the second table are
-    rates: Callable[[Any], Mapping[str, float]]  # these rows, of a summary
-    costs: Mapping[str, Callable[[Means], str]]
-    equals: Mapping[str, Callable[[Any, Any], Any]]  # of a request and a summary; else the groups do not compare
+    """How runs of one kind are compared."""
+
+    group_key: str  # the part of a request whose name labels a group: designer or proposer
+    task_key: str  # the part of a request that says what was learned; each has its own table
+    baseline: str  # the group that all others are compared with
+    results: Mapping[str, tuple[str, ...]]  # column: path in a summary
+    row_label: str  # heading of the rows of the second table
+    rates: Callable[[Any], Mapping[str, float]]  # these rows, from a summary
+    costs: Mapping[str, Callable[[SummaryMean], str]]
+    must_match: Mapping[str, Callable[[Any, Any], Any]]  # of a request and a summary
 
 
-def get(value: Any, *path: str) -> Any:
-    """What lies there, or None."""
+def get_path(value: Any, *path: str) -> Any:
+    """Return the value at a path of nested mappings, or None."""
     for part in path:
         value = value.get(part) if isinstance(value, Mapping) else None
     return value
 
 
-def number(value: Any) -> float | None:
+def as_number(value: Any) -> float | None:
+    """Return the value if it is a finite number, else None."""
     return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def _skills(summary: Any) -> dict[str, float]:
-    found = {name: number(get(rate, "value")) for name, rate in (get(summary, "final", "skills") or {}).items()}
-    return {name: rate for name, rate in found.items() if rate is not None}
+def _skill_rates(summary: Any) -> dict[str, float]:
+    estimates = get_path(summary, "final", "skills") or {}
+    rates = {name: as_number(get_path(estimate, "value")) for name, estimate in estimates.items()}
+    return {name: rate for name, rate in rates.items() if rate is not None}
 
 
-def _steps(mean: Means) -> str:
+def _format_steps(mean: SummaryMean) -> str:
     parts = [f"{mean('steps', part) or 0:,.0f}" for part in ("levels", "original")]
     ranking = mean("steps", "ranking")
     return " + ".join([*parts, *([f"{ranking:,.0f} ranking"] if ranking else [])])
 
 
-def _calls(mean: Means) -> str:
+def _format_calls(mean: SummaryMean) -> str:
     calls = mean("llm", "calls")
     return "-" if calls is None else f"{calls:.4g}"
 
 
-def _cost(mean: Means) -> str:
+def _format_cost(mean: SummaryMean) -> str:
     cost = mean("llm", "cost")
     return f"{cost:.2f}" if cost is not None and mean("llm", "calls") else "-"
 
 
-def _time(*path: str) -> Callable[[Means], str]:
-    def told(mean: Means) -> str:
-        found = mean(*path)
-        return "-" if found is None else str(timedelta(seconds=round(found)))
+def _format_time(*path: str) -> Callable[[SummaryMean], str]:
+    def format_time(mean: SummaryMean) -> str:
+        seconds = mean(*path)
+        return "-" if seconds is None else str(timedelta(seconds=round(seconds)))
 
-    return told
+    return format_time
 
 
-def _trained(request: Any, summary: Any) -> float | None:
-    """Steps that the agent learned from. Those that went into ranking levels are shown, and counted apart."""
-    parts = [number(get(summary, "steps", part)) for part in ("levels", "original")]
+def _format_count(*path: str) -> Callable[[SummaryMean], str]:
+    def format_count(mean: SummaryMean) -> str:
+        count = mean(*path)
+        return "-" if count is None else f"{count:,.0f}"
+
+    return format_count
+
+
+def _training_steps(request: Any, summary: Any) -> float | None:
+    """Return the steps that the agent learned from. Steps for scoring levels are reported separately."""
+    parts = [as_number(get_path(summary, "steps", part)) for part in ("levels", "original")]
     return sum(part or 0 for part in parts) if any(part is not None for part in parts) else None
 
 
-def _cycled(request: Any, summary: Any) -> float | None:
-    parts = [number(get(request, "plan", part)) for part in ("cycles", "cycle_steps")]
+def _cycle_steps(request: Any, summary: Any) -> float | None:
+    parts = [as_number(get_path(request, "plan", part)) for part in ("cycles", "cycle_steps")]
     return None if None in parts else math.prod(part or 0 for part in parts)
 
 
 TRAIN = Kind(
-    who="designer",
-    about="world",
-    plain="none",
+    group_key="designer",
+    task_key="world",
+    baseline="none",
     results={
         "score in training %": ("training", "score"),
         "reward in training": ("training", "reward"),
         "final score %": ("final", "score", "value"),
         "final reward": ("final", "reward", "value"),
     },
-    parts="final success %",
-    rates=_skills,
+    row_label="final success %",
+    rates=_skill_rates,
     costs={
-        "steps: levels + original": _steps,
-        "LLM calls": _calls,
-        "cost $": _cost,
-        "wall time": _time("seconds"),
+        "steps: levels + original": _format_steps,
+        "LLM calls": _format_calls,
+        "cost $": _format_cost,
+        "wall time": _format_time("seconds"),
     },
-    equals={
-        "training steps": _trained,
-        "steps in cycles": _cycled,
-        "final steps": lambda request, summary: get(request, "plan", "final_steps"),
-        "observation": lambda request, summary: get(request, "observation"),
+    must_match={
+        "training steps": _training_steps,
+        "steps in cycles": _cycle_steps,
+        "final steps": lambda request, summary: get_path(request, "plan", "final_steps"),
+        "observation": lambda request, summary: get_path(request, "observation"),
     },
 )
 
 
-def _by_kind(summary: Any) -> dict[str, float]:
-    found = get(summary, "final_by") or {}
-    return {f"{field} {value}": rate for field, rates in found.items() for value, rate in rates.items()}
-
-
-def _count(name: str) -> Callable[[Means], str]:
-    def told(mean: Means) -> str:
-        found = mean("counts", name)
-        return "-" if found is None else f"{found:,.0f}"
-
-    return told
+def _rates_by_field(summary: Any) -> dict[str, float]:
+    by_field = get_path(summary, "final_by") or {}
+    return {f"{field} {value}": rate for field, rates in by_field.items() for value, rate in rates.items()}
 
 
 COEVOLVE = Kind(
-    who="proposer",
-    about="domain",
-    plain="uniform",
+    group_key="proposer",
+    task_key="domain",
+    baseline="uniform",
     results={"before %": ("first",), "final %": ("final",), "mean of all tests %": ("mean",)},
-    parts="final accuracy %",
-    rates=_by_kind,
+    row_label="final accuracy %",
+    rates=_rates_by_field,
     costs={
-        "rollouts": _count("rollouts"),
-        "tasks proposed": _count("proposed"),
-        "tokens: agent": _count("agent_tokens"),
-        "environment": _count("environment_tokens"),
-        "wall time": _time("whole_seconds"),
+        "rollouts": _format_count("counts", "rollouts"),
+        "tasks proposed": _format_count("counts", "proposed"),
+        "tokens: agent": _format_count("counts", "agent_tokens"),
+        "environment": _format_count("counts", "environment_tokens"),
+        "wall time": _format_time("whole_seconds"),
     },
-    equals={
-        "rollouts": lambda request, summary: get(request, "plan", "rollouts"),
-        "models": lambda request, summary: get(request, "agent") or get(request, "made", "size"),
-        "held-out tasks": lambda request, summary: get(request, "plan", "test"),
+    must_match={
+        "rollouts": lambda request, summary: get_path(request, "plan", "rollouts"),
+        "models": lambda request, summary: get_path(request, "agent") or get_path(request, "made", "size"),
+        "held-out tasks": lambda request, summary: get_path(request, "plan", "test"),
     },
 )
 
 
 def kind_of(request: Any) -> Kind:
+    """Return the kind of the run with this request."""
     return COEVOLVE if isinstance(request, Mapping) and "domain" in request else TRAIN

@@ -1,4 +1,4 @@
-"""What a comparison looks like: tables in Markdown or for a terminal, a row for each group and one for each skill."""
+"""Tables of a comparison, as Markdown or for a terminal: one row per group, and one per skill."""
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,59 +7,65 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from .figures import Aggregate
 from .kinds import Kind
+from .statistics import Aggregate
 
 
 @dataclass(frozen=True)
 class Group:
-    """Finished runs that differ in their seeds only. Of what one of them does not say, the group says None."""
+    """Finished runs that differ only in their seeds. A value that one of them lacks is None for the group."""
 
     label: str
-    plain: bool
-    seeds: int
-    parts: tuple[str, ...]  # the names of what its kind of run has rates of
-    figures: Mapping[str, Aggregate | None]  # by the names of its kind's results and of these parts
-    costs: tuple[str, ...]  # a text for each of its kind's costs, of means over the seeds
+    is_baseline: bool
+    num_seeds: int
+    rate_names: tuple[str, ...]  # the skills or task fields whose rates the runs report
+    aggregates: Mapping[str, Aggregate | None]  # by the kind's result columns and by rate_names
+    costs: tuple[str, ...]  # one text per cost of the kind: means over the seeds
 
     @property
     def title(self) -> str:
-        return f"{self.label} (n={self.seeds})"
+        return f"{self.label} (n={self.num_seeds})"
 
 
 @dataclass(frozen=True)
 class Table:
-    """The groups that learned one thing, the plain ones first, and why they may not compare."""
+    """The groups that learned the same world or domain, baseline first, and warnings about unequal settings."""
 
-    about: str  # the name of a world or domain
+    task: str  # the name of the world or domain
     kind: Kind
     groups: tuple[Group, ...]
     warnings: tuple[str, ...]
 
-    def results(self) -> list[list[str]]:
-        """A row for each group."""
-        return [[g.label, str(g.seeds), *(self.cell(g, name) for name in self.kind.results)] for g in self.groups]
+    def result_rows(self) -> list[list[str]]:
+        """Return one row per group."""
+        return [
+            [group.label, str(group.num_seeds), *(self.cell(group, name) for name in self.kind.results)]
+            for group in self.groups
+        ]
 
-    def parts(self, groups: Sequence[Group]) -> list[list[str]]:
-        """A row for each part, of some of the groups."""
-        names = dict.fromkeys(part for group in self.groups for part in group.parts)
+    def rate_rows(self, groups: Sequence[Group]) -> list[list[str]]:
+        """Return one row per skill or task field, with a column for each of `groups`."""
+        names = dict.fromkeys(name for group in self.groups for name in group.rate_names)
         return [[name, *(self.cell(group, name) for group in groups)] for name in names]
 
     def cell(self, group: Group, name: str) -> str:
-        """A figure as text, with a star if its interval lies wholly above that of every plain group."""
-        mine, plain = group.figures.get(name), [one.figures.get(name) for one in self.groups if one.plain]
-        if mine is None:
+        """Format an aggregate, with a star if its interval lies entirely above that of every baseline group."""
+        aggregate = group.aggregates.get(name)
+        baselines = [other.aggregates.get(name) for other in self.groups if other.is_baseline]
+        if aggregate is None:
             return "-"
-        return f"{mine}*" if plain and all(other and mine.is_above(other) for other in plain) else str(mine)
+        is_better = baselines and all(baseline and aggregate.is_above(baseline) for baseline in baselines)
+        return f"{aggregate}*" if is_better else str(aggregate)
 
     def legend(self) -> str:
-        starred = f"; * lies wholly above {self.kind.plain}" if any(group.plain for group in self.groups) else ""
-        return f"Interquartile mean over seeds [95% bootstrap interval]{starred}. What runs took are means of a run."
+        has_baseline = any(group.is_baseline for group in self.groups)
+        star = f"; * entirely above {self.kind.baseline}" if has_baseline else ""
+        return f"Interquartile mean over seeds [95% bootstrap interval]{star}. Costs are means per run."
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table for each world or domain, and the runs that are not finished and therefore count nowhere."""
+    """One table per world or domain, and the unfinished runs, which are left out."""
 
     tables: tuple[Table, ...]
     unfinished: tuple[Path, ...]
@@ -67,72 +73,81 @@ class Comparison:
     def markdown(self) -> str:
         parts = []
         for table in self.tables:
-            parts += [f"## {table.about}", *(f"**Warning:** {_plainly(warning)}" for warning in table.warnings)]
-            rows = [[*some, *group.costs] for some, group in zip(table.results(), table.groups, strict=True)]
-            parts.append(markdown_table([table.kind.who, "seeds", *table.kind.results, *table.kind.costs], rows))
-            parts.append(markdown_table([table.kind.parts, *(group.title for group in table.groups)], table.parts(table.groups)))
-            parts.append(_plainly(table.legend()))
-        return "\n\n".join([*parts, *self._rest()]) + "\n"
+            kind = table.kind
+            parts += [f"## {table.task}", *(f"**Warning:** {escape_markdown(warning)}" for warning in table.warnings)]
+            rows = [[*row, *group.costs] for row, group in zip(table.result_rows(), table.groups, strict=True)]
+            parts.append(markdown_table([kind.group_key, "seeds", *kind.results, *kind.costs], rows))
+            titles = [group.title for group in table.groups]
+            parts.append(markdown_table([kind.row_label, *titles], table.rate_rows(table.groups)))
+            parts.append(escape_markdown(table.legend()))
+        return "\n\n".join([*parts, *self._notes()]) + "\n"
 
-    def _rest(self) -> list[str]:
-        none = [] if self.tables else ["No finished runs."]
+    def _notes(self) -> list[str]:
+        notes = [] if self.tables else ["No finished runs."]
         names = "\n".join(f"- {folder}" for folder in self.unfinished)
-        return [*none, f"Not finished, left out:\n\n{names}"] if names else none
+        return [*notes, f"Not finished, left out:\n\n{names}"] if names else notes
 
     def text(self, width: int = 80) -> str:
-        """The same for a terminal: intervals below their figures, and the skills in as many blocks as it takes."""
+        """Format for a terminal, with intervals below their values and skills in as many blocks as needed."""
         from rich.console import Console
         from rich.text import Text
 
         out = io.StringIO()
         console = Console(file=out, width=width, color_system=None, force_terminal=False)
         for table in self.tables:
-            for line in (table.about, *(f"Warning: {warning}" for warning in table.warnings)):
+            for line in (table.task, *(f"Warning: {warning}" for warning in table.warnings)):
                 console.print(Text(line), end="\n\n")
-            below = [[cell.replace(" [", "\n[") for cell in row] for row in table.results()]
+            kind = table.kind
+            results = [[cell.replace(" [", "\n[") for cell in row] for row in table.result_rows()]
             costs = [[group.label, *group.costs] for group in table.groups]
-            who = table.kind.who
-            blocks = [([who, "seeds", *table.kind.results], below), ([who, *table.kind.costs], costs)]
-            for header, rows in [*blocks, *_blocks(table, width)]:
-                console.print(_drawn(header, rows))
+            blocks = [
+                ([kind.group_key, "seeds", *kind.results], results),
+                ([kind.group_key, *kind.costs], costs),
+                *_rate_blocks(table, width),
+            ]
+            for header, rows in blocks:
+                console.print(rich_table(header, rows))
                 console.print()
             console.print(Text(table.legend()), end="\n\n")
-        for part in self._rest():
-            console.print(Text(part), soft_wrap=True)
+        for note in self._notes():
+            console.print(Text(note), soft_wrap=True)
         return "\n".join(line.rstrip() for line in out.getvalue().strip("\n").split("\n")) + "\n"
 
 
-def _plainly(text: str) -> str:
-    """Text that Markdown leaves as it is."""
+def escape_markdown(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
 
 
 def markdown_table(header: list[str], rows: list[list[str]]) -> str:
-    """A table in Markdown."""
-    lines = [[*map(_plainly, header)], ["---", *["--:"] * (len(header) - 1)], *([*map(_plainly, row)] for row in rows)]
+    lines = [
+        [*map(escape_markdown, header)],
+        ["---", *["--:"] * (len(header) - 1)],
+        *([*map(escape_markdown, row)] for row in rows),
+    ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _drawn(header: list[str], rows: list[list[str]]) -> Any:
-    """A table for rich. Only the first column may give way when all is too wide."""
+def rich_table(header: list[str], rows: list[list[str]]) -> Any:
+    """Return a table for rich. Only the first column shrinks when the table is too wide."""
     from rich import box
-    from rich.table import Table as Drawing
+    from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawing = Drawing(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for k, name in enumerate(header):
-        drawing.add_column(Text(name), justify="right" if k else "left", overflow="fold", vertical="top")
+    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for column, name in enumerate(header):
+        table.add_column(Text(name), justify="right" if column else "left", overflow="fold", vertical="top")
     for row in rows:
-        drawing.add_row(*map(Text, row))
-    return drawing
+        table.add_row(*map(Text, row))
+    return table
 
 
-def _blocks(table: Table, width: int) -> Iterable[tuple[list[str], list[list[str]]]]:
-    """The parts, with as many groups beside each other as fit."""
-    rows = table.parts(table.groups)
-    name = max(len(text) for text in (table.kind.parts, *(row[0] for row in rows)))
-    cell = max(12, *(len(text) for row in rows for text in row[1:]))
-    beside = max(1, (width - name) // (cell + 2))
-    for at in range(0, len(table.groups), beside):
-        groups = table.groups[at : at + beside]
-        yield [table.kind.parts, *("\n".join(wrap(group.title, cell)) for group in groups)], table.parts(groups)
+def _rate_blocks(table: Table, width: int) -> Iterable[tuple[list[str], list[list[str]]]]:
+    """Yield the table of rates in blocks of as many groups as fit side by side."""
+    kind, rows = table.kind, table.rate_rows(table.groups)
+    name_width = max(len(text) for text in (kind.row_label, *(row[0] for row in rows)))
+    cell_width = max(12, *(len(text) for row in rows for text in row[1:]))
+    num_columns = max(1, (width - name_width) // (cell_width + 2))
+    for start in range(0, len(table.groups), num_columns):
+        groups = table.groups[start : start + num_columns]
+        titles = ["\n".join(wrap(group.title, cell_width)) for group in groups]
+        yield [kind.row_label, *titles], table.rate_rows(groups)

@@ -23,7 +23,7 @@ def shown(line: dict, **kw) -> str:
 def test_without_a_terminal_it_is_a_plain_line():
     said = shown(LINE, force_terminal=False)
     assert said == (
-        "training: 512 of 753,557 steps, 12,345 steps/s, 1:01 left, "
+        "training: 512 of 753,557 steps, 12,345 steps/s, 0:01:01 left, "
         "reward 3.25, length 180, wake_up 100%, eat_cow 50%\n"
     )
 
@@ -38,7 +38,7 @@ def test_plain_lines_come_now_and_then_and_at_the_end():
 
 def test_before_the_first_episode_ends_there_is_nothing_to_say_of_skills():
     line = {k: v for k, v in LINE.items() if k != "recent"}
-    assert shown(line, force_terminal=False).endswith("1:01 left\n")
+    assert shown(line, force_terminal=False).endswith("0:01:01 left\n")
     assert "512 / 753,557" in shown(line, force_terminal=True)
 
 

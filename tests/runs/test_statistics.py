@@ -1,13 +1,13 @@
-"""The figure over seeds: an interquartile mean whose interval is the same every time."""
+"""The interquartile mean over seeds and its bootstrap interval."""
 
 import numpy as np
 import pytest
 
-from envgen.runs.figures import iqm, iqm_with_ci
+from envgen.runs.statistics import iqm, iqm_with_ci
 
 
 @pytest.mark.parametrize(
-    ("values", "mean"),
+    ("values", "expected"),
     [
         ([7], 7),
         ([2, 10], 6),
@@ -18,18 +18,18 @@ from envgen.runs.figures import iqm, iqm_with_ci
         ([-50, 0, 1, 2, 3, 4, 5, 900], 2.5),
     ],
 )
-def test_the_interquartile_mean_of_known_values(values, mean):
-    assert iqm(values) == pytest.approx(mean)
+def test_iqm_of_known_values(values, expected):
+    assert iqm(values) == pytest.approx(expected)
 
 
-def test_it_is_the_mean_of_the_middle_half_as_many_copies_show_it():
+def test_iqm_is_the_mean_of_the_middle_half():
     for n in range(1, 12):
         values = np.random.default_rng(n).normal(size=n)
-        copies = np.sort(np.repeat(values, 4))  # four times as many, of which the middle half is whole
+        copies = np.sort(np.repeat(values, 4))  # four times as many values, whose middle half is a whole number
         assert iqm(values) == pytest.approx(copies[n:-n].mean())
 
 
-def test_a_figure_of_one_seed_has_no_interval_and_of_many_the_same_each_time():
+def test_one_seed_has_no_interval_and_several_a_repeatable_one():
     assert iqm_with_ci([3.0]) == iqm_with_ci([3.0])
     assert (iqm_with_ci([3.0]).low, str(iqm_with_ci([3.0]))) == (None, "3.0")
     many = iqm_with_ci([1.0, 2.0, 3.0, 4.0])
