@@ -3,7 +3,7 @@
     python benchmarks/crafter_parity.py --steps 1000000 --workers 2
 
 Three kinds of players take turns: random ones, the scripted expert with some random actions, and sleepers. Prints what
-was reached, and fails if any skill or kind of thing was never met.
+was reached, and fails if any skill or kind of entity was never met.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from envgen.worlds.crafter.constants import ACTIONS, SKILLS, SLEEP, THINGS
+from envgen.worlds.crafter.constants import ACTIONS, ENTITIES, SKILLS, SLEEP
 from envgen.worlds.crafter.expert_policy import expert_actions
 from envgen.worlds.crafter.reference import ParityChecker
 
@@ -41,11 +41,11 @@ def soak(job: tuple[int, int]) -> collections.Counter:
         pair.reset()
         for _ in range(min(4000, steps - met["steps"])):
             env = pair.ours.engine.state.envs[0]
-            met["night steps"] += int(env["light"] < 0.5)
+            met["night steps"] += int(env["daylight"] < 0.5)
             met["steps asleep"] += int(env["sleeping"] != 0)
-            things = pair.ours.engine.state.things[0][: env["count"]]["kind"]
-            for kind in np.unique(things):
-                met[f"steps with {THINGS[kind]}"] += 1
+            entities = pair.ours.engine.state.entities[0][: env["num_entities"]]["kind"]
+            for kind in np.unique(entities):
+                met[f"steps with {ENTITIES[kind]}"] += 1
             ended = pair.step(choose(player, pair, rng))
             met["steps"] += 1
             if ended:
@@ -76,7 +76,7 @@ def main() -> int:
         )
     for what in sorted(met):
         print(f"{what:32} {met[what]:>10,}")
-    wanted = [f"episodes with {skill.name}" for skill in SKILLS] + [f"steps with {kind}" for kind in THINGS[1:]]
+    wanted = [f"episodes with {skill.name}" for skill in SKILLS] + [f"steps with {kind}" for kind in ENTITIES[1:]]
     missing = [what for what in [*wanted, "night steps", "steps asleep", "deaths", "time-outs"] if not met[what]]
     print(f"{met['steps']:,} equal steps in {time.time() - start:.0f} s; never met: {', '.join(missing) or 'nothing'}")
     return 1 if missing else 0

@@ -20,7 +20,7 @@ from envgen.worlds.heist.vector import HeistVectorEnv
 COUNT, STEPS, RANDOM = 3, 15, 40
 WORLDS = {
     "crafter": (
-        CrafterVectorEnv, crafter_expert.expert_actions, {"envs": crafter_state.ENV, "things": crafter_state.THING},
+        CrafterVectorEnv, crafter_expert.expert_actions, {"envs": crafter_state.ENV, "entities": crafter_state.ENTITY},
         [{}, {"biome": "mountain", "tunnels": "very common"}, {"time_of_day": 200}],
     ),
     "heist": (

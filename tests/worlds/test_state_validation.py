@@ -15,7 +15,7 @@ from envgen.worlds.heist.vector import HeistVectorEnv
 
 FUZZ = Path(__file__).with_name("fuzz_restore.py")
 WORLDS = {
-    "crafter": (CrafterVectorEnv, {"envs": crafter_state.ENV, "things": crafter_state.THING}),
+    "crafter": (CrafterVectorEnv, {"envs": crafter_state.ENV, "entities": crafter_state.ENTITY}),
     "heist": (HeistVectorEnv, {"envs": heist_state.ENV}),
 }
 
@@ -46,13 +46,15 @@ def world(request):
 BAD = {
     "crafter": [
         ("envs", "level", 1), ("envs", "level", -1), ("envs", "step", -1), ("envs", "step", 10_000),
-        ("envs", "count", 0), ("envs", "count", 30_000), ("envs", "chunks", 37), ("envs", "chunk_order", 36),
-        ("envs", "grass", 200), ("envs", "path", 200), ("envs", "facing", 4), ("envs", "facing", -1),
-        ("envs", "sleeping", 2), ("envs", "inventory", 10), ("envs", "inventory", -1), ("envs", "mt", 2**32 - 1),
-        ("envs", "ground", 13), ("envs", "slots", 4096), ("envs", "slots", -1), ("envs", "light", np.nan),
-        ("envs", "episode", 2**31 - 1), ("envs", "arrivals", 0),
-        ("things", "x", 64), ("things", "y", -1), ("things", "kind", 7), ("things", "kind", 0),
-        ("things", "facing", 4), ("things", "arrival", -1),
+        ("envs", "num_entities", 0), ("envs", "num_entities", 30_000),
+        ("envs", "num_chunks", 37), ("envs", "chunk_order", 36),
+        ("envs", "grass_count", 200), ("envs", "path_count", 200), ("envs", "facing", 4), ("envs", "facing", -1),
+        ("envs", "sleeping", 2), ("envs", "inventory", 10), ("envs", "inventory", -1), ("envs", "rng", 2**32 - 1),
+        ("envs", "ground", 13), ("envs", "entity_slots", 4096), ("envs", "entity_slots", -1),
+        ("envs", "daylight", np.nan),
+        ("envs", "episode", 2**31 - 1), ("envs", "next_arrival", 0),
+        ("entities", "x", 64), ("entities", "y", -1), ("entities", "kind", 7), ("entities", "kind", 0),
+        ("entities", "facing", 4), ("entities", "arrival", -1),
     ],
     "heist": [
         ("envs", "level", 1), ("envs", "level", -1), ("envs", "step", -1), ("envs", "step", 1000), ("envs", "count", 8),

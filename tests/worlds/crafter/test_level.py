@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envgen.worlds.crafter import constants as t
+from envgen.worlds.crafter import constants as const
 from envgen.worlds.crafter.dials import ORIGINAL
 from envgen.worlds.crafter.env import CrafterEnv
 from envgen.worlds.crafter.expert_policy import expert_actions
@@ -99,10 +99,12 @@ def test_more_stays_more_while_the_world_goes_on(setting):
         for _ in range(600):
             envs.engine.state.envs["inventory"][:, :4] = 9  # nobody dies
             envs.step(np.zeros(12, int))
-            envs.engine.state.envs["felt_health"] = 9
-        kind = t.THINGS.index(setting.removesuffix("s"))
-        for i, (things, count) in enumerate(zip(*envs.engine.state[1:], envs.engine.state.envs["count"], strict=True)):
-            living[i] = (things[:count]["kind"] == kind).sum()
+            envs.engine.state.envs["prev_health"] = 9
+        kind = const.ENTITIES.index(setting.removesuffix("s"))
+        for i, (entities, count) in enumerate(
+            zip(*envs.engine.state[1:], envs.engine.state.envs["num_entities"], strict=True)
+        ):
+            living[i] = (entities[:count]["kind"] == kind).sum()
         counts.append(living.mean())
     assert counts[0] == 0
     assert all(more > less for less, more in pairwise(counts)), counts
@@ -113,7 +115,7 @@ def test_cows_near_the_start_stay_although_there_are_no_others():
     env.reset(seed=1)
     for _ in range(100):
         env.step(0)
-    assert (env.engine.state.things[0][: env.engine.state.envs["count"][0]]["kind"] == t.COW).sum() == 4
+    assert (env.engine.state.entities[0][: env.engine.state.envs["num_entities"][0]]["kind"] == const.COW).sum() == 4
 
 
 def test_cows_are_not_put_beside_a_plant():
@@ -122,13 +124,15 @@ def test_cows_are_not_put_beside_a_plant():
     for seed in range(60):
         env.reset(seed=seed)
         env.step(0)
-        alive += int((env.engine.state.things[0][: env.engine.state.envs["count"][0]]["kind"] == t.PLANT).any())
+        alive += int(
+            (env.engine.state.entities[0][: env.engine.state.envs["num_entities"][0]]["kind"] == const.PLANT).any()
+        )
     assert alive == 60
 
 
 def test_what_is_placed_for_the_player_earns_nothing():
     near = {"table": True, "furnace": True, "water": True, "plant": "ripe", "cows": 4, "cave": True}
-    inventory = {name: 1 for name in (*t.MATERIAL_ITEMS, *t.TOOLS)}
+    inventory = {name: 1 for name in (*const.MATERIAL_ITEMS, *const.TOOLS)}
     env = CrafterEnv({"near": near, "inventory": inventory, "vitals": {"health": 3, "food": 2}, "zombies": "none"})
     for seed in range(5):
         _, info = env.reset(seed=seed)
@@ -170,8 +174,8 @@ def test_creatures_come_back_as_fast_as_set():
             for _ in range(31):
                 if any(env.step(0)[2:4]):
                     break
-            things = env.engine.state.things[0][: env.engine.state.envs["count"][0]]
-            total += int((things["kind"] == t.ZOMBIE).sum())
+            entities = env.engine.state.entities[0][: env.engine.state.envs["num_entities"][0]]
+            total += int((entities["kind"] == const.ZOMBIE).sum())
         return total
 
     counts = [zombies_after(word) for word in WORDS]
@@ -244,12 +248,12 @@ def test_every_level_of_the_schema_makes_a_world_that_can_be_played(level, seed,
     env = CrafterEnv(level, observation="symbols")
     seen, info = env.reset(seed=seed)
     assert env.observation_space.contains(seen)
-    assert info["player_pos"].tolist() == [t.CENTER, t.CENTER]
+    assert info["player_pos"].tolist() == [const.CENTER, const.CENTER]
     for action in actions:
         seen, _, terminated, truncated, info = env.step(action)
         assert env.observation_space.contains(seen)
-        things = env.engine.state.things[0][: env.engine.state.envs["count"][0]]
-        assert len({(int(x), int(y)) for x, y in zip(things["x"], things["y"], strict=True)}) == len(things)
+        entities = env.engine.state.entities[0][: env.engine.state.envs["num_entities"][0]]
+        assert len({(int(x), int(y)) for x, y in zip(entities["x"], entities["y"], strict=True)}) == len(entities)
         if terminated or truncated:
             env.reset()
     env.close()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from envgen.worlds.crafter import constants as t
+from envgen.worlds.crafter import constants as const
 from envgen.worlds.crafter import observations
 from envgen.worlds.crafter.env import CrafterEnv
 from envgen.worlds.crafter.expert_policy import expert_actions
@@ -32,20 +32,20 @@ def test_every_cell_and_count_agrees_with_the_original():
         said, player, world = observations.decode_symbols(seen), theirs._player, theirs._world
         for row in range(7):
             for column in range(9):
-                material, thing = world[player.pos + np.array([column - 4, row - 3])]
+                material, entity = world[player.pos + np.array([column - 4, row - 3])]
                 assert said["materials"][row][column] == (material or "outside")
-                if thing is None or thing is player:
+                if entity is None or entity is player:
                     expected = "none"
-                elif type(thing).__name__ == "Arrow":
-                    expected = arrows[tuple(thing.facing)]
-                elif type(thing).__name__ == "Plant":
-                    expected = "ripe plant" if thing.ripe else "sapling"
+                elif type(entity).__name__ == "Arrow":
+                    expected = arrows[tuple(entity.facing)]
+                elif type(entity).__name__ == "Plant":
+                    expected = "ripe plant" if entity.ripe else "sapling"
                 else:
-                    expected = kinds[type(thing).__name__]
-                assert said["things"][row][column] == expected
+                    expected = kinds[type(entity).__name__]
+                assert said["entities"][row][column] == expected
         assert said["inventory"] == player.inventory
         assert said["sleeping"] == player.sleeping
-        facing = None if player.sleeping else t.STEPS[t.DIRECTIONS.index(said["facing"])]
+        facing = None if player.sleeping else const.DIRECTION_OFFSETS[const.DIRECTIONS.index(said["facing"])]
         assert facing == (None if player.sleeping else tuple(player.facing))
         assert said["daylight"] == pytest.approx(world.daylight, abs=1 / 255)
 
@@ -53,7 +53,7 @@ def test_every_cell_and_count_agrees_with_the_original():
 def test_what_the_picture_hides_the_symbols_hide():
     env = CrafterEnv({"vitals": {"energy": 3}}, observation="symbols")
     env.reset(seed=0)
-    seen, *_ = env.step(t.SLEEP)
+    seen, *_ = env.step(const.SLEEP)
     assert seen[observations.ASLEEP_AT] == 1
     assert seen[observations.FACING_AT] == 0
     assert observations.decode_symbols(seen)["facing"] is None
@@ -63,7 +63,7 @@ def test_a_ripe_plant_is_told_from_a_sapling():
     for plant, name in (("sapling", "sapling"), ("ripe", "ripe plant")):
         env = CrafterEnv({"near": {"plant": plant}}, observation="symbols")
         seen, _ = env.reset(seed=0)
-        assert any(name in row for row in observations.decode_symbols(seen)["things"])
+        assert any(name in row for row in observations.decode_symbols(seen)["entities"])
 
 
 def test_decoding_something_else_is_refused():
@@ -83,7 +83,7 @@ def test_text_is_exact_and_short():
 
 def test_no_world_makes_a_text_too_long():
     seen = np.zeros(observations.SIZE, np.uint8)
-    seen[: observations.CELLS] = np.arange(observations.CELLS) % len(t.MATERIALS)
+    seen[: observations.CELLS] = np.arange(observations.CELLS) % len(const.MATERIALS)
     seen[observations.SIGN_AT : observations.ITEM_AT] = np.arange(observations.CELLS) % len(observations.SIGNS)
     seen[observations.ITEM_AT : observations.FACING_AT] = 9
     seen[observations.FACING_AT] = 1

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envgen.worlds.crafter.constants import ACTIONS, CENTER, GRASS, ITEMS, SKILLS, SLEEP, THINGS, WALKABLE
-from envgen.worlds.crafter.entities import compact, lay, move, remove, thing_at
+from envgen.worlds.crafter.constants import ACTIONS, CENTER, ENTITIES, GRASS, ITEMS, SKILLS, SLEEP, WALKABLE
+from envgen.worlds.crafter.entities import compact, entity_at, move_entity, remove_entity, set_ground
 from envgen.worlds.crafter.env import CrafterEnv
 from envgen.worlds.crafter.expert_policy import expert_actions
 from envgen.worlds.crafter.reference import ParityChecker, ParityError
@@ -48,8 +48,8 @@ def test_an_expert_reaches_caves_fights_arrows_plants_and_tools():
         pair = ParityChecker(seed)
         pair.reset()
         for _ in range(500):
-            things = pair.ours.engine.state.things[0][: pair.ours.engine.state.envs["count"][0]]
-            seen |= {THINGS[kind] for kind in things["kind"]}
+            entities = pair.ours.engine.state.entities[0][: pair.ours.engine.state.envs["num_entities"][0]]
+            seen |= {ENTITIES[kind] for kind in entities["kind"]}
             ended = pair.step(int(expert_actions(pair.ours.engine)[0]))
             now = pair.ours.engine.results.report[0]
             reached |= {skill.name for skill, n in zip(SKILLS, now["achievements"], strict=True) if n}
@@ -76,7 +76,7 @@ def test_other_sizes_of_picture_draw_and_consume_what_the_original_does(size):
     for k in range(200):
         if pair.step(k % 5):
             pair.reset()
-        nights += int(pair.ours.engine.state.envs["light"][0] < 0.5)
+        nights += int(pair.ours.engine.state.envs["daylight"][0] < 0.5)
     assert nights > 10
 
 
@@ -94,15 +94,15 @@ def test_the_edges_of_the_map(corner):
     pair = ParityChecker(1)
     pair.reset()
     world, player = pair.theirs._world, pair.theirs._player
-    env, things = pair.ours.engine.state.envs[0], pair.ours.engine.state.things[0]
+    env, entities = pair.ours.engine.state.envs[0], pair.ours.engine.state.entities[0]
     if world[corner][1] is not None:
         world.remove(world[corner][1])
-        remove(env, things, thing_at(env, *corner))
-        compact(env, things)
+        remove_entity(env, entities, entity_at(env, *corner))
+        compact(env, entities)
     world[corner] = "grass"
-    lay(env, *corner, GRASS)
+    set_ground(env, *corner, GRASS)
     world.move(player, np.array(corner))
-    move(env, things, 0, (corner[0] - CENTER, corner[1] - CENTER), WALKABLE)
+    move_entity(env, entities, 0, (corner[0] - CENTER, corner[1] - CENTER), WALKABLE)
     for k, item in enumerate(ITEMS):
         player.inventory[item] = 9
         env["inventory"][k] = 9
@@ -133,8 +133,8 @@ def test_one_seed_has_one_trajectory_whatever_is_observed(observation):
         if a[2] or a[3]:
             seen.reset()
             other.reset()
-        assert np.array_equal(seen.engine.state.envs["mt"], other.engine.state.envs["mt"])
-        assert np.array_equal(seen.engine.state.things, other.engine.state.things)
+        assert np.array_equal(seen.engine.state.envs["rng"], other.engine.state.envs["rng"])
+        assert np.array_equal(seen.engine.state.entities, other.engine.state.entities)
 
 
 def test_drawing_for_a_person_does_not_touch_the_world():

@@ -1,4 +1,4 @@
-"""Pictures beyond what parity shows step by step: every thing on every ground, and the cost of looking."""
+"""Pictures beyond what parity shows step by step: every entity on every ground, and the cost of looking."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from crafter import engine as theirs
 from crafter import objects
 
 from envgen.worlds.crafter import atlas as ours
-from envgen.worlds.crafter import constants as t
+from envgen.worlds.crafter import constants as const
 from envgen.worlds.crafter.env import CrafterEnv
 from envgen.worlds.crafter.reference import make_original
 
@@ -16,7 +16,7 @@ def test_every_sprite_on_every_ground_is_the_originals(size):
     unit = np.array([size[0] // 9, size[1] // 9])
     textures = make_original(0)._textures
     atlas = ours.draw_atlas(size)
-    for m, material in enumerate(t.MATERIALS[1:], 1):
+    for m, material in enumerate(const.MATERIALS[1:], 1):
         for k, sprite in enumerate(ours.SPRITES):
             canvas = np.zeros((*unit, 3), np.uint8)
             theirs._draw(canvas, np.zeros(2, int), textures.get(material, unit))
@@ -42,28 +42,28 @@ def test_arrows_and_plants_in_every_state_are_drawn_as_the_original_draws_them()
     env.reset(seed=0)
     theirs_.reset()
     world = theirs_._world
-    for thing in world.objects[1:]:
-        world.remove(thing)
-    things, envs = env.engine.state.things[0], env.engine.state.envs
-    envs["slots"][0] = 0
-    envs["slots"][0, t.CENTER, t.CENTER] = 1
-    for k, step in enumerate(t.STEPS):
-        place(world, things, envs, k + 1, objects.Arrow(world, (30 + k, 31), step), t.ARROW, facing=k)
+    for entity in world.objects[1:]:
+        world.remove(entity)
+    entities, envs = env.engine.state.entities[0], env.engine.state.envs
+    envs["entity_slots"][0] = 0
+    envs["entity_slots"][0, const.CENTER, const.CENTER] = 1
+    for k, step in enumerate(const.DIRECTION_OFFSETS):
+        place(world, entities, envs, k + 1, objects.Arrow(world, (30 + k, 31), step), const.ARROW, facing=k)
     ripe = objects.Plant(world, (35, 31))
-    ripe.grown = t.RIPE + 1
-    place(world, things, envs, 5, ripe, t.PLANT, clock=t.RIPE + 1)
-    place(world, things, envs, 6, objects.Plant(world, (31, 30)), t.PLANT, clock=t.RIPE)
-    envs["count"][0] = 7
+    ripe.grown = const.RIPE_AFTER + 1
+    place(world, entities, envs, 5, ripe, const.PLANT, counter=const.RIPE_AFTER + 1)
+    place(world, entities, envs, 6, objects.Plant(world, (31, 30)), const.PLANT, counter=const.RIPE_AFTER)
+    envs["num_entities"][0] = 7
     assert np.array_equal(env.engine.render(0, (64, 64)), theirs_.render())
 
 
-def place(world, things, envs, row, thing, kind, **fields):
-    world.add(thing)
-    x, y = thing.pos
-    things[row]["x"], things[row]["y"], things[row]["kind"] = x, y, kind
+def place(world, entities, envs, row, entity, kind, **fields):
+    world.add(entity)
+    x, y = entity.pos
+    entities[row]["x"], entities[row]["y"], entities[row]["kind"] = x, y, kind
     for name, value in fields.items():
-        things[row][name] = value
-    envs["slots"][0, x, y] = row + 1
+        entities[row][name] = value
+    envs["entity_slots"][0, x, y] = row + 1
 
 
 def test_the_night_of_a_size_costs_what_the_original_draws():

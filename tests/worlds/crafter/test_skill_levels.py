@@ -8,7 +8,7 @@ import pytest
 
 from envgen.designers.designer import Brief
 from envgen.designers.random import Random, RandomSettings
-from envgen.worlds.crafter import constants as t
+from envgen.worlds.crafter import constants as const
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.crafter.world import Crafter
 
@@ -127,12 +127,12 @@ def test_skeletons_come_to_where_somebody_mined():
     assert not {"collect_stone", "defeat_skeleton"} & impossible(level)
     envs = WORLD.make([level], num_envs=16, seed=0, observation="symbols")
     _, infos = envs.reset()
-    dig = [t.MOVE + t.RIGHT, t.PLACE_STONE, t.DO]
-    for action in [*dig * 12, *[t.MOVE + t.DOWN] * 8, *[t.NOOP] * 300]:
+    dig = [const.FIRST_MOVE + const.RIGHT, const.PLACE_STONE, const.DO]
+    for action in [*dig * 12, *[const.FIRST_MOVE + const.DOWN] * 8, *[const.NOOP] * 300]:
         *_, infos = envs.step(np.full(16, action))
-        envs.engine.state.envs["inventory"][:, : len(t.VITALS)] = t.MOST  # nobody dies
-    assert (infos["achievements"][:, t.COLLECT_STONE] > 0).all()
-    assert (envs.engine.state.things["kind"] == t.SKELETON).any(1).sum() >= 8
+        envs.engine.state.envs["inventory"][:, : len(const.VITALS)] = const.MAX_ITEM_COUNT  # nobody dies
+    assert (infos["achievements"][:, const.COLLECT_STONE] > 0).all()
+    assert (envs.engine.state.entities["kind"] == const.SKELETON).any(1).sum() >= 8
 
 
 @pytest.mark.parametrize("keep", [0.2, 0.6])
@@ -152,7 +152,7 @@ def test_no_player_does_what_was_said_to_be_impossible(keep):
         envs.reset()
         first = np.ones(len(levels), np.bool_)  # the episodes in the worlds that were counted
         for _ in range(400):
-            actions = chance.integers(len(t.ACTIONS), size=len(levels))
+            actions = chance.integers(len(const.ACTIONS), size=len(levels))
             if share:
                 actions = np.where(chance.random(len(levels)) < share, WORLD.expert_actions(envs), actions)
             *_, terminated, truncated, infos = envs.step(actions)

@@ -183,16 +183,16 @@ def test_a_copy_goes_its_own_way():
 def test_a_list_of_things_that_gets_full_grows_and_nothing_changes():
     crowded = {"cows": "very common", "biome": "grassland", "trees": "none", "water": "none", "near": {"cows": 4}}
     big, small = (CrafterVectorEnv(2, crowded, "symbols") for _ in range(2))
-    small.engine.state = small.engine.state._replace(things=small.engine.state.things[:, :16].copy())
+    small.engine.state = small.engine.state._replace(entities=small.engine.state.entities[:, :16].copy())
     a, b = big.reset(seed=2), small.reset(seed=2)
     assert np.array_equal(a[0], b[0])
     for _ in range(40):
         action = expert_actions(big.engine)
         assert np.array_equal(big.step(action)[0], small.step(action)[0])
-    count = big.engine.state.envs["count"]
-    assert np.array_equal(count, small.engine.state.envs["count"])
-    assert small.engine.state.things.shape[1] > count.max() > 200
-    assert np.array_equal(big.engine.state.things[0, : count[0]], small.engine.state.things[0, : count[0]])
+    count = big.engine.state.envs["num_entities"]
+    assert np.array_equal(count, small.engine.state.envs["num_entities"])
+    assert small.engine.state.entities.shape[1] > count.max() > 200
+    assert np.array_equal(big.engine.state.entities[0, : count[0]], small.engine.state.entities[0, : count[0]])
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from . import constants as t
+from . import constants as const
 
 SPRITES = (
     "none", "player-left", "player-right", "player-up", "player-down", "player-sleep", "cow", "zombie", "skeleton",
     "arrow-left", "arrow-right", "arrow-up", "arrow-down", "plant", "plant-ripe",
 )  # fmt: skip
-COUNTS = t.MOST + 1  # an inventory shows 0 (nothing) to 9
+COUNTS = const.MAX_ITEM_COUNT + 1  # an inventory shows 0 (nothing) to 9
 OUTSIDE_GREY = 127
-COLUMNS, ROWS = t.MAP_VIEW
+COLUMNS, ROWS = const.LOCAL_VIEW
 
 
 class Atlas(NamedTuple):
@@ -42,7 +42,7 @@ def parse_image_size(size: int | tuple[int, int]) -> tuple[int, int]:
 
 def words_per_night_frame(size: tuple[int, int]) -> int:
     """How many words of the random stream the original draws for a picture at night."""
-    return 2 * (size[0] // t.VIEW[0] * COLUMNS) * (size[1] // t.VIEW[1] * ROWS)
+    return 2 * (size[0] // const.VIEW[0] * COLUMNS) * (size[1] // const.VIEW[1] * ROWS)
 
 
 @cache
@@ -82,11 +82,11 @@ def _tile(canvas: np.ndarray) -> np.ndarray:
 @cache
 def draw_atlas(size: tuple[int, int]) -> Atlas:
     width, height = size
-    ux, uy = width // t.VIEW[0], height // t.VIEW[1]
-    tiles = np.zeros((len(SPRITES), len(t.MATERIALS), uy * ux * 3), np.uint8)
-    for m, material in enumerate(t.MATERIALS):
+    ux, uy = width // const.VIEW[0], height // const.VIEW[1]
+    tiles = np.zeros((len(SPRITES), len(const.MATERIALS), uy * ux * 3), np.uint8)
+    for m, material in enumerate(const.MATERIALS):
         ground = np.full((ux, uy, 3), OUTSIDE_GREY, np.uint8)
-        if m != t.OUTSIDE:
+        if m != const.OUTSIDE:
             ground = _texture(material, ux, uy)[..., :3]
         tiles[0, m] = _tile(ground)
         for k, sprite in enumerate(SPRITES[1:], 1):
@@ -97,15 +97,15 @@ def draw_atlas(size: tuple[int, int]) -> Atlas:
         tiles=tiles,
         items=_draw_items(ux, uy),
         vignette=_vignette(ux * COLUMNS, uy * ROWS),
-        shape=np.array([width, height, ux, uy, (width - ux * t.VIEW[0]) // 2, (height - uy * t.VIEW[1]) // 2]),
+        shape=np.array([width, height, ux, uy, (width - ux * const.VIEW[0]) // 2, (height - uy * const.VIEW[1]) // 2]),
     )
 
 
 def _draw_items(ux: int, uy: int) -> np.ndarray:
     unit = np.array([ux, uy])
-    items = np.zeros((len(t.ITEMS), COUNTS, uy * ux * 3), np.uint8)
-    for k, item in enumerate(t.ITEMS):
-        corner = np.array([k % t.VIEW[0], k // t.VIEW[0]])
+    items = np.zeros((len(const.ITEMS), COUNTS, uy * ux * 3), np.uint8)
+    for k, item in enumerate(const.ITEMS):
+        corner = np.array([k % const.VIEW[0], k // const.VIEW[0]])
         icon_at = (corner * unit + 0.1 * unit).astype(np.int32) - corner * unit
         count_at = (corner * unit + 0.4 * unit).astype(np.int32) - corner * unit
         for count in range(1, COUNTS):

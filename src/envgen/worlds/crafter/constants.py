@@ -5,14 +5,14 @@ Everything here is a fact of the original game (the tests compare it with the `d
 
 from envgen.worlds.world import Skill
 
-SIDE = 64  # the map is SIDE x SIDE cells
-CENTER = SIDE // 2  # where the player starts, in both axes
+MAP_SIZE = 64  # the map is MAP_SIZE x MAP_SIZE cells
+CENTER = MAP_SIZE // 2  # where the player starts, in both axes
 VIEW = (9, 9)  # cells the picture is wide and high; the last rows show the inventory
-MAP_VIEW = (9, 7)  # cells of map in the picture
-DAY = 300  # steps
-MAX_LENGTH = 10_000  # steps of an episode
-CHUNK = 12  # cells along a side of the squares in which creatures are balanced
-CHUNKS = -(-SIDE // CHUNK)  # along a side
+LOCAL_VIEW = (9, 7)  # cells of map in the picture
+DAY_LENGTH = 300  # steps
+MAX_EPISODE_STEPS = 10_000  # steps of an episode
+CHUNK_SIZE = 12  # cells along a side of the squares in which creatures are balanced
+CHUNKS_PER_SIDE = -(-MAP_SIZE // CHUNK_SIZE)  # along a side
 
 # Materials by number; 0 is what lies outside the map.
 MATERIALS = (
@@ -20,19 +20,19 @@ MATERIALS = (
 )  # fmt: skip
 OUTSIDE, WATER, GRASS, STONE, PATH, SAND, TREE, LAVA, COAL, IRON, DIAMOND, TABLE, FURNACE = range(len(MATERIALS))
 
-# Sets of materials as bit masks: where each kind of thing can go.
+# Sets of materials as bit masks: where each kind of entity can go.
 WALKABLE = 1 << GRASS | 1 << SAND | 1 << PATH
 PLAYER_WALKABLE = WALKABLE | 1 << LAVA
 ARROW_WALKABLE = WALKABLE | 1 << WATER | 1 << LAVA
 
-# Things by number; 0 is none. In the semantic map a thing is its number plus len(MATERIALS) - 1.
-THINGS = ("none", "player", "cow", "zombie", "skeleton", "arrow", "plant")
-NOTHING, PLAYER, COW, ZOMBIE, SKELETON, ARROW, PLANT = range(len(THINGS))
-RIPE = 300  # a plant that has grown for more steps is ripe
+# Things by number; 0 is none. In the semantic map an entity is its number plus len(MATERIALS) - 1.
+ENTITIES = ("none", "player", "cow", "zombie", "skeleton", "arrow", "plant")
+NO_ENTITY, PLAYER, COW, ZOMBIE, SKELETON, ARROW, PLANT = range(len(ENTITIES))
+RIPE_AFTER = 300  # a plant that has grown for more steps is ripe
 
 DIRECTIONS = ("left", "right", "up", "down")
 LEFT, RIGHT, UP, DOWN = range(4)
-STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))  # (x, y) of each direction; y grows downwards
+DIRECTION_OFFSETS = ((-1, 0), (1, 0), (0, -1), (0, 1))  # (x, y) of each direction; y grows downwards
 
 VITALS = ("health", "food", "drink", "energy")
 MATERIAL_ITEMS = ("sapling", "wood", "stone", "coal", "iron", "diamond")
@@ -40,10 +40,10 @@ TOOLS = ("wood_pickaxe", "stone_pickaxe", "iron_pickaxe", "wood_sword", "stone_s
 ITEMS = VITALS + MATERIAL_ITEMS + TOOLS
 HEALTH, FOOD, DRINK, ENERGY = range(4)
 (
-    SAPLING, WOOD, STONES, COALS, IRONS, DIAMONDS,
+    SAPLING, WOOD, STONE_ITEM, COAL_ITEM, IRON_ITEM, DIAMOND_ITEM,
     WOOD_PICKAXE, STONE_PICKAXE, IRON_PICKAXE, WOOD_SWORD, STONE_SWORD, IRON_SWORD,
 ) = range(4, len(ITEMS))  # fmt: skip
-MOST = 9  # of any item
+MAX_ITEM_COUNT = 9  # of any item
 
 ACTIONS = (
     "noop", "move_left", "move_right", "move_up", "move_down", "do", "sleep",
@@ -51,8 +51,8 @@ ACTIONS = (
     "make_wood_pickaxe", "make_stone_pickaxe", "make_iron_pickaxe",
     "make_wood_sword", "make_stone_sword", "make_iron_sword",
 )  # fmt: skip
-NOOP, MOVE, DO, SLEEP = 0, 1, 5, 6  # MOVE + direction
-PLACE_STONE, PLACE_TABLE, PLACE_FURNACE, PLACE_PLANT, MAKE = 7, 8, 9, 10, 11  # MAKE + tool
+NOOP, FIRST_MOVE, DO, SLEEP = 0, 1, 5, 6  # FIRST_MOVE + direction
+PLACE_STONE, PLACE_TABLE, PLACE_FURNACE, PLACE_PLANT, FIRST_MAKE = 7, 8, 9, 10, 11  # FIRST_MAKE + tool
 
 # What each tool takes, and whether it is made beside a table alone or beside table and furnace.
 RECIPES = {

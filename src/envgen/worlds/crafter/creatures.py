@@ -1,6 +1,6 @@
 """The turns of cows, zombies, skeletons, arrows and plants, drawing from the world's stream in the original's order.
 
-A thing whose health is gone removes itself first and then still takes its turn: a dying skeleton may shoot.
+An entity whose health is gone removes itself first and then still takes its turn: a dying skeleton may shoot.
 """
 
 import numpy as np
@@ -8,126 +8,136 @@ import numpy as np
 from envgen.jit import jit
 
 from ..kernels import mt19937
-from . import constants as t
-from .entities import add, ground_at, hurt, inside, is_free, lay, move, remove, thing_at
+from . import constants as const
+from .entities import (
+    add_entity,
+    damage_entity,
+    entity_at,
+    ground_at,
+    inside,
+    is_free,
+    move_entity,
+    remove_entity,
+    set_ground,
+)
 
 
 @jit
-def distance(things, row):
+def distance(entities, row):
     """From the player, along the axes."""
-    me, thing = things[0], things[row]
-    return abs(np.int64(me.x) - thing.x) + abs(np.int64(me.y) - thing.y)
+    player, entity = entities[0], entities[row]
+    return abs(np.int64(player.x) - entity.x) + abs(np.int64(player.y) - entity.y)
 
 
 @jit
-def _toward(things, row, long_axis):
-    """One step (dx, dy) from a thing to the player, along the longer or the shorter axis; may be (0, 0)."""
-    me, thing = things[0], things[row]
-    dx, dy = np.int64(me.x) - thing.x, np.int64(me.y) - thing.y
+def _toward(entities, row, long_axis):
+    """One step (dx, dy) from an entity to the player, along the longer or the shorter axis; may be (0, 0)."""
+    player, entity = entities[0], entities[row]
+    dx, dy = np.int64(player.x) - entity.x, np.int64(player.y) - entity.y
     if (abs(dx) > abs(dy)) == long_axis:
         return (dx > 0) - (dx < 0), 0
     return 0, (dy > 0) - (dy < 0)
 
 
 @jit
-def _any_direction(mt):
-    k = mt19937.randint(mt, 0, 4)
-    if k == t.LEFT:
+def _any_direction(rng):
+    k = mt19937.randint(rng, 0, 4)
+    if k == const.LEFT:
         return -1, 0
-    if k == t.RIGHT:
+    if k == const.RIGHT:
         return 1, 0
-    if k == t.UP:
+    if k == const.UP:
         return 0, -1
     return 0, 1
 
 
 @jit
-def update_cow(e, things, row):
-    if things[row].health <= 0:
-        remove(e, things, row)
-    if mt19937.uniform(e.mt) < 0.5:
-        move(e, things, row, _any_direction(e.mt), t.WALKABLE)
+def update_cow(env, entities, row):
+    if entities[row].health <= 0:
+        remove_entity(env, entities, row)
+    if mt19937.uniform(env.rng) < 0.5:
+        move_entity(env, entities, row, _any_direction(env.rng), const.WALKABLE)
 
 
 @jit
-def update_zombie(e, things, row):
-    thing = things[row]
-    if thing.health <= 0:
-        remove(e, things, row)
-    mt = e.mt
-    if distance(things, row) <= 8 and mt19937.uniform(mt) < 0.9:
-        move(e, things, row, _toward(things, row, mt19937.uniform(mt) < 0.8), t.WALKABLE)
+def update_zombie(env, entities, row):
+    entity = entities[row]
+    if entity.health <= 0:
+        remove_entity(env, entities, row)
+    rng = env.rng
+    if distance(entities, row) <= 8 and mt19937.uniform(rng) < 0.9:
+        move_entity(env, entities, row, _toward(entities, row, mt19937.uniform(rng) < 0.8), const.WALKABLE)
     else:
-        move(e, things, row, _any_direction(mt), t.WALKABLE)
-    if distance(things, row) <= 1:
-        if thing.clock > 0:
-            thing.clock -= 1
+        move_entity(env, entities, row, _any_direction(rng), const.WALKABLE)
+    if distance(entities, row) <= 1:
+        if entity.counter > 0:
+            entity.counter -= 1
         else:
-            hurt(e, things, 0, 7 if e.sleeping else 2)
-            thing.clock = 5
+            damage_entity(env, entities, 0, 7 if env.sleeping else 2)
+            entity.counter = 5
 
 
 @jit
-def update_skeleton(e, things, row):
-    thing = things[row]
-    if thing.health <= 0:
-        remove(e, things, row)
-    thing.clock = max(0, thing.clock - 1)
-    mt = e.mt
-    away = distance(things, row)
+def update_skeleton(env, entities, row):
+    entity = entities[row]
+    if entity.health <= 0:
+        remove_entity(env, entities, row)
+    entity.counter = max(0, entity.counter - 1)
+    rng = env.rng
+    away = distance(entities, row)
     if away <= 3:
-        dx, dy = _toward(things, row, mt19937.uniform(mt) < 0.6)
-        if move(e, things, row, (-dx, -dy), t.WALKABLE):
+        dx, dy = _toward(entities, row, mt19937.uniform(rng) < 0.6)
+        if move_entity(env, entities, row, (-dx, -dy), const.WALKABLE):
             return
-    if away <= 5 and mt19937.uniform(mt) < 0.5:
-        _shoot(e, things, row)
-    elif away <= 8 and mt19937.uniform(mt) < 0.3:
-        move(e, things, row, _toward(things, row, mt19937.uniform(mt) < 0.6), t.WALKABLE)
-    elif mt19937.uniform(mt) < 0.2:
-        move(e, things, row, _any_direction(mt), t.WALKABLE)
+    if away <= 5 and mt19937.uniform(rng) < 0.5:
+        _shoot(env, entities, row)
+    elif away <= 8 and mt19937.uniform(rng) < 0.3:
+        move_entity(env, entities, row, _toward(entities, row, mt19937.uniform(rng) < 0.6), const.WALKABLE)
+    elif mt19937.uniform(rng) < 0.2:
+        move_entity(env, entities, row, _any_direction(rng), const.WALKABLE)
 
 
 @jit
-def _shoot(e, things, row):
-    thing = things[row]
-    dx, dy = _toward(things, row, True)
-    if thing.clock > 0 or (dx == 0 and dy == 0):
+def _shoot(env, entities, row):
+    entity = entities[row]
+    dx, dy = _toward(entities, row, True)
+    if entity.counter > 0 or (dx == 0 and dy == 0):
         return
-    x, y = thing.x + dx, thing.y + dy
-    if is_free(e, x, y, t.ARROW_WALKABLE):
-        arrow = add(e, things, t.ARROW, x, y, 0)
-        things[arrow].facing = t.LEFT + (dx > 0) if dx != 0 else t.UP + (dy > 0)
-        thing.clock = 4
+    x, y = entity.x + dx, entity.y + dy
+    if is_free(env, x, y, const.ARROW_WALKABLE):
+        arrow = add_entity(env, entities, const.ARROW, x, y, 0)
+        entities[arrow].facing = const.LEFT + (dx > 0) if dx != 0 else const.UP + (dy > 0)
+        entity.counter = 4
 
 
 @jit
-def update_arrow(e, things, row):
-    thing = things[row]
-    sign = 1 if thing.facing == t.RIGHT or thing.facing == t.DOWN else -1
-    direction = (sign, 0) if thing.facing <= t.RIGHT else (0, sign)
-    x, y = thing.x + direction[0], thing.y + direction[1]
-    target = thing_at(e, x, y)
+def update_arrow(env, entities, row):
+    entity = entities[row]
+    sign = 1 if entity.facing == const.RIGHT or entity.facing == const.DOWN else -1
+    direction = (sign, 0) if entity.facing <= const.RIGHT else (0, sign)
+    x, y = entity.x + direction[0], entity.y + direction[1]
+    target = entity_at(env, x, y)
     if target >= 0:
-        hurt(e, things, target, 2)
-        remove(e, things, row)
-    elif not is_free(e, x, y, t.ARROW_WALKABLE):
-        remove(e, things, row)
-        material = ground_at(e, x, y)
-        if material == t.TABLE or material == t.FURNACE:
-            lay(e, x, y, t.PATH)
+        damage_entity(env, entities, target, 2)
+        remove_entity(env, entities, row)
+    elif not is_free(env, x, y, const.ARROW_WALKABLE):
+        remove_entity(env, entities, row)
+        material = ground_at(env, x, y)
+        if material == const.TABLE or material == const.FURNACE:
+            set_ground(env, x, y, const.PATH)
     else:
-        move(e, things, row, direction, t.ARROW_WALKABLE)
+        move_entity(env, entities, row, direction, const.ARROW_WALKABLE)
 
 
 @jit
-def update_plant(e, things, row):
-    thing = things[row]
-    thing.clock += 1
+def update_plant(env, entities, row):
+    entity = entities[row]
+    entity.counter += 1
     for dx, dy in ((-1, 0), (1, 0), (0, -1), (0, 1)):
-        if inside(thing.x + dx, thing.y + dy):
-            near = thing_at(e, thing.x + dx, thing.y + dy)
-            if near >= 0 and t.COW <= things[near].kind <= t.SKELETON:
-                hurt(e, things, row, 1)
+        if inside(entity.x + dx, entity.y + dy):
+            near = entity_at(env, entity.x + dx, entity.y + dy)
+            if near >= 0 and const.COW <= entities[near].kind <= const.SKELETON:
+                damage_entity(env, entities, row, 1)
                 break
-    if thing.health <= 0:
-        remove(e, things, row)
+    if entity.health <= 0:
+        remove_entity(env, entities, row)

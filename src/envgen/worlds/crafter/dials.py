@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from . import constants as t
+from . import constants as const
 
 NEVER = 2.0  # a threshold that neither noise nor a uniform number reaches
 
@@ -39,7 +39,7 @@ DIALS = np.dtype(
         ("near_cows", np.int32),
         ("near_cave", np.int32),
         # The player and the clock.
-        ("inventory", np.int8, len(t.ITEMS)),
+        ("inventory", np.int8, len(const.ITEMS)),
         ("dawn", np.int32),
         ("length", np.int32),
     ],
@@ -50,7 +50,7 @@ ORIGINAL = np.zeros((), DIALS)
 for _name, _value in {
     "lake": NEVER, "sand": 0.25, "tunnel": 0.4, "coal_noise": 0.0, "coal": 0.85, "iron_noise": 0.4, "iron": 0.75,
     "diamond": 0.994, "lava": 0.35, "tree_noise": 0.0, "tree": 0.8, "cow": 0.985, "zombie": 0.993, "skeleton": 0.95,
-    "cow_density": 1.0, "zombie_density": 1.0, "skeleton_density": 1.0, "respawn": 1.0, "length": t.MAX_LENGTH,
-    "inventory": [t.MOST] * len(t.VITALS) + [0] * (len(t.ITEMS) - len(t.VITALS)),
+    "cow_density": 1.0, "zombie_density": 1.0, "skeleton_density": 1.0, "respawn": 1.0, "length": const.MAX_EPISODE_STEPS,
+    "inventory": [const.MAX_ITEM_COUNT] * len(const.VITALS) + [0] * (len(const.ITEMS) - len(const.VITALS)),
 }.items():  # fmt: skip
     ORIGINAL[_name] = _value

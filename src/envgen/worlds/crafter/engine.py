@@ -45,7 +45,7 @@ class Engine(BatchEngine):
         self.seeded[i] = True
 
     def _grow(self) -> None:
-        self.state = state.grown(self.state)
+        self.state = state.grow_capacity(self.state)
 
     def _run_kernel(self, todo: np.ndarray, k: int) -> None:
         step_batch(
@@ -65,17 +65,19 @@ class Engine(BatchEngine):
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """All that decides what happens next, as plain arrays."""
-        things = self.state.things.view(np.uint8).reshape(self.num_envs, -1).copy()
-        return super().snapshot() | {"things": things}
+        entities = self.state.entities.view(np.uint8).reshape(self.num_envs, -1).copy()
+        return super().snapshot() | {"entities": entities}
 
     def _restore(
         self, envs: np.ndarray, phase: np.ndarray, out: np.ndarray, snapshot: Mapping[str, np.ndarray]
     ) -> None:
-        things = read_array(snapshot, "things", "u1", (self.num_envs, None))
-        capacity, rest = divmod(things.shape[1], state.THING.itemsize)
-        if rest or not state.CAPACITY <= capacity <= state.MOST:
-            raise ValueError(f"the snapshot's array 'things' has room for no number of things: {things.shape[1]} bytes")
-        restored = state.State(envs, things.view(state.THING).copy())
+        entities = read_array(snapshot, "entities", "u1", (self.num_envs, None))
+        capacity, rest = divmod(entities.shape[1], state.ENTITY.itemsize)
+        if rest or not state.INITIAL_CAPACITY <= capacity <= state.MAX_CAPACITY:
+            raise ValueError(
+                f"the snapshot's array 'entities' has room for no number of entities: {entities.shape[1]} bytes"
+            )
+        restored = state.State(envs, entities.view(state.ENTITY).copy())
         check_state(restored, phase)
         if self.view == SYMBOLS:
             require(out <= observations.MAX_SYMBOLS, "the observation")

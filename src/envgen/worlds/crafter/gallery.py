@@ -8,7 +8,7 @@ from PIL import Image
 
 from ..image_grid import image_grid
 from . import atlas, render
-from . import constants as t
+from . import constants as const
 from .engine import Engine
 from .level import CrafterLevel
 from .observations import NO_OBSERVATION
@@ -21,15 +21,15 @@ def overview(level: Any = None, seed: int = 0, unit: int = 6) -> np.ndarray:
     engine = Engine(1, [CrafterLevel.parse(level)], False, NO_OBSERVATION, (64, 64), threads=1)
     engine.seed(0, seed)
     engine.reset(np.ones(1, np.bool_))
-    env, things = engine.state.envs[0], engine.state.things[0]
-    sprites = np.zeros((t.SIDE, t.SIDE), np.int64)
-    for row in range(env["count"]):
-        sprites[things[row]["x"], things[row]["y"]] = render.sprite_of(env, things, row)
-    tiles = atlas.draw_atlas((unit * t.VIEW[0], unit * t.VIEW[1])).tiles[sprites, env["ground"]]
-    cells = tiles.reshape(t.SIDE, t.SIDE, unit, unit, 3)  # (x, y, pixel row, pixel column, colour)
-    return cells.transpose(1, 2, 0, 3, 4).reshape(t.SIDE * unit, t.SIDE * unit, 3)
+    env, entities = engine.state.envs[0], engine.state.entities[0]
+    sprites = np.zeros((const.MAP_SIZE, const.MAP_SIZE), np.int64)
+    for row in range(env["num_entities"]):
+        sprites[entities[row]["x"], entities[row]["y"]] = render.sprite_of(env, entities, row)
+    tiles = atlas.draw_atlas((unit * const.VIEW[0], unit * const.VIEW[1])).tiles[sprites, env["ground"]]
+    cells = tiles.reshape(const.MAP_SIZE, const.MAP_SIZE, unit, unit, 3)  # (x, y, pixel row, pixel column, colour)
+    return cells.transpose(1, 2, 0, 3, 4).reshape(const.MAP_SIZE * unit, const.MAP_SIZE * unit, 3)
 
 
 def gallery(levels: Mapping[str, Any], columns: int = 4, seed: int = 0, unit: int = 6) -> Image.Image:
     """Worlds of several levels by title, in rows."""
-    return image_grid(levels, columns, t.SIDE * unit, lambda k, level: overview(level, seed + k, unit))
+    return image_grid(levels, columns, const.MAP_SIZE * unit, lambda k, level: overview(level, seed + k, unit))

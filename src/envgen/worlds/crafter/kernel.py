@@ -29,59 +29,59 @@ REPORT = np.dtype(
 
 
 @jit
-def _observe(e, things, view, words, atlas, easel, k, out):
+def _observe(env, entities, view, words, atlas, easel, k, out):
     """Write what an environment looks like. Its stream moves on as if the picture were drawn, whatever the view."""
     if view == PIXELS:
-        draw(e, things, e.mt, atlas, easel, k, out)
+        draw(env, entities, env.rng, atlas, easel, k, out)
         return
-    if e.light < 0.5:
-        mt19937.skip(e.mt, words)
+    if env.daylight < 0.5:
+        mt19937.skip(env.rng, words)
     if view == SYMBOLS:
-        write_symbols(e, things, out)
+        write_symbols(env, entities, out)
 
 
 @jit
 def step_batch(s, pool, menu, by_chance, daylight, w, atlas, easel, k, todo, due, actions, view, words, out, ends):
-    """Do what is due in environments `todo`. What lacks room for more things stays due: none of it has happened.
+    """Do what is due in environments `todo`. What lacks room for more entities stays due: none of it has happened.
 
     A new episode of environment i takes its level from `pool`: the menu's i-th, going round, or any of it `by_chance`.
     """
     for i in todo:
-        e, things = s.envs[i], s.things[i]
+        env, entities = s.envs[i], s.entities[i]
         if due[i] == STEP:
-            if not has_room(e, things):
+            if not has_room(env, entities):
                 continue
-            ends.reward[i] = step(e, things, actions[i], daylight)
-            ends.terminated[i] = is_dead(e)
-            ends.truncated[i] = is_out_of_time(e)
-            ends.phase[i] = ENDED if is_dead(e) or is_out_of_time(e) else RUNNING
+            ends.reward[i] = step(env, entities, actions[i], daylight)
+            ends.terminated[i] = is_dead(env)
+            ends.truncated[i] = is_out_of_time(env)
+            ends.phase[i] = ENDED if is_dead(env) or is_out_of_time(env) else RUNNING
         else:
-            pick = mt19937.episode_seed(e.seed_hash + 1, e.episode + 1) if by_chance else i
-            e.level = menu[pick % menu.size]
-            e.params = pool[e.level]
-            if not reset_episode(e, things, w, k, e.episode + 1, daylight):
+            pick = mt19937.episode_seed(env.seed_hash + 1, env.episode + 1) if by_chance else i
+            env.level = menu[pick % menu.size]
+            env.params = pool[env.level]
+            if not reset_episode(env, entities, w, k, env.episode + 1, daylight):
                 continue
             ends.phase[i] = RUNNING
-        _observe(e, things, view, words, atlas, easel, k, out[i])
-        _report(e, things, ends.report[i])
+        _observe(env, entities, view, words, atlas, easel, k, out[i])
+        _report(env, entities, ends.report[i])
         due[i] = DONE
 
 
 @jit
-def _report(e, things, report):
-    report.level = e.level
-    report.episode = e.episode
-    report.world_seed = e.world_seed
-    report.step = e.step
-    report.total = e.total
-    report.discount = 0.0 if is_dead(e) else 1.0
-    report.position[0] = things[0].x
-    report.position[1] = things[0].y
-    report.achievements[:] = e.achievements
-    report.inventory[:] = e.inventory
+def _report(env, entities, report):
+    report.level = env.level
+    report.episode = env.episode
+    report.world_seed = env.world_seed
+    report.step = env.step
+    report.total = env.episode_return
+    report.discount = 0.0 if is_dead(env) else 1.0
+    report.position[0] = entities[0].x
+    report.position[1] = entities[0].y
+    report.achievements[:] = env.achievements
+    report.inventory[:] = env.inventory
 
 
 @jit
 def render_env(s, i, atlas, easel, out):
     """A picture for a person: with a copy of the stream, so that the world's is untouched."""
-    draw(s.envs[i], s.things[i], s.envs[i].mt.copy(), atlas, easel, 0, out)
+    draw(s.envs[i], s.entities[i], s.envs[i].rng.copy(), atlas, easel, 0, out)

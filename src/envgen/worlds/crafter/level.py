@@ -8,13 +8,13 @@ from pydantic import Field
 from envgen.settings import Settings
 
 from ..world import Level
-from . import constants as t
+from . import constants as const
 from .dials import NEVER, ORIGINAL
 
 Abundance = Literal["none", "rare", "original", "common", "very common"]
-Count = Field(default=0, ge=0, le=t.MOST)
+Count = Field(default=0, ge=0, le=const.MAX_ITEM_COUNT)
 Tool = Field(default=0, ge=0, le=1)
-Vital = Field(default=t.MOST, ge=1, le=t.MOST)
+Vital = Field(default=const.MAX_ITEM_COUNT, ge=1, le=const.MAX_ITEM_COUNT)
 
 
 class Inventory(Settings):
@@ -94,9 +94,9 @@ class CrafterLevel(Level):
     """What the player holds at the start."""
     vitals: Vitals = Vitals()
     """The player's body at the start."""
-    time_of_day: int = Field(default=0, ge=0, lt=t.DAY)
+    time_of_day: int = Field(default=0, ge=0, lt=const.DAY_LENGTH)
     """Steps into the day of 300 at which the episode begins: 0 is the original morning, 210 the middle of the night."""
-    length: int = Field(default=t.MAX_LENGTH, ge=1, le=t.MAX_LENGTH)
+    length: int = Field(default=const.MAX_EPISODE_STEPS, ge=1, le=const.MAX_EPISODE_STEPS)
     """Steps after which an episode is cut off."""
 
     def to_params(self) -> np.ndarray:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import constants as t
+from . import constants as const
 from .checks import check_seed
 from .engine import Engine
 from .level import CrafterLevel
@@ -47,21 +47,21 @@ def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> 
         engine.seed(i, seed)
     engine.reset(np.ones(len(seeds), np.bool_))
     ground = engine.state.envs["ground"]
-    where = {name: ground == number for number, name in enumerate(t.MATERIALS) if number != t.OUTSIDE}
+    where = {name: ground == number for number, name in enumerate(const.MATERIALS) if number != const.OUTSIDE}
     for name in CREATURES:
-        where[name] = np.stack([_cells_of(engine, i, t.THINGS.index(name)) for i in range(len(seeds))])
-    x, y = np.indices((t.SIDE, t.SIDE))
-    away = np.abs(x - t.CENTER) + np.abs(y - t.CENTER)
+        where[name] = np.stack([_cells_of(engine, i, const.ENTITIES.index(name)) for i in range(len(seeds))])
+    x, y = np.indices((const.MAP_SIZE, const.MAP_SIZE))
+    away = np.abs(x - const.CENTER) + np.abs(y - const.CENTER)
     counts = {name: float(mask.sum(axis=(1, 2)).mean()) for name, mask in where.items()}
     nearest, found = {}, {}
     for name, mask in where.items():
-        distances = np.where(mask, away, 2 * t.SIDE).min(axis=(1, 2))
-        there = distances < 2 * t.SIDE
+        distances = np.where(mask, away, 2 * const.MAP_SIZE).min(axis=(1, 2))
+        there = distances < 2 * const.MAP_SIZE
         nearest[name] = float(distances[there].mean()) if there.any() else None
         found[name] = float(there.mean())
     return CrafterLevelStats(
         worlds=len(seeds),
-        cells={name: counts[name] for name in t.MATERIALS[1:]},
+        cells={name: counts[name] for name in const.MATERIALS[1:]},
         nearest=nearest,
         found=found,
         creatures={name: counts[name] for name in CREATURES},
@@ -69,8 +69,8 @@ def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> 
 
 
 def _cells_of(engine: Engine, i: int, kind: int) -> np.ndarray:
-    things = engine.state.things[i][: engine.state.envs["count"][i]]
-    things = things[things["kind"] == kind]
-    cells = np.zeros((t.SIDE, t.SIDE), np.bool_)
-    cells[things["x"], things["y"]] = True
+    entities = engine.state.entities[i][: engine.state.envs["num_entities"][i]]
+    entities = entities[entities["kind"] == kind]
+    cells = np.zeros((const.MAP_SIZE, const.MAP_SIZE), np.bool_)
+    cells[entities["x"], entities["y"]] = True
     return cells

@@ -3,7 +3,7 @@
 A symbol vector holds what the picture shows and nothing else (SIZE bytes):
 
     [  0:63]   material of each cell of the 9 x 7 map, row by row; index in MATERIALS, 0 outside the map
-    [ 63:126]  thing on each cell; index in SIGNS: which way an arrow flies and whether a plant is ripe are part of it.
+    [ 63:126]  entity on each cell; index in SIGNS: which way an arrow flies and whether a plant is ripe are part of it.
                The player, always in the middle (cell 31), is left out
     [126:142]  inventory in the order of ITEMS: health, food, drink, energy, then the items, each 0 to 9
     [142]      1 + direction the player faces (left, right, up, down), or 0 asleep, when the picture does not show it
@@ -21,7 +21,7 @@ from gymnasium import spaces
 from envgen.jit import jit
 
 from ..world import SymbolMap
-from . import constants as t
+from . import constants as const
 from .render import COW, RIPE_PLANT, sprite_of
 
 if TYPE_CHECKING:
@@ -35,46 +35,55 @@ TEXT_CHARSET = frozenset(string.ascii_letters + string.digits + string.punctuati
 SIGNS = (
     "none", "cow", "zombie", "skeleton", "arrow left", "arrow right", "arrow up", "arrow down", "sapling", "ripe plant",
 )  # fmt: skip
-COLUMNS, ROWS = t.MAP_VIEW
+COLUMNS, ROWS = const.LOCAL_VIEW
 CELLS = COLUMNS * ROWS
 MIDDLE = CELLS // 2
 SIGN_AT, ITEM_AT = CELLS, 2 * CELLS
-FACING_AT = ITEM_AT + len(t.ITEMS)
+FACING_AT = ITEM_AT + len(const.ITEMS)
 ASLEEP_AT, LIGHT_AT = FACING_AT + 1, FACING_AT + 2
 SIZE = FACING_AT + 3
 assert len(SIGNS) == RIPE_PLANT - COW + 2
 
 MAX_SYMBOLS = np.array(
-    [len(t.MATERIALS) - 1] * CELLS + [len(SIGNS) - 1] * CELLS + [t.MOST] * len(t.ITEMS) + [4, 1, 255], np.uint8
+    [len(const.MATERIALS) - 1] * CELLS
+    + [len(SIGNS) - 1] * CELLS
+    + [const.MAX_ITEM_COUNT] * len(const.ITEMS)
+    + [4, 1, 255],
+    np.uint8,
 )  # of each byte
 
 SYMBOL_MAP = SymbolMap(
-    planes=2, rows=ROWS, columns=COLUMNS, center=MIDDLE, facing_index=FACING_AT, direction_offsets=t.STEPS
+    planes=2,
+    rows=ROWS,
+    columns=COLUMNS,
+    center=MIDDLE,
+    facing_index=FACING_AT,
+    direction_offsets=const.DIRECTION_OFFSETS,
 )
 
 
 @jit
-def write_symbols(e, things, out):
+def write_symbols(env, entities, out):
     """The symbols of an environment into `out` (SIZE,)."""
-    me = things[0]
+    player = entities[0]
     cell = 0
-    for y in range(me.y - ROWS // 2, me.y + ROWS // 2 + 1):
-        for x in range(me.x - COLUMNS // 2, me.x + COLUMNS // 2 + 1):
+    for y in range(player.y - ROWS // 2, player.y + ROWS // 2 + 1):
+        for x in range(player.x - COLUMNS // 2, player.x + COLUMNS // 2 + 1):
             material, sign = 0, 0
-            if 0 <= x < t.SIDE and 0 <= y < t.SIDE:
-                material = np.int64(e.ground[x, y])
-                slot = e.slots[x, y]
+            if 0 <= x < const.MAP_SIZE and 0 <= y < const.MAP_SIZE:
+                material = np.int64(env.ground[x, y])
+                slot = env.entity_slots[x, y]
                 if slot > 1:
-                    sign = sprite_of(e, things, slot - 1) - COW + 1
+                    sign = sprite_of(env, entities, slot - 1) - COW + 1
             out[cell] = material
             out[SIGN_AT + cell] = sign
             cell += 1
-    for item in range(len(t.ITEMS)):
-        out[ITEM_AT + item] = e.inventory[item]
-    asleep = e.sleeping
-    out[FACING_AT] = 0 if asleep else 1 + e.facing
+    for item in range(len(const.ITEMS)):
+        out[ITEM_AT + item] = env.inventory[item]
+    asleep = env.sleeping
+    out[FACING_AT] = 0 if asleep else 1 + env.facing
     out[ASLEEP_AT] = asleep
-    out[LIGHT_AT] = np.uint8(255 * e.light)
+    out[LIGHT_AT] = np.uint8(255 * env.daylight)
 
 
 def decode_symbols(symbols: np.ndarray) -> dict:
@@ -83,10 +92,10 @@ def decode_symbols(symbols: np.ndarray) -> dict:
         raise ValueError(f"a symbol vector has shape ({SIZE},), not {np.shape(symbols)}")
     facing = int(symbols[FACING_AT])
     return {
-        "materials": [[t.MATERIALS[m] for m in row] for row in symbols[:CELLS].reshape(ROWS, COLUMNS)],
-        "things": [[SIGNS[c] for c in row] for row in symbols[SIGN_AT:ITEM_AT].reshape(ROWS, COLUMNS)],
-        "inventory": {item: int(symbols[ITEM_AT + k]) for k, item in enumerate(t.ITEMS)},
-        "facing": t.DIRECTIONS[facing - 1] if facing else None,
+        "materials": [[const.MATERIALS[m] for m in row] for row in symbols[:CELLS].reshape(ROWS, COLUMNS)],
+        "entities": [[SIGNS[c] for c in row] for row in symbols[SIGN_AT:ITEM_AT].reshape(ROWS, COLUMNS)],
+        "inventory": {item: int(symbols[ITEM_AT + k]) for k, item in enumerate(const.ITEMS)},
+        "facing": const.DIRECTIONS[facing - 1] if facing else None,
         "sleeping": bool(symbols[ASLEEP_AT]),
         "daylight": int(symbols[LIGHT_AT]) / 255,
     }
@@ -102,38 +111,38 @@ def _place(dx: int, dy: int) -> str:
 
 
 def _ahead(symbols: np.ndarray) -> str:
-    dx, dy = t.STEPS[int(symbols[FACING_AT]) - 1]
+    dx, dy = const.DIRECTION_OFFSETS[int(symbols[FACING_AT]) - 1]
     cell = MIDDLE + dy * COLUMNS + dx
-    sign, material = int(symbols[SIGN_AT + cell]), t.MATERIALS[symbols[cell]]
+    sign, material = int(symbols[SIGN_AT + cell]), const.MATERIALS[symbols[cell]]
     return f"{SIGNS[sign]} on {material}" if sign else material
 
 
 def describe_symbols(symbols: np.ndarray) -> str:
     """The same in a few exact sentences: the body, belongings, what is ahead, the nearest of everything seen."""
-    items = {item: int(symbols[ITEM_AT + k]) for k, item in enumerate(t.ITEMS)}
+    items = {item: int(symbols[ITEM_AT + k]) for k, item in enumerate(const.ITEMS)}
     nearest: dict[str, tuple[int, int, int, int]] = {}  # name: (distance, dy, dx, how many)
     for cell in range(CELLS):
         dy, dx = cell // COLUMNS - ROWS // 2, cell % COLUMNS - COLUMNS // 2
         if cell == MIDDLE:
             continue
         sign = int(symbols[SIGN_AT + cell])
-        for name in (t.MATERIALS[symbols[cell]], SIGNS[sign] if sign else None):
+        for name in (const.MATERIALS[symbols[cell]], SIGNS[sign] if sign else None):
             if name:
                 seen = nearest.get(name, (99, 0, 0, 0))
                 nearest[name] = (*min(seen[:3], (abs(dx) + abs(dy), dy, dx)), seen[3] + 1)
-    held = [f"{count} {item.replace('_', ' ')}" for item, count in items.items() if count and item not in t.VITALS]
+    held = [f"{count} {item.replace('_', ' ')}" for item, count in items.items() if count and item not in const.VITALS]
     light = symbols[LIGHT_AT] / 255
     asleep = bool(symbols[ASLEEP_AT])
     lines = [
-        ", ".join(f"{vital} {items[vital]}" for vital in t.VITALS) + " of 9.",
+        ", ".join(f"{vital} {items[vital]}" for vital in const.VITALS) + " of 9.",
         f"You have {', '.join(held) or 'nothing'}.",
         f"It is {'bright' if light > 0.75 else 'getting dark' if light > 0.4 else 'night'} ({light:.0%} light).",
     ]
     if asleep:
-        lines.append(f"You are asleep on {t.MATERIALS[symbols[MIDDLE]]}.")
+        lines.append(f"You are asleep on {const.MATERIALS[symbols[MIDDLE]]}.")
     else:
-        direction = t.DIRECTIONS[int(symbols[FACING_AT]) - 1]
-        lines.append(f"You stand on {t.MATERIALS[symbols[MIDDLE]]} and face {direction}: {_ahead(symbols)}.")
+        direction = const.DIRECTIONS[int(symbols[FACING_AT]) - 1]
+        lines.append(f"You stand on {const.MATERIALS[symbols[MIDDLE]]} and face {direction}: {_ahead(symbols)}.")
     views = [
         f"{name} {_place(dx, dy)}" + (f" (nearest of {many})" if many > 1 else "")
         for name, (_, dy, dx, many) in sorted(nearest.items(), key=lambda entry: entry[1])
@@ -165,10 +174,10 @@ def read_observations(observation: str, size: tuple[int, int], rows: np.ndarray)
 
 
 def semantic_map(engine: "Engine", i: int) -> np.ndarray:
-    """The original's semantic map of environment i, at [x, y]: materials, and things above them."""
+    """The original's semantic map of environment i, at [x, y]: materials, and entities above them."""
     env = engine.state.envs[i]
     canvas = env["ground"].copy()
-    things = engine.state.things[i][: env["count"]]
-    canvas[things["x"], things["y"]] = things["kind"].astype(np.uint8) + len(t.MATERIALS) - 1
-    assert canvas.shape == (t.SIDE, t.SIDE)
+    entities = engine.state.entities[i][: env["num_entities"]]
+    canvas[entities["x"], entities["y"]] = entities["kind"].astype(np.uint8) + len(const.MATERIALS) - 1
+    assert canvas.shape == (const.MAP_SIZE, const.MAP_SIZE)
     return canvas

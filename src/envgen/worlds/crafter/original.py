@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from . import checks, observations
-from . import constants as t
+from . import constants as const
 from .reference import make_original
 
 _SIGN_OF = {"Cow": "cow", "Zombie": "zombie", "Skeleton": "skeleton"}
@@ -34,7 +34,7 @@ class OriginalCrafterVectorEnv(VectorEnv):
         self.episodes = checks.check_count("episodes", episodes)
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "symbol_map": observations.SYMBOL_MAP}
         self.single_observation_space = observations.make_observation_space(observation, (64, 64))
-        self.single_action_space = spaces.Discrete(len(t.ACTIONS))
+        self.single_action_space = spaces.Discrete(len(const.ACTIONS))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         make = make_original if ordered else lambda seed: crafter.Env(seed=seed)
@@ -50,12 +50,12 @@ class OriginalCrafterVectorEnv(VectorEnv):
     def step(self, actions: Any):
         actions = checks.check_actions(actions, self.num_envs)
         rewards, terminated = np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_)
-        truncated, achieved = terminated.copy(), np.zeros((self.num_envs, len(t.SKILLS)), np.int64)
+        truncated, achieved = terminated.copy(), np.zeros((self.num_envs, len(const.SKILLS)), np.int64)
         for i in np.flatnonzero(self._left):
             game = self.games[i]
             picture, rewards[i], done, info = game.step(int(actions[i]))
             if done:
-                achieved[i] = [info["achievements"][skill.name] for skill in t.SKILLS]
+                achieved[i] = [info["achievements"][skill.name] for skill in const.SKILLS]
                 terminated[i] = info["discount"] == 0
                 truncated[i] = not terminated[i]
                 self._left[i] -= 1
@@ -85,21 +85,21 @@ def symbols_of_original(game: crafter.Env) -> np.ndarray:
             cell % observations.COLUMNS - observations.COLUMNS // 2,
             cell // observations.COLUMNS - observations.ROWS // 2,
         )
-        material, thing = world[player.pos + np.array([dx, dy])]
-        out[cell] = t.MATERIALS.index(material) if material else t.OUTSIDE
-        if thing is not None and thing is not player:
-            out[observations.SIGN_AT + cell] = observations.SIGNS.index(_sign(thing))
-    out[observations.ITEM_AT : observations.FACING_AT] = [player.inventory[item] for item in t.ITEMS]
-    out[observations.FACING_AT] = 0 if player.sleeping else 1 + t.STEPS.index(tuple(player.facing))
+        material, entity = world[player.pos + np.array([dx, dy])]
+        out[cell] = const.MATERIALS.index(material) if material else const.OUTSIDE
+        if entity is not None and entity is not player:
+            out[observations.SIGN_AT + cell] = observations.SIGNS.index(_sign(entity))
+    out[observations.ITEM_AT : observations.FACING_AT] = [player.inventory[item] for item in const.ITEMS]
+    out[observations.FACING_AT] = 0 if player.sleeping else 1 + const.DIRECTION_OFFSETS.index(tuple(player.facing))
     out[observations.ASLEEP_AT] = player.sleeping
     out[observations.LIGHT_AT] = int(255 * world.daylight)
     return out
 
 
-def _sign(thing: Any) -> str:
-    kind = type(thing).__name__
+def _sign(entity: Any) -> str:
+    kind = type(entity).__name__
     if kind == "Arrow":
-        return f"arrow {t.DIRECTIONS[t.STEPS.index(tuple(thing.facing))]}"
+        return f"arrow {const.DIRECTIONS[const.DIRECTION_OFFSETS.index(tuple(entity.facing))]}"
     if kind == "Plant":
-        return "ripe plant" if thing.ripe else "sapling"
+        return "ripe plant" if entity.ripe else "sapling"
     return _SIGN_OF[kind]

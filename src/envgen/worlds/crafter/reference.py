@@ -1,6 +1,6 @@
 """The original game, from the `crafter` package, and a pair that plays it side by side with ours.
 
-The original keeps the things of a chunk in a Python set, so the order in which it picks one to remove depends on memory
+The original keeps the entities of a chunk in a Python set, so the order in which it picks one to remove depends on memory
 addresses: it is not repeatable. `original` gives these sets the order of insertion, the one defined choice that ours
 makes too, and changes nothing else.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from crafter import engine
 
 from .atlas import parse_image_size
-from .constants import MAX_LENGTH
+from .constants import MAX_EPISODE_STEPS
 from .env import CrafterEnv
 from .level import CrafterLevel
 
@@ -25,11 +25,11 @@ class ParityError(AssertionError):
 class _InOrder(dict):
     """A set in order of insertion, with what the original uses of one."""
 
-    def add(self, thing) -> None:
-        self[thing] = None
+    def add(self, entity) -> None:
+        self[entity] = None
 
-    def remove(self, thing) -> None:
-        del self[thing]
+    def remove(self, entity) -> None:
+        del self[entity]
 
 
 class _World(engine.World):
@@ -38,7 +38,7 @@ class _World(engine.World):
         self._chunks = collections.defaultdict(_InOrder)
 
 
-def make_original(seed: int, size: int | tuple[int, int] = 64, length: int = MAX_LENGTH) -> crafter.Env:
+def make_original(seed: int, size: int | tuple[int, int] = 64, length: int = MAX_EPISODE_STEPS) -> crafter.Env:
     """`crafter.Env(seed=seed)`, made repeatable."""
     env = crafter.Env(size=parse_image_size(size), length=length, seed=seed)
     env._world.__class__ = _World
@@ -48,7 +48,7 @@ def make_original(seed: int, size: int | tuple[int, int] = 64, length: int = MAX
 class ParityChecker:
     """Ours and the original, given the same actions; every difference raises Mismatch."""
 
-    def __init__(self, seed: int, size: int | tuple[int, int] = 64, length: int = MAX_LENGTH):
+    def __init__(self, seed: int, size: int | tuple[int, int] = 64, length: int = MAX_EPISODE_STEPS):
         self.seed, self.steps = seed, 0
         self.ours = CrafterEnv(CrafterLevel(length=length), size=size)
         self.theirs = make_original(seed, size, length)
@@ -78,7 +78,7 @@ class ParityChecker:
             ("semantic", our_info["semantic"], info["semantic"]),
             (
                 "random stream",
-                self.ours.engine.state.envs["mt"][0, :-1],
+                self.ours.engine.state.envs["rng"][0, :-1],
                 self.theirs._world.random.get_state(legacy=False)["state"]["key"],
             ),
         ):

@@ -10,7 +10,7 @@ import numpy as np
 from envgen.jit import jit
 
 from ..kernels import mt19937
-from . import constants as t
+from . import constants as const
 from .atlas import COLUMNS, ROWS, Atlas
 
 # Numbers in atlas.SPRITES.
@@ -42,20 +42,20 @@ def make_render_buffers(threads: int, atlas: Atlas) -> RenderBuffers:
 
 
 @jit
-def sprite_of(e, things, row):
-    """The number in SPRITES of a thing."""
-    thing = things[row]
-    if thing.kind == t.PLAYER:
-        return SLEEPER if e.sleeping else FACING_PLAYER + e.facing
-    if thing.kind == t.COW:
+def sprite_of(env, entities, row):
+    """The number in SPRITES of an entity."""
+    entity = entities[row]
+    if entity.kind == const.PLAYER:
+        return SLEEPER if env.sleeping else FACING_PLAYER + env.facing
+    if entity.kind == const.COW:
         return COW
-    if thing.kind == t.ZOMBIE:
+    if entity.kind == const.ZOMBIE:
         return ZOMBIE
-    if thing.kind == t.SKELETON:
+    if entity.kind == const.SKELETON:
         return SKELETON
-    if thing.kind == t.ARROW:
-        return FACING_ARROW + thing.facing
-    return RIPE_PLANT if thing.clock > t.RIPE else SAPLING
+    if entity.kind == const.ARROW:
+        return FACING_ARROW + entity.facing
+    return RIPE_PLANT if entity.counter > const.RIPE_AFTER else SAPLING
 
 
 @jit
@@ -101,24 +101,24 @@ def _copy_tile(tile, out, at, width, ux, uy):
 
 
 @jit
-def draw(e, things, mt, atlas, easel, k, out):
-    """Draw an environment into `out`, flat (height * width * 3) uint8. At night this draws noise from `mt`."""
+def draw(env, entities, rng, atlas, easel, k, out):
+    """Draw an environment into `out`, flat (height * width * 3) uint8. At night this draws noise from `rng`."""
     width, ux, uy = atlas.shape[0], atlas.shape[2], atlas.shape[3]
     corner = 3 * (atlas.shape[5] * width + atlas.shape[4])
     out[:] = 0
-    light = e.light
+    light = env.daylight
     dark = light < 0.5
     easel.frames[k] += 1
-    me = things[0]
+    player = entities[0]
     for cy in range(ROWS):
         for cx in range(COLUMNS):
-            x, y = me.x + cx - COLUMNS // 2, me.y + cy - ROWS // 2
+            x, y = player.x + cx - COLUMNS // 2, player.y + cy - ROWS // 2
             material, sprite = 0, 0
-            if 0 <= x < t.SIDE and 0 <= y < t.SIDE:
-                material = np.int64(e.ground[x, y])
-                slot = e.slots[x, y]
+            if 0 <= x < const.MAP_SIZE and 0 <= y < const.MAP_SIZE:
+                material = np.int64(env.ground[x, y])
+                slot = env.entity_slots[x, y]
                 if slot > 0:
-                    sprite = sprite_of(e, things, slot - 1)
+                    sprite = sprite_of(env, entities, slot - 1)
             at = corner + 3 * (cy * uy * width + cx * ux)
             if dark:  # noise makes every pixel its own
                 _copy_tile(atlas.tiles[sprite, material], out, at, width, ux, uy)
@@ -128,7 +128,7 @@ def draw(e, things, mt, atlas, easel, k, out):
                 _light_tile(atlas.tiles[sprite, material], easel.lit[k, sprite, material], light)
             _copy_tile(easel.lit[k, sprite, material], out, at, width, ux, uy)
     if dark:
-        mt19937.fill_uniform(mt, easel.noise[k])
+        mt19937.fill_uniform(rng, easel.noise[k])
         _darken(
             out,
             corner,
@@ -141,12 +141,12 @@ def draw(e, things, mt, atlas, easel, k, out):
             easel.colours[k],
             easel.masks[k],
         )
-    if e.sleeping:
+    if env.sleeping:
         _dream(out, corner, width, COLUMNS * ux, ROWS * uy)
-    for item in range(len(t.ITEMS)):
-        count = e.inventory[item]
+    for item in range(len(const.ITEMS)):
+        count = env.inventory[item]
         if count > 0:
-            cx, cy = item % t.VIEW[0], ROWS + item // t.VIEW[0]
+            cx, cy = item % const.VIEW[0], ROWS + item // const.VIEW[0]
             _copy_tile(atlas.items[item, count], out, corner + 3 * (cy * uy * width + cx * ux), width, ux, uy)
 
 

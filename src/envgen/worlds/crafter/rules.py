@@ -4,82 +4,82 @@ import numpy as np
 
 from envgen.jit import jit
 
-from . import constants as t
-from .balance import balance
+from . import constants as const
+from .balance import balance_creatures
 from .creatures import distance, update_arrow, update_cow, update_plant, update_skeleton, update_zombie
 from .entities import compact
 from .player import update_player
 
-NEAR = 2 * max(t.VIEW)  # things further away than this do not move
+NEAR = 2 * max(const.VIEW)  # entities further away than this do not move
 BALANCE_EVERY = 10  # steps
-MOST_BALANCED = 3 * t.CHUNKS**2  # creatures that one balance can add
-SKILL_COUNT = len(t.SKILLS)
+MOST_BALANCED = 3 * const.CHUNKS_PER_SIDE**2  # creatures that one balance can add
+SKILL_COUNT = len(const.SKILLS)
 
 
 @jit
-def has_room(e, things):
-    """Is the list of things long enough for whatever the next step may add: arrows, a plant, a balance?"""
-    needed = e.count + 1
-    if (e.step + 1) % BALANCE_EVERY == 0:
+def has_room(env, entities):
+    """Is the list of entities long enough for whatever the next step may add: arrows, a plant, a balance?"""
+    needed = env.num_entities + 1
+    if (env.step + 1) % BALANCE_EVERY == 0:
         needed += MOST_BALANCED
-    if needed + e.count <= things.size:
+    if needed + env.num_entities <= entities.size:
         return True
-    for row in range(e.count):
-        needed += things[row].kind == t.SKELETON
-    return needed <= things.size
+    for row in range(env.num_entities):
+        needed += entities[row].kind == const.SKELETON
+    return needed <= entities.size
 
 
 @jit
-def step(e, things, action, daylight):
+def step(env, entities, action, daylight):
     """Advance the environment by one action and return its reward. Needs `has_room`."""
-    e.step += 1
-    e.light = daylight[e.params.dawn + e.step]
-    living = e.count  # arrows and plants made now wait for the next step
-    update_player(e, things, action)
+    env.step += 1
+    env.daylight = daylight[env.params.dawn + env.step]
+    living = env.num_entities  # arrows and plants made now wait for the next step
+    update_player(env, entities, action)
     gaps = False
     for row in range(1, living):
-        if distance(things, row) < NEAR:
-            kind = things[row].kind
-            if kind == t.COW:
-                update_cow(e, things, row)
-            elif kind == t.ZOMBIE:
-                update_zombie(e, things, row)
-            elif kind == t.SKELETON:
-                update_skeleton(e, things, row)
-            elif kind == t.ARROW:
-                update_arrow(e, things, row)
+        if distance(entities, row) < NEAR:
+            kind = entities[row].kind
+            if kind == const.COW:
+                update_cow(env, entities, row)
+            elif kind == const.ZOMBIE:
+                update_zombie(env, entities, row)
+            elif kind == const.SKELETON:
+                update_skeleton(env, entities, row)
+            elif kind == const.ARROW:
+                update_arrow(env, entities, row)
             else:
-                update_plant(e, things, row)
-            gaps |= things[row].kind == t.NOTHING
+                update_plant(env, entities, row)
+            gaps |= entities[row].kind == const.NO_ENTITY
     if gaps:
-        compact(e, things)
-    if e.step % BALANCE_EVERY == 0:
-        balance(e, things)
-        compact(e, things)
-    return _reward(e)
+        compact(env, entities)
+    if env.step % BALANCE_EVERY == 0:
+        balance_creatures(env, entities)
+        compact(env, entities)
+    return _reward(env)
 
 
 @jit
-def _reward(e):
+def _reward(env):
     """A tenth of the change in health, and 1 if any skill succeeded for the first time this episode."""
-    health = np.int32(e.inventory[t.HEALTH])
-    reward = (health - e.paid_health) / 10.0
-    e.paid_health = health
-    known = e.unlocked
+    health = np.int32(env.inventory[const.HEALTH])
+    reward = (health - env.rewarded_health) / 10.0
+    env.rewarded_health = health
+    known = env.unlocked
     for k in range(SKILL_COUNT):
-        if e.achievements[k] > 0:
-            e.unlocked |= 1 << k
-    if e.unlocked != known:
+        if env.achievements[k] > 0:
+            env.unlocked |= 1 << k
+    if env.unlocked != known:
         reward += 1.0
-    e.total += reward
+    env.episode_return += reward
     return reward
 
 
 @jit
-def is_dead(e):
-    return e.inventory[t.HEALTH] <= 0
+def is_dead(env):
+    return env.inventory[const.HEALTH] <= 0
 
 
 @jit
-def is_out_of_time(e):
-    return e.step >= e.params.length
+def is_out_of_time(env):
+    return env.step >= env.params.length

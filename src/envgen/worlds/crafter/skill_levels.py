@@ -1,8 +1,8 @@
-"""For each skill a level in which it is the next thing to learn, and which skills a level leaves within reach."""
+"""For each skill a level in which it is the next entity to learn, and which skills a level leaves within reach."""
 
 from typing import Any
 
-from . import constants as t
+from . import constants as const
 from .level import CrafterLevel
 from .level_stats import CrafterLevelStats
 
@@ -56,7 +56,7 @@ SKILL_LEVELS: dict[str, dict[str, Any]] = {
 # can be mined again, which makes no more of them; mining leaves path behind, on which skeletons appear.
 _SOURCES = {"wood": ("tree", None), "sapling": ("grass", None), "stone": ("stone", "wood"), "coal": ("coal", "wood"),
             "iron": ("iron", "stone"), "diamond": ("diamond", "iron")}  # fmt: skip
-_PLACES = {"table": ("wood", t.TABLE_WOOD), "furnace": ("stone", t.FURNACE_STONE), "stone": ("stone", 1),
+_PLACES = {"table": ("wood", const.TABLE_WOOD), "furnace": ("stone", const.FURNACE_STONE), "stone": ("stone", 1),
            "plant": ("sapling", 1)}  # fmt: skip
 _MINED = {"collect_stone", "collect_coal", "collect_iron", "collect_diamond"}
 _HOMES = {"cow": ("eat_cow", "grass"), "zombie": ("defeat_zombie", "grass"), "skeleton": ("defeat_skeleton", "path")}
@@ -82,9 +82,9 @@ def reachable_skills(level: CrafterLevel, census: CrafterLevelStats) -> set[str]
         return held[tool] > 0 or f"make_{tool}" in can
 
     def makes(tool: str) -> bool:
-        beside = ("table", "furnace") if tool in t.NEEDS_FURNACE else ("table",)
+        beside = ("table", "furnace") if tool in const.NEEDS_FURNACE else ("table",)
         ready = all(near[place] or f"place_{place}" in can for place in beside)
-        return ready and all(enough(item, count) for item, count in t.RECIPES[tool].items())
+        return ready and all(enough(item, count) for item, count in const.RECIPES[tool].items())
 
     before: set[str] = set()
     while can != before:
@@ -92,8 +92,8 @@ def reachable_skills(level: CrafterLevel, census: CrafterLevelStats) -> set[str]
         for item, (source, tool) in _SOURCES.items():
             if (there(source) or f"place_{source}" in can) and (tool is None or has(f"{tool}_pickaxe")):
                 can.add(f"collect_{item}")
-        can |= {f"place_{thing}" for thing, (item, count) in _PLACES.items() if enough(item, count)}
-        can |= {f"make_{tool}" for tool in t.RECIPES if makes(tool)}
+        can |= {f"place_{entity}" for entity, (item, count) in _PLACES.items() if enough(item, count)}
+        can |= {f"make_{tool}" for tool in const.RECIPES if makes(tool)}
         can |= {skill for creature, (skill, home) in _HOMES.items() if there(creature) or appears(creature, home)}
         if "place_plant" in can or near["plant"] != "none":
             can.add("eat_plant")

@@ -17,12 +17,12 @@ from envgen.jit import jit
 from ..kernels import mt19937
 from ..kernels.noise_map import MAX_ERROR, add_noise
 from ..kernels.simplex import noise3, permute
-from . import constants as t
+from . import constants as const
 from .dials import NEVER
-from .entities import add, survey
+from .entities import add_entity, count_ground
 
-CELLS = t.SIDE * t.SIDE
-BLOCKS = t.SIDE // 8
+CELLS = const.MAP_SIZE * const.MAP_SIZE
+BLOCKS = const.MAP_SIZE // 8
 
 # The planes of noise. WATER and MOUNTAIN are sums of two octaves; START counts only near the start.
 PLANES = 11
@@ -64,17 +64,17 @@ def make_terrain_buffers(threads: int) -> TerrainBuffers:
         planes=np.zeros((threads, PLANES, CELLS), np.float32),
         truths=np.zeros((threads, CELLS), np.int32),
         wanted=np.zeros((threads, 2, BLOCKS, BLOCKS), np.bool_),
-        tunnels=np.zeros((threads, t.SIDE, t.SIDE), np.bool_),
+        tunnels=np.zeros((threads, const.MAP_SIZE, const.MAP_SIZE), np.bool_),
         perm=np.zeros((threads, 256), np.int64),
         order=np.zeros((threads, 256), np.int64),
     )
 
 
 @jit
-def make_ground(e, dial, w, k):
+def make_ground(env, dial, w, k):
     """The ground of an environment whose random stream stands at its beginning. `k` is the row of scratch."""
     perm, planes, truths, wanted = w.perm[k], w.planes[k], w.truths[k], w.wanted[k]
-    permute(mt19937.randint(e.mt, 0, 2**31 - 1), perm, w.order[k])
+    permute(mt19937.randint(env.rng, 0, 2**31 - 1), perm, w.order[k])
     planes[:] = 0
     _decide_heights(perm, planes, truths, wanted, dial)
     for p in range(START):
@@ -88,8 +88,8 @@ def make_ground(e, dial, w, k):
             _want(truths, wanted, HOME | ROCK | WET, 0)
         _decide(perm, planes[p], truths, wanted, p, _threshold(dial, p))
     w.tunnels[k] = False
-    _lay_ground(e, truths, w.tunnels[k], dial)
-    survey(e)
+    _lay_ground(env, truths, w.tunnels[k], dial)
+    count_ground(env)
 
 
 @jit
@@ -117,7 +117,7 @@ def _want(truths, wanted, mask, bits):
             some = False
             for x in range(8 * p, 8 * p + 8):
                 for y in range(8 * q, 8 * q + 8):
-                    some |= truths[x * t.SIDE + y] & mask == bits
+                    some |= truths[x * const.MAP_SIZE + y] & mask == bits
             wanted[0, p, q] = some
             wanted[1, q, p] = some
 
@@ -127,7 +127,7 @@ def _decide(perm, plane, truths, wanted, p, threshold):
     """Set bit p of every cell in the wanted blocks where the noise of plane p is above the threshold."""
     if threshold >= NEVER:
         return
-    last = t.SIDE - 1
+    last = const.MAP_SIZE - 1
     if p == ACROSS:
         add_noise(perm, plane, 1.0, 2 / 3, 1 / 15, 7.0, False, 0, last, wanted[0])
     elif p == DOWNWARDS:  # transposed: at [y, x]
@@ -137,10 +137,10 @@ def _decide(perm, plane, truths, wanted, p, threshold):
     limit, error = np.float32(threshold), np.float32(MAX_ERROR)
     doubts = 0
     if p == DOWNWARDS:
-        for x in range(t.SIDE):
-            for y in range(t.SIDE):
-                value = plane[y * t.SIDE + x] - limit
-                truths[x * t.SIDE + y] |= (value > 0) << p | (abs(value) < error) * DOUBT
+        for x in range(const.MAP_SIZE):
+            for y in range(const.MAP_SIZE):
+                value = plane[y * const.MAP_SIZE + x] - limit
+                truths[x * const.MAP_SIZE + y] |= (value > 0) << p | (abs(value) < error) * DOUBT
                 doubts += abs(value) < error
     else:
         for cell in range(CELLS):
@@ -150,7 +150,7 @@ def _decide(perm, plane, truths, wanted, p, threshold):
     if doubts > 0:
         for cell in range(CELLS):
             if truths[cell] & DOUBT:
-                above = _exact(perm, p, cell // t.SIDE, cell % t.SIDE) > threshold
+                above = _exact(perm, p, cell // const.MAP_SIZE, cell % const.MAP_SIZE) > threshold
                 truths[cell] = (truths[cell] & ~(DOUBT | 1 << p)) | above << p
 
 
@@ -159,16 +159,16 @@ def _decide_heights(perm, planes, truths, wanted, dial):
     """Set the bits from HOME on of every cell."""
     wanted[:] = True
     start, water, mountain = planes[START], planes[WATER], planes[MOUNTAIN]
-    last = t.SIDE - 1
+    last = const.MAP_SIZE - 1
     add_noise(perm, water, 1.0, 1 / 15, 1 / 15, 3.0, False, 0, last, wanted[0])
     add_noise(perm, water, 0.15, 1 / 5, 1 / 5, 3.0, False, 0, last, wanted[0])
     add_noise(perm, mountain, 1 / 1.3, 1 / 15, 1 / 15, 0.0, False, 0, last, wanted[0])
     add_noise(perm, mountain, 0.3 / 1.3, 1 / 5, 1 / 5, 0.0, False, 0, last, wanted[0])
-    first, last = t.CENTER - FAR, t.CENTER + FAR
+    first, last = const.CENTER - FAR, const.CENTER + FAR
     add_noise(perm, start, 1.0, 1 / _SCALE[START], 1 / _SCALE[START], _LAYER[START], False, first, last, wanted[0])
-    for x in range(t.SIDE):
-        for y in range(t.SIDE):
-            cell = x * t.SIDE + y
+    for x in range(const.MAP_SIZE):
+        for y in range(const.MAP_SIZE):
+            cell = x * const.MAP_SIZE + y
             truths[cell] = 0
             home = 0.0
             if first <= x <= last and first <= y <= last:
@@ -186,7 +186,7 @@ def _decide_heights(perm, planes, truths, wanted, dial):
         truths[cell] |= _height_bits(home, low, top, dial) | np.int32(wet_doubt | top_doubt) * DOUBT
     for cell in range(CELLS):
         if truths[cell] & DOUBT:
-            home, wet, top = _exact_heights(perm, cell // t.SIDE, cell % t.SIDE)
+            home, wet, top = _exact_heights(perm, cell // const.MAP_SIZE, cell % const.MAP_SIZE)
             truths[cell] = _height_bits(home, wet + dial.water_shift, top + dial.mountain_shift, dial)
 
 
@@ -215,7 +215,7 @@ def _exact(perm, plane, x, y):
 
 @jit
 def _start_distance(x, y):
-    return math.sqrt(np.float64((x - t.CENTER) ** 2 + (y - t.CENTER) ** 2))
+    return math.sqrt(np.float64((x - const.CENTER) ** 2 + (y - const.CENTER) ** 2))
 
 
 @jit
@@ -237,56 +237,56 @@ def _exact_heights(perm, x, y):
 
 
 @jit
-def _lay_ground(e, truths, tunnels, dial):
+def _lay_ground(env, truths, tunnels, dial):
     """What every cell is, drawing from the stream where the original does."""
-    mt = e.mt
+    rng = env.rng
     for cell in range(CELLS):
         truth = truths[cell]
-        material = t.GRASS
+        material = const.GRASS
         if truth & HOME:
             pass
         elif truth & ROCK and not truth & LAKE:
             if truth & HIGH and truth & 1 << CAVE:
-                material = t.PATH
+                material = const.PATH
             elif truth & (1 << ACROSS | 1 << DOWNWARDS):
-                material = t.PATH
-                tunnels[cell // t.SIDE, cell % t.SIDE] = True
-            elif truth & 1 << COAL and mt19937.uniform(mt) > dial.coal:
-                material = t.COAL
-            elif truth & 1 << IRON and mt19937.uniform(mt) > dial.iron:
-                material = t.IRON
-            elif truth & GEMS and mt19937.uniform(mt) > dial.diamond:
-                material = t.DIAMOND
+                material = const.PATH
+                tunnels[cell // const.MAP_SIZE, cell % const.MAP_SIZE] = True
+            elif truth & 1 << COAL and mt19937.uniform(rng) > dial.coal:
+                material = const.COAL
+            elif truth & 1 << IRON and mt19937.uniform(rng) > dial.iron:
+                material = const.IRON
+            elif truth & GEMS and mt19937.uniform(rng) > dial.diamond:
+                material = const.DIAMOND
             elif truth & HIGH and truth & 1 << LAVA:
-                material = t.LAVA
+                material = const.LAVA
             else:
-                material = t.STONE
+                material = const.STONE
         elif truth & SHORE and truth & 1 << SAND:
-            material = t.SAND
+            material = const.SAND
         elif truth & WET:
-            material = t.WATER
-        elif truth & 1 << TREE and mt19937.uniform(mt) > dial.tree:
-            material = t.TREE
-        e.ground[cell // t.SIDE, cell % t.SIDE] = material
+            material = const.WATER
+        elif truth & 1 << TREE and mt19937.uniform(rng) > dial.tree:
+            material = const.TREE
+        env.ground[cell // const.MAP_SIZE, cell % const.MAP_SIZE] = material
 
 
 @jit
-def populate(e, things, dial, tunnels):
-    """The first creatures. False if the list of things is too short for them."""
-    mt = e.mt
+def populate(env, entities, dial, tunnels):
+    """The first creatures. False if the list of entities is too short for them."""
+    rng = env.rng
     row = 0
-    for x in range(t.SIDE):
-        for y in range(t.SIDE):
-            material = np.int64(e.ground[x, y])
-            if (t.WALKABLE >> material) & 1 == 0:
+    for x in range(const.MAP_SIZE):
+        for y in range(const.MAP_SIZE):
+            material = np.int64(env.ground[x, y])
+            if (const.WALKABLE >> material) & 1 == 0:
                 continue
-            away = (x - t.CENTER) ** 2 + (y - t.CENTER) ** 2  # squared
-            if away > 3**2 and material == t.GRASS and mt19937.uniform(mt) > dial.cow:
-                row = add(e, things, t.COW, x, y, t.COW_HEALTH)
-            elif away > 10**2 and mt19937.uniform(mt) > dial.zombie:
-                row = add(e, things, t.ZOMBIE, x, y, t.ZOMBIE_HEALTH)
-            elif material == t.PATH and tunnels[x, y] and mt19937.uniform(mt) > dial.skeleton:
-                row = add(e, things, t.SKELETON, x, y, t.SKELETON_HEALTH)
+            away = (x - const.CENTER) ** 2 + (y - const.CENTER) ** 2  # squared
+            if away > 3**2 and material == const.GRASS and mt19937.uniform(rng) > dial.cow:
+                row = add_entity(env, entities, const.COW, x, y, const.COW_HEALTH)
+            elif away > 10**2 and mt19937.uniform(rng) > dial.zombie:
+                row = add_entity(env, entities, const.ZOMBIE, x, y, const.ZOMBIE_HEALTH)
+            elif material == const.PATH and tunnels[x, y] and mt19937.uniform(rng) > dial.skeleton:
+                row = add_entity(env, entities, const.SKELETON, x, y, const.SKELETON_HEALTH)
             if row < 0:
                 return False
     return True
