@@ -23,7 +23,7 @@ from envgen.curriculum.evaluate import Evaluation, evaluate, score
 from envgen.curriculum.loop import train
 from envgen.curriculum.plan import TrainingPlan
 from envgen.curriculum.window import REWARD_WINDOW, training_stats
-from envgen.designers.none import NoDesigner
+from envgen.designers.baselines import NoDesigner
 from envgen.runs.store import read_progress, versions
 from envgen.worlds.crafter.world import Crafter
 

@@ -5,7 +5,7 @@ python benchmarks/heist_census.py --worlds 300
 
 import argparse
 
-from envgen.designers.space import choices, level_of
+from envgen.designers.level_space import setting_values, unflatten
 from envgen.worlds.heist.level import HeistLevel
 from envgen.worlds.heist.level_stats import take_census
 
@@ -19,13 +19,13 @@ def main() -> None:
     seeds = range(parser.parse_args().worlds)
     print("| setting | value | free cells | dead ends | doors | moves to the blue key | to the red door | to the gem |")
     print("|---|---|" + "---:|" * 6)
-    for setting, values in choices(HeistLevel).items():
+    for setting, values in setting_values(HeistLevel).items():
         if setting in UNSEEN:
             continue
         for value in values:
             if value == values[0] and setting != "mode":
                 continue  # the original
-            census = take_census(level_of({setting: value}), seeds)
+            census = take_census(unflatten({setting: value}), seeds)
             moves = [census.moves[skill] for skill in SKILLS]
             cells = [census.cells[name] for name in ("free cells", "dead ends", "doors")]
             told = " | ".join("-" if one is None else f"{one:.1f}" for one in (*cells, *moves))

@@ -9,16 +9,15 @@ import pytest
 from loopback import Loopback, refusing
 
 from envgen.designers import llm
-from envgen.designers.chat.anthropic import AnthropicBackend
+from envgen.designers.chat.backends import AnthropicBackend, OpenAIBackend
 from envgen.designers.chat.budget import Budget
 from envgen.designers.chat.chat import Chat
 from envgen.designers.chat.ledger import Ledger
-from envgen.designers.chat.openai import OpenAIBackend
-from envgen.designers.chat.protocol import Refused
-from envgen.designers.chat.replay import ReplayBackend
+from envgen.designers.chat.offline import ReplayBackend
+from envgen.designers.chat.protocol import RejectedError
 from envgen.designers.designer import AuditResult, Brief, Cycle, Proposal, ProposedLevel, SuccessRate
-from envgen.designers.llm import REPEATED, Llm, LlmSettings
-from envgen.designers.names import Names
+from envgen.designers.llm import REPEATED_PREFIX, LlmDesigner, LlmSettings
+from envgen.designers.names import NameObfuscator
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 
@@ -58,13 +57,13 @@ def levels(proposal: Proposal) -> list[dict[str, Any]]:
 def begin(tmp_path):
     """A designer with the same ledger each time, as a resumed run would begin it."""
 
-    def begin(server: Loopback, kind: str = "openai", budget: Budget | None = None, **settings: Any) -> Llm:
+    def begin(server: Loopback, kind: str = "openai", budget: Budget | None = None, **settings: Any) -> LlmDesigner:
         def open_chat() -> Chat:
             make = {"openai": OpenAIBackend, "anthropic": AnthropicBackend}[kind]
             backend = make("model", server.url, timeout=20)
             return Chat(backend, Ledger(tmp_path / "ledger.jsonl"), budget or Budget(), sleep=lambda seconds: None)
 
-        return Llm(open_chat, LlmSettings(**settings))
+        return LlmDesigner(open_chat, LlmSettings(**settings))
 
     return begin
 
@@ -89,10 +88,10 @@ def messages(server: Loopback, k: int = -1) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
-@pytest.mark.parametrize("schema_reply", [True, False])
-def test_a_good_reply_becomes_levels(begin, kind, schema_reply):
+@pytest.mark.parametrize("json_schema", [True, False])
+def test_a_good_reply_becomes_levels(begin, kind, json_schema):
     with Loopback([FIRST]) as server:
-        proposal = begin(server, kind, schema_reply=schema_reply).design(brief(), ())
+        proposal = begin(server, kind, json_schema=json_schema).design(brief(), ())
         assert levels(proposal) == [{"iron": "common"}, {"near": {"cave": True}}]
         assert [one.skills for one in proposal.levels] == [("collect_iron",)] * 2
         assert proposal.levels[1].purpose == "purpose 1"
@@ -121,7 +120,7 @@ def test_the_schema_goes_along_only_if_wanted(begin, kind):
         items = sent(server)["properties"]["levels"]["items"]["properties"]
         assert set(items) == {"purpose", "skills", "level"}
         assert set(items["level"]["properties"]) == set(Crafter.Level.model_fields)
-        begin(server, kind, schema_reply=False).design(brief(), ())
+        begin(server, kind, json_schema=False).design(brief(), ())
         assert sent(server) is None
 
 
@@ -132,7 +131,7 @@ def test_a_server_that_knows_no_schema_is_asked_without(begin):
 
 def test_temperature_and_length_are_passed_on(begin):
     with Loopback([FIRST, SECOND]) as server:
-        begin(server, temperature=0.0, reply_tokens=512).design(brief(), ())
+        begin(server, temperature=0.0, max_reply_tokens=512).design(brief(), ())
         assert server.requests[0].body["temperature"] == 0
         assert server.requests[0].body["max_tokens"] == 512
         begin(server).design(brief(), ())
@@ -153,17 +152,17 @@ def test_a_reply_that_cannot_be_used_is_asked_for_again_with_what_is_wrong(begin
         assert "level 2: near: Near: setting 'cow' is not one of" in complaint["content"]
         assert "did you mean 'cows'?" in complaint["content"]
     lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
-    assert [line["ok"] for line in lines if line["event"] == "verdict"] == [False, True]
+    assert [line["ok"] for line in lines if line["event"] == "validation"] == [False, True]
 
 
-@pytest.mark.parametrize("reasks", [0, 1, 3])
-def test_it_is_asked_again_only_so_often(begin, reasks):
+@pytest.mark.parametrize("max_retries", [0, 1, 3])
+def test_it_is_asked_again_only_so_often(begin, max_retries):
     with Loopback([NONSENSE] * 9) as server:
-        proposal = begin(server, reasks=reasks).design(brief(), ())
-        assert len(server.requests) == 1 + reasks
-        assert len(messages(server)) == 1 + 2 * reasks
+        proposal = begin(server, max_retries=max_retries).design(brief(), ())
+        assert len(server.requests) == 1 + max_retries
+        assert len(messages(server)) == 1 + 2 * max_retries
         assert levels(proposal) == [{}, {}]
-        assert proposal.notes[0].startswith(f"after {1 + reasks} replies there is still this: there is no JSON object")
+        assert proposal.notes[0].startswith(f"after {1 + max_retries} replies there is still this: the reply has no JSON object")
         assert proposal.notes[1] == "fallback for 2 of 2 levels"
         assert {one.purpose for one in proposal.levels} == {"fallback: the original"}
 
@@ -180,23 +179,23 @@ def test_of_levels_partly_right_those_are_kept_and_the_last_cycles_fill_up(begin
         after(Proposal(levels=(ProposedLevel(level={"coal": "rare"}, purpose="for coal"), ProposedLevel(level={}))))
     ]
     with Loopback([HALF] * 2) as server:
-        proposal = begin(server, reasks=1).design(brief(2), history)
+        proposal = begin(server, max_retries=1).design(brief(2), history)
     assert levels(proposal) == [{"iron": "common"}, {"coal": "rare"}]
-    assert proposal.levels[1].purpose == f"{REPEATED}for coal"
+    assert proposal.levels[1].purpose == f"{REPEATED_PREFIX}for coal"
     assert proposal.notes[1] == "fallback for 1 of 2 levels"
 
 
 def test_the_original_fills_up_what_the_last_cycle_cannot_and_no_purpose_grows(begin):
-    history = [after(Proposal(levels=(ProposedLevel(level={"coal": "rare"}, purpose=f"{REPEATED}for coal"),)))]
+    history = [after(Proposal(levels=(ProposedLevel(level={"coal": "rare"}, purpose=f"{REPEATED_PREFIX}for coal"),)))]
     with Loopback([NONSENSE]) as server:
-        proposal = begin(server, reasks=0).design(brief(2), history)
+        proposal = begin(server, max_retries=0).design(brief(2), history)
     assert levels(proposal) == [{"coal": "rare"}, {}]
-    assert [one.purpose for one in proposal.levels] == [f"{REPEATED}for coal", "fallback: the original"]
+    assert [one.purpose for one in proposal.levels] == [f"{REPEATED_PREFIX}for coal", "fallback: the original"]
 
 
 def test_of_too_many_levels_the_first_are_used_and_it_is_told(begin):
     with Loopback([reply({"iron": "rare"}, {"coal": "rare"}, {"trees": "rare"})] * 2) as server:
-        proposal = begin(server, reasks=0).design(brief(), ())
+        proposal = begin(server, max_retries=0).design(brief(), ())
         assert levels(proposal) == [{"iron": "rare"}, {"coal": "rare"}]
         assert "the number of levels is 3, not 2" in proposal.notes[0]
 
@@ -223,8 +222,8 @@ def test_a_spent_budget_is_recorded_with_the_fallback(begin):
 
 
 def test_a_server_that_refuses_ends_the_run_with_its_words(begin):
-    with Loopback([]) as server, pytest.raises(Refused, match="the script has no answer left"):
-        begin(server, schema_reply=False).design(brief(), ())
+    with Loopback([]) as server, pytest.raises(RejectedError, match="the script has no answer left"):
+        begin(server, json_schema=False).design(brief(), ())
 
 
 # --- the audit
@@ -257,7 +256,7 @@ def test_a_revision_that_cannot_be_used_leaves_the_first_proposal(begin, text):
 
 def test_a_revision_of_a_fallback_shows_its_levels_and_keeps_its_record(begin):
     with Loopback([NONSENSE, FIRST]) as server:
-        designer = begin(server, reasks=0)
+        designer = begin(server, max_retries=0)
         proposal = designer.design(brief(), ())
         revised = designer.revise(brief(), (), proposal, BAD)
         assert levels(revised) == [{"iron": "common"}, {"near": {"cave": True}}]
@@ -275,7 +274,7 @@ def test_without_revision_nobody_is_asked(begin):
 # --- a whole run
 
 
-def run(designer: Llm, num_cycles: int = 3, revise: bool = False) -> list[Cycle]:
+def run(designer: LlmDesigner, num_cycles: int = 3, revise: bool = False) -> list[Cycle]:
     history: list[Cycle] = []
     for number in range(1, num_cycles + 1):
         proposal = designer.design(brief(number), history)
@@ -288,7 +287,7 @@ def run(designer: Llm, num_cycles: int = 3, revise: bool = False) -> list[Cycle]
 @pytest.mark.parametrize("feedback", ["none", "paper", "rich"])
 def test_all_cycles_are_one_conversation_about_the_levels_that_were_used(begin, feedback):
     with Loopback([FIRST, NONSENSE, SECOND]) as server:
-        history = run(begin(server, feedback=feedback, reasks=0))
+        history = run(begin(server, feedback=feedback, max_retries=0))
         talk = [one["content"] for one in messages(server)]
         assert len(talk) == 5
         assert [json.loads(talk[1]), talk[3]] == [json.loads(FIRST), NONSENSE]
@@ -308,47 +307,49 @@ ANSWERS = [FIRST, HALF, SECOND, NONSENSE, FIRST, FIRST, SECOND, FIRST]  # propos
 @pytest.mark.parametrize("obfuscate", [False, True])
 def test_the_same_run_after_a_restart_asks_nobody(begin, tmp_path, obfuscate):
     with Loopback(ANSWERS) as server:
-        history = run(begin(server, obfuscate=obfuscate, reasks=1), revise=True)
+        history = run(begin(server, obfuscate=obfuscate, max_retries=1), revise=True)
         asked, ledger = len(server.requests), (tmp_path / "ledger.jsonl").read_bytes()
         assert asked >= 6
-        assert run(begin(server, obfuscate=obfuscate, reasks=1), revise=True) == history
+        assert run(begin(server, obfuscate=obfuscate, max_retries=1), revise=True) == history
         assert len(server.requests) == asked
         assert (tmp_path / "ledger.jsonl").read_bytes() == ledger
-        assert run(begin(server, obfuscate=obfuscate, reasks=1), num_cycles=2, revise=True) == history[:2]
+        assert run(begin(server, obfuscate=obfuscate, max_retries=1), num_cycles=2, revise=True) == history[:2]
 
 
 def test_a_replay_of_the_ledger_is_the_same_run(begin, tmp_path):
     with Loopback(ANSWERS) as server:
-        history = run(begin(server, reasks=1), revise=True)
-    assert run(replayed(tmp_path, reasks=1), revise=True) == history
+        history = run(begin(server, max_retries=1), revise=True)
+    assert run(replayed(tmp_path, max_retries=1), revise=True) == history
 
 
 def test_a_replay_with_other_settings_is_refused(begin, tmp_path):
     with Loopback([FIRST, SECOND]) as server:
         run(begin(server), num_cycles=2)
-    with pytest.raises(Refused, match="the conversation has departed"):
+    with pytest.raises(RejectedError, match="the conversation differs"):
         run(replayed(tmp_path, feedback="rich"), num_cycles=2)
 
 
-def replayed(folder: Path, **settings: Any) -> Llm:
-    return Llm(lambda: Chat(ReplayBackend(folder), Ledger(folder / "again" / "ledger.jsonl")), LlmSettings(**settings))
+def replayed(folder: Path, **settings: Any) -> LlmDesigner:
+    return LlmDesigner(
+        lambda: Chat(ReplayBackend(folder), Ledger(folder / "again" / "ledger.jsonl")), LlmSettings(**settings)
+    )
 
 
 @pytest.mark.parametrize("obfuscate", [False, True])
 def test_a_run_whose_ledger_holds_a_reply_that_could_not_be_read_is_resumed(begin, tmp_path, monkeypatch, obfuscate):
     """The reply is in the ledger before anybody reads it, so a crash of the reader leaves it there."""
     about = brief(num_levels=1, world=Heist)
-    names = Names(Heist.Level, Heist.skills, Heist.name)
+    names = NameObfuscator(Heist.Level, Heist.skills, Heist.name)
     replies = [reply({"maze_size": size}, skills=("steal_gem",)) for size in ("six", [None], "5")]
     if obfuscate:
-        replies = [names.hide(text) for text in replies]
+        replies = [names.encode(text) for text in replies]
 
     def crash(text: str, brief: Brief) -> None:
         raise AttributeError
 
     with Loopback(replies) as server:
         with monkeypatch.context() as patched:
-            patched.setattr(llm, "understand", crash)
+            patched.setattr(llm, "parse_reply", crash)
             with pytest.raises(AttributeError):
                 begin(server, obfuscate=obfuscate).design(about, ())
         assert len(server.requests) == 1
@@ -374,7 +375,7 @@ def test_nothing_is_opened_before_it_is_needed():
     def never() -> Chat:
         raise AssertionError
 
-    designer = Llm(never, LlmSettings(feedback="rich"))
+    designer = LlmDesigner(never, LlmSettings(feedback="rich"))
     assert designer.config()["feedback"] == "rich"
 
 
@@ -383,11 +384,11 @@ def test_nothing_is_opened_before_it_is_needed():
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 def test_a_model_that_hears_codes_is_told_no_name_and_understood(begin, kind):
-    names = Names(Crafter.Level, Crafter.skills, Crafter.name)
-    wrong = names.hide(HALF.replace("cow", "moo"))
-    with Loopback([wrong, names.hide(FIRST), names.hide(SECOND), names.hide(FIRST), NONSENSE]) as server:
+    names = NameObfuscator(Crafter.Level, Crafter.skills, Crafter.name)
+    wrong = names.encode(HALF.replace("cow", "moo"))
+    with Loopback([wrong, names.encode(FIRST), names.encode(SECOND), names.encode(FIRST), NONSENSE]) as server:
         history = run(
-            begin(server, kind, obfuscate=True, feedback="rich", schema_reply=kind == "openai"), 2, revise=True
+            begin(server, kind, obfuscate=True, feedback="rich", json_schema=kind == "openai"), 2, revise=True
         )
         assert levels(history[0].proposal) == [{"trees": "rare"}, {"biome": "beach"}]
         assert levels(history[1].proposal) == [{"iron": "common"}, {"near": {"cave": True}}]

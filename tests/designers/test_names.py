@@ -11,16 +11,16 @@ from pydantic import Field
 
 from envgen.designers import prompt
 from envgen.designers.designer import Brief
-from envgen.designers.names import RESERVED, Names
-from envgen.designers.reply import understand
-from envgen.designers.space import choices, level_of
+from envgen.designers.level_space import setting_values, unflatten
+from envgen.designers.names import RESERVED, NameObfuscator
+from envgen.designers.reply import parse_reply
 from envgen.settings import Settings
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 from envgen.worlds.world import Level, Skill
 
 SKILLS = [skill.name for skill in Crafter.skills]
-NAMES = Names(Crafter.Level, Crafter.skills, Crafter.name)
+NAMES = NameObfuscator(Crafter.Level, Crafter.skills, Crafter.name)
 
 
 class Piles(Settings):
@@ -68,9 +68,9 @@ def odd_brief() -> Brief:
 
 def levels_of(kind: type[Level]):
     """Any level, as the settings that it changes."""
-    told = choices(kind)
+    told = setting_values(kind)
     return st.dictionaries(st.sampled_from(sorted(told)), st.integers(0, 99)).map(
-        lambda picks: level_of({name: told[name][k % len(told[name])] for name, k in picks.items()})
+        lambda picks: unflatten({name: told[name][k % len(told[name])] for name, k in picks.items()})
     )
 
 
@@ -78,14 +78,14 @@ def levels_of(kind: type[Level]):
 def test_what_was_hidden_is_shown_again_for_every_value_of_every_setting(kind):
     names = {
         Crafter.Level: NAMES,
-        Heist.Level: Names(Heist.Level, Heist.skills, Heist.name),
-        Odd: Names(Odd, ODD, "odd"),
+        Heist.Level: NameObfuscator(Heist.Level, Heist.skills, Heist.name),
+        Odd: NameObfuscator(Odd, ODD, "odd"),
     }[kind]
-    for name, values in choices(kind).items():
+    for name, values in setting_values(kind).items():
         for value in values:
-            text = json.dumps(level_of({name: value}))
-            hidden = names.hide(text)
-            assert names.show(hidden) == text
+            text = json.dumps(unflatten({name: value}))
+            hidden = names.encode(text)
+            assert names.decode(hidden) == text
             for word in re.findall(r'"([^"]*)"', hidden):
                 assert word in RESERVED or re.fullmatch(r"(parameter|item|option)\d+", word)
 
@@ -94,16 +94,16 @@ def test_what_was_hidden_is_shown_again_for_every_value_of_every_setting(kind):
 @given(levels_of(Crafter.Level), st.lists(st.sampled_from(SKILLS), max_size=4, unique=True))
 def test_any_level_with_its_skills_hidden_and_shown_is_itself(level, skills):
     text = json.dumps({"levels": [{"purpose": "", "skills": skills, "level": level}]})
-    assert NAMES.show(NAMES.hide(text)) == text
-    assert NAMES.hide(NAMES.hide(text)) == NAMES.hide(text)
+    assert NAMES.decode(NAMES.encode(text)) == text
+    assert NAMES.encode(NAMES.encode(text)) == NAMES.encode(text)
 
 
 @settings(max_examples=50)
 @given(levels_of(Odd), st.lists(st.sampled_from([skill.name for skill in ODD]), max_size=3, unique=True))
 def test_so_is_one_of_a_world_whose_names_are_made_to_confuse(level, skills):
-    names = Names(Odd, ODD, "odd")
+    names = NameObfuscator(Odd, ODD, "odd")
     text = json.dumps({"levels": [{"purpose": "", "skills": skills, "level": level}]})
-    assert names.show(names.hide(text)) == text
+    assert names.decode(names.encode(text)) == text
 
 
 def test_every_name_has_a_code_of_its_own():
@@ -121,29 +121,29 @@ def test_every_name_has_a_code_of_its_own():
     ],
 )  # fmt: skip
 def test_a_name_is_hidden_however_it_is_written(text, code):
-    hidden = NAMES.hide(text)
+    hidden = NAMES.encode(text)
     assert NAMES.codes[code] in hidden
     assert code.split("_")[0] not in hidden.lower()
 
 
 def test_parts_of_other_words_stay():
     text = "nearest commonly ironic stonework waterfall uncommon coal_mine"
-    assert NAMES.hide(text) == text
+    assert NAMES.encode(text) == text
 
 
 @pytest.mark.parametrize("text", ["\u017ftone", "\u0130ron", "\u212aeep", "option\uff11 item\u0661", "\ud800 \x00"])
 def test_letters_that_only_look_like_a_name_stay(text):
-    assert NAMES.hide(text) == NAMES.show(text) == text
+    assert NAMES.encode(text) == NAMES.decode(text) == text
 
 
 def test_codes_are_understood_in_any_case_and_unknown_ones_stay():
     code = NAMES.codes["very common"]
-    assert NAMES.show(f"{code} {code.title()} {code.upper()} x{code} option999 option") == (
+    assert NAMES.decode(f"{code} {code.title()} {code.upper()} x{code} option999 option") == (
         f"very common very common very common x{code} option999 option"
     )
 
 
-def remaining(text: str, names: Names) -> set[str]:
+def remaining(text: str, names: NameObfuscator) -> set[str]:
     """The names that a text still has in it, in the singular or plural."""
     plain = " ".join(re.findall(r"[a-z]+", text.lower().replace("_", " ")))
     found = set()
@@ -156,14 +156,14 @@ def remaining(text: str, names: Names) -> set[str]:
 
 def test_no_name_remains_in_what_is_said_first():
     facts = {"trees": {"rare": ["tree per world 180.0 -> 50.0"]}, "near.cave": {"True": ["steps to iron 9.0 -> 4.0"]}}
-    text = prompt.initial(brief(lambda: facts))
+    text = prompt.initial_prompt(brief(lambda: facts))
     assert remaining(text, NAMES) == set(NAMES.codes)  # all of them are there before
-    assert remaining(NAMES.hide(text), NAMES) == set()
+    assert remaining(NAMES.encode(text), NAMES) == set()
 
 
 def test_nor_in_the_schema():
-    assert remaining(json.dumps(prompt.schema(brief())), NAMES) == set(NAMES.codes) - {"crafter"}
-    assert remaining(json.dumps(prompt.schema(brief(), NAMES.hide)), NAMES) == set()
+    assert remaining(json.dumps(prompt.reply_schema(brief())), NAMES) == set(NAMES.codes) - {"crafter"}
+    assert remaining(json.dumps(prompt.reply_schema(brief(), NAMES.encode)), NAMES) == set()
 
 
 def test_nor_in_what_is_said_of_mistakes():
@@ -175,9 +175,9 @@ def test_nor_in_what_is_said_of_mistakes():
     ]
     wrong += [{"level": {"inventory": {"wood": 12}}}, {"level": {"coal": "option99"}}, {"colour": "red"}, {"level": 3}]
     for item in wrong:
-        told = understand(json.dumps({"levels": [item]}), brief()).problems
+        told = parse_reply(json.dumps({"levels": [item]}), brief()).errors
         assert told
-        hidden = NAMES.hide(prompt.problems(brief(), told))
+        hidden = NAMES.encode(prompt.error_report(brief(), told))
         assert remaining(hidden, NAMES) == set()
         assert "crafter" not in hidden.lower()
 
@@ -213,27 +213,27 @@ def accepts(schema: dict[str, Any], value: Any) -> bool:
 @given(st.data(), st.sampled_from(["crafter", "heist", "odd"]), st.booleans())
 def test_the_schema_accepts_every_valid_reply_hidden_as_it_is_itself(data, world, hidden):
     about = {"crafter": brief(), "heist": brief(world=Heist), "odd": odd_brief()}[world]
-    names = Names(about.Level, about.skills, about.world)
-    code = names.hide if hidden else str
+    names = NameObfuscator(about.Level, about.skills, about.world)
+    code = names.encode if hidden else str
     skills = data.draw(st.lists(st.sampled_from([skill.name for skill in about.skills]), max_size=3))
     reply = {
         "reasoning": "r",
         "levels": [{"purpose": "p", "skills": skills, "level": data.draw(levels_of(about.Level))}],
     }
-    assert accepts(prompt.schema(about, code), json.loads(code(json.dumps(reply))))
+    assert accepts(prompt.reply_schema(about, code), json.loads(code(json.dumps(reply))))
 
 
-@pytest.mark.parametrize("code", [str, Names(Heist.Level, Heist.skills, Heist.name).hide])
+@pytest.mark.parametrize("code", [str, NameObfuscator(Heist.Level, Heist.skills, Heist.name).encode])
 def test_numbers_stay_numbers_in_the_schema(code):
-    schema = prompt.schema(brief(world=Heist), code)
+    schema = prompt.reply_schema(brief(world=Heist), code)
     level = schema["properties"]["levels"]["items"]["properties"]["level"]["properties"]
     assert level[code("maze_size")] == {"type": "integer", "enum": [0, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25]}
 
 
 def test_the_schema_refuses_what_the_reader_refuses():
-    schema = prompt.schema(brief(), NAMES.hide)
+    schema = prompt.reply_schema(brief(), NAMES.encode)
     good = {"reasoning": "r", "levels": [{"purpose": "p", "skills": ["wake_up"], "level": {"near": {"cows": 4}}}]}
-    text = NAMES.hide(json.dumps(good))
+    text = NAMES.encode(json.dumps(good))
     assert accepts(schema, json.loads(text))
     assert not accepts(schema, good)
     assert not accepts(schema, {**json.loads(text), "levels": json.loads(text)["levels"] * 2})

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from envgen.designers import prompt
 from envgen.designers.designer import AuditResult, Brief, Cycle, LevelOutcome, Proposal, ProposedLevel, SuccessRate
-from envgen.designers.reply import understand
-from envgen.designers.space import choices, level_of
+from envgen.designers.level_space import setting_values, unflatten
+from envgen.designers.reply import parse_reply
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.world import LevelError
 
@@ -27,7 +27,7 @@ BRIEF = Brief(
     WORLD.name, WORLD.rules, WORLD.skills, WORLD.Level, WORLD.skill_levels, num_levels=4, cycle=1, num_cycles=3, seed=0,
     setting_effects=lambda: FACTS,
 )  # fmt: skip
-INITIAL = prompt.initial(BRIEF)
+INITIAL = prompt.initial_prompt(BRIEF)
 
 
 def line_of(name: str) -> str:
@@ -47,9 +47,9 @@ def test_every_skill_is_there_with_all_it_needs():
         assert INITIAL.split("\n").count(f"- {skill.name}{needs}") == 1
 
 
-@pytest.mark.parametrize("name", choices(Crafter.Level))
+@pytest.mark.parametrize("name", setting_values(Crafter.Level))
 def test_every_setting_is_there_once_with_all_its_values(name):
-    original, *_ = values = choices(Crafter.Level)[name]
+    original, *_ = values = setting_values(Crafter.Level)[name]
     line = line_of(name)
     told = f" {line.partition(': ')[2]}"
     if all(isinstance(value, str) for value in values):
@@ -60,7 +60,7 @@ def test_every_setting_is_there_once_with_all_its_values(name):
         low, high = map(int, re.findall(r" (\d+) to (\d+) ", told)[0])
         for value, good in ((low, True), (high, True), (low - 1, False), (high + 1, False)):
             with contextlib.nullcontext() if good else pytest.raises(LevelError):
-                Crafter.Level.parse(level_of({name: value}))
+                Crafter.Level.parse(unflatten({name: value}))
     assert f"(default {str(original).lower() if isinstance(original, bool) else original})" in told
 
 
@@ -100,13 +100,13 @@ def test_what_was_measured_stands_below_its_setting():
 
 
 def test_where_nothing_was_measured_nothing_is_said_of_figures():
-    text = prompt.initial(dataclasses.replace(BRIEF, setting_effects=dict))
+    text = prompt.initial_prompt(dataclasses.replace(BRIEF, setting_effects=dict))
     assert "->" not in text
     assert "means over worlds" not in text
 
 
 def test_settings_that_differ_in_nothing_but_their_names_share_a_line():
-    text = prompt.initial(dataclasses.replace(BRIEF, setting_effects=dict))
+    text = prompt.initial_prompt(dataclasses.replace(BRIEF, setting_effects=dict))
     assert "  - sapling, wood, stone, coal, iron, diamond: 0 to 9 (default 0).\n" in text
     assert "  - health, food, drink, energy: 1 to 9 (default 9).\n" in text
 
@@ -116,7 +116,7 @@ def test_the_rules_are_told_once_and_in_full():
 
 
 def test_nothing_is_left_to_be_filled_in():
-    plain = INITIAL.replace(prompt.template(BRIEF), "")
+    plain = INITIAL.replace(prompt.example_reply(BRIEF), "")
     assert not re.findall(r"[{}<>]|\.\.\.|TODO|None|True|False", plain.replace("->", ""))
 
 
@@ -125,38 +125,38 @@ def test_nothing_is_left_to_be_filled_in():
 )
 def test_prompt_and_schema_state_the_number_of_levels(num_levels, told):
     brief = dataclasses.replace(BRIEF, num_levels=num_levels)
-    text = prompt.initial(brief)
+    text = prompt.initial_prompt(brief)
     assert text.count(told) == 1
     assert {int(number) for number in re.findall(r"(\d+) levels?\b", text)} == {num_levels}
-    schema = prompt.schema(brief)["properties"]["levels"]
+    schema = prompt.reply_schema(brief)["properties"]["levels"]
     assert (schema["minItems"], schema["maxItems"]) == (num_levels, num_levels)
 
 
 def test_a_single_cycle_is_not_told_in_the_plural():
-    assert "Once it trains" in prompt.initial(dataclasses.replace(BRIEF, num_cycles=1))
+    assert "Once it trains" in prompt.initial_prompt(dataclasses.replace(BRIEF, num_cycles=1))
     assert "In each of 3 cycles it trains" in INITIAL
 
 
 @pytest.mark.parametrize("lessons", [Crafter.skill_levels, {}, {"wake_up": Crafter.skill_levels["wake_up"]}])
 def test_the_example_is_a_reply_that_would_be_understood(lessons):
     brief = dataclasses.replace(BRIEF, skill_levels=lessons, num_levels=1)
-    text = prompt.template(brief)
-    assert text in prompt.initial(brief)
-    understood = understand(text, brief)
-    assert understood.problems == ()
+    text = prompt.example_reply(brief)
+    assert text in prompt.initial_prompt(brief)
+    understood = parse_reply(text, brief)
+    assert understood.errors == ()
     assert understood.levels[0].skills == (next(iter(lessons), SKILLS[0]),)
     assert understood.levels[0].level == next(iter(lessons.values()), {})
 
 
 def test_the_same_is_told_each_time():
-    assert prompt.initial(BRIEF) == INITIAL
-    assert json.dumps(prompt.schema(BRIEF)) == json.dumps(prompt.schema(BRIEF))
+    assert prompt.initial_prompt(BRIEF) == INITIAL
+    assert json.dumps(prompt.reply_schema(BRIEF)) == json.dumps(prompt.reply_schema(BRIEF))
 
 
 def test_the_prompt_and_the_schema_stay_short():
     """Every request of a run repeats them."""
-    assert len(prompt.initial(dataclasses.replace(BRIEF, setting_effects=dict))) < 6_500
-    assert len(json.dumps(prompt.schema(BRIEF))) < 4_000
+    assert len(prompt.initial_prompt(dataclasses.replace(BRIEF, setting_effects=dict))) < 6_500
+    assert len(json.dumps(prompt.reply_schema(BRIEF))) < 4_000
 
 
 # --- what is said of a cycle
@@ -188,7 +188,7 @@ def cycle(**kw: Any) -> Cycle:
 
 
 def after(feedback: prompt.Feedback, **kw: Any) -> str:
-    return prompt.after(BRIEF, cycle(**kw), feedback)
+    return prompt.cycle_report(BRIEF, cycle(**kw), feedback)
 
 
 def test_without_feedback_nothing_is_told_but_that_the_cycle_is_over():
@@ -236,16 +236,16 @@ def test_a_cycle_without_levels_or_audit_can_be_told():
 
 def test_the_audit_is_told_by_level():
     one = cycle()
-    text = prompt.audited(BRIEF, one.proposal, one.audits)
+    text = prompt.audit_report(BRIEF, one.proposal, one.audits)
     assert "Level 1 is doubtful.\n  nobody got there\n  iron 1 -> 2\nLevel 2 is good." in text
     assert "all 4 levels again" in text
     assert '"iron"' not in text  # they stand in the reply above
     replaced = one.proposal.model_copy(update={"notes": ("fallback",)})
-    assert '"level": {"iron": "common"}' in prompt.audited(BRIEF, replaced, one.audits)
+    assert '"level": {"iron": "common"}' in prompt.audit_report(BRIEF, replaced, one.audits)
 
 
 def test_all_problems_of_a_reply_are_told():
-    text = prompt.problems(BRIEF, ["level 1: this", "level 2: that"])
+    text = prompt.error_report(BRIEF, ["level 1: this", "level 2: that"])
     assert "\n- level 1: this\n- level 2: that\n" in text
     assert "all 4 levels again" in text
-    assert "the level again" in prompt.problems(dataclasses.replace(BRIEF, num_levels=1), ["this"])
+    assert "the level again" in prompt.error_report(dataclasses.replace(BRIEF, num_levels=1), ["this"])

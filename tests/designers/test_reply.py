@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envgen.designers.designer import Brief
-from envgen.designers.json_in_text import LONGEST, WORDS
-from envgen.designers.reply import COMPLAINT, TOLD, understand
-from envgen.designers.space import choices, level_of
+from envgen.designers.level_space import setting_values, unflatten
+from envgen.designers.reply import MAX_CHARS, MAX_ERROR_CHARS, MAX_ERRORS, MAX_TEXT_CHARS, parse_reply
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 
@@ -36,16 +35,16 @@ def brief(wanted: int = 4, world: Any = Crafter) -> Brief:
 
 
 def levels(text: str, wanted: int = 4) -> list[dict]:
-    understood = understand(text, brief(wanted))
-    assert understood.problems == ()
+    understood = parse_reply(text, brief(wanted))
+    assert understood.errors == ()
     return [one.level for one in understood.levels]
 
 
 def problem(text: str, wanted: int = 4) -> str:
     """All that is wrong, in one text."""
-    found = understand(text, brief(wanted)).problems
+    found = parse_reply(text, brief(wanted)).errors
     assert found
-    assert all(line == line.strip() and line.isprintable() and len(line) <= COMPLAINT for line in found)
+    assert all(line == line.strip() and line.isprintable() and len(line) <= MAX_ERROR_CHARS for line in found)
     return "\n".join(found)
 
 
@@ -111,8 +110,8 @@ DECORATIONS = {
 
 @pytest.mark.parametrize("how", DECORATIONS)
 def test_levels_are_understood(how):
-    understood = understand(DECORATIONS[how](GOOD), brief())
-    assert understood.problems == ()
+    understood = parse_reply(DECORATIONS[how](GOOD), brief())
+    assert understood.errors == ()
     assert [one.level for one in understood.levels] == LEVELS
     assert [list(one.skills) for one in understood.levels] == SKILLS
     if "with a text" not in how and "backslashes" not in how:
@@ -122,9 +121,9 @@ def test_levels_are_understood(how):
 @st.composite
 def proposals(draw) -> dict:
     def level() -> dict:
-        told = choices(Crafter.Level)
+        told = setting_values(Crafter.Level)
         names = draw(st.lists(st.sampled_from(sorted(told)), max_size=6, unique=True))
-        return level_of({name: draw(st.sampled_from(told[name])) for name in names})
+        return unflatten({name: draw(st.sampled_from(told[name])) for name in names})
 
     words = st.text(st.characters(codec="utf-8"), max_size=60)
     skills = st.lists(st.sampled_from([skill.name for skill in Crafter.skills]), max_size=3, unique=True)
@@ -139,8 +138,8 @@ def test_any_valid_proposal_is_understood_in_every_decoration(proposal, how, asc
     text = DECORATIONS[how](json.dumps(proposal, ensure_ascii=ascii))
     if not ascii and how in ("with comments", "with trailing commas", "with Python's constants"):
         text = DECORATIONS[how](json.dumps(proposal))
-    understood = understand(text, brief(len(proposal["levels"])))
-    assert understood.problems == ()
+    understood = parse_reply(text, brief(len(proposal["levels"])))
+    assert understood.errors == ()
     for read, item in zip(understood.levels, proposal["levels"], strict=True):
         assert Crafter.Level.parse(read.level) == Crafter.Level.parse(item["level"])
         assert list(read.skills) == item["skills"]
@@ -161,14 +160,14 @@ def test_words_of_settings_may_be_written_in_any_way(word):
 @pytest.mark.parametrize("name", ["collect_coal", "Collect coal", "COLLECT-COAL", " collect_Coal "])
 def test_so_may_names_of_skills_each_once(name):
     text = json.dumps([{"skills": [name, "collect_coal"], "level": {}}])
-    assert understand(text, brief(1)).levels[0].skills == ("collect_coal",)
+    assert parse_reply(text, brief(1)).levels[0].skills == ("collect_coal",)
 
 
 @pytest.mark.parametrize("number", [5, 5.0, "5", " 5 ", "5.0", "+5"])
 def test_numbers_of_settings_may_be_written_as_text(number):
     for setting in ("maze_size", "length"):
-        read = understand(one({setting: number}), brief(1, Heist))
-        assert read.problems == ()
+        read = parse_reply(one({setting: number}), brief(1, Heist))
+        assert read.errors == ()
         assert [level.level for level in read.levels] == [{setting: 5}]
 
 
@@ -189,19 +188,19 @@ def test_what_is_left_as_in_the_original_is_not_told():
     [
         ("", "the reply is empty"),
         (" \n\t ", "the reply is empty"),
-        ("I would rather not. Coal [common] is nice, as is {iron}.", "there is no JSON object with a list of levels"),
-        ("[]", "there is no JSON"),
-        ("{}", "there is no JSON"),
-        ("null", "there is no JSON"),
-        ('["a", "b"]', "there is no JSON"),
-        ('{"levels": 4}', "there is no JSON"),
-        ('{"levels": "four"}', "there is no JSON"),
+        ("I would rather not. Coal [common] is nice, as is {iron}.", "the reply has no JSON object with a list of levels"),
+        ("[]", "the reply has no JSON"),
+        ("{}", "the reply has no JSON"),
+        ("null", "the reply has no JSON"),
+        ('["a", "b"]', "the reply has no JSON"),
+        ('{"levels": 4}', "the reply has no JSON"),
+        ('{"levels": "four"}', "the reply has no JSON"),
         ('{"levels": []}', "the number of levels is 0, not 4"),
         (json.dumps({"levels": ITEMS[:3]}), "the number of levels is 3, not 4"),
         (json.dumps({"levels": [*ITEMS, ITEMS[0]]}), "the number of levels is 5, not 4"),
-        (json.dumps({"levels": [1, "two", None, [3]]}), 'level 2: it should be an object .* not "two"'),
-        (GOOD.replace('"level"', '"settings"'), "level 1: it should be an object with .purpose., .skills. and .level."),
-        (GOOD.replace('"purpose"', '"coal"'), "level 1: 'coal' is not .*; settings belong into \"level\""),
+        (json.dumps({"levels": [1, "two", None, [3]]}), 'level 2: expected an object .* not "two"'),
+        (GOOD.replace('"level"', '"settings"'), "level 1: expected an object with .purpose., .skills. and .level."),
+        (GOOD.replace('"purpose"', '"coal"'), "level 1: 'coal' is not .*; settings belong inside \"level\""),
     ],
 )  # fmt: skip
 def test_a_reply_without_the_levels_wanted_is_told_so(text, says):
@@ -209,7 +208,7 @@ def test_a_reply_without_the_levels_wanted_is_told_so(text, says):
 
 
 def test_a_schema_that_is_sent_back_is_no_reply():
-    assert "there is no JSON object" in problem(json.dumps(Crafter.Level.model_json_schema()))
+    assert "the reply has no JSON object" in problem(json.dumps(Crafter.Level.model_json_schema()))
 
 
 def test_of_a_schema_and_a_reply_the_reply_is_read():
@@ -256,7 +255,7 @@ def test_a_wrong_setting_is_named_with_what_would_be_right(level, says):
     ],
 )  # fmt: skip
 def test_a_number_that_is_not_one_of_some_is_told_which_are(value, got):
-    (told,) = understand(one({"maze_size": value}), brief(1, Heist)).problems
+    (told,) = parse_reply(one({"maze_size": value}), brief(1, Heist)).errors
     assert told.startswith(
         f"level 1: maze_size: Input should be 0, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23 or 25 (got {got}"
     )
@@ -264,7 +263,7 @@ def test_a_number_that_is_not_one_of_some_is_told_which_are(value, got):
 
 def test_a_long_name_leaves_room_for_the_right_ones():
     for level in ({"m" * 5_000: 1}, {"mode": "m" * 5_000}):
-        (told,) = understand(one(level), brief(1, Heist)).problems
+        (told,) = parse_reply(one(level), brief(1, Heist)).errors
         assert "is not one of " in told
         assert "hard" in told or "door_reward" in told
 
@@ -283,24 +282,24 @@ def test_an_unknown_skill_is_named(skill):
 
 
 def test_skills_that_are_no_list_are_refused():
-    assert '"skills" should be a list of names, not "collect_coal"' in problem(
+    assert '"skills" must be a list of names, not "collect_coal"' in problem(
         '[{"skills": "collect_coal", "level": {}}]', 1
     )
 
 
 def test_levels_that_are_right_are_kept_beside_those_that_are_not():
-    understood = understand(GOOD.replace('"beach"', '"baech"'), brief())
+    understood = parse_reply(GOOD.replace('"beach"', '"baech"'), brief())
     assert [one.level for one in understood.levels] == [LEVELS[0], *LEVELS[2:]]
-    assert len(understood.problems) == 1
-    assert understood.problems[0].startswith("level 2: biome: 'baech'")
+    assert len(understood.errors) == 1
+    assert understood.errors[0].startswith("level 2: biome: 'baech'")
 
 
 @pytest.mark.parametrize("cut", range(20, len(GOOD), 17))
 def test_a_reply_that_breaks_off_is_never_taken_for_a_whole_one(cut):
-    understood = understand(GOOD[:cut], brief())
+    understood = parse_reply(GOOD[:cut], brief())
     assert [one.level for one in understood.levels] == LEVELS[: len(understood.levels)]
-    if understood.problems:
-        assert "the JSON has no end; the reply may have been cut off" in understood.problems
+    if understood.errors:
+        assert "the JSON has no end; the reply may have been cut off" in understood.errors
     else:  # all that is missing are brackets
         assert len(understood.levels) == 4
 
@@ -325,8 +324,8 @@ def test_where_the_json_is_broken_the_model_hears_where():
 
 
 def purpose(text: object) -> str:
-    understood = understand(json.dumps([{"purpose": text, "level": {}}]), brief(1))
-    assert understood.problems == ()
+    understood = parse_reply(json.dumps([{"purpose": text, "level": {}}]), brief(1))
+    assert understood.errors == ()
     return understood.levels[0].purpose
 
 
@@ -341,9 +340,9 @@ def purpose(text: object) -> str:
 def test_words_are_kept_as_printable_data_of_bounded_length(text):
     read = purpose(text)
     assert read.isprintable()
-    assert len(read) <= WORDS
+    assert len(read) <= MAX_TEXT_CHARS
     read.encode()
-    assert all(c in read for c in text[:WORDS] if c.isprintable() and not c.isspace())
+    assert all(c in read for c in text[:MAX_TEXT_CHARS] if c.isprintable() and not c.isspace())
 
 
 @pytest.mark.parametrize(("text", "read"), [(None, ""), (3, "3"), ("", ""), (["a"], "['a']"), ({"b": 1}, "{'b': 1}")])
@@ -353,52 +352,52 @@ def test_a_purpose_that_is_no_text_does_no_harm(text, read):
 
 def test_a_problem_quotes_no_more_of_a_reply_than_it_must():
     enormous = {"levels": [{"level": {"coal": "x" * 40_000}}, {"level": {"y" * 40_000: 1}}]}
-    assert len(problem(json.dumps(enormous), 2)) < 3 * COMPLAINT
-    many = understand(json.dumps([{"level": 1}] * 5_000), brief(5_000)).problems
-    assert len(many) == TOLD + 1
-    assert many[-1] == f"and {5_000 - TOLD} problems more"
-    assert len(understand(json.dumps([{"level": 1}] * 5_000), brief(4)).problems) == 5
+    assert len(problem(json.dumps(enormous), 2)) < 3 * MAX_ERROR_CHARS
+    many = parse_reply(json.dumps([{"level": 1}] * 5_000), brief(5_000)).errors
+    assert len(many) == MAX_ERRORS + 1
+    assert many[-1] == f"and {5_000 - MAX_ERRORS} more errors"
+    assert len(parse_reply(json.dumps([{"level": 1}] * 5_000), brief(4)).errors) == 5
 
 
 # --- attacks on the reader
 
 
 ENORMOUS = {
-    "opened lists": "[" * LONGEST,
-    "opened objects": "{" * LONGEST,
-    "objects in each other": '{"a":' * (LONGEST // 5),
-    "lists in objects": '{"levels":[' * (LONGEST // 11),
-    "closed lists": "[" * (LONGEST // 2) + "]" * (LONGEST // 2),
-    "closed objects": '{"levels":' * (LONGEST // 11) + "}" * (LONGEST // 11),
-    "quotes": '{"' + '\\"' * (LONGEST // 2 - 2),
-    "quotes and brackets": '["' * (LONGEST // 2),
-    "brackets and quotes": '{"["' * (LONGEST // 4),
-    "comments": "{/*" * (LONGEST // 3),
-    "little comments": "{" + "/**/" * (LONGEST // 4 - 1),
-    "openings of comments": "[" + "/* " * (LONGEST // 3 - 1),
-    "lines of comment": "[" + "#\n[" * (LONGEST // 3 - 1),
-    "commas": "[" + "," * (LONGEST - 2) + "]",
-    "numbers": "[" + "1," * (LONGEST // 2 - 2) + "1]",
-    "a number": "[" + "1" * (LONGEST - 2) + "]",
-    "words": "[" + "a " * (LONGEST // 2 - 1),
-    "a word": "[" + "a" * (LONGEST - 1),
-    "half objects": '{"level":{},' * (LONGEST // 12),
-    "levels": "[" + "{}," * (LONGEST // 3 - 1) + "]",
-    "levels one by one": '{"level":{}}' * (LONGEST // 12),
-    "texts of levels": ('{"levels":"[[[["},' * LONGEST)[:LONGEST],
-    "a text of levels": json.dumps({"levels": "[" * (LONGEST - 20)}),
-    "wide and unclosed": ("[[1]," * LONGEST)[:LONGEST],
-    "backslashes": '{"' + "\\" * (LONGEST - 2),
-    "surrogates": '["' + "\\ud800" * (LONGEST // 6 - 2) + '"]',
-    "too long": "x" * (LONGEST + 1),
-    "far too long": '{"levels": [' * LONGEST,
+    "opened lists": "[" * MAX_CHARS,
+    "opened objects": "{" * MAX_CHARS,
+    "objects in each other": '{"a":' * (MAX_CHARS // 5),
+    "lists in objects": '{"levels":[' * (MAX_CHARS // 11),
+    "closed lists": "[" * (MAX_CHARS // 2) + "]" * (MAX_CHARS // 2),
+    "closed objects": '{"levels":' * (MAX_CHARS // 11) + "}" * (MAX_CHARS // 11),
+    "quotes": '{"' + '\\"' * (MAX_CHARS // 2 - 2),
+    "quotes and brackets": '["' * (MAX_CHARS // 2),
+    "brackets and quotes": '{"["' * (MAX_CHARS // 4),
+    "comments": "{/*" * (MAX_CHARS // 3),
+    "little comments": "{" + "/**/" * (MAX_CHARS // 4 - 1),
+    "openings of comments": "[" + "/* " * (MAX_CHARS // 3 - 1),
+    "lines of comment": "[" + "#\n[" * (MAX_CHARS // 3 - 1),
+    "commas": "[" + "," * (MAX_CHARS - 2) + "]",
+    "numbers": "[" + "1," * (MAX_CHARS // 2 - 2) + "1]",
+    "a number": "[" + "1" * (MAX_CHARS - 2) + "]",
+    "words": "[" + "a " * (MAX_CHARS // 2 - 1),
+    "a word": "[" + "a" * (MAX_CHARS - 1),
+    "half objects": '{"level":{},' * (MAX_CHARS // 12),
+    "levels": "[" + "{}," * (MAX_CHARS // 3 - 1) + "]",
+    "levels one by one": '{"level":{}}' * (MAX_CHARS // 12),
+    "texts of levels": ('{"levels":"[[[["},' * MAX_CHARS)[:MAX_CHARS],
+    "a text of levels": json.dumps({"levels": "[" * (MAX_CHARS - 20)}),
+    "wide and unclosed": ("[[1]," * MAX_CHARS)[:MAX_CHARS],
+    "backslashes": '{"' + "\\" * (MAX_CHARS - 2),
+    "surrogates": '["' + "\\ud800" * (MAX_CHARS // 6 - 2) + '"]',
+    "too long": "x" * (MAX_CHARS + 1),
+    "far too long": '{"levels": [' * MAX_CHARS,
 }
 
 
 @pytest.mark.parametrize("what", ENORMOUS)
 def test_nothing_takes_long_to_be_read(what):
     began = time.process_time()
-    understand(ENORMOUS[what], brief())
+    parse_reply(ENORMOUS[what], brief())
     assert time.process_time() - began < 2  # a few tenths; what is not linear takes minutes
 
 
@@ -406,7 +405,7 @@ def test_nothing_takes_long_to_be_read(what):
 def test_depth_does_no_harm_where_it_is_not_wanted(deep):
     nested = "[" * deep + "]" * deep
     for text in ('[{"purpose": 0, "level": {}}]', '[{"skills": [0], "level": {}}]', '{"levels": 0}', "0"):
-        understand(text.replace("0", nested), brief(1))
+        parse_reply(text.replace("0", nested), brief(1))
     assert problem(one({"coal": 0}).replace("0", nested), 1)
 
 
@@ -420,17 +419,17 @@ SCRAPS = [
 @settings(max_examples=300)
 @given(st.one_of(st.text(max_size=200), st.lists(st.sampled_from(SCRAPS), max_size=80).map("".join)))
 def test_no_text_at_all_breaks_the_reader(text):
-    understood = understand(text, brief(2))
+    understood = parse_reply(text, brief(2))
     assert len(understood.levels) <= 2
-    assert understood.problems or len(understood.levels) == 2
+    assert understood.errors or len(understood.levels) == 2
     for read in understood.levels:
         Crafter.Level.parse(read.level)
         assert read.purpose.isprintable()
-    assert all(line.isprintable() for line in understood.problems)
+    assert all(line.isprintable() for line in understood.errors)
 
 
 @settings(max_examples=100)
 @given(st.integers(0, len(GOOD)), st.integers(0, 30), st.lists(st.sampled_from(SCRAPS), max_size=4).map("".join))
 def test_no_damage_to_a_good_reply_breaks_the_reader(at, gone, put):
-    understood = understand(GOOD[:at] + put + GOOD[at + gone :], brief())
-    assert understood.problems or len(understood.levels) == 4
+    understood = parse_reply(GOOD[:at] + put + GOOD[at + gone :], brief())
+    assert understood.errors or len(understood.levels) == 4

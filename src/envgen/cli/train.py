@@ -11,32 +11,11 @@ from tyro.conf import Positional
 from envgen.curriculum.plan import PRESETS, TrainingPlan, plan_for
 from envgen.designers.chat.protocol import ChatError
 from envgen.designers.designer import Designer, DesignError
-from envgen.designers.registry import (
-    NAMES,
-    LlmConfig,
-    LlmRuntime,
-    as_flags,
-    build_designer,
-    means_again,
-    own_means,
-    rebuild_designer,
-)
+from envgen.designers.registry import NAMES, LlmConfig, LlmRuntime, format_flags, build_designer, merge_runtime_options, custom_endpoint, rebuild_designer
 from envgen.settings import explain
 from envgen.worlds.world import LevelError, World
 
-from .common import (
-    UserError,
-    check_resume,
-    flags_of,
-    given,
-    near,
-    needs_training,
-    one_of,
-    pairs,
-    read_level,
-    resumable,
-    world_named,
-)
+from .common import UserError, check_resume, flags_of, given, near, needs_training, one_of, pairs, read_level, resumable, world_named
 from .judge import agent_of, compare_published
 
 PlanFlags = flags_of(TrainingPlan, "PlanFlags")
@@ -113,7 +92,7 @@ def _resume(folder: Path, flags: dict[str, Any], device: str, compile: bool, pub
         plan = TrainingPlan(**request["plan"])
         name, observation, seed, ppo = (request[part] for part in ("world", "observation", "seed", "ppo"))
         told = request["designer"]
-        designer = rebuild_designer(told, folder, means_again(told, means, flags))
+        designer = rebuild_designer(told, folder, merge_runtime_options(told, means, flags))
     except (DesignError, ChatError, ValidationError) as error:
         raise UserError(str(error)) from None
     except (KeyError, TypeError, AttributeError):
@@ -153,7 +132,7 @@ def _run(
         console.print(text, markup=False, highlight=False)
 
     errors = (RunError, CheckpointError, NonFiniteLossError, DesignError, LevelError, ChatError, ValueError)
-    again = as_flags(own_means(designer.config(), designer.runtime_options()))
+    again = format_flags(custom_endpoint(designer.config(), designer.runtime_options()))
     with resumable("train", folder, lead, errors, again):
         with TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console) as display:
             summary = loop.train(folder, world, designer, plan, observation, seed, ppo, device, compile, display, say)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from envgen.designers.designer import SettingEffects
-from envgen.designers.space import choices, level_of
+from envgen.designers.level_space import setting_values, unflatten
 from envgen.worlds.world import World
 
 WORLDS = range(48)  # the seeds counted for each value
@@ -16,12 +16,12 @@ def setting_effects(world: World) -> SettingEffects:
     """By setting and value what changes beside the original; values that change nothing counted are left out."""
     before = world.level_stats(None, WORLDS).as_dict()
     facts: SettingEffects = {}
-    for name, values in choices(world.Level).items():
+    for name, values in setting_values(world.Level).items():
         original, *others = values
         if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
             others = [max(others, key=lambda value: abs(value - original))]  # of numbers the furthest tells enough
         told = {
-            str(value): changes(before, world.level_stats(level_of({name: value}), WORLDS).as_dict())
+            str(value): changes(before, world.level_stats(unflatten({name: value}), WORLDS).as_dict())
             for value in others
         }
         if told := {value: lines for value, lines in told.items() if lines}:

@@ -15,7 +15,7 @@ from pydantic import Field
 from envgen.settings import Settings
 
 from .designer import Brief, Cycle, Designer, LevelOutcome, Proposal, ProposedLevel, to_overrides
-from .space import choices, level_of
+from .level_space import setting_values, unflatten
 
 SAME = 1e-9  # worths that lie closer together differ by rounding only
 
@@ -25,20 +25,20 @@ class AlphaSettings(Settings):
     """The success rate at which a skill is worth most."""
     beta: Annotated[float, Field(gt=0)] = 8.0
     """How fast the worth falls off on either side; with 8 it is 0.14 at 0 and 100%."""
-    rate: Annotated[float, Field(gt=0)] = 0.5
+    learning_rate: Annotated[float, Field(gt=0)] = 0.5
     """How far the policy moves in a cycle."""
-    keep: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    keep_prob: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """The chance with which each setting stays as in the original, before anything is learned."""
 
 
-class Alpha(Designer):
+class AlphaDesigner(Designer):
     name = "alpha"
 
     def __init__(self, settings: AlphaSettings | None = None):
         self.settings = settings or AlphaSettings()
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
-        space = choices(brief.Level)
+        space = setting_values(brief.Level)
         policy = self.policy(space, history)
         chance = np.random.default_rng([brief.seed, brief.cycle])
         levels = []
@@ -47,13 +47,15 @@ class Alpha(Designer):
                 name: values[chance.choice(len(values), p=softmax(policy[name]))] for name, values in space.items()
             }
             levels.append(
-                ProposedLevel(level=to_overrides(level_of(drawn), brief.Level), purpose="drawn from the learned policy")
+                ProposedLevel(
+                    level=to_overrides(unflatten(drawn), brief.Level), purpose="drawn from the learned policy"
+                )
             )
         return Proposal(levels=tuple(levels))
 
     def policy(self, space: dict[str, tuple[Any, ...]], history: Sequence[Cycle]) -> dict[str, np.ndarray]:
         """The logits of each setting's values after all that was seen."""
-        keep = self.settings.keep
+        keep = self.settings.keep_prob
         logits = {}
         for name, values in space.items():
             logits[name] = np.full(len(values), np.log((1 - keep) / len(values)))
@@ -63,7 +65,7 @@ class Alpha(Designer):
         return logits
 
     def _learn(self, logits: dict[str, np.ndarray], space: dict[str, tuple[Any, ...]], cycle: Cycle) -> None:
-        seen = [(_flat(one.level), self.worth(learned))
+        seen = [(_flat(one.level), self.reward(learned))
                 for one, learned in zip(cycle.proposal.levels, cycle.outcomes, strict=True) if learned]  # fmt: skip
         worths = np.array([worth for _, worth in seen])
         if len(seen) < 2 or worths.std() < SAME:
@@ -73,9 +75,9 @@ class Alpha(Designer):
             chances, change = softmax(logits[name]), np.zeros(len(values))
             for (level, _), gain in zip(seen, gains, strict=True):
                 change += gain * (np.array([level.get(name, values[0]) == value for value in values]) - chances)
-            logits[name] += self.settings.rate * change / len(seen)
+            logits[name] += self.settings.learning_rate * change / len(seen)
 
-    def worth(self, learned: LevelOutcome) -> float:
+    def reward(self, learned: LevelOutcome) -> float:
         rates = np.array(list(learned.skills.values())) / 100
         return float(np.exp(-self.settings.beta * (rates - self.settings.alpha) ** 2).mean())
 

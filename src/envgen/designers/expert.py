@@ -20,13 +20,13 @@ EASED = (1.0, 0.4, 0.1, 0.0)  # by how much `known` is lowered, in turn, until t
 
 
 class ExpertSettings(Settings):
-    known: Percent = 50
+    prerequisite_threshold: Percent = 50
     """A skill that succeeds in so many percent of episodes is there to build on."""
-    mastered: Percent = 80
+    mastery_threshold: Percent = 80
     """A skill that succeeds in so many percent needs no lesson."""
 
 
-class Expert(Designer):
+class ExpertDesigner(Designer):
     name = "expert"
 
     def __init__(self, settings: ExpertSettings | None = None):
@@ -49,10 +49,16 @@ class Expert(Designer):
     def frontier(self, skills: Sequence[Skill], rates: dict[str, float], brief: Brief) -> list[Skill]:
         """At most `brief.wanted` skills, the one with most to gain first."""
         gain = {s.name: (1 + _waiting(s.name, skills)) * (100 - rates.get(s.name, 0)) for s in skills}
-        failing = [s for s in skills if s.name in brief.skill_levels and rates.get(s.name, 0) < self.settings.mastered]
+        failing = [
+            s for s in skills if s.name in brief.skill_levels and rates.get(s.name, 0) < self.settings.mastery_threshold
+        ]
         chosen: list[Skill] = []
         for ease in EASED:
-            able = [s for s in failing if all(rates.get(n, 0) >= ease * self.settings.known for n in s.prerequisites)]
+            able = [
+                s
+                for s in failing
+                if all(rates.get(n, 0) >= ease * self.settings.prerequisite_threshold for n in s.prerequisites)
+            ]
             able.sort(key=lambda s: (-gain[s.name], s.name))
             chosen += [skill for skill in able if skill not in chosen]
         return chosen[: brief.num_levels]

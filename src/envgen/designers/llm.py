@@ -12,14 +12,14 @@ from envgen.settings import Settings
 
 from . import prompt
 from .chat.chat import Chat
-from .chat.protocol import Ask, BudgetSpent, Message
+from .chat.protocol import BudgetExceededError, ChatRequest, Message
 from .designer import AuditResult, Brief, Cycle, Designer, Proposal, ProposedLevel
-from .names import Names
+from .names import NameObfuscator
 from .prompt import Feedback
-from .reply import understand
+from .reply import parse_reply
 
-SAID = 20_000  # characters of a reply that stay in the conversation
-REPEATED = "fallback, as in the last cycle: "
+MAX_REPLY_CHARS = 20_000  # characters of a reply that stay in the conversation
+REPEATED_PREFIX = "fallback, as in the last cycle: "
 
 
 class LlmSettings(Settings):
@@ -28,19 +28,19 @@ class LlmSettings(Settings):
     level and what the audit found (rich)."""
     obfuscate: bool = False
     """Whether settings, values and skills go by codes instead of names (an ablation of the paper)."""
-    schema_reply: bool = True
+    json_schema: bool = True
     """Whether the server is asked to hold the reply to a JSON schema, if it can."""
-    reasks: Annotated[int, Field(ge=0, le=10)] = 2
+    max_retries: Annotated[int, Field(ge=0, le=10)] = 2
     """How often a reply that cannot be used is asked for again."""
     revise: bool = True
     """Whether the model may answer the audit, once a cycle."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """The server's own if left out; the paper's runs used 0."""
-    reply_tokens: Annotated[int, Field(ge=256)] = 8192
+    max_reply_tokens: Annotated[int, Field(ge=256)] = 8192
     """The longest reply."""
 
 
-class Llm(Designer):
+class LlmDesigner(Designer):
     name = "llm"
 
     def __init__(
@@ -69,7 +69,7 @@ class Llm(Designer):
         return {**{name: getattr(totals, name) for name in ("calls", "prompt_tokens", "reply_tokens")}, "cost": cost}
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
-        found = self._agree(brief, self.conversation(brief, history), reasks=self.settings.reasks)
+        found = self._agree(brief, self.conversation(brief, history), reasks=self.settings.max_retries)
         return found if not found.notes else self._filled(found, brief, history)
 
     def revise(
@@ -80,7 +80,7 @@ class Llm(Designer):
         talk = [
             *self.conversation(brief, history),
             Message(role="assistant", content=_spoken(proposal.raw_reply)),
-            Message(role="user", content=prompt.audited(brief, proposal, verdicts)),
+            Message(role="user", content=prompt.audit_report(brief, proposal, verdicts)),
         ]
         found = self._agree(brief, talk, reasks=0)
         if found.notes:
@@ -88,10 +88,10 @@ class Llm(Designer):
         return found.model_copy(update={"notes": proposal.notes})
 
     def conversation(self, brief: Brief, history: Sequence[Cycle]) -> list[Message]:
-        talk = [Message(role="user", content=prompt.initial(brief))]
+        talk = [Message(role="user", content=prompt.initial_prompt(brief))]
         for cycle in history:
             talk.append(Message(role="assistant", content=_spoken(cycle.proposal.raw_reply)))
-            talk.append(Message(role="user", content=prompt.after(brief, cycle, self.settings.feedback)))
+            talk.append(Message(role="user", content=prompt.cycle_report(brief, cycle, self.settings.feedback)))
         return talk
 
     def _agree(self, brief: Brief, talk: list[Message], reasks: int) -> Proposal:
@@ -102,34 +102,41 @@ class Llm(Designer):
         for _ in range(1 + reasks):
             try:
                 ask, said = self._ask(brief, talk)
-            except BudgetSpent as error:
-                return Proposal(levels=levels[: brief.num_levels], raw_reply=said[:SAID], notes=(str(error),))
-            levels, problems = understand(said, brief)
-            self.chat.judge(ask, not problems, list(problems))
+            except BudgetExceededError as error:
+                return Proposal(
+                    levels=levels[: brief.num_levels], raw_reply=said[:MAX_REPLY_CHARS], notes=(str(error),)
+                )
+            levels, problems = parse_reply(said, brief)
+            self.chat.record_validation(ask, not problems, list(problems))
             if not problems:
-                return Proposal(levels=levels, raw_reply=said[:SAID])
+                return Proposal(levels=levels, raw_reply=said[:MAX_REPLY_CHARS])
             talk = [
                 *talk,
                 Message(role="assistant", content=_spoken(said)),
-                Message(role="user", content=prompt.problems(brief, problems)),
+                Message(role="user", content=prompt.error_report(brief, problems)),
             ]
         note = f"after {1 + reasks} replies there is still this: {'; '.join(problems)}"
-        return Proposal(levels=levels[: brief.num_levels], raw_reply=said[:SAID], notes=(note,))
+        return Proposal(levels=levels[: brief.num_levels], raw_reply=said[:MAX_REPLY_CHARS], notes=(note,))
 
-    def _ask(self, brief: Brief, talk: list[Message]) -> tuple[Ask, str]:
+    def _ask(self, brief: Brief, talk: list[Message]) -> tuple[ChatRequest, str]:
         s = self.settings
-        names = Names(brief.Level, brief.skills, brief.world) if s.obfuscate else None
-        schema = prompt.schema(brief, names.hide if names else str) if s.schema_reply else None
+        names = NameObfuscator(brief.Level, brief.skills, brief.world) if s.obfuscate else None
+        schema = prompt.reply_schema(brief, names.encode if names else str) if s.json_schema else None
         if names:
-            talk = [Message(role=one.role, content=names.hide(one.content)) for one in talk]
-        ask = Ask(messages=tuple(talk), schema=schema, max_tokens=s.reply_tokens, temperature=s.temperature)
-        text = self.chat.ask(ask).text
-        return ask, names.show(text) if names else text
+            talk = [Message(role=one.role, content=names.encode(one.content)) for one in talk]
+        ask = ChatRequest(
+            messages=tuple(talk), json_schema=schema, max_tokens=s.max_reply_tokens, temperature=s.temperature
+        )
+        text = self.chat.complete(ask).text
+        return ask, names.decode(text) if names else text
 
     def _filled(self, found: Proposal, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         """The fallback: what is right of the reply, then the levels of the last cycle, then the original."""
         before = history[-1].proposal.levels if history else ()
-        more = [one.model_copy(update={"purpose": REPEATED + one.purpose.removeprefix(REPEATED)}) for one in before]
+        more = [
+            one.model_copy(update={"purpose": REPEATED_PREFIX + one.purpose.removeprefix(REPEATED_PREFIX)})
+            for one in before
+        ]
         more += [ProposedLevel(level={}, purpose="fallback: the original")] * brief.num_levels
         levels = (*found.levels, *more)[: brief.num_levels]
         missing = brief.num_levels - len(found.levels)
@@ -139,4 +146,4 @@ class Llm(Designer):
 
 def _spoken(said: str) -> str:
     """As a turn in the conversation, which may not be empty."""
-    return said[:SAID] if said[:SAID].strip() else "(nothing)"
+    return said[:MAX_REPLY_CHARS] if said[:MAX_REPLY_CHARS].strip() else "(nothing)"

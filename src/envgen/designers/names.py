@@ -17,7 +17,7 @@ from envgen.worlds.world import Skill
 RESERVED = {"level", "levels", "purpose", "skills", "reasoning", "true", "false"}  # words of the reply's form
 
 
-class Names:
+class NameObfuscator:
     def __init__(self, Level: type[BaseModel], skills: Sequence[Skill], world: str = ""):
         words = [*_words(Level), *(("goal", skill.name) for skill in skills), ("world", world)]
         self.codes: dict[str, str] = {}
@@ -36,10 +36,10 @@ class Names:
         )
         self._show = re.compile(r"\b(?:parameter|option|item|goal|world)\d+\b", re.IGNORECASE | re.ASCII)
 
-    def hide(self, text: str) -> str:
+    def encode(self, text: str) -> str:
         return self._hide.sub(lambda found: self.codes.get(found[0], self._forms[found[0].lower()]), text)
 
-    def show(self, text: str) -> str:
+    def decode(self, text: str) -> str:
         return self._show.sub(lambda found: self._words.get(found[0].lower(), found[0]), text)
 
 

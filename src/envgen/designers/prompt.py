@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from .designer import AuditResult, Brief, Cycle, LevelOutcome, Proposal, SettingEffects
-from .space import bounds
+from .level_space import int_bounds
 
 Feedback = Literal["none", "paper", "rich"]
 TELLING = 1.0  # percent; skills that succeed less often in a level are not listed, unless it aims at them
@@ -26,7 +26,7 @@ KEPT = (
 )  # fmt: skip  of a schema; titles, descriptions and defaults are in the prompt
 
 
-def initial(brief: Brief) -> str:
+def initial_prompt(brief: Brief) -> str:
     facts = brief.setting_effects()
     skills = "\n".join(
         f"- {skill.name}" + (f" (needs {', '.join(skill.prerequisites)})" if skill.prerequisites else "")
@@ -45,14 +45,14 @@ there by itself. A hopeless level teaches nothing, nor does a trivial one.
 
 ## Settings of a level
 A setting that you leave out is as in the real game, its default.{counted}
-{settings(brief.Level, facts)}
+{describe_settings(brief.Level, facts)}
 
 ## Rules of the game
 {brief.rules.strip()}
 
 ## Your reply
 One JSON object in the form of this example, with exactly {_count(brief)}:
-{template(brief)}
+{example_reply(brief)}
 "level" holds the settings that you change. "skills" names those of the list above that the level is to teach; they must
 be possible there, and not already done at the start."""
 
@@ -61,14 +61,14 @@ def _count(brief: Brief) -> str:
     return "1 level" if brief.num_levels == 1 else f"{brief.num_levels} levels"
 
 
-def settings(kind: type[BaseModel], facts: SettingEffects, prefix: str = "") -> str:
+def describe_settings(kind: type[BaseModel], facts: SettingEffects, prefix: str = "") -> str:
     """Each setting with its values, its meaning and what it was measured to do; those told alike share a line."""
     indent = "  " * prefix.count(".")
     rows: list[tuple[list[str], str, str]] = []  # names, what is told of them, and below
     for name, field in kind.model_fields.items():
         about, inner = " ".join((field.description or "").split()), field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
-            told, below = f"a group. {about}", settings(inner, facts, f"{prefix}{name}.")
+            told, below = f"a group. {about}", describe_settings(inner, facts, f"{prefix}{name}.")
         else:
             told, measured = f"{_values(field)}. {about}", facts.get(prefix + name, {})
             below = "\n".join(f"{indent}    {_word(value)}: {'; '.join(words)}" for value, words in measured.items())
@@ -87,7 +87,7 @@ def _values(field: Any) -> str:
     if field.annotation is bool:
         return f"true or false (default {default})"
     if field.annotation is int:
-        low, high = bounds(field)
+        low, high = int_bounds(field)
         return f"{low} to {high} (default {default})"
     return f"{' | '.join(map(str, field.annotation.__args__))} (default {default})"
 
@@ -97,13 +97,13 @@ def _word(value: str) -> str:
     return value.lower() if value in ("True", "False") else value
 
 
-def template(brief: Brief) -> str:
+def example_reply(brief: Brief) -> str:
     skill, level = next(iter(brief.skill_levels.items()), (brief.skills[0].name, {}))
     example = {"purpose": "what it is for, in a sentence", "skills": [skill], "level": level}
     return json.dumps({"reasoning": "your plan, in a few sentences", "levels": [example]})
 
 
-def schema(brief: Brief, code: Callable[[str], str] = str) -> dict[str, Any]:
+def reply_schema(brief: Brief, code: Callable[[str], str] = str) -> dict[str, Any]:
     """The JSON schema of a reply, for servers that hold a model to one; `code` puts names into other words."""
     closed = ConfigDict(extra="forbid")
     names = Literal.__getitem__(tuple(skill.name for skill in brief.skills))  # pyright: ignore
@@ -135,7 +135,7 @@ def _bare(node: dict[str, Any], kinds: dict[str, Any], code: Callable[[str], str
     return bare
 
 
-def after(brief: Brief, cycle: Cycle, feedback: Feedback) -> str:
+def cycle_report(brief: Brief, cycle: Cycle, feedback: Feedback) -> str:
     """What a cycle showed, and the request for the next levels."""
     asked = f"Now design the {_count(brief)} of cycle {cycle.number + 1} of {brief.num_cycles}, in the same form."
     over = f"Cycle {cycle.number} is over; the agent has trained for {cycle.steps:,} steps in all."
@@ -176,7 +176,7 @@ def _progress(learned: LevelOutcome, aims: Sequence[str]) -> str:
     )
 
 
-def audited(brief: Brief, proposal: Proposal, verdicts: Sequence[AuditResult]) -> str:
+def audit_report(brief: Brief, proposal: Proposal, verdicts: Sequence[AuditResult]) -> str:
     """What the audit says of a proposal, and the offer to mend it."""
     lines = ["The levels were checked before any training:"]
     if proposal.notes:
@@ -187,7 +187,7 @@ def audited(brief: Brief, proposal: Proposal, verdicts: Sequence[AuditResult]) -
     return "\n".join([*lines, "", f"Mend what is bad and reply with {_all(brief)} again, in the same form."])
 
 
-def problems(brief: Brief, found: Sequence[str]) -> str:
+def error_report(brief: Brief, found: Sequence[str]) -> str:
     """What is wrong with a reply."""
     lines = "\n".join(f"- {problem}" for problem in found)
     return (

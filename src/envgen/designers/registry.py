@@ -9,24 +9,30 @@ from pydantic import Field, ValidationError
 
 from envgen.settings import Settings, explain, nearest
 
-from .adversarial import Adversarial
-from .alpha import Alpha, AlphaSettings
-from .chat.backends import KEYS, backend_for
+from .alpha import AlphaDesigner, AlphaSettings
+from .baselines import (
+    AdversarialDesigner,
+    EasyToHardDesigner,
+    FixedDesigner,
+    NoDesigner,
+    RandomDesigner,
+    RandomSettings,
+    UserLevels,
+)
+from .chat.backends import KEY_VARIABLES, make_backend
 from .chat.budget import Budget, Prices
 from .chat.chat import Chat, check_prices
-from .chat.keys import place
 from .chat.ledger import LEDGER, Ledger
+from .chat.redact import redact_url
 from .designer import Designer, DesignError, DesignerWrapper
-from .easy_to_hard import EasyToHard
-from .expert import Expert, ExpertSettings
-from .fixed import Fixed, Given
-from .llm import Llm, LlmSettings
-from .none import NoDesigner
-from .random import Random, RandomSettings
+from .expert import ExpertDesigner, ExpertSettings
+from .llm import LlmDesigner, LlmSettings
 
 NAMES = ("none", "expert", "random", "alpha", "llm", "fixed", "easy-to-hard", "adversarial")
 SETTINGS: dict[str, type[Settings]] = {"expert": ExpertSettings, "random": RandomSettings, "alpha": AlphaSettings}
-AROUND: dict[str, type[DesignerWrapper]] = {kind.name: kind for kind in (Fixed, EasyToHard, Adversarial)}
+AROUND: dict[str, type[DesignerWrapper]] = {
+    kind.name: kind for kind in (FixedDesigner, EasyToHardDesigner, AdversarialDesigner)
+}
 
 
 class LlmRuntime(Budget):
@@ -75,7 +81,7 @@ def build_designer(
         raise DesignError(f"the designer {name} has no options; {', '.join(SETTINGS)} do")
     if name in SETTINGS:
         settings = _made(SETTINGS[name], options or {})
-        return {"expert": Expert, "random": Random, "alpha": Alpha}[name](settings)  # pyright: ignore
+        return {"expert": ExpertDesigner, "random": RandomDesigner, "alpha": AlphaDesigner}[name](settings)  # pyright: ignore
     if name == "none":
         return NoDesigner()
     if name == "llm":
@@ -85,9 +91,11 @@ def build_designer(
             )
         return build_llm_designer(model, folder)
     if name == "fixed":
-        return Fixed(Given(levels) if levels else build_llm_designer(model, folder) if model else Expert())
-    ranked = build_llm_designer(model, folder) if model else Random()
-    return EasyToHard(ranked) if name == "easy-to-hard" else Adversarial(ranked)
+        return FixedDesigner(
+            UserLevels(levels) if levels else build_llm_designer(model, folder) if model else ExpertDesigner()
+        )
+    ranked = build_llm_designer(model, folder) if model else RandomDesigner()
+    return EasyToHardDesigner(ranked) if name == "easy-to-hard" else AdversarialDesigner(ranked)
 
 
 def rebuild_designer(about: Mapping[str, Any], folder: Path, means: Mapping[str, Any]) -> Designer:
@@ -98,7 +106,7 @@ def rebuild_designer(about: Mapping[str, Any], folder: Path, means: Mapping[str,
         return kind(rebuild_designer(about[kind.source_key], folder, means))
     told = {key: value for key, value in about.items() if key != "name"}
     if name == "given":
-        return Given(told["levels"])
+        return UserLevels(told["levels"])
     if reached := sorted(told.keys() & LlmRuntime.model_fields.keys()):
         raise DesignError(f"a designer does not say by which {reached[0]} its language model is reached")
     return (
@@ -108,31 +116,33 @@ def rebuild_designer(about: Mapping[str, Any], folder: Path, means: Mapping[str,
     )
 
 
-def means_again(about: Mapping[str, Any], kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def merge_runtime_options(
+    about: Mapping[str, Any], kept: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
     """By which means the designer that `about` describes goes on: those `kept` in its run, but for those `given` now.
 
     The run may be someone else's, and a key is sent to its server. A server or key variable that is not the provider's
     own is therefore not taken from the run: it must be given again.
     """
-    own = own_means(about, kept)
+    own = custom_endpoint(about, kept)
     if missing := {name: value for name, value in own.items() if name not in given}:
         raise DesignError(
-            f"this run used {as_flags(own)}; "
-            f"give {as_flags(missing)} again to resume with that server and key, or others instead"
+            f"this run used {format_flags(own)}; "
+            f"give {format_flags(missing)} again to resume with that server and key, or others instead"
         )
     return {**kept, **given}
 
 
-def own_means(about: Mapping[str, Any], means: Mapping[str, Any]) -> dict[str, Any]:
+def custom_endpoint(about: Mapping[str, Any], means: Mapping[str, Any]) -> dict[str, Any]:
     """The server and the key variable, as far as they are not those of the language model's provider."""
     while "llm" not in about and about.get("name") in AROUND:
         about = about[AROUND[about["name"]].source_key]
     provider = str(about.get("llm", "")).partition(":")[0]
-    usual = {"base_url": None, "key_env": KEYS.get(provider)}
+    usual = {"base_url": None, "key_env": KEY_VARIABLES.get(provider)}
     return {name: means[name] for name in usual if means.get(name) not in (None, usual[name])}
 
 
-def as_flags(means: Mapping[str, Any]) -> str:
+def format_flags(means: Mapping[str, Any]) -> str:
     """Means as they are written on the command line."""
     return " ".join(f"--{name.replace('_', '-')} {_quoted(str(value))}" for name, value in means.items())
 
@@ -141,20 +151,20 @@ def _quoted(value: str) -> str:
     return shlex.quote(value) if value.isprintable() else ascii(value)
 
 
-def build_llm_designer(data: Mapping[str, Any], folder: Path) -> Llm:
+def build_llm_designer(data: Mapping[str, Any], folder: Path) -> LlmDesigner:
     model = _made(LlmConfig, data)
     if (model.price_prompt is None) != (model.price_reply is None):
         raise DesignError("give both price_prompt and price_reply, or neither")
     prices = None
     if model.price_prompt is not None and model.price_reply is not None:
         prices = Prices(prompt=model.price_prompt, reply=model.price_reply)
-    backend = backend_for(model.llm, model.base_url, folder / "requests", model.timeout, model.key_env)
+    backend = make_backend(model.llm, model.base_url, folder / "requests", model.timeout, model.key_env)
     budget = Budget(**{name: getattr(model, name) for name in Budget.model_fields})
     check_prices(backend, budget, prices)
     means = {name: getattr(model, name) for name in LlmRuntime.model_fields}
-    means["base_url"] = place(model.base_url) if model.base_url else None  # passwords in it are not kept
+    means["base_url"] = redact_url(model.base_url) if model.base_url else None  # passwords in it are not kept
     settings = LlmSettings(**{name: getattr(model, name) for name in LlmSettings.model_fields})
-    return Llm(lambda: Chat(backend, Ledger(folder / LEDGER), budget, prices), settings, model.llm, means)
+    return LlmDesigner(lambda: Chat(backend, Ledger(folder / LEDGER), budget, prices), settings, model.llm, means)
 
 
 def _made(kind: type[Any], data: Mapping[str, Any]) -> Any:

@@ -1,117 +1,220 @@
-"""The levels in a language model's reply: found in JSON, in fences or in prose, then held to the schema.
+"""Read the levels in a language model's reply: find the JSON in it, repair common slips, validate it against the schema.
 
-What a model wrote is data. It is parsed, never evaluated; what it says in words is cut to length and to printable
-characters, and only ever shown.
+A reply is data. It is parsed, never evaluated, in bounded time; its free text is cut to a fixed length and to printable
+characters.
 """
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from envgen.settings import nearest
 from envgen.worlds.world import LevelError
 
 from .designer import Brief, ProposedLevel, to_overrides
-from .json_in_text import LONGEST, Piece, pieces, printable
 
-COMPLAINT = 800  # characters of a problem, which may quote the reply
-TOLD = 10  # problems that are told
-
-
-class Understood(NamedTuple):
-    levels: tuple[ProposedLevel, ...]  # those that are right
-    problems: tuple[str, ...]  # a sentence each, for whoever wrote the reply
+MAX_CHARS = 100_000  # of a reply; longer ones are refused
+MAX_TEXT_CHARS = 400  # of free text that is kept
+MAX_ERROR_CHARS = 800  # of an error message, which may quote the reply
+MAX_ERRORS = 10  # reported to the model
 
 
-def understand(text: str, brief: Brief) -> Understood:
+class ParsedReply(NamedTuple):
+    levels: tuple[ProposedLevel, ...]  # the valid ones
+    errors: tuple[str, ...]  # one sentence each, written for the author of the reply
+
+
+def parse_reply(text: str, brief: Brief) -> ParsedReply:
     if not text.strip():
-        return Understood((), ("the reply is empty",))
-    if len(text) > LONGEST:
-        return Understood((), (f"the reply has {len(text):,} characters; at most {LONGEST:,} are read",))
-    items, trouble = items_in(text, set(brief.Level.model_fields))
+        return ParsedReply((), ("the reply is empty",))
+    if len(text) > MAX_CHARS:
+        return ParsedReply((), (f"the reply has {len(text):,} characters; the limit is {MAX_CHARS:,}",))
+    items, json_error = find_items(text, brief.Level.model_fields.keys())
     if items is None:
-        return Understood((), (trouble or "there is no JSON object with a list of levels in it",))
-    levels, problems = [], []
+        return ParsedReply((), (json_error or "the reply has no JSON object with a list of levels",))
+    levels, errors = [], []
     if len(items) != brief.num_levels:
-        problems.append(f"the number of levels is {len(items)}, not {brief.num_levels}")
-        problems += [trouble] if trouble else []
+        errors.append(f"the number of levels is {len(items)}, not {brief.num_levels}")
+        errors += [json_error] if json_error else []
     for k, item in enumerate(items[: brief.num_levels]):
-        one = _proposed(item, brief)
-        if isinstance(one, str):
-            problems.append(printable(f"level {k + 1}: {one}", COMPLAINT))
+        level = _parse_item(item, brief)
+        if isinstance(level, str):
+            errors.append(printable(f"level {k + 1}: {level}", MAX_ERROR_CHARS))
         else:
-            levels.append(one)
-    if len(problems) > TOLD:
-        problems[TOLD:] = [f"and {len(problems) - TOLD} problems more"]
-    return Understood(tuple(levels), tuple(problems))
+            levels.append(level)
+    if len(errors) > MAX_ERRORS:
+        errors[MAX_ERRORS:] = [f"and {len(errors) - MAX_ERRORS} more errors"]
+    return ParsedReply(tuple(levels), tuple(errors))
 
 
-def _proposed(item: Any, brief: Brief) -> ProposedLevel | str:
-    """One level, or what is wrong with it."""
+def _parse_item(item: Any, brief: Brief) -> ProposedLevel | str:
+    """One level, or the error in it."""
     if not isinstance(item, dict) or not isinstance(item.get("level"), dict):
-        return f'it should be an object with "purpose", "skills" and "level", not {json.dumps(item)[:80]}'
+        return f'expected an object with "purpose", "skills" and "level", not {json.dumps(item)[:80]}'
     if unknown := [key for key in item if key not in ("purpose", "skills", "level")]:
-        return f'{unknown[0][:80]!r} is not "purpose", "skills" or "level"; settings belong into "level"'
+        return f'{unknown[0][:80]!r} is not "purpose", "skills" or "level"; settings belong inside "level"'
     skills, names = item.get("skills", []), [skill.name for skill in brief.skills]
     if not isinstance(skills, list):
-        return f'"skills" should be a list of names, not {json.dumps(skills)[:80]}'
-    known = {_plain(name): name for name in names}
+        return f'"skills" must be a list of names, not {json.dumps(skills)[:80]}'
+    by_normalized_name = {_normalize(name): name for name in names}
     for skill in skills:
-        if _plain(skill) not in known:
+        if _normalize(skill) not in by_normalized_name:
             return f"skill {nearest(str(skill)[:80], names)}"
     try:
         level = to_overrides(item["level"], brief.Level)
     except LevelError as error:
         return str(error)
-    purpose = printable(item.get("purpose") or "")
     return ProposedLevel(
-        level=level, purpose=purpose, skills=tuple(dict.fromkeys(known[_plain(skill)] for skill in skills))
+        level=level,
+        purpose=printable(item.get("purpose") or ""),
+        skills=tuple(dict.fromkeys(by_normalized_name[_normalize(skill)] for skill in skills)),
     )
 
 
-def _plain(name: Any) -> str:
+def _normalize(name: Any) -> str:
     return "_".join(re.split(r"[\s_-]+", str(name).strip().lower()))
 
 
-def items_in(text: str, settings: set[str]) -> tuple[list[Any] | None, str]:
-    """The list of levels that a text holds: the last that is called so, else the last list, else its objects. Beside
-    it what is wrong with the JSON, if some of it is broken.
+def printable(text: Any, max_chars: int = MAX_TEXT_CHARS) -> str:
+    return "".join(c if c.isprintable() else " " for c in str(text)[:max_chars]).strip()
 
-    An object may be a level with its purpose or its bare settings.
+
+# --- Which JSON in the text is meant
+
+
+def find_items(text: str, setting_names: Any) -> tuple[list[Any] | None, str]:
+    """Find the list of levels in a text, and the error in its JSON if some of it is broken.
+
+    The last list named "levels" is taken, else the last list of objects, else all objects that look like levels. An
+    object may be a level with its purpose and skills, or just the settings of a level.
     """
-    found = list(pieces(text))
-    values, broken = [one for one in found if not one.trouble], [one for one in found if one.trouble]
-    if unread := [one for one in broken if '"levels"' in text[one.start : one.end]]:
-        values = [one for one in values if one.start > unread[-1].start]  # what came before was a draft
-    called = [items for one in values if (items := _called_levels(one.value)) is not None]
-    lists = [one.value for one in values if isinstance(one.value, list) and isinstance([*one.value, 0][0], dict)]
-    objects = [one.value for one in values if _is_level(one, settings)]
-    items = _as_list(called[-1]) if called else lists[-1] if lists else objects or None
+    setting_names = set(setting_names)
+    spans = list(iter_json(text))
+    values, broken = [span for span in spans if not span.error], [span for span in spans if span.error]
+    if broken_lists := [span for span in broken if '"levels"' in text[span.start : span.end]]:
+        values = [span for span in values if span.start > broken_lists[-1].start]  # anything before was a draft
+    named = [items for span in values if (items := _find_levels(span.value)) is not None]
+    lists = [
+        span.value for span in values if isinstance(span.value, list) and span.value and isinstance(span.value[0], dict)
+    ]
+    objects = [span.value for span in values if _may_be_level(span, setting_names)]
+    items = _to_list(named[-1]) if named else lists[-1] if lists else objects or None
     if items is not None:
-        items = [{"level": one} if isinstance(one, dict) and one.keys() <= settings else one for one in items]
-    return items, broken[-1].trouble if broken else ""
+        items = [{"level": item} if isinstance(item, dict) and item.keys() <= setting_names else item for item in items]
+    return items, broken[-1].error if broken else ""
 
 
-def _called_levels(value: Any) -> Any:
-    """What is called "levels" in an object, the least deep inside; None if nothing is."""
-    row = [value] if isinstance(value, dict) else []
-    while row:
-        if found := [one["levels"] for one in row if isinstance(one.get("levels"), list | str)]:
-            return found[-1]
-        row = [inner for one in row for inner in one.values() if isinstance(inner, dict)]
+def _find_levels(value: Any) -> Any:
+    """The value of the outermost key "levels" in an object, or None."""
+    objects = [value] if isinstance(value, dict) else []
+    while objects:
+        if matches := [obj["levels"] for obj in objects if isinstance(obj.get("levels"), list | str)]:
+            return matches[-1]
+        objects = [inner for obj in objects for inner in obj.values() if isinstance(inner, dict)]
     return None
 
 
-def _as_list(items: list[Any] | str) -> list[Any] | None:
-    """The list itself, also where a model wrote it as a text."""
+def _to_list(items: list[Any] | str) -> list[Any] | None:
+    """The list itself, even if the model wrote it as a JSON string."""
     if isinstance(items, list):
         return items
-    return next((piece.value for piece in pieces(items) if isinstance(piece.value, list)), None)
+    return next((span.value for span in iter_json(items) if isinstance(span.value, list)), None)
 
 
-def _is_level(piece: Piece, settings: set[str]) -> bool:
-    """Whether an object may be a level by itself; a part of something broken may look like one."""
-    one = piece.value
-    if not isinstance(one, dict) or "level" in one:
-        return isinstance(one, dict)
-    return len(one) > 0 and not piece.inside and one.keys() <= settings
+def _may_be_level(span: "JsonSpan", setting_names: set[str]) -> bool:
+    """Whether an object may be a level on its own. A fragment of broken JSON can look like one."""
+    value = span.value
+    if not isinstance(value, dict) or "level" in value:
+        return isinstance(value, dict)
+    return len(value) > 0 and not span.inside_broken and value.keys() <= setting_names
+
+
+# --- JSON anywhere in a text, with the slips that language models make repaired
+#
+# json-repair was tried instead: it needs more than 15 seconds for 100,000 characters of '["', exceeds the recursion
+# limit on nested brackets, and reports a reply that was cut off as complete.
+
+# Where JSON is broken, the search continues inside it. These limits bound the time for that.
+MAX_ATTEMPTS = 2_000  # positions at which parsing is tried
+MAX_PARSED_CHARS = 10 * MAX_CHARS  # in all attempts together
+MAX_DEPTH = 20  # nested objects and lists
+
+OPENING = re.compile(r"[{\[]")
+JSON_START = re.compile(r'\{\s*"[^"\n]*"\s*:|\[\s*\{\s*"')  # does not occur in prose
+TOKEN = re.compile(
+    r'(?P<string>"(?:[^"\\]++|\\.)*+(?:"|\Z))'
+    r"|(?P<space>(?:\s|//[^\n]*|\#[^\n]*|/\*(?:.*?\*/|.*))++)"  # comments count as space
+    r"|[A-Za-z_]\w*|.",
+    re.DOTALL,
+)
+ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+PYTHON_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
+MAX_DIGITS = 18  # longer integers become floats, which no setting accepts
+DECODER = json.JSONDecoder(strict=False, parse_int=lambda text: int(text) if len(text) <= MAX_DIGITS else float(text))
+
+
+class JsonSpan(NamedTuple):
+    """A part of a text that starts with a bracket: a value, or broken JSON with its error."""
+
+    start: int
+    end: int
+    value: Any = None
+    error: str = ""
+    inside_broken: bool = False  # within broken JSON
+
+
+def iter_json(text: str) -> Iterator[JsonSpan]:
+    """Yield every outermost JSON object and list in a text."""
+    position = broken_end = num_chars = 0
+    for _ in range(MAX_ATTEMPTS):
+        opening = OPENING.search(text, position)
+        if opening is None or num_chars > MAX_PARSED_CHARS:
+            return
+        start = opening.start()
+        repaired, end = repair(text, start)
+        num_chars += end - start
+        try:
+            value = DECODER.decode(repaired)
+        except json.JSONDecodeError as error:
+            position = start + 1
+            if start >= broken_end and JSON_START.match(text, start):
+                broken_end = end
+                yield JsonSpan(start, end, error=_describe(error))
+        else:
+            position = end
+            yield JsonSpan(start, end, value, inside_broken=start < broken_end)
+
+
+def _describe(error: json.JSONDecodeError) -> str:
+    if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
+        return "the JSON has no end; the reply may have been cut off"
+    context = error.doc[max(0, error.pos - 30) : error.pos + 20]
+    return printable(f"the JSON is broken in {context!r}: {error.msg}")
+
+
+def repair(text: str, start: int) -> tuple[str, int]:
+    """The JSON from an opening bracket to the one that closes it, repaired, and where it ends.
+
+    Removes comments, trailing commas and needless backslashes, and replaces Python's constants by JSON's.
+    """
+    output: list[str] = []
+    comma, depth, end = "", 0, start
+    for token in TOKEN.finditer(text, start):
+        word, end = token[0], token.end()
+        if token["space"]:
+            word = " "
+        elif word == ",":
+            output.append(comma)
+            comma = ","
+            continue
+        else:
+            output.append("" if word in "]}" else comma)
+            comma = ""
+        if token["string"]:
+            word = ESCAPE.sub(lambda match: match[0] if match[1] in '"\\/bfnrtu' else match[1], word)
+        output.append(PYTHON_CONSTANTS.get(word, word))
+        depth += (word in "[{") - (word in "]}")
+        if depth == 0 or depth > MAX_DEPTH:
+            break
+    return "".join(output), end

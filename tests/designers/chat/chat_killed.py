@@ -3,21 +3,21 @@
 import sys
 from pathlib import Path
 
+from envgen.designers.chat.backends import OpenAIBackend
 from envgen.designers.chat.chat import Chat
 from envgen.designers.chat.ledger import Ledger
-from envgen.designers.chat.openai import OpenAIBackend
-from envgen.designers.chat.protocol import Ask, Message
+from envgen.designers.chat.protocol import ChatRequest, Message
 
 
-def question(text: str) -> Ask:
-    return Ask(messages=(Message(role="user", content=text),), max_tokens=50)
+def question(text: str) -> ChatRequest:
+    return ChatRequest(messages=(Message(role="user", content=text),), max_tokens=50)
 
 
 def main(run: Path, base_url: str) -> list[str]:
-    chat = Chat(OpenAIBackend("model", base_url, timeout=20), Ledger(run / "ledger.jsonl"), patience=0.001)
-    first = chat.ask(question("one"))
-    chat.judge(question("one"), True)
-    return [first.text, chat.ask(question(f"two, after {first.text}")).text]
+    chat = Chat(OpenAIBackend("model", base_url, timeout=20), Ledger(run / "ledger.jsonl"), backoff=0.001)
+    first = chat.complete(question("one"))
+    chat.record_validation(question("one"), True)
+    return [first.text, chat.complete(question(f"two, after {first.text}")).text]
 
 
 if __name__ == "__main__":

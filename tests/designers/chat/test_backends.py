@@ -21,15 +21,21 @@ from loopback import (
     trickle,
 )
 
-from envgen.designers.chat.anthropic import AnthropicBackend
-from envgen.designers.chat.backends import backend_for
-from envgen.designers.chat.manual import ManualBackend
-from envgen.designers.chat.openai import OpenAIBackend
-from envgen.designers.chat.protocol import LONGEST, Ask, Busy, ChatError, Lost, Message, Refused
+from envgen.designers.chat.backends import AnthropicBackend, OpenAIBackend, make_backend
+from envgen.designers.chat.offline import ManualBackend
+from envgen.designers.chat.protocol import (
+    MAX_REPLY_CHARS,
+    AmbiguousError,
+    ChatError,
+    ChatRequest,
+    Message,
+    RejectedError,
+    RetryableError,
+)
 
 SCHEMA = {"type": "object", "properties": {"trees": {"type": "integer"}}}
 TALK = (Message(role="system", content="Design."), Message(role="user", content="Trees?"))
-ASK = Ask(messages=TALK)
+ASK = ChatRequest(messages=TALK)
 KEY = "sk-planted-0123456789"
 both = pytest.mark.parametrize("kind", [OpenAIBackend, AnthropicBackend])
 
@@ -78,7 +84,7 @@ def test_anthropic_hears_the_system_message_apart_and_cached_tokens_are_counted(
 
 @both
 def test_a_schema_shapes_the_reply(kind):
-    reply, server = asked(kind, '{"trees": 3}', ask=Ask(messages=TALK, schema=SCHEMA))
+    reply, server = asked(kind, '{"trees": 3}', ask=ChatRequest(messages=TALK, json_schema=SCHEMA))
     assert reply.text == '{"trees": 3}'
     body = server.requests[0].body
     if kind is OpenAIBackend:
@@ -113,33 +119,33 @@ def test_replies_of_odd_servers_are_understood(body, text):
 
 @both
 def test_an_endless_reply_is_cut(kind):
-    assert len(asked(kind, good("x" * 1_000_000))[0].text) == LONGEST
+    assert len(asked(kind, good("x" * 1_000_000))[0].text) == MAX_REPLY_CHARS
 
 
 @both
 @pytest.mark.parametrize(
     ("answer", "error", "says"),
     [
-        (hang, Lost, "did not answer within 0.3 seconds"),
-        (trickle, Lost, "still arriving after 0.3 seconds"),
-        (cut, Lost, "broke off"),
-        (raw(b"<html>Welcome</html>", "text/html"), Lost, "not JSON: '<html>Welcome"),
-        (raw(b""), Lost, "not JSON: ''"),
-        (raw(b"[" * 100_000), Lost, "not JSON"),
-        (raw(b"[1]"), Lost, "another shape"),
-        (raw(b'{"detail": "hm"}'), Lost, "another shape"),
-        (enormous(), Lost, "larger than"),
-        (enormous(500), Lost, "larger than"),
-        (status(504), Lost, "504"),
-        (status(429, "slow down"), Busy, "429: slow down"),
-        (status(500), Busy, "500"),
-        (status(503), Busy, "503"),
-        (raw(b"<html>bad gateway</html>", "text/html", 502), Busy, "bad gateway"),
-        (raw(b'{"error": {"code": 429, "message": "upstream"}}'), Busy, "upstream"),
-        (status(429, "pay", code="insufficient_quota"), Refused, "insufficient_quota"),
-        (status(404, "no such model"), Refused, "no such model.*check the model's name"),
-        (status(401, "who?"), Refused, "set (OPENAI|ANTHROPIC)_API_KEY"),
-        (status(307), Refused, "points elsewhere"),
+        (hang, AmbiguousError, "did not answer within 0.3 seconds"),
+        (trickle, AmbiguousError, "incomplete after 0.3 seconds"),
+        (cut, AmbiguousError, "closed the connection"),
+        (raw(b"<html>Welcome</html>", "text/html"), AmbiguousError, "not JSON: '<html>Welcome"),
+        (raw(b""), AmbiguousError, "not JSON: ''"),
+        (raw(b"[" * 100_000), AmbiguousError, "not JSON"),
+        (raw(b"[1]"), AmbiguousError, "unexpected shape"),
+        (raw(b'{"detail": "hm"}'), AmbiguousError, "unexpected shape"),
+        (enormous(), AmbiguousError, "larger than"),
+        (enormous(500), AmbiguousError, "larger than"),
+        (status(504), AmbiguousError, "504"),
+        (status(429, "slow down"), RetryableError, "429: slow down"),
+        (status(500), RetryableError, "500"),
+        (status(503), RetryableError, "503"),
+        (raw(b"<html>bad gateway</html>", "text/html", 502), RetryableError, "bad gateway"),
+        (raw(b'{"error": {"code": 429, "message": "upstream"}}'), RetryableError, "upstream"),
+        (status(429, "pay", code="insufficient_quota"), RejectedError, "insufficient_quota"),
+        (status(404, "no such model"), RejectedError, "no such model.*check the model's name"),
+        (status(401, "who?"), RejectedError, "set (OPENAI|ANTHROPIC)_API_KEY"),
+        (status(307), RejectedError, "redirects are not followed"),
     ],
 )
 def test_each_misbehaviour_is_named(kind, answer, error, says):
@@ -156,21 +162,21 @@ def test_each_misbehaviour_is_named(kind, answer, error, says):
 def test_nobody_there_is_busy(kind):
     with Loopback() as gone:
         pass
-    with pytest.raises(Busy, match="cannot be reached"):
+    with pytest.raises(RetryableError, match="cannot be reached"):
         kind("model", base_url=gone.url).send(ASK)
 
 
 @both
 @pytest.mark.parametrize(("wait", "seconds"), [("7", 7), ("0.5", 0.5), ("soon", None), ("nan", None), ("-3", 0)])
 def test_a_busy_server_says_when_to_come_back(kind, wait, seconds):
-    assert asked(kind, status(429, wait=wait))[0].wait == seconds
+    assert asked(kind, status(429, wait=wait))[0].retry_after == seconds
 
 
 def test_a_busy_server_may_say_so_as_a_date():
     got, _ = asked(OpenAIBackend, status(503, wait=formatdate(usegmt=True)))
-    assert got.wait == 0
+    assert got.retry_after == 0
     got, _ = asked(OpenAIBackend, status(503, wait=formatdate(4e9, usegmt=True)))
-    assert got.wait > 1e6
+    assert got.retry_after > 1e6
 
 
 @both
@@ -193,7 +199,7 @@ def test_a_key_that_is_sent_back_is_hidden(kind, address):
 @both
 def test_without_a_schema_if_the_server_has_none(kind):
     part = "response_format" if kind is OpenAIBackend else "tools"
-    ask = Ask(messages=TALK, schema=SCHEMA)
+    ask = ChatRequest(messages=TALK, json_schema=SCHEMA)
     with Loopback([refusing(part, "first")] * 2 + ["second"]) as server:
         backend = kind("model", base_url=server.url)
         assert [backend.send(ask).text, backend.send(ask).text] == ["first", "second"]
@@ -201,7 +207,7 @@ def test_without_a_schema_if_the_server_has_none(kind):
 
 
 def test_a_schema_is_suspected_first_when_a_request_is_bad_for_no_named_reason():
-    ask = Ask(messages=TALK, schema=SCHEMA, temperature=0.5)
+    ask = ChatRequest(messages=TALK, json_schema=SCHEMA, temperature=0.5)
     reply, server = asked(OpenAIBackend, status(422, "cannot parse"), "good", "good", ask=ask, times=2)
     assert reply.text == "good"
     assert ["response_format" in request.body for request in server.requests] == [True, False, False]
@@ -211,17 +217,19 @@ def test_a_schema_is_suspected_first_when_a_request_is_bad_for_no_named_reason()
 def test_what_a_server_repeats_of_the_request_is_no_complaint():
     problem = {"loc": ["body", "response_format"], "msg": "unknown", "input": {"temperature": 0.5, "max_tokens": 8192}}
     echo = raw(json.dumps({"detail": [problem]}).encode(), code=422)
-    reply, server = asked(OpenAIBackend, echo, "good", ask=Ask(messages=TALK, schema=SCHEMA, temperature=0.5))
+    reply, server = asked(
+        OpenAIBackend, echo, "good", ask=ChatRequest(messages=TALK, json_schema=SCHEMA, temperature=0.5)
+    )
     assert reply.text == "good"
     assert {"temperature", "max_tokens"} < server.requests[1].body.keys()
 
 
 def test_a_schema_is_not_given_up_when_it_was_not_the_reason():
-    ask = Ask(messages=TALK, schema=SCHEMA)
+    ask = ChatRequest(messages=TALK, json_schema=SCHEMA)
     too_long = status(400, "the conversation is too long")
     with Loopback([too_long, too_long, '{"trees": 1}']) as server:
         backend = OpenAIBackend("model", base_url=server.url)
-        with pytest.raises(Refused, match="too long"):
+        with pytest.raises(RejectedError, match="too long"):
             backend.send(ask)
         backend.send(ask)
         assert "response_format" in server.requests[-1].body
@@ -229,7 +237,7 @@ def test_a_schema_is_not_given_up_when_it_was_not_the_reason():
 
 def test_a_model_that_cannot_be_forced_is_offered_the_tool():
     forced = status(400, 'tool_choice: type "tool" and "any" are not supported for this model.')
-    ask = Ask(messages=TALK, schema=SCHEMA)
+    ask = ChatRequest(messages=TALK, json_schema=SCHEMA)
     reply, server = asked(AnthropicBackend, forced, '{"trees": 2}', ask=ask)
     assert reply.text == '{"trees": 2}'
     assert [request.body["tool_choice"]["type"] for request in server.requests] == ["tool", "auto"]
@@ -237,7 +245,7 @@ def test_a_model_that_cannot_be_forced_is_offered_the_tool():
 
 @both
 def test_without_a_temperature_if_the_model_takes_none(kind):
-    ask = Ask(messages=TALK, temperature=0.5)
+    ask = ChatRequest(messages=TALK, temperature=0.5)
     complaint = refusing("temperature", "fine")
     reply, server = asked(kind, complaint, complaint, complaint, ask=ask, times=2)
     assert reply.text == "fine"
@@ -250,7 +258,7 @@ def test_a_limit_is_called_as_the_server_calls_it():
     assert reply.text == "fine"
     assert [(old in request.body, new in request.body) for request in server.requests] == [(1, 0), (0, 1)]
     got, server = asked(OpenAIBackend, *[status(400, "max_tokens is too large")] * 9)
-    assert isinstance(got, Refused)
+    assert isinstance(got, RejectedError)
     assert len(server.requests) == 2
 
 
@@ -265,13 +273,13 @@ def test_a_local_server_needs_no_key_and_openai_does(monkeypatch):
         OpenAIBackend("model", base_url=server.url, key_env="MINE").send(ASK)
         assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     monkeypatch.setenv("MINE", "sk-ключ")
-    with pytest.raises(ChatError, match="MINE holds characters"):
+    with pytest.raises(ChatError, match="MINE contains characters"):
         OpenAIBackend("model", key_env="MINE")
 
 
 @pytest.mark.parametrize("address", ["localhost:8000", "ftp://host/v1", "http://", "http://me:secret/word@host"])
 def test_an_address_that_is_none_is_refused_without_showing_its_password(address):
-    with pytest.raises(ChatError, match="is not an address; write one such as http://") as caught:
+    with pytest.raises(ChatError, match="is not an address; write an address such as http://") as caught:
         OpenAIBackend("model", base_url=address)
     assert "secret" not in str(caught.value)
 
@@ -279,7 +287,7 @@ def test_an_address_that_is_none_is_refused_without_showing_its_password(address
 @pytest.mark.parametrize(("kind", "extra"), [(OpenAIBackend, "llm"), (AnthropicBackend, "anthropic")])
 def test_a_missing_library_is_named_with_its_remedy(monkeypatch, kind, extra):
     monkeypatch.setitem(sys.modules, kind.__name__.removesuffix("Backend").lower(), None)
-    with pytest.raises(ChatError, match=rf"needs the library \w+: pip install 'envgen\[{extra}\]'"):
+    with pytest.raises(ChatError, match=rf"needs the \w+ package: pip install 'envgen\[{extra}\]'"):
         kind("model")
 
 
@@ -290,20 +298,20 @@ def test_the_libraries_are_loaded_only_when_used():
 
 
 def test_a_backend_is_found_by_how_it_is_written(tmp_path):
-    assert backend_for("openai:llama3:8b").name == "openai:llama3:8b"
-    assert backend_for("anthropic:claude-sonnet-5").name == "anthropic:claude-sonnet-5"
-    assert isinstance(backend_for("manual", folder=tmp_path), ManualBackend)
+    assert make_backend("openai:llama3:8b").name == "openai:llama3:8b"
+    assert make_backend("anthropic:claude-sonnet-5").name == "anthropic:claude-sonnet-5"
+    assert isinstance(make_backend("manual", folder=tmp_path), ManualBackend)
     (tmp_path / "ledger.jsonl").touch()
-    assert backend_for(f"replay:{tmp_path}").name == backend_for(f"replay:{Path(tmp_path)}").name
+    assert make_backend(f"replay:{tmp_path}").name == make_backend(f"replay:{Path(tmp_path)}").name
 
 
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
         ("opneai:gpt-5", "did you mean 'openai'"),
-        ("gpt-5", "write one of: openai:MODEL"),
-        ("openai", "'openai' is not complete; write openai:MODEL"),
-        ("replay:", "is not complete"),
+        ("gpt-5", "valid forms: openai:MODEL"),
+        ("openai", "'openai' is incomplete; write openai:MODEL"),
+        ("replay:", "is incomplete"),
         ("replay:/nowhere", "there is no ledger /nowhere"),
         ("manual:me", "write manual alone"),
         ("manual", "needs a folder"),
@@ -311,4 +319,4 @@ def test_a_backend_is_found_by_how_it_is_written(tmp_path):
 )
 def test_a_backend_that_is_none_is_answered_with_the_nearest(spec, says):
     with pytest.raises(ChatError, match=says):
-        backend_for(spec)
+        make_backend(spec)

@@ -13,12 +13,20 @@ import pytest
 from chat_killed import question
 from loopback import Loopback, cut, echo_key, good, hang, raw, status
 
+from envgen.designers.chat.backends import OpenAIBackend
 from envgen.designers.chat.budget import Budget, Prices
 from envgen.designers.chat.chat import Chat
 from envgen.designers.chat.ledger import Ledger, LedgerError
-from envgen.designers.chat.openai import OpenAIBackend
-from envgen.designers.chat.protocol import BudgetSpent, Busy, ChatError, Lost, Refused, Reply
-from envgen.designers.chat.replay import ReplayBackend
+from envgen.designers.chat.offline import ReplayBackend
+from envgen.designers.chat.protocol import (
+    AmbiguousError,
+    Backend,
+    BudgetExceededError,
+    ChatError,
+    RejectedError,
+    Reply,
+    RetryableError,
+)
 
 KEY = "sk-planted-0123456789"
 
@@ -49,18 +57,18 @@ def events(folder: Path) -> list[str]:
 def test_a_resumed_program_hears_the_same_answers_and_sends_only_new_questions(begin, tmp_path):
     with Loopback(["red", "green", "blue", "white"]) as server:
         chat = begin(server)
-        said = [chat.ask(question("colour?")).text, chat.ask(question("colour?")).text]
-        said.append(chat.ask(question("another?")).text)
+        said = [chat.complete(question("colour?")).text, chat.complete(question("colour?")).text]
+        said.append(chat.complete(question("another?")).text)
         assert said == ["red", "green", "blue"]
         before = (tmp_path / "ledger.jsonl").read_bytes()
         chat = begin(server)
         assert chat.ledger.unused.keys() == {question("colour?").digest, question("another?").digest}
-        again = [chat.ask(question("colour?")).text, chat.ask(question("colour?")).text]
-        assert [*again, chat.ask(question("another?")).text] == said
+        again = [chat.complete(question("colour?")).text, chat.complete(question("colour?")).text]
+        assert [*again, chat.complete(question("another?")).text] == said
         assert len(server.requests) == 3
         assert (tmp_path / "ledger.jsonl").read_bytes() == before
         assert not chat.ledger.unused
-        assert chat.ask(question("colour?")).text == "white"
+        assert chat.complete(question("colour?")).text == "white"
         assert chat.totals().calls == 4
 
 
@@ -73,27 +81,27 @@ def test_a_program_killed_in_mid_call_pays_for_it_and_asks_again(tmp_path):
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
-    assert events(tmp_path) == ["request", "reply", "verdict", "request"]
+    assert events(tmp_path) == ["request", "reply", "validation", "request"]
     with Loopback(["second"]) as server:
         assert chat_killed.main(tmp_path, server.url) == ["first", "second"]
         assert len(server.requests) == 1
-    assert events(tmp_path) == ["request", "reply", "verdict", "request", "request", "reply"]
+    assert events(tmp_path) == ["request", "reply", "validation", "request", "request", "reply"]
     assert Ledger(tmp_path / "ledger.jsonl").totals().calls == 3
 
 
 def test_the_ledger_says_all_that_happened(begin, tmp_path):
     with Loopback([status(503), good("{oops", prompt=7, reply=2)]) as server:
-        chat = begin(server, prices=Prices(prompt=1e6, reply=2e6), patience=0.5)
-        chat.ask(question("levels?"))
-        chat.judge(question("levels?"), False, ["not JSON"])
+        chat = begin(server, prices=Prices(prompt=1e6, reply=2e6), backoff=0.5)
+        chat.complete(question("levels?"))
+        chat.record_validation(question("levels?"), False, ["not JSON"])
         assert chat.slept == [0.5]
     lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
-    assert [line["event"] for line in lines] == ["request", "failure", "request", "reply", "verdict"]
+    assert [line["event"] for line in lines] == ["request", "failure", "request", "reply", "validation"]
     request, failure, _, reply, verdict = lines
     assert request["number"] == failure["number"] == 1
     assert request["backend"] == "openai:model"
-    assert request["ask"]["messages"] == [{"role": "user", "content": "levels?"}]
-    assert failure["kind"] == "busy"
+    assert request["request"]["messages"] == [{"role": "user", "content": "levels?"}]
+    assert failure["kind"] == "retryable"
     assert "503" in failure["error"]
     assert reply["text"] == "{oops"
     assert reply["usage"] == {"prompt_tokens": 7, "reply_tokens": 2, "cost": None}
@@ -112,15 +120,15 @@ def test_a_reply_is_on_the_disk_before_anybody_reads_it(begin, tmp_path):
                 return None
 
         nosy = Nosy(chat.backend, chat.ledger)
-        nosy.ask(question("?"))
+        nosy.complete(question("?"))
     assert events(tmp_path) == ["request", "reply"]
 
 
 def test_a_busy_or_lost_server_is_asked_again_ever_more_slowly(begin):
     answers = [status(500), cut, raw(b"<html>", "text/html"), status(429, wait=9), "at last"]
     with Loopback(answers) as server:
-        chat = begin(server, patience=1.0)
-        assert chat.ask(question("?")).text == "at last"
+        chat = begin(server, backoff=1.0)
+        assert chat.complete(question("?")).text == "at last"
         assert chat.slept == [1, 2, 4, 9]
         assert chat.totals().calls == 3  # two lost, one answered; who was turned away pays nothing
 
@@ -128,24 +136,24 @@ def test_a_busy_or_lost_server_is_asked_again_ever_more_slowly(begin):
 @pytest.mark.parametrize(("answer", "pauses"), [(status(429, wait=9999), [120, 120]), (status(503), [40, 60])])
 def test_no_pause_is_endless(begin, answer, pauses):
     with Loopback([answer] * 3) as server:
-        chat = begin(server, patience=40, attempts=3)
-        with pytest.raises(Busy):
-            chat.ask(question("?"))
+        chat = begin(server, backoff=40, attempts=3)
+        with pytest.raises(RetryableError):
+            chat.complete(question("?"))
         assert chat.slept == pauses
 
 
 def test_after_the_last_attempt_the_error_says_that_the_run_can_be_resumed(begin):
     with Loopback([status(503, "overloaded")] * 3 + ["at last"]) as server:
-        with pytest.raises(Busy, match=r"overloaded.*tried 3 times; resume the run"):
-            begin(server, attempts=3).ask(question("?"))
-        assert begin(server, attempts=3).ask(question("?")).text == "at last"
+        with pytest.raises(RetryableError, match=r"overloaded.*tried 3 times; resume the run"):
+            begin(server, attempts=3).complete(question("?"))
+        assert begin(server, attempts=3).complete(question("?")).text == "at last"
 
 
 def test_a_refusal_is_not_repeated_and_costs_nothing(begin):
     with Loopback([status(401)]) as server:
         chat = begin(server)
-        with pytest.raises(Refused):
-            chat.ask(question("?"))
+        with pytest.raises(RejectedError):
+            chat.complete(question("?"))
         assert len(server.requests) == 1
         assert chat.slept == []
         assert chat.totals().calls == 0
@@ -158,34 +166,36 @@ def test_a_refusal_is_not_repeated_and_costs_nothing(begin):
 def test_a_cap_holds_across_resumes(begin, budget):
     prices = Prices(prompt=800, reply=1000)  # 0.1 dollars a call of 100 and 20 tokens
     with Loopback(["one", "two", "three", "three"]) as server:
-        begin(server, budget=Budget(**budget), prices=prices).ask(question("1"))
+        begin(server, budget=Budget(**budget), prices=prices).complete(question("1"))
         chat = begin(server, budget=Budget(**budget), prices=prices)
-        assert [chat.ask(question("1")).text, chat.ask(question("2")).text] == ["one", "two"]
+        assert [chat.complete(question("1")).text, chat.complete(question("2")).text] == ["one", "two"]
         [cap] = budget
         for _ in range(2):
-            with pytest.raises(BudgetSpent, match=rf"{cap} is .*2 calls, 240 tokens, \$0.2000.*raise {cap} and resume"):
-                chat.ask(question("3"))
+            with pytest.raises(
+                BudgetExceededError, match=rf"{cap} is .*2 calls, 240 tokens, \$0.2000.*raise {cap} and resume"
+            ):
+                chat.complete(question("3"))
         chat = begin(server, budget=Budget(**budget), prices=prices)
-        assert chat.ask(question("2")).text == "two"  # what is remembered is free
+        assert chat.complete(question("2")).text == "two"  # what is remembered is free
         assert len(server.requests) == 2
         raised = Budget(**{cap: 10 * value for cap, value in budget.items()})
-        assert begin(server, budget=raised, prices=prices).ask(question("3")).text == "three"
+        assert begin(server, budget=raised, prices=prices).complete(question("3")).text == "three"
 
 
 def test_time_is_capped_too_and_lost_calls_take_time(begin):
     with Loopback([hang, hang]) as server:
-        with pytest.raises(Lost):
-            begin(server, timeout=0.3, attempts=1).ask(question("?"))
-        with pytest.raises(BudgetSpent, match="max_seconds"):
-            begin(server, budget=Budget(max_seconds=0.2)).ask(question("?"))
+        with pytest.raises(AmbiguousError):
+            begin(server, timeout=0.3, attempts=1).complete(question("?"))
+        with pytest.raises(BudgetExceededError, match="max_seconds"):
+            begin(server, budget=Budget(max_seconds=0.2)).complete(question("?"))
         assert len(server.requests) == 1
 
 
 def test_retries_stop_at_the_cap(begin):
     with Loopback([cut] * 9) as server:
         chat = begin(server, budget=Budget(max_calls=2))
-        with pytest.raises(BudgetSpent):
-            chat.ask(question("?"))
+        with pytest.raises(BudgetExceededError):
+            chat.complete(question("?"))
         assert len(server.requests) == 2
         assert len(chat.slept) == 1  # nobody waits for what cannot be paid
 
@@ -194,20 +204,20 @@ def test_what_a_server_does_not_tell_counts_as_the_most_it_may_have_been(begin):
     prices = Prices(prompt=1e6, reply=1e6)
     with Loopback([cut, good("abcdefgh", prompt=None)]) as server:
         chat = begin(server, prices=prices)
-        chat.ask(question("12345678"))
+        chat.complete(question("12345678"))
         used = chat.totals()
         assert used.calls == 2
         assert used.prompt_tokens == used.reply_tokens == used.cost == 0
-        assert used.guessed_tokens == (3 + 50) + (3 + 3)
-        assert used.guessed_cost == used.guessed_tokens
-        with pytest.raises(BudgetSpent):
-            begin(server, budget=Budget(max_tokens=59)).ask(question("more"))
+        assert used.estimated_tokens == (3 + 50) + (3 + 3)
+        assert used.estimated_cost == used.estimated_tokens
+        with pytest.raises(BudgetExceededError):
+            begin(server, budget=Budget(max_tokens=59)).complete(question("more"))
 
 
 def test_a_server_that_tells_its_price_is_believed(begin):
     with Loopback([good("x", cost=0.5)]) as server:
         chat = begin(server, prices=Prices(prompt=1e6, reply=1e6))
-        chat.ask(question("?"))
+        chat.complete(question("?"))
         assert chat.totals().cost == 0.5
 
 
@@ -226,32 +236,32 @@ def test_a_budget_explains_its_fields_and_refuses_nonsense():
 def test_a_replayed_run_hears_the_same_and_pays_nothing(begin, tmp_path):
     with Loopback(["red", "green", cut, "blue"]) as server:
         chat = begin(server, prices=Prices(prompt=1, reply=1))
-        said = [chat.ask(question(text)).text for text in ("colour?", "colour?", "another?")]
+        said = [chat.complete(question(text)).text for text in ("colour?", "colour?", "another?")]
     other = tmp_path / "other" / "ledger.jsonl"
     chat = Chat(ReplayBackend(tmp_path), Ledger(other), Budget(max_cost=1))
-    assert chat.ask(question("colour?")).text == "red"
+    assert chat.complete(question("colour?")).text == "red"
     chat = Chat(ReplayBackend(tmp_path), Ledger(other), Budget(max_cost=1))  # killed and resumed in between
-    assert [chat.ask(question(text)).text for text in ("colour?", "colour?", "another?")] == said
+    assert [chat.complete(question(text)).text for text in ("colour?", "colour?", "another?")] == said
     assert chat.totals().cost == 0
-    with pytest.raises(Refused, match=r"departed from the one in .*: request 4 \(\w{8}\) is not recorded"):
-        chat.ask(question("something new"))
-    with pytest.raises(Refused, match="is recorded 2 times and asked once more"):
-        chat.ask(question("colour?"))
+    with pytest.raises(RejectedError, match=r"differs from the one in .*: request 4 \(\w{8}\) is not recorded"):
+        chat.complete(question("something new"))
+    with pytest.raises(RejectedError, match="is recorded 2 times and was sent once more"):
+        chat.complete(question("colour?"))
 
 
 def test_a_half_written_line_is_cut_off_and_its_call_asked_again(begin, tmp_path):
     file = tmp_path / "ledger.jsonl"
     with Loopback(["one", "two", "two"]) as server:
         chat = begin(server)
-        chat.ask(question("1"))
-        chat.ask(question("2"))
+        chat.complete(question("1"))
+        chat.complete(question("2"))
         whole = file.read_bytes()
         for length in (len(whole) - 1, len(whole) - 40):  # in the middle of the last reply
             file.write_bytes(whole[:length])
             assert Ledger(file).totals().calls == 2  # the second may have been charged
             assert file.read_bytes().endswith(b"}\n")
         chat = begin(server)
-        assert [chat.ask(question("1")).text, chat.ask(question("2")).text] == ["one", "two"]
+        assert [chat.complete(question("1")).text, chat.complete(question("2")).text] == ["one", "two"]
         assert chat.totals().calls == 3
         assert begin(server).totals().calls == 3
 
@@ -267,7 +277,7 @@ def test_a_half_written_line_is_cut_off_and_its_call_asked_again(begin, tmp_path
 )
 def test_a_damaged_ledger_is_not_guessed_at(begin, tmp_path, line, says):
     with Loopback(["one"]) as server:
-        begin(server).ask(question("1"))
+        begin(server).complete(question("1"))
         with open(tmp_path / "ledger.jsonl", "a") as out:
             out.write(line + "\n")
         with pytest.raises(LedgerError, match=says):
@@ -280,7 +290,7 @@ def test_a_ledger_that_cannot_be_written_stops_the_run_before_anything_is_sent(b
         (tmp_path / "ledger.jsonl").unlink()
         (tmp_path / "ledger.jsonl").mkdir()
         with pytest.raises(LedgerError, match="cannot write the ledger"):
-            chat.ask(question("1"))
+            chat.complete(question("1"))
         assert server.requests == []
 
 
@@ -288,9 +298,9 @@ def test_a_verdict_reached_again_after_a_resume_is_not_written_again(begin, tmp_
     with Loopback(["one"]) as server:
         for _ in range(2):
             chat = begin(server)
-            chat.ask(question("1"))
-            chat.judge(question("1"), True)
-    assert events(tmp_path) == ["request", "reply", "verdict"]
+            chat.complete(question("1"))
+            chat.record_validation(question("1"), True)
+    assert events(tmp_path) == ["request", "reply", "validation"]
 
 
 def test_a_key_is_found_in_nothing_that_is_written_or_said(tmp_path):
@@ -304,14 +314,14 @@ def test_a_key_is_found_in_nothing_that_is_written_or_said(tmp_path):
             backend = OpenAIBackend("model", base_url)
             chat = Chat(backend, Ledger(folder / "ledger.jsonl"), attempts=2, sleep=lambda seconds: None)
             ask = question(f"I wrote my key {KEY} into the prompt")
-            said.append(chat.ask(ask).text)
-            chat.judge(ask, False, [f"{KEY} is no JSON"])
-            for text in ("refused", "lost"):
+            said.append(chat.complete(ask).text)
+            chat.record_validation(ask, False, [f"{KEY} is no JSON"])
+            for text in ("rejected", "ambiguous"):
                 with pytest.raises(ChatError) as caught:
-                    chat.ask(question(text))
+                    chat.complete(question(text))
                 said.append(str(caught.value))
             again = Chat(backend, Ledger(folder / "ledger.jsonl"))
-            assert again.ask(ask).text == said[-3] == "you are [key]"
+            assert again.complete(ask).text == said[-3] == "you are [key]"
     written = "".join(file.read_text() for file in tmp_path.rglob("*") if file.is_file())
     assert written.count("[key]") >= 8
     for text in (*said, written):
@@ -319,18 +329,18 @@ def test_a_key_is_found_in_nothing_that_is_written_or_said(tmp_path):
 
 
 def test_a_backend_that_does_not_hide_its_secrets_is_helped(tmp_path):
-    class Careless:
+    class Careless(Backend):
         name, secrets = "careless", (KEY,)
 
         def send(self, ask):
             if "fail" in ask.messages[0].content:
-                raise Refused(f"{KEY} is wrong")
+                raise RejectedError(f"{KEY} is wrong")
             return Reply(text=f"{KEY} is right", model=KEY)
 
     chat = Chat(Careless(), Ledger(tmp_path / "ledger.jsonl"))
-    assert chat.ask(question("succeed")).text == "[key] is right"
-    with pytest.raises(Refused, match=r"^\[key\] is wrong$"):
-        chat.ask(question("fail"))
+    assert chat.complete(question("succeed")).text == "[key] is right"
+    with pytest.raises(RejectedError, match=r"^\[key\] is wrong$"):
+        chat.complete(question("fail"))
     assert KEY not in (tmp_path / "ledger.jsonl").read_text()
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from envgen.designers.designer import Brief
-from envgen.designers.random import Random, RandomSettings
+from envgen.designers.baselines import RandomDesigner, RandomSettings
 from envgen.worlds.crafter import constants as const
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.crafter.world import Crafter
@@ -140,7 +140,7 @@ def test_no_player_does_what_was_said_to_be_impossible(keep):
     """Levels at random, each world counted and then played: at random, by the scripted player, and half and half."""
     count = 60
     brief = Brief(WORLD.name, "", WORLD.skills, CrafterLevel, {}, num_levels=2 * count, cycle=1, num_cycles=1, seed=3)
-    drawn = Random(RandomSettings(keep=keep)).design(brief, ()).levels
+    drawn = RandomDesigner(RandomSettings(keep_prob=keep)).design(brief, ()).levels
     levels = [{**one.level, "inventory": {}} if i < count else one.level for i, one in enumerate(drawn)]
     within = np.ones((len(levels), len(NAMES)), np.bool_)
     for i, level in enumerate(levels):

@@ -1,41 +1,352 @@
-"""A backend from how a person writes it: `openai:MODEL`, `anthropic:MODEL`, `manual`, `replay:RUN`."""
+"""Chat servers behind HTTP: OpenAI's and Anthropic's protocols, and `make_backend`, which parses `openai:MODEL`,
+`anthropic:MODEL`, `manual` and `replay:RUN`.
+"""
 
+import json
+import math
+import os
+import time
+from abc import abstractmethod
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import Any, ClassVar
 
 from envgen.settings import nearest
 
-from .anthropic import AnthropicBackend
-from .manual import ManualBackend
-from .openai import OpenAIBackend
-from .protocol import Backend, ChatError
-from .replay import ReplayBackend
+from .offline import ManualBackend, ReplayBackend
+from .protocol import AmbiguousError, Backend, ChatError, ChatRequest, RejectedError, Reply, RetryableError, Usage
+from .redact import read_key, redact, redact_url, secret_forms
 
-FORMS = {
+SPECS = {
     "openai": "openai:MODEL, such as openai:gpt-5",
     "anthropic": "anthropic:MODEL, such as anthropic:claude-sonnet-5",
     "manual": "manual",
     "replay": "replay:RUN, with a run directory or its ledger",
 }
-KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+KEY_VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+
+CONNECT_ERRORS = ("ConnectError", "ConnectTimeout", "PoolTimeout")  # names in httpx2; nothing was sent
+RETRYABLE_STATUS = (408, 409, 425, 429)
+GATEWAY_TIMEOUTS = (504, 524)  # the gateway forwarded the request, so it may have been charged
+MAX_MESSAGE_CHARS = 300  # of a server's error message
+TOOL = "proposal"
 
 
-def backend_for(
+def make_backend(
     spec: str, base_url: str | None = None, folder: Path | None = None, timeout: float = 120, key_env: str | None = None
 ) -> Backend:
-    """`folder` is where `manual` exchanges its files; `key_env` names the environment variable that holds the key."""
-    kind, _, rest = spec.partition(":")
-    if kind not in FORMS:
-        raise ChatError(f"{nearest(kind, list(FORMS))}; write one of: {'; '.join(FORMS.values())}")
-    if bool(rest) != (kind != "manual"):
-        raise ChatError(f"{spec!r} is not complete; write {FORMS[kind]}" if not rest else f"write {FORMS[kind]} alone")
-    if base_url and kind not in KEYS:
-        raise ChatError(f"{kind} asks no server; leave the base_url out")
+    """Build the backend that `spec` names.
+
+    Args:
+        spec: `openai:MODEL`, `anthropic:MODEL`, `manual` or `replay:RUN`.
+        base_url: The server, if not the provider's own.
+        folder: Where `manual` exchanges its files.
+        timeout: Seconds to wait for a reply.
+        key_env: The environment variable that holds the key, if not the provider's usual one.
+    """
+    kind, _, argument = spec.partition(":")
+    if kind not in SPECS:
+        raise ChatError(f"{nearest(kind, list(SPECS))}; valid forms: {'; '.join(SPECS.values())}")
+    if bool(argument) != (kind != "manual"):
+        raise ChatError(
+            f"{spec!r} is incomplete; write {SPECS[kind]}" if not argument else f"write {SPECS[kind]} alone"
+        )
+    if base_url and kind not in KEY_VARIABLES:
+        raise ChatError(f"{kind} uses no server; remove base_url")
     if kind == "openai":
-        return OpenAIBackend(rest, base_url, key_env or KEYS[kind], timeout)
+        return OpenAIBackend(argument, base_url, key_env or KEY_VARIABLES[kind], timeout)
     if kind == "anthropic":
-        return AnthropicBackend(rest, base_url, key_env or KEYS[kind], timeout)
+        return AnthropicBackend(argument, base_url, key_env or KEY_VARIABLES[kind], timeout)
     if kind == "replay":
-        return ReplayBackend(Path(rest))
+        return ReplayBackend(Path(argument))
     if folder is None:
         raise ChatError("manual needs a folder for its requests and replies")
     return ManualBackend(folder)
+
+
+class HttpBackend(Backend):
+    """A chat server. A part of the request that it reports as unsupported is left out, for the rest of the process."""
+
+    optional_parts: ClassVar[Mapping[str, tuple[str, ...]]]  # part of a request: the names that servers give it
+
+    def __init__(self, name: str, base_url: str | None, key_env: str, timeout: float, library: Any):
+        self.name, self.base_url, self.timeout, self.key_env = name, base_url, timeout, key_env
+        self.label = f"{name} at {redact_url(base_url)}" if base_url else name
+        self.key = read_key(key_env, base_url)
+        self.secrets = secret_forms(self.key, base_url)
+        self._library, self._unsupported = library, frozenset[str]()
+
+    @abstractmethod
+    def post(self, request: ChatRequest, unsupported: frozenset[str]) -> bytes:
+        """Send the request without its unsupported parts and return the body of the response."""
+
+    @abstractmethod
+    def parse_response(self, body: dict[str, Any]) -> Reply:
+        """Raises TypeError, KeyError, AttributeError, IndexError or ValueError if the body has the wrong shape."""
+
+    def send(self, request: ChatRequest) -> Reply:
+        unsupported = self._unsupported
+        while True:
+            try:
+                body = self._exchange(request, unsupported)
+            except RejectedError as error:
+                part = self._rejected_part(error, request, unsupported)
+                if part is None:
+                    raise
+                unsupported |= {part}
+                continue
+            self._unsupported = unsupported  # only now that leaving them out has helped
+            try:
+                return self.parse_response(body)
+            except (TypeError, KeyError, AttributeError, IndexError, ValueError):
+                raise AmbiguousError(
+                    f"{self.label} sent JSON of an unexpected shape: {_shorten(json.dumps(body))}"
+                ) from None
+
+    def _rejected_part(self, error: RejectedError, request: ChatRequest, unsupported: frozenset[str]) -> str | None:
+        """The optional part of the request that caused the error."""
+        parts = [part for part in self.optional_parts if part not in unsupported and self._is_sent(part, request)]
+        message = str(error).replace(self.label, "").lower()
+        if error.status in (400, 404, 422):
+            for part in parts:
+                if any(word in message for word in self.optional_parts[part]):
+                    return part
+        # Few servers name the schema when they do not support it.
+        return "schema" if error.status in (400, 422) and "schema" in parts else None
+
+    @staticmethod
+    def _is_sent(part: str, request: ChatRequest) -> bool:
+        if part == "schema":
+            return request.json_schema is not None
+        return part != "temperature" or request.temperature is not None
+
+    def _exchange(self, request: ChatRequest, unsupported: frozenset[str]) -> dict[str, Any]:
+        library = self._library
+        try:
+            content = self.post(request, unsupported)
+        except library.APIStatusError as error:
+            raise self._status_error(error.status_code, error.body, error.response.headers) from None
+        except library.APIConnectionError as error:  # includes timeouts
+            if isinstance(error.__cause__, AmbiguousError):  # from http.py; only one of the libraries wraps it
+                raise AmbiguousError(f"{self.label}: {error.__cause__}") from None
+            cause = type(error.__cause__).__name__
+            if cause in CONNECT_ERRORS:
+                raise RetryableError(f"{self.label} cannot be reached ({cause}); is the server running?") from None
+            if isinstance(error, library.APITimeoutError):
+                raise AmbiguousError(f"{self.label} did not answer within {self.timeout:g} seconds") from None
+            raise AmbiguousError(f"{self.label} closed the connection in the middle of a response ({cause})") from None
+        except AmbiguousError as error:
+            raise AmbiguousError(f"{self.label}: {error}") from None
+        try:
+            body = redact(json.loads(content), self.secrets)
+        except (ValueError, RecursionError):
+            start = _shorten(redact(content[: 4 * MAX_MESSAGE_CHARS].decode(errors="replace"), self.secrets))
+            raise AmbiguousError(f"{self.label} sent something that is not JSON: {start!r}") from None
+        if not isinstance(body, dict):
+            raise AmbiguousError(f"{self.label} sent JSON of an unexpected shape: {_shorten(json.dumps(body))}")
+        if body.get("error") and "choices" not in body:  # some gateways wrap an upstream error in a 200
+            code = body["error"].get("code") if isinstance(body["error"], dict) else None
+            if not isinstance(code, int) or code < 400:
+                raise AmbiguousError(f"{self.label} sent an error: {error_message(body)}")
+            raise self._status_error(code, body, {})
+        return body
+
+    def _status_error(self, status: int, body: Any, headers: Mapping[str, str]) -> ChatError:
+        message = redact(error_message(body), self.secrets)
+        if status in GATEWAY_TIMEOUTS:
+            return AmbiguousError(f"{self.label} lost the request ({status}: {message})")
+        if (status in RETRYABLE_STATUS or status >= 500) and "insufficient_quota" not in message:
+            return RetryableError(f"{self.label} is busy ({status}: {message})", parse_retry_after(headers))
+        advice = "sending it again would not help"
+        if status in (401, 403):
+            advice = f"set {self.key_env} to a valid key for this server"
+        elif status == 404:
+            advice = "check the model's name and base_url"
+        elif status < 400:
+            advice = "it redirects, and redirects are not followed: check base_url"
+        return RejectedError(f"{self.label} rejected the request ({status}: {message}); {advice}", status)
+
+
+class OpenAIBackend(HttpBackend):
+    """A server with OpenAI's chat completions: OpenAI itself, OpenRouter, vLLM, Ollama, llama.cpp, ..."""
+
+    optional_parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "schema": ("response_format", "json_schema"),
+        "temperature": ("temperature",),
+        "limit": ("max_tokens", "max_completion_tokens"),  # not left out, but sent under its other name
+    }
+
+    def __init__(self, model: str, base_url: str | None = None, key_env: str = "OPENAI_API_KEY", timeout: float = 120):
+        try:
+            import openai
+
+            from . import http  # noqa: F401  needs httpx2, which openai installs
+        except ImportError:
+            raise ChatError("the OpenAI backend needs the openai package: pip install 'envgen[llm]'") from None
+        base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
+        super().__init__(f"openai:{model}", base_url, key_env, timeout, openai)
+        self.model = model
+        # OpenAI's newer models require the new name; other servers often know only the old one.
+        self._limit = ("max_tokens", "max_completion_tokens") if base_url else ("max_completion_tokens", "max_tokens")
+
+    def post(self, request: ChatRequest, unsupported: frozenset[str]) -> bytes:
+        from .http import http_client
+
+        options: dict[str, Any] = {self._limit["limit" in unsupported]: request.max_tokens}
+        if request.temperature is not None and "temperature" not in unsupported:
+            options["temperature"] = request.temperature
+        if request.json_schema is not None and "schema" not in unsupported:
+            schema = {"name": TOOL, "strict": False, "schema": request.json_schema}
+            options["response_format"] = {"type": "json_schema", "json_schema": schema}
+        messages: Any = [message.model_dump() for message in request.messages]
+        with self._library.OpenAI(
+            api_key=self.key,
+            base_url=self.base_url,
+            timeout=self.timeout,
+            max_retries=0,
+            http_client=http_client(self.timeout),
+        ) as client:  # fmt: skip  a client per call, closed after it: calls are few, and nothing is left open
+            create = client.chat.completions.with_raw_response.create
+            return create(model=self.model, messages=messages, **options).http_response.content
+
+    def parse_response(self, body: dict[str, Any]) -> Reply:
+        choices, usage = body["choices"] or [{}], body.get("usage") or {}
+        message = choices[0].get("message") or {}
+        model, finish = body.get("model"), choices[0].get("finish_reason")
+        return Reply(
+            text=_join_parts(message.get("content")) or _join_parts(message.get("refusal")),
+            model=model if isinstance(model, str) else self.model,
+            usage=Usage(
+                prompt_tokens=parse_tokens(usage.get("prompt_tokens")),
+                reply_tokens=parse_tokens(usage.get("completion_tokens")),
+                cost=parse_dollars(usage.get("cost")),
+            ),
+            finish=finish if isinstance(finish, str) else None,
+        )
+
+
+class AnthropicBackend(HttpBackend):
+    """Anthropic's messages API. A schema is sent as a tool that the model must call; the tool's input is the reply.
+
+    Models that do not support a forced tool call (Opus 5.5, Fable 5.1) are offered the tool and may answer in text.
+    """
+
+    optional_parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "force": ("tool_choice",),
+        "schema": ("tools", "input_schema"),
+        "temperature": ("temperature",),
+    }
+
+    def __init__(
+        self, model: str, base_url: str | None = None, key_env: str = "ANTHROPIC_API_KEY", timeout: float = 120
+    ):
+        try:
+            import anthropic
+
+            from . import http  # noqa: F401  needs httpx2, which anthropic installs
+        except ImportError:
+            install = "pip install 'envgen[anthropic]'"
+            raise ChatError(f"the Anthropic backend needs the anthropic package: {install}") from None
+        base_url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or None
+        if base_url:  # the library appends the version with which OpenAI-style addresses end
+            base_url = base_url.rstrip("/").removesuffix("/v1")
+        super().__init__(f"anthropic:{model}", base_url, key_env, timeout, anthropic)
+        self.model = model
+        if base_url is None:  # since October 2026 Anthropic's own servers accept no temperature
+            self._unsupported = frozenset({"temperature"})
+
+    def post(self, request: ChatRequest, unsupported: frozenset[str]) -> bytes:
+        from .http import http_client
+
+        options: dict[str, Any] = {}
+        system = "\n\n".join(message.content for message in request.messages if message.role == "system")
+        if system:
+            options["system"] = system
+        if request.temperature is not None and "temperature" not in unsupported:
+            options["extra_body"] = {"temperature": request.temperature}
+        if request.json_schema is not None and "schema" not in unsupported:
+            tool = {"name": TOOL, "description": "Submit the proposal.", "input_schema": request.json_schema}
+            options["tools"] = [tool]
+            options["tool_choice"] = {"type": "auto"} if "force" in unsupported else {"type": "tool", "name": TOOL}
+        messages: Any = [message.model_dump() for message in request.messages if message.role != "system"]
+        with self._library.Anthropic(
+            api_key=self.key, base_url=self.base_url, timeout=self.timeout, max_retries=0,
+            http_client=http_client(self.timeout),
+        ) as client:  # fmt: skip
+            create = client.messages.with_raw_response.create
+            response = create(model=self.model, messages=messages, max_tokens=request.max_tokens, **options)
+            return response.http_response.content
+
+    def parse_response(self, body: dict[str, Any]) -> Reply:
+        blocks, usage = body["content"] or [], body.get("usage") or {}
+        calls = [block["input"] for block in blocks if block.get("type") == "tool_use" and block.get("name") == TOOL]
+        texts = [block["text"] for block in blocks if block.get("type") == "text"]
+        prompt = [parse_tokens(usage.get(f"{kind}input_tokens")) for kind in ("", "cache_creation_", "cache_read_")]
+        model, finish = body.get("model"), body.get("stop_reason")
+        return Reply(
+            text=json.dumps(calls[0], ensure_ascii=False) if calls else "".join(texts),
+            model=model if isinstance(model, str) else self.model,
+            usage=Usage(
+                prompt_tokens=None if prompt[0] is None else sum(tokens or 0 for tokens in prompt),
+                reply_tokens=parse_tokens(usage.get("output_tokens")),
+            ),
+            finish=finish if isinstance(finish, str) else None,
+        )
+
+
+def _join_parts(content: Any) -> str:
+    if isinstance(content, list):  # some servers send text in parts
+        return "".join(part["text"] for part in content if part.get("type") == "text")
+    return content or ""
+
+
+def _shorten(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_MESSAGE_CHARS else f"{text[:MAX_MESSAGE_CHARS]}..."
+
+
+def error_message(body: Any) -> str:
+    """The message of an error response. Servers put it in different places, and some repeat the whole request in it."""
+    if isinstance(body, dict) and isinstance(body.get("error"), dict | str):
+        body = body["error"]
+    if not isinstance(body, dict):
+        return _shorten(str(body or "no message"))
+    message = body.get("message") or body.get("detail") or body.get("title") or "no message"
+    if isinstance(message, list):  # FastAPI's validation errors, which also contain the input
+        errors = [item for item in message if isinstance(item, dict)]
+        message = "; ".join(f"{_join_path(item.get('loc'))} {item.get('msg')}" for item in errors)
+    details = [
+        body[key] for key in ("code", "param") if isinstance(body.get(key), str) and body[key] not in str(message)
+    ]
+    return _shorten(f"{message} ({', '.join(details)})" if details else str(message))
+
+
+def _join_path(path: Any) -> str:
+    return ".".join(map(str, path)) if isinstance(path, list) else str(path)
+
+
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, from either form of the Retry-After header."""
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+        except ValueError:
+            return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
+
+
+def parse_tokens(value: Any) -> int | None:
+    """A token count, or None if the value is not one."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def parse_dollars(value: Any) -> float | None:
+    """An amount of dollars, or None if the value is not one."""
+    is_valid = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
+    return float(value) if is_valid else None

@@ -1,12 +1,12 @@
-"""The ledger of a conversation: every request, reply, failure and verdict, a JSON line each, as they happened.
+"""The ledger of a conversation: every request, reply, failure and validation as one JSON line, in order.
 
-A line is on the disk before anything else happens, so whatever was paid for is known after any death of the process.
-Lines are only ever appended; a last line that was half written is cut off.
+Each line is flushed to disk before anything else happens, so a process that dies at any point loses nothing that was
+paid for. Lines are only ever appended; an incomplete last line is removed when the ledger is opened.
 
-request   number, digest, backend, ask, time        free: true if it cannot be charged
-reply     number, digest, text, model, finish, usage, cost, seconds
-failure   number, digest, kind, error, seconds      kind: busy, lost, refused
-verdict   digest, ok, errors
+request      number, digest, backend, request, time      free: true if it cannot be charged
+reply        number, digest, text, model, finish, usage, cost, seconds
+failure      number, digest, kind, error, seconds        kind: retryable, ambiguous, rejected
+validation   digest, ok, errors
 """
 
 import json
@@ -20,24 +20,24 @@ from typing import Any
 from envgen.runs.checkpoint import flush_folder
 from envgen.runs.files import open_regular, read_regular
 
-from .budget import Prices, Totals, guess
-from .protocol import Ask, ChatError, Reply
+from .budget import Prices, UsageTotals, estimate_tokens
+from .protocol import ChatError, ChatRequest, Reply
 
 LEDGER = "ledger.jsonl"
 KEYS = {
-    "request": {"number", "digest", "backend", "ask"},
+    "request": {"number", "digest", "backend", "request"},
     "reply": {"number", "digest", "text", "model", "finish", "usage", "cost", "seconds"},
     "failure": {"number", "digest", "kind", "error", "seconds"},
-    "verdict": {"digest", "ok", "errors"},
+    "validation": {"digest", "ok", "errors"},
 }
 
 
 class LedgerError(ChatError):
-    """The ledger cannot be read or written; the message says where."""
+    """The ledger cannot be read or written. The message says where."""
 
 
 class Ledger:
-    """One run's ledger, open for this process."""
+    """The ledger of one run, opened by this process."""
 
     def __init__(self, file: Path):
         self.file = Path(file)
@@ -47,53 +47,54 @@ class Ledger:
             flush_folder(self.file.parent)
             self.lines = read_lines(self.file)
             with open_regular(self.file, "rb+") as out:
-                whole = out.read()
-                out.truncate(whole.rfind(b"\n") + 1)
+                content = out.read()
+                out.truncate(content.rfind(b"\n") + 1)
                 os.fsync(out.fileno())
         except OSError as error:
             raise LedgerError(f"cannot open the ledger {self.file}: {error.strerror}") from error
-        self._replies = {digest: deque(replies) for digest, replies in recorded(self.lines).items()}
-        self._verdicts: dict[str, deque[dict[str, Any]]] = defaultdict(deque)
+        self._replies = {digest: deque(replies) for digest, replies in recorded_replies(self.lines).items()}
+        self._validations: dict[str, deque[dict[str, Any]]] = defaultdict(deque)
         for line in self.lines:
-            if line["event"] == "verdict":
-                self._verdicts[line["digest"]].append(line)
+            if line["event"] == "validation":
+                self._validations[line["digest"]].append(line)
         self._number = sum(line["event"] == "request" for line in self.lines)
 
-    def recall(self, digest: str) -> Reply | None:
-        """The next reply to this question that was recorded before this process, each only once."""
+    def next_recorded(self, digest: str) -> Reply | None:
+        """The next reply to this request that an earlier process recorded. Each is returned once."""
         replies = self._replies.get(digest)
         return replies.popleft() if replies else None
 
     @property
     def unused(self) -> dict[str, list[Reply]]:
-        """Recorded replies that nobody has recalled yet, by digest."""
+        """Recorded replies that have not been returned yet, by digest."""
         return {digest: list(replies) for digest, replies in self._replies.items() if replies}
 
-    def request(self, digest: str, ask: dict[str, Any], backend: str, free: bool = False) -> int:
+    def record_request(self, digest: str, request: dict[str, Any], backend: str, free: bool = False) -> int:
+        """Returns the number of the request, from 1."""
         self._number += 1
-        line = {"event": "request", "number": self._number, "digest": digest, "backend": backend, "ask": ask}
+        line = {"event": "request", "number": self._number, "digest": digest, "backend": backend, "request": request}
         line |= {"free": True} if free else {}
         self._write({**line, "time": datetime.now(UTC).isoformat(timespec="seconds")})
         return self._number
 
-    def reply(self, number: int, digest: str, reply: Reply, cost: float | None, seconds: float) -> None:
-        told = {**reply.model_dump(mode="json"), "cost": cost, "seconds": round(seconds, 3)}
-        self._write({"event": "reply", "number": number, "digest": digest, **told})
+    def record_reply(self, number: int, digest: str, reply: Reply, cost: float | None, seconds: float) -> None:
+        fields = {**reply.model_dump(mode="json"), "cost": cost, "seconds": round(seconds, 3)}
+        self._write({"event": "reply", "number": number, "digest": digest, **fields})
 
-    def failure(self, number: int, digest: str, kind: str, error: str, seconds: float) -> None:
-        told = {"kind": kind, "error": error, "seconds": round(seconds, 3)}
-        self._write({"event": "failure", "number": number, "digest": digest, **told})
+    def record_failure(self, number: int, digest: str, kind: str, error: str, seconds: float) -> None:
+        fields = {"kind": kind, "error": error, "seconds": round(seconds, 3)}
+        self._write({"event": "failure", "number": number, "digest": digest, **fields})
 
-    def verdict(self, digest: str, ok: bool, errors: Sequence[str]) -> None:
-        """Told again by a resumed run that comes to the same verdict, it is not written again."""
-        line = {"event": "verdict", "digest": digest, "ok": ok, "errors": list(errors)}
-        before = self._verdicts[digest]
-        if not before or before.popleft() != line:
+    def record_validation(self, digest: str, ok: bool, errors: Sequence[str]) -> None:
+        """Not written again if a resumed run comes to the same result."""
+        line = {"event": "validation", "digest": digest, "ok": ok, "errors": list(errors)}
+        earlier = self._validations[digest]
+        if not earlier or earlier.popleft() != line:
             self._write(line)
 
-    def totals(self, prices: Prices | None = None) -> Totals:
-        """What the run has used, this process and those before it."""
-        return totals(self.lines, prices)
+    def totals(self, prices: Prices | None = None) -> UsageTotals:
+        """The run's usage in this and all earlier processes."""
+        return sum_usage(self.lines, prices)
 
     def _write(self, line: dict[str, Any]) -> None:
         try:
@@ -102,7 +103,7 @@ class Ledger:
                 data = json.dumps(line).encode() + b"\n"
                 if out.write(data) != len(data):
                     out.truncate(length)
-                    raise OSError(0, "the disk took only a part of it; is it full?")
+                    raise OSError(0, "only part of the line was written; is the disk full?")
                 os.fsync(out.fileno())
         except OSError as error:
             raise LedgerError(f"cannot write the ledger {self.file}: {error.strerror}") from error
@@ -110,79 +111,81 @@ class Ledger:
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """All whole lines, also of a ledger that another process is writing."""
+    """Read all complete lines, also of a ledger that another process is writing."""
     try:
-        texts = read_regular(file).split(b"\n")[:-1]  # what follows the last line's end is half written, or nothing
+        texts = read_regular(file).split(b"\n")[:-1]  # after the last newline there is nothing, or an incomplete line
     except OSError as error:
         raise LedgerError(f"cannot read the ledger {file}: {error.strerror}") from error
-    lines, asked = [], set()
-    for number, text in enumerate(texts, 1):
-        line = _line(text, f"line {number} of {file}")
-        asked |= {line["number"]} if line["event"] == "request" else set()
-        if line.get("number", number) not in asked and line["event"] != "verdict":
-            raise LedgerError(f"line {number} of {file} answers no request; restore it, or begin another run")
+    lines, numbers = [], set()
+    for k, text in enumerate(texts, 1):
+        line = _parse_line(text, f"line {k} of {file}")
+        numbers |= {line["number"]} if line["event"] == "request" else set()
+        if line["event"] != "validation" and line["number"] not in numbers:
+            raise LedgerError(f"line {k} of {file} belongs to no request; restore the file or start a new run")
         lines.append(line)
     return lines
 
 
-def _line(text: bytes, where: str) -> dict[str, Any]:
+def _parse_line(text: bytes, place: str) -> dict[str, Any]:
     try:
         line = json.loads(text)
         missing = KEYS[line["event"]] - line.keys()
         if not missing and line["event"] == "request":
-            Ask.model_validate(line["ask"])
+            ChatRequest.model_validate(line["request"])
         elif not missing and line["event"] == "reply":
-            _reply(line)
+            _to_reply(line)
     except (ValueError, KeyError, TypeError) as error:
-        raise LedgerError(f"{where} is damaged ({type(error).__name__}); restore it, or begin another run") from None
+        raise LedgerError(f"{place} is damaged ({type(error).__name__}); restore the file or start a new run") from None
     if missing:
-        raise LedgerError(f"{where} has no {', '.join(sorted(missing))}; restore it, or begin another run")
+        raise LedgerError(f"{place} has no {', '.join(sorted(missing))}; restore the file or start a new run")
     return line
 
 
-def recorded(lines: Iterable[dict[str, Any]]) -> dict[str, list[Reply]]:
-    """The replies in their order, by digest."""
+def recorded_replies(lines: Iterable[dict[str, Any]]) -> dict[str, list[Reply]]:
+    """The replies in order, by the digest of their request."""
     replies: dict[str, list[Reply]] = defaultdict(list)
     for line in lines:
         if line["event"] == "reply":
-            replies[line["digest"]].append(_reply(line))
+            replies[line["digest"]].append(_to_reply(line))
     return replies
 
 
-def _reply(line: dict[str, Any]) -> Reply:
+def _to_reply(line: dict[str, Any]) -> Reply:
     return Reply(text=line["text"], model=line["model"], finish=line["finish"], usage=line["usage"])
 
 
-def totals(lines: Iterable[dict[str, Any]], prices: Prices | None = None) -> Totals:
-    """What the calls in some lines used; a call without an end was killed, and may have been charged."""
-    used, unended = Totals(), {}
-    unknown: list[dict[str, Any]] = []  # requests that may have been charged, and whose use nobody told
+def sum_usage(lines: Iterable[dict[str, Any]], prices: Prices | None = None) -> UsageTotals:
+    """Add up the usage of all calls. A call without an end was killed, and may have been charged."""
+    totals, unfinished = UsageTotals(), {}
+    ambiguous: list[dict[str, Any]] = []  # requests that may have been charged an unknown amount
     for line in lines:
         if line["event"] == "request":
-            unended[line["number"]] = line
+            unfinished[line["number"]] = line
         elif line["event"] == "reply":
-            used = _with_reply(used, unended.pop(line["number"]), line, prices)
+            totals = _add_reply(totals, unfinished.pop(line["number"]), line, prices)
         elif line["event"] == "failure":
-            request = unended.pop(line["number"])
-            used = used.plus(seconds=line["seconds"])
-            unknown += [request] if line["kind"] == "lost" else []
-    for request in [*unknown, *unended.values()]:
+            request = unfinished.pop(line["number"])
+            totals = totals.plus(seconds=line["seconds"])
+            ambiguous += [request] if line["kind"] == "ambiguous" else []
+    for request in [*ambiguous, *unfinished.values()]:
         if not request.get("free"):
-            most = guess(Ask.model_validate(request["ask"]))
-            cost = prices.of(*most) if prices else 0.0
-            used = used.plus(calls=1, guessed_tokens=sum(most), guessed_cost=cost)
-    return used
+            estimate = estimate_tokens(ChatRequest.model_validate(request["request"]))
+            cost = prices.cost(*estimate) if prices else 0.0
+            totals = totals.plus(calls=1, estimated_tokens=sum(estimate), estimated_cost=cost)
+    return totals
 
 
-def _with_reply(used: Totals, request: dict[str, Any], line: dict[str, Any], prices: Prices | None) -> Totals:
-    told = (line["usage"]["prompt_tokens"], line["usage"]["reply_tokens"])
-    guessed = [0, 0]
-    if None in told:
-        likely = guess(Ask.model_validate(request["ask"]), line["text"])
-        guessed = [length if known is None else 0 for known, length in zip(told, likely, strict=True)]
-    prompt, reply = (known or 0 for known in told)
-    used = used.plus(calls=1, prompt_tokens=prompt, reply_tokens=reply, guessed_tokens=sum(guessed))
-    used = used.plus(seconds=line["seconds"])
+def _add_reply(
+    totals: UsageTotals, request: dict[str, Any], line: dict[str, Any], prices: Prices | None
+) -> UsageTotals:
+    reported = (line["usage"]["prompt_tokens"], line["usage"]["reply_tokens"])
+    estimated = [0, 0]
+    if None in reported:
+        estimate = estimate_tokens(ChatRequest.model_validate(request["request"]), line["text"])
+        estimated = [tokens if known is None else 0 for known, tokens in zip(reported, estimate, strict=True)]
+    prompt, reply = (tokens or 0 for tokens in reported)
+    totals = totals.plus(calls=1, prompt_tokens=prompt, reply_tokens=reply, estimated_tokens=sum(estimated))
+    totals = totals.plus(seconds=line["seconds"])
     if line["cost"] is not None:
-        return used.plus(cost=line["cost"])
-    return used.plus(cost=prices.of(prompt, reply), guessed_cost=prices.of(*guessed)) if prices else used
+        return totals.plus(cost=line["cost"])
+    return totals.plus(cost=prices.cost(prompt, reply), estimated_cost=prices.cost(*estimated)) if prices else totals

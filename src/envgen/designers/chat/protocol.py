@@ -1,107 +1,107 @@
-"""What a conversation with a language model is made of: an `Ask`, the `Reply` to it, and the `Backend` between them.
-
-Not here: how an ask is sent (openai.py, anthropic.py, manual.py, replay.py), how it is remembered (ledger.py), and what
-it may cost (budget.py, chat.py).
+"""The parts of a conversation with a language model: a `ChatRequest`, its `Reply` and the `Backend` that turns one into
+the other, with the errors that can happen in between.
 """
 
 import hashlib
 import json
-import warnings
+from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-LONGEST = 200_000  # characters of a reply; no proposal is longer, and a model that babbles may not fill the disk
+MAX_REPLY_CHARS = 200_000  # longer replies are cut, so that a model that never stops cannot fill the disk
 
 
 class ChatError(Exception):
-    """The conversation cannot go on; the message says why and what to do."""
+    """The conversation cannot continue. The message says why and what to do."""
 
 
-class Busy(ChatError):
-    """The server did not take the request, which therefore cost nothing. It may take it later."""
+class RetryableError(ChatError):
+    """The server did not accept the request, so nothing was charged. It may accept it later."""
 
-    def __init__(self, message: str, wait: float | None = None):
+    def __init__(self, message: str, retry_after: float | None = None):
         super().__init__(message)
-        self.wait = wait  # seconds after which the server said to ask again
+        self.retry_after = retry_after  # seconds, if the server gave them
 
 
-class Lost(ChatError):
-    """The request was sent and no readable answer came back. It may have been charged."""
+class AmbiguousError(ChatError):
+    """The request was sent, but no readable answer came back. It may have been charged."""
 
 
-class Refused(ChatError):
-    """The server does not want this request, now or later: a wrong key, an unknown model."""
+class RejectedError(ChatError):
+    """The server rejects this request for good: a wrong key, an unknown model."""
 
     def __init__(self, message: str, status: int | None = None):
         super().__init__(message)
         self.status = status
 
 
-class BudgetSpent(ChatError):
-    """A cap is reached; nothing was sent."""
+class BudgetExceededError(ChatError):
+    """A limit of the budget is reached. Nothing was sent."""
 
 
-class Value(BaseModel):
+class ChatModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Message(Value):
+class Message(ChatModel):
     role: Literal["system", "user", "assistant"]
     content: str
 
 
-with warnings.catch_warnings():  # pydantic's own `schema` was replaced by model_json_schema long ago
-    warnings.filterwarnings("ignore", "Field name", UserWarning)
+class ChatRequest(ChatModel):
+    """The conversation so far, with the newest message last, and how to answer it."""
 
-    class Ask(Value):
-        """One question: the conversation so far, whose last message is the newest."""
+    messages: tuple[Message, ...] = Field(min_length=1)
+    json_schema: dict[str, Any] | None = None  # of the reply
+    max_tokens: int = Field(default=8192, gt=0)  # of the reply
+    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
-        messages: tuple[Message, ...] = Field(min_length=1)
-        schema: dict[str, Any] | None = None  # pyright: ignore[reportIncompatibleMethodOverride]
-        max_tokens: int = Field(default=8192, gt=0)  # of the reply
-        temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-
-        @property
-        def digest(self) -> str:
-            """The same for the same question, in every process and on every machine."""
-            canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-            return hashlib.sha256(canonical.encode()).hexdigest()
+    @property
+    def digest(self) -> str:
+        """A hash that is equal for equal requests, in every process and on every machine."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-class Usage(Value):
-    """What a call used, as far as the server told."""
+class Usage(ChatModel):
+    """What a call used, as reported by the server. None: not reported."""
 
     prompt_tokens: int | None = Field(default=None, ge=0)
     reply_tokens: int | None = Field(default=None, ge=0)
     cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # dollars
 
 
-class Reply(Value):
+class Reply(ChatModel):
     text: str  # empty if the model said nothing
     model: str
     usage: Usage = Usage()
-    finish: str | None = None  # in the server's words: "stop", "length", ...
+    finish: str | None = None  # the server's finish reason: "stop", "length", ...
 
     @field_validator("text", mode="before")
     @classmethod
-    def _storable(cls, text: object) -> object:
-        """Cut where it is absurdly long, and without halves of characters, which no file can hold."""
-        return text[:LONGEST].encode(errors="replace").decode() if isinstance(text, str) else text
+    def _make_storable(cls, text: object) -> object:
+        """Cut overlong text and replace lone surrogates, which cannot be encoded."""
+        return text[:MAX_REPLY_CHARS].encode(errors="replace").decode() if isinstance(text, str) else text
 
 
 class Backend(Protocol):
-    """Whatever answers.
+    """Answers requests. Subclass it to inherit the defaults of the optional members."""
 
-    A backend may also have `free = True` (nothing it does is charged), `secrets` (strings that are hidden wherever they
-    turn up), and `recalled(ask)`, which is called for each ask that was answered from the ledger instead of sent.
-    """
+    name: str
+    """Such as "openai:gpt-5"."""
+    free: bool = False
+    """Whether requests are never charged."""
+    secrets: Sequence[str] = ()
+    """Strings to redact from everything that is written or shown."""
 
-    @property
-    def name(self) -> str:
-        """Such as "openai:gpt-5"."""
+    def send(self, request: ChatRequest) -> Reply:
+        """Send the request once and return the reply.
+
+        Raises:
+            RetryableError, AmbiguousError or RejectedError. The caller decides whether to send again.
+        """
         ...
 
-    def send(self, ask: Ask) -> Reply:
-        """The reply, or Busy, Lost or Refused. Sends once; repeating is the caller's business."""
-        ...
+    def mark_answered(self, request: ChatRequest) -> None:
+        """Called instead of `send` for each request that the ledger answered."""

@@ -7,15 +7,15 @@ import pytest
 
 from envgen.designers.chat.chat import Chat
 from envgen.designers.chat.ledger import Ledger
-from envgen.designers.chat.manual import ManualBackend
-from envgen.designers.chat.protocol import Ask, ChatError, Message
+from envgen.designers.chat.offline import ManualBackend
+from envgen.designers.chat.protocol import ChatError, ChatRequest, Message
 
 POLL = 0.02
 
 
-def talk(*contents: str, **kw) -> Ask:
+def talk(*contents: str, **kw) -> ChatRequest:
     roles = ("system", *("user", "assistant") * 9)
-    return Ask(messages=tuple(Message(role=r, content=c) for r, c in zip(roles, contents, strict=False)), **kw)
+    return ChatRequest(messages=tuple(Message(role=r, content=c) for r, c in zip(roles, contents, strict=False)), **kw)
 
 
 class Waiting(Exception):
@@ -35,7 +35,7 @@ def asked(folder, ask):
 
 
 def test_a_request_is_a_page_with_the_newest_message_last(tmp_path):
-    ask = talk("You design.", "Trees?", "Three.", "Fewer!", schema={"type": "object"})
+    ask = talk("You design.", "Trees?", "Three.", "Fewer!", json_schema={"type": "object"})
     request, answer, said = asked(tmp_path, ask)
     assert request.name == f"1-{ask.digest[:8]}.md"
     assert str(request) in said
@@ -45,7 +45,7 @@ def test_a_request_is_a_page_with_the_newest_message_last(tmp_path):
     assert places == sorted(places)
     assert json.loads(request.with_suffix(".schema.json").read_text()) == {"type": "object"}
     headings = [line for line in page.splitlines() if line.startswith("## ")]
-    assert headings == ["## system", "## user", "## assistant", "## user (new; the rest was said before)"]
+    assert headings == ["## system", "## user", "## assistant", "## user (new since the last reply)"]
     assert page.splitlines()[-1].endswith(str(answer))
 
 
@@ -94,10 +94,10 @@ def test_the_same_question_twice_is_two_pages(tmp_path):
     _, answer, _ = asked(folder, ask)
     answer.write_text("first")
     chat = Chat(ManualBackend(folder, POLL, lambda line: None), Ledger(ledger))
-    assert chat.ask(ask).text == "first"
+    assert chat.complete(ask).text == "first"
     (folder / f"2-{ask.digest[:8]}.reply.md").write_text("second")
     chat = Chat(ManualBackend(folder, POLL, lambda line: None), Ledger(ledger))  # restarted
-    assert [chat.ask(ask).text, chat.ask(ask).text] == ["first", "second"]
+    assert [chat.complete(ask).text, chat.complete(ask).text] == ["first", "second"]
     assert (folder / f"2-{ask.digest[:8]}.md").exists()
     assert chat.totals().cost == 0
 
@@ -111,7 +111,7 @@ def test_waiting_costs_no_calls(tmp_path):
     for _ in range(3):
         chat = Chat(ManualBackend(tmp_path, POLL, kill), Ledger(tmp_path / "ledger.jsonl"))
         with pytest.raises(Waiting):
-            chat.ask(ask)
+            chat.complete(ask)
     assert chat.totals().calls == 0
 
 

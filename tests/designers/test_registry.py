@@ -4,13 +4,11 @@ import json
 
 import pytest
 
-from envgen.designers.alpha import Alpha, AlphaSettings
+from envgen.designers.alpha import AlphaDesigner, AlphaSettings
+from envgen.designers.baselines import EasyToHardDesigner, FixedDesigner, RandomDesigner, RandomSettings, UserLevels
 from envgen.designers.designer import Designer, DesignError
-from envgen.designers.easy_to_hard import EasyToHard
-from envgen.designers.expert import Expert, ExpertSettings
-from envgen.designers.fixed import Fixed, Given
-from envgen.designers.random import Random, RandomSettings
-from envgen.designers.registry import NAMES, build_designer, means_again, own_means, rebuild_designer
+from envgen.designers.expert import ExpertDesigner, ExpertSettings
+from envgen.designers.registry import NAMES, build_designer, custom_endpoint, merge_runtime_options, rebuild_designer
 
 MANUAL = {"llm": "manual", "feedback": "rich", "obfuscate": True, "max_calls": 7, "timeout": 9.0}
 
@@ -33,9 +31,9 @@ def test_who_designs_for_those_that_repeat_or_rank(tmp_path):
 
 BUILT = {
     **{name: {"name": name} for name in NAMES if name != "llm"},
-    "expert with options": {"name": "expert", "options": {"known": 30, "mastered": 95}},
-    "alpha with options": {"name": "alpha", "options": {"alpha": 0.7, "rate": 2}},
-    "random with options": {"name": "random", "options": {"keep": 0.9}},
+    "expert with options": {"name": "expert", "options": {"prerequisite_threshold": 30, "mastery_threshold": 95}},
+    "alpha with options": {"name": "alpha", "options": {"alpha": 0.7, "learning_rate": 2}},
+    "random with options": {"name": "random", "options": {"keep_prob": 0.9}},
     "levels of one's own": {"name": "fixed", "levels": [{"iron": "rare"}, {"near": {"cave": True}}]},
     **{f"{name} with a model": {"name": name, "model": MANUAL}
        for name in ("llm", "fixed", "easy-to-hard", "adversarial")},
@@ -50,8 +48,8 @@ def test_what_a_designer_says_about_itself_builds_it_again(tmp_path, what):
 @pytest.mark.parametrize(
     "designer",
     [
-        Fixed(Expert(ExpertSettings(known=30))), EasyToHard(Random(RandomSettings(keep=0.9))),
-        Fixed(EasyToHard(Alpha(AlphaSettings(beta=2)))), Fixed(Given([])),
+        FixedDesigner(ExpertDesigner(ExpertSettings(prerequisite_threshold=30))), EasyToHardDesigner(RandomDesigner(RandomSettings(keep_prob=0.9))),
+        FixedDesigner(EasyToHardDesigner(AlphaDesigner(AlphaSettings(beta=2)))), FixedDesigner(UserLevels([])),
     ],
 )  # fmt: skip
 def test_so_does_what_one_put_together_says(tmp_path, designer):
@@ -85,9 +83,9 @@ def test_how_a_model_is_reached_may_change_and_no_password_is_kept(tmp_path, mon
         ({"name": "expret"}, r"designer 'expret' is not one of none, expert, .*; did you mean 'expert'\?"),
         ({"name": "easy_to_hard"}, r"did you mean 'easy-to-hard'\?"),
         ({"name": "given"}, "'given' is not one of none, expert"),
-        ({"name": "expert", "options": {"knwon": 3}}, r"setting 'knwon' is not one of .*did you mean 'known'\?"),
-        ({"name": "expert", "options": {"known": 101}}, "known: .*less than or equal to 100 .*101"),
-        ({"name": "random", "options": {"keep": "often"}}, "keep: .*'often'"),
+        ({"name": "expert", "options": {"master_threshold": 3}}, r"did you mean 'mastery_threshold'\?"),
+        ({"name": "expert", "options": {"mastery_threshold": 101}}, "mastery_threshold: .*less than or equal to 100 .*101"),
+        ({"name": "random", "options": {"keep_prob": "often"}}, "keep_prob: .*'often'"),
         ({"name": "alpha", "options": {"alpha": 1}}, "alpha: .*less than 1"),
         ({"name": "llm", "model": {**MANUAL, "feedback": "papre"}}, r"feedback: 'papre' .*did you mean 'paper'\?"),
         ({"name": "llm", "model": {"lmm": "manual"}}, r"setting 'lmm' is not one of .*did you mean 'llm'\?"),
@@ -106,7 +104,7 @@ def test_a_wrong_word_or_number_is_named_with_the_nearest_right_one(tmp_path, as
           for name in ("none", "expert", "random", "alpha")],
         *[({"name": name, "levels": [{}]}, f"levels of your own go with the designer fixed, not {name}")
           for name in NAMES if name != "fixed"],
-        *[({"name": name, "options": {"keep": 1}}, f"the designer {name} has no options; expert, random, alpha do")
+        *[({"name": name, "options": {"keep_prob": 1}}, f"the designer {name} has no options; expert, random, alpha do")
           for name in NAMES if name not in ("expert", "random", "alpha")],
         ({"name": "fixed", "levels": [{}], "model": MANUAL}, "levels of your own or those of a language model, not"),
         ({"name": "llm"}, "needs a model: --llm openai:MODEL"),
@@ -136,19 +134,19 @@ ELSEWHERE = {"base_url": "http://elsewhere:1/v1", "key_env": "SECRET"}
 def test_a_run_does_not_decide_where_a_key_is_sent(kept, given, says):
     for about in (OPENAI, {"name": "fixed", "first": OPENAI}):
         with pytest.raises(DesignError) as refused:
-            means_again(about, kept, given)
+            merge_runtime_options(about, kept, given)
         assert says in str(refused.value)
         assert "\n" not in str(refused.value)
 
 
 def test_the_provider_s_own_server_and_key_need_not_be_given_again():
     kept = {"base_url": None, "key_env": "OPENAI_API_KEY", "timeout": 9.0, "max_calls": 3}
-    assert means_again(OPENAI, kept, {"max_calls": 5}) == {**kept, "max_calls": 5}
-    assert means_again(OPENAI, ELSEWHERE, ELSEWHERE) == ELSEWHERE
+    assert merge_runtime_options(OPENAI, kept, {"max_calls": 5}) == {**kept, "max_calls": 5}
+    assert merge_runtime_options(OPENAI, ELSEWHERE, ELSEWHERE) == ELSEWHERE
     mine = {"base_url": "http://mine/v1", "key_env": "MINE"}
-    assert means_again(OPENAI, ELSEWHERE, mine) == mine
-    assert means_again({"name": "expert"}, {}, {}) == {}
-    assert own_means({"name": "llm", "llm": "anthropic:some-model"}, {"key_env": "ANTHROPIC_API_KEY"}) == {}
+    assert merge_runtime_options(OPENAI, ELSEWHERE, mine) == mine
+    assert merge_runtime_options({"name": "expert"}, {}, {}) == {}
+    assert custom_endpoint({"name": "llm", "llm": "anthropic:some-model"}, {"key_env": "ANTHROPIC_API_KEY"}) == {}
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)

@@ -12,9 +12,9 @@ import pytest
 
 from envgen.designers import prompt
 from envgen.designers.designer import Brief
-from envgen.designers.names import Names
-from envgen.designers.reply import COMPLAINT, understand
-from envgen.designers.space import choices, level_of
+from envgen.designers.level_space import setting_values, unflatten
+from envgen.designers.names import NameObfuscator
+from envgen.designers.reply import MAX_ERROR_CHARS, parse_reply
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 
@@ -68,12 +68,12 @@ def brief(world: Any, num_levels: int = 2) -> Brief:
 
 
 def good(world: Any, chance: random.Random) -> dict[str, Any]:
-    told = choices(world.Level)
+    told = setting_values(world.Level)
 
     def item() -> dict[str, Any]:
         picked = chance.sample(sorted(told), chance.randint(1, 6))
         skills = [skill.name for skill in chance.sample(world.skills, chance.randint(0, 2))]
-        level = level_of({name: chance.choice(told[name]) for name in picked})
+        level = unflatten({name: chance.choice(told[name]) for name in picked})
         return {"purpose": "p", "skills": skills, "level": level}
 
     return {"reasoning": "r", "levels": [item(), item()]}
@@ -124,25 +124,25 @@ def mutant(world: Any, chance: random.Random) -> str:
 @pytest.mark.parametrize("name", WORLDS)
 def test_no_mutated_reply_breaks_the_reader(name, obfuscate):
     world, chance = WORLDS[name], random.Random(f"{name} {obfuscate}")
-    about, names = brief(world), Names(world.Level, world.skills, world.name)
+    about, names = brief(world), NameObfuscator(world.Level, world.skills, world.name)
     outcomes = {True: 0, False: 0}
     began = time.process_time()
     for _ in range(MUTANTS):
         text = mutant(world, chance)
         if obfuscate:
-            text = names.show(names.hide(text))
-        understood = understand(text, about)
-        assert understood.problems or len(understood.levels) == about.num_levels, text
+            text = names.decode(names.encode(text))
+        understood = parse_reply(text, about)
+        assert understood.errors or len(understood.levels) == about.num_levels, text
         for level in understood.levels:
             assert set(level.level) <= set(world.Level.model_fields)
             json.dumps(level.model_dump(mode="json"), allow_nan=False).encode()
-            world.Level.parse(level.level).dials()
-        for problem in understood.problems:
+            world.Level.parse(level.level).to_params()
+        for problem in understood.errors:
             assert problem.isprintable(), text
-            assert 0 < len(problem) <= COMPLAINT
-        again = prompt.problems(about, understood.problems)
-        assert (names.hide(again) if obfuscate else again).encode()
-        outcomes[not understood.problems] += 1
+            assert 0 < len(problem) <= MAX_ERROR_CHARS
+        again = prompt.error_report(about, understood.errors)
+        assert (names.encode(again) if obfuscate else again).encode()
+        outcomes[not understood.errors] += 1
     assert time.process_time() - began < 10
     assert min(outcomes.values()) > MUTANTS // 20  # both happen
 
@@ -151,9 +151,9 @@ def test_no_mutated_reply_breaks_the_reader(name, obfuscate):
 @pytest.mark.parametrize("name", WORLDS)
 def test_any_value_in_place_of_any_setting_gives_a_level_or_a_sentence(name, obfuscate):
     world = WORLDS[name]
-    about, names = brief(world, num_levels=1), Names(world.Level, world.skills, world.name)
-    for setting in (*choices(world.Level), *world.Level.model_fields):
+    about, names = brief(world, num_levels=1), NameObfuscator(world.Level, world.skills, world.name)
+    for setting in (*setting_values(world.Level), *world.Level.model_fields):
         for value in VALUES:
-            text = json.dumps({"levels": [{"level": level_of({setting: value})}]})
-            understood = understand(names.show(names.hide(text)) if obfuscate else text, about)
-            assert len(understood.levels) + len(understood.problems) == 1
+            text = json.dumps({"levels": [{"level": unflatten({setting: value})}]})
+            understood = parse_reply(names.decode(names.encode(text)) if obfuscate else text, about)
+            assert len(understood.levels) + len(understood.errors) == 1

@@ -7,7 +7,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import Field
 
 from envgen.designers.designer import to_overrides
-from envgen.designers.space import bounds, choices, level_of
+from envgen.designers.level_space import int_bounds, setting_values, unflatten
 from envgen.settings import Settings
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.world import Level
@@ -26,7 +26,7 @@ class Toy(Level):
 
 
 def test_every_field_is_named_with_its_values_the_originals_first():
-    space = choices(Toy)
+    space = setting_values(Toy)
     assert list(space) == ["light", "near.door", "near.cows", "width", "length"]
     assert space["light"] == ("original", "none", "bright")
     assert space["near.door"] == (True, False)
@@ -35,30 +35,30 @@ def test_every_field_is_named_with_its_values_the_originals_first():
 
 
 def test_of_a_long_range_ten_values_are_taken_evenly_up_to_the_greatest():
-    original, *others = choices(Toy)["length"]
+    original, *others = setting_values(Toy)["length"]
     assert original == 500
     assert others == [101, 201, 301, 401, 600, 700, 800, 900, 1000]  # the tenth is the original itself
-    assert choices(CrafterLevel)["time_of_day"] == (0, 30, 60, 90, 120, 150, 179, 209, 239, 269, 299)
+    assert setting_values(CrafterLevel)["time_of_day"] == (0, 30, 60, 90, 120, 150, 179, 209, 239, 269, 299)
 
 
 @pytest.mark.parametrize("Family", [Toy, CrafterLevel])
 def test_each_choice_alone_is_a_level_that_changes_that_and_nothing_else(Family):
-    for name, (original, *others) in choices(Family).items():
+    for name, (original, *others) in setting_values(Family).items():
         assert len({original, *others}) == 1 + len(others) > 1
-        assert to_overrides(level_of({name: original}), Family) == {}
+        assert to_overrides(unflatten({name: original}), Family) == {}
         for value in others:
-            assert to_overrides(level_of({name: value}), Family) == level_of({name: value})
+            assert to_overrides(unflatten({name: value}), Family) == unflatten({name: value})
 
 
 def test_crafters_settings_are_all_there():
-    space = choices(CrafterLevel)
+    space = setting_values(CrafterLevel)
     assert len(space) == 12 + 6 + 12 + 4 + 2
     assert all(space[f"inventory.{item}"] == tuple(range(10)) for item in ("wood", "diamond"))
 
 
 def test_values_by_dotted_name_become_nested_settings():
-    assert level_of({}) == {}
-    assert level_of({"near.cows": 2, "light": "none", "near.door": False, "a.b.c": 1}) == {
+    assert unflatten({}) == {}
+    assert unflatten({"near.cows": 2, "light": "none", "near.door": False, "a.b.c": 1}) == {
         "near": {"cows": 2, "door": False}, "light": "none", "a": {"b": {"c": 1}},
     }  # fmt: skip
 
@@ -68,12 +68,12 @@ def test_a_whole_number_may_be_bounded_in_any_way():
         one: Annotated[int, Gt(0), Le(5)] = 1
         other: Annotated[int, Ge(-2), Lt(3)] = 0
 
-    assert [bounds(field) for field in Bounded.model_fields.values()] == [(1, 5), (-2, 2)]
-    assert choices(Bounded)["other"] == (0, -2, -1, 1, 2)
+    assert [int_bounds(field) for field in Bounded.model_fields.values()] == [(1, 5), (-2, 2)]
+    assert setting_values(Bounded)["other"] == (0, -2, -1, 1, 2)
 
 
 @pytest.mark.parametrize("kind", [int, str, float, Annotated[int, Ge(0)], Annotated[float, Ge(0), Le(1)]])
 def test_a_field_whose_values_cannot_be_counted_is_refused(kind):
     Open = type("Open", (Level,), {"__annotations__": {"field": kind}, "field": 0})
     with pytest.raises(TypeError, match="must be a choice of words, a bool or a bounded int"):
-        choices(Open)
+        setting_values(Open)

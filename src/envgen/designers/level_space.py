@@ -7,16 +7,16 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-MOST = 10  # values of a number; of longer ranges so many are taken, evenly up to the greatest
+MAX_VALUES = 10  # values of a number; of longer ranges so many are taken, evenly up to the greatest
 
 
-def choices(Level: type[BaseModel], prefix: str = "") -> dict[str, tuple[Any, ...]]:
+def setting_values(Level: type[BaseModel], prefix: str = "") -> dict[str, tuple[Any, ...]]:
     """By dotted name, the values each field can take, the original's first."""
     found: dict[str, tuple[Any, ...]] = {}
     for name, field in Level.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            found |= choices(kind, f"{prefix}{name}.")
+            found |= setting_values(kind, f"{prefix}{name}.")
         else:
             default = field.get_default(call_default_factory=True)
             found[prefix + name] = (default, *(value for value in _values(field) if value != default))
@@ -29,13 +29,13 @@ def _values(field: FieldInfo) -> list[Any]:
         return list(get_args(kind))
     if kind is bool:
         return [False, True]
-    low, high = bounds(field)
-    if high - low < MOST:
+    low, high = int_bounds(field)
+    if high - low < MAX_VALUES:
         return list(range(low, high + 1))
-    return [round(low + (k + 1) * (high - low) / MOST) for k in range(MOST)]
+    return [round(low + (k + 1) * (high - low) / MAX_VALUES) for k in range(MAX_VALUES)]
 
 
-def bounds(field: FieldInfo) -> tuple[int, int]:
+def int_bounds(field: FieldInfo) -> tuple[int, int]:
     """The least and greatest value of a whole number."""
     low = high = None
     for mark in field.metadata:
@@ -53,7 +53,7 @@ def bounds(field: FieldInfo) -> tuple[int, int]:
     return low, high
 
 
-def level_of(values: Mapping[str, Any]) -> dict[str, Any]:
+def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values by dotted name as a level's nested settings."""
     level: dict[str, Any] = {}
     for name, value in values.items():

@@ -10,8 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from envgen.designers.adversarial import Adversarial
-from envgen.designers.alpha import Alpha, AlphaSettings, softmax
+from envgen.designers.alpha import AlphaDesigner, AlphaSettings, softmax
+from envgen.designers.baselines import (
+    AdversarialDesigner,
+    EasyToHardDesigner,
+    FixedDesigner,
+    NoDesigner,
+    RandomDesigner,
+    RandomSettings,
+    UserLevels,
+)
 from envgen.designers.designer import (
     AuditResult,
     Brief,
@@ -24,12 +32,8 @@ from envgen.designers.designer import (
     SuccessRate,
     to_overrides,
 )
-from envgen.designers.easy_to_hard import EasyToHard
-from envgen.designers.expert import Expert, ExpertSettings
-from envgen.designers.fixed import Fixed, Given
-from envgen.designers.none import NoDesigner
-from envgen.designers.random import Random, RandomSettings
-from envgen.designers.space import choices, level_of
+from envgen.designers.expert import ExpertDesigner, ExpertSettings
+from envgen.designers.level_space import setting_values, unflatten
 from envgen.settings import Settings
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.world import Level, LevelError, Skill
@@ -86,9 +90,9 @@ def after(proposal: Proposal, told: Sequence[LevelOutcome | None] = (), number: 
 
 
 DESIGNERS = {
-    "random": Random, "expert": Expert, "alpha": Alpha, "fixed": lambda: Fixed(Expert()),
-    "given": lambda: Fixed(Given([{}])), "easy-to-hard": lambda: EasyToHard(Random()),
-    "adversarial": lambda: Adversarial(Random()),
+    "random": RandomDesigner, "expert": ExpertDesigner, "alpha": AlphaDesigner, "fixed": lambda: FixedDesigner(ExpertDesigner()),
+    "given": lambda: FixedDesigner(UserLevels([{}])), "easy-to-hard": lambda: EasyToHardDesigner(RandomDesigner()),
+    "adversarial": lambda: AdversarialDesigner(RandomDesigner()),
 }  # fmt: skip
 
 
@@ -134,10 +138,10 @@ def test_none_of_them_asks_a_language_model():
 
 @pytest.mark.parametrize("keep", [0.0, 0.5, 0.8])
 def test_random_keeps_each_setting_with_its_chance_and_is_even_about_the_rest(keep):
-    drawn = Random(RandomSettings(keep=keep)).design(brief(num_levels=1500), ()).levels
+    drawn = RandomDesigner(RandomSettings(keep_prob=keep)).design(brief(num_levels=1500), ()).levels
     levels = [Crafter.Level.parse(one.level).model_dump() for one in drawn]
     assert len({str(level) for level in levels}) > 1450
-    for name, values in choices(Crafter.Level).items():
+    for name, values in setting_values(Crafter.Level).items():
         taken = [_at(level, name) for level in levels]
         for value in values:
             chance = keep * (value == values[0]) + (1 - keep) / len(values)
@@ -152,26 +156,26 @@ def _at(level: dict, name: str):
 
 
 def test_random_that_keeps_all_is_the_original():
-    assert {str(one.level) for one in Random(RandomSettings(keep=1)).design(brief(), ()).levels} == {"{}"}
+    assert {str(one.level) for one in RandomDesigner(RandomSettings(keep_prob=1)).design(brief(), ()).levels} == {"{}"}
 
 
 # --- fixed
 
 
 def test_fixed_repeats_what_its_first_designer_said_first():
-    designer = Fixed(Random())
+    designer = FixedDesigner(RandomDesigner())
     first = designer.design(brief(), ())
-    assert first == Random().design(brief(), ())
+    assert first == RandomDesigner().design(brief(), ())
     history = [after(first), after(Proposal(levels=first.levels[:1]), number=2)]
     assert designer.design(brief(cycle=3), history).levels == first.levels
 
 
 def test_fixed_lets_its_first_designer_answer_the_audit_once():
-    class Yielding(Random):
+    class Yielding(RandomDesigner):
         def revise(self, brief, history, proposal, verdicts):
             return Proposal(levels=(ProposedLevel(level={}),))
 
-    designer, verdicts = Fixed(Yielding()), (AuditResult(verdict="bad"),)
+    designer, verdicts = FixedDesigner(Yielding()), (AuditResult(verdict="bad"),)
     first = designer.design(brief(), ())
     assert designer.revise(brief(), (), first, verdicts) == Proposal(levels=(ProposedLevel(level={}),))
     assert designer.revise(brief(cycle=2), [after(first)], first, verdicts) is None
@@ -179,16 +183,16 @@ def test_fixed_lets_its_first_designer_answer_the_audit_once():
 
 def test_given_levels_are_used_in_turn_in_their_shortest_form():
     levels = [{"iron": "Very_Common", "coal": "original"}, {"biome": "beach"}]
-    found = [one.level for one in Given(levels).design(brief(num_levels=5), ()).levels]
+    found = [one.level for one in UserLevels(levels).design(brief(num_levels=5), ()).levels]
     assert found == [{"iron": "very common"}, {"biome": "beach"}] * 2 + [{"iron": "very common"}]
-    assert Given(levels).config() == {"name": "given", "levels": levels}
+    assert UserLevels(levels).config() == {"name": "given", "levels": levels}
 
 
 def test_given_levels_that_are_wrong_or_would_not_be_used_are_refused():
     with pytest.raises(LevelError, match="did you mean 'iron'"):
-        Given([{"irn": "rare"}]).design(brief(), ())
+        UserLevels([{"irn": "rare"}]).design(brief(), ())
     with pytest.raises(DesignError, match=r"5 levels were given, and a cycle trains in 4; .*levels=5"):
-        Given([{}] * 5).design(brief(), ())
+        UserLevels([{}] * 5).design(brief(), ())
 
 
 # --- expert
@@ -212,7 +216,7 @@ def gain(name: str, rates: dict[str, float]) -> float:
 
 def taught(rates: dict[str, float], wanted: int = 4, **settings) -> list[str]:
     """By the expert, after a cycle in which the original showed these rates; "" for the original."""
-    proposal = Expert(ExpertSettings(**settings)).design(
+    proposal = ExpertDesigner(ExpertSettings(**settings)).design(
         brief(num_levels=wanted, cycle=2), [after(Proposal(), rates=rates)]
     )
     for one in proposal.levels:
@@ -234,7 +238,7 @@ def test_expert_teaches_what_fails_although_what_it_needs_succeeds(rates, wanted
 
 
 def test_expert_begins_with_what_needs_nothing_and_most_waits_for():
-    found = [one.skills[0] for one in Expert().design(brief(), ()).levels]
+    found = [one.skills[0] for one in ExpertDesigner().design(brief(), ()).levels]
     assert found == ["collect_wood", "collect_sapling", "collect_drink", "defeat_skeleton"]
 
 
@@ -243,18 +247,18 @@ def test_expert_takes_what_is_nearly_ready_when_there_is_too_little_that_is():
         "make_stone_pickaxe": 30.0, "collect_iron": 10.0, "make_iron_pickaxe": 0.0, "collect_diamond": 0.0,
     }  # fmt: skip
     assert taught(rates, 4) == ["make_stone_pickaxe", "collect_iron", "make_iron_pickaxe", "collect_diamond"]
-    assert taught(rates, 2, known=30) == ["collect_iron", "make_stone_pickaxe"]  # now on equal terms
+    assert taught(rates, 2, prerequisite_threshold=30) == ["collect_iron", "make_stone_pickaxe"]  # now on equal terms
 
 
 def test_expert_fills_with_the_original_when_all_is_mastered():
     assert taught({name: 80.0 for name in NAMES}) == [""] * 4
-    assert taught({name: 80.0 for name in NAMES}, 2, mastered=90)[0] != ""
+    assert taught({name: 80.0 for name in NAMES}, 2, mastery_threshold=90)[0] != ""
 
 
 def test_expert_says_why():
     rates = {name: 90.0 for name in NAMES} | {"collect_iron": 12.34, "make_stone_pickaxe": 66.6}
     history = [after(Proposal(), rates=rates)]
-    purposes = [one.purpose for one in Expert().design(brief(num_levels=3), history).levels]
+    purposes = [one.purpose for one in ExpertDesigner().design(brief(num_levels=3), history).levels]
     assert purposes == [
         "teach collect_iron (12.3%), which needs make_stone_pickaxe 66.6%",
         "teach make_stone_pickaxe (66.6%), which needs place_table 90.0%, collect_wood 90.0%, collect_stone 90.0%",
@@ -264,17 +268,17 @@ def test_expert_says_why():
 
 def test_a_world_without_lessons_is_trained_in_the_original():
     bare = dataclasses.replace(brief(), skill_levels={})
-    assert [one.level for one in Expert().design(bare, ()).levels] == [{}] * 4
+    assert [one.level for one in ExpertDesigner().design(bare, ()).levels] == [{}] * 4
 
 
 # --- alpha
 
-SPACE = choices(Toy)
+SPACE = setting_values(Toy)
 
 
 def chances(history: Sequence[Cycle], **settings) -> dict[str, dict]:
     """What the policy thinks of each value of each setting."""
-    policy = Alpha(AlphaSettings(**settings)).policy(SPACE, history)
+    policy = AlphaDesigner(AlphaSettings(**settings)).policy(SPACE, history)
     return {name: dict(zip(SPACE[name], softmax(policy[name]), strict=True)) for name in SPACE}
 
 
@@ -286,20 +290,20 @@ def seen(*levels_and_rates) -> Cycle:
 
 
 def test_alpha_begins_as_random_does():
-    assert chances((), keep=0.4)["slope"] == pytest.approx({"original": 0.6, "flat": 0.2, "steep": 0.2})
-    assert chances((), keep=0.4)["ground.stones"][2] == pytest.approx(0.4 + 0.6 / 5)
-    drawn = Alpha(AlphaSettings(keep=0.4)).design(toy(num_levels=2000), ()).levels
+    assert chances((), keep_prob=0.4)["slope"] == pytest.approx({"original": 0.6, "flat": 0.2, "steep": 0.2})
+    assert chances((), keep_prob=0.4)["ground.stones"][2] == pytest.approx(0.4 + 0.6 / 5)
+    drawn = AlphaDesigner(AlphaSettings(keep_prob=0.4)).design(toy(num_levels=2000), ()).levels
     kept = np.mean(["slope" not in one.level for one in drawn])
     assert kept == pytest.approx(0.6, abs=0.05)
 
 
 def test_a_level_is_worth_most_where_skills_succeed_half_the_time():
-    alpha = Alpha()
-    assert alpha.worth(learned([50.0, 50.0])) == pytest.approx(1)
-    assert alpha.worth(learned([0.0])) == alpha.worth(learned([100.0])) == pytest.approx(np.exp(-2))  # 8 * 0.5²
-    assert alpha.worth(learned([30.0])) == pytest.approx(np.exp(-8 * 0.04))
-    assert alpha.worth(learned([0.0, 50.0])) == pytest.approx((1 + np.exp(-2)) / 2)
-    assert Alpha(AlphaSettings(alpha=0.8)).worth(learned([80.0])) == pytest.approx(1)
+    alpha = AlphaDesigner()
+    assert alpha.reward(learned([50.0, 50.0])) == pytest.approx(1)
+    assert alpha.reward(learned([0.0])) == alpha.reward(learned([100.0])) == pytest.approx(np.exp(-2))  # 8 * 0.5²
+    assert alpha.reward(learned([30.0])) == pytest.approx(np.exp(-8 * 0.04))
+    assert alpha.reward(learned([0.0, 50.0])) == pytest.approx((1 + np.exp(-2)) / 2)
+    assert AlphaDesigner(AlphaSettings(alpha=0.8)).reward(learned([80.0])) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("far", [0.0, 100.0])
@@ -344,7 +348,7 @@ def test_alpha_finds_the_one_setting_that_decides(seed):
     rates = {"flat": 100.0, "steep": 50.0, "original": 0.0}
     history: list[Cycle] = []
     for cycle in range(1, 61):
-        proposal = Alpha().design(toy(seed=seed, cycle=cycle, num_cycles=60), history)
+        proposal = AlphaDesigner().design(toy(seed=seed, cycle=cycle, num_cycles=60), history)
         told = [learned([rates[Toy.parse(one.level).slope]]) for one in proposal.levels]
         history.append(after(proposal, told, cycle))
     found = chances(history)
@@ -357,14 +361,14 @@ def test_alpha_finds_the_one_setting_that_decides(seed):
 # --- those that rank
 
 
-@pytest.mark.parametrize("make", [EasyToHard, Adversarial])
+@pytest.mark.parametrize("make", [EasyToHardDesigner, AdversarialDesigner])
 def test_ranking_is_not_done_without_being_lent_the_means(make):
-    with pytest.raises(DesignError, match="was lent no function"):
-        make(Random()).design(toy(score_levels=None), ())
+    with pytest.raises(DesignError, match="brief.score_levels must be a function"):
+        make(RandomDesigner()).design(toy(score_levels=None), ())
 
 
 def test_easy_to_hard_ranks_once_and_goes_from_the_easiest_to_the_hardest():
-    asked, designer, history = Asked(), EasyToHard(Random()), []
+    asked, designer, history = Asked(), EasyToHardDesigner(RandomDesigner()), []
     for cycle in range(1, 5):
         proposal = designer.design(toy(cycle=cycle, score_levels=asked), history)
         assert bool(proposal.candidates) == (cycle == 1)
@@ -372,19 +376,19 @@ def test_easy_to_hard_ranks_once_and_goes_from_the_easiest_to_the_hardest():
     (made, by), used = asked.calls[0], [one.level for cycle in history for one in cycle.proposal.levels]
     assert len(asked.calls) == 1
     assert by == "throwaway"
-    assert made == [one.level for one in Random().design(toy(num_levels=16), ()).levels]
+    assert made == [one.level for one in RandomDesigner().design(toy(num_levels=16), ()).levels]
     assert used == sorted(made, key=stones, reverse=True)  # all 16; stones are this ranking's score
     assert [len(cycle.proposal.levels) for cycle in history] == [4] * 4
     assert history[0].proposal.levels[0].purpose == "drawn at random; score in it 40.0"
 
 
 def test_adversarial_takes_the_hardest_of_new_levels_each_cycle():
-    asked, designer, history = Asked(), Adversarial(Random()), []
+    asked, designer, history = Asked(), AdversarialDesigner(RandomDesigner()), []
     for cycle in range(1, 5):
         proposal = designer.design(toy(cycle=cycle, score_levels=asked), history)
         made, by = asked.calls[-1]
         assert by == ("agent" if history else "throwaway")
-        assert made == [one.level for one in Random().design(toy(num_levels=16, cycle=cycle), ()).levels]
+        assert made == [one.level for one in RandomDesigner().design(toy(num_levels=16, cycle=cycle), ()).levels]
         assert sorted(made, key=str) == sorted((one.level for one in proposal.candidates), key=str)
         assert [stones(one.level) for one in proposal.candidates] == sorted(map(stones, made))
         assert proposal.levels == proposal.candidates[:4]
@@ -392,7 +396,7 @@ def test_adversarial_takes_the_hardest_of_new_levels_each_cycle():
     assert len(asked.calls) == 4
 
 
-@pytest.mark.parametrize("make", [EasyToHard, Adversarial])
+@pytest.mark.parametrize("make", [EasyToHardDesigner, AdversarialDesigner])
 def test_what_the_ranked_designer_said_spent_and_failed_at_stays_on_record(make):
     class Talkative(Designer):
         name = "talkative"
@@ -401,7 +405,7 @@ def test_what_the_ranked_designer_said_spent_and_failed_at_stays_on_record(make)
             return {"calls": 3}
 
         def design(self, brief, history):
-            levels = tuple(ProposedLevel(level=level_of({"ground.stones": k % 5})) for k in range(brief.num_levels))
+            levels = tuple(ProposedLevel(level=unflatten({"ground.stones": k % 5})) for k in range(brief.num_levels))
             return Proposal(levels=levels, raw_reply="words", notes=("fallback for 2 of 16 levels",))
 
     proposal = make(Talkative()).design(toy(), ())

@@ -1,0 +1,151 @@
+"""Designers to compare against: no design, fixed levels, random levels and two ways to rank random levels.
+
+Each class names the part of EnvGen (arXiv 2403.12014) that it reproduces.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from itertools import cycle, islice
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from envgen.settings import Settings
+
+from .designer import (
+    AuditResult,
+    Brief,
+    Cycle,
+    Designer,
+    DesignError,
+    DesignerWrapper,
+    LevelOverrides,
+    Proposal,
+    ProposedLevel,
+    ScoredBy,
+    to_overrides,
+)
+from .level_space import setting_values, unflatten
+
+POOL_FACTOR = 4  # `adversarial` ranks this many times the levels it uses
+
+
+class NoDesigner(Designer):
+    """`none`: train in the original only, for the same number of steps."""
+
+    name = "none"
+
+    def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        return Proposal()
+
+
+class FixedDesigner(DesignerWrapper):
+    """`fixed`: repeat the first proposal of another designer in every cycle (EnvGen, table 2, "fixed")."""
+
+    name, source_key = "fixed", "first"
+
+    def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        if history:
+            return Proposal(levels=history[0].proposal.levels)
+        return self.source.design(brief, history)
+
+    def revise(self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, verdicts: Sequence[AuditResult]):
+        return None if history else self.source.revise(brief, history, proposal, verdicts)
+
+
+class UserLevels(Designer):
+    """Levels written by the user, repeated in order until there are enough."""
+
+    name = "given"
+
+    def __init__(self, levels: Sequence[LevelOverrides]):
+        self.levels = list(levels)
+
+    def config(self) -> dict[str, Any]:
+        return {"name": self.name, "levels": self.levels}
+
+    def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        if len(self.levels) > brief.num_levels:
+            raise DesignError(
+                f"{len(self.levels)} levels were given, and a cycle trains in {brief.num_levels}; "
+                f"let the plan have levels={len(self.levels)}, or give fewer"
+            )
+        levels = [to_overrides(level, brief.Level) for level in islice(cycle(self.levels), brief.num_levels)]
+        return Proposal(levels=tuple(ProposedLevel(level=level, purpose="given") for level in levels))
+
+
+class RandomSettings(Settings):
+    keep_prob: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """The probability that a setting keeps its original value."""
+
+
+class RandomDesigner(Designer):
+    """`random`: domain randomization, the control for every designer that chooses.
+
+    Each setting keeps its original value with probability `keep_prob`, otherwise it takes a value drawn uniformly. With
+    `keep_prob` 0 a Crafter player would start with half of every item, and nothing would be left to learn.
+    """
+
+    name = "random"
+
+    def __init__(self, settings: RandomSettings | None = None):
+        self.settings = settings or RandomSettings()
+
+    def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        rng = np.random.default_rng([brief.seed, brief.cycle])
+        space = setting_values(brief.Level)
+        levels = []
+        for _ in range(brief.num_levels):
+            changes = {name: values[rng.integers(len(values))]
+                       for name, values in space.items() if rng.random() >= self.settings.keep_prob}  # fmt: skip
+            levels.append(ProposedLevel(level=to_overrides(unflatten(changes), brief.Level), purpose="drawn at random"))
+        return Proposal(levels=tuple(levels))
+
+
+class EasyToHardDesigner(DesignerWrapper):
+    """`easy-to-hard`: rank the levels of all cycles at once and use the easiest first (EnvGen, appendix D).
+
+    The rank is the score that a throwaway agent reaches in the level after training in it.
+    """
+
+    name = "easy-to-hard"
+
+    def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        if history:
+            start = (brief.cycle - 1) * brief.num_levels
+            return Proposal(levels=history[0].proposal.candidates[start : start + brief.num_levels])
+        ranked = rank_proposal(self.source, brief, history, brief.num_levels * brief.num_cycles, "throwaway")
+        return ranked.model_copy(update={"levels": ranked.candidates[: brief.num_levels]})
+
+
+class AdversarialDesigner(DesignerWrapper):
+    """`adversarial`: propose new levels each cycle and use the hardest (EnvGen, appendix D).
+
+    The first cycle ranks by the score of a throwaway agent that trained in each level, later cycles by the score of the
+    agent itself.
+    """
+
+    name = "adversarial"
+
+    def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        scored_by = "agent" if history else "throwaway"
+        ranked = rank_proposal(self.source, brief, history, POOL_FACTOR * brief.num_levels, scored_by)
+        hardest_first = ranked.candidates[::-1]
+        return ranked.model_copy(update={"levels": hardest_first[: brief.num_levels], "candidates": hardest_first})
+
+
+def rank_proposal(
+    source: Designer, brief: Brief, history: Sequence[Cycle], count: int, scored_by: ScoredBy
+) -> Proposal:
+    """Have `source` propose `count` levels; return them as candidates, highest score first."""
+    if brief.score_levels is None:
+        raise DesignError("this designer ranks levels by score; brief.score_levels must be a function")
+    proposal = source.design(dataclasses.replace(brief, num_levels=count), history)
+    levels = proposal.levels
+    scores = brief.score_levels([item.level for item in levels], scored_by)
+    order = sorted(range(len(levels)), key=lambda k: (-scores[k], k))
+    candidates = tuple(
+        levels[k].model_copy(update={"purpose": f"{levels[k].purpose}; score in it {scores[k]:.1f}"}) for k in order
+    )
+    return proposal.model_copy(update={"levels": (), "candidates": candidates})
