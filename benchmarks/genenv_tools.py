@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from envgen.coevolve.display import CoevolveDisplay
-from envgen.coevolve.domains.tools import Tools
+from envgen.coevolve.domains.tools.domain import ToolsDomain
 from envgen.coevolve.pretraining import Warmup, warm
 from envgen.coevolve.settings import Curriculum
 from envgen.coevolve.tiny_models import Size
@@ -52,11 +52,11 @@ UNITS = {"rollouts": "rollouts", "tokens": "tokens of both", "proposed": "tasks 
 
 def run(name: str, seed: int, runs: Path, models: Path) -> Path:
     folder, began = runs / f"{name.replace(' ', '-')}-{seed}", time.perf_counter()
-    lies = warm(Tools(), models, seed, Size(), Warmup(), say=print)
+    lies = warm(ToolsDomain(), models, seed, Size(), Warmup(), say=print)
     asked = CoevolveRequest(**VARIANTS[name], agent="", environment="", seed=seed)
     made = {"size": {}, "warmup": {}, "seed": seed}
     with CoevolveDisplay(asked.plan.rollouts, asked.curriculum.alpha) as display:
-        found = coevolve(folder, Tools(), asked, made, (str(lies[0]), str(lies[1])), show=display)
+        found = coevolve(folder, ToolsDomain(), asked, made, (str(lies[0]), str(lies[1])), show=display)
     print(
         f"{name}, seed {seed}: {found.first:.1f}% to {found.final:.1f}%, {time.perf_counter() - began:.0f} s",
         flush=True,

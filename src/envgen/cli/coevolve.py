@@ -40,7 +40,7 @@ def coevolve(
     """Train a language model on tasks that an environment policy writes for it, and that policy too (GenEnv).
 
     Args:
-        domain: What is asked: tools, answers, or gym:<any generator of reasoning-gym>.
+        domain: What is asked: tools, answers, or reasoning_gym:<generator>, or <module>:<class>.
         proposer: Who writes tasks: genenv, genenv-grpo, random, static, uniform, dapo or greedy.
         seed: Of everything random.
         folder: The run directory; out/coevolve-<domain>-<proposer>-<seed> if left out.
@@ -91,10 +91,10 @@ def coevolve(
 
 
 def _domain(name: str) -> Any:
-    from envgen.coevolve.domains.catalogue import domain_named
+    from envgen.coevolve.domains.registry import load_domain
 
     try:
-        return domain_named(name)
+        return load_domain(name)
     except (ValueError, ImportError) as error:
         raise UserError(str(error)) from None
 

@@ -3,17 +3,26 @@
 import numpy as np
 import pytest
 
-from envgen.coevolve.domains.tools_apps import TOOLS, WORDS
-from envgen.coevolve.domains.tools_calls import LONGEST, MOST, Call, CallError, Ref, execute, read, write
+from envgen.coevolve.domains.tools.apps import TOOLS, VALUES
+from envgen.coevolve.domains.tools.calls import (
+    MAX_CALLS,
+    MAX_REPLY_CHARS,
+    Call,
+    CallError,
+    Ref,
+    execute,
+    format_calls,
+    parse_calls,
+)
 
 LISTED = ("price", "pay", "balance", "repeat", "off", "save")
 PROGRAM = [Call("price", {"item": "tea"}), Call("pay", {"person": "ann", "amount": Ref(0)}), Call("balance", {})]
 TEXT = "price(item=tea); pay(person=ann, amount=$1); balance()"
 
 
-def test_a_program_is_read_from_what_it_is_written_as():
-    assert write(PROGRAM) == TEXT
-    assert read(TEXT, LISTED) == PROGRAM
+def test_format_and_parse_round_trip():
+    assert format_calls(PROGRAM) == TEXT
+    assert parse_calls(TEXT, LISTED) == PROGRAM
 
 
 @pytest.mark.parametrize(
@@ -32,16 +41,16 @@ def test_a_program_is_read_from_what_it_is_written_as():
         f"```{TEXT}```",
     ],
 )
-def test_spaces_lines_quotes_and_a_fence_do_not_matter(text):
-    assert read(text, LISTED) == PROGRAM
+def test_parse_ignores_spaces_line_breaks_quotes_and_a_code_fence(text):
+    assert parse_calls(text, LISTED) == PROGRAM
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "message"),
     [
-        ("", "no call"),
-        (" ;\n; ", "no call"),
-        ("```\n```", "no call"),
+        ("", "contains no call"),
+        (" ;\n; ", "contains no call"),
+        ("```\n```", "contains no call"),
         (TEXT + "\nThat is all.", "not a call"),
         ("Sure! " + TEXT, "not a call"),
         (f"{TEXT} ```{TEXT}```", "not a call"),
@@ -60,8 +69,8 @@ def test_spaces_lines_quotes_and_a_fence_do_not_matter(text):
         ("help()", "'help' is not a listed tool"),
         ("price()", "without item"),
         ("pay(amount=3)", "without person"),
-        ("price(item=tea, count=2)", "has no such argument"),
-        ("balance(person=ann)", "has no such argument"),
+        ("price(item=tea, count=2)", "has no argument 'count'"),
+        ("balance(person=ann)", "has no argument 'person'"),
         ("price(item=tea, item=tea)", "twice"),
         ("price(tea)", "not an argument"),
         ("price(item=)", "not an argument"),
@@ -69,87 +78,88 @@ def test_spaces_lines_quotes_and_a_fence_do_not_matter(text):
         ("price(,)", "not an argument"),
         ("price(item='tea\")", "not an argument"),
         ("price(item=t ea)", "not an argument"),
-        ("price(item=ann)", "'ann' is no item"),
-        ("price(item=7)", "'7' is no item"),
+        ("price(item=ann)", "'ann' is not a valid item"),
+        ("price(item=7)", "'7' is not a valid item"),
         ("price(item=Tea)", "not an argument"),
-        ("save(amount=tea)", "'tea' is no amount"),
-        ("save(amount=100)", "'100' is no amount"),
+        ("save(amount=tea)", "'tea' is not a valid amount"),
+        ("save(amount=100)", "'100' is not a valid amount"),
         ("save(amount=-1)", "not an argument"),
         ("save(amount=1.5)", "not an argument"),
         ("save(amount=٣)", "not an argument"),
-        (f"save(amount={'9' * 900})", "is no amount"),
-        ("save(amount=$1)", "not the result of an earlier call"),
-        ("save(amount=$0)", "not the result of an earlier call"),
+        (f"save(amount={'9' * 900})", "is not a valid amount"),
+        ("save(amount=$1)", "does not refer to an earlier call"),
+        ("save(amount=$0)", "does not refer to an earlier call"),
         ("save(amount=$)", "not an argument"),
-        (f"save(amount=${'1' * 900})", "not the result of an earlier call"),
-        ("price(item=tea); save(amount=$2)", "not the result of an earlier call"),
-        ("price(item=tea); off(person=$1)", "which is no person"),
-        ("save(amount=3); save(amount=$1)", "which is no amount"),
-        ("balance();" * (MOST + 1), f"{MOST + 1} calls; at most {MOST}"),
-        (" " * LONGEST + TEXT, "characters"),
+        (f"save(amount=${'1' * 900})", "does not refer to an earlier call"),
+        ("price(item=tea); save(amount=$2)", "does not refer to an earlier call"),
+        ("price(item=tea); off(person=$1)", "not of type person"),
+        ("save(amount=3); save(amount=$1)", "not of type amount"),
+        ("balance();" * (MAX_CALLS + 1), f"{MAX_CALLS + 1} calls; the limit is {MAX_CALLS}"),
+        (" " * MAX_REPLY_CHARS + TEXT, "characters"),
         ("(" * 10**6, "characters"),
     ],
 )
-def test_everything_else_is_refused_with_a_reason(text, why):
-    with pytest.raises(CallError, match=why) as error:
-        read(text, LISTED)
+def test_parse_rejects_malformed_replies_with_a_reason(text, message):
+    with pytest.raises(CallError, match=message) as error:
+        parse_calls(text, LISTED)
     assert len(str(error.value)) < 150
 
 
-def ran(text: str, world: int = 7) -> list:
-    return [result for _, _, result in execute(read(text, list(TOOLS)), world)[0]]
+def run_program(text: str, seed: int = 7) -> list:
+    """The results of a program's calls."""
+    return [result for _, _, result in execute(parse_calls(text, list(TOOLS)), seed)[0]]
 
 
-def test_what_is_paid_saved_and_bought_is_gone():
-    before, price, _, after = ran("balance(); price(item=tea); pay(person=ann, amount=$2); balance()")
+def test_paying_saving_and_buying_reduce_the_balance_and_the_stock():
+    before, price, _, after = run_program("balance(); price(item=tea); pay(person=ann, amount=$2); balance()")
     assert after == before - price
-    before, _, after = ran("balance(); save(amount=30); balance()")
+    before, _, after = run_program("balance(); save(amount=30); balance()")
     assert after == before - 30
-    before, money, price, day, after, left = ran(
+    before, money, price, day, after, left = run_program(
         "stock(item=oil); balance(); price(item=oil); buy(item=oil, count=5); stock(item=oil); balance()"
     )
     assert (after, left) == (before - 5, money - 5 * price)
-    assert day in WORDS["day"]
+    assert day in VALUES["day"]
 
 
-def test_what_is_written_arranged_and_repeated_is_found_again():
-    assert ran("write(file=poem, topic=golf); read(file=poem)")[1] == "golf"
-    arranged = "meet(person=ann, day=monday, topic=tax); repeat(day=monday, to=friday)"
-    assert ran(f"{arranged}; guest(day=friday); agenda(day=friday)")[2:] == ["ann", "tax"]
+def test_written_and_arranged_values_can_be_read_back():
+    assert run_program("write(file=poem, topic=golf); read(file=poem)")[1] == "golf"
+    arrange = "meet(person=ann, day=monday, topic=tax); repeat(day=monday, to=friday)"
+    assert run_program(f"{arrange}; guest(day=friday); agenda(day=friday)")[2:] == ["ann", "tax"]
 
 
-def test_what_changes_nothing_else_is_told_from_its_traces():
-    for one in ("message(person=ann, topic=tax)", "print(file=poem, count=3)"):
-        once, twice = (execute(read(text, list(TOOLS)), 7)[1] for text in (one, f"{one}; {one}"))
+def test_tools_without_a_visible_effect_change_the_state():
+    for text in ("message(person=ann, topic=tax)", "print(file=poem, count=3)"):
+        once, twice = (execute(parse_calls(program, list(TOOLS)), 7)[1] for program in (text, f"{text}; {text}"))
         assert once
         assert once != twice
 
 
-def test_worlds_differ_and_each_is_always_the_same():
+def test_initial_states_depend_on_the_seed_alone():
     text = "price(item=tea); owed(person=ann); balance(); agenda(day=monday); latest(person=bob); wish(person=bob)"
-    assert ran(text, world=1) == ran(text, world=1) != ran(text, world=2)
+    assert run_program(text, seed=1) == run_program(text, seed=1) != run_program(text, seed=2)
 
 
-def test_every_tool_gives_what_its_signature_says_for_every_word():
-    for name, tool in TOOLS.items():
+def test_tools_return_values_of_their_result_type():
+    for tool_name, tool in TOOLS.items():
         for k in range(98):
-            words = {parameter: WORDS[kind][k % len(WORDS[kind])] for parameter, kind in tool.parameters.items()}
-            result = execute([Call(name, words)], k)[0][0][2]
-            known = range(10_000, 100_000) if name == "balance" else WORDS.get(tool.result, (None,))
-            assert result in known
+            arguments = {name: VALUES[type_][k % len(VALUES[type_])] for name, type_ in tool.parameters.items()}
+            result = execute([Call(tool_name, arguments)], k)[0][0][2]
+            expected = range(10_000, 100_000) if tool_name == "balance" else VALUES.get(tool.result_type, (None,))
+            assert result in expected
 
 
-def test_what_can_be_read_can_be_executed():
-    random = np.random.default_rng(0)
+def test_parsed_programs_can_be_executed():
+    rng = np.random.default_rng(0)
     for _ in range(300):
-        names = [str(name) for name in random.choice(list(TOOLS), MOST)]
+        names = [str(name) for name in rng.choice(list(TOOLS), MAX_CALLS)]
         calls: list[Call] = []
         for name in names:
             arguments = {}
-            for parameter, kind in TOOLS[name].parameters.items():
-                refs = [Ref(k) for k, call in enumerate(calls) if TOOLS[call.tool].result == kind]
-                arguments[parameter] = (refs or WORDS[kind])[int(random.integers(len(refs or WORDS[kind])))]
+            for parameter, value_type in TOOLS[name].parameters.items():
+                refs = [Ref(k) for k, call in enumerate(calls) if TOOLS[call.tool].result_type == value_type]
+                arguments[parameter] = (refs or VALUES[value_type])[int(rng.integers(len(refs or VALUES[value_type])))]
             calls.append(Call(name, arguments))
-        assert read(write(calls), list(TOOLS)) == calls
-        trace, _ = execute(calls, int(random.integers(2**32)))
+        assert parse_calls(format_calls(calls), list(TOOLS)) == calls
+        trace, _ = execute(calls, int(rng.integers(2**32)))
         assert [tool for tool, _, _ in sorted(trace)] == sorted(names)

@@ -1,12 +1,13 @@
-"""What a program prints where strings hash in other ways: nothing of a domain may depend on that."""
+"""Runs code in processes with different string hashes, on which no domain may depend."""
 
 import os
 import subprocess
 import sys
 
 
-def printed_twice(code: str) -> tuple[str, str]:
-    one, other = (
+def outputs_under_two_hash_seeds(code: str) -> tuple[str, str]:
+    """What a program prints under two values of PYTHONHASHSEED."""
+    first, second = (
         subprocess.run(
             [sys.executable, "-c", code],
             env=os.environ | {"PYTHONHASHSEED": seed},
@@ -16,4 +17,4 @@ def printed_twice(code: str) -> tuple[str, str]:
         ).stdout
         for seed in ("1", "2")
     )
-    return one, other
+    return first, second
