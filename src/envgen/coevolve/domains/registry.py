@@ -6,6 +6,7 @@ loaded by its import path, `my_package.my_module:MyDomain`.
 
 import importlib
 import inspect
+from collections.abc import Callable
 
 from envgen.settings import nearest
 
@@ -50,7 +51,7 @@ def domain_path(domain: Domain) -> str:
     return f"{type(domain).__module__}:{type(domain).__qualname__}"
 
 
-def _import_domain(path: str) -> type[Domain]:
+def _import_domain(path: str) -> Callable[..., Domain]:
     module_name, _, class_name = path.partition(":")
     try:
         module = importlib.import_module(module_name)
