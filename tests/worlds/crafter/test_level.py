@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envgen.worlds.crafter import constants as const
-from envgen.worlds.crafter.dials import ORIGINAL
 from envgen.worlds.crafter.env import CrafterEnv
 from envgen.worlds.crafter.expert_policy import expert_actions
-from envgen.worlds.crafter.level import CrafterLevel
+from envgen.worlds.crafter.level import ORIGINAL_PARAMS, CrafterLevel
 from envgen.worlds.crafter.level_stats import compute_level_stats
 from envgen.worlds.crafter.vector import CrafterVectorEnv
 from envgen.worlds.world import LevelError
@@ -22,7 +21,7 @@ SEEDS = range(24)
 
 def test_the_default_changes_nothing():
     dials = CrafterLevel().to_params()
-    assert dials == ORIGINAL
+    assert dials == ORIGINAL_PARAMS
 
 
 COUNTED = {

@@ -5,8 +5,8 @@ import pytest
 from crafter import engine as theirs
 from crafter import objects
 
-from envgen.worlds.crafter import atlas as ours
 from envgen.worlds.crafter import constants as const
+from envgen.worlds.crafter import render as ours
 from envgen.worlds.crafter.env import CrafterEnv
 from envgen.worlds.crafter.reference import make_original
 
@@ -15,7 +15,7 @@ from envgen.worlds.crafter.reference import make_original
 def test_every_sprite_on_every_ground_is_the_originals(size):
     unit = np.array([size[0] // 9, size[1] // 9])
     textures = make_original(0)._textures
-    atlas = ours.draw_atlas(size)
+    atlas = ours.make_atlas(size)
     for m, material in enumerate(const.MATERIALS[1:], 1):
         for k, sprite in enumerate(ours.SPRITES):
             canvas = np.zeros((*unit, 3), np.uint8)

@@ -1,38 +1,38 @@
-"""Crafter's names and numbers: materials, creatures, items, actions, skills, and what each costs.
+"""The constants of Crafter: materials, entities, items, actions, recipes and skills.
 
-Everything here is a fact of the original game (the tests compare it with the `data.yaml` of the `crafter` package).
+All values are those of the original game; the tests compare them with the `data.yaml` of the `crafter` package.
 """
 
 from envgen.worlds.world import Skill
 
 MAP_SIZE = 64  # the map is MAP_SIZE x MAP_SIZE cells
-CENTER = MAP_SIZE // 2  # where the player starts, in both axes
-VIEW = (9, 9)  # cells the picture is wide and high; the last rows show the inventory
-LOCAL_VIEW = (9, 7)  # cells of map in the picture
+CENTER = MAP_SIZE // 2  # the player starts at (CENTER, CENTER)
+VIEW = (9, 9)  # width and height of the image in cells; the last two rows show the inventory
+LOCAL_VIEW = (9, 7)  # width and height of the part of the image that shows the map
 DAY_LENGTH = 300  # steps
-MAX_EPISODE_STEPS = 10_000  # steps of an episode
-CHUNK_SIZE = 12  # cells along a side of the squares in which creatures are balanced
-CHUNKS_PER_SIDE = -(-MAP_SIZE // CHUNK_SIZE)  # along a side
+MAX_EPISODE_STEPS = 10_000
+CHUNK_SIZE = 12  # the map is divided into chunks of 12 x 12 cells; creatures spawn and despawn per chunk
+CHUNKS_PER_SIDE = -(-MAP_SIZE // CHUNK_SIZE)
 
-# Materials by number; 0 is what lies outside the map.
+# Materials by index; 0 is the area outside the map.
 MATERIALS = (
     "outside", "water", "grass", "stone", "path", "sand", "tree", "lava", "coal", "iron", "diamond", "table", "furnace",
 )  # fmt: skip
 OUTSIDE, WATER, GRASS, STONE, PATH, SAND, TREE, LAVA, COAL, IRON, DIAMOND, TABLE, FURNACE = range(len(MATERIALS))
 
-# Sets of materials as bit masks: where each kind of entity can go.
+# Bit masks of the materials that each kind of entity can move onto.
 WALKABLE = 1 << GRASS | 1 << SAND | 1 << PATH
 PLAYER_WALKABLE = WALKABLE | 1 << LAVA
 ARROW_WALKABLE = WALKABLE | 1 << WATER | 1 << LAVA
 
-# Things by number; 0 is none. In the semantic map an entity is its number plus len(MATERIALS) - 1.
+# Entities by index; 0 is no entity. The semantic map shows an entity as its index + len(MATERIALS) - 1.
 ENTITIES = ("none", "player", "cow", "zombie", "skeleton", "arrow", "plant")
 NO_ENTITY, PLAYER, COW, ZOMBIE, SKELETON, ARROW, PLANT = range(len(ENTITIES))
-RIPE_AFTER = 300  # a plant that has grown for more steps is ripe
+RIPE_AFTER = 300  # a plant is ripe once it has grown for more than this many steps
 
 DIRECTIONS = ("left", "right", "up", "down")
 LEFT, RIGHT, UP, DOWN = range(4)
-DIRECTION_OFFSETS = ((-1, 0), (1, 0), (0, -1), (0, 1))  # (x, y) of each direction; y grows downwards
+DIRECTION_OFFSETS = ((-1, 0), (1, 0), (0, -1), (0, 1))  # (dx, dy) of each direction; y points down
 
 VITALS = ("health", "food", "drink", "energy")
 MATERIAL_ITEMS = ("sapling", "wood", "stone", "coal", "iron", "diamond")
@@ -43,7 +43,7 @@ HEALTH, FOOD, DRINK, ENERGY = range(4)
     SAPLING, WOOD, STONE_ITEM, COAL_ITEM, IRON_ITEM, DIAMOND_ITEM,
     WOOD_PICKAXE, STONE_PICKAXE, IRON_PICKAXE, WOOD_SWORD, STONE_SWORD, IRON_SWORD,
 ) = range(4, len(ITEMS))  # fmt: skip
-MAX_ITEM_COUNT = 9  # of any item
+MAX_ITEM_COUNT = 9
 
 ACTIONS = (
     "noop", "move_left", "move_right", "move_up", "move_down", "do", "sleep",
@@ -51,10 +51,10 @@ ACTIONS = (
     "make_wood_pickaxe", "make_stone_pickaxe", "make_iron_pickaxe",
     "make_wood_sword", "make_stone_sword", "make_iron_sword",
 )  # fmt: skip
-NOOP, FIRST_MOVE, DO, SLEEP = 0, 1, 5, 6  # FIRST_MOVE + direction
-PLACE_STONE, PLACE_TABLE, PLACE_FURNACE, PLACE_PLANT, FIRST_MAKE = 7, 8, 9, 10, 11  # FIRST_MAKE + tool
+NOOP, FIRST_MOVE, DO, SLEEP = 0, 1, 5, 6  # moves are FIRST_MOVE + direction
+PLACE_STONE, PLACE_TABLE, PLACE_FURNACE, PLACE_PLANT, FIRST_MAKE = 7, 8, 9, 10, 11  # tools are FIRST_MAKE + tool
 
-# What each tool takes, and whether it is made beside a table alone or beside table and furnace.
+# The items each tool costs. All tools need a nearby table; those in NEEDS_FURNACE also need a nearby furnace.
 RECIPES = {
     "wood_pickaxe": {"wood": 1},
     "stone_pickaxe": {"wood": 1, "stone": 1},
@@ -70,10 +70,10 @@ SAPLING_CHANCE = 0.1
 COW_FOOD, PLANT_FOOD = 6, 4
 COW_HEALTH, ZOMBIE_HEALTH, SKELETON_HEALTH, PLANT_HEALTH = 3, 5, 3, 1
 
-# The 22 skills in the original's order, each with what must be possible first.
+# The 22 skills in the original order, with their prerequisites.
 SKILLS = tuple(
-    Skill(name=name, prerequisites=needs)
-    for name, needs in {
+    Skill(name=name, prerequisites=prerequisites)
+    for name, prerequisites in {
         "collect_coal": ("make_wood_pickaxe",),
         "collect_diamond": ("make_iron_pickaxe",),
         "collect_drink": (),

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..engine import BatchEngine
 from ..state_validation import read_array, require
-from . import atlas, observations, render, state, terrain
+from . import observations, render, state, terrain
 from .kernel import REPORT, render_env, step_batch
 from .level import CrafterLevel
 from .observations import NO_OBSERVATION, PIXELS, SYMBOLS
@@ -27,10 +27,10 @@ class Engine(BatchEngine):
         super().__init__(n, levels, by_chance, size, threads, width, REPORT)
         self.view = view
         self.state = state.allocate(n)
-        self._render_buffers: dict[tuple[int, int], tuple[atlas.Atlas, render.RenderBuffers]] = {}
-        self.daylight = state.daylight_table()
-        self.atlas = atlas.draw_atlas(size if view == PIXELS else SMALLEST)
-        self.words = atlas.words_per_night_frame(size)
+        self._render_buffers: dict[tuple[int, int], tuple[render.Atlas, render.RenderBuffers]] = {}
+        self.daylight = state.make_daylight_table()
+        self.atlas = render.make_atlas(size if view == PIXELS else SMALLEST)
+        self.words = render.words_per_night_frame(size)
         self.scratch = terrain.make_terrain_buffers(self.thread_pool.num_threads)
         self.easel = render.make_render_buffers(self.thread_pool.num_threads, self.atlas)
 
@@ -57,7 +57,7 @@ class Engine(BatchEngine):
     def render(self, i: int, size: tuple[int, int]) -> np.ndarray:
         """A picture (height, width, 3) for a person. It takes no number from the world's stream."""
         if size not in self._render_buffers:
-            drawn = atlas.draw_atlas(size)
+            drawn = render.make_atlas(size)
             self._render_buffers[size] = drawn, render.make_render_buffers(1, drawn)
         canvas = np.zeros(size[0] * size[1] * 3, np.uint8)
         render_env(self.state, i, *self._render_buffers[size], canvas)

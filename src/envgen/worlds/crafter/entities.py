@@ -1,7 +1,8 @@
-"""Things on the map and the ground under them: the few operations through which all rules change a world.
+"""Entities on the map and the ground below them: the operations through which the rules change a world.
 
-An entity is a row of the list `entities`. Row order is the order of creation, in which the original updates them. The
-original keeps the entities of a chunk in a set, whose order is undefined; here it is the order of `arrival`.
+An entity is a row of the array `entities`. Rows are in order of creation, the order in which the original updates
+entities. The original keeps the entities of a chunk in a set, whose order is undefined; here it is the order of
+`arrival`.
 """
 
 import numpy as np
@@ -12,14 +13,14 @@ from .constants import CHUNK_SIZE, CHUNKS_PER_SIDE, GRASS, HEALTH, MAP_SIZE, NO_
 
 
 @jit
-def inside(x, y):
+def is_inside(x, y):
     return 0 <= x < MAP_SIZE and 0 <= y < MAP_SIZE
 
 
 @jit
 def ground_at(env, x, y):
     """The material at (x, y); OUTSIDE off the map."""
-    if not inside(x, y):
+    if not is_inside(x, y):
         return OUTSIDE
     return np.int64(env.ground[x, y])
 
@@ -27,14 +28,14 @@ def ground_at(env, x, y):
 @jit
 def entity_at(env, x, y):
     """The row of the entity at (x, y), or -1."""
-    if not inside(x, y):
+    if not is_inside(x, y):
         return -1
     return np.int64(env.entity_slots[x, y]) - 1
 
 
 @jit
 def has_ground(env, material):
-    """Is there a cell of this material?"""
+    """Whether any cell has this material."""
     for x in range(MAP_SIZE):
         for y in range(MAP_SIZE):
             if env.ground[x, y] == material:
@@ -49,7 +50,7 @@ def chunk_of(x, y):
 
 @jit
 def count_ground(env):
-    """Count every chunk's grass and path."""
+    """Count the grass and path cells of every chunk."""
     for chunk in range(CHUNKS_PER_SIDE * CHUNKS_PER_SIDE):
         x0, y0 = chunk // CHUNKS_PER_SIDE * CHUNK_SIZE, chunk % CHUNKS_PER_SIDE * CHUNK_SIZE
         grass = path = 0
@@ -63,7 +64,7 @@ def count_ground(env):
 
 @jit
 def set_ground(env, x, y, material):
-    """Change the ground; keeps the chunk's counts of grass and path."""
+    """Change the material of a cell and update the grass and path counts of its chunk."""
     chunk = chunk_of(x, y)
     old = env.ground[x, y]
     if old == GRASS:
@@ -79,16 +80,16 @@ def set_ground(env, x, y, material):
 
 @jit
 def is_free(env, x, y, materials):
-    """Can an entity that walks on `materials` (a bit mask) step onto (x, y)?"""
+    """Whether an entity that walks on `materials` (a bit mask) can move to (x, y)."""
     return (materials >> ground_at(env, x, y)) & 1 == 1 and env.entity_slots[x, y] == 0
 
 
 @jit
-def _arrive(env, entities, row, chunk):
+def _enter_chunk(env, entities, row, chunk):
     entities[row].arrival = env.next_arrival
     env.next_arrival += 1
-    for c in range(env.num_chunks):
-        if env.chunk_order[c] == chunk:
+    for i in range(env.num_chunks):
+        if env.chunk_order[i] == chunk:
             return
     env.chunk_order[env.num_chunks] = chunk
     env.num_chunks += 1
@@ -96,7 +97,7 @@ def _arrive(env, entities, row, chunk):
 
 @jit
 def add_entity(env, entities, kind, x, y, health):
-    """A new entity at the free cell (x, y): its row, or -1 if the list is full."""
+    """Create an entity at the free cell (x, y). Returns its row, or -1 if the array is full."""
     row = env.num_entities
     if row >= entities.size:
         return -1
@@ -109,13 +110,13 @@ def add_entity(env, entities, kind, x, y, health):
     entity.health = health
     entity.counter = 0
     env.entity_slots[x, y] = row + 1
-    _arrive(env, entities, row, chunk_of(x, y))
+    _enter_chunk(env, entities, row, chunk_of(x, y))
     return row
 
 
 @jit
 def remove_entity(env, entities, row):
-    """Take an entity off the map. It keeps its row, and may finish its turn, until `compact`."""
+    """Take an entity off the map. Its row stays in use, and it may finish its turn, until `compact`."""
     entity = entities[row]
     if entity.kind != NO_ENTITY:
         env.entity_slots[entity.x, entity.y] = 0
@@ -124,40 +125,40 @@ def remove_entity(env, entities, row):
 
 @jit
 def move_entity(env, entities, row, direction, materials):
-    """Step in a direction (dx, dy) if the cell is free. True if it was, also for an entity that is already removed."""
+    """Move by `direction` (dx, dy) if that cell is free, and return whether it was, even for a removed entity."""
     entity = entities[row]
     x, y = entity.x + direction[0], entity.y + direction[1]
     if not is_free(env, x, y, materials):
         return False
     if entity.kind != NO_ENTITY:
-        old = chunk_of(entity.x, entity.y)
+        old_chunk = chunk_of(entity.x, entity.y)
         env.entity_slots[entity.x, entity.y] = 0
         env.entity_slots[x, y] = row + 1
         entity.x = x
         entity.y = y
-        if chunk_of(x, y) != old:
-            _arrive(env, entities, row, chunk_of(x, y))
+        if chunk_of(x, y) != old_chunk:
+            _enter_chunk(env, entities, row, chunk_of(x, y))
     return True
 
 
 @jit
-def damage_entity(env, entities, row, damage):
+def damage_entity(env, entities, row, amount):
     entity = entities[row]
     if entity.kind == PLAYER:
-        env.inventory[HEALTH] = max(0, env.inventory[HEALTH] - damage)
+        env.inventory[HEALTH] = max(0, env.inventory[HEALTH] - amount)
     else:
-        entity.health = max(0, entity.health - damage)
+        entity.health = max(0, entity.health - amount)
 
 
 @jit
 def compact(env, entities):
     """Close the gaps that removed entities left, keeping the order."""
-    kept = 0
+    count = 0
     for row in range(env.num_entities):
         entity = entities[row]
         if entity.kind != NO_ENTITY:
-            if kept != row:
-                entities[kept] = entity
-                env.entity_slots[entity.x, entity.y] = kept + 1
-            kept += 1
-    env.num_entities = kept
+            if count != row:
+                entities[count] = entity
+                env.entity_slots[entity.x, entity.y] = count + 1
+            count += 1
+    env.num_entities = count

@@ -6,12 +6,12 @@ from gymnasium import spaces
 
 from ..single import SingleEnv
 from ..validation import RENDER_MODES, check_render_mode
-from .atlas import parse_image_size
 from .checks import RENDER_SIZE, check_observation, levels_of
 from .constants import ACTIONS, ITEMS, SKILLS
 from .engine import Engine
 from .level import CrafterLevel
 from .observations import OBSERVATION_MODES, make_observation_space, read_observation, semantic_map
+from .render import parse_image_size
 
 
 class CrafterEnv(SingleEnv[Engine]):

@@ -10,7 +10,7 @@ from envgen.jit import jit
 
 from . import constants as const
 from .engine import Engine
-from .entities import entity_at, ground_at, has_ground, inside, is_free
+from .entities import entity_at, ground_at, has_ground, is_free, is_inside
 
 _DX = np.array([dx for dx, _ in const.DIRECTION_OFFSETS])
 _DY = np.array([dy for _, dy in const.DIRECTION_OFFSETS])
@@ -193,7 +193,7 @@ def _seek(env, entities, target, queue, origin):
         head += 1
         for d in range(4):
             x, y = cell // const.MAP_SIZE + _DX[d], cell % const.MAP_SIZE + _DY[d]
-            if not inside(x, y) or origin[x * const.MAP_SIZE + y] >= 0:
+            if not is_inside(x, y) or origin[x * const.MAP_SIZE + y] >= 0:
                 continue
             way = d if cell == start else origin[cell]
             if _is_target(env, entities, target, x, y):

@@ -7,8 +7,8 @@ import numpy as np
 from PIL import Image
 
 from ..image_grid import image_grid
-from . import atlas, render
 from . import constants as const
+from . import render
 from .engine import Engine
 from .level import CrafterLevel
 from .observations import NO_OBSERVATION
@@ -25,7 +25,7 @@ def overview(level: Any = None, seed: int = 0, unit: int = 6) -> np.ndarray:
     sprites = np.zeros((const.MAP_SIZE, const.MAP_SIZE), np.int64)
     for row in range(env["num_entities"]):
         sprites[entities[row]["x"], entities[row]["y"]] = render.sprite_of(env, entities, row)
-    tiles = atlas.draw_atlas((unit * const.VIEW[0], unit * const.VIEW[1])).tiles[sprites, env["ground"]]
+    tiles = render.make_atlas((unit * const.VIEW[0], unit * const.VIEW[1])).tiles[sprites, env["ground"]]
     cells = tiles.reshape(const.MAP_SIZE, const.MAP_SIZE, unit, unit, 3)  # (x, y, pixel row, pixel column, colour)
     return cells.transpose(1, 2, 0, 3, 4).reshape(const.MAP_SIZE * unit, const.MAP_SIZE * unit, 3)
 

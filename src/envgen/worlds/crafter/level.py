@@ -1,4 +1,7 @@
-"""`CrafterLevel`: everything a designer may set in Crafter. The default is the original game, exactly."""
+"""`CrafterLevel` holds everything a designer can set in Crafter. The default level is the original game, exactly.
+
+`CrafterLevel.to_params` turns a level into a `LEVEL_PARAMS` record, the form in which the kernels read it.
+"""
 
 from typing import Literal
 
@@ -9,7 +12,6 @@ from envgen.settings import Settings
 
 from ..world import Level
 from . import constants as const
-from .dials import NEVER, ORIGINAL
 
 Abundance = Literal["none", "rare", "original", "common", "very common"]
 Count = Field(default=0, ge=0, le=const.MAX_ITEM_COUNT)
@@ -18,7 +20,7 @@ Vital = Field(default=const.MAX_ITEM_COUNT, ge=1, le=const.MAX_ITEM_COUNT)
 
 
 class Inventory(Settings):
-    """What the player holds at the start; tools 0 or 1, everything else 0 to 9."""
+    """The items the player starts with: 0 or 1 of each tool, 0 to 9 of everything else."""
 
     sapling: int = Count
     wood: int = Count
@@ -35,7 +37,7 @@ class Inventory(Settings):
 
 
 class Vitals(Settings):
-    """The player's body at the start; each 1 to 9, 9 is best."""
+    """The player's vital levels at the start, each from 1 to 9; 9 is best."""
 
     health: int = Vital
     food: int = Vital
@@ -44,80 +46,134 @@ class Vitals(Settings):
 
 
 class Near(Settings):
-    """What stands within a few cells of the start. Putting it there grants no skill and no reward."""
+    """Objects placed within a few cells of the start. They do not count as skills and give no reward."""
 
     table: bool = False
-    """A table, beside which tools are made."""
+    """A table, which is needed to make tools."""
     furnace: bool = False
-    """A furnace, which iron tools need besides a table."""
+    """A furnace, which is needed in addition to a table to make iron tools."""
     water: bool = False
     """A cell of water to drink from."""
     plant: Literal["none", "sapling", "ripe"] = "none"
-    """A planted sapling, or one that is ripe to eat; a cow, zombie or skeleton next to it destroys it."""
+    """A planted sapling, or a plant that is ripe to eat. A cow, zombie or skeleton next to it destroys it."""
     cows: int = Field(default=0, ge=0, le=4)
-    """Cows to eat, five steps away."""
+    """The number of cows to eat, five steps away."""
     cave: bool = False
-    """A cave in a rocky hill, six cells away: stone to mine, and dark enough for skeletons."""
+    """A cave in a rocky hill, six cells away. It has stone to mine, and skeletons can spawn in it."""
 
 
 class CrafterLevel(Level):
-    """A Crafter world. Every setting is a change to the original game; the default changes nothing."""
+    """A Crafter level. Every setting changes the original game; the default changes nothing."""
 
     biome: Literal["natural", "grassland", "mountain", "beach"] = "natural"
-    """The land: natural is the original mix, grassland has no mountains, mountain is mostly rock with caves and ores,
-    beach is sand and sea. Every biome has water."""
+    """The type of land. natural is the original mix, grassland has no mountains, mountain is mostly rock with caves and
+    ores, beach is sand and sea. Every biome has water."""
     trees: Abundance = "original"
     """How many trees grow on grassland."""
     water: Abundance = "original"
-    """How much of the land is water; with none the player dies of thirst."""
+    """How much of the land is water. With none, the player dies of thirst."""
     coal: Abundance = "original"
-    """How much coal lies in the mountains."""
+    """How much coal the mountains contain."""
     iron: Abundance = "original"
-    """How much iron lies in the mountains."""
+    """How much iron the mountains contain."""
     diamonds: Abundance = "original"
-    """How many diamonds lie in the mountains."""
+    """How many diamonds the mountains contain."""
     lava: Abundance = "original"
-    """How much lava, deadly to step on, lies in the mountains."""
+    """How much lava the mountains contain. Stepping into lava is deadly."""
     tunnels: Abundance = "original"
-    """How many dark tunnels run through the mountains; skeletons live in them."""
+    """How many dark tunnels run through the mountains. Skeletons live in them."""
     cows: Abundance = "original"
-    """How many cows live on the grass; with none only those of `near` exist."""
+    """How many cows live on grass. With none, the only cows are those of `near`."""
     zombies: Abundance = "original"
-    """How many zombies roam the grass; more at night."""
+    """How many zombies roam on grass. There are more at night."""
     skeletons: Abundance = "original"
     """How many skeletons live in tunnels and caves."""
     respawn: Abundance = "original"
-    """How fast new creatures appear where they have become few."""
+    """How fast new creatures appear where there are few."""
     near: Near = Near()
-    """What stands close to the start."""
+    """Objects placed close to the start."""
     inventory: Inventory = Inventory()
-    """What the player holds at the start."""
+    """The items the player starts with."""
     vitals: Vitals = Vitals()
-    """The player's body at the start."""
+    """The player's vital levels at the start."""
     time_of_day: int = Field(default=0, ge=0, lt=const.DAY_LENGTH)
-    """Steps into the day of 300 at which the episode begins: 0 is the original morning, 210 the middle of the night."""
+    """The step of the 300-step day at which the episode starts. 0 is the original morning, 210 the middle of the
+    night."""
     length: int = Field(default=const.MAX_EPISODE_STEPS, ge=1, le=const.MAX_EPISODE_STEPS)
-    """Steps after which an episode is cut off."""
+    """The number of steps after which an episode is truncated."""
 
     def to_params(self) -> np.ndarray:
-        """This level as a DIALS record."""
-        dials = np.array(ORIGINAL)
+        """This level as a LEVEL_PARAMS record."""
+        params = np.array(ORIGINAL_PARAMS)
         for name, value in _BIOMES[self.biome].items():
-            dials[name] = value
-        for setting, values in _ABUNDANCES.items():
-            for name, value in values.get(getattr(self, setting), {}).items():
-                dials[name] = dials[name] + value if name.endswith("_shift") else value
+            params[name] = value
+        for setting, changes in _ABUNDANCES.items():
+            for name, value in changes.get(getattr(self, setting), {}).items():
+                params[name] = params[name] + value if name.endswith("_shift") else value
         land_changed = self.biome != "natural" or self.water != "original"
-        dials["pond"] = land_changed and self.water != "none"
+        params["pond"] = land_changed and self.water != "none"
         for name in ("table", "furnace", "water", "cows", "cave"):
-            dials[f"near_{name}"] = getattr(self.near, name)
-        dials["near_plant"] = ("none", "sapling", "ripe").index(self.near.plant)
-        dials["inventory"] = [*dict(self.vitals).values(), *dict(self.inventory).values()]
-        dials["dawn"], dials["length"] = self.time_of_day, self.length
-        return dials
+            params[f"near_{name}"] = getattr(self.near, name)
+        params["near_plant"] = ("none", "sapling", "ripe").index(self.near.plant)
+        params["inventory"] = [*dict(self.vitals).values(), *dict(self.inventory).values()]
+        params["start_time"], params["length"] = self.time_of_day, self.length
+        return params
 
 
-# What each word changes; a shift adds to the biome's. docs/crafter.md shows what comes of it, counted.
+NEVER = 2.0  # a threshold above every noise value and every uniform number
+
+LEVEL_PARAMS = np.dtype(
+    [
+        # Terrain: what is added to the noise of water and mountains, and the thresholds. A value must exceed its
+        # threshold; "noise" and "uniform" say what is compared with it.
+        ("water_shift", np.float64),
+        ("mountain_shift", np.float64),
+        ("lake", np.float64),  # water noise above this covers mountains too
+        ("sand", np.float64),  # water noise above this and up to 0.35 can be sand
+        ("tunnel", np.float64),  # noise
+        ("coal_noise", np.float64),
+        ("coal", np.float64),  # uniform
+        ("iron_noise", np.float64),
+        ("iron", np.float64),  # uniform
+        ("diamond", np.float64),  # uniform
+        ("lava", np.float64),  # noise
+        ("tree_noise", np.float64),
+        ("tree", np.float64),  # uniform
+        # Creatures: uniform thresholds at world creation, then multipliers for the population and the spawn rate.
+        ("cow", np.float64),
+        ("zombie", np.float64),
+        ("skeleton", np.float64),
+        ("cow_density", np.float64),
+        ("zombie_density", np.float64),
+        ("skeleton_density", np.float64),
+        ("respawn", np.float64),
+        # Objects placed near the start.
+        ("pond", np.int32),
+        ("near_table", np.int32),
+        ("near_furnace", np.int32),
+        ("near_water", np.int32),
+        ("near_plant", np.int32),  # 1 sapling, 2 ripe
+        ("near_cows", np.int32),
+        ("near_cave", np.int32),
+        # The player and the clock.
+        ("inventory", np.int8, len(const.ITEMS)),
+        ("start_time", np.int32),
+        ("length", np.int32),
+    ],
+    align=True,
+)
+
+ORIGINAL_PARAMS = np.zeros((), LEVEL_PARAMS)  # the original game
+for _name, _value in {
+    "lake": NEVER, "sand": 0.25, "tunnel": 0.4, "coal_noise": 0.0, "coal": 0.85, "iron_noise": 0.4, "iron": 0.75,
+    "diamond": 0.994, "lava": 0.35, "tree_noise": 0.0, "tree": 0.8, "cow": 0.985, "zombie": 0.993, "skeleton": 0.95,
+    "cow_density": 1.0, "zombie_density": 1.0, "skeleton_density": 1.0, "respawn": 1.0,
+    "inventory": [const.MAX_ITEM_COUNT] * len(const.VITALS) + [0] * (len(const.ITEMS) - len(const.VITALS)),
+    "length": const.MAX_EPISODE_STEPS,
+}.items():  # fmt: skip
+    ORIGINAL_PARAMS[_name] = _value
+
+# The parameters that each option changes; a `_shift` is added to the biome's. docs/crafter.md lists the effects.
 _BIOMES: dict[str, dict[str, float]] = {
     "natural": {},
     "grassland": {"mountain_shift": -2.0},

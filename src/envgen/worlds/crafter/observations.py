@@ -22,7 +22,7 @@ from envgen.jit import jit
 
 from ..world import SymbolMap
 from . import constants as const
-from .render import COW, RIPE_PLANT, sprite_of
+from .render import COW_SPRITE, RIPE_PLANT_SPRITE, sprite_of
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -42,7 +42,7 @@ SIGN_AT, ITEM_AT = CELLS, 2 * CELLS
 FACING_AT = ITEM_AT + len(const.ITEMS)
 ASLEEP_AT, LIGHT_AT = FACING_AT + 1, FACING_AT + 2
 SIZE = FACING_AT + 3
-assert len(SIGNS) == RIPE_PLANT - COW + 2
+assert len(SIGNS) == RIPE_PLANT_SPRITE - COW_SPRITE + 2
 
 MAX_SYMBOLS = np.array(
     [len(const.MATERIALS) - 1] * CELLS
@@ -74,7 +74,7 @@ def write_symbols(env, entities, out):
                 material = np.int64(env.ground[x, y])
                 slot = env.entity_slots[x, y]
                 if slot > 1:
-                    sign = sprite_of(env, entities, slot - 1) - COW + 1
+                    sign = sprite_of(env, entities, slot - 1) - COW_SPRITE + 1
             out[cell] = material
             out[SIGN_AT + cell] = sign
             cell += 1

@@ -12,10 +12,10 @@ import crafter
 import numpy as np
 from crafter import engine
 
-from .atlas import parse_image_size
 from .constants import MAX_EPISODE_STEPS
 from .env import CrafterEnv
 from .level import CrafterLevel
+from .render import parse_image_size
 
 
 class ParityError(AssertionError):

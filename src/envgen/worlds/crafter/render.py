@@ -1,192 +1,318 @@
-"""The original's picture of a world, byte for byte: tiles from an atlas, mixed with the light of the hour.
+"""The original's image of a world, byte for byte: tiles from an atlas, blended with the daylight.
 
-At night the original draws noise from the world's own random stream; so does this.
+An atlas holds everything that can be drawn in advance for one image size, from the original's textures and with its
+arithmetic. At night the original draws noise from the world's own random generator, and so does `draw_env`.
 """
 
+import importlib.util
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from PIL import Image
 
 from envgen.jit import jit
 
 from ..kernels import mt19937
 from . import constants as const
-from .atlas import COLUMNS, ROWS, Atlas
 
-# Numbers in atlas.SPRITES.
-FACING_PLAYER, SLEEPER, COW, ZOMBIE, SKELETON, FACING_ARROW, SAPLING, RIPE_PLANT = 1, 5, 6, 7, 8, 9, 13, 14
-TINT = (0.0, 16.0, 64.0)  # of the night
-DREAM = (0.0, 0.0, 16.0)  # of sleep
+SPRITES = (
+    "none", "player-left", "player-right", "player-up", "player-down", "player-sleep", "cow", "zombie", "skeleton",
+    "arrow-left", "arrow-right", "arrow-up", "arrow-down", "plant", "plant-ripe",
+)  # fmt: skip
+# Indices in SPRITES; the player's and the arrow's are followed by their other directions.
+(
+    PLAYER_SPRITE, SLEEPING_SPRITE, COW_SPRITE, ZOMBIE_SPRITE, SKELETON_SPRITE, ARROW_SPRITE, SAPLING_SPRITE,
+    RIPE_PLANT_SPRITE,
+) = 1, 5, 6, 7, 8, 9, 13, 14  # fmt: skip
+
+NUM_COUNTS = const.MAX_ITEM_COUNT + 1  # an inventory cell shows 0 (empty) to 9
+OUTSIDE_GRAY = 127
+COLUMNS, ROWS = const.LOCAL_VIEW
+NIGHT_TINT = (0.0, 16.0, 64.0)
+SLEEP_TINT = (0.0, 0.0, 16.0)
+MIN_IMAGE_SIZE, MAX_IMAGE_SIZE = 18, 4096
+
+
+# --- image sizes
+
+
+def parse_image_size(size: int | tuple[int, int]) -> tuple[int, int]:
+    """`size` as (width, height). Raises ValueError for an invalid size."""
+    pair = tuple(size) if isinstance(size, tuple | list) else (size, size)
+    if len(pair) != 2 or not all(
+        isinstance(s, int | np.integer) and MIN_IMAGE_SIZE <= s <= MAX_IMAGE_SIZE for s in pair
+    ):
+        raise ValueError(
+            f"size {size!r} is not an image size: "
+            f"give an integer or (width, height), from {MIN_IMAGE_SIZE} to {MAX_IMAGE_SIZE}"
+        )
+    return int(pair[0]), int(pair[1])
+
+
+def words_per_night_frame(size: tuple[int, int]) -> int:
+    """The number of words of the random generator that the original uses for an image at night."""
+    return 2 * (size[0] // const.VIEW[0] * COLUMNS) * (size[1] // const.VIEW[1] * ROWS)
+
+
+# --- the atlas
+
+
+class Atlas(NamedTuple):
+    """Everything drawn in advance for one image size. A tile is (unit_y * unit_x * 3) bytes, row by row."""
+
+    tiles: np.ndarray  # (sprites, materials, tile) uint8
+    items: np.ndarray  # (items, NUM_COUNTS, tile) uint8
+    vignette: np.ndarray  # (map_width * map_height) float64, column by column like the noise
+    shape: np.ndarray  # (6,) int64: width, height, unit_x, unit_y, border_x, border_y
+
+
+@cache
+def make_atlas(size: tuple[int, int]) -> Atlas:
+    width, height = size
+    unit_x, unit_y = width // const.VIEW[0], height // const.VIEW[1]
+    tiles = np.zeros((len(SPRITES), len(const.MATERIALS), unit_y * unit_x * 3), np.uint8)
+    for m, material in enumerate(const.MATERIALS):
+        ground = np.full((unit_x, unit_y, 3), OUTSIDE_GRAY, np.uint8)
+        if m != const.OUTSIDE:
+            ground = _resize_texture(material, unit_x, unit_y)[..., :3]
+        tiles[0, m] = _to_tile(ground)
+        for k, sprite in enumerate(SPRITES[1:], 1):
+            canvas = ground.copy()
+            _paste(canvas, 0, 0, _resize_texture(sprite, unit_x, unit_y))
+            tiles[k, m] = _to_tile(canvas)
+    border_x, border_y = (width - unit_x * const.VIEW[0]) // 2, (height - unit_y * const.VIEW[1]) // 2
+    return Atlas(
+        tiles=tiles,
+        items=_draw_items(unit_x, unit_y),
+        vignette=_make_vignette(unit_x * COLUMNS, unit_y * ROWS),
+        shape=np.array([width, height, unit_x, unit_y, border_x, border_y]),
+    )
+
+
+@cache
+def _load_textures() -> dict[str, np.ndarray]:
+    """The original's textures by name, from the installed `crafter` package, as (width, height, channels)."""
+    spec = importlib.util.find_spec("crafter")
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError("Crafter's textures come from the package `crafter`: pip install crafter==1.8.3")
+    folder = Path(spec.submodule_search_locations[0]) / "assets"
+    textures = {}
+    for file in sorted(folder.glob("*.png")):
+        with Image.open(file) as image:
+            textures[file.stem] = np.array(image).transpose(1, 0, 2)
+    return textures
+
+
+def _resize_texture(name: str, width: int, height: int) -> np.ndarray:
+    image = Image.fromarray(_load_textures()[name])  # transposed, as the original resizes it
+    return np.array(image.resize((height, width), resample=Image.Resampling.NEAREST))
+
+
+def _paste(canvas: np.ndarray, x: int, y: int, texture: np.ndarray) -> None:
+    """Blend a texture into a canvas (width, height, 3), in single precision like the original."""
+    width, height = texture.shape[:2]
+    if texture.shape[-1] == 4:
+        alpha = texture[..., 3:].astype(np.float32) / 255
+        color = texture[..., :3].astype(np.float32) / 255
+        background = canvas[x : x + width, y : y + height].astype(np.float32) / 255
+        texture = (255 * (alpha * color + (1 - alpha) * background)).astype(np.uint8)
+    canvas[x : x + width, y : y + height] = texture
+
+
+def _to_tile(canvas: np.ndarray) -> np.ndarray:
+    return canvas.transpose(1, 0, 2).reshape(-1)
+
+
+def _draw_items(unit_x: int, unit_y: int) -> np.ndarray:
+    unit = np.array([unit_x, unit_y])
+    items = np.zeros((len(const.ITEMS), NUM_COUNTS, unit_y * unit_x * 3), np.uint8)
+    for k, item in enumerate(const.ITEMS):
+        corner = np.array([k % const.VIEW[0], k // const.VIEW[0]])
+        icon_offset = (corner * unit + 0.1 * unit).astype(np.int32) - corner * unit
+        count_offset = (corner * unit + 0.4 * unit).astype(np.int32) - corner * unit
+        for count in range(1, NUM_COUNTS):
+            canvas = np.zeros((unit_x, unit_y, 3), np.uint8)
+            _paste(canvas, icon_offset[0], icon_offset[1], _resize_texture(item, int(0.8 * unit_x), int(0.8 * unit_y)))
+            number = _resize_texture(str(count), int(0.6 * unit_x), int(0.6 * unit_y))
+            _paste(canvas, count_offset[0], count_offset[1], number)
+            items[k, count] = _to_tile(canvas)
+    return items
+
+
+def _make_vignette(width: int, height: int) -> np.ndarray:
+    xs, ys = np.meshgrid(np.linspace(-1, 1, width), np.linspace(-1, 1, height))
+    return (1 - np.exp(-0.5 * (xs**2 + ys**2) / (0.5**2)).T).reshape(-1)
+
+
+# --- drawing
 
 
 class RenderBuffers(NamedTuple):
-    """What drawing one frame needs for the moment; one row per thread."""
+    """Temporary memory for drawing a frame, one row per thread."""
 
-    lit: np.ndarray  # (threads, sprites, materials, tile) uint8, tiles in today's light
-    fresh: np.ndarray  # (threads, sprites, materials) int64, the frame for which each was lit
-    frames: np.ndarray  # (threads,) int64, frames drawn so far
+    lit_tiles: np.ndarray  # (threads, sprites, materials, tile) uint8, tiles in the current daylight
+    lit_frames: np.ndarray  # (threads, sprites, materials) int64, the frame for which each tile was lit
+    frames: np.ndarray  # (threads,) int64, number of frames drawn
     noise: np.ndarray  # (threads, map_width * map_height) float64
-    colours: np.ndarray  # (threads, 3, map_width) int32, one row of the map
-    masks: np.ndarray  # (threads, 2, map_width) float64, how dark it is there and the noise
+    colors: np.ndarray  # (threads, 3, map_width) int32, one row of pixels
+    masks: np.ndarray  # (threads, 2, map_width) float64, darkness and noise of that row
 
 
 def make_render_buffers(threads: int, atlas: Atlas) -> RenderBuffers:
     return RenderBuffers(
-        lit=np.zeros((threads, *atlas.tiles.shape), np.uint8),
-        fresh=np.zeros((threads, *atlas.tiles.shape[:2]), np.int64),
+        lit_tiles=np.zeros((threads, *atlas.tiles.shape), np.uint8),
+        lit_frames=np.zeros((threads, *atlas.tiles.shape[:2]), np.int64),
         frames=np.zeros(threads, np.int64),
         noise=np.zeros((threads, len(atlas.vignette))),
-        colours=np.zeros((threads, 3, atlas.shape[2] * COLUMNS), np.int32),
+        colors=np.zeros((threads, 3, atlas.shape[2] * COLUMNS), np.int32),
         masks=np.zeros((threads, 2, atlas.shape[2] * COLUMNS)),
     )
 
 
 @jit
 def sprite_of(env, entities, row):
-    """The number in SPRITES of an entity."""
+    """The index in SPRITES of an entity."""
     entity = entities[row]
     if entity.kind == const.PLAYER:
-        return SLEEPER if env.sleeping else FACING_PLAYER + env.facing
+        return SLEEPING_SPRITE if env.sleeping else PLAYER_SPRITE + env.facing
     if entity.kind == const.COW:
-        return COW
+        return COW_SPRITE
     if entity.kind == const.ZOMBIE:
-        return ZOMBIE
+        return ZOMBIE_SPRITE
     if entity.kind == const.SKELETON:
-        return SKELETON
+        return SKELETON_SPRITE
     if entity.kind == const.ARROW:
-        return FACING_ARROW + entity.facing
-    return RIPE_PLANT if entity.counter > const.RIPE_AFTER else SAPLING
+        return ARROW_SPRITE + entity.facing
+    return RIPE_PLANT_SPRITE if entity.counter > const.RIPE_AFTER else SAPLING_SPRITE
 
 
 @jit
-def _grey(r, g, b):
-    sixteenths = np.int32(19595) * np.int32(r) + np.int32(38470) * np.int32(g) + np.int32(7471) * np.int32(b)
-    return np.int32((sixteenths + np.int32(32768)) >> np.int32(16))
-
-
-@jit
-def _dull(colour, grey):
-    """Colour at 40 %, as PIL enhances it: single precision, cut off."""
-    return np.float64(np.int32(np.float32(grey) + np.float32(0.4) * np.float32(np.int32(colour) - grey)))
-
-
-@jit
-def _mix(colour, mask, noise):
-    return np.int32((1 - mask) * colour + mask * noise)
-
-
-@jit
-def _lit(colour, seen, grey, tint, light):
-    """A colour in the light of the hour, half of it tinted; what is `seen` at night may differ by noise."""
-    return np.int32(light * colour + (1 - light) * (0.5 * _dull(seen, grey) + 0.5 * tint))
-
-
-@jit
-def _light_tile(tile, out, light):
-    for p in range(0, tile.size, 3):
-        grey = _grey(tile[p], tile[p + 1], tile[p + 2])
-        for c in range(3):
-            out[p + c] = _lit(np.float64(tile[p + c]), tile[p + c], grey, TINT[c], light)
-
-
-@jit
-def _copy_tile(tile, out, at, width, ux, uy):
-    """Copy a tile into a flat picture whose rows are `width` pixels wide, its corner at byte `at`."""
-    row = 3 * ux
-    for y in range(uy):
-        # Unsigned indices: no wrap-around to check, so the compiler copies many bytes at once.
-        to, source = np.uint64(at + 3 * width * y), np.uint64(row * y)
-        for k in range(row):
-            out[to + np.uint64(k)] = tile[source + np.uint64(k)]
-
-
-@jit
-def draw(env, entities, rng, atlas, easel, k, out):
+def draw_env(env, entities, rng, atlas, buffers, thread, out):
     """Draw an environment into `out`, flat (height * width * 3) uint8. At night this draws noise from `rng`."""
-    width, ux, uy = atlas.shape[0], atlas.shape[2], atlas.shape[3]
+    width, unit_x, unit_y = atlas.shape[0], atlas.shape[2], atlas.shape[3]
     corner = 3 * (atlas.shape[5] * width + atlas.shape[4])
     out[:] = 0
-    light = env.daylight
-    dark = light < 0.5
-    easel.frames[k] += 1
+    daylight = env.daylight
+    is_night = daylight < 0.5
+    buffers.frames[thread] += 1
     player = entities[0]
-    for cy in range(ROWS):
-        for cx in range(COLUMNS):
-            x, y = player.x + cx - COLUMNS // 2, player.y + cy - ROWS // 2
+    for row in range(ROWS):
+        for column in range(COLUMNS):
+            x, y = player.x + column - COLUMNS // 2, player.y + row - ROWS // 2
             material, sprite = 0, 0
             if 0 <= x < const.MAP_SIZE and 0 <= y < const.MAP_SIZE:
                 material = np.int64(env.ground[x, y])
                 slot = env.entity_slots[x, y]
                 if slot > 0:
                     sprite = sprite_of(env, entities, slot - 1)
-            at = corner + 3 * (cy * uy * width + cx * ux)
-            if dark:  # noise makes every pixel its own
-                _copy_tile(atlas.tiles[sprite, material], out, at, width, ux, uy)
+            offset = corner + 3 * (row * unit_y * width + column * unit_x)
+            if is_night:  # noise makes every pixel different
+                _copy_tile(atlas.tiles[sprite, material], out, offset, width, unit_x, unit_y)
                 continue
-            if easel.fresh[k, sprite, material] != easel.frames[k]:
-                easel.fresh[k, sprite, material] = easel.frames[k]
-                _light_tile(atlas.tiles[sprite, material], easel.lit[k, sprite, material], light)
-            _copy_tile(easel.lit[k, sprite, material], out, at, width, ux, uy)
-    if dark:
-        mt19937.fill_uniform(rng, easel.noise[k])
-        _darken(
-            out,
-            corner,
-            width,
-            COLUMNS * ux,
-            ROWS * uy,
-            easel.noise[k],
-            atlas.vignette,
-            light,
-            easel.colours[k],
-            easel.masks[k],
-        )
+            lit_tile = buffers.lit_tiles[thread, sprite, material]
+            if buffers.lit_frames[thread, sprite, material] != buffers.frames[thread]:
+                buffers.lit_frames[thread, sprite, material] = buffers.frames[thread]
+                _light_tile(atlas.tiles[sprite, material], lit_tile, daylight)
+            _copy_tile(lit_tile, out, offset, width, unit_x, unit_y)
+    map_width, map_height = COLUMNS * unit_x, ROWS * unit_y
+    if is_night:
+        noise = buffers.noise[thread]
+        mt19937.fill_uniform(rng, noise)
+        _apply_night(
+            out, corner, width, map_width, map_height, noise, atlas.vignette, daylight,
+            buffers.colors[thread], buffers.masks[thread],
+        )  # fmt: skip
     if env.sleeping:
-        _dream(out, corner, width, COLUMNS * ux, ROWS * uy)
+        _apply_sleep(out, corner, width, map_width, map_height)
     for item in range(len(const.ITEMS)):
         count = env.inventory[item]
         if count > 0:
-            cx, cy = item % const.VIEW[0], ROWS + item // const.VIEW[0]
-            _copy_tile(atlas.items[item, count], out, corner + 3 * (cy * uy * width + cx * ux), width, ux, uy)
+            column, row = item % const.VIEW[0], ROWS + item // const.VIEW[0]
+            offset = corner + 3 * (row * unit_y * width + column * unit_x)
+            _copy_tile(atlas.items[item, count], out, offset, width, unit_x, unit_y)
 
 
 @jit
-def _darken(out, corner, width, columns, rows, noise, vignette, light, colours, masks):
-    """Lay the night over the map, row by row: noise, growing from the middle, is seen through the tint alone.
+def _copy_tile(tile, out, offset, width, unit_x, unit_y):
+    """Copy a tile into a flat image with rows of `width` pixels, its corner at byte `offset`."""
+    row_bytes = 3 * unit_x
+    for y in range(unit_y):
+        # Unsigned indices need no wrap-around check, so the compiler copies many bytes at once.
+        target, source = np.uint64(offset + 3 * width * y), np.uint64(row_bytes * y)
+        for k in range(row_bytes):
+            out[target + np.uint64(k)] = tile[source + np.uint64(k)]
 
-    A row is taken apart into colours, mixed, and put together: the middle loop then works on many pixels at once.
+
+@jit
+def _light_tile(tile, out, daylight):
+    for p in range(0, tile.size, 3):
+        gray = _to_gray(tile[p], tile[p + 1], tile[p + 2])
+        for k in range(3):
+            out[p + k] = _apply_daylight(np.float64(tile[p + k]), tile[p + k], gray, NIGHT_TINT[k], daylight)
+
+
+@jit
+def _to_gray(r, g, b):
+    scaled = np.int32(19595) * np.int32(r) + np.int32(38470) * np.int32(g) + np.int32(7471) * np.int32(b)
+    return np.int32((scaled + np.int32(32768)) >> np.int32(16))
+
+
+@jit
+def _desaturate(color, gray):
+    """The color at 40% saturation, as PIL computes it: single precision, truncated."""
+    return np.float64(np.int32(np.float32(gray) + np.float32(0.4) * np.float32(np.int32(color) - gray)))
+
+
+@jit
+def _lerp(color, mask, noise):
+    return np.int32((1 - mask) * color + mask * noise)
+
+
+@jit
+def _apply_daylight(color, night_color, gray, tint, daylight):
+    """Blend a color with its tinted night version. `night_color` differs from `color` by the noise."""
+    return np.int32(daylight * color + (1 - daylight) * (0.5 * _desaturate(night_color, gray) + 0.5 * tint))
+
+
+@jit
+def _apply_night(out, corner, width, map_width, map_height, noise, vignette, daylight, colors, masks):
+    """Darken the map row by row, with noise that grows away from the middle.
+
+    Each row is split into color channels, blended, and joined again, so that the middle loop is vectorized.
     """
-    red, green, blue = colours[0], colours[1], colours[2]
-    dark, grain = masks[0], masks[1]
-    amount = 2 * (0.5 - light)
-    for y in range(rows):
+    red, green, blue = colors[0], colors[1], colors[2]
+    darkness, grain = masks[0], masks[1]
+    strength = 2 * (0.5 - daylight)
+    for y in range(map_height):
         start = np.uint64(corner + 3 * y * width)
-        for x in range(columns):
-            o, q, p = start + np.uint64(3 * x), np.uint64(x * rows + y), np.uint64(x)
+        for x in range(map_width):
+            o, q, p = start + np.uint64(3 * x), np.uint64(x * map_height + y), np.uint64(x)
             red[p], green[p], blue[p] = out[o], out[o + np.uint64(1)], out[o + np.uint64(2)]
-            dark[p] = amount * vignette[q]
+            darkness[p] = strength * vignette[q]
             grain[p] = 32 + 95 * noise[q]
-        for x in range(columns):
+        for x in range(map_width):
             p = np.uint64(x)
-            mask, n = dark[p], grain[p]
+            mask, n = darkness[p], grain[p]
             r, g, b = np.float64(red[p]), np.float64(green[p]), np.float64(blue[p])
-            nr, ng, nb = _mix(r, mask, n), _mix(g, mask, n), _mix(b, mask, n)
-            grey = _grey(nr, ng, nb)
-            red[p] = _lit(r, nr, grey, TINT[0], light)
-            green[p] = _lit(g, ng, grey, TINT[1], light)
-            blue[p] = _lit(b, nb, grey, TINT[2], light)
-        for x in range(columns):
+            noisy_r, noisy_g, noisy_b = _lerp(r, mask, n), _lerp(g, mask, n), _lerp(b, mask, n)
+            gray = _to_gray(noisy_r, noisy_g, noisy_b)
+            red[p] = _apply_daylight(r, noisy_r, gray, NIGHT_TINT[0], daylight)
+            green[p] = _apply_daylight(g, noisy_g, gray, NIGHT_TINT[1], daylight)
+            blue[p] = _apply_daylight(b, noisy_b, gray, NIGHT_TINT[2], daylight)
+        for x in range(map_width):
             o, p = start + np.uint64(3 * x), np.uint64(x)
             out[o], out[o + np.uint64(1)], out[o + np.uint64(2)] = red[p], green[p], blue[p]
 
 
 @jit
-def _dream(out, corner, width, columns, rows):
-    """What a sleeper sees: grey, half as bright."""
-    for y in range(rows):
-        for x in range(columns):
+def _apply_sleep(out, corner, width, map_width, map_height):
+    """Turn the map gray, at half brightness."""
+    for y in range(map_height):
+        for x in range(map_width):
             o = corner + 3 * (y * width + x)
-            grey = 0.5 * _grey(out[o], out[o + 1], out[o + 2])
-            out[o] = np.uint8(grey + 0.5 * DREAM[0])
-            out[o + 1] = np.uint8(grey + 0.5 * DREAM[1])
-            out[o + 2] = np.uint8(grey + 0.5 * DREAM[2])
+            gray = 0.5 * _to_gray(out[o], out[o + 1], out[o + 2])
+            out[o] = np.uint8(gray + 0.5 * SLEEP_TINT[0])
+            out[o + 1] = np.uint8(gray + 0.5 * SLEEP_TINT[1])
+            out[o + 2] = np.uint8(gray + 0.5 * SLEEP_TINT[2])

@@ -1,4 +1,4 @@
-"""How an episode begins: the stream is seeded, the world made, and what the level asks for is put near the start."""
+"""The start of an episode: seed the generator, create the world, and place what the level asks for near the start."""
 
 from envgen.jit import jit
 
@@ -7,21 +7,21 @@ from . import constants as const
 from .entities import add_entity, has_ground, set_ground
 from .terrain import make_ground, populate
 
-HOME = 3  # steps from the start, along the axes, at which entities are put
-PASTURE = 5  # and cows: not beside a plant, which they would destroy
+NEAR_DISTANCE = 3  # Manhattan distance from the start at which objects are placed
+COW_DISTANCE = 5  # cows are farther away: next to a plant they would destroy it
 
 
 @jit
-def reset_episode(env, entities, w, k, episode, daylight):
-    """Start an episode of an environment. False, and to be called again, if the list of entities is too short for it."""
-    dial = env.params
+def reset_episode(env, entities, terrain_buffers, thread, episode, daylight_table):
+    """Start an episode. Returns False if the entity array is too short; call it again with a longer one."""
+    params = env.params
     seed = mt19937.episode_seed(env.seed_hash, episode)
     mt19937.seed(env.rng, seed)
     env.entity_slots[:] = 0
     env.achievements[:] = 0
     env.world_seed = seed
     env.step = 0
-    env.daylight = daylight[dial.dawn]
+    env.daylight = daylight_table[params.start_time]
     env.num_entities = 0
     env.num_chunks = 0
     env.next_arrival = 0
@@ -34,14 +34,15 @@ def reset_episode(env, entities, w, k, episode, daylight):
     env.unlocked = 0
     env.episode_return = 0.0
     for item in range(len(const.ITEMS)):
-        env.inventory[item] = dial.inventory[item]
+        env.inventory[item] = params.inventory[item]
     env.prev_health = env.inventory[const.HEALTH]
     env.rewarded_health = env.inventory[const.HEALTH]
     add_entity(env, entities, const.PLAYER, const.CENTER, const.CENTER, 0)
-    make_ground(env, dial, w, k)
-    if dial.near_cave > 0:
-        _dig_cave(env, w.tunnels[k])
-    if not populate(env, entities, dial, w.tunnels[k]) or not _furnish(env, entities, dial):
+    make_ground(env, params, terrain_buffers, thread)
+    tunnels = terrain_buffers.tunnels[thread]
+    if params.near_cave > 0:
+        _dig_cave(env, tunnels)
+    if not populate(env, entities, params, tunnels) or not _place_near_start(env, entities, params):
         return False
     env.episode = episode
     return True
@@ -49,16 +50,16 @@ def reset_episode(env, entities, w, k, episode, daylight):
 
 @jit
 def _dig_cave(env, tunnels):
-    """A rocky hill of 7 x 7 on one side of the start, with a cave of 5 x 5 that opens towards it."""
+    """Create a rocky hill of 7 x 7 cells on one side of the start, with a cave of 5 x 5 that opens towards it."""
     side = mt19937.randint(env.rng, 0, 4)
     sign = 1 if side == const.RIGHT or side == const.DOWN else -1
     for along in range(6, 13):
         for across in range(-3, 4):
-            x, y = (sign * along, across) if side <= const.RIGHT else (across, sign * along)
-            x, y = const.CENTER + x, const.CENTER + y
-            hollow = 7 <= along <= 11 and -2 <= across <= 2
-            mouth = along == 6 and across == 0
-            if hollow or mouth:
+            dx, dy = (sign * along, across) if side <= const.RIGHT else (across, sign * along)
+            x, y = const.CENTER + dx, const.CENTER + dy
+            is_cave = 7 <= along <= 11 and -2 <= across <= 2
+            is_entrance = along == 6 and across == 0
+            if is_cave or is_entrance:
                 set_ground(env, x, y, const.PATH)
                 tunnels[x, y] = True
             else:
@@ -66,55 +67,55 @@ def _dig_cave(env, tunnels):
 
 
 @jit
-def _furnish(env, entities, dial):
-    """Put what the level asks for on free grass near the start. None of it counts as the player's doing."""
-    if dial.near_water > 0 or (dial.pond > 0 and not has_ground(env, const.WATER)):
-        x, y = _free_cell(env, HOME)
+def _place_near_start(env, entities, params):
+    """Place what the level asks for on free grass near the start. It does not count as an achievement."""
+    if params.near_water > 0 or (params.pond > 0 and not has_ground(env, const.WATER)):
+        x, y = _sample_free_cell(env, NEAR_DISTANCE)
         set_ground(env, x, y, const.WATER)
-    if dial.near_table > 0:
-        x, y = _free_cell(env, HOME)
+    if params.near_table > 0:
+        x, y = _sample_free_cell(env, NEAR_DISTANCE)
         set_ground(env, x, y, const.TABLE)
-    if dial.near_furnace > 0:
-        x, y = _free_cell(env, HOME)
+    if params.near_furnace > 0:
+        x, y = _sample_free_cell(env, NEAR_DISTANCE)
         set_ground(env, x, y, const.FURNACE)
-    if dial.near_plant > 0:
-        x, y = _free_cell(env, HOME)
+    if params.near_plant > 0:
+        x, y = _sample_free_cell(env, NEAR_DISTANCE)
         row = add_entity(env, entities, const.PLANT, x, y, const.PLANT_HEALTH)
         if row < 0:
             return False
-        entities[row].counter = const.RIPE_AFTER + 1 if dial.near_plant == 2 else 0
-    for _ in range(dial.near_cows):
-        x, y = _free_cell(env, PASTURE)
+        entities[row].counter = const.RIPE_AFTER + 1 if params.near_plant == 2 else 0
+    for _ in range(params.near_cows):
+        x, y = _sample_free_cell(env, COW_DISTANCE)
         if add_entity(env, entities, const.COW, x, y, const.COW_HEALTH) < 0:
             return False
     return True
 
 
 @jit
-def _free_cell(env, nearest):
-    """A random free cell of grass at the smallest distance, from `nearest` on, at which there is one.
+def _sample_free_cell(env, min_distance):
+    """A random free grass cell, at the smallest distance of at least `min_distance` that has one.
 
-    There are always some: the original keeps grass around the start.
+    One always exists, because the original keeps grass around the start.
     """
-    for away in range(nearest, const.MAP_SIZE):
-        free = 0
-        for again in range(2):  # count them, then find the chosen one
-            chosen = mt19937.randint(env.rng, 0, free) if again else -1
-            free = 0
-            for dx in range(-away, away + 1):
+    for distance in range(min_distance, const.MAP_SIZE):
+        count = 0
+        for is_second_pass in range(2):  # count the free cells, then find the chosen one
+            chosen = mt19937.randint(env.rng, 0, count) if is_second_pass else -1
+            count = 0
+            for dx in range(-distance, distance + 1):
                 for sign in (-1, 1):
-                    if sign > 0 and abs(dx) == away:  # the corner that both signs share
+                    if sign > 0 and abs(dx) == distance:  # both signs give the same cell
                         continue
-                    x, y = const.CENTER + dx, const.CENTER + sign * (away - abs(dx))
+                    x, y = const.CENTER + dx, const.CENTER + sign * (distance - abs(dx))
                     if (
                         0 <= x < const.MAP_SIZE
                         and 0 <= y < const.MAP_SIZE
                         and env.ground[x, y] == const.GRASS
                         and env.entity_slots[x, y] == 0
                     ):
-                        if free == chosen:
+                        if count == chosen:
                             return x, y
-                        free += 1
-            if free == 0:
+                        count += 1
+            if count == 0:
                 break
     return const.CENTER, const.CENTER + 1

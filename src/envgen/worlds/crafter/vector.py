@@ -8,12 +8,12 @@ from gymnasium.vector import AutoresetMode
 from ..validation import check_all_used, check_count, check_render_mode, choose_threads
 from ..vector import BatchVectorEnv
 from . import observations
-from .atlas import parse_image_size
 from .checks import RENDER_SIZE, check_observation, levels_of
 from .constants import ACTIONS
 from .engine import Engine
 from .level import CrafterLevel
 from .observations import OBSERVATION_MODES, make_observation_space, read_observation, read_observations
+from .render import parse_image_size
 
 
 class CrafterVectorEnv(BatchVectorEnv[Engine]):
@@ -69,5 +69,5 @@ class CrafterVectorEnv(BatchVectorEnv[Engine]):
             "achievements": report["achievements"],
             "discount": report["discount"],
             "episode_length": report["step"],
-            "episode_return": report["total"],
+            "episode_return": report["episode_return"],
         }
