@@ -1,194 +1,235 @@
-"""PPO learns, refuses what does not fit, carries on across environments, and stops at a loss that is no number."""
+"""PPO learns, accepts other networks, refuses unsuitable environments, and stops at a loss that is not finite."""
 
 import gymnasium
 import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode
+from torch import nn
 
 from envgen.agents.errors import NonFiniteLossError, SpaceError
-from envgen.agents.ppo import PPO
-from envgen.agents.rollout import EpisodeStats, Stream
-from envgen.agents.settings import PpoSettings, settings_for
-from envgen.worlds.crafter.constants import SKILLS
+from envgen.agents.networks import ActorCritic, PolicyNetwork, make_distribution
+from envgen.agents.ppo import METRICS, PPO
+from envgen.agents.rollout import EpisodeStats, VecEnvRunner
+from envgen.agents.settings import PpoSettings, ppo_settings_for
 from envgen.worlds.crafter.vector import CrafterVectorEnv
+from envgen.worlds.crafter.world import Crafter
 
 
-def made(name: str, count: int, mode: AutoresetMode = AutoresetMode.NEXT_STEP):
-    return gymnasium.make_vec(name, count, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode})
+def make_envs(env_id: str, num_envs: int) -> gymnasium.vector.VectorEnv:
+    return gymnasium.make_vec(
+        env_id, num_envs, vectorization_mode="sync", vector_kwargs={"autoreset_mode": AutoresetMode.NEXT_STEP}
+    )
 
 
-def played(agent: PPO, name: str, episodes: int) -> float:
-    """The mean return of the likeliest actions."""
-    envs, ended = Stream(made(name, episodes), seed=999), EpisodeStats()
-    while len(ended) < episodes:
-        envs.step(agent.act(envs.observations), ended)
-    return float(np.mean(ended.returns))
+def mean_greedy_return(learner: PPO, env_id: str, episodes: int) -> float:
+    runner, stats = VecEnvRunner(make_envs(env_id, episodes), seed=999), EpisodeStats()
+    while len(stats) < episodes:
+        runner.step(learner.act(runner.obs), stats)
+    return float(np.mean(stats.returns))
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_cartpole_is_solved_in_50_000_steps(seed):
-    """Solved: a mean return of 475 over 20 episodes in a row, of at most 500."""
-    settings = settings_for(
-        made("CartPole-v1", 1).single_observation_space,
+def test_solves_cartpole_in_50_000_steps(seed):
+    """Solved: a mean return of 475 over 20 consecutive episodes, of at most 500."""
+    settings = ppo_settings_for(
+        make_envs("CartPole-v1", 1).single_observation_space,
         num_steps=64, num_minibatches=4, learning_rate=1e-3, bootstrap_on_truncation=True,
     )  # fmt: skip
-    envs, returns = made("CartPole-v1", settings.num_envs), []
-    PPO.for_envs(envs, settings=settings, seed=seed).train(
-        envs, 50_000, lambda update: returns.extend(update.episodes.returns), seed=seed
-    )
+    envs, returns = make_envs("CartPole-v1", settings.num_envs), []
+    learner = PPO.for_envs(envs, settings=settings, seed=seed)
+    learner.train(envs, 50_000, lambda result: returns.extend(result.episodes.returns), seed=seed)
     assert np.mean(returns[:20]) < 50
     assert np.convolve(returns, np.ones(20) / 20, "valid").max() >= 475
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_pendulum_is_solved_in_80_000_steps(seed):
-    settings = settings_for(
-        made("Pendulum-v1", 1).single_observation_space,
+def test_solves_pendulum_in_80_000_steps(seed):
+    settings = ppo_settings_for(
+        make_envs("Pendulum-v1", 1).single_observation_space,
         gamma=0.9, learning_rate=5e-4, num_minibatches=16, return_norm_decay=0.999, bootstrap_on_truncation=True,
     )  # fmt: skip
-    envs = made("Pendulum-v1", settings.num_envs)
-    agent = PPO.for_envs(envs, settings=settings, seed=seed)
-    agent.train(envs, 80_000, seed=seed)
-    assert played(agent, "Pendulum-v1", 16) > -350  # a random policy gets -1,200
+    envs = make_envs("Pendulum-v1", settings.num_envs)
+    learner = PPO.for_envs(envs, settings=settings, seed=seed)
+    learner.train(envs, 80_000, seed=seed)
+    assert mean_greedy_return(learner, "Pendulum-v1", 16) > -350  # a random policy gets -1,200
 
 
 @pytest.mark.parametrize(("seed", "bfloat16"), [(0, False), (1, True), (2, False)])
-def test_a_skill_a_few_actions_away_is_learned(seed, bfloat16):
-    """With wood in hand and a table near, a pickaxe is one action away once beside the table."""
+def test_learns_a_skill_a_few_actions_away(seed, bfloat16):
+    """With wood in the inventory and a table near, a pickaxe is one action away once beside the table."""
     level = {"near": {"table": True}, "inventory": {"wood": 5}, "length": 12, "zombies": "none"}
     envs = CrafterVectorEnv(32, level, "symbols")
-    agent = PPO.for_envs(envs, settings=PpoSettings(num_envs=32, num_steps=32, bfloat16=bfloat16), seed=seed)
-    rates, skill = [], [s.name for s in SKILLS].index("make_wood_pickaxe")
+    learner = PPO.for_envs(envs, settings=PpoSettings(num_envs=32, num_steps=32, bfloat16=bfloat16), seed=seed)
+    successes, skill = [], [s.name for s in Crafter.skills].index("make_wood_pickaxe")
 
-    def after(update):
-        rates.extend(episode[skill] > 0 for episode in update.episodes.skills)
+    def on_update(result):
+        successes.extend(counts[skill] > 0 for counts in result.episodes.skill_counts)
 
-    agent.train(envs, 30_000, after, seed=seed)
-    assert np.mean(rates[:60]) < 0.4
-    assert np.mean(rates[-60:]) > 0.9
-
-
-@pytest.mark.parametrize("mode", AutoresetMode)
-def test_every_way_of_beginning_anew_gives_the_same_experience(mode):
-    """Steps that only reset are left out; what remains is one history whatever the mode."""
-    agent = PPO.for_envs(made("CartPole-v1", 2), settings=PpoSettings(num_envs=2, num_steps=60))
-    rollout = agent.collect(Stream(made("CartPole-v1", 2, mode), seed=5), 60, agent._player())
-    assert len(rollout.episodes) >= 2
-    assert rollout.episodes.lengths == rollout.episodes.returns
-    for env in range(2):
-        lived = rollout.valid[:, env]
-        assert (rollout.rewards[lived, env] == 1).all()
-        first = int(rollout.ends[:, env].argmax())
-        assert first + 1 in rollout.episodes.lengths
-        if mode == AutoresetMode.NEXT_STEP:
-            assert not rollout.valid[first + 1, env]
-        else:
-            assert lived.all()
-        start = rollout.seen[first + 1 + (mode == AutoresetMode.NEXT_STEP), env]
-        assert float(start.abs().max()) < 0.05 + 1e-6  # CartPole begins near zero
+    learner.train(envs, 30_000, on_update, seed=seed)
+    assert np.mean(successes[:60]) < 0.4
+    assert np.mean(successes[-60:]) > 0.9
 
 
-def test_a_time_limit_can_count_as_going_on():
-    """In a world of endless reward 1 the value at the limit is worth gamma times itself, or nothing."""
+def test_bootstrap_on_truncation_adds_the_discounted_value():
     settings = PpoSettings(num_envs=1, num_steps=10, bootstrap_on_truncation=True, return_norm_decay=None)
     envs = gymnasium.vector.SyncVectorEnv(
         [lambda: gymnasium.wrappers.TimeLimit(gymnasium.make("Pendulum-v1").unwrapped, 5)],
         autoreset_mode=AutoresetMode.SAME_STEP,
     )
-    agent = PPO.for_envs(envs, settings=settings)
+    bootstrapping = PPO.for_envs(envs, settings=settings)
     plain = PPO.for_envs(envs, settings=settings.model_copy(update={"bootstrap_on_truncation": False}))
-    torch.nn.init.constant_(agent.network.value.bias, 7.0)
-    torch.nn.init.zeros_(agent.network.value.weight)
-    plain.network.load_state_dict(agent.network.state_dict())
-    with_value = agent.collect(Stream(envs, seed=1), 10, agent._player())
-    without = plain.collect(Stream(envs, seed=1), 10, plain._player())
-    np.testing.assert_allclose(with_value.rewards - without.rewards, 0.95 * 7.0 * without.ends, atol=1e-5)
-    assert without.ends.sum() == 2
+    torch.nn.init.constant_(bootstrapping.network.value_head.bias, 7.0)
+    torch.nn.init.zeros_(bootstrapping.network.value_head.weight)
+    plain.network.load_state_dict(bootstrapping.network.state_dict())
+    bootstrapped = bootstrapping.collect(VecEnvRunner(envs, seed=1), 10)
+    expected = plain.collect(VecEnvRunner(envs, seed=1), 10)
+    np.testing.assert_allclose(bootstrapped.rewards - expected.rewards, 0.95 * 7.0 * expected.dones, atol=1e-5)
+    assert expected.dones.sum() == 2
 
 
-def test_a_death_at_the_time_limit_is_a_death():
-    """Both may be true in one step; only a limit alone leaves something to come."""
-
-    class Ends(gymnasium.Env):
-        observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
-        action_space = gymnasium.spaces.Discrete(2)
-
-        def reset(self, *, seed=None, options=None):
-            return np.zeros(2, np.float32), {}
-
-        def step(self, action):
-            return np.ones(2, np.float32), 1.0, True, True, {}
-
-    stream = Stream(gymnasium.vector.SyncVectorEnv([Ends], autoreset_mode=AutoresetMode.SAME_STEP))
-    _, ended, cut, _, _ = stream.step(np.array([0]), EpisodeStats())
-    assert ended.all()
-    assert not cut.any()
-
-
-def test_learning_goes_on_across_environments_and_cuts_episodes_cleanly():
+def test_training_continues_in_other_environments_and_drops_open_episodes():
     settings = PpoSettings(num_envs=4, num_steps=16, update_epochs=1, num_minibatches=2)
     long, short = CrafterVectorEnv(4, None, "symbols"), CrafterVectorEnv(4, {"length": 7}, "symbols")
-    agent, updates = PPO.for_envs(long, settings=settings), []
-    agent.train(long, 4 * 20, updates.append, seed=0)
-    assert [len(u.episodes) for u in updates] == [0]  # nobody dies in 20 steps, and the cut is no end
-    weights = agent.network.value.weight.clone()
-    moments = agent.optimizer.state[agent.network.value.weight]["step"].clone()
-    agent.train(short, 4 * 28, updates.append, seed=0)
-    assert agent.steps == 4 * 48
-    assert [u.steps for u in updates] == [80, 136, 192]
-    lengths = [length for u in updates for length in u.episodes.lengths]
-    assert lengths == [7] * 16  # each begun in the new environments: none has the 20 steps before
-    assert not torch.equal(agent.network.value.weight, weights)
-    assert agent.optimizer.state[agent.network.value.weight]["step"] == moments + 4
-    assert agent.return_normalizer.weight_ > 0
+    learner, results = PPO.for_envs(long, settings=settings), []
+    learner.train(long, 4 * 20, results.append, seed=0)
+    assert [len(result.episodes) for result in results] == [0]  # no episode ends within 20 steps
+    value_weight = learner.network.value_head.weight
+    weights_before = value_weight.clone()
+    adam_steps_before = learner.optimizer.state[value_weight]["step"].clone()
+    learner.train(short, 4 * 28, results.append, seed=0)
+    assert learner.steps == 4 * 48
+    assert [result.steps for result in results] == [80, 136, 192]
+    lengths = [length for result in results for length in result.episodes.lengths]
+    assert lengths == [7] * 16  # none includes the 20 steps in the first environments
+    assert not torch.equal(value_weight, weights_before)
+    assert learner.optimizer.state[value_weight]["step"] == adam_steps_before + 4
+    assert learner.return_normalizer.debiasing_term > 0
 
 
-def test_a_phase_has_as_many_steps_as_asked_for_in_rollouts_of_nearly_equal_length():
-    agent = PPO.for_envs(CrafterVectorEnv(8, None, "symbols"), settings=PpoSettings())
-    lengths = agent.rollout_lengths(120_000)
+def test_rollout_lengths_sum_to_the_phase_and_are_nearly_equal():
+    learner = PPO.for_envs(CrafterVectorEnv(8, None, "symbols"), settings=PpoSettings())
+    lengths = learner.rollout_lengths(120_000)
     assert sum(lengths) * 8 == 120_000
     assert len(lengths) == 29
     assert set(lengths) <= {517, 518}
-    assert agent.rollout_lengths(1) == [1]
+    assert learner.rollout_lengths(1) == [1]
 
 
-def test_environments_that_are_not_the_agents_are_refused_before_the_first_step():
-    agent = PPO.for_envs(made("CartPole-v1", 8))
+def test_unsuitable_environments_are_refused_before_the_first_step():
+    learner = PPO.for_envs(make_envs("CartPole-v1", 8))
     with pytest.raises(SpaceError, match=r"(?s)observation space .* was made for"):
-        agent.train(CrafterVectorEnv(8, None, "symbols"), 100)
-    with pytest.raises(ValueError, match="plays 8 environments in all, and was given 2"):
-        agent.train(made("CartPole-v1", 2), 100)
-    assert agent.steps == 0
+        learner.train(CrafterVectorEnv(8, None, "symbols"), 100)
+    with pytest.raises(ValueError, match="has num_envs=8, but got 2 environments"):
+        learner.train(make_envs("CartPole-v1", 2), 100)
+    assert learner.steps == 0
 
 
-def test_unknown_settings_are_refused_with_the_nearest_known_one():
+def test_unknown_settings_are_refused_with_a_suggestion():
     with pytest.raises(ValueError, match="did you mean 'learning_rate'"):
         PpoSettings(learning_rat=1.0)  # pyright: ignore[reportCallIssue]
 
 
-def test_a_loss_that_is_no_number_stops_the_run_and_leaves_the_weights():
-    envs = made("CartPole-v1", 8)
-    agent = PPO.for_envs(envs, settings=PpoSettings(num_steps=32, update_epochs=1, num_minibatches=1))
-    agent.train(envs, 256, seed=0)
-    rollout = agent.collect(Stream(envs, seed=0), 32, agent._player())
+def test_non_finite_loss_stops_training_and_leaves_the_weights():
+    envs = make_envs("CartPole-v1", 8)
+    learner = PPO.for_envs(envs, settings=PpoSettings(num_steps=32, update_epochs=1, num_minibatches=1))
+    learner.train(envs, 256, seed=0)
+    rollout = learner.collect(VecEnvRunner(envs, seed=0), 32)
     rollout.rewards[3, 1] = np.nan
-    before = {name: w.clone() for name, w in agent.network.state_dict().items()}
-    says = r"value_loss is nan.* in update 2, epoch 1 of 1.*returns \(\d+,\) nan to nan with \d+ not finite"
-    with pytest.raises(NonFiniteLossError, match=says):
-        agent.update(rollout)
-    assert all(torch.equal(w, before[name]) for name, w in agent.network.state_dict().items())
-    assert all(bool(w.isfinite()) for w in agent.return_normalizer.state_dict().values())
+    before = {name: tensor.clone() for name, tensor in learner.network.state_dict().items()}
+    message = r"value_loss is nan.* in update 2, epoch 1 of 1.*returns \(\d+,\) nan to nan with \d+ not finite"
+    with pytest.raises(NonFiniteLossError, match=message):
+        learner.update(rollout)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in learner.network.state_dict().items())
+    assert all(bool(tensor.isfinite()) for tensor in learner.return_normalizer.state_dict().values())
 
 
-def test_playing_ahead_learns_from_each_rollout_once_and_repeats_itself():
+def test_async_collect_uses_each_rollout_once_and_is_repeatable():
     settings = PpoSettings(num_envs=8, num_steps=16, update_epochs=1, num_minibatches=2, async_collect=True)
-    results = []
+    final_weights = []
     for _ in range(2):
         envs = CrafterVectorEnv(8, None, "symbols")
-        agent, updates = PPO.for_envs(envs, settings=settings), []
-        agent.train(envs, 8 * 16 * 4, updates.append, seed=0)
-        results.append(agent.network.value.weight.clone())
-        assert agent.steps == 8 * 16 * 4
-        assert len(updates) == 4
-    assert torch.equal(*results)
+        learner, results = PPO.for_envs(envs, settings=settings), []
+        learner.train(envs, 8 * 16 * 4, results.append, seed=0)
+        final_weights.append(learner.network.value_head.weight.clone())
+        assert learner.steps == 8 * 16 * 4
+        assert len(results) == 4
+    assert torch.equal(*final_weights)
+
+
+def test_metrics_include_the_explained_variance_of_the_rollout():
+    envs = make_envs("CartPole-v1", 8)
+    learner = PPO.for_envs(envs, settings=PpoSettings(num_steps=32, gae_lambda=1.0))
+    rollout = learner.collect(VecEnvRunner(envs, seed=0), 32)
+    perfect = learner.collect(VecEnvRunner(envs, seed=0), 32)
+    metrics = learner.update(rollout)
+    assert tuple(metrics) == METRICS
+    assert metrics["explained_variance"] < 0.1  # the value function is untrained
+
+    returns = np.zeros((32, 8), np.float32)  # discounted, without bootstrapping
+    perfect.last_values[:] = 0
+    future = np.zeros(8, np.float32)
+    for t in reversed(range(32)):
+        future = returns[t] = perfect.rewards[t] + 0.95 * future * ~perfect.dones[t]
+    perfect.values = torch.from_numpy(returns)
+    assert learner.update(perfect)["explained_variance"] == pytest.approx(1, abs=1e-5)
+
+
+def test_explained_variance_of_constant_returns_is_zero():
+    learner = PPO.for_envs(make_envs("CartPole-v1", 8))
+    assert learner._explained_variance(np.arange(4.0), np.ones(4)) == 0.0
+    assert learner._explained_variance(np.ones(4), np.arange(4.0)) == 0.0  # no better than a constant
+    assert learner._explained_variance(np.arange(4.0), np.arange(4.0) * 2) == pytest.approx(0.75)
+
+
+class TinyNetwork(PolicyNetwork):
+    """A network of one's own: one shared layer, no encoder."""
+
+    def __init__(self, observation_space, action_space, symbol_map=None):
+        super().__init__()
+        self.action_dist = make_distribution(action_space)
+        self.shared = nn.Linear(observation_space.shape[0], 8)
+        self.heads = nn.Linear(8, self.action_dist.num_params + 1)
+
+    def forward_prepared(self, prepared):
+        out = self.heads(self.shared(prepared).tanh())
+        return out[:, :-1], out[:, -1]
+
+
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_trains_and_restores_a_custom_network(bfloat16):
+    envs = make_envs("CartPole-v1", 8)
+    settings = PpoSettings(num_steps=16, bfloat16=bfloat16)
+    learner = PPO.for_envs(envs, settings=settings, seed=1, network_factory=TinyNetwork)
+    assert isinstance(learner.network, TinyNetwork)
+    before = learner.network.heads.weight.clone()
+    learner.train(envs, 8 * 16 * 2, seed=0)
+    assert not torch.equal(learner.network.heads.weight, before)
+    restored = PPO.for_envs(envs, settings=settings, seed=2, network_factory=TinyNetwork)
+    restored.load(*learner.state())
+    obs, _ = envs.reset(seed=3)
+    np.testing.assert_array_equal(restored.act(obs), learner.act(obs))
+
+
+def test_untrained_copy_has_the_same_settings_and_network_and_no_training():
+    envs = make_envs("CartPole-v1", 8)
+    learner = PPO.for_envs(envs, settings=PpoSettings(num_steps=16), network_factory=TinyNetwork)
+    learner.train(envs, 128, seed=0)
+    copy = learner.untrained_copy(seed=5)
+    assert isinstance(copy.network, TinyNetwork)
+    assert (copy.settings, copy.steps, copy.updates) == (learner.settings, 0, 0)
+    expected = PPO.for_envs(envs, settings=learner.settings, seed=5, network_factory=TinyNetwork)
+    assert torch.equal(copy.network.heads.weight, expected.network.heads.weight)
+
+
+def test_a_factory_may_change_the_encoder_of_the_default_network():
+    def with_relu(observation_space, action_space, symbol_map):
+        network = ActorCritic(observation_space, action_space, symbol_map)
+        for tower in network.encoder.towers:
+            tower[1] = tower[3] = nn.ReLU()
+        return network
+
+    envs = make_envs("CartPole-v1", 8)
+    learner = PPO.for_envs(envs, settings=PpoSettings(num_steps=16), network_factory=with_relu)
+    learner.train(envs, 128, seed=0)
+    assert learner.steps == 128

@@ -1,22 +1,24 @@
-"""What can go wrong between an agent and its environments, each with a sentence that says what."""
+"""Errors raised by learners."""
 
 import torch
 
 
 class SpaceError(ValueError):
-    """An observation or action space that no network here fits, or that is not the agent's."""
+    """No network supports this observation or action space, or it differs from the learner's."""
 
 
 class NonFiniteLossError(ArithmeticError):
-    """A loss that is not a number; the message describes the batch. The step that would have followed was not taken."""
+    """The loss or gradient norm is NaN or infinite. The weights are left as they were before this minibatch."""
 
 
-def describe_batch(part: dict[str, torch.Tensor], metrics: dict[str, float], where: str) -> str:
-    """`policy_loss is nan in update 3, ...; the batch: seen (512, 81) 0 to 12; actions (512,) 0 to 16; ...`"""
-    bad = [f"{name} is {value}" for name, value in metrics.items() if not abs(value) < float("inf")]
-    lines = []
-    for name, values in part.items():
-        spoilt = 0 if not values.is_floating_point() else int((~values.isfinite()).sum())
-        reach = f"{values.min().item():.4g} to {values.max().item():.4g}" if values.numel() else "empty"
-        lines.append(f"{name} {tuple(values.shape)} {reach}" + (f" with {spoilt} not finite" if spoilt else ""))
-    return f"{', '.join(bad)} in {where}; the batch: {'; '.join(lines)}"
+def describe_batch(minibatch: dict[str, torch.Tensor], metrics: dict[str, float], location: str) -> str:
+    """`policy_loss is nan in update 3, ...; the minibatch: obs (512, 81) 0 to 12; actions (512,) 0 to 16; ...`"""
+    non_finite = [f"{name} is {value}" for name, value in metrics.items() if not abs(value) < float("inf")]
+    parts = []
+    for name, tensor in minibatch.items():
+        bad_count = int((~tensor.isfinite()).sum()) if tensor.is_floating_point() else 0
+        value_range = f"{tensor.min().item():.4g} to {tensor.max().item():.4g}" if tensor.numel() else "empty"
+        parts.append(
+            f"{name} {tuple(tensor.shape)} {value_range}" + (f" with {bad_count} not finite" if bad_count else "")
+        )
+    return f"{', '.join(non_finite)} in {location}; the minibatch: {'; '.join(parts)}"

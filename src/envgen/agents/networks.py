@@ -1,11 +1,17 @@
-"""Networks: observations (B, ...) to a choice of actions and a value. The kind of observation space chooses the body.
+"""Networks: observations (B, ...) to the parameters of an action distribution and a value.
 
-pictures (H, W, C) of bytes      Impala      3,948,306 parameters on 64x64x3 with 17 actions, as published
-symbols (P,) of bytes            Symbols     under 1M, made for speed on a CPU
-vectors (P,) of floats           Vector      two small towers
+The observation space selects the encoder (`make_encoder`), the action space the distribution (`make_distribution`):
+
+    images (H, W, C) of bytes    ImpalaEncoder    3,948,306 parameters on 64x64x3 with 17 actions, as published
+    symbols (P,) of integers     SymbolEncoder    under 1M, fast on a CPU
+    vectors (P,) of floats       MlpEncoder       two small towers
+
+    Discrete                     Categorical
+    bounded Box of floats        DiagGaussian
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -16,57 +22,113 @@ from torch.nn import functional as F
 from envgen.worlds.world import SymbolMap
 
 from .errors import SpaceError
-from .glance import Glance
-from .heads import Categorical, Gaussian, head_for
-from .symbols import SymbolLayer
+from .parallel import autocast
+from .symbols import NearestSymbolEncoder, SymbolEmbedding
+
+LOG_SQRT_2PI = math.log(2 * math.pi) / 2
 
 
-class ActorCritic(nn.Module):
-    """A body and two linear heads: what the action head makes of `choice`, and `value` in units of its normaliser."""
+class PolicyNetwork(nn.Module):
+    """What PPO requires of a network. Subclass it to train a network of your own.
 
-    body: "Body"
-    head: Categorical | Gaussian
+    Pass the subclass (or any function with the same arguments) to `PPO(..., network_factory=...)`.
 
-    def __init__(self, observations: spaces.Space, actions: spaces.Space, layout: SymbolMap | None = None):
-        super().__init__()
-        self.body = body_for(observations, layout)
-        self.head = head_for(actions)
-        self.choice = nn.Linear(self.body.width, self.head.outputs)
-        self.value = nn.Linear(self.body.width, 1)
-        nn.init.orthogonal_(self.choice.weight, 0.01)
-        nn.init.orthogonal_(self.value.weight, 0.1)
-        nn.init.zeros_(self.choice.bias)
-        nn.init.zeros_(self.value.bias)
+    Attributes:
+        action_dist: The distribution that `forward_prepared` returns parameters for; see `make_distribution`.
+    """
 
-    def forward(self, observations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.decide(self.body.prepare(observations))
+    action_dist: "Categorical | DiagGaussian"
 
-    def decide(self, seen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """From observations that the body has prepared."""
-        features = self.body.features(seen)
-        with torch.autocast(features.device.type, enabled=False):  # the heads in full precision, whatever the body was
-            features = features.float()
-            return self.choice(features), self.value(features)[:, 0]  # (B, outputs), (B,)
+    def forward(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Distribution parameters (B, action_dist.num_params) and normalized values (B,) of observations (B, ...)."""
+        return self.forward_prepared(self.prepare(obs))
 
+    def prepare(self, obs: torch.Tensor) -> torch.Tensor:
+        """The part of the forward pass without learned parameters. PPO stores its result and reuses it each epoch."""
+        return obs
 
-class Body(nn.Module):
-    """Observations to features (B, width)."""
-
-    width: int
-
-    def forward(self, observations: torch.Tensor) -> torch.Tensor:
-        return self.features(self.prepare(observations))
-
-    def prepare(self, observations: torch.Tensor) -> torch.Tensor:
-        """The part that does not learn, done once for all epochs."""
-        return observations
-
-    def features(self, seen: torch.Tensor) -> torch.Tensor:
+    def forward_prepared(self, prepared: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """As `forward`, from the result of `prepare`."""
         raise NotImplementedError
 
 
-class Normed(nn.Module):
-    """Normalise, then a layer without bias, then ReLU. Each output's weights have the norm `scale` at the start."""
+class ActorCritic(PolicyNetwork):
+    """An encoder with two linear heads, `policy_head` and `value_head`. The value is in units of `ReturnNormalizer`."""
+
+    encoder: "Encoder"
+
+    def __init__(
+        self, observation_space: spaces.Space, action_space: spaces.Space, symbol_map: SymbolMap | None = None
+    ):
+        super().__init__()
+        self.encoder = make_encoder(observation_space, symbol_map)
+        self.action_dist = make_distribution(action_space)
+        self.policy_head = nn.Linear(self.encoder.width, self.action_dist.num_params)
+        self.value_head = nn.Linear(self.encoder.width, 1)
+        nn.init.orthogonal_(self.policy_head.weight, 0.01)
+        nn.init.orthogonal_(self.value_head.weight, 0.1)
+        nn.init.zeros_(self.policy_head.bias)
+        nn.init.zeros_(self.value_head.bias)
+
+    def prepare(self, obs: torch.Tensor) -> torch.Tensor:
+        return self.encoder.prepare(obs)
+
+    def forward_prepared(self, prepared: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        features = self.encoder.encode(prepared)
+        with torch.autocast(features.device.type, enabled=False):  # the heads stay in float32
+            features = features.float()
+            return self.policy_head(features), self.value_head(features)[:, 0]  # (B, num_params), (B,)
+
+
+def run_network(
+    forward: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]], obs: torch.Tensor, bfloat16: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Distribution parameters and values in float32, with matrix products in bfloat16 if requested."""
+    with autocast(obs.device, bfloat16):
+        dist_params, values = forward(obs)
+    return dist_params.float(), values.float()
+
+
+def count_parameters(network: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+# ------------------------------------------------------------------------------------------------------------ encoders
+
+
+class Encoder(nn.Module):
+    """Observations (B, ...) to features (B, width)."""
+
+    width: int
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        return self.encode(self.prepare(obs))
+
+    def prepare(self, obs: torch.Tensor) -> torch.Tensor:
+        """The part without learned parameters, done once for all epochs."""
+        return obs
+
+    def encode(self, prepared: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+
+def make_encoder(space: spaces.Space, symbol_map: SymbolMap | None = None) -> Encoder:
+    """The encoder for an observation space. A new encoder needs its class and a line here."""
+    if isinstance(space, spaces.Box):
+        if len(space.shape) == 3 and space.dtype == np.uint8:
+            return ImpalaEncoder(space)
+        if len(space.shape) == 1 and np.issubdtype(space.dtype, np.integer):
+            return SymbolEncoder(space, symbol_map)
+        if len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating):
+            return MlpEncoder(space)
+    raise SpaceError(
+        "observations must be images (a uint8 Box of height x width x channels), symbols (a flat Box of integers) or "
+        f"vectors (a flat Box of floats), not {space}"
+    )
+
+
+class NormedLayer(nn.Module):
+    """Normalization, a linear or convolutional layer, ReLU. Each output's weights start with the norm `scale`."""
 
     def __init__(self, norm: nn.Module | None, layer: nn.Conv2d | nn.Linear, scale: float = 1.0):
         super().__init__()
@@ -81,22 +143,22 @@ class Normed(nn.Module):
         return F.relu(self.layer(self.norm(x)))
 
 
-def _conv(inputs: int, outputs: int, norm: bool = True, scale: float = 1.0) -> Normed:
-    layer = nn.Conv2d(inputs, outputs, 3, padding=1, bias=not norm)
-    return Normed(nn.GroupNorm(1, inputs) if norm else None, layer, scale)
+def _conv(in_channels: int, out_channels: int, norm: bool = True, scale: float = 1.0) -> NormedLayer:
+    layer = nn.Conv2d(in_channels, out_channels, 3, padding=1, bias=not norm)
+    return NormedLayer(nn.GroupNorm(1, in_channels) if norm else None, layer, scale)
 
 
-class Residual(nn.Module):
+class ResidualBlock(nn.Module):
     def __init__(self, channels: int, scale: float):
         super().__init__()
-        self.steps = nn.Sequential(*(_conv(channels, channels, scale=math.sqrt(scale)) for _ in range(2)))
+        self.layers = nn.Sequential(*(_conv(channels, channels, scale=math.sqrt(scale)) for _ in range(2)))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.steps(x)
+        return x + self.layers(x)
 
 
-class Impala(Body):
-    """The encoder of the agent of EnvGen and of Moon et al. (2023), table 9: three stacks, two dense layers."""
+class ImpalaEncoder(Encoder):
+    """The encoder of EnvGen's agent (Moon et al. 2023, table 9): three IMPALA stacks and two dense layers."""
 
     CHANNELS = (64, 128, 128)
     BLOCKS = 2
@@ -104,83 +166,142 @@ class Impala(Body):
 
     def __init__(self, space: spaces.Box):
         super().__init__()
-        height, wide, before = space.shape
+        height, width, in_channels = space.shape
         scale = math.sqrt(len(self.CHANNELS)) / math.sqrt(self.BLOCKS)
         layers: list[nn.Module] = []
         for channels in self.CHANNELS:
-            layers += [_conv(before, channels, norm=bool(layers)), nn.MaxPool2d(3, 2, padding=1)]
-            layers += [nn.GroupNorm(1, channels), *(Residual(channels, scale) for _ in range(self.BLOCKS))]
-            before, height, wide = channels, (height + 1) // 2, (wide + 1) // 2
-        cells = before * height * wide
+            layers += [_conv(in_channels, channels, norm=bool(layers)), nn.MaxPool2d(3, 2, padding=1)]
+            layers += [nn.GroupNorm(1, channels), *(ResidualBlock(channels, scale) for _ in range(self.BLOCKS))]
+            in_channels, height, width = channels, (height + 1) // 2, (width + 1) // 2
+        flat_size = in_channels * height * width
         self.stacks = nn.Sequential(*layers, nn.Flatten())
         self.dense = nn.Sequential(
-            Normed(nn.LayerNorm(cells), nn.Linear(cells, 256, bias=False), 1.4),
-            Normed(nn.LayerNorm(256), nn.Linear(256, self.width, bias=False)),
+            NormedLayer(nn.LayerNorm(flat_size), nn.Linear(flat_size, 256, bias=False), 1.4),
+            NormedLayer(nn.LayerNorm(256), nn.Linear(256, self.width, bias=False)),
         )
 
-    def features(self, seen: torch.Tensor) -> torch.Tensor:
-        x = seen.permute(0, 3, 1, 2).float() / 255  # (B, C, H, W)
+    def encode(self, prepared: torch.Tensor) -> torch.Tensor:
+        x = prepared.permute(0, 3, 1, 2).float() / 255  # (B, C, H, W)
         return self.dense(self.stacks(x))
 
 
-class Symbols(Body):
-    """What stands out in the map (if there is one), its rows summed and normalised, then one wide layer."""
+class SymbolEncoder(Encoder):
+    """The informative parts of the map (if there is one), their embeddings summed and normalized, one wide layer."""
 
     HIDDEN = 512
     width = 256
 
-    def __init__(self, space: spaces.Box, layout: SymbolMap | None = None):
+    def __init__(self, space: spaces.Box, symbol_map: SymbolMap | None = None):
         super().__init__()
         if space.low.any():
-            raise SpaceError(f"symbols count from 0, but the lowest of this observation is {space.low.min()}")
-        highest = space.high.astype(np.int64)
-        glance = Glance(layout, highest) if layout else None
-        self.glance = glance or nn.Identity()
-        self.first = SymbolLayer(glance.highest if glance else highest, self.HIDDEN)
+            raise SpaceError(f"symbols must start at 0, but the lowest of this observation space is {space.low.min()}")
+        max_values = space.high.astype(np.int64)
+        nearest = NearestSymbolEncoder(symbol_map, max_values) if symbol_map else None
+        self.nearest = nearest or nn.Identity()
+        self.embedding = SymbolEmbedding(nearest.max_values if nearest else max_values, self.HIDDEN)
         self.dense = nn.Linear(self.HIDDEN, self.width)
         nn.init.orthogonal_(self.dense.weight, math.sqrt(2))
         nn.init.zeros_(self.dense.bias)
 
-    def prepare(self, observations: torch.Tensor) -> torch.Tensor:
-        return self.glance(observations)
+    def prepare(self, obs: torch.Tensor) -> torch.Tensor:
+        return self.nearest(obs)
 
-    def features(self, seen: torch.Tensor) -> torch.Tensor:
-        return F.relu(self.dense(self.first(seen)))
+    def encode(self, prepared: torch.Tensor) -> torch.Tensor:
+        return F.relu(self.dense(self.embedding(prepared)))
 
 
-class Vector(Body):
-    """Two towers side by side, so that actions and values need not share what they see."""
+class MlpEncoder(Encoder):
+    """Two towers side by side, so that policy and value need not share features."""
 
     width = 128
 
     def __init__(self, space: spaces.Box):
         super().__init__()
-        half = self.width // 2
+        tower_width = self.width // 2
         self.towers = nn.ModuleList()
         for _ in range(2):
-            first, second = nn.Linear(space.shape[0], half), nn.Linear(half, half)
-            for layer in (first, second):
+            fc1, fc2 = nn.Linear(space.shape[0], tower_width), nn.Linear(tower_width, tower_width)
+            for layer in (fc1, fc2):
                 nn.init.orthogonal_(layer.weight, math.sqrt(2))
                 nn.init.zeros_(layer.bias)
-            self.towers.append(nn.Sequential(first, nn.Tanh(), second, nn.Tanh()))
+            self.towers.append(nn.Sequential(fc1, nn.Tanh(), fc2, nn.Tanh()))
 
-    def features(self, seen: torch.Tensor) -> torch.Tensor:
-        return torch.cat([tower(seen.float()) for tower in self.towers], -1)
-
-
-def body_for(space: spaces.Space, layout: SymbolMap | None = None) -> Body:
-    if isinstance(space, spaces.Box):
-        if len(space.shape) == 3 and space.dtype == np.uint8:
-            return Impala(space)
-        if len(space.shape) == 1 and np.issubdtype(space.dtype, np.integer):
-            return Symbols(space, layout)
-        if len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating):
-            return Vector(space)
-    raise SpaceError(
-        "observations must be pictures (a uint8 Box of height x width x channels), symbols (a flat Box of integers) or "
-        f"vectors (a flat Box of floats), not {space}"
-    )
+    def encode(self, prepared: torch.Tensor) -> torch.Tensor:
+        return torch.cat([tower(prepared.float()) for tower in self.towers], -1)
 
 
-def parameters(network: nn.Module) -> int:
-    return sum(weights.numel() for weights in network.parameters())
+# ------------------------------------------------------------------------------------------------ action distributions
+#
+# Both sample with noise passed in by the caller, who thereby owns every random number.
+
+
+class Categorical(nn.Module):
+    """Discrete actions, from one logit per action."""
+
+    def __init__(self, space: spaces.Discrete):
+        super().__init__()
+        self.num_params = int(space.n)
+        self.start = int(space.start)
+        self.shape: tuple[int, ...] = ()  # of one action
+        self.dtype = torch.int64
+
+    def noise(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        return rng.random(count, np.float32)
+
+    def sample(self, logits: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """Inverse transform sampling: (B, n), (B,) -> (B,)"""
+        cumulative = logits.softmax(-1).cumsum(-1)
+        return (cumulative[:, :-1] <= noise[:, None] * cumulative[:, -1:]).sum(-1)
+
+    def mode(self, logits: torch.Tensor) -> torch.Tensor:
+        return logits.argmax(-1)
+
+    def log_prob_and_entropy(self, logits: torch.Tensor, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The log-probability of `actions` and the entropy of the distribution, both (B,)."""
+        log_probs = logits.log_softmax(-1)
+        return log_probs.gather(-1, actions[:, None])[:, 0], -(log_probs.exp() * log_probs).sum(-1)
+
+    def to_action(self, actions: torch.Tensor) -> np.ndarray:
+        """Actions as the environment expects them."""
+        return actions.cpu().numpy() + self.start
+
+
+class DiagGaussian(nn.Module):
+    """Continuous actions, from their means. The standard deviation is learned and does not depend on the state."""
+
+    def __init__(self, space: spaces.Box):
+        super().__init__()
+        self.num_params = int(np.prod(space.shape))
+        self.shape = (self.num_params,)
+        self.dtype = torch.float32
+        self.space = space
+        self.log_std = nn.Parameter(torch.zeros(self.num_params))
+
+    def noise(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        return rng.standard_normal((count, self.num_params), np.float32)
+
+    def sample(self, means: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        return means + self.log_std.exp() * noise
+
+    def mode(self, means: torch.Tensor) -> torch.Tensor:
+        return means
+
+    def log_prob_and_entropy(self, means: torch.Tensor, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        z_scores = (actions - means) / self.log_std.exp()
+        log_prob = (-z_scores.square() / 2 - self.log_std - LOG_SQRT_2PI).sum(-1)
+        entropy = (self.log_std + LOG_SQRT_2PI + 0.5).sum()
+        return log_prob, entropy.expand(len(means))
+
+    def to_action(self, actions: torch.Tensor) -> np.ndarray:
+        """Clipped to the space; PPO learns from the unclipped sample."""
+        reshaped = actions.cpu().numpy().reshape(-1, *self.space.shape)
+        return np.clip(reshaped, self.space.low, self.space.high).astype(self.space.dtype)
+
+
+def make_distribution(space: spaces.Space) -> Categorical | DiagGaussian:
+    """The distribution for an action space."""
+    if isinstance(space, spaces.Discrete):
+        return Categorical(space)
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded():
+        return DiagGaussian(space)
+    raise SpaceError(f"actions must be Discrete or a bounded Box of floats, not {space}")

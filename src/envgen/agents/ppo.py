@@ -1,21 +1,21 @@
-"""Proximal policy optimisation (Schulman et al. 2017), from top to bottom.
+"""Proximal policy optimization (Schulman et al. 2017), top to bottom: losses, collect, update, train, state.
 
-The agent plays a stretch in every environment (`collect`), then goes through it a few times in minibatches (`update`).
-Its details are those of the agent that EnvGen trains (table 9 of its paper; Moon et al. 2023): value targets
-normalised by running moments, advantages normalised over the whole rollout, no clipping of the value, no bootstrap at
-time limits. It knows Gymnasium and no world by name.
+The defaults follow the agent that EnvGen trains (table 9 of its paper; Moon et al. 2023): value targets normalized by
+running statistics, advantages normalized over the whole rollout, no value clipping, no bootstrapping at time limits.
+PPO works with any Gymnasium vector environment and knows no world by name.
 
-`train` may be called again and again with other environments: network, optimiser, normaliser, counters and random
-numbers carry on. `state` and `load` carry all of them over to another process, bit for bit on the CPU.
+`train` can be called repeatedly with different environments: network, optimizer, return statistics, counters and random
+number generators carry on. `state` and `load` move all of them to another process, bit for bit on the CPU.
+
+Threads, processes and precision are in `parallel.py`.
 """
 
 import copy
 import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -25,330 +25,453 @@ from torch import nn
 
 from envgen.worlds.world import SymbolMap
 
-from .crew import Crew, split
-from .devices import multiplies_bfloat16, own_device, use_device
 from .errors import NonFiniteLossError, SpaceError, describe_batch
-from .networks import ActorCritic
-from .rollout import Arrays, EpisodeStats, Rollout, Stream, below
-from .settings import PpoSettings, settings_for
-from .targets import Normaliser, advantages
-from .team import ProcessGroup
+from .networks import ActorCritic, PolicyNetwork, run_network
+from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, supports_bf16
+from .policy import NetworkFactory, Policy
+from .rollout import Arrays, Rollout, UpdateResult, VecEnvRunner, strip_prefix
+from .settings import PpoSettings, ppo_settings_for
 
-METRICS: tuple[str, ...] = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "grad_norm")
+MINIBATCH_METRICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clipfrac", "grad_norm")
+METRICS = (*MINIBATCH_METRICS, "explained_variance")
+
+
+def gae(
+    rewards: np.ndarray,
+    values: np.ndarray,
+    dones: np.ndarray,
+    last_values: np.ndarray,
+    gamma: float,
+    gae_lambda: float,
+) -> np.ndarray:
+    """Generalized advantage estimates (T, B), float32. `dones[t]` says whether the episode ended with step t.
+
+    Schulman et al. 2016, eq. 16: A_t = delta_t + gamma lambda A_{t+1}, delta_t = r_t + gamma V(s_{t+1}) - V(s_t).
+    """
+    advantages = np.empty(rewards.shape, np.float32)
+    lastgaelam, nextvalues = np.zeros(rewards.shape[1], np.float32), last_values
+    for t in reversed(range(len(rewards))):
+        nextnonterminal = 1.0 - dones[t].astype(np.float32)
+        delta = rewards[t] + gamma * nextvalues * nextnonterminal - values[t]
+        advantages[t] = lastgaelam = delta + gamma * gae_lambda * nextnonterminal * lastgaelam
+        nextvalues = values[t]
+    return advantages
+
+
+def ppo_loss(
+    newlogprob: torch.Tensor,
+    entropy: torch.Tensor,
+    newvalue: torch.Tensor,
+    mb_logprobs: torch.Tensor,
+    mb_advantages: torch.Tensor,
+    mb_returns: torch.Tensor,
+    count: torch.Tensor | int,
+    clip_coef: float,
+    vf_coef: float,
+    ent_coef: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The loss of a minibatch and, detached, MINIBATCH_METRICS without `grad_norm`.
+
+    Sums are divided by `count`, the size of the whole minibatch. Results for parts of a minibatch therefore add up.
+    `newvalue` and `mb_returns` are in units of `ReturnNormalizer`.
+    """
+    logratio = newlogprob - mb_logprobs
+    ratio = logratio.exp()
+
+    # policy loss, eq. 7 of the PPO paper
+    pg_loss1 = mb_advantages * ratio
+    pg_loss2 = mb_advantages * ratio.clamp(1 - clip_coef, 1 + clip_coef)
+    pg_loss = -torch.min(pg_loss1, pg_loss2).sum() / count
+
+    v_loss = (newvalue - mb_returns).square().sum() / count
+    entropy_loss = entropy.sum() / count
+    loss = pg_loss + vf_coef * v_loss - ent_coef * entropy_loss
+
+    with torch.no_grad():
+        approx_kl = ((ratio - 1) - logratio).sum() / count  # http://joschu.net/blog/kl-approx.html
+        clipfrac = ((ratio - 1).abs() > clip_coef).sum() / count
+        return loss, torch.stack([pg_loss, v_loss, entropy_loss, approx_kl, clipfrac])
+
+
+class ReturnNormalizer(nn.Module):
+    """Exponentially weighted mean and variance of returns, debiased. With `decay=None` it does nothing."""
+
+    running_mean: torch.Tensor
+    running_mean_sq: torch.Tensor
+    debiasing_term: torch.Tensor
+    MIN_VARIANCE = 1e-2
+
+    def __init__(self, decay: float | None):
+        super().__init__()
+        self.decay = decay
+        for name in ("running_mean", "running_mean_sq", "debiasing_term"):
+            self.register_buffer(name, torch.zeros(()))
+
+    def update(self, mean: torch.Tensor, mean_sq: torch.Tensor) -> None:
+        """Add the mean and the mean square of a batch of returns."""
+        if self.decay is not None:
+            for buffer, new in ((self.running_mean, mean), (self.running_mean_sq, mean_sq), (self.debiasing_term, 1.0)):
+                buffer.mul_(self.decay).add_(new * (1 - self.decay))
+
+    def _mean_and_std(self) -> tuple[torch.Tensor, torch.Tensor]:
+        if self.decay is None or self.debiasing_term == 0:
+            return torch.zeros_like(self.running_mean), torch.ones_like(self.running_mean)
+        mean = self.running_mean / self.debiasing_term
+        variance = self.running_mean_sq / self.debiasing_term - mean.square()
+        return mean, variance.clamp(min=self.MIN_VARIANCE).sqrt()
+
+    def normalize(self, returns: torch.Tensor) -> torch.Tensor:
+        mean, std = self._mean_and_std()
+        return (returns - mean) / std
+
+    def denormalize(self, values: torch.Tensor) -> torch.Tensor:
+        mean, std = self._mean_and_std()
+        return values * std + mean
 
 
 @dataclass(frozen=True)
-class UpdateResult:
-    """What one rollout and the update on it did."""
+class PolicySnapshot:
+    """The network and return statistics that a rollout is collected with."""
 
-    steps: int  # environment steps of this agent so far, by the whole team
-    losses: dict[str, float]
-    episodes: EpisodeStats
-
-
-@dataclass(frozen=True)
-class Player:
-    """A network and normaliser as they are when a rollout begins."""
-
-    network: ActorCritic
-    normaliser: Normaliser
+    network: PolicyNetwork
+    return_normalizer: ReturnNormalizer
 
 
 class PPO:
-    """A learner for environments of given spaces. `layout` says where observations that are symbols hold a map.
+    """A PPO learner for environments with the given spaces.
 
-    Started by `torchrun`, it learns together with those of the other processes, unless it is to be `alone`.
+    Started by `torchrun`, it trains together with the learners of the other processes.
+
+    Args:
+        observation_space, action_space: Of a single environment.
+        symbol_map: Where symbolic observations hold a map (`envs.metadata["symbol_map"]`).
+        settings: Defaults to what suits the observation space.
+        seed: Of the initial weights, the actions and the order of minibatches.
+        device: Where to run the network.
+        compile: Run the network of the update through `torch.compile`.
+        distributed: Join the process group of `torchrun`; False trains in this process alone.
+        network_factory: Called with the first three arguments to build the network; `ActorCritic` by default. For a
+            network of your own, pass a subclass of `PolicyNetwork` or a function that returns one.
     """
 
     def __init__(
         self,
-        observations: spaces.Space,
-        actions: spaces.Space,
-        layout: SymbolMap | None = None,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        symbol_map: SymbolMap | None = None,
         settings: PpoSettings | None = None,
         seed: int = 0,
         device: str | torch.device = "cpu",
         compile: bool = False,
-        alone: bool = False,
+        distributed: bool = True,
+        network_factory: NetworkFactory = ActorCritic,
     ):
-        self.observation_space, self.action_space = observations, actions
-        self.settings = settings or settings_for(observations)
-        self.device = own_device(device)
-        wanted = self.settings.bfloat16
-        self.bfloat16 = multiplies_bfloat16(self.device) if wanted is None else wanted
-        self.process_group = ProcessGroup() if alone else ProcessGroup.join(self.device)
+        self.observation_space, self.action_space, self.symbol_map = observation_space, action_space, symbol_map
+        self.settings = settings or ppo_settings_for(observation_space)
+        self.device = local_device(device)
+        self.bfloat16 = supports_bf16(self.device) if self.settings.bfloat16 is None else self.settings.bfloat16
+        self.process_group = ProcessGroup.join(self.device) if distributed else ProcessGroup()
+        self.network_factory = network_factory
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.network = ActorCritic(observations, actions, layout).to(self.device)
-        self.return_normalizer = Normaliser(self.settings.return_norm_decay).to(self.device)
+            self.network = network_factory(observation_space, action_space, symbol_map).to(self.device)
+        self.return_normalizer = ReturnNormalizer(self.settings.return_norm_decay).to(self.device)
         self.optimizer = torch.optim.Adam(
             self.network.parameters(), lr=self.settings.learning_rate, eps=self.settings.adam_eps, fused=True
         )
-        self._forward = torch.compile(self.network.decide) if compile else self.network.decide
-        self.crew = Crew(self.device)
-        self.action_rng, self.shuffle_rng = (np.random.default_rng([seed, use]) for use in range(2))
+        self._forward = torch.compile(self.network.forward_prepared) if compile else self.network.forward_prepared
+        self.threaded_gradients = ThreadedGradients(self.device)
+        self.action_rng, self.shuffle_rng = (np.random.default_rng([seed, stream]) for stream in range(2))
         self.steps = self.updates = 0
         self.phase_updates = 0  # in the current call of `train`
-        self._stream: Stream | None = None
-        self._ahead: Rollout | None = None  # played, not yet learned from
+        self._runner: VecEnvRunner | None = None
+        self._prefetched: Rollout | None = None  # collected, but not yet learned from
 
     @classmethod
-    def for_envs(cls, envs: VectorEnv, **kw: Any) -> "PPO":
-        """An agent for these environments and all of their kind; arguments as for the class."""
-        layout = envs.metadata.get("symbol_map")
-        return cls(envs.single_observation_space, envs.single_action_space, layout, **kw)
+    def for_envs(
+        cls,
+        envs: VectorEnv,
+        settings: PpoSettings | None = None,
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+        compile: bool = False,
+        distributed: bool = True,
+        network_factory: NetworkFactory = ActorCritic,
+    ) -> Self:
+        """A learner for these environments and others with the same spaces; arguments as for the class."""
+        return cls(
+            envs.single_observation_space, envs.single_action_space, envs.metadata.get("symbol_map"),
+            settings, seed, device, compile, distributed, network_factory,
+        )  # fmt: skip
 
-    # ---------------------------------------------------------------------------------------------------- playing
+    @classmethod
+    def settings_for(cls, observation_space: spaces.Space, **overrides: Any) -> PpoSettings:
+        """The default settings for a kind of observation, with some overridden."""
+        return ppo_settings_for(observation_space, **overrides)
+
+    def untrained_copy(self, seed: int) -> Self:
+        """A new learner with the same spaces, settings and kind of network, in this process alone."""
+        return type(self)(
+            self.observation_space, self.action_space, self.symbol_map,
+            self.settings, seed, self.device, distributed=False, network_factory=self.network_factory,
+        )  # fmt: skip
+
+    # -------------------------------------------------------------------------------------------------------- acting
+
+    @property
+    def policy(self) -> Policy:
+        """The current policy. It shares its weights with the learner; `policy.save` writes a copy to disk."""
+        return Policy(
+            self.network, self.observation_space, self.action_space, self.symbol_map,
+            self.device, self.bfloat16, {"settings": self.settings.model_dump(mode="json")},
+        )  # fmt: skip
+
+    def act(self, obs: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """Actions for a batch of observations: sampled with `rng`, or the most likely without."""
+        return self.policy.act(obs, rng)
 
     @torch.inference_mode()
-    def act(self, observations: np.ndarray, random: np.random.Generator | None = None) -> np.ndarray:
-        """Actions for a batch of observations: drawn with `random`, or the likeliest without."""
-        with self._autocast():
-            numbers, _ = self.network(torch.from_numpy(observations).to(self.device))
-        head = self.network.head
-        if random is None:
-            return head.to_env(head.best(numbers))
-        noise = torch.from_numpy(head.noise(random, len(observations))).to(self.device)
-        return head.to_env(head.draw(numbers, noise))
-
-    @torch.inference_mode()
-    def collect(self, stream: Stream, steps: int, player: Player) -> Rollout:
-        """Play `steps` steps of every environment."""
-        head, s = player.network.head, self.settings
-        rollout = Rollout(steps, stream, player.network, self.device)
-        mine, everybody = (
-            self.process_group.local_slice(stream.count * self.process_group.size),
-            stream.count * self.process_group.size,
-        )
-        for t in range(steps):
-            noise = torch.from_numpy(head.noise(self.action_rng, everybody)[mine]).to(self.device)
-            with self._autocast():
-                numbers, rollout.values[t] = player.network.decide(rollout.see(t, stream.observations))
-            actions = head.draw(numbers, noise)
+    def collect(self, runner: VecEnvRunner, num_steps: int, snapshot: PolicySnapshot | None = None) -> Rollout:
+        """Play `num_steps` steps of every environment with the current policy, or that of `snapshot`."""
+        network, return_normalizer = self.network, self.return_normalizer
+        if snapshot is not None:
+            network, return_normalizer = snapshot.network, snapshot.return_normalizer
+        dist = network.action_dist
+        rollout = Rollout(num_steps, runner.num_envs, network, self.device)
+        total_envs = runner.num_envs * self.process_group.size
+        local_envs = self.process_group.local_slice(total_envs)
+        for t in range(num_steps):
+            # every process draws the noise of all environments, so that their number does not change the numbers
+            noise = torch.from_numpy(dist.noise(self.action_rng, total_envs)[local_envs]).to(self.device)
+            prepared = rollout.store_obs(t, runner.obs)
+            dist_params, rollout.values[t] = run_network(network.forward_prepared, prepared, self.bfloat16)
+            actions = dist.sample(dist_params, noise)
             rollout.actions[t] = actions
-            rollout.log_probs[t] = head.judge(numbers, actions)[0]
-            rewards, rollout.ends[t], cut, rollout.valid[t], finals = stream.step(
-                head.to_env(actions), rollout.episodes
-            )
-            rollout.rewards[t] = rewards
-            if s.bootstrap_on_truncation and finals is not None and cut.any():
-                last = np.stack([finals[i] for i in np.flatnonzero(cut)])
-                rollout.rewards[t, cut] += s.gamma * self._values(player, last)
-        rollout.values = player.normaliser.restore(rollout.values)  # all at once
-        rollout.last_values[:] = self._values(player, stream.observations)
+            rollout.logprobs[t] = dist.log_prob_and_entropy(dist_params, actions)[0]
+            step = runner.step(dist.to_action(actions), rollout.episodes)
+            rollout.rewards[t], rollout.dones[t], rollout.valid[t] = step.rewards, step.dones, step.valid
+            if self.settings.bootstrap_on_truncation and step.final_obs is not None and step.truncated.any():
+                final_obs = np.stack([step.final_obs[i] for i in np.flatnonzero(step.truncated)])
+                final_values = self._values(network, return_normalizer, final_obs)
+                rollout.rewards[t, step.truncated] += self.settings.gamma * final_values
+        rollout.values = return_normalizer.denormalize(rollout.values)
+        rollout.last_values[:] = self._values(network, return_normalizer, runner.obs)
         return rollout
 
-    def _values(self, player: Player, observations: np.ndarray) -> np.ndarray:
-        with self._autocast():
-            _, values = player.network(torch.from_numpy(observations).to(self.device))
-        return player.normaliser.restore(values).cpu().numpy()
+    def _values(self, network: PolicyNetwork, return_normalizer: ReturnNormalizer, obs: np.ndarray) -> np.ndarray:
+        _, values = run_network(network, torch.from_numpy(obs).to(self.device), self.bfloat16)
+        return return_normalizer.denormalize(values).cpu().numpy()
 
-    def _autocast(self):
-        """Without its cache of weights, which all threads share: each weight is used once."""
-        kind = self.device.type
-        return torch.autocast(kind, torch.bfloat16, cache_enabled=False) if self.bfloat16 else nullcontext()
+    # ------------------------------------------------------------------------------------------------------ learning
 
-    # --------------------------------------------------------------------------------------------------- learning
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        """Improve the policy on a rollout. Returns METRICS, those of minibatches averaged."""
+        s = self.settings
+        batch, explained_variance = self._make_batch(rollout)
+        total_envs = rollout.num_envs * self.process_group.size
+        local_envs = self.process_group.local_slice(total_envs)
+        sums = torch.zeros(len(MINIBATCH_METRICS), device=self.device)
+        for epoch in range(s.update_epochs):
+            b_inds = self.shuffle_rng.permutation(rollout.num_steps * total_envs)  # the same in every process
+            for k, mb_inds in enumerate(np.array_split(b_inds, s.num_minibatches)):
+                step, env = np.divmod(mb_inds, total_envs)
+                is_local = (env >= local_envs.start) & (env < local_envs.stop)
+                rows = step[is_local] * rollout.num_envs + env[is_local] - local_envs.start
+                rows = rows[rollout.valid.reshape(-1)[rows]]
+                index = torch.from_numpy(rows).to(self.device)
+                minibatch = {name: tensor.index_select(0, index) for name, tensor in batch.items()}
+                location = f"epoch {epoch + 1} of {s.update_epochs}, minibatch {k + 1} of {s.num_minibatches}"
+                sums += self._update_minibatch(minibatch, location)
+        self.updates += 1
+        means = (sums / (s.update_epochs * s.num_minibatches)).tolist()
+        return dict(zip(METRICS, [*means, explained_variance], strict=True))
+
+    @torch.no_grad()
+    def _make_batch(self, rollout: Rollout) -> tuple[Minibatch, float]:
+        """What the update learns from, with steps and environments flattened into one axis; the explained variance."""
+        s = self.settings
+        values = rollout.values.cpu().numpy()
+        advantages = gae(rollout.rewards, values, rollout.dones, rollout.last_values, s.gamma, s.gae_lambda)
+        returns = advantages + values
+        explained_variance = self._explained_variance(values[rollout.valid], returns[rollout.valid])
+        if s.norm_adv:
+            mean, variance = self._mean_and_variance(advantages[rollout.valid])
+            advantages = ((advantages - mean) / (math.sqrt(variance) + 1e-8)).astype(np.float32)
+        batch = {
+            "obs": rollout.obs,
+            "actions": rollout.actions,
+            "logprobs": rollout.logprobs,
+            "advantages": torch.from_numpy(advantages).to(self.device),
+            "returns": torch.from_numpy(returns).to(self.device),
+        }
+        return {name: tensor.flatten(0, 1) for name, tensor in batch.items()}, explained_variance
+
+    def _explained_variance(self, values: np.ndarray, returns: np.ndarray) -> float:
+        """1 - Var(returns - values) / Var(returns): 1 is a perfect value function, 0 no better than a constant."""
+        _, returns_variance = self._mean_and_variance(returns)
+        _, residual_variance = self._mean_and_variance(returns - values)
+        return 1 - residual_variance / returns_variance if returns_variance > 0 else 0.0  # JSON has no NaN
+
+    def _mean_and_variance(self, values: np.ndarray) -> tuple[float, float]:
+        """Mean and unbiased variance over all processes."""
+        values = values.astype(np.float64)
+        count, total, square_sum = self.process_group.all_reduce(
+            torch.tensor([values.size, values.sum(), (values**2).sum()], dtype=torch.float64, device=self.device)
+        ).tolist()
+        mean = total / max(1.0, count)
+        return mean, max(0.0, (square_sum - count * mean**2) / max(1.0, count - 1))
+
+    def _update_minibatch(self, minibatch: Minibatch, location: str) -> torch.Tensor:
+        """One gradient step on this process's part of a minibatch. Returns MINIBATCH_METRICS of the whole minibatch."""
+        returns, parameters = minibatch["returns"], list(self.network.parameters())
+        count, total, square_sum = self.process_group.all_reduce(
+            torch.stack([returns.new_tensor(len(returns)), returns.sum(), returns.square().sum()])
+        )
+        if count == 0:
+            return torch.zeros(len(MINIBATCH_METRICS), device=self.device)
+        if torch.isfinite(square_sum):  # otherwise the loss is not finite either; keep the statistics clean
+            self.return_normalizer.update(total / count, square_sum / count)
+
+        grads, metrics = self.threaded_gradients.compute(lambda mb: self._loss(mb, count), parameters, minibatch)
+        self.process_group.all_reduce_many([*grads, metrics])
+        for parameter, grad in zip(parameters, grads, strict=True):
+            parameter.grad = grad
+        grad_norm = nn.utils.clip_grad_norm_(parameters, self.settings.max_grad_norm)
+        metrics = torch.cat([metrics, grad_norm[None]])
+        if not torch.isfinite(metrics.sum()):
+            named: dict[str, float] = dict(zip(MINIBATCH_METRICS, metrics.tolist(), strict=True))
+            raise NonFiniteLossError(describe_batch(minibatch, named, f"update {self.updates + 1}, {location}"))
+        self.optimizer.step()
+        return metrics
+
+    def _loss(self, mb: Minibatch, count: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        s = self.settings
+        dist_params, newvalue = run_network(self._forward, mb["obs"], self.bfloat16)
+        newlogprob, entropy = self.network.action_dist.log_prob_and_entropy(dist_params, mb["actions"])
+        mb_returns = self.return_normalizer.normalize(mb["returns"])
+        return ppo_loss(
+            newlogprob, entropy, newvalue, mb["logprobs"], mb["advantages"], mb_returns,
+            count, s.clip_coef, s.vf_coef, s.ent_coef,
+        )  # fmt: skip
 
     def train(
         self,
         envs: VectorEnv,
         steps: int,
-        on_update: Callable[[UpdateResult], None] = lambda update: None,
+        on_update: Callable[[UpdateResult], None] = lambda result: None,
         seed: int | None = None,
         resume: bool = False,
     ) -> None:
-        """Learn for about `steps` environment steps, counted over all environments of the team.
+        """Train for about `steps` environment steps, counted over the environments of all processes.
 
-        Episodes in progress in an earlier environment are over: they count neither as results nor as ends.
-        `after` hears of every update. With `resume`, go on where the loaded state was.
+        Episodes still in progress in the environments of an earlier call are dropped.
+
+        Args:
+            envs: Environments with the spaces that this learner was made for.
+            steps: Rounded up so that every environment plays the same number of steps.
+            on_update: Called after every update.
+            seed: Passed to the first `envs.reset`.
+            resume: Continue the phase of the state loaded with these `envs`.
         """
-        self.check(envs)
+        self.check_envs(envs)
         lengths = self.rollout_lengths(steps)
         if not resume:
-            self.phase_updates, self._stream, self._ahead = 0, Stream(envs, seed), None
-        elif self._stream is None or self._stream.envs is not envs:
-            raise ValueError("there is nothing to resume in these environments: load a state with them first")
-        with self.crew, ThreadPoolExecutor(1, "envgen-player", use_device, (self.device,)) as helper:
+            self.phase_updates, self._runner, self._prefetched = 0, VecEnvRunner(envs, seed), None
+        elif self._runner is None or self._runner.envs is not envs:
+            raise ValueError("no training to resume in these environments; call load(arrays, values, envs) with them")
+        with self.threaded_gradients, ThreadPoolExecutor(1, "envgen-collect", set_device, (self.device,)) as executor:
             for k in range(self.phase_updates, len(lengths)):
-                rollout = self._ahead or self.collect(self._stream, lengths[k], self._player())
-                following: Future[Rollout] | None = None
+                rollout = self._prefetched or self.collect(self._runner, lengths[k])
+                next_rollout: Future[Rollout] | None = None
                 if self.settings.async_collect and k + 1 < len(lengths):
-                    past = copy.deepcopy(self._player())
-                    following = helper.submit(self.collect, self._stream, lengths[k + 1], past)
-                losses = self.update(rollout)
-                self._ahead = following.result() if following else None
-                self.steps += rollout.steps * rollout.count * self.process_group.size
+                    snapshot = copy.deepcopy(PolicySnapshot(self.network, self.return_normalizer))
+                    next_rollout = executor.submit(self.collect, self._runner, lengths[k + 1], snapshot)
+                metrics = self.update(rollout)
+                self._prefetched = next_rollout.result() if next_rollout else None
+                self.steps += rollout.num_steps * rollout.num_envs * self.process_group.size
                 self.phase_updates += 1
-                on_update(UpdateResult(self.steps, losses, rollout.episodes))
-        self._stream = self._ahead = None
+                on_update(UpdateResult(self.steps, metrics, rollout.episodes))
+        self._runner = self._prefetched = None
 
     def rollout_lengths(self, steps: int) -> list[int]:
-        """The lengths of the rollouts of a phase: as many as come nearest to the settings', and nearly equal."""
-        each = -(-steps // self.settings.num_envs)  # steps of one environment
-        count = max(1, round(each / self.settings.num_steps))
-        return [each * (k + 1) // count - each * k // count for k in range(count)]
+        """The number of steps of each rollout of a phase: nearly equal, and as close to `num_steps` as possible."""
+        steps_per_env = -(-steps // self.settings.num_envs)
+        count = max(1, round(steps_per_env / self.settings.num_steps))
+        return [steps_per_env * (k + 1) // count - steps_per_env * k // count for k in range(count)]
 
-    def check(self, envs: VectorEnv) -> None:
-        """Refuse environments that this agent was not made for."""
-        for what, theirs, ours in (
+    def check_envs(self, envs: VectorEnv) -> None:
+        """Refuse environments that this learner was not made for."""
+        for name, actual, expected in (
             ("observation", envs.single_observation_space, self.observation_space),
             ("action", envs.single_action_space, self.action_space),
         ):
-            if theirs != ours:
-                raise SpaceError(f"these environments have the {what} space {theirs}; this agent was made for {ours}")
-        if envs.num_envs * self.process_group.size != self.settings.num_envs:
-            whose = f" in each of {self.process_group.size} processes" if self.process_group.size > 1 else ""
+            if actual != expected:
+                raise SpaceError(
+                    f"the {name} space of these environments is {actual}, but this learner was made for {expected}"
+                )
+        num_processes = self.process_group.size
+        if envs.num_envs * num_processes != self.settings.num_envs:
+            per_process = f" in each of {num_processes} processes" if num_processes > 1 else ""
             raise ValueError(
-                f"this agent plays {self.settings.num_envs} environments in all, and was given {envs.num_envs}{whose}"
+                f"this learner has num_envs={self.settings.num_envs}, but got {envs.num_envs} environments{per_process}"
             )
 
-    def _player(self) -> Player:
-        return Player(self.network, self.return_normalizer)
-
-    def update(self, rollout: Rollout) -> dict[str, float]:
-        """Improve on a rollout; the mean of each of METRICS over its minibatches."""
-        s, team = self.settings, self.process_group
-        batch = self._batch(rollout)
-        everybody = rollout.count * team.size
-        share = team.local_slice(everybody)
-        sums = torch.zeros(len(METRICS), device=self.device)
-        for epoch in range(s.update_epochs):
-            order = self.shuffle_rng.permutation(rollout.steps * everybody)
-            for k, chosen in enumerate(np.array_split(order, s.num_minibatches)):
-                step, env = np.divmod(chosen, everybody)
-                local = (env >= share.start) & (env < share.stop)
-                flat = step[local] * rollout.count + env[local] - share.start
-                flat = flat[rollout.valid.reshape(-1)[flat]]
-                index = torch.from_numpy(flat).to(self.device)
-                part = {name: values.index_select(0, index) for name, values in batch.items()}
-                sums += self._step(
-                    part, f"epoch {epoch + 1} of {s.update_epochs}, minibatch {k + 1} of {s.num_minibatches}"
-                )
-        self.updates += 1
-        return dict(zip(METRICS, (sums / (s.update_epochs * s.num_minibatches)).tolist(), strict=True))
-
-    @torch.no_grad()
-    def _batch(self, rollout: Rollout) -> dict[str, torch.Tensor]:
-        """Everything learned from, with steps and environments in one axis."""
-        s = self.settings
-        values = rollout.values.cpu().numpy()
-        gains = advantages(rollout.rewards, values, rollout.ends, rollout.last_values, s.gamma, s.gae_lambda)
-        returns = gains + values
-        if s.norm_adv:
-            valid = gains[rollout.valid].astype(np.float64)
-            count, total, squares = self.process_group.all_reduce(
-                torch.tensor([valid.size, valid.sum(), (valid**2).sum()], dtype=torch.float64, device=self.device)
-            ).tolist()
-            mean = total / max(1.0, count)
-            spread = math.sqrt(max(0.0, (squares - count * mean**2) / max(1.0, count - 1)))
-            gains = ((gains - mean) / (spread + 1e-8)).astype(np.float32)
-        arrays = {
-            "seen": rollout.seen,
-            "actions": rollout.actions,
-            "log_probs": rollout.log_probs,
-            "advantages": torch.from_numpy(gains).to(self.device),
-            "returns": torch.from_numpy(returns).to(self.device),
-        }
-        return {name: array.flatten(0, 1) for name, array in arrays.items()}
-
-    def _step(self, part: dict[str, torch.Tensor], where: str) -> torch.Tensor:
-        """One gradient step on this process's part of a minibatch; METRICS of the whole minibatch."""
-        returns, weights = part["returns"], list(self.network.parameters())
-        count, total, squares = self.process_group.all_reduce(
-            torch.stack([returns.new_tensor(len(returns)), returns.sum(), returns.square().sum()])
-        )
-        if count == 0:
-            return torch.zeros(len(METRICS), device=self.device)
-        if torch.isfinite(squares):  # else the loss will not be either, and nothing must be spoilt
-            self.return_normalizer.update(total / count, squares / count)
-
-        found = self.crew.share(lambda piece: self._gradients(weights, piece, count), split(part, self.crew.size))
-        gradients, metrics = found[0]
-        for more, others in found[1:]:
-            for gradient, addend in zip(gradients, more, strict=True):
-                gradient += addend
-            metrics += others
-        self.process_group.all_reduce_many([*gradients, metrics])
-        for weight, gradient in zip(weights, gradients, strict=True):
-            weight.grad = gradient
-        metrics = torch.cat([metrics, nn.utils.clip_grad_norm_(weights, self.settings.max_grad_norm)[None]])
-        if not torch.isfinite(metrics.sum()):
-            named: dict[str, float] = dict(zip(METRICS, metrics.tolist(), strict=True))
-            raise NonFiniteLossError(describe_batch(part, named, f"update {self.updates + 1}, {where}"))
-        self.optimizer.step()
-        return metrics
-
-    def _gradients(
-        self, weights: list[nn.Parameter], piece: dict[str, torch.Tensor], count: torch.Tensor
-    ) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """What a piece of a minibatch of `count` steps adds to its gradients, and to METRICS but the last."""
-        s = self.settings
-        with self._autocast():
-            numbers, values = self._forward(piece["seen"])
-        log_probs, entropy = self.network.head.judge(numbers, piece["actions"])
-        change = log_probs - piece["log_probs"]
-        ratio, gains = change.exp(), piece["advantages"]
-        # eq. 7 of the PPO paper
-        policy_loss = -torch.min(gains * ratio, gains * ratio.clamp(1 - s.clip_coef, 1 + s.clip_coef)).sum() / count
-        value_loss = (values - self.return_normalizer.normalise(piece["returns"])).square().sum() / count
-        bonus = entropy.sum() / count
-        loss = policy_loss + s.vf_coef * value_loss - s.ent_coef * bonus
-        gradients = list(torch.autograd.grad(loss, weights))
-        with torch.no_grad():
-            moved = ((ratio - 1) - change).sum() / count
-            clipped = ((ratio - 1).abs() > s.clip_coef).sum() / count
-            return gradients, torch.stack([policy_loss, value_loss, bonus, moved, clipped])
-
-    # ------------------------------------------------------------------------------------------------------ state
+    # --------------------------------------------------------------------------------------------------------- state
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays and plain values from which `load` continues exactly, in the middle of a phase or between two."""
+        """Arrays and JSON values from which `load` continues exactly, between two phases or in the middle of one."""
         tensors = {f"network.{name}": t for name, t in self.network.state_dict().items()}
-        tensors |= {f"normaliser.{name}": t for name, t in self.return_normalizer.state_dict().items()}
-        for k, weights in enumerate(self.network.parameters()):
-            tensors |= {f"adam.{k}.{name}": t for name, t in self.optimizer.state[weights].items()}
+        tensors |= {f"return_normalizer.{name}": t for name, t in self.return_normalizer.state_dict().items()}
+        for k, parameter in enumerate(self.network.parameters()):
+            tensors |= {f"optimizer.{k}.{name}": t for name, t in self.optimizer.state[parameter].items()}
         arrays = {name: t.detach().to("cpu", copy=True).numpy() for name, t in tensors.items()}
-        if self._stream is not None:
-            arrays |= {f"stream.{name}": array for name, array in self._stream.state().items()}
-        if self._ahead is not None:
-            arrays |= {f"ahead.{name}": array for name, array in self._ahead.state().items()}
+        if self._runner is not None:
+            arrays |= {f"runner.{name}": array for name, array in self._runner.state().items()}
+        if self._prefetched is not None:
+            arrays |= {f"prefetched.{name}": array for name, array in self._prefetched.state().items()}
         values = {
             "settings": self.settings.model_dump(),
             "bfloat16": self.bfloat16,
             "steps": self.steps,
             "updates": self.updates,
             "phase_updates": self.phase_updates,
-            "playing": self.action_rng.bit_generator.state,
-            "shuffling": self.shuffle_rng.bit_generator.state,
+            "action_rng": self.action_rng.bit_generator.state,
+            "shuffle_rng": self.shuffle_rng.bit_generator.state,
         }
         return arrays, values
 
     def load(self, arrays: Arrays, values: Mapping[str, Any], envs: VectorEnv | None = None) -> None:
-        """Become what `state` described. With `envs`, made as those of the phase it was in, that phase can resume."""
-        theirs, ours = values["settings"], self.settings.model_dump()
-        if theirs != ours:
-            names = theirs.keys() | ours.keys()
-            changed = {name: (theirs.get(name), ours.get(name)) for name in names if theirs.get(name) != ours.get(name)}
-            raise ValueError(f"this state was made with other settings (then, now): {changed}")
+        """Restore what `state` returned.
+
+        With `envs`, made like those of the interrupted phase, `train(envs, ..., resume=True)` continues that phase.
+        """
+        saved, current = values["settings"], self.settings.model_dump()
+        if saved != current:
+            names = saved.keys() | current.keys()
+            changes = [
+                f"{name} was {saved.get(name)!r} and is now {current.get(name)!r}"
+                for name in sorted(names)
+                if saved.get(name) != current.get(name)
+            ]
+            raise ValueError(f"this state was saved with other settings: {'; '.join(changes)}")
 
         def tensors(prefix: str) -> dict[str, torch.Tensor]:
-            return {name: torch.from_numpy(array.copy()) for name, array in below(prefix, arrays).items()}
+            return {name: torch.from_numpy(array.copy()) for name, array in strip_prefix(prefix, arrays).items()}
 
         self.network.load_state_dict(tensors("network"))
-        self.return_normalizer.load_state_dict(tensors("normaliser"))
+        self.return_normalizer.load_state_dict(tensors("return_normalizer"))
         self.optimizer.state.clear()
-        for k, weights in enumerate(self.network.parameters()):
-            if moments := tensors(f"adam.{k}"):
-                self.optimizer.state[weights] = {name: t.to(self.device) for name, t in moments.items()}
+        for k, parameter in enumerate(self.network.parameters()):
+            if moments := tensors(f"optimizer.{k}"):
+                self.optimizer.state[parameter] = {name: t.to(self.device) for name, t in moments.items()}
         self.bfloat16 = values["bfloat16"]
         self.steps, self.updates, self.phase_updates = (values[n] for n in ("steps", "updates", "phase_updates"))
-        self.action_rng.bit_generator.state = values["playing"]
-        self.shuffle_rng.bit_generator.state = values["shuffling"]
-        self._stream = self._ahead = None
+        self.action_rng.bit_generator.state = values["action_rng"]
+        self.shuffle_rng.bit_generator.state = values["shuffle_rng"]
+        self._runner = self._prefetched = None
         if envs is not None:
-            self.check(envs)
-            self._stream = Stream(envs, state=below("stream", arrays))
-            if ahead := below("ahead", arrays):
-                steps = len(ahead["rewards"])
-                self._ahead = Rollout(steps, self._stream, self.network, self.device).restore(ahead)
+            self.check_envs(envs)
+            self._runner = VecEnvRunner(envs, state=strip_prefix("runner", arrays))
+            if prefetched := strip_prefix("prefetched", arrays):
+                rollout = Rollout(len(prefetched["rewards"]), envs.num_envs, self.network, self.device)
+                self._prefetched = rollout.load(prefetched)

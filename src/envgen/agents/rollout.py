@@ -1,30 +1,30 @@
-"""A vector environment played on and on (`Stream`), and what a stretch of it held (`Rollout`).
+"""Playing a vector environment (`VecEnvRunner`) and storing what happened (`Rollout`).
 
-Gymnasium's three ways of beginning anew look the same from here. Under next-step autoreset the step that only resets is
-no experience: it is marked invalid and never learned from.
+The runner hides the differences between Gymnasium's three autoreset modes. Under next-step autoreset, the step that
+only resets is no experience: it is marked invalid and never learned from.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from .networks import ActorCritic
+from .networks import PolicyNetwork
 
 Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass
 class EpisodeStats:
-    """Episodes that ended: how they went, and how often each skill succeeded in them where the world says so."""
+    """Finished episodes: one entry per episode in each list."""
 
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
-    levels: list[int] = field(default_factory=list)
-    skills: list[np.ndarray] = field(default_factory=list)  # (skills,) counts, one array an episode; see skills_of
+    levels: list[int] = field(default_factory=list)  # empty if the environment does not report levels
+    skill_counts: list[np.ndarray] = field(default_factory=list)  # (skills,) each; see `episode_skill_counts`
 
     def __len__(self) -> int:
         return len(self.returns)
@@ -34,117 +34,145 @@ class EpisodeStats:
             "returns": np.array(self.returns),
             "lengths": np.array(self.lengths, np.int64),
             "levels": np.array(self.levels, np.int64),
-            "skills": np.stack(self.skills) if self.skills else np.zeros((0, 0), np.int64),
+            "skill_counts": np.stack(self.skill_counts) if self.skill_counts else np.zeros((0, 0), np.int64),
         }
 
     @classmethod
-    def restored(cls, state: Arrays) -> "EpisodeStats":
+    def from_state(cls, state: Arrays) -> "EpisodeStats":
         lists = (state[name].tolist() for name in ("returns", "lengths", "levels"))
-        return cls(*lists, skills=list(state["skills"]))
+        return cls(*lists, skill_counts=list(state["skill_counts"]))
 
 
-def episode_skill_counts(infos: Mapping[str, Any], which: Any) -> np.ndarray:
-    """How often each skill succeeded in the episodes of some environments, (m, skills); -1 where the world says that
-    this episode could not hold it."""
-    counts = infos["achievements"][which]
-    return np.where(infos["possible"][which], counts, -1) if "possible" in infos else counts.copy()
+@dataclass(frozen=True)
+class UpdateResult:
+    """One update, as reported to the `on_update` callback of a learner."""
+
+    steps: int  # environment steps of this learner so far, over all processes
+    metrics: dict[str, float]
+    episodes: EpisodeStats  # that ended in the rollout, in the environments of this process
 
 
-class Stream:
-    """A vector environment in the middle of its episodes."""
+def episode_skill_counts(infos: Mapping[str, Any], mask: Any) -> np.ndarray:
+    """How often each skill succeeded in the episodes of the selected environments, (m, skills).
+
+    -1 marks a skill that the world reports as impossible in that episode.
+    """
+    counts = infos["achievements"][mask]
+    return np.where(infos["possible"][mask], counts, -1) if "possible" in infos else counts.copy()
+
+
+class StepResult(NamedTuple):
+    rewards: np.ndarray  # (B,)
+    dones: np.ndarray  # (B,) whether an episode ended with this step
+    truncated: np.ndarray  # (B,) whether it ended by truncation alone
+    valid: np.ndarray  # (B,) False where the step only reset the environment
+    final_obs: Any  # the last observations of the episodes that ended; None if none did
+
+
+class VecEnvRunner:
+    """Steps a vector environment and keeps the statistics of the episodes in progress."""
 
     def __init__(self, envs: VectorEnv, seed: int | None = None, state: Arrays | None = None):
         self.envs = envs
-        self.mode = AutoresetMode(envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
-        self.count = envs.num_envs
+        self.autoreset_mode = AutoresetMode(envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
+        self.num_envs = envs.num_envs
         if state is None:
-            self.observations, _ = envs.reset(seed=seed)
-            self.returns = np.zeros(self.count)
-            self.lengths = np.zeros(self.count, np.int64)
-            self.begins = np.zeros(self.count, np.bool_)  # the coming step only resets
+            self.obs, _ = envs.reset(seed=seed)
+            self.episode_returns = np.zeros(self.num_envs)
+            self.episode_lengths = np.zeros(self.num_envs, np.int64)
+            self.needs_reset = np.zeros(self.num_envs, np.bool_)  # the next step only resets
         else:
-            self.observations = envs.set_state(below("env", state))  # pyright: ignore[reportAttributeAccessIssue]
-            self.returns, self.lengths = state["returns"].copy(), state["lengths"].copy()
-            self.begins = state["begins"].astype(np.bool_)
+            self.obs = envs.set_state(strip_prefix("env", state))  # pyright: ignore[reportAttributeAccessIssue]
+            self.episode_returns = state["episode_returns"].copy()
+            self.episode_lengths = state["episode_lengths"].copy()
+            self.needs_reset = state["needs_reset"].astype(np.bool_)
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that decides how the stream goes on. Only for environments that can save themselves (`get_state`)."""
-        inside = {f"env.{name}": array for name, array in self.envs.get_state().items()}  # pyright: ignore[reportAttributeAccessIssue]
-        return {**inside, "returns": self.returns.copy(), "lengths": self.lengths.copy(), "begins": self.begins.copy()}
+        """Everything needed to continue in mid-episode. The environments must support `get_state`."""
+        env_state = self.envs.get_state()  # pyright: ignore[reportAttributeAccessIssue]
+        return {
+            **{f"env.{name}": array for name, array in env_state.items()},
+            "episode_returns": self.episode_returns.copy(),
+            "episode_lengths": self.episode_lengths.copy(),
+            "needs_reset": self.needs_reset.copy(),
+        }
 
-    def step(self, actions: np.ndarray, episodes: EpisodeStats):
-        """Rewards, ends, which ends were cut short by a limit, validity (all (B,)), and what each end looked like."""
-        begun = self.begins
-        seen, rewards, terminated, truncated, infos = self.envs.step(actions)
-        ended = (terminated | truncated) & ~begun
-        self.returns += np.where(begun, 0, rewards)
-        self.lengths += ~begun
-        finals = None
-        if ended.any():
-            finals = infos.get("final_obs") if self.mode == AutoresetMode.SAME_STEP else seen
-            final_info = infos.get("final_info", {}) if self.mode == AutoresetMode.SAME_STEP else infos
-            self._record(np.flatnonzero(ended), final_info, episodes)
-            if self.mode == AutoresetMode.DISABLED:
-                seen, _ = self.envs.reset(options={"reset_mask": ended})
-        self.begins = ended & (self.mode == AutoresetMode.NEXT_STEP)
-        self.observations = seen
-        return rewards, ended, truncated & ~terminated & ended, ~begun, finals
+    def step(self, actions: np.ndarray, episodes: EpisodeStats) -> StepResult:
+        """One step of every environment; episodes that end are added to `episodes`."""
+        resetting = self.needs_reset
+        obs, rewards, terminated, truncated, infos = self.envs.step(actions)
+        dones = (terminated | truncated) & ~resetting
+        self.episode_returns += np.where(resetting, 0, rewards)
+        self.episode_lengths += ~resetting
+        final_obs = None
+        if dones.any():
+            same_step = self.autoreset_mode == AutoresetMode.SAME_STEP
+            final_obs = infos.get("final_obs") if same_step else obs
+            final_infos = infos.get("final_info", {}) if same_step else infos
+            self._record_episodes(np.flatnonzero(dones), final_infos, episodes)
+            if self.autoreset_mode == AutoresetMode.DISABLED:
+                obs, _ = self.envs.reset(options={"reset_mask": dones})
+        self.needs_reset = dones & (self.autoreset_mode == AutoresetMode.NEXT_STEP)
+        self.obs = obs
+        return StepResult(rewards, dones, truncated & ~terminated & dones, ~resetting, final_obs)
 
-    def _record(self, ended: np.ndarray, infos: dict[str, Any], episodes: EpisodeStats) -> None:
-        episodes.returns += self.returns[ended].tolist()
-        episodes.lengths += self.lengths[ended].tolist()
+    def _record_episodes(self, indices: np.ndarray, infos: dict[str, Any], episodes: EpisodeStats) -> None:
+        episodes.returns += self.episode_returns[indices].tolist()
+        episodes.lengths += self.episode_lengths[indices].tolist()
         if "level" in infos:
-            episodes.levels += infos["level"][ended].tolist()
+            episodes.levels += infos["level"][indices].tolist()
         if "achievements" in infos:
-            episodes.skills += list(episode_skill_counts(infos, ended))
-        self.returns[ended] = 0
-        self.lengths[ended] = 0
+            episodes.skill_counts += list(episode_skill_counts(infos, indices))
+        self.episode_returns[indices] = 0
+        self.episode_lengths[indices] = 0
 
 
 class Rollout:
-    """T steps of B environments: what was seen on the learner's device, the rest as numpy until it is learned from."""
+    """T steps of B environments. What the network needs is on its device; the rest stays in numpy until the update."""
 
-    def __init__(self, steps: int, stream: Stream, network: ActorCritic, device: torch.device):
-        self.steps, self.count = steps, stream.count
+    def __init__(self, num_steps: int, num_envs: int, network: PolicyNetwork, device: torch.device):
+        self.num_steps, self.num_envs = num_steps, num_envs
         self.network, self.device = network, device
-        self.seen = torch.empty(0, device=device)  # (T, B, ...), prepared; its shape is known with the first
-        self.actions = torch.empty((steps, self.count, *network.head.shape), dtype=network.head.dtype, device=device)
-        self.log_probs = torch.empty((steps, self.count), device=device)
-        self.values = torch.empty((steps, self.count), device=device)
-        self.rewards = np.empty((steps, self.count), np.float32)
-        self.ends = np.empty((steps, self.count), np.bool_)
-        self.valid = np.empty((steps, self.count), np.bool_)
-        self.last_values = np.empty(self.count, np.float32)
+        shape, dist = (num_steps, num_envs), network.action_dist
+        self.obs = torch.empty(0, device=device)  # (T, B, ...), prepared; allocated with the first
+        self.actions = torch.empty((*shape, *dist.shape), dtype=dist.dtype, device=device)
+        self.logprobs = torch.empty(shape, device=device)
+        self.values = torch.empty(shape, device=device)
+        self.rewards = np.empty(shape, np.float32)
+        self.dones = np.empty(shape, np.bool_)  # whether the episode ended with this step
+        self.valid = np.empty(shape, np.bool_)
+        self.last_values = np.empty(num_envs, np.float32)  # of the observations after the last step
         self.episodes = EpisodeStats()
 
-    def see(self, t: int, observations: np.ndarray) -> torch.Tensor:
-        """Put the observations of step t in place, prepared; to a GPU they are copied while the program goes on."""
-        here = torch.from_numpy(observations)
+    def store_obs(self, t: int, obs: np.ndarray) -> torch.Tensor:
+        """Prepare and store the observations of step t. Copies to a GPU are asynchronous."""
+        tensor = torch.from_numpy(obs)
         if self.device.type == "cuda":
-            here = here.pin_memory().to(self.device, non_blocking=True)
-        prepared = self.network.body.prepare(here)
+            tensor = tensor.pin_memory().to(self.device, non_blocking=True)
+        prepared = self.network.prepare(tensor)
         if t == 0:
-            self.seen = torch.empty((self.steps, *prepared.shape), dtype=prepared.dtype, device=self.device)
-        self.seen[t] = prepared
-        return self.seen[t]
+            self.obs = torch.empty((self.num_steps, *prepared.shape), dtype=prepared.dtype, device=self.device)
+        self.obs[t] = prepared
+        return self.obs[t]
 
-    TENSORS = ("seen", "actions", "log_probs", "values")
-    ARRAYS = ("rewards", "ends", "valid", "last_values")
+    TENSORS = ("obs", "actions", "logprobs", "values")
+    ARRAYS = ("rewards", "dones", "valid", "last_values")
 
     def state(self) -> dict[str, np.ndarray]:
         tensors = {name: getattr(self, name).to("cpu", copy=True).numpy() for name in self.TENSORS}
         arrays = {name: getattr(self, name).copy() for name in self.ARRAYS}
-        return {**tensors, **arrays, **{f"episodes.{name}": a for name, a in self.episodes.state().items()}}
+        episodes = {f"episodes.{name}": array for name, array in self.episodes.state().items()}
+        return {**tensors, **arrays, **episodes}
 
-    def restore(self, state: Arrays) -> "Rollout":
+    def load(self, state: Arrays) -> "Rollout":
         for name in self.TENSORS:
             setattr(self, name, torch.from_numpy(state[name].copy()).to(self.device))
         for name in self.ARRAYS:
             getattr(self, name)[:] = state[name]
-        self.episodes = EpisodeStats.restored(below("episodes", state))
+        self.episodes = EpisodeStats.from_state(strip_prefix("episodes", state))
         return self
 
 
-def below(prefix: str, state: Arrays) -> dict[str, np.ndarray]:
-    """The entries `prefix.name` of a state, as `name`."""
+def strip_prefix(prefix: str, state: Arrays) -> dict[str, np.ndarray]:
+    """The entries named `prefix.name`, as `name`."""
     return {name.removeprefix(f"{prefix}."): array for name, array in state.items() if name.startswith(f"{prefix}.")}

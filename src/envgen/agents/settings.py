@@ -1,4 +1,4 @@
-"""How PPO learns: every number, with the published ones as defaults for pictures."""
+"""Hyperparameters of the learners."""
 
 from typing import Annotated, Any
 
@@ -13,60 +13,69 @@ Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
 
-class PpoSettings(Settings):
-    """The defaults are those of EnvGen's agent (table 9 of its paper; Moon et al. 2023), which learns from pictures."""
+class LearnerSettings(Settings):
+    """What the settings of every learner contain."""
 
     num_envs: Count = 8
-    """How many environments are played at once, by all processes together."""
+    """Number of parallel environments, over all processes."""
+
+
+class PpoSettings(LearnerSettings):
+    """Hyperparameters of PPO. The defaults are those of EnvGen's agent, which learns from images (Moon et al. 2023;
+    table 9 of the EnvGen paper)."""
+
     num_steps: Count = 512
-    """Steps of each environment between two updates."""
+    """Steps per environment in each rollout."""
     update_epochs: Count = 3
-    """How often each update goes through the rollout."""
+    """Passes over each rollout."""
     num_minibatches: Count = 8
-    """Into how many gradient steps an epoch is divided."""
+    """Gradient steps per epoch."""
     learning_rate: Positive = 3e-4
-    """Of Adam, constant."""
+    """Learning rate of Adam, constant."""
     gamma: Fraction = 0.95
-    """How much a reward one step later is worth."""
+    """Discount factor."""
     gae_lambda: Fraction = 0.65
-    """How far advantages look beyond the value estimate."""
+    """Lambda of generalized advantage estimation."""
     clip_coef: Positive = 0.2
-    """How far the probability of an action may move in one update, as a fraction."""
+    """Clipping range of the probability ratio."""
     vf_coef: Annotated[float, Field(ge=0)] = 0.5
-    """Weight of the value loss."""
+    """Coefficient of the value loss."""
     ent_coef: Annotated[float, Field(ge=0)] = 0.01
-    """Weight of the entropy bonus."""
+    """Coefficient of the entropy bonus."""
     max_grad_norm: Positive = 0.5
-    """Gradients longer than this are shortened to it."""
+    """Maximum norm for gradient clipping."""
     adam_eps: Positive = 1e-8
-    """The smallest denominator of Adam's steps."""
+    """Epsilon of Adam."""
     return_norm_decay: Fraction | None = 0.99
-    """How slowly the moments that value targets are normalised with follow them; null to normalise nothing."""
+    """Decay of the running return statistics that normalize value targets; null disables normalization."""
     norm_adv: bool = True
-    """Over the whole rollout, once."""
+    """Normalize advantages, once over the whole rollout."""
     bootstrap_on_truncation: bool = False
-    """Whether an episode cut by a time limit counts as going on. The published agent says no."""
+    """Bootstrap from the value of the last observation when a time limit ends an episode. The published agent does
+    not."""
     bfloat16: bool | None = None
-    """Multiply in bfloat16; weights, heads and losses stay float32. null: on GPUs and processors made for it."""
+    """Multiply matrices in bfloat16; weights, heads and losses stay float32. null: only on devices that support it in
+    hardware."""
     async_collect: bool = False
-    """Play the next rollout, with the network as it was, while learning from this one."""
+    """Collect the next rollout with a snapshot of the network while updating on the current one."""
 
     @property
     def batch_size(self) -> int:
         return self.num_envs * self.num_steps
 
 
-SYMBOLS: dict[str, Any] = dict(num_envs=128, num_steps=64, num_minibatches=4, learning_rate=7e-4)
-VECTORS: dict[str, Any] = dict(
+SYMBOL_DEFAULTS: dict[str, Any] = dict(num_envs=128, num_steps=64, num_minibatches=4, learning_rate=7e-4)
+VECTOR_DEFAULTS: dict[str, Any] = dict(
     num_envs=8, num_steps=128, gamma=0.99, gae_lambda=0.95, update_epochs=10, ent_coef=0.0, bfloat16=False
 )
 
 
-def settings_for(space: spaces.Space, **changes: Any) -> PpoSettings:
-    """The defaults for a kind of observation: as published for pictures, tuned for speed for symbols."""
-    if isinstance(space, spaces.Box) and len(space.shape) == 1:
-        changes = (SYMBOLS if np.issubdtype(space.dtype, np.integer) else VECTORS) | changes
+def ppo_settings_for(observation_space: spaces.Space, **overrides: Any) -> PpoSettings:
+    """The defaults for a kind of observation: as published for images, tuned for training speed for symbols."""
+    if isinstance(observation_space, spaces.Box) and len(observation_space.shape) == 1:
+        is_symbols = np.issubdtype(observation_space.dtype, np.integer)
+        overrides = (SYMBOL_DEFAULTS if is_symbols else VECTOR_DEFAULTS) | overrides
     try:
-        return PpoSettings(**changes)
+        return PpoSettings(**overrides)
     except ValidationError as error:
         raise ValueError(explain(error)) from None

@@ -24,7 +24,7 @@ AT_ONCE = 256  # environments, at the most
 class Policy(Protocol):
     """All that an evaluation asks of an agent: actions for a batch of observations, drawn with the numbers lent."""
 
-    def act(self, observations: Any, random: np.random.Generator | None = None) -> np.ndarray: ...
+    def act(self, obs: Any, rng: np.random.Generator | None = None) -> np.ndarray: ...
 
 
 class Estimate(BaseModel):

@@ -73,7 +73,7 @@ def train(
         "seed": seed,
         "ppo": agent.settings.model_dump(mode="json"),
     }
-    with Run(Path(folder), request, agent.process_group.rank == 0, designer.runtime_options()) as run:
+    with Run(Path(folder), request, agent.process_group.is_main, designer.runtime_options()) as run:
         course = PhaseTrainer(run, world, observation, agent, seed, save_every, on_progress)
         return Loop(course, designer, plan, on_message).run()
 
@@ -185,7 +185,7 @@ class Loop:
 
     def once(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What `<name>.json` holds, made first if it is not there; of several processes one makes it."""
-        if self.agent.process_group.rank == 0 and not self.run_dir.has(name):
+        if self.agent.process_group.is_main and not self.run_dir.has(name):
             began = time.monotonic()
             made = make()
             self.run_dir.write(name, {**made, "seconds": round(made.get("seconds", time.monotonic() - began), 3)})

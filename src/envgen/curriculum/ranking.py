@@ -34,7 +34,7 @@ class LevelScorer:
         seed = int(np.random.SeedSequence([*self.seed, k]).generate_state(1)[0] >> 1)
         made = self.world.make([level], num_envs=settings.num_envs, seed=seed, observation=self.observation)
         with closing(made) as envs:
-            fresh = PPO.for_envs(envs, settings=settings, seed=seed, device=self.agent.device, alone=True)
+            fresh = PPO.for_envs(envs, settings=settings, seed=seed, device=self.agent.device, distributed=False)
             fresh.train(envs, self.each)
         self.steps += fresh.steps
         return fresh

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from envgen.agents.ppo import PPO, UpdateResult
-from envgen.agents.rollout import EpisodeStats
-from envgen.agents.settings import settings_for
+from envgen.agents.ppo import PPO
+from envgen.agents.rollout import EpisodeStats, UpdateResult
+from envgen.agents.settings import ppo_settings_for
 from envgen.runs.statistics import success_rates
 from envgen.runs.store import Run
 from envgen.worlds.world import World
@@ -31,7 +31,7 @@ def make_learner(
 ) -> PPO:
     """A fresh agent for a world, with these of its settings where they differ from what suits that world."""
     with closing(world.make(num_envs=1, observation=observation)) as envs:
-        settings = settings_for(envs.single_observation_space, **{**PPO_DEFAULTS.get(world.name, {}), **ppo})
+        settings = ppo_settings_for(envs.single_observation_space, **{**PPO_DEFAULTS.get(world.name, {}), **ppo})
         return PPO.for_envs(envs, settings=settings, seed=seed, device=device, compile=compile)
 
 
@@ -82,7 +82,7 @@ class PhaseTrainer:
         finally:
             envs.close()
         self.finished, self.running = [*self.finished, name], None
-        if agent.process_group.rank == 0:
+        if agent.process_group.is_main:
             self.save()
 
     def save(self) -> None:
@@ -98,7 +98,7 @@ class PhaseTrainer:
 
     def _after(self, update: UpdateResult) -> None:
         episodes = update.episodes
-        self._recent.extend(zip(episodes.returns, episodes.lengths, episodes.skills, strict=True))
+        self._recent.extend(zip(episodes.returns, episodes.lengths, episodes.skill_counts, strict=True))
         self._passed.append((time.monotonic(), update.steps))
         (began, before), (now, steps) = self._passed[0], self._passed[-1]
         speed = (steps - before) / max(now - began, 1e-9)
@@ -107,16 +107,16 @@ class PhaseTrainer:
             "phase": self.running,
             "steps": update.steps,
             "updates": self.agent.updates,
-            **update.losses,
+            **update.metrics,
             "episodes": len(episodes),
             "return_sum": sum(episodes.returns),
             "length_sum": sum(episodes.lengths),
-            **_tally(episodes.skills),
+            **_tally(episodes.skill_counts),
             "levels": self._by_level(episodes),
             "seconds": round(spent, 4),
             "steps_per_second": round(speed),
         }
-        if self.agent.process_group.rank == 0:
+        if self.agent.process_group.is_main:
             self.run_dir.log(line)
         if self._recent:
             returns, lengths, skills = zip(*self._recent, strict=True)
@@ -141,7 +141,7 @@ class PhaseTrainer:
             told.append({
                 "episodes": len(here),
                 "return_sum": sum(episodes.returns[i] for i in here),
-                **_tally([episodes.skills[i] for i in here]),
+                **_tally([episodes.skill_counts[i] for i in here]),
             })  # fmt: skip
         return told
 

@@ -107,13 +107,13 @@ FACED = (
 
 def test_an_agents_first_layer_takes_the_symbols():
     torch = pytest.importorskip("torch")
-    from envgen.agents.symbols import SymbolLayer
+    from envgen.agents.symbols import SymbolEmbedding
 
     envs = Heist().make([{}], num_envs=3, seed=0, observation="symbols")
     seen, _ = envs.reset()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        layer = SymbolLayer(symbols.HIGHEST.astype(np.int64), 16)
+        layer = SymbolEmbedding(symbols.HIGHEST.astype(np.int64), 16)
     assert layer(torch.from_numpy(seen)).shape == (3, 16)
 
 

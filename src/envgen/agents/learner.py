@@ -1,0 +1,135 @@
+"""The contract between a learning algorithm and the training loop, and the algorithms that fulfill it.
+
+To add an algorithm, write a class with the methods of `Learner` in a file of its own and add it to `LEARNERS`.
+`ppo.py` is the example to copy.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+
+from envgen.settings import nearest
+
+from .parallel import ProcessGroup
+from .policy import Policy
+from .ppo import PPO
+from .rollout import UpdateResult
+from .settings import LearnerSettings
+
+
+class SupportsAct(Protocol):
+    """Anything that chooses actions for batches of observations: a learner, a `Policy`, a scripted player."""
+
+    def act(self, obs: Any, rng: np.random.Generator | None = None) -> np.ndarray:
+        """Actions for a batch of observations: sampled with `rng`, or the most likely without."""
+        ...
+
+
+class Learner(SupportsAct, Protocol):
+    """An agent that trains. This is all that the training loop knows about it."""
+
+    steps: int
+    """Environment steps so far, over all processes."""
+    updates: int
+    """Updates so far."""
+
+    @property
+    def settings(self) -> LearnerSettings:
+        """Frozen hyperparameters, among them `num_envs`."""
+        ...
+
+    @property
+    def process_group(self) -> ProcessGroup:
+        """The processes that train this learner; `process_group.is_main` is the one that writes files."""
+        ...
+
+    @property
+    def policy(self) -> Policy:
+        """The current policy, sharing its weights with the learner."""
+        ...
+
+    @classmethod
+    def settings_for(cls, observation_space: spaces.Space, **overrides: Any) -> LearnerSettings:
+        """The default settings for a kind of observation, with some overridden; ValueError if one is invalid."""
+        ...
+
+    @classmethod
+    def for_envs(
+        cls,
+        envs: VectorEnv,
+        settings: Any = None,
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+        compile: bool = False,
+        distributed: bool = True,
+    ) -> Self:
+        """A learner for these environments and others with the same spaces.
+
+        Args:
+            settings: What `settings_for` returned; its defaults if None.
+            distributed: Join the process group of `torchrun`; False trains in this process alone.
+        """
+        ...
+
+    def untrained_copy(self, seed: int) -> Self:
+        """A new learner with the same spaces and settings, in this process alone."""
+        ...
+
+    def train(
+        self,
+        envs: VectorEnv,
+        steps: int,
+        on_update: Callable[[UpdateResult], None] = ...,
+        seed: int | None = None,
+        resume: bool = False,
+    ) -> None:
+        """Train for about `steps` environment steps. May be called repeatedly with different environments.
+
+        `on_update` is called after every update; it may call `state`, and an exception it raises ends the training.
+        With `resume`, continue the phase of the state that was loaded together with these `envs`.
+        """
+        ...
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays and JSON values from which `load` continues exactly, also in the middle of a phase."""
+        ...
+
+    def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any], envs: VectorEnv | None = None) -> None:
+        """Restore what `state` returned; with `envs`, `train(envs, ..., resume=True)` continues in mid-episode."""
+        ...
+
+
+LEARNERS: dict[str, type[Learner]] = {"ppo": PPO}
+
+
+def learner_class(learner: str | type[Learner]) -> type[Learner]:
+    """The class of a learner given by name; a class is returned as it is."""
+    if not isinstance(learner, str):
+        return learner
+    if learner not in LEARNERS:
+        raise ValueError(f"learner {nearest(learner, list(LEARNERS))}")
+    return LEARNERS[learner]
+
+
+def make_learner(
+    learner: str | type[Learner],
+    envs: VectorEnv,
+    overrides: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    compile: bool = False,
+) -> Learner:
+    """A learner for environments like `envs`.
+
+    Args:
+        learner: A name in `LEARNERS`, or a class of your own.
+        envs: Any environments with the right spaces; they are not stepped.
+        overrides: Settings that differ from the defaults for this kind of observation.
+    """
+    cls = learner_class(learner)
+    settings = cls.settings_for(envs.single_observation_space, **(overrides or {}))
+    return cls.for_envs(envs, settings=settings, seed=seed, device=device, compile=compile)

@@ -1,0 +1,251 @@
+"""Trained policies: a network that chooses actions, without optimizer, environments or any other training state.
+
+A saved policy is a folder:
+
+    policy.safetensors    network parameters, and the bounds of the spaces
+    policy.json           spaces, symbol map, precision, and what the caller adds (settings, world, observation kind)
+
+Nothing is pickled, so loading a policy cannot run code.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_safetensors
+from safetensors.numpy import save as save_safetensors
+
+from envgen.worlds.world import SymbolMap
+
+from .errors import SpaceError
+from .networks import ActorCritic, PolicyNetwork, run_network
+from .parallel import local_device
+
+ARRAYS_FILE, JSON_FILE = "policy.safetensors", "policy.json"
+FORMAT_VERSION = 1
+
+NetworkFactory = Callable[[spaces.Space, spaces.Space, SymbolMap | None], PolicyNetwork]
+
+
+class PolicyError(Exception):
+    """A saved policy cannot be read or written; the message names the file and what is wrong with it."""
+
+
+class Policy:
+    """Chooses actions for single observations and batches of them.
+
+    `act` is deterministic unless it is given a random number generator. `predict` has the signature of
+    Stable-Baselines3, so a policy also works with `stable_baselines3.common.evaluation.evaluate_policy`.
+
+    Attributes:
+        metadata: JSON values saved with the policy, such as the learner's settings, the world and the observation kind.
+    """
+
+    def __init__(
+        self,
+        network: PolicyNetwork,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        symbol_map: SymbolMap | None = None,
+        device: str | torch.device = "cpu",
+        bfloat16: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+    ):
+        self.network = network
+        self.observation_space, self.action_space, self.symbol_map = observation_space, action_space, symbol_map
+        self.device, self.bfloat16 = local_device(device), bfloat16
+        self.metadata = dict(metadata or {})
+        self.rng = np.random.default_rng()  # used by `predict` for sampling
+
+    @classmethod
+    def from_learner_state(
+        cls,
+        arrays: Mapping[str, np.ndarray],
+        values: Mapping[str, Any],
+        envs: VectorEnv,
+        device: str | torch.device = "cpu",
+        network_factory: NetworkFactory = ActorCritic,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> "Policy":
+        """The policy in a learner's state, for example from a checkpoint.
+
+        Args:
+            arrays, values: What `learner.state()` returned.
+            envs: Any vector environment with the spaces that the learner was made for.
+            metadata: Added to the learner's settings.
+        """
+        return cls._from_parameters(
+            {name.removeprefix("network."): array for name, array in arrays.items() if name.startswith("network.")},
+            envs.single_observation_space,
+            envs.single_action_space,
+            envs.metadata.get("symbol_map"),
+            device,
+            values["bfloat16"],
+            {"settings": values["settings"], **(metadata or {})},
+            network_factory,
+        )
+
+    @classmethod
+    def _from_parameters(
+        cls,
+        parameters: Mapping[str, np.ndarray],
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        symbol_map: SymbolMap | None,
+        device: str | torch.device,
+        bfloat16: bool,
+        metadata: Mapping[str, Any],
+        network_factory: NetworkFactory,
+    ) -> "Policy":
+        with torch.random.fork_rng(devices=[]):  # the initialization that is overwritten leaves no trace
+            network = network_factory(observation_space, action_space, symbol_map)
+        network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in parameters.items()})
+        network = network.to(local_device(device))
+        return cls(network, observation_space, action_space, symbol_map, device, bfloat16, metadata)
+
+    @torch.inference_mode()
+    def act(self, obs: Any, rng: np.random.Generator | None = None) -> np.ndarray:
+        """Actions for one observation or a batch: sampled with `rng`, or the most likely without."""
+        batch = np.asarray(obs)
+        is_single = self._is_single(batch)
+        if is_single:
+            batch = batch[None]
+        dist = self.network.action_dist
+        dist_params, _ = run_network(self.network, torch.from_numpy(batch).to(self.device), self.bfloat16)
+        if rng is None:
+            actions = dist.to_action(dist.mode(dist_params))
+        else:
+            noise = torch.from_numpy(dist.noise(rng, len(batch))).to(self.device)
+            actions = dist.to_action(dist.sample(dist_params, noise))
+        return actions[0] if is_single else actions
+
+    def predict(
+        self,
+        observation: Any,
+        state: tuple[np.ndarray, ...] | None = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = False,
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
+        """`(actions, None)`, as in Stable-Baselines3. Sampled unless `deterministic`; `seed` makes it repeatable.
+
+        `state` and `episode_start` are accepted for compatibility and have no effect: the policy has no memory.
+        """
+        return self.act(observation, None if deterministic else self.rng), None
+
+    def seed(self, seed: int | None) -> None:
+        """Seed the sampling of `predict`."""
+        self.rng = np.random.default_rng(seed)
+
+    def _is_single(self, obs: np.ndarray) -> bool:
+        shape = self.observation_space.shape
+        if obs.shape == shape:
+            return True
+        if shape is not None and obs.shape[1:] == shape:
+            return False
+        raise SpaceError(
+            f"this policy expects an observation of shape {shape} or a batch of shape "
+            f"({', '.join(['n', *map(str, shape or ())])}), not {obs.shape}"
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write the policy to the folder `path`, which `load_policy` reads. An existing policy there is replaced."""
+        folder = Path(path)
+        arrays = {
+            f"network.{name}": tensor.detach().to("cpu", copy=True).numpy()
+            for name, tensor in self.network.state_dict().items()
+        }
+        document: dict[str, Any] = {
+            "format": FORMAT_VERSION,
+            "network": _class_name(self.network),
+            "symbol_map": self.symbol_map._asdict() if self.symbol_map else None,
+            "bfloat16": self.bfloat16,
+            "metadata": self.metadata,
+        }
+        for name, space in (("observation_space", self.observation_space), ("action_space", self.action_space)):
+            document[name], bounds = _space_to_json(space)
+            arrays |= {f"{name}.{bound}": array for bound, array in bounds.items()}
+        text = json.dumps(document, indent=1)  # before anything is written, so that bad metadata leaves no half policy
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / ARRAYS_FILE).write_bytes(save_safetensors(arrays))
+            (folder / JSON_FILE).write_text(text + "\n")
+        except OSError as error:
+            raise PolicyError(f"cannot save the policy to {folder}: {error.strerror}") from error
+        return folder
+
+
+def load_policy(
+    path: str | Path, device: str | torch.device = "cpu", network_factory: NetworkFactory = ActorCritic
+) -> Policy:
+    """Load a policy that `Policy.save` wrote.
+
+    Args:
+        path: The policy's folder.
+        device: Where to run the network.
+        network_factory: Builds the network if the policy was trained with one of your own.
+    """
+    folder = Path(path)
+    try:
+        document = json.loads((folder / JSON_FILE).read_text())
+        arrays = load_safetensors((folder / ARRAYS_FILE).read_bytes())
+        if document["format"] != FORMAT_VERSION:
+            raise PolicyError(
+                f"{folder} has policy format {document['format']}; this version of envgen reads {FORMAT_VERSION}"
+            )
+        symbol_map = document["symbol_map"]
+        if symbol_map is not None:
+            offsets = tuple((columns, rows) for columns, rows in symbol_map.pop("direction_offsets"))
+            symbol_map = SymbolMap(**symbol_map, direction_offsets=offsets)
+        observation_space, action_space = (
+            _space_from_json(document[name], arrays, name) for name in ("observation_space", "action_space")
+        )
+        if document["network"] != _class_name(ActorCritic) and network_factory is ActorCritic:
+            raise PolicyError(
+                f"{folder} holds a network of the class {document['network']}; pass network_factory to load_policy"
+            )
+        return Policy._from_parameters(
+            {name.removeprefix("network."): array for name, array in arrays.items() if name.startswith("network.")},
+            observation_space,
+            action_space,
+            symbol_map,
+            device,
+            bool(document["bfloat16"]),
+            document["metadata"],
+            network_factory,
+        )
+    except FileNotFoundError as error:
+        raise PolicyError(f"{folder} is not a saved policy: {Path(error.filename).name} is missing") from error
+    except OSError as error:
+        raise PolicyError(f"cannot read the policy in {folder}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
+        raise PolicyError(f"the policy in {folder} is damaged: {error}") from error
+
+
+def _class_name(network: PolicyNetwork | type[PolicyNetwork]) -> str:
+    cls = network if isinstance(network, type) else type(network)
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _space_to_json(space: spaces.Space) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """A space as JSON values, and its bounds as arrays."""
+    if isinstance(space, spaces.Discrete):
+        return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}, {}
+    if isinstance(space, spaces.Box):
+        bounds = {"low": np.ascontiguousarray(space.low), "high": np.ascontiguousarray(space.high)}
+        return {"type": "Box", "shape": list(space.shape), "dtype": str(space.dtype)}, bounds
+    raise SpaceError(f"only policies with Box and Discrete spaces can be saved, not {space}")
+
+
+def _space_from_json(document: Mapping[str, Any], arrays: Mapping[str, np.ndarray], name: str) -> spaces.Space:
+    if document["type"] == "Discrete":
+        return spaces.Discrete(document["n"], start=document["start"])
+    if document["type"] == "Box":
+        low, high = arrays[f"{name}.low"], arrays[f"{name}.high"]
+        return spaces.Box(low, high, tuple(document["shape"]), np.dtype(document["dtype"]).type)
+    raise ValueError(f"{name} has the unknown type {document['type']!r}")

@@ -1,0 +1,119 @@
+"""Devices and precision, memory reuse, and training in several processes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from envgen.agents.parallel import ProcessGroup, ThreadedGradients, supports_bf16
+from envgen.agents.ppo import PPO
+from envgen.agents.settings import PpoSettings
+from envgen.worlds.crafter.vector import CrafterVectorEnv
+
+CPU = torch.device("cpu")
+WORKER = Path(__file__).with_name("parallel_worker.py")
+
+
+def make_learner(bfloat16: bool | None) -> PPO:
+    return PPO.for_envs(CrafterVectorEnv(1, None, "symbols"), settings=PpoSettings(num_envs=1, bfloat16=bfloat16))
+
+
+def test_bfloat16_is_used_when_requested_or_supported_by_the_device():
+    assert make_learner(None).bfloat16 == supports_bf16(CPU)
+    assert make_learner(True).bfloat16
+    assert not make_learner(False).bfloat16
+
+
+def test_bfloat16_changes_values_slightly_and_keeps_float32_weights():
+    envs = CrafterVectorEnv(4, None, "symbols")
+    obs, _ = envs.reset(seed=0)
+    values = {}
+    for bfloat16 in (False, True):
+        settings = PpoSettings(num_envs=4, num_steps=8, update_epochs=1, bfloat16=bfloat16)
+        learner = PPO.for_envs(envs, settings=settings, seed=0)
+        with torch.inference_mode():
+            values[bfloat16] = learner._values(learner.network, learner.return_normalizer, obs)
+        learner.train(envs, 64, seed=0)
+        assert {parameter.dtype for parameter in learner.network.parameters()} == {torch.float32}
+    assert not np.array_equal(values[False], values[True])
+    np.testing.assert_allclose(values[True], values[False], atol=0.02)
+
+
+def test_loaded_state_keeps_its_precision(monkeypatch):
+    learners = {}
+    for supported in (True, False):
+        monkeypatch.setattr("envgen.agents.ppo.supports_bf16", lambda device, supported=supported: supported)
+        learners[supported] = make_learner(None)
+    learners[False].load(*learners[True].state())
+    assert learners[False].bfloat16
+    assert learners[False].policy.bfloat16
+
+
+MEMORY_PROGRAM = """
+import resource
+import torch
+from envgen.agents.parallel import retain_freed_memory
+
+def count_page_faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(50):
+        [torch.ones(1 << 19) for _ in range(10)]  # 10 x 2 MB, 5,120 pages
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+retain_freed_memory()
+count_page_faults()
+print(count_page_faults())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="tests glibc's allocator")
+def test_freed_tensor_memory_is_reused():
+    result = subprocess.run([sys.executable, "-c", MEMORY_PROGRAM], capture_output=True, text=True, check=True)
+    assert int(result.stdout) < 5120  # usually fifty times as many without
+
+
+def test_threaded_gradients_are_those_of_the_whole_minibatch():
+    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+    minibatch = {"x": torch.arange(10.0).reshape(5, 2)}
+
+    def loss_function(mb):
+        loss = (mb["x"] * weight).square().sum()
+        return loss, torch.stack([loss.detach(), torch.tensor(float(len(mb["x"])))])
+
+    with ThreadedGradients(CPU) as threaded_gradients:
+        (grad,), metrics = threaded_gradients.compute(loss_function, [weight], minibatch)
+    expected_loss, _ = loss_function(minibatch)
+    (expected,) = torch.autograd.grad(expected_loss, [weight])
+    torch.testing.assert_close(grad, expected)
+    assert metrics.tolist() == [expected_loss.item(), 5.0]
+
+
+def run_processes(count: int, folder: Path) -> list[dict[str, np.ndarray]]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    result = subprocess.run([*command, str(WORKER), str(folder)], capture_output=True, text=True, env=env, timeout=300)
+    assert result.returncode == 0, result.stderr[-3000:]
+    return [dict(np.load(folder / f"{count}-{rank}.npz")) for rank in range(count)]
+
+
+def test_two_processes_learn_the_same_as_one_up_to_rounding(tmp_path):
+    (single,) = run_processes(1, tmp_path)
+    rank0, rank1 = run_processes(2, tmp_path)
+    assert single["steps"] == rank0["steps"] == rank1["steps"] == 8 * 16 * 4
+    for name, expected in single.items():
+        np.testing.assert_array_equal(rank0[name], rank1[name], err_msg=name)
+        np.testing.assert_allclose(rank0[name], expected, rtol=1e-3, atol=2e-5, err_msg=name)
+
+
+def test_uneven_division_of_environments_is_refused():
+    with pytest.raises(ValueError, match="num_envs=7 cannot be divided evenly among 2 processes"):
+        ProcessGroup(0, 2).local_slice(7)
+
+
+def test_rank_0_is_the_main_process():
+    assert ProcessGroup().is_main
+    assert not ProcessGroup(1, 2).is_main

@@ -1,0 +1,173 @@
+"""Policies act alone, follow Stable-Baselines3's convention, and can be saved and loaded without training state."""
+
+import json
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+
+from envgen.agents.errors import SpaceError
+from envgen.agents.networks import ActorCritic
+from envgen.agents.policy import Policy, PolicyError, load_policy
+from envgen.agents.ppo import PPO
+from envgen.agents.settings import PpoSettings
+from envgen.worlds.crafter.vector import CrafterVectorEnv
+
+
+class CustomNetwork(ActorCritic):
+    pass
+
+
+def make_policy(kind: str) -> tuple[Policy, np.ndarray]:
+    """A policy for a kind of observation, and a batch of observations."""
+    if kind in ("symbols", "pixels"):
+        envs = CrafterVectorEnv(4, None, kind)
+    else:
+        envs = gymnasium.make_vec(kind, 4, vectorization_mode="sync")
+    learner = PPO.for_envs(envs, settings=PpoSettings(num_envs=4, num_steps=8), seed=2)
+    learner.network.policy_head.weight.data *= 50  # so that the most likely action differs between observations
+    obs, _ = envs.reset(seed=0)
+    return learner.policy, obs
+
+
+KINDS = ("symbols", "pixels", "CartPole-v1", "Pendulum-v1")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_acts_on_single_observations_and_batches(kind):
+    policy, obs = make_policy(kind)
+    actions = policy.act(obs)
+    assert len(actions) == 4
+    for i in range(4):
+        single = policy.act(obs[i])
+        assert policy.action_space.contains(single)
+        np.testing.assert_allclose(single, actions[i], rtol=1e-2)  # bfloat16 may round a batch of one differently
+
+
+def test_act_is_greedy_without_a_generator_and_sampled_with_one():
+    policy, obs = make_policy("Pendulum-v1")
+    np.testing.assert_array_equal(policy.act(obs), policy.act(obs))
+    sampled = policy.act(obs, np.random.default_rng(0))
+    np.testing.assert_array_equal(sampled, policy.act(obs, np.random.default_rng(0)))
+    assert not np.array_equal(sampled, policy.act(obs))
+
+
+def test_predict_returns_actions_and_no_state():
+    policy, obs = make_policy("Pendulum-v1")
+    actions, state = policy.predict(obs, deterministic=True)
+    assert state is None
+    np.testing.assert_array_equal(actions, policy.act(obs))
+    policy.seed(7)
+    sampled = [policy.predict(obs)[0] for _ in range(2)]
+    assert not np.array_equal(*sampled)
+    policy.seed(7)
+    np.testing.assert_array_equal(policy.predict(obs)[0], sampled[0])
+
+
+def test_works_in_stable_baselines3_evaluate_policy():
+    policy, _ = make_policy("CartPole-v1")
+    mean, std = evaluate_policy(policy, make_vec_env("CartPole-v1", 2), n_eval_episodes=4)  # pyright: ignore[reportArgumentType]
+    assert mean >= 8
+    assert np.isfinite(std)
+
+
+def test_wrong_observation_shape_is_refused():
+    policy, _ = make_policy("CartPole-v1")
+    with pytest.raises(SpaceError, match=r"shape \(4,\) or a batch of shape \(n, 4\), not \(2, 5\)"):
+        policy.act(np.zeros((2, 5), np.float32))
+    with pytest.raises(SpaceError, match=r"not \(\)"):
+        policy.act(np.float32(1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_saved_policy_acts_the_same_after_loading(kind, tmp_path):
+    policy, obs = make_policy(kind)
+    policy.metadata["world"] = "some world"
+    policy.save(tmp_path / "policy")
+    loaded = load_policy(tmp_path / "policy")
+    assert sorted(file.name for file in (tmp_path / "policy").iterdir()) == ["policy.json", "policy.safetensors"]
+    assert loaded.observation_space == policy.observation_space
+    assert loaded.action_space == policy.action_space
+    assert loaded.symbol_map == policy.symbol_map
+    assert loaded.bfloat16 == policy.bfloat16
+    assert loaded.metadata == policy.metadata
+    assert loaded.metadata["settings"]["num_envs"] == 4
+    np.testing.assert_array_equal(loaded.act(obs), policy.act(obs))
+    rng, other_rng = np.random.default_rng(1), np.random.default_rng(1)
+    np.testing.assert_array_equal(loaded.act(obs, rng), policy.act(obs, other_rng))
+
+
+def test_saved_policy_acts_the_same_in_another_process(tmp_path):
+    policy, obs = make_policy("symbols")
+    policy.save(tmp_path / "policy")
+    np.save(tmp_path / "obs.npy", obs)
+    program = (
+        "import numpy as np; from envgen.agents.policy import load_policy; "
+        f"print(load_policy({str(tmp_path / 'policy')!r}).act(np.load({str(tmp_path / 'obs.npy')!r})).tolist())"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert json.loads(result.stdout) == policy.act(obs).tolist()
+
+
+def test_policy_of_a_learner_state_needs_no_learner():
+    envs = CrafterVectorEnv(4, None, "symbols")
+    learner = PPO.for_envs(envs, settings=PpoSettings(num_envs=4, num_steps=8))
+    learner.train(envs, 64, seed=0)
+    policy = Policy.from_learner_state(*learner.state(), envs, metadata={"world": "crafter"})
+    assert policy.metadata == {"settings": learner.settings.model_dump(), "world": "crafter"}
+    obs, _ = envs.reset(seed=5)
+    np.testing.assert_array_equal(policy.act(obs), learner.act(obs))
+    rng, other_rng = np.random.default_rng(1), np.random.default_rng(1)
+    np.testing.assert_array_equal(policy.act(obs, rng), learner.act(obs, other_rng))
+
+
+def test_saved_policy_is_a_copy_of_the_learner(tmp_path):
+    envs = CrafterVectorEnv(4, None, "symbols")
+    learner = PPO.for_envs(envs, settings=PpoSettings(num_envs=4, num_steps=8))
+    learner.policy.save(tmp_path)
+    before = load_policy(tmp_path).network.state_dict()
+    learner.train(envs, 64, seed=0)
+    assert not before["policy_head.weight"].equal(learner.network.policy_head.weight)
+    learner.policy.save(tmp_path)  # replaces the earlier one
+    assert load_policy(tmp_path).network.state_dict()["policy_head.weight"].equal(learner.network.policy_head.weight)
+
+
+def test_custom_network_is_loaded_with_its_factory(tmp_path):
+    envs = gymnasium.make_vec("CartPole-v1", 8, vectorization_mode="sync")
+    PPO.for_envs(envs, network_factory=CustomNetwork).policy.save(tmp_path)
+    with pytest.raises(PolicyError, match="CustomNetwork; pass network_factory"):
+        load_policy(tmp_path)
+    assert isinstance(load_policy(tmp_path, network_factory=CustomNetwork).network, CustomNetwork)
+
+
+def test_infinite_bounds_and_discrete_start_survive_saving(tmp_path):
+    observation_space = spaces.Box(-np.inf, np.array([1, np.inf, 3], np.float32), (3,), np.float32)
+    learner = PPO(observation_space, spaces.Discrete(3, start=-1))
+    learner.policy.save(tmp_path)
+    loaded = load_policy(tmp_path)
+    assert (loaded.observation_space, loaded.action_space) == (observation_space, spaces.Discrete(3, start=-1))
+    json.loads((tmp_path / "policy.json").read_text(), parse_constant=pytest.fail)  # strict JSON
+
+
+def test_missing_and_damaged_policies_are_refused(tmp_path):
+    with pytest.raises(PolicyError, match=r"is not a saved policy: policy.json is missing"):
+        load_policy(tmp_path / "nothing")
+    policy, _ = make_policy("CartPole-v1")
+    file = policy.save(tmp_path) / "policy.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(PolicyError, match="damaged"):
+        load_policy(tmp_path)
+    (tmp_path / "policy.json").write_text(json.dumps({"format": 99}))
+    policy.save(tmp_path)
+    document = json.loads((tmp_path / "policy.json").read_text())
+    (tmp_path / "policy.json").write_text(json.dumps({**document, "format": 99}))
+    with pytest.raises(PolicyError, match="has policy format 99"):
+        load_policy(tmp_path)
+    (tmp_path / "policy.json").write_text("[]")
+    with pytest.raises(PolicyError, match="damaged"):
+        load_policy(tmp_path)
