@@ -13,14 +13,14 @@ import time
 
 import numpy as np
 
-from envgen.worlds.heist.original import Asked, Oracle
-from envgen.worlds.heist.reference import difference, play, players
+from envgen.worlds.heist.original import PlayRequest, OriginalHeist
+from envgen.worlds.heist.original import difference, play, players
 
 MODES = ("easy", "hard", "memory")
 NUM, LONG = 16, 500  # environments and steps of one comparison
 
 
-def compare(oracle: Oracle, asked: Asked, steps: int, frames: bool) -> tuple[int, int]:
+def compare(oracle: OriginalHeist, asked: PlayRequest, steps: int, frames: bool) -> tuple[int, int]:
     """Episodes that ended and gems that were stolen; exits with words if there is a difference."""
     ours = play(asked, steps, players(asked.num, asked.rand_seed), "procgen" if frames else None)
     wrong = difference(ours, *oracle.play(asked._replace(frames=frames), ours.actions))
@@ -37,16 +37,16 @@ def main() -> None:
     parser.add_argument("--frames", action="store_true", help="the pictures too (set ENVGEN_PROCGEN to the textures)")
     args = parser.parse_args()
     start = time.time()
-    with Oracle() as oracle:
+    with OriginalHeist() as oracle:
         for k, mode in enumerate(MODES):
             if args.levels:
-                compare(oracle, Asked(mode, args.levels, args.seed), 0, args.frames)
+                compare(oracle, PlayRequest(mode, args.levels, args.seed), 0, args.frames)
                 print(f"{mode}: {args.levels:,} levels, no difference")
                 continue
             rounds = max(1, round(args.steps / len(MODES) / NUM / LONG))
             ended = np.zeros(2, np.int64)
             for n in range(rounds):
-                few = Asked(mode, NUM, 1000 * args.seed + 3 * n + k, 50 * (n % 2), 1000 * n)
+                few = PlayRequest(mode, NUM, 1000 * args.seed + 3 * n + k, 50 * (n % 2), 1000 * n)
                 ended += compare(oracle, few, LONG, args.frames)
             print(f"{mode}: {rounds * NUM * LONG:,} steps, {ended[0]} episodes, {ended[1]} gems, no difference")
     print(f"{time.time() - start:.0f} s")

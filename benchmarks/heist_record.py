@@ -4,27 +4,27 @@
     python benchmarks/heist_record.py
 
 The actions are those of the players in reference.py; of what follows from them a hash for each step is kept, of the
-states (in the bytes of oracle.SEEN) and of the pictures.
+states (in the bytes of oracle.STATE) and of the pictures.
 """
 
 import gzip
 import json
 from pathlib import Path
 
-from envgen.worlds.heist.original import Asked, Oracle
-from envgen.worlds.heist.reference import hashes, play, players
+from envgen.worlds.heist.original import PlayRequest, OriginalHeist
+from envgen.worlds.heist.original import hashes, play, players
 
 FILE = Path(__file__).parents[1] / "tests" / "worlds" / "heist" / "recorded.json.gz"
 GAMES = (
-    *((Asked(mode, 4, seed), 700) for mode in ("easy", "hard", "memory") for seed in (1, 2)),
-    (Asked("hard", 4, 3, num_levels=20, start_level=1000), 1100),  # longer than an episode
-    *((Asked(mode, 300, 4), 0) for mode in ("easy", "hard", "memory")),  # levels only, one by one
+    *((PlayRequest(mode, 4, seed), 700) for mode in ("easy", "hard", "memory") for seed in (1, 2)),
+    (PlayRequest("hard", 4, 3, num_levels=20, start_level=1000), 1100),  # longer than an episode
+    *((PlayRequest(mode, 300, 4), 0) for mode in ("easy", "hard", "memory")),  # levels only, one by one
 )
 
 
 def main() -> None:
     games = []
-    with Oracle() as oracle:
+    with OriginalHeist() as oracle:
         for asked, steps in GAMES:
             asked = asked._replace(frames=True)
             actions = play(asked, steps, players(asked.num, asked.rand_seed)).actions

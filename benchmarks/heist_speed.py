@@ -19,12 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
-from envgen.worlds.heist.original import HOME
+from envgen.worlds.heist.original import ORIGINAL_VENV
 from envgen.worlds.heist.vector import HeistVectorEnv
 
 HERE = Path(__file__).parent
 PEERS = {  # the Python of each, and what it runs
-    "procgen": (HOME / "bin" / "python", HERE / "heist_original.py"),
+    "procgen": (ORIGINAL_VENV / "bin" / "python", HERE / "heist_original.py"),
     "EnvPool": (HERE.parent / ".peers" / "bin" / "python", HERE / "heist_envpool.py"),
 }
 WARM_UP = 500  # steps

@@ -57,11 +57,12 @@ BAD = {
         ("entities", "facing", 4), ("entities", "arrival", -1),
     ],
     "heist": [
-        ("envs", "level", 1), ("envs", "level", -1), ("envs", "step", -1), ("envs", "step", 1000), ("envs", "count", 8),
-        ("envs", "count", 0), ("envs", "mode", 3), ("envs", "side", 26), ("envs", "side", 0), ("envs", "seeds", 0),
-        ("envs", "background", 9), ("envs", "num_keys", 4), ("envs", "x", np.nan), ("envs", "x", 0.1),
+        ("envs", "level", 1), ("envs", "level", -1), ("envs", "step", -1), ("envs", "step", 1000),
+        ("envs", "num_entities", 8), ("envs", "num_entities", 0), ("envs", "mode", 3), ("envs", "world_size", 26),
+        ("envs", "world_size", 0), ("envs", "num_seeds", 0),
+        ("envs", "background", 9), ("envs", "num_key_slots", 4), ("envs", "x", np.nan), ("envs", "x", 0.1),
         ("envs", "y", 1e30), ("envs", "vx", 2.0), ("envs", "vy", np.inf), ("envs", "facing", 9), ("envs", "has_key", 2),
-        ("envs", "grid", 9), ("envs", "mt", 2**32 - 1), ("envs", "chain", 2**32 - 1),
+        ("envs", "grid", 9), ("envs", "mt", 2**32 - 1), ("envs", "seed_stream", 2**32 - 1),
     ],
 }  # fmt: skip
 

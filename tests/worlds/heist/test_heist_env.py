@@ -1,4 +1,4 @@
-"""One Heist as Gymnasium's users expect it, what it observes, and what a designer needs of its world."""
+"""A single Heist environment, its observations, and what designers need from the world."""
 
 import warnings
 
@@ -9,18 +9,18 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
 import envgen  # noqa: F401  registers the environments
-from envgen.worlds.heist import constants as t
-from envgen.worlds.heist import symbols
+from envgen.worlds.heist import constants as const
+from envgen.worlds.heist import observations
 from envgen.worlds.heist.env import HeistEnv
 from envgen.worlds.heist.expert_policy import expert_actions
 from envgen.worlds.heist.level import HeistLevel
-from envgen.worlds.heist.observations import CHARACTERS, TEXT_LENGTH
+from envgen.worlds.heist.observations import MAX_TEXT_LENGTH, TEXT_CHARACTERS
 from envgen.worlds.heist.world import Heist
 from envgen.worlds.world import LevelError
 
 
 @pytest.mark.parametrize("observation", ["pixels", "symbols", "text"])
-def test_gymnasiums_checker_has_nothing_to_say(observation):
+def test_gymnasium_env_checker_passes_without_warnings(observation):
     env = gymnasium.make("envgen/Heist-v0", observation=observation, render_mode="rgb_array")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -28,7 +28,7 @@ def test_gymnasiums_checker_has_nothing_to_say(observation):
 
 
 @pytest.mark.parametrize("action", [-1, 15, 1.5, "noop", None, True, np.array([1])])
-def test_a_wrong_action_is_refused_before_anything_runs(action):
+def test_invalid_actions_are_rejected_without_side_effects(action):
     env = HeistEnv(observation="symbols")
     env.reset(seed=0)
     before = env.engine.envs.copy()
@@ -37,7 +37,7 @@ def test_a_wrong_action_is_refused_before_anything_runs(action):
     assert np.array_equal(env.engine.envs, before)
 
 
-def test_stepping_without_or_after_an_episode_is_refused():
+def test_step_requires_a_running_episode():
     env = HeistEnv({"length": 1}, observation="symbols")
     with pytest.raises(ResetNeeded):
         env.step(0)
@@ -48,21 +48,21 @@ def test_stepping_without_or_after_an_episode_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error"),
+    ("kwargs", "error"),
     [({"level": {"moed": "easy"}}, LevelError), ({"level": 3}, TypeError), ({"level": []}, ValueError)],
 )
-def test_wrong_levels_are_refused(wrong, error):
+def test_invalid_levels_are_rejected(kwargs, error):
     with pytest.raises(error):
-        HeistEnv(**wrong)
+        HeistEnv(**kwargs)
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "zero"])
-def test_a_wrong_seed_is_refused(seed):
+def test_invalid_seeds_are_rejected(seed):
     with pytest.raises(ValueError, match="seed"):
         HeistEnv(observation="symbols").reset(seed=seed)
 
 
-def test_a_window_shows_and_closes_twice():
+def test_human_rendering_can_be_closed_twice():
     env = gymnasium.make("envgen/Heist-v0", render_mode="human", render_size=99)
     env.reset(seed=0)
     env.step(0)
@@ -70,87 +70,86 @@ def test_a_window_shows_and_closes_twice():
     env.close()
 
 
-@pytest.mark.parametrize("mode", t.MODES)
-def test_symbols_show_the_world_around_the_agent(mode):
+@pytest.mark.parametrize("mode", const.MODES)
+def test_symbols_show_the_cells_around_the_agent(mode):
     env = HeistEnv({"mode": mode}, observation="symbols")
-    seen, _ = env.reset(seed=4)
+    obs, _ = env.reset(seed=4)
     radius = 4 if mode == "memory" else 12
     for _ in range(60):
-        said, e = symbols.decode(seen), env.engine.envs[0]
-        i, j = int(e["x"]), int(e["y"])
+        decoded, record = observations.decode_symbols(obs), env.engine.envs[0]
+        i, j = int(record["x"]), int(record["y"])
         for row in range(25):
             for column in range(25):
                 x, y = i + column - 12, j + 12 - row
-                there = max(abs(x - i), abs(y - j)) <= radius and 0 <= x < 25 and 0 <= y < 25
-                assert said["map"][row][column] == (t.SIGNS[e["grid"][y, x]] if there else "wall")
-        assert said["place"] == pytest.approx((e["x"] % 1, e["y"] % 1), abs=1 / 32)
-        assert said["velocity"] == pytest.approx((e["vx"], e["vy"]), abs=1 / 255)
-        assert said["keys"] == tuple(c for c, held in zip(t.COLOURS, e["has_key"], strict=True) if held)
-        seen, _, stolen, _, _ = env.step(int(expert_actions(env.engine)[0]))
-        if stolen:
+                is_visible = max(abs(x - i), abs(y - j)) <= radius and 0 <= x < 25 and 0 <= y < 25
+                expected = const.CELL_NAMES[record["grid"][y, x]] if is_visible else "wall"
+                assert decoded["map"][row][column] == expected
+        assert decoded["position"] == pytest.approx((record["x"] % 1, record["y"] % 1), abs=1 / 32)
+        assert decoded["velocity"] == pytest.approx((record["vx"], record["vy"]), abs=1 / 255)
+        assert decoded["keys"] == tuple(c for c, held in zip(const.COLORS, record["has_key"], strict=True) if held)
+        obs, _, terminated, _, _ = env.step(int(expert_actions(env.engine)[0]))
+        if terminated:
             break
 
 
-@pytest.mark.parametrize("action", range(9))
-def test_symbols_say_which_way_the_agent_faces(action):
-    env = HeistEnv(observation="symbols")
-    seen, _ = env.reset(seed=0)
-    assert symbols.decode(seen)["facing"] == "right"  # as in the picture, before any direction is pressed
-    said = symbols.decode(env.step(action)[0])["facing"]
-    assert said == FACED[action]
-
-
-FACED = (
+FACING_AFTER_ACTION = (
     "down and left", "left", "up and left", "down", "right", "up", "down and right", "right", "up and right",
 )  # fmt: skip
 
 
-def test_an_agents_first_layer_takes_the_symbols():
+@pytest.mark.parametrize("action", range(9))
+def test_symbols_contain_the_direction_faced(action):
+    env = HeistEnv(observation="symbols")
+    obs, _ = env.reset(seed=0)
+    assert observations.decode_symbols(obs)["facing"] == "right"  # as in the picture, before any direction is pressed
+    assert observations.decode_symbols(env.step(action)[0])["facing"] == FACING_AFTER_ACTION[action]
+
+
+def test_symbols_fit_the_agents_embedding():
     torch = pytest.importorskip("torch")
     from envgen.agents.symbols import SymbolEmbedding
 
     envs = Heist().make([{}], num_envs=3, seed=0, observation="symbols")
-    seen, _ = envs.reset()
+    obs, _ = envs.reset()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        layer = SymbolEmbedding(symbols.HIGHEST.astype(np.int64), 16)
-    assert layer(torch.from_numpy(seen)).shape == (3, 16)
+        layer = SymbolEmbedding(observations.MAX_SYMBOLS.astype(np.int64), 16)
+    assert layer(torch.from_numpy(obs)).shape == (3, 16)
 
 
-def test_decoding_something_else_is_refused():
+def test_decode_symbols_rejects_other_shapes():
     with pytest.raises(ValueError, match=r"shape \(633,\), not \(3,\)"):
-        symbols.decode(np.zeros(3, np.uint8))
+        observations.decode_symbols(np.zeros(3, np.uint8))
 
 
-def test_text_is_exact_and_short():
-    env = HeistEnv({"keys": "two", "maze_size": 9, "held": {"blue": True}}, observation="text")
-    said, _ = env.reset(seed=3)
-    assert env.observation_space.contains(said)
-    assert "You hold the blue key." in said
-    assert "You face right and stand still" in said
-    assert "blue door" in said
-    assert "green key" in said
-    assert said.count("@") == 2  # in the legend and on the map
+def test_text_describes_the_state():
+    env = HeistEnv({"keys": "two", "maze_size": 9, "held_keys": {"blue": True}}, observation="text")
+    text, _ = env.reset(seed=3)
+    assert env.observation_space.contains(text)
+    assert "You hold the blue key." in text
+    assert "You face right and stand still" in text
+    assert "blue door" in text
+    assert "green key" in text
+    assert text.count("@") == 2  # in the legend and on the map
 
 
-def test_no_world_makes_a_text_too_long():
-    seen = np.zeros(symbols.SIZE, np.uint8)
-    seen[: symbols.CELLS] = t.FLOOR
-    seen[[0, 1, 2, 25, 26, 27, 600]] = range(t.KEY, t.GEM + 1)
-    seen[symbols.VELOCITY_AT : symbols.KEYS_AT] = 3, 250
-    seen[symbols.KEYS_AT : symbols.FACING_AT] = 1
-    said = symbols.describe(seen)
-    assert len(said) < TEXT_LENGTH
-    assert set(said) <= CHARACTERS
+def test_text_never_exceeds_its_maximum_length():
+    symbols = np.zeros(observations.SYMBOLS_SIZE, np.uint8)
+    symbols[: observations.MAP_CELLS] = const.FLOOR
+    symbols[[0, 1, 2, 25, 26, 27, 600]] = range(const.KEY, const.GEM + 1)
+    symbols[observations.VELOCITY_AT : observations.KEYS_AT] = 3, 250
+    symbols[observations.KEYS_AT : observations.FACING_AT] = 1
+    text = observations.describe_symbols(symbols)
+    assert len(text) < MAX_TEXT_LENGTH
+    assert set(text) <= TEXT_CHARACTERS
 
 
-def test_the_world_gives_what_a_designer_needs():
+def test_world_provides_what_designers_need():
     world = Heist()
     assert world.original == HeistLevel()
-    assert world.actions == t.ACTIONS
+    assert world.actions == const.ACTIONS
     assert [skill.name for skill in world.skills][0::6] == ["take_blue_key", "steal_gem"]
     assert set(world.skill_levels) == {skill.name for skill in world.skills}
-    assert set(world.key_bindings.values()) == set(t.ACTIONS[:9])
     schema = world.Level.model_json_schema()
     assert schema["properties"]["mode"]["enum"] == ["easy", "hard", "memory"]
     assert all("description" in field for field in schema["properties"].values())
@@ -158,38 +157,47 @@ def test_the_world_gives_what_a_designer_needs():
     assert world.render_levels({"a": {}, "b": {"mode": "memory"}}).size[0] > 700
 
 
-@pytest.mark.parametrize("skill", [skill.name for skill in t.SKILLS])
-def test_a_lesson_brings_its_skill_next(skill):
+def test_key_bindings_reach_every_move_and_leave_q_to_quit():
+    bindings = Heist().key_bindings
+    assert set(bindings.values()) == set(const.ACTIONS[:9])
+    assert [bindings[key] for key in "wasd"] == ["up", "left", "down", "right"]
+    assert [bindings[key] for key in ("up", "left", "down", "right")] == ["up", "left", "down", "right"]
+    assert "q" not in bindings
+
+
+@pytest.mark.parametrize("skill", [skill.name for skill in const.SKILLS])
+def test_skill_levels_make_their_skill_the_next_one(skill):
     world = Heist()
-    lesson = world.skill_levels[skill]
-    census = world.level_stats(lesson, range(40))
-    assert census.possible[skill] > 0.9
-    others = [moves for name, moves in census.moves.items() if moves is not None and name not in (skill, "steal_gem")]
-    assert census.moves[skill] <= min([*others, 15])
-    assert skill in world.reachable_skills(lesson, census)
+    level = world.skill_levels[skill]
+    stats = world.level_stats(level, range(40))
+    assert stats.possible[skill] > 0.9
+    other_moves = [
+        moves for name, moves in stats.mean_moves.items() if moves is not None and name not in (skill, "steal_gem")
+    ]
+    assert stats.mean_moves[skill] <= min([*other_moves, 15])
+    assert skill in world.reachable_skills(level, stats)
 
 
-def test_what_a_level_makes_impossible_is_named():
+def test_reachable_skills_exclude_what_a_level_makes_impossible():
     world = Heist()
+    all_skills = {skill.name for skill in world.skills}
 
-    def lost(level):
-        return {skill.name for skill in world.skills} - world.reachable_skills(
-            level, world.level_stats(level, range(30))
-        )
+    def unreachable(level):
+        return all_skills - world.reachable_skills(level, world.level_stats(level, range(30)))
 
-    assert lost({}) == set()
-    assert lost({"keys": "none"}) == {skill.name for skill in world.skills} - {"steal_gem"}
-    assert lost({"held": {"green": True}}) == {"take_green_key"}
-    assert lost({"open": {"red": True}}) == {"open_red_door"}
-    assert lost({"maze_size": 25, "keys": "none", "gem_away": "long", "length": 3}) >= {"steal_gem"}
+    assert unreachable({}) == set()
+    assert unreachable({"keys": "none"}) == all_skills - {"steal_gem"}
+    assert unreachable({"held_keys": {"green": True}}) == {"take_green_key"}
+    assert unreachable({"open_doors": {"red": True}}) == {"open_red_door"}
+    assert unreachable({"maze_size": 25, "keys": "none", "gem_distance": "long", "length": 3}) >= {"steal_gem"}
 
 
-def test_a_census_says_the_same_names_for_every_level_that_has_the_same():
+def test_level_stats_as_dict():
     world = Heist()
-    figures = world.level_stats(None, range(50)).as_dict()
-    assert figures["worlds with steal_gem, %"] == 100
-    assert figures["moves to take_green_key"] > figures["moves to take_blue_key"]
-    assert figures["keys per world"] == figures["doors per world"]
+    stats = world.level_stats(None, range(50)).as_dict()
+    assert stats["worlds with steal_gem, %"] == 100
+    assert stats["moves to take_green_key"] > stats["moves to take_blue_key"]
+    assert stats["keys per world"] == stats["doors per world"]
     assert "steal_gem" in str(world.level_stats(None, range(3)))
     with pytest.raises(ValueError, match="at least one seed"):
         world.level_stats(None, ())

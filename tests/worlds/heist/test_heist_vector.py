@@ -50,7 +50,7 @@ def test_each_environment_equals_one_alone(observation, threads):
                 mine, info = env.reset()
             assert np.array_equal(seen[i], mine)
             assert infos["seed"][i] == info["seed"]
-            assert infos["shortest"][i] == info["shortest"]
+            assert infos["shortest_path"][i] == info["shortest_path"]
             assert infos["keys"][i].tolist() == list(info["keys"].values())
             assert envs.levels[infos["level"][i]] == LEVELS[i % 3]
     envs.close()

@@ -7,14 +7,14 @@ import numpy as np
 from envgen.settings import nearest
 
 from .. import validation as checks
-from .constants import ACTIONS, MOVES
+from .constants import ACTIONS, NUM_MOVES
 from .engine import ALL_SEEDS, Engine
 from .level import HeistLevel
 from .observations import VIEWS
-from .render_hd import LARGEST, SMALLEST
+from .render import MAX_RENDER_SIZE, MIN_RENDER_SIZE
 from .textures import SKINS
 
-ACTION_SETS = {"original": ACTIONS, "moves": ACTIONS[:MOVES]}
+ACTION_SETS = {"original": ACTIONS, "moves": ACTIONS[:NUM_MOVES]}
 RENDER_SIZE = (576, 576)  # of pictures for people
 
 
@@ -35,9 +35,10 @@ def check_names(observation: str, actions: str, skin: str, render_mode: str | No
 def check_render_size(size: Any) -> tuple[int, int]:
     """(width, height) of a picture for people."""
     pair = (size, size) if isinstance(size, int | np.integer) else tuple(np.atleast_1d(size).tolist())
-    if len(pair) != 2 or not all(type(s) is int and SMALLEST <= s <= LARGEST for s in pair):
+    if len(pair) != 2 or not all(type(s) is int and MIN_RENDER_SIZE <= s <= MAX_RENDER_SIZE for s in pair):
         raise ValueError(
-            f"size {size!r} is not a picture size: a whole number or (width, height), {SMALLEST} to {LARGEST}"
+            f"size {size!r} is not a picture size: a whole number or (width, height), "
+            f"{MIN_RENDER_SIZE} to {MAX_RENDER_SIZE}"
         )
     return int(pair[0]), int(pair[1])
 

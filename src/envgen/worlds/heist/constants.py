@@ -1,31 +1,34 @@
-"""The words and numbers of Heist, and what each of them is called in the kernels."""
+"""Constants of Heist: modes, cells, entities, actions, observations and skills."""
 
 from ..world import Skill
 
 MODES = ("easy", "hard", "memory")
 EASY, HARD, MEMORY = range(3)
-SIDES = (9, 13, 23)  # of the original's worlds, by mode
-SIDE = 25  # cells; no level's world is larger
-COLOURS = ("blue", "green", "red")
-KEYS = len(COLOURS)
+MODE_WORLD_SIZES = (9, 13, 23)  # cells along a side of the original's worlds, by mode
+MAX_WORLD_SIZE = 25  # cells along a side of the largest world that a level may set
+COLORS = ("blue", "green", "red")
+NUM_COLORS = len(COLORS)
 
-# What stands on a cell; a key, a door and the gem give way to FLOOR once they are gone.
-WALL, FLOOR, KEY, DOOR, GEM = 0, 1, 2, 2 + KEYS, 2 + 2 * KEYS  # KEY + colour, DOOR + colour
-SIGNS = ("wall", "floor", *(f"{c} key" for c in COLOURS), *(f"{c} door" for c in COLOURS), "gem")
-THINGS = 2 * KEYS + 1  # most keys, doors and gems of a level
+# Contents of a grid cell. A cell becomes FLOOR when its key, door or gem is gone.
+WALL, FLOOR, KEY, DOOR, GEM = 0, 1, 2, 2 + NUM_COLORS, 2 + 2 * NUM_COLORS  # KEY + color, DOOR + color
+CELL_NAMES = ("wall", "floor", *(f"{c} key" for c in COLORS), *(f"{c} door" for c in COLORS), "gem")
 
-# What a thing is. KIND_OF is by what stands on its cell.
-A_KEY, A_DOOR, A_GEM = 1, 2, 3
+# Kinds of entities.
+ENTITY_KEY, ENTITY_DOOR, ENTITY_GEM = 1, 2, 3
+MAX_ENTITIES = 2 * NUM_COLORS + 1  # a key and a door of each color, and the gem
 
 ACTIONS = (
     "left_down", "left", "left_up", "down", "noop", "up", "right_down", "right", "right_up",
     "d", "a", "w", "s", "q", "e",
 )  # fmt: skip
-MOVES = 9  # the actions before this one are 3 (dx + 1) + dy + 1; the others are the original's and do nothing here
+NUM_MOVES = 9  # actions below this one are 3 * (dx + 1) + dy + 1; the original has six more, which do nothing in Heist
 NOOP = 4
 
-# Skills, along the chain: key k opens door k, behind which lies key k + 1, and the gem behind the last.
-TAKE, OPEN, STEAL = 0, 1, 2 * KEYS  # TAKE + 2 * colour, OPEN + 2 * colour
+# Kinds of observations that the kernel can write.
+OBS_NONE, OBS_SYMBOLS, OBS_PIXELS = 0, 1, 2
+
+# Skills form a chain: key k opens door k, key k + 1 lies behind door k, and the gem behind the last door.
+TAKE_KEY, OPEN_DOOR, STEAL_GEM = 0, 1, 2 * NUM_COLORS  # TAKE_KEY + 2 * color, OPEN_DOOR + 2 * color
 SKILLS = (
     Skill("take_blue_key"),
     Skill("open_blue_door", ("take_blue_key",)),
@@ -33,8 +36,8 @@ SKILLS = (
     Skill("open_green_door", ("take_green_key",)),
     Skill("take_red_key", ("open_green_door",)),
     Skill("open_red_door", ("take_red_key",)),
-    Skill("steal_gem"),  # a level may have no doors at all
+    Skill("steal_gem"),  # no prerequisite: a level may have no doors
 )
 GEM_REWARD = 10.0
-MAX_LENGTH = 1000  # steps of an episode
-BACKGROUNDS = 9
+MAX_EPISODE_STEPS = 1000
+NUM_BACKGROUNDS = 9

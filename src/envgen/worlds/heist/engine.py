@@ -1,4 +1,4 @@
-"""Many Heists stepped together: state, levels, scratch and threads around the one kernel, `play`."""
+"""Many Heists stepped together: state, levels, scratch and threads around the one kernel, `step_batch`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,16 +7,18 @@ import numpy as np
 from ..engine import BatchEngine
 from ..kernels import mt19937
 from ..state_validation import require
-from . import maze, state, symbols
-from . import render as picture
-from . import textures as skins
-from .kernel import NO_VIEW, PIXELS, REPORT, SYMBOLS, chain, play
+from . import maze, state
+from .background import FRAME_SIZE
+from .constants import OBS_NONE, OBS_PIXELS, OBS_SYMBOLS
+from .kernel import REPORT, init_seed_stream, step_batch
 from .level import HeistLevel
-from .render_hd import portrait
+from .observations import MAX_SYMBOLS, SYMBOLS_SIZE
+from .render import FRAME_BYTES, allocate_buffers, render_hd
 from .state_validation import check_state
+from .textures import load_atlas
 
 ALL_SEEDS = 2**31 - 1  # of levels, without num_levels
-ORIGINAL_SIZE = (picture.PIXELS, picture.PIXELS)
+ORIGINAL_SIZE = (FRAME_SIZE, FRAME_SIZE)
 
 
 class Engine(BatchEngine):
@@ -28,15 +30,15 @@ class Engine(BatchEngine):
         self, n: int, levels: Sequence[HeistLevel], by_chance: bool, view: int, threads: int, num_levels: int = 0,
         start_level: int = 0, skin: str = "envgen",
     ):  # fmt: skip
-        width = {NO_VIEW: 1, SYMBOLS: symbols.SIZE, PIXELS: picture.SIZE}[view]
+        width = {OBS_NONE: 1, OBS_SYMBOLS: SYMBOLS_SIZE, OBS_PIXELS: FRAME_BYTES}[view]
         super().__init__(n, levels, by_chance, ORIGINAL_SIZE, threads, width, REPORT)
         self.view = view
         self.state = state.allocate(n)
         self.state["first_seed"] = start_level if num_levels else 0
-        self.state["seeds"] = num_levels or ALL_SEEDS
+        self.state["num_seeds"] = num_levels or ALL_SEEDS
         self.scratch = np.zeros(self.thread_pool.num_threads, maze.SCRATCH)
-        self.skin_name, self.skin = skin, skins.skin(skin)
-        self.easel = picture.easel(n if view == PIXELS else 1, self.thread_pool.num_threads)
+        self.skin, self.atlas = skin, load_atlas(skin)
+        self.buffers = allocate_buffers(n if view == OBS_PIXELS else 1, self.thread_pool.num_threads)
 
     @property
     def envs(self) -> np.ndarray:
@@ -44,42 +46,42 @@ class Engine(BatchEngine):
 
     def seed(self, i: int, seed: int) -> None:
         """The next episode of environment i is the first of the original's only environment with this `rand_seed`."""
-        top = np.zeros(mt19937.SIZE, np.uint32)
-        mt19937.seed(top, seed % 2**32)
-        self._begin_chain(i, seed, top)
+        source = np.zeros(mt19937.SIZE, np.uint32)
+        mt19937.seed(source, seed % 2**32)
+        self._init_seed_stream(i, seed, source)
 
     def seed_as_original(self, rand_seed: int) -> None:
         """The next episodes are the first ones of the original's so many environments with this `rand_seed`."""
-        top = np.zeros(mt19937.SIZE, np.uint32)
-        mt19937.seed(top, rand_seed % 2**32)
+        source = np.zeros(mt19937.SIZE, np.uint32)
+        mt19937.seed(source, rand_seed % 2**32)
         for i in range(self.num_envs):
-            self._begin_chain(i, rand_seed + i, top)
+            self._init_seed_stream(i, rand_seed + i, source)
 
-    def _begin_chain(self, i: int, seed: int, top: np.ndarray) -> None:
-        chain(self.state["chain"][i], top)
+    def _init_seed_stream(self, i: int, seed: int, source: np.ndarray) -> None:
+        init_seed_stream(self.state["seed_stream"][i], source)
         self.state["seed_hash"][i] = hash(seed)
         self.state["episode"][i] = 0
         self.seeded[i] = True
 
     def _run_kernel(self, todo: np.ndarray, k: int) -> None:
-        play(
-            self.state, self.level_params, self.env_level_ids, self.sample_levels, self.scratch, self.skin, self.easel,
-            k, todo, self.pending, self.actions, self.view, self.obs_bytes, self.results,
+        step_batch(
+            self.state, self.level_params, self.env_level_ids, self.sample_levels, self.scratch, self.atlas,
+            self.buffers, k, todo, self.pending, self.actions, self.view, self.obs_bytes, self.results,
         )  # fmt: skip
 
     def render(self, i: int, size: tuple[int, int]) -> np.ndarray:
-        return portrait(self.state[i], size, self.skin_name)
+        return render_hd(self.state[i], size, self.skin)
 
     def _restore(
         self, envs: np.ndarray, phase: np.ndarray, out: np.ndarray, snapshot: Mapping[str, np.ndarray]
     ) -> None:
         check_state(envs, phase)
-        if self.view == SYMBOLS:
-            require(out <= symbols.HIGHEST, "the observation")
+        if self.view == OBS_SYMBOLS:
+            require(out <= MAX_SYMBOLS, "the observation")
         self.state = envs
-        self.state["redraw"] = 1  # the still part of the picture is not in a snapshot
+        self.state["needs_redraw"] = 1  # the still part of the picture is not in a snapshot
 
     def bytes_per_environment(self) -> int:
         """Memory that grows with the number of environments; textures and scratch are shared."""
-        arrays = [self.state, *self.results, self.obs_bytes, self.pending, self.actions, self.easel.base]
+        arrays = [self.state, *self.results, self.obs_bytes, self.pending, self.actions, self.buffers.static_frames]
         return sum(array.nbytes for array in arrays) // self.num_envs

@@ -7,7 +7,7 @@ from gymnasium import spaces
 from ..single import SingleEnv
 from ..validation import RENDER_MODES
 from .checks import ACTION_SETS, RENDER_SIZE, check_names, check_render_size, levels_of, make_engine
-from .constants import COLOURS, SKILLS
+from .constants import COLORS, SKILLS
 from .engine import Engine
 from .level import HeistLevel
 from .observations import read, space_of
@@ -52,9 +52,9 @@ class HeistEnv(SingleEnv[Engine]):
         return {
             "achievements": dict(zip(names, now["achievements"].tolist(), strict=True)),
             "possible": dict(zip(names, map(bool, now["possible"]), strict=True)),
-            "keys": dict(zip(COLOURS, map(bool, now["keys"]), strict=True)),
+            "keys": dict(zip(COLORS, map(bool, now["has_key"]), strict=True)),
             "player_pos": now["position"].copy(),
-            "shortest": int(now["shortest"]),
+            "shortest_path": int(now["shortest_path"]),
             "reward": reward,
             "bonus": float(now["bonus"]),
             "level": int(now["level"]),

@@ -1,61 +1,61 @@
-"""A scripted player that steals the gem: it looks for the shortest way, keys and doors included, and steers along it.
+"""A scripted policy that steals the gem: it finds the shortest path, keys and doors included, and steers along it.
 
-It is a yardstick and a test driver, not a learner. It keeps no memory: what it does follows from the state alone.
+It serves as an upper bound and as a test driver. It has no memory: its actions depend on the current state only.
 """
 
 import numpy as np
 
 from envgen.jit import jit
 
-from . import constants as t
+from . import constants as const
 from .engine import Engine
-from .maze import MASKS, MOST_CELLS
-from .search import NO_WAY, find_gem, lay_out
+from .maze import MAX_CELLS, NUM_KEY_SETS
+from .search import UNREACHABLE, find_gem, to_search_grid
 
-ROW = t.SIDE + 2
-COAST = 0.45 / (1 - 0.45)  # steps' worth of its velocity that the agent still moves when nothing is pressed
-NEARLY = 0.1, 0.2  # cells beside the middle of a corridor that are let be; the agent fits through with .125
-TURN = 16  # steps; every fourth turn is the other one's, so that no swinging to and fro lasts
+STRIDE = const.MAX_WORLD_SIZE + 2
+COAST_STEPS = 0.45 / (1 - 0.45)  # the agent coasts this many steps' worth of its velocity
+TOLERANCES = 0.1, 0.2  # accepted distance from the center of a corridor, in cells; the agent fits within 0.125
+PHASE_STEPS = 16  # every fourth phase uses the second tolerance, which ends oscillations
 HALF = 0.5
 
 
 def expert_actions(engine: Engine) -> np.ndarray:
     """The expert's action in every environment of an engine."""
-    actions = np.zeros(engine.num_envs, np.int64)
-    _act_all(engine.envs, actions)
+    actions = np.zeros(len(engine.envs), np.int64)
+    _choose_actions(engine.envs, actions)
     return actions
 
 
 @jit
-def _act_all(envs, actions):
-    cells = np.zeros(MOST_CELLS, np.uint8)
-    queue, origin = np.empty(MASKS * MOST_CELLS, np.int32), np.empty(MASKS * MOST_CELLS, np.int32)
+def _choose_actions(envs, actions):
+    cells = np.zeros(MAX_CELLS, np.uint8)
+    queue, previous = np.empty(NUM_KEY_SETS * MAX_CELLS, np.int32), np.empty(NUM_KEY_SETS * MAX_CELLS, np.int32)
     for i in range(actions.size):
-        actions[i] = _act(envs[i], cells, queue, origin)
+        actions[i] = _choose_action(envs[i], cells, queue, previous)
 
 
 @jit
-def _act(e, cells, queue, origin):
-    here = lay_out(e, cells, ROW)
-    state = find_gem(cells, ROW, here, queue, origin)
-    if state == NO_WAY:
-        return t.NOOP
-    corner, way = state, 0  # the end of the straight part that leads on from here
-    while origin[state] != state:
-        before = np.int64(origin[state])
-        step = (state - before) % (ROW * ROW)
-        if step != way:
-            corner, way = state, step
+def _choose_action(env, cells, queue, previous):
+    start = to_search_grid(env, cells, STRIDE)
+    state = find_gem(cells, STRIDE, start, queue, previous)
+    if state == UNREACHABLE:
+        return const.NOOP
+    target, direction = state, 0  # the end of the straight part of the path that begins at the agent
+    while previous[state] != state:
+        before = np.int64(previous[state])
+        move = (state - before) % (STRIDE * STRIDE)
+        if move != direction:
+            target, direction = state, move
         state = before
-    corner %= ROW * ROW
-    nearly = NEARLY[1] if e.step // TURN % 4 == 3 else NEARLY[0]
-    dx = _press(corner % ROW - 1 + HALF - e.x, e.vx, nearly)
-    dy = _press(corner // ROW - 1 + HALF - e.y, e.vy, nearly)
+    target %= STRIDE * STRIDE
+    tolerance = TOLERANCES[1] if env.step // PHASE_STEPS % 4 == 3 else TOLERANCES[0]
+    dx = _steer(target % STRIDE - 1 + HALF - env.x, env.vx, tolerance)
+    dy = _steer(target // STRIDE - 1 + HALF - env.y, env.vy, tolerance)
     return 3 * (dx + 1) + dy + 1
 
 
 @jit
-def _press(distance, velocity, nearly):
-    """The direction to press in order to come to a stop at a distance."""
-    left = distance - velocity * COAST
-    return 0 if abs(left) <= nearly else 1 if left > 0 else -1
+def _steer(distance, velocity, tolerance):
+    """The direction, -1, 0 or 1, to press in order to stop at `distance`."""
+    remaining = distance - velocity * COAST_STEPS
+    return 0 if abs(remaining) <= tolerance else 1 if remaining > 0 else -1

@@ -7,10 +7,10 @@ import numpy as np
 from PIL import Image
 
 from ..image_grid import image_grid
+from .constants import OBS_NONE
 from .engine import Engine
-from .kernel import NO_VIEW
 from .level import HeistLevel
-from .render_hd import portrait
+from .render import render_hd
 
 SIDE = 384  # pixels of a world
 
@@ -19,9 +19,9 @@ def gallery(levels: Mapping[str, Any], columns: int = 4, seed: int = 0, side: in
     """Worlds of several levels by title, in rows, as they are at the start."""
 
     def draw(k: int, level: Any) -> np.ndarray:
-        engine = Engine(1, [HeistLevel.parse(level)], False, NO_VIEW, threads=1)
+        engine = Engine(1, [HeistLevel.parse(level)], False, OBS_NONE, threads=1)
         engine.seed(0, seed + k)
         engine.reset(np.ones(1, np.bool_))
-        return portrait(engine.envs[0], side, whole=True)
+        return render_hd(engine.envs[0], side, full_view=True)
 
     return image_grid(levels, columns, side, draw)

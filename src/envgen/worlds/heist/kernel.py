@@ -1,4 +1,4 @@
-"""The kernel that plays: one pass over environments that are due a step or a new episode."""
+"""The kernel that advances a batch of environments: a step or a new episode for each."""
 
 import numpy as np
 
@@ -6,79 +6,80 @@ from envgen.jit import jit
 
 from ..engine import DONE, ENDED, RUNNING, STEP
 from ..kernels import mt19937
-from .constants import KEYS, SKILLS
-from .render import draw
-from .reset import begin
+from .constants import NUM_COLORS, OBS_PIXELS, OBS_SYMBOLS, SKILLS
+from .observations import write_symbols
+from .render import render_frame
+from .reset import reset_episode
 from .rules import step
-from .symbols import write_symbols
 
-NO_VIEW, SYMBOLS, PIXELS = 0, 1, 2  # what is observed
-
-REPORT = np.dtype(
+REPORT = np.dtype(  # what infos are made of
     [
-        ("total", np.float64),  # reward of the episode so far
-        ("bonus", np.float64),  # the part of it that the original does not give
+        ("episode_return", np.float64),
+        ("bonus", np.float64),  # the part of the return that the original does not give
         ("level", np.int32),
         ("episode", np.int32),
         ("level_seed", np.int32),
         ("step", np.int32),
-        ("shortest", np.int32),
+        ("shortest_path", np.int32),
         ("position", np.float32, 2),
         ("achievements", np.int32, len(SKILLS)),
         ("possible", np.uint8, len(SKILLS)),
-        ("keys", np.uint8, KEYS),
+        ("has_key", np.uint8, NUM_COLORS),
     ],
     align=True,
 )
 
 
 @jit
-def play(envs, pool, menu, by_chance, w, skin, easel, k, todo, due, actions, view, out, ends):
-    """Do what is due in environments `todo`; `k` is the row of scratch.
+def step_batch(
+    envs, level_params, env_level_ids, sample_levels, scratch, textures, buffers, thread, env_ids, pending, actions,
+    observation, obs_bytes, results,
+):  # fmt: skip
+    """Do what is pending in the environments `env_ids`, using the scratch memory of `thread`.
 
-    A new episode of environment i takes its level from `pool`: the menu's i-th, going round, or any of it `by_chance`.
+    A new episode of environment i plays level env_level_ids[i % size], or with `sample_levels` a random one of them.
     """
-    for i in todo:
-        e = envs[i]
-        x, y = np.int64(e.x), np.int64(e.y)
-        if due[i] == STEP:
-            ends.reward[i] = step(e, actions[i])
-            ends.terminated[i] = e.won != 0
-            ends.truncated[i] = e.step >= e.params.length
-            ends.phase[i] = ENDED if ends.terminated[i] or ends.truncated[i] else RUNNING
+    for i in env_ids:
+        env = envs[i]
+        cell_x, cell_y = np.int64(env.x), np.int64(env.y)
+        if pending[i] == STEP:
+            results.reward[i] = step(env, actions[i])
+            results.terminated[i] = env.won != 0
+            results.truncated[i] = env.step >= env.params.length
+            results.phase[i] = ENDED if results.terminated[i] or results.truncated[i] else RUNNING
         else:
-            pick = mt19937.episode_seed(e.seed_hash + 1, e.episode + 1) if by_chance else i
-            e.level = menu[pick % menu.size]
-            e.params = pool[e.level]
-            begin(e, w[k], e.episode + 1)
-            ends.phase[i] = RUNNING
-        if view == PIXELS:
-            draw(e, skin, easel, i, k, out[i])
-        elif view == SYMBOLS:
-            write_symbols(e, out[i], np.int64(e.x) != x or np.int64(e.y) != y)
-        _report(e, ends.report[i])
-        due[i] = DONE
+            n = mt19937.episode_seed(env.seed_hash + 1, env.episode + 1) if sample_levels else i
+            env.level = env_level_ids[n % env_level_ids.size]
+            env.params = level_params[env.level]
+            reset_episode(env, scratch[thread], env.episode + 1)
+            results.phase[i] = RUNNING
+        if observation == OBS_PIXELS:
+            render_frame(env, textures, buffers, i, thread, obs_bytes[i])
+        elif observation == OBS_SYMBOLS:
+            write_symbols(env, obs_bytes[i], np.int64(env.x) != cell_x or np.int64(env.y) != cell_y)
+        _write_report(env, results.report[i])
+        pending[i] = DONE
 
 
 @jit
-def _report(e, report):
-    report.level = e.level
-    report.episode = e.episode
-    report.level_seed = e.level_seed
-    report.step = e.step
-    report.total = e.total
-    report.bonus = e.bonus
-    report.shortest = e.shortest
-    report.position[0] = e.x
-    report.position[1] = e.y
+def _write_report(env, report):
+    report.level = env.level
+    report.episode = env.episode
+    report.level_seed = env.level_seed
+    report.step = env.step
+    report.episode_return = env.episode_return
+    report.bonus = env.bonus
+    report.shortest_path = env.shortest_path
+    report.position[0] = env.x
+    report.position[1] = env.y
     for skill in range(len(SKILLS)):
-        report.achievements[skill] = e.achievements[skill]
-        report.possible[skill] = e.possible[skill]
-    for colour in range(KEYS):
-        report.keys[colour] = e.has_key[colour]
+        report.achievements[skill] = env.achievements[skill]
+        report.possible[skill] = env.possible[skill]
+    for color in range(NUM_COLORS):
+        report.has_key[color] = env.has_key[color]
 
 
 @jit
-def chain(mt, top):
-    """An environment's stream of level seeds, seeded by the next word of the stream `top` as the original does."""
-    mt19937.seed(mt, mt19937.next_word(top))
+def init_seed_stream(mt, source):
+    """Seed an environment's stream of level seeds with the next word of the stream `source`, as the original does."""
+    mt19937.seed(mt, mt19937.next_word(source))

@@ -1,4 +1,4 @@
-"""What worlds of a level really hold, counted: the facts behind every promise that a level's settings make."""
+"""Statistics of the mazes that a level generates: the facts behind what its settings promise."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,74 +8,77 @@ import numpy as np
 from envgen.jit import jit
 
 from ..validation import check_seed
-from . import constants as t
+from . import constants as const
 from .engine import Engine
-from .kernel import NO_VIEW
 from .level import HeistLevel
-from .maze import MASKS, MOST_CELLS
-from .search import measure_ways
+from .maze import MAX_CELLS, NUM_KEY_SETS
+from .search import compute_moves
 
-AT = {t.TAKE + 2 * k: t.KEY + k for k in range(t.KEYS)} | {t.OPEN + 2 * k: t.DOOR + k for k in range(t.KEYS)}
-AT[t.STEAL] = t.GEM  # skill: what it is done to
+_COLOR_IDS = range(const.NUM_COLORS)
+SKILL_CELLS = {  # skill: the content of the cell that it acts on
+    **{const.TAKE_KEY + 2 * color: const.KEY + color for color in _COLOR_IDS},
+    **{const.OPEN_DOOR + 2 * color: const.DOOR + color for color in _COLOR_IDS},
+    const.STEAL_GEM: const.GEM,
+}
 
 
 class HeistLevelStats(NamedTuple):
-    """Means over worlds. Moves are from cell to cell on the shortest way that keys and doors allow."""
+    """Means over generated mazes. Moves are from cell to cell on the shortest path that keys and doors allow."""
 
-    worlds: int
-    cells: dict[str, float]  # of the maze, by kind
-    possible: dict[str, float]  # by skill, the share of worlds whose maze has what it takes
-    moves: dict[str, float | None]  # by skill, from the start, over the worlds where it is possible; None without any
-    fewest: dict[str, int | None]  # the same, of the world where they are fewest
+    num_mazes: int
+    cells: dict[str, float]  # mean count by kind
+    possible: dict[str, float]  # by skill, the fraction of mazes that allow it
+    mean_moves: dict[str, float | None]  # by skill, from the start, where it is possible; None if it never is
+    min_moves: dict[str, int | None]  # the same, in the maze where it takes the fewest moves
 
     def as_dict(self) -> dict[str, float]:
-        """Each count; the moves each skill takes where any world has it; and the worlds that have it, in percent."""
-        figures = {f"{name} per world": count for name, count in self.cells.items()}
-        figures |= {f"moves to {skill}": moves for skill, moves in self.moves.items() if moves is not None}
-        return figures | {f"worlds with {skill}, %": 100 * share for skill, share in self.possible.items()}
+        """Each count, the mean moves to each skill that is ever possible, and the percentage of mazes that allow it."""
+        stats = {f"{name} per world": count for name, count in self.cells.items()}
+        stats |= {f"moves to {skill}": moves for skill, moves in self.mean_moves.items() if moves is not None}
+        return stats | {f"worlds with {skill}, %": 100 * fraction for skill, fraction in self.possible.items()}
 
     def __str__(self) -> str:
-        lines = [f"{'':16} {'moves':>7} {'in worlds':>9}   (means of {self.worlds} worlds)"]
-        for skill, share in self.possible.items():
-            moves = self.moves[skill]
-            lines.append(f"{skill:16} {'-' if moves is None else f'{moves:.1f}':>7} {share:9.0%}")
+        lines = [f"{'':16} {'moves':>7} {'in worlds':>9}   (means of {self.num_mazes} worlds)"]
+        for skill, fraction in self.possible.items():
+            moves = self.mean_moves[skill]
+            lines.append(f"{skill:16} {'-' if moves is None else f'{moves:.1f}':>7} {fraction:9.0%}")
         return "\n".join([*lines, "", *(f"{name:16} {count:7.1f}" for name, count in self.cells.items())])
 
 
-def take_census(level: Any = None, seeds: Sequence[int] = range(16)) -> HeistLevelStats:
-    """Make one world of the level per seed and count."""
+def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> HeistLevelStats:
+    """Generate one maze of the level per seed and compute statistics over them."""
     seeds = [check_seed(seed) for seed in seeds]
     if not seeds:
-        raise ValueError("a census needs at least one seed")
-    engine = Engine(len(seeds), [HeistLevel.parse(level)], False, NO_VIEW, threads=1)
+        raise ValueError("level statistics need at least one seed")
+    engine = Engine(len(seeds), [HeistLevel.parse(level)], False, const.OBS_NONE, threads=1)
     for i, seed in enumerate(seeds):
         engine.seed(i, seed)
     engine.reset(np.ones(len(seeds), np.bool_))
-    ways = np.zeros((len(seeds), t.GEM + 1), np.int64)
-    _measure(engine.envs, ways)
-    names = {skill: t.SKILLS[skill].name for skill in sorted(AT)}
-    there = {names[skill]: engine.envs["possible"][:, skill] != 0 for skill in names}
-    moves = {names[skill]: ways[there[names[skill]], AT[skill]] for skill in names}
-    free = np.pad(engine.envs["grid"] != t.WALL, ((0, 0), (1, 1), (1, 1)))
-    beside = sum(np.roll(free, step, axis).astype(int) for step in (-1, 1) for axis in (1, 2))
-    kinds = {"free cells": free, "forks": free & (beside > 2), "dead ends": free & (beside == 1)}
+    moves_to = np.zeros((len(seeds), const.GEM + 1), np.int64)
+    _compute_all_moves(engine.envs, moves_to)
+    names = {skill: const.SKILLS[skill].name for skill in sorted(SKILL_CELLS)}
+    possible = {name: engine.envs["possible"][:, skill] != 0 for skill, name in names.items()}
+    moves = {name: moves_to[possible[name], SKILL_CELLS[skill]] for skill, name in names.items()}
+    free = np.pad(engine.envs["grid"] != const.WALL, ((0, 0), (1, 1), (1, 1)))
+    num_exits = sum(np.roll(free, shift, axis).astype(int) for shift in (-1, 1) for axis in (1, 2))
+    masks = {"free cells": free, "forks": free & (num_exits > 2), "dead ends": free & (num_exits == 1)}
     return HeistLevelStats(
-        worlds=len(seeds),
-        cells={name: float(mask.sum((1, 2)).mean()) for name, mask in kinds.items()}
-        | {"keys": _mean_of(there, "take"), "doors": _mean_of(there, "open")},
-        possible={name: float(mask.mean()) for name, mask in there.items()},
-        moves={name: float(of.mean()) if of.size else None for name, of in moves.items()},
-        fewest={name: int(of.min()) if of.size else None for name, of in moves.items()},
+        num_mazes=len(seeds),
+        cells={name: float(mask.sum((1, 2)).mean()) for name, mask in masks.items()}
+        | {"keys": _mean_count(possible, "take"), "doors": _mean_count(possible, "open")},
+        possible={name: float(mask.mean()) for name, mask in possible.items()},
+        mean_moves={name: float(values.mean()) if values.size else None for name, values in moves.items()},
+        min_moves={name: int(values.min()) if values.size else None for name, values in moves.items()},
     )
 
 
-def _mean_of(there: dict[str, np.ndarray], what: str) -> float:
-    return float(sum(mask.mean() for name, mask in there.items() if name.startswith(what)))
+def _mean_count(possible: dict[str, np.ndarray], prefix: str) -> float:
+    return float(sum(mask.mean() for name, mask in possible.items() if name.startswith(prefix)))
 
 
 @jit
-def _measure(envs, ways):
-    cells = np.zeros(MOST_CELLS, np.uint8)
-    queue, away = np.empty(MASKS * MOST_CELLS, np.int32), np.empty(MASKS * MOST_CELLS, np.int32)
+def _compute_all_moves(envs, moves_to):
+    cells = np.zeros(MAX_CELLS, np.uint8)
+    queue, distance = np.empty(NUM_KEY_SETS * MAX_CELLS, np.int32), np.empty(NUM_KEY_SETS * MAX_CELLS, np.int32)
     for i in range(envs.size):
-        measure_ways(envs[i], cells, queue, away, ways[i])
+        compute_moves(envs[i], cells, queue, distance, moves_to[i])

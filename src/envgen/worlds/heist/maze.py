@@ -1,7 +1,8 @@
-"""The maze of a level: its ways, its doors, and which cells a locked door keeps apart.
+"""Maze generation: corridors, doors, and the cells that each locked door separates.
 
-A maze of `d` x `d` cells is made inside a border of walls, in an array of (d + 2) x (d + 2) cells that is read row by
-row. All draws are the original's, in its order; what a level changes draws further numbers, and only then.
+A maze of `d` x `d` cells lies inside a border of walls, in a flat array of (d + 2) x (d + 2) cells, row by row.
+`stride` is d + 2. All random draws are the original's, in its order. Settings of a level draw additional numbers only
+where they change something.
 """
 
 import numpy as np
@@ -9,142 +10,143 @@ import numpy as np
 from envgen.jit import jit
 
 from ..kernels import mt19937
-from . import constants as t
+from . import constants as const
 
-MOST_CELLS = (t.SIDE + 2) ** 2
-MOST_WALLS = (t.SIDE - 1) * (t.SIDE + 1) // 2
-MASKS = 1 << t.KEYS
-UNNAMED = t.GEM + 1  # a door that has no colour yet
-START = t.GEM + 2
-UNSEEN, OLD, NEW = 0, 1, 2  # cells that nobody reached, that were reached with fewer keys, that are reached now
+MAX_CELLS = (const.MAX_WORLD_SIZE + 2) ** 2
+MAX_WALLS = (const.MAX_WORLD_SIZE - 1) * (const.MAX_WORLD_SIZE + 1) // 2
+NUM_KEY_SETS = 1 << const.NUM_COLORS
+UNASSIGNED_DOOR = const.GEM + 1  # a door that has no color yet
+START = const.GEM + 2
+UNREACHED, REACHED, NEW = 0, 1, 2  # NEW: reached since the last door was opened
 
 
-SCRATCH = np.dtype(  # what making a level needs for the moment; an array of them has one per thread
+SCRATCH = np.dtype(  # working memory for generating a maze, one record per thread
     [
-        ("cells", np.uint8, MOST_CELLS),  # the maze in its border: WALL, FLOOR, KEY + colour, ...
-        ("walls", np.int32, (2, MOST_WALLS)),  # cells of walls: those to be taken, those that stayed
-        ("group", np.int32, MOST_CELLS),  # for every cell another one of its part of the maze, or itself
-        ("zone", np.uint8, MOST_CELLS),  # UNSEEN, OLD or NEW
-        ("queue", np.int32, MASKS * MOST_CELLS),
-        ("away", np.int32, MASKS * MOST_CELLS),  # moves
-        ("picks", np.int32, MOST_CELLS),  # cells to choose from
+        ("cells", np.uint8, MAX_CELLS),  # the maze in its border: WALL, FLOOR, KEY + color, ...
+        ("walls", np.int32, (2, MAX_WALLS)),  # walls between corridors: candidates for removal, and those that stay
+        ("parent", np.int32, MAX_CELLS),  # union-find forest of connected cells
+        ("region", np.uint8, MAX_CELLS),  # UNREACHED, REACHED or NEW
+        ("queue", np.int32, NUM_KEY_SETS * MAX_CELLS),
+        ("distance", np.int32, NUM_KEY_SETS * MAX_CELLS),  # moves
+        ("candidates", np.int32, MAX_CELLS),  # cells to choose from
     ],
     align=True,
 )
 
 
 @jit
-def below(mt, n):
-    """A number from 0 to n - 1 as the original draws it."""
+def randbelow(mt, n):
+    """A random integer in [0, n), drawn as the original does."""
     return np.int64(mt19937.next_word(mt)) % n
 
 
 @jit
-def steps_of(row):
-    """The four neighbours of a cell in a maze with `row` cells in a row: left, below, above, right."""
-    return (-1, -row, row, 1)
+def neighbor_offsets(stride):
+    """Offsets to the neighbors of a cell: left, below, above, right."""
+    return (-1, -stride, stride, 1)
 
 
 @jit
-def carve(cells, walls, group, row, mt, loops):
-    """A tree that joins all even cells, in random order (Kruskal's); then `loops` percent of the other walls go."""
-    d = row - 2
-    cells[: row * row] = t.WALL
-    for cell in range(row * row):
-        group[cell] = cell
-    left = 0
-    for x in range(1, d, 2):  # walls between neighbours in a row
-        for y in range(0, d, 2):
-            walls[0, left] = (y + 1) * row + x + 1
-            left += 1
-    for x in range(0, d, 2):  # ... and in a column
-        for y in range(1, d, 2):
-            walls[0, left] = (y + 1) * row + x + 1
-            left += 1
-    stayed = 0
-    while left > 0:
-        wall = np.int64(_take(walls[0], left, below(mt, left)))
-        left -= 1
-        between = 1 if wall % row % 2 == 0 else row
-        a, b = _root(group, wall - between), _root(group, wall + between)
-        if a == b:
-            walls[1, stayed] = wall
-            stayed += 1
-        else:
-            group[a] = b
-            cells[wall - between] = cells[wall] = cells[wall + between] = t.FLOOR
-    if loops > 0:
-        for k in range(stayed):
-            if below(mt, 100) < loops:
-                cells[walls[1, k]] = t.FLOOR
-
-
-@jit
-def _root(group, cell):
-    while group[cell] != cell:
-        group[cell] = group[group[cell]]
-        cell = np.int64(group[cell])
-    return cell
-
-
-@jit
-def put_doors(cells, picks, row, mt, wanted):
-    """Doors, UNNAMED, where ways part: `wanted`, or as many as there are places. Returns how many."""
-    forks = 0
-    for cell in range(row, row * row - row):
-        if cells[cell] == t.FLOOR:
-            ways = 0
-            for step in steps_of(row):
-                ways += cells[cell + step] != t.WALL
-            if ways > 2:
-                picks[forks] = cell
-                forks += 1
-    if wanted > forks:  # nothing is drawn
-        for k in range(forks):
-            cells[picks[k]] = UNNAMED
-        return forks
-    for _ in range(wanted):
-        cells[_take(picks, forks, below(mt, forks))] = UNNAMED
-        forks -= 1
-    return wanted
-
-
-@jit
-def _take(picks, count, n):
-    """Take the n-th of `count` cells out; the others keep their order."""
-    cell = picks[n]
-    for k in range(np.uint64(n), np.uint64(count - 1)):  # unsigned: it becomes one move of memory
-        picks[k] = picks[k + np.uint64(1)]
-    return cell
-
-
-@jit
-def choose_start(cells, picks, row, mt):
-    """A cell without a door in it or beside it."""
+def carve_maze(cells, walls, parent, stride, mt, loop_percent):
+    """Carve a random spanning tree of all even cells (Kruskal's algorithm), then remove `loop_percent` percent of the
+    other walls."""
+    d = stride - 2
+    cells[: stride * stride] = const.WALL
+    for cell in range(stride * stride):
+        parent[cell] = cell
     count = 0
-    for cell in range(row, row * row - row):
-        if cells[cell] == t.FLOOR:
-            picks[count] = cell
+    for x in range(1, d, 2):  # walls between neighbors in a row
+        for y in range(0, d, 2):
+            walls[0, count] = (y + 1) * stride + x + 1
+            count += 1
+    for x in range(0, d, 2):  # walls between neighbors in a column
+        for y in range(1, d, 2):
+            walls[0, count] = (y + 1) * stride + x + 1
+            count += 1
+    num_kept = 0
+    while count > 0:
+        wall = np.int64(_pop(walls[0], count, randbelow(mt, count)))
+        count -= 1
+        offset = 1 if wall % stride % 2 == 0 else stride
+        a, b = _find_root(parent, wall - offset), _find_root(parent, wall + offset)
+        if a == b:
+            walls[1, num_kept] = wall
+            num_kept += 1
+        else:
+            parent[a] = b
+            cells[wall - offset] = cells[wall] = cells[wall + offset] = const.FLOOR
+    if loop_percent > 0:
+        for k in range(num_kept):
+            if randbelow(mt, 100) < loop_percent:
+                cells[walls[1, k]] = const.FLOOR
+
+
+@jit
+def _find_root(parent, cell):
+    while parent[cell] != cell:
+        parent[cell] = parent[parent[cell]]
+        cell = np.int64(parent[cell])
+    return cell
+
+
+@jit
+def place_doors(cells, candidates, stride, mt, num_doors):
+    """Place up to `num_doors` doors without a color on cells where corridors fork. Returns how many were placed."""
+    num_forks = 0
+    for cell in range(stride, stride * stride - stride):
+        if cells[cell] == const.FLOOR:
+            num_exits = 0
+            for offset in neighbor_offsets(stride):
+                num_exits += cells[cell + offset] != const.WALL
+            if num_exits > 2:
+                candidates[num_forks] = cell
+                num_forks += 1
+    if num_doors > num_forks:  # the original draws nothing in this case
+        for k in range(num_forks):
+            cells[candidates[k]] = UNASSIGNED_DOOR
+        return num_forks
+    for _ in range(num_doors):
+        cells[_pop(candidates, num_forks, randbelow(mt, num_forks))] = UNASSIGNED_DOOR
+        num_forks -= 1
+    return num_doors
+
+
+@jit
+def _pop(values, count, n):
+    """Remove and return the n-th of `count` values; the others keep their order."""
+    value = values[n]
+    for k in range(np.uint64(n), np.uint64(count - 1)):  # unsigned: compiles to one memmove
+        values[k] = values[k + np.uint64(1)]
+    return value
+
+
+@jit
+def sample_start(cells, candidates, stride, mt):
+    """A random free cell that has no door next to it."""
+    count = 0
+    for cell in range(stride, stride * stride - stride):
+        if cells[cell] == const.FLOOR:
+            candidates[count] = cell
             count += 1
     while True:
-        cell = np.int64(picks[below(mt, count)])
-        free = True
-        for step in steps_of(row):
-            free &= cells[cell + step] != UNNAMED
-        if free:
+        cell = np.int64(candidates[randbelow(mt, count)])
+        is_free = True
+        for offset in neighbor_offsets(stride):
+            is_free &= cells[cell + offset] != UNASSIGNED_DOOR
+        if is_free:
             return cell
 
 
 @jit
-def spread(cells, zone, queue, row, to_door):
-    """Reach, from all cells seen so far, those that no door keeps apart; they become NEW.
+def flood_fill(cells, region, queue, stride, until_door):
+    """Mark as NEW every cell that can be reached from the reached ones without passing a door.
 
-    With `to_door` only until an UNNAMED door is met; returns its cell. All cells at one distance are visited in order
-    before the next, as the original does.
+    With `until_door`, stop at the first door without a color and return its cell; otherwise return -1. Cells at one
+    distance are visited in ascending order before the next distance, as in the original.
     """
     count = 0
-    for cell in range(row * row):
-        if zone[cell] != UNSEEN:
+    for cell in range(stride * stride):
+        if region[cell] != UNREACHED:
             queue[count] = cell
             count += 1
     first = 0
@@ -152,24 +154,24 @@ def spread(cells, zone, queue, row, to_door):
         last = count
         for k in range(first, last):
             cell = np.int64(queue[k])
-            for step in steps_of(row):
-                beside = cell + step
-                if zone[beside] == UNSEEN and t.FLOOR <= cells[beside] < t.DOOR:
-                    zone[beside] = NEW
-                    queue[count] = beside
+            for offset in neighbor_offsets(stride):
+                neighbor = cell + offset
+                if region[neighbor] == UNREACHED and const.FLOOR <= cells[neighbor] < const.DOOR:
+                    region[neighbor] = NEW
+                    queue[count] = neighbor
                     count += 1
-            if to_door:
-                for step in steps_of(row):
-                    if cells[cell + step] == UNNAMED:
-                        return cell + step
-        _sort(queue, last, count)
+            if until_door:
+                for offset in neighbor_offsets(stride):
+                    if cells[cell + offset] == UNASSIGNED_DOOR:
+                        return cell + offset
+        _insertion_sort(queue, last, count)
         first = last
     return -1
 
 
 @jit
-def _sort(queue, first, last):
-    """By insertion: few cells are at one distance, and they come nearly in order."""
+def _insertion_sort(queue, first, last):
+    """Sort queue[first:last]. The cells at one distance are few and nearly sorted."""
     for k in range(first + 1, last):
         cell = queue[k]
         n = k
@@ -180,48 +182,51 @@ def _sort(queue, first, last):
 
 
 @jit
-def measure(cells, away, queue, row, start, through_doors):
-    """away[cell] = moves from `start`; -1 where nobody comes."""
-    away[: row * row] = -1
-    away[start] = 0
+def compute_distances(cells, distance, queue, stride, start, through_doors):
+    """Fill distance[cell] with the number of moves from `start`, or -1 for cells that cannot be reached."""
+    distance[: stride * stride] = -1
+    distance[start] = 0
     queue[0] = start
     count = 1
     k = 0
     while k < count:
         cell = np.int64(queue[k])
         k += 1
-        for step in steps_of(row):
-            beside = cell + step
-            what = cells[beside]
-            if away[beside] < 0 and what != t.WALL and (through_doors or what < t.DOOR or what == t.GEM):
-                away[beside] = away[cell] + 1
-                queue[count] = beside
+        for offset in neighbor_offsets(stride):
+            neighbor = cell + offset
+            content = cells[neighbor]
+            is_open = content != const.WALL and (through_doors or content < const.DOOR or content == const.GEM)
+            if distance[neighbor] < 0 and is_open:
+                distance[neighbor] = distance[cell] + 1
+                queue[count] = neighbor
                 count += 1
 
 
 @jit
-def choose_place(cells, zone, picks, away, row, mt, how_far):
-    """A NEW cell; of the nearest third for `how_far` -1, of the farthest for 1. Any empty one where none is NEW."""
-    count = _empty(cells, zone, picks, row, NEW)
-    if count == 0:  # a way round the last door leads to all that lies behind it
-        count = _empty(cells, zone, picks, row, OLD)
-    if how_far == 0:
-        return np.int64(picks[below(mt, count)])
-    for k in range(1, count):  # in order of distance
-        cell = picks[k]
+def sample_cell(cells, region, candidates, distance, stride, mt, preference):
+    """A random empty NEW cell: of the nearest third for a `preference` of -1, of the farthest third for 1.
+
+    If no empty cell is NEW, a REACHED one."""
+    count = _collect_empty(cells, region, candidates, stride, NEW)
+    if count == 0:  # a loop around the last door leads to everything behind it
+        count = _collect_empty(cells, region, candidates, stride, REACHED)
+    if preference == 0:
+        return np.int64(candidates[randbelow(mt, count)])
+    for k in range(1, count):  # insertion sort by distance
+        cell = candidates[k]
         n = k
-        while n > 0 and how_far * away[picks[n - 1]] < how_far * away[cell]:
-            picks[n] = picks[n - 1]
+        while n > 0 and preference * distance[candidates[n - 1]] < preference * distance[cell]:
+            candidates[n] = candidates[n - 1]
             n -= 1
-        picks[n] = cell
-    return np.int64(picks[below(mt, (count + 2) // 3)])
+        candidates[n] = cell
+    return np.int64(candidates[randbelow(mt, (count + 2) // 3)])
 
 
 @jit
-def _empty(cells, zone, picks, row, kind):
+def _collect_empty(cells, region, candidates, stride, kind):
     count = 0
-    for cell in range(row, row * row - row):
-        if zone[cell] == kind and cells[cell] == t.FLOOR:
-            picks[count] = cell
+    for cell in range(stride, stride * stride - stride):
+        if region[cell] == kind and cells[cell] == const.FLOOR:
+            candidates[count] = cell
             count += 1
     return count

@@ -1,4 +1,19 @@
-"""The three observations: their Gymnasium spaces, and how an engine's bytes become what a user gets."""
+"""Observations of Heist: `pixels`, `symbols` and `text`.
+
+`symbols` is what the picture shows as a vector of SYMBOLS_SIZE bytes:
+
+    [  0:625]  the contents of a map of 25 x 25 cells with the agent in its center (cell 312), row by row from the top:
+               an index in CELL_NAMES, 0 for walls and for what is not visible. The worlds of the original's easy and
+               hard modes always fit on the map. In memory mode 9 x 9 cells are visible, all that the picture shows at
+               least a part of
+    [625:627]  the position of the agent's center in its cell, from the left and from the bottom edge, in 1/32 cells
+    [627:629]  the velocity to the right and upwards: 128 + 128 v for v cells per step, 128 at rest
+    [629:632]  1 if the blue, green, red key is held, else 0
+    [632]      the direction that the agent faces: an index in DIRECTIONS
+
+`text` says the same in words. `SYMBOL_MAP` tells agents that do not read the whole map which cells matter individually:
+the walls around the agent.
+"""
 
 import string
 from typing import Any
@@ -7,33 +22,164 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from . import kernel as play
-from . import symbols
-from .engine import ORIGINAL_SIZE
+from envgen.jit import jit
 
-VIEWS = {"pixels": play.PIXELS, "symbols": play.SYMBOLS, "text": play.SYMBOLS}
-TEXT_LENGTH = 2000
-CHARACTERS = frozenset(string.ascii_letters + string.digits + string.punctuation + " \n")
-SHAPE = (*ORIGINAL_SIZE, 3)
+from ..world import SymbolMap
+from . import constants as const
+from .background import FRAME_SIZE
+
+# --- symbols
+
+MAP_RADIUS = 12  # cells of the map in each direction
+MEMORY_RADIUS = 4  # visible cells in each direction in memory mode
+MAP_SIZE = 2 * MAP_RADIUS + 1
+MAP_CELLS = MAP_SIZE * MAP_SIZE
+POSITION_AT, VELOCITY_AT, KEYS_AT = MAP_CELLS, MAP_CELLS + 2, MAP_CELLS + 4
+FACING_AT = KEYS_AT + const.NUM_COLORS
+SYMBOLS_SIZE = FACING_AT + 1
+SYMBOL_MAP = SymbolMap(planes=1, rows=MAP_SIZE, columns=MAP_SIZE, center=MAP_CELLS // 2, near_radius=MEMORY_RADIUS)
+SUBCELLS = 32  # steps of the position within a cell; agents treat bytes with few values as symbols, others as numbers
+ZERO_VELOCITY = 128
+MAX_VELOCITY = 255
+DIRECTIONS = (
+    "right", "up and left", "left", "down and left", "down", "up", "down and right", "up and right",
+)  # fmt: skip
+DIRECTION_OF_ACTION = np.array([3, 2, 1, 4, 0, 5, 6, 0, 7], np.uint8)  # right before any direction was pressed
+
+MAX_SYMBOLS = np.array(  # the highest value of each byte
+    [len(const.CELL_NAMES) - 1] * MAP_CELLS
+    + [SUBCELLS - 1] * 2
+    + [MAX_VELOCITY] * 2
+    + [1] * const.NUM_COLORS
+    + [len(DIRECTIONS) - 1],
+    np.uint8,
+)
+
+
+@jit
+def _clip(value, highest):
+    return np.uint8(min(max(np.int64(value), 0), highest))
+
+
+@jit
+def write_symbols(env, symbols, cell_changed):
+    """Write the symbols of an environment into `symbols`, (SYMBOLS_SIZE,) uint8.
+
+    The map is rewritten only if the agent came to another cell (`cell_changed`) or the environment needs a redraw.
+    """
+    if cell_changed or env.needs_redraw:
+        _write_map(env, symbols)
+        env.needs_redraw = 0
+    i, j = np.int64(env.x), np.int64(env.y)
+    symbols[POSITION_AT] = _clip((env.x - np.float32(i)) * SUBCELLS, SUBCELLS - 1)
+    symbols[POSITION_AT + 1] = _clip((env.y - np.float32(j)) * SUBCELLS, SUBCELLS - 1)
+    symbols[VELOCITY_AT] = _clip(np.rint(ZERO_VELOCITY + env.vx * ZERO_VELOCITY), MAX_VELOCITY)
+    symbols[VELOCITY_AT + 1] = _clip(np.rint(ZERO_VELOCITY + env.vy * ZERO_VELOCITY), MAX_VELOCITY)
+    for color in range(const.NUM_COLORS):
+        symbols[KEYS_AT + color] = env.has_key[color]
+    symbols[FACING_AT] = DIRECTION_OF_ACTION[env.facing]
+
+
+@jit
+def _write_map(env, symbols):
+    i, j = np.int64(env.x), np.int64(env.y)
+    radius = MEMORY_RADIUS if env.mode == const.MEMORY else MAP_RADIUS
+    symbols[:MAP_CELLS] = 0
+    left, right = max(i - radius, 0), min(i + radius, env.world_size - 1)
+    for y in range(max(j - radius, 0), min(j + radius, env.world_size - 1) + 1):
+        first = (j + MAP_RADIUS - y) * MAP_SIZE + MAP_RADIUS - i
+        for x in range(left, right + 1):
+            symbols[first + x] = env.grid[y, x]
+
+
+def decode_symbols(symbols: np.ndarray) -> dict:
+    """A symbol vector as names and numbers: the map as rows of names from the top; position and velocity in cells."""
+    if np.shape(symbols) != (SYMBOLS_SIZE,):
+        raise ValueError(f"a symbol vector has shape ({SYMBOLS_SIZE},), not {np.shape(symbols)}")
+    return {
+        "map": [[const.CELL_NAMES[s] for s in row] for row in symbols[:MAP_CELLS].reshape(MAP_SIZE, MAP_SIZE)],
+        "position": tuple(int(p) / SUBCELLS for p in symbols[POSITION_AT:VELOCITY_AT]),
+        "velocity": tuple((int(v) - ZERO_VELOCITY) / ZERO_VELOCITY for v in symbols[VELOCITY_AT:KEYS_AT]),
+        "keys": tuple(c for c, held in zip(const.COLORS, symbols[KEYS_AT:FACING_AT], strict=True) if held),
+        "facing": DIRECTIONS[symbols[FACING_AT]],
+    }
+
+
+# --- text
+
+MAX_TEXT_LENGTH = 2000
+TEXT_CHARACTERS = frozenset(string.ascii_letters + string.digits + string.punctuation + " \n")
+CELL_CHARACTERS = "#.bgrBGR*"  # by CELL_NAMES
+LEGEND = "@ you, # wall, . free, b g r keys, B G R doors of their colour, * gem"
+
+
+def describe_symbols(symbols: np.ndarray) -> str:
+    """A symbol vector in a few exact sentences, and a map of the free cells and the walls around them."""
+    decoded = decode_symbols(symbols)
+    cells = symbols[:MAP_CELLS].reshape(MAP_SIZE, MAP_SIZE)
+    characters = np.array(list(CELL_CHARACTERS))[cells]
+    characters[MAP_RADIUS, MAP_RADIUS] = "@"
+    rows, columns = np.nonzero(characters != "#")
+    top, left = max(rows.min() - 1, 0), max(columns.min() - 1, 0)
+    map_lines = ["".join(row) for row in characters[top : rows.max() + 2, left : columns.max() + 2]]
+    held_keys = " and ".join(decoded["keys"])
+    entities = []  # (distance, cells to the right, cells up, name)
+    for row, column in zip(rows, columns, strict=True):
+        if cells[row, column] > const.FLOOR:
+            dx, dy = int(column) - MAP_RADIUS, MAP_RADIUS - int(row)
+            entities.append((abs(dx) + abs(dy), dx, dy, const.CELL_NAMES[cells[row, column]]))
+    visible = ", ".join(f"{name} {_offset_text(dx, dy)}" for _, dx, dy, name in sorted(entities))
+    return "\n".join(
+        [
+            f"You hold {f'the {held_keys} key' + 's' * (len(decoded['keys']) > 1) if held_keys else 'no key'}.",
+            f"You face {decoded['facing']} and {_motion_text(decoded['velocity'])}; "
+            f"you are {_position_text(decoded['position'])}.",
+            f"You see: {visible or 'nothing but walls'}.",
+            f"The map ({LEGEND}):",
+            *map_lines,
+        ]
+    )
+
+
+def _offset_text(dx: int, dy: int) -> str:
+    parts = [f"{abs(dx)} {'left' if dx < 0 else 'right'}"] if dx else []
+    parts += [f"{abs(dy)} {'down' if dy < 0 else 'up'}"] if dy else []
+    return " ".join(parts) or "here"
+
+
+def _motion_text(velocity: tuple[float, float]) -> str:
+    if velocity == (0.0, 0.0):
+        return "stand still"
+    return f"move {velocity[0]:+.2f} to the right and {velocity[1]:+.2f} upwards a step"
+
+
+def _position_text(position: tuple[float, float]) -> str:
+    return f"{position[0]:.2f} right of your cell's left edge and {position[1]:.2f} above its lower one"
+
+
+# --- spaces, and observations from the engine's bytes
+
+VIEWS = {"pixels": const.OBS_PIXELS, "symbols": const.OBS_SYMBOLS, "text": const.OBS_SYMBOLS}
+PIXELS_SHAPE = (FRAME_SIZE, FRAME_SIZE, 3)
 
 
 def space_of(observation: str) -> gymnasium.Space:
     if observation == "pixels":
-        return spaces.Box(0, 255, SHAPE, np.uint8)
+        return spaces.Box(0, 255, PIXELS_SHAPE, np.uint8)
     if observation == "symbols":
-        return spaces.Box(np.zeros_like(symbols.HIGHEST), symbols.HIGHEST, dtype=np.uint8)
-    return spaces.Text(max_length=TEXT_LENGTH, min_length=1, charset=CHARACTERS)
+        return spaces.Box(np.zeros_like(MAX_SYMBOLS), MAX_SYMBOLS, dtype=np.uint8)
+    return spaces.Text(max_length=MAX_TEXT_LENGTH, min_length=1, charset=TEXT_CHARACTERS)
 
 
 def read(observation: str, row: np.ndarray) -> Any:
     """One environment's observation, a copy of its bytes."""
     if observation == "pixels":
-        return row.reshape(SHAPE).copy()
-    return row.copy() if observation == "symbols" else symbols.describe(row)
+        return row.reshape(PIXELS_SHAPE).copy()
+    return row.copy() if observation == "symbols" else describe_symbols(row)
 
 
 def read_all(observation: str, rows: np.ndarray) -> Any:
     """All environments' observations as one batch; `rows` are the caller's own."""
     if observation == "pixels":
-        return rows.reshape(len(rows), *SHAPE)
-    return rows if observation == "symbols" else tuple(symbols.describe(row) for row in rows)
+        return rows.reshape(len(rows), *PIXELS_SHAPE)
+    return rows if observation == "symbols" else tuple(describe_symbols(row) for row in rows)

@@ -1,135 +1,258 @@
-"""The original's picture of a Heist, 64 x 64, byte for byte: floor, walls, things, the agent, and the keys it holds.
+"""Draws a Heist: the original's 64 x 64 picture, byte for byte, and a smooth picture of any size for people.
 
-While the whole world is seen, floor, walls and things are painted once and kept: they change only when `redraw` says
-so. In memory mode the view moves with the agent, and everything is painted each time.
+`render_frame` draws what agents observe. While the whole world is visible, floor, walls, keys, doors and gem are drawn
+once and kept until `needs_redraw` is set. In memory mode the view moves with the agent and everything is drawn in every
+step. `render_hd` shows the same entities at the same positions, but is not pixel-exact.
 """
 
 import math
-from typing import NamedTuple
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from PIL import Image
 
 from envgen.jit import jit
 
-from . import textures as skins
-from .background import GROUND, PIXELS, VIEW, pave
-from .blit import stretch, turn
-from .constants import A_DOOR, A_KEY, ACTIONS, KEYS, MEMORY, MOVES, NOOP
+from .background import BACKGROUND_SCRATCH, FRAME_SIZE, MEMORY_VIEW_CELLS, draw_background
+from .blit import blit, blit_rotated
+from .constants import ACTIONS, ENTITY_DOOR, ENTITY_KEY, MEMORY, NOOP, NUM_COLORS, NUM_MOVES, WALL
+from .rules import AGENT_RADIUS
+from .textures import (
+    AGENT_TEXTURE,
+    DOOR_TEXTURE,
+    FLOOR_TEXTURE,
+    GEM_TEXTURE,
+    KEY_TEXTURE,
+    WALL_TEXTURE,
+    find_procgen_textures,
+    load_images,
+)
 
-SIZE = PIXELS * PIXELS * 3
+FRAME_BYTES = FRAME_SIZE * FRAME_SIZE * 3
 TWO = np.float32(2)
+SUPERSAMPLING = 2  # render_hd draws at this scale and then averages
+HD_CELL_TEXELS = 64  # along a side
+MIN_RENDER_SIZE, MAX_RENDER_SIZE = 32, 4096  # pixels along a side
 
 
-class Easel(NamedTuple):
-    """What drawing needs besides records. A record from elsewhere, as of a snapshot, must have `redraw` set."""
+class RenderBuffers(NamedTuple):
+    """Memory for drawing. An ENV record from elsewhere, as from a snapshot, must have `needs_redraw` set."""
 
-    base: np.ndarray  # (n, SIZE) uint8, the still part of every environment's picture
-    ground: np.ndarray  # (threads,) GROUND, scratch
-
-
-def easel(n: int, threads: int) -> Easel:
-    return Easel(np.zeros((n, SIZE), np.uint8), np.zeros(threads, GROUND))
+    static_frames: np.ndarray  # (num_envs, FRAME_BYTES) uint8, the part of each picture that rarely changes
+    background: np.ndarray  # (num_threads,) BACKGROUND_SCRATCH
 
 
-def _turns() -> np.ndarray:
-    """(MOVES, 2) cosine and sine by the direction faced, from single-precision degrees as the original has them."""
-    turns = np.zeros((MOVES, 2))
-    for facing in range(MOVES):
+def allocate_buffers(num_envs: int, num_threads: int) -> RenderBuffers:
+    return RenderBuffers(np.zeros((num_envs, FRAME_BYTES), np.uint8), np.zeros(num_threads, BACKGROUND_SCRATCH))
+
+
+def _facing_rotations() -> np.ndarray:
+    """(NUM_MOVES, 2) cosine and sine by facing, computed from single-precision degrees as in the original."""
+    rotations = np.zeros((NUM_MOVES, 2))
+    for facing in range(NUM_MOVES):
         radians = np.float32(-math.atan2(facing % 3 - 1, facing // 3 - 1))
         degrees = float(radians * np.float32(180) / np.float32(math.pi))
         if degrees in (90.0, -90.0):
-            turns[facing] = 0.0, math.copysign(1.0, degrees)
+            rotations[facing] = 0.0, math.copysign(1.0, degrees)
         else:
-            turns[facing] = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    return turns
+            rotations[facing] = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    return rotations
 
 
-def _ring() -> np.ndarray:
-    """(KEYS, 4) float32: left and upper edge, half the width and height of the keys held, as shares of the picture;
-    before they are turned upright."""
-    radius = np.float32(0.03)
-    half = radius / np.float32(84 / 52)
-    middles = [np.float32(1 - float(radius) * (2 * k + 1.25)) for k in range(KEYS)]
-    y = np.float32(float(radius) * 0.75)
-    return np.array([(x - radius, y + half, radius, half) for x in middles], np.float32)
+def _key_slots() -> np.ndarray:
+    """(NUM_COLORS, 4) float32: left, top, half the width and half the height of each held key, as fractions of the
+    picture, before it is rotated upright."""
+    rx = np.float32(0.03)
+    ry = rx / np.float32(84 / 52)
+    centers_x = [np.float32(1 - float(rx) * (2 * k + 1.25)) for k in range(NUM_COLORS)]
+    y = np.float32(float(rx) * 0.75)
+    return np.array([(x - rx, y + ry, rx, ry) for x in centers_x], np.float32)
 
 
-TURNS = _turns()
-RING = _ring()
+FACING_ROTATIONS = _facing_rotations()
+KEY_SLOTS = _key_slots()
 LEFT, RIGHT = ACTIONS.index("left"), ACTIONS.index("right")
 
 
 @jit
-def camera(e):
-    """(pixels a cell, cells seen, left and lower edge of the view in pixels), in single precision as the original."""
-    seen = np.float32(VIEW if e.mode == MEMORY else e.side)
-    unit = np.float32(PIXELS) / seen
-    view = np.float32(float(PIXELS) / float(unit))
+def get_camera(env):
+    """(pixels per cell, visible cells, left and bottom edge of the view in pixels), in the original's precision."""
+    visible = np.float32(MEMORY_VIEW_CELLS if env.mode == MEMORY else env.world_size)
+    unit = np.float32(FRAME_SIZE) / visible
+    view = np.float32(float(FRAME_SIZE) / float(unit))
     half = view / TWO
-    if e.mode == MEMORY:
-        return unit, view, unit * (e.x - half), unit * (e.y - half)
-    middle = np.float32(e.side * 0.5)
-    return unit, view, unit * (middle - half), unit * (middle - half)
+    if env.mode == MEMORY:
+        return unit, view, unit * (env.x - half), unit * (env.y - half)
+    center = np.float32(env.world_size * 0.5)
+    return unit, view, unit * (center - half), unit * (center - half)
 
 
 @jit
-def draw(e, skin, easel, i, k, out):
-    """Draw environment i, whose record is `e`, into `out`, flat (64 * 64 * 3) uint8, in thread k."""
-    cam = camera(e)
-    if e.mode == MEMORY:
-        _paint_still(e, cam, skin, easel.ground[k], out)
+def render_frame(env, atlas, buffers, i, thread, frame):
+    """Draw environment i, whose record is `env`, into `frame`, a flat array of FRAME_BYTES bytes."""
+    camera = get_camera(env)
+    if env.mode == MEMORY:
+        _draw_static(env, camera, atlas, buffers.background[thread], frame)
     else:
-        if e.redraw:
-            _paint_still(e, cam, skin, easel.ground[k], easel.base[i])
-        out.view(np.uint64)[:] = easel.base[i].view(np.uint64)  # many bytes at once
-    e.redraw = 0
-    _paint_agent(e, cam, skin, out)
-    for colour in range(min(e.num_keys, KEYS)):
-        if e.has_key[colour]:
-            _paint_held_key(colour, cam, skin, out)
+        if env.needs_redraw:
+            _draw_static(env, camera, atlas, buffers.background[thread], buffers.static_frames[i])
+        frame.view(np.uint64)[:] = buffers.static_frames[i].view(np.uint64)  # eight bytes at a time
+    env.needs_redraw = 0
+    _draw_agent(env, camera, atlas, frame)
+    for color in range(min(env.num_key_slots, NUM_COLORS)):
+        if env.has_key[color]:
+            _draw_held_key(color, camera, atlas, frame)
 
 
 @jit
-def _paint_still(e, cam, skin, ground, out):
-    """All but the agent and what it holds."""
-    pave(e, cam, skin, ground, out)
-    for row in range(e.count):
-        thing = e.things[row]
-        if thing.alive:
-            texture = skins.GEM
-            if thing.kind == A_KEY:
-                texture = skins.KEY + thing.colour
-            elif thing.kind == A_DOOR:
-                texture = skins.DOOR + thing.colour
-            _paint_box(out, skin, texture, cam, thing.x, thing.y, thing.rx, thing.ry)
+def _draw_static(env, camera, atlas, scratch, frame):
+    """Draw everything except the agent and the keys it holds."""
+    draw_background(env, camera, atlas, scratch, frame)
+    for n in range(env.num_entities):
+        entity = env.entities[n]
+        if entity.alive:
+            texture = GEM_TEXTURE
+            if entity.kind == ENTITY_KEY:
+                texture = KEY_TEXTURE + entity.color
+            elif entity.kind == ENTITY_DOOR:
+                texture = DOOR_TEXTURE + entity.color
+            _draw_entity(frame, atlas, texture, camera, entity.x, entity.y, entity.rx, entity.ry)
 
 
 @jit
-def _paint_box(out, skin, texture, cam, x, y, rx, ry):
-    """A texture upright over a box of the world, given by its middle and half its sides."""
-    unit, view, left, lower = cam
-    px, py = float((x - rx) * unit - left), float((view - (y + ry)) * unit + lower)
+def _draw_entity(frame, atlas, texture, camera, x, y, rx, ry):
+    """Draw a texture upright over a box of the world with center (x, y)."""
+    unit, view, left, bottom = camera
+    px, py = float((x - rx) * unit - left), float((view - (y + ry)) * unit + bottom)
     width, height = float(TWO * rx * unit), float(TWO * ry * unit)
-    stretch(out, PIXELS, skin.texels, skin.textures[texture], px, py, width, height, False)
+    blit(frame, FRAME_SIZE, atlas.texels, atlas.regions[texture], px, py, width, height, False)
 
 
 @jit
-def _paint_agent(e, cam, skin, out):
-    unit, view, left, lower = cam
-    r = np.float32(0.375)
-    x, y, size = float((e.x - r) * unit - left), float((view - (e.y + r)) * unit + lower), float(TWO * r * unit)
-    texture = skin.textures[skins.AGENT]
-    if e.facing == RIGHT or e.facing == LEFT or e.facing == NOOP:
-        stretch(out, PIXELS, skin.texels, texture, x, y, size, size, e.facing == LEFT)
+def _draw_agent(env, camera, atlas, frame):
+    unit, view, left, bottom = camera
+    r = AGENT_RADIUS
+    x, y, size = float((env.x - r) * unit - left), float((view - (env.y + r)) * unit + bottom), float(TWO * r * unit)
+    region = atlas.regions[AGENT_TEXTURE]
+    if env.facing == RIGHT or env.facing == LEFT or env.facing == NOOP:
+        blit(frame, FRAME_SIZE, atlas.texels, region, x, y, size, size, env.facing == LEFT)
     else:
-        turn(out, PIXELS, skin.texels, texture, x, y, size, size, TURNS[e.facing, 0], TURNS[e.facing, 1])
+        cos, sin = FACING_ROTATIONS[env.facing, 0], FACING_ROTATIONS[env.facing, 1]
+        blit_rotated(frame, FRAME_SIZE, atlas.texels, region, x, y, size, size, cos, sin)
 
 
 @jit
-def _paint_held_key(colour, cam, skin, out):
-    """On the ring in the upper right corner, upright."""
-    unit, view = cam[0], cam[1]
-    x, y = view * RING[colour, 0] * unit, view * RING[colour, 1] * unit
-    width, height = TWO * view * RING[colour, 2] * unit, TWO * view * RING[colour, 3] * unit
-    texture = skin.textures[skins.KEY + colour]
-    turn(out, PIXELS, skin.texels, texture, float(x), float(y), float(width), float(height), 0.0, 1.0)
+def _draw_held_key(color, camera, atlas, frame):
+    """Draw a key upright in the upper right corner."""
+    unit, view = camera[0], camera[1]
+    x, y = view * KEY_SLOTS[color, 0] * unit, view * KEY_SLOTS[color, 1] * unit
+    width, height = TWO * view * KEY_SLOTS[color, 2] * unit, TWO * view * KEY_SLOTS[color, 3] * unit
+    region = atlas.regions[KEY_TEXTURE + color]
+    blit_rotated(frame, FRAME_SIZE, atlas.texels, region, float(x), float(y), float(width), float(height), 0.0, 1.0)
+
+
+# --- pictures for people
+
+
+@lru_cache(maxsize=1024)
+def _resized(skin: str, procgen_path: Path | None, texture: int, width: int, height: int) -> Image.Image:
+    image = Image.fromarray(load_images(skin, procgen_path, HD_CELL_TEXELS)[texture])
+    return image.resize((width, height), Image.Resampling.LANCZOS)
+
+
+class HdCanvas:
+    """A square picture of a part of the world, whose upper left corner is (left, top); `unit` is pixels per cell."""
+
+    def __init__(self, skin: str, procgen_path: Path | None, pixels: int, unit: float, left: float, top: float):
+        self.skin, self.procgen_path, self.unit, self.left, self.top = skin, procgen_path, unit, left, top
+        self.image = Image.new("RGB", (pixels, pixels))
+
+    def draw(self, texture: int, x: float, y: float, width: float, height: float) -> None:
+        """Draw a texture with its upper left corner at (x, y) of the world."""
+        x0, y0 = round((x - self.left) * self.unit), round((self.top - y) * self.unit)
+        x1, y1 = round((x + width - self.left) * self.unit), round((self.top - y + height) * self.unit)
+        if x1 <= 0 or y1 <= 0 or x0 >= self.image.width or y0 >= self.image.height:
+            return
+        resized = _resized(self.skin, self.procgen_path, texture, max(x1 - x0, 1), max(y1 - y0, 1))
+        self.image.paste(resized, (x0, y0), resized)
+
+    def draw_floor(self, texture: int, world_size: int) -> None:
+        """Draw the visible part of a texture that covers the world."""
+        image = Image.fromarray(load_images(self.skin, self.procgen_path, HD_CELL_TEXELS)[texture])
+        view = self.image.width / self.unit
+        x0, x1 = max(self.left, 0.0), min(self.left + view, world_size)
+        y0, y1 = max(world_size - self.top, 0.0), min(world_size - self.top + view, world_size)  # from the top
+        if x0 >= x1 or y0 >= y1:
+            return
+        size = max(round((x1 - x0) * self.unit), 1), max(round((y1 - y0) * self.unit), 1)
+        scale_x, scale_y = image.width, image.height
+        box = (
+            x0 * scale_x / world_size, y0 * scale_y / world_size, x1 * scale_x / world_size, y1 * scale_y / world_size,
+        )  # fmt: skip
+        resized = image.resize(size, Image.Resampling.BICUBIC, box=box)
+        at = round((x0 - self.left) * self.unit), round((y0 - world_size + self.top) * self.unit)
+        self.image.paste(resized, at)
+
+    def draw_rotated(self, texture: int, x: float, y: float, width: float, height: float, radians: float) -> None:
+        """Draw a texture rotated clockwise around its center (x, y); all in pixels of the canvas."""
+        resized = _resized(self.skin, self.procgen_path, texture, max(round(width), 1), max(round(height), 1))
+        rotated = resized.rotate(-math.degrees(radians), Image.Resampling.BICUBIC, expand=True)
+        self.image.paste(rotated, (round(x - rotated.width / 2), round(y - rotated.height / 2)), rotated)
+
+
+def render_hd(
+    env: Any,
+    size: int | tuple[int, int] = 512,
+    skin: str = "envgen",
+    procgen_path: str | Path | None = None,
+    full_view: bool = False,
+) -> np.ndarray:
+    """Draw an ENV record smoothly at any size.
+
+    Args:
+        env: A record of `state.ENV`.
+        size: The size in pixels, or (width, height). If these differ, the picture is centered on black.
+        skin: "envgen" or "procgen".
+        procgen_path: Where the original's textures are; see `textures.find_procgen_textures`.
+        full_view: Show the whole world in memory mode too.
+
+    Returns:
+        A uint8 array of shape (height, width, 3).
+    """
+    width, height = size if isinstance(size, tuple) else (size, size)
+    side = min(width, height)
+    if not (side >= MIN_RENDER_SIZE and max(width, height) <= MAX_RENDER_SIZE):
+        raise ValueError(f"size {size} must be {MIN_RENDER_SIZE} to {MAX_RENDER_SIZE} pixels")
+    path = find_procgen_textures(procgen_path) if skin == "procgen" else None
+    world_size, x, y = int(env["world_size"]), float(env["x"]), float(env["y"])
+    follows_agent = env["mode"] == MEMORY and not full_view
+    view = MEMORY_VIEW_CELLS if follows_agent else world_size
+    left, bottom = (x - MEMORY_VIEW_CELLS / 2, y - MEMORY_VIEW_CELLS / 2) if follows_agent else (0.0, 0.0)
+    pixels = SUPERSAMPLING * side
+    canvas = HdCanvas(skin, path, pixels, pixels / view, left, bottom + view)
+    if env["background"] >= 0:
+        canvas.draw_floor(FLOOR_TEXTURE + int(env["background"]), world_size)
+    for i in range(math.floor(left), math.ceil(left + view)):
+        for j in range(math.floor(bottom), math.ceil(bottom + view)):
+            if not (0 <= i < world_size and 0 <= j < world_size) or env["grid"][j, i] == WALL:
+                canvas.draw(WALL_TEXTURE, i, j + 1, 1, 1)
+    for entity in env["entities"][: int(env["num_entities"])]:
+        if entity["alive"]:
+            base = {ENTITY_KEY: KEY_TEXTURE, ENTITY_DOOR: DOOR_TEXTURE}.get(int(entity["kind"]), GEM_TEXTURE)
+            rx, ry = float(entity["rx"]), float(entity["ry"])
+            texture = base + int(entity["color"])
+            canvas.draw(texture, float(entity["x"]) - rx, float(entity["y"]) + ry, 2 * rx, 2 * ry)
+    unit = canvas.unit
+    agent_size = 2 * float(AGENT_RADIUS) * unit
+    agent_x, agent_y = (x - left) * unit, (canvas.top - y) * unit
+    canvas.draw_rotated(AGENT_TEXTURE, agent_x, agent_y, agent_size, agent_size, float(env["rotation"]))
+    for color in range(min(int(env["num_key_slots"]), NUM_COLORS)):
+        if env["has_key"][color]:
+            x, y, rx, ry = (pixels * float(fraction) for fraction in KEY_SLOTS[color])
+            canvas.draw_rotated(KEY_TEXTURE + color, x + rx, y + ry, 2 * rx, 2 * ry, math.pi / 2)
+    picture = np.zeros((height, width, 3), np.uint8)
+    x0, y0 = (width - side) // 2, (height - side) // 2
+    picture[y0 : y0 + side, x0 : x0 + side] = np.asarray(canvas.image.reduce(SUPERSAMPLING))
+    return picture

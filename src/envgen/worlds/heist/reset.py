@@ -1,6 +1,7 @@
-"""A new episode: its level's seed, maze and things, drawing from the streams in the original's order.
+"""Starting an episode: its seed, its maze, and the agent, keys, doors and gem in it.
 
-What a level changes is drawn after, or instead of, what the original draws: without changes no number differs.
+Random numbers are drawn in the original's order. What a level changes is drawn afterwards or in place of the original's
+draw, so the default level draws exactly the original's numbers.
 """
 
 import numpy as np
@@ -8,169 +9,191 @@ import numpy as np
 from envgen.jit import jit
 
 from ..kernels import mt19937
-from . import constants as t
-from .maze import NEW, OLD, START, UNSEEN, below, carve, choose_place, choose_start, measure, put_doors, spread
-from .rules import PLAYER
-from .search import shortest_way
+from . import constants as const
+from .maze import (
+    NEW,
+    REACHED,
+    START,
+    UNREACHED,
+    carve_maze,
+    compute_distances,
+    flood_fill,
+    place_doors,
+    randbelow,
+    sample_cell,
+    sample_start,
+)
+from .rules import AGENT_RADIUS
+from .search import shortest_path_length
 
-SMALLEST_MAZE = 5
-TRIES = 100  # to put a thing where it overlaps no other
-NEAR = 2  # moves from the start to what it is near
+MIN_MAZE_SIZE = 5
+MAX_PLACEMENT_TRIES = 100  # attempts to place an entity where it overlaps no other
+START_DISTANCE = 2  # moves between the start and the key or gem that it is near
 HALF, ONE, TWO = np.float32(0.5), np.float32(1), np.float32(2)
-SLACK = ONE - TWO * PLAYER  # how far apart in one cell the middles of two keys can be
-KEY_HEIGHT = PLAYER / (np.float32(84) / np.float32(52))  # half of it
-GEM_HEIGHT = PLAYER / (np.float32(70) / np.float32(48))
+PLACEMENT_RANGE = ONE - TWO * AGENT_RADIUS  # range of an entity's center within a cell
+KEY_RY = AGENT_RADIUS / (np.float32(84) / np.float32(52))  # half the height
+GEM_RY = AGENT_RADIUS / (np.float32(70) / np.float32(48))
 
 
 @jit
-def begin(e, w, episode):
-    """The next episode of an environment; `w` is a record of scratch."""
-    e.level_seed = e.first_seed + below(e.chain, np.int64(e.seeds))
-    mt19937.seed(e.mt, e.level_seed)
-    e.episode, e.step, e.won, e.redraw, e.facing = episode, 0, 0, 1, t.NOOP
-    e.total, e.bonus = 0.0, 0.0
-    e.vx = e.vy = e.rotation = np.float32(0)
-    e.achievements[:] = 0
-    mt, dial = e.mt, e.params
-    mt19937.skip(mt, 1)  # where a floor that is not square would begin
-    e.background = below(mt, t.BACKGROUNDS)
-    mt19937.skip(mt, 2)  # a place for the agent, which gets another one
-    e.mode, e.side = dial.mode, dial.side
-    difficulty = below(mt, (e.side - SMALLEST_MAZE) // 2 + 1)
-    drawn = below(mt, t.KEYS + 1) if e.mode == t.MEMORY else difficulty + below(mt, 2)
-    e.num_keys = min(drawn, t.KEYS) if dial.keys < 0 else dial.keys
-    row = (SMALLEST_MAZE + 2 * difficulty if dial.maze == 0 else dial.maze) + 2
-    cells = w.cells
-    carve(cells, w.walls, w.group, row, mt, dial.loops)
-    e.num_doors = put_doors(cells, w.picks, row, mt, e.num_keys)
-    start = _hide(e, w, row)
-    held = dial.held & ((1 << e.num_keys) - 1)
-    if dial.start >= 0:
-        near = min(dial.start, e.num_doors)
-        target = t.KEY + near if near < e.num_doors else t.GEM
-        start = _start_near(cells, w.picks, w.queue, w.away, row, mt, start, target)
-        held |= (1 << near) - 1
-    _grant(cells, row, held, dial.open)
-    _lay(e, cells, row, start)
-    for colour in range(t.KEYS):
-        e.has_key[colour] = held >> colour & 1
-        e.possible[t.TAKE + 2 * colour] = 0
-        e.possible[t.OPEN + 2 * colour] = 0
-    e.possible[t.STEAL] = 1
-    for n in range(e.count):
-        thing = e.things[n]
-        if thing.kind != t.A_GEM:
-            e.possible[(t.TAKE if thing.kind == t.A_KEY else t.OPEN) + 2 * thing.colour] = 1
-    e.shortest = shortest_way(cells, row, start, held, w.queue, w.away)
+def reset_episode(env, scratch, episode):
+    """Start episode number `episode` of an environment. `scratch` is a maze.SCRATCH record."""
+    env.level_seed = env.first_seed + randbelow(env.seed_stream, np.int64(env.num_seeds))
+    mt19937.seed(env.mt, env.level_seed)
+    env.episode, env.step, env.won, env.needs_redraw, env.facing = episode, 0, 0, 1, const.NOOP
+    env.episode_return, env.bonus = 0.0, 0.0
+    env.vx = env.vy = env.rotation = np.float32(0)
+    env.achievements[:] = 0
+    mt, params = env.mt, env.params
+    mt19937.skip(mt, 1)  # the original draws an offset for floors that are not square
+    env.background = randbelow(mt, const.NUM_BACKGROUNDS)
+    mt19937.skip(mt, 2)  # the original draws a position for the agent and discards it
+    env.mode, env.world_size = params.mode, params.world_size
+    difficulty = randbelow(mt, (env.world_size - MIN_MAZE_SIZE) // 2 + 1)
+    sampled_keys = randbelow(mt, const.NUM_COLORS + 1) if env.mode == const.MEMORY else difficulty + randbelow(mt, 2)
+    env.num_key_slots = min(sampled_keys, const.NUM_COLORS) if params.num_keys < 0 else params.num_keys
+    stride = (MIN_MAZE_SIZE + 2 * difficulty if params.maze_size == 0 else params.maze_size) + 2
+    cells = scratch.cells
+    carve_maze(cells, scratch.walls, scratch.parent, stride, mt, params.loop_percent)
+    env.num_doors = place_doors(cells, scratch.candidates, stride, mt, env.num_key_slots)
+    start = _place_agent_and_goals(env, scratch, stride)
+    held_keys = params.held_keys & ((1 << env.num_key_slots) - 1)
+    if params.start >= 0:
+        color = min(params.start, env.num_doors)
+        target = const.KEY + color if color < env.num_doors else const.GEM
+        start = _sample_start_near(
+            cells, scratch.candidates, scratch.queue, scratch.distance, stride, mt, start, target
+        )
+        held_keys |= (1 << color) - 1
+    _remove_keys_and_doors(cells, stride, held_keys, params.open_doors)
+    _place_in_world(env, cells, stride, start)
+    for color in range(const.NUM_COLORS):
+        env.has_key[color] = held_keys >> color & 1
+        env.possible[const.TAKE_KEY + 2 * color] = 0
+        env.possible[const.OPEN_DOOR + 2 * color] = 0
+    env.possible[const.STEAL_GEM] = 1
+    for n in range(env.num_entities):
+        entity = env.entities[n]
+        if entity.kind != const.ENTITY_GEM:
+            skill = const.TAKE_KEY if entity.kind == const.ENTITY_KEY else const.OPEN_DOOR
+            env.possible[skill + 2 * entity.color] = 1
+    env.shortest_path = shortest_path_length(cells, stride, start, held_keys, scratch.queue, scratch.distance)
 
 
 @jit
-def _hide(e, w, row):
-    """Put the agent, then each key where the doors before it lead to, and the gem behind all. Returns the start."""
-    cells, zone, picks, queue, away = w.cells, w.zone, w.picks, w.queue, w.away
-    mt, dial = e.mt, e.params
-    start = choose_start(cells, picks, row, mt)
-    if dial.keys_away != 0 or dial.gem_away != 0:
-        measure(cells, away, queue, row, start, True)
+def _place_agent_and_goals(env, scratch, stride):
+    """Place the agent, each key where the doors before it lead, and the gem behind all doors. Returns the start."""
+    cells, region, queue = scratch.cells, scratch.region, scratch.queue
+    candidates, distance = scratch.candidates, scratch.distance
+    mt, params = env.mt, env.params
+    start = sample_start(cells, candidates, stride, mt)
+    if params.key_distance != 0 or params.gem_distance != 0:
+        compute_distances(cells, distance, queue, stride, start, True)
     cells[start] = START
-    zone[: row * row] = UNSEEN
-    zone[start] = OLD
-    for n in range(e.num_doors + 1):
+    region[: stride * stride] = UNREACHED
+    region[start] = REACHED
+    for n in range(env.num_doors + 1):
         door = -1
-        if n < e.num_doors:
-            door = spread(cells, zone, queue, row, True)
-            cells[door] = t.DOOR + n
-        spread(cells, zone, queue, row, False)
-        how_far = dial.keys_away if n < e.num_doors else dial.gem_away
-        place = choose_place(cells, zone, picks, away, row, mt, how_far)
-        cells[place] = t.KEY + n if n < e.num_doors else t.GEM
-        for cell in range(row * row):
-            if zone[cell] == NEW:
-                zone[cell] = OLD
+        if n < env.num_doors:
+            door = flood_fill(cells, region, queue, stride, True)
+            cells[door] = const.DOOR + n
+        flood_fill(cells, region, queue, stride, False)
+        preference = params.key_distance if n < env.num_doors else params.gem_distance
+        goal = sample_cell(cells, region, candidates, distance, stride, mt, preference)
+        cells[goal] = const.KEY + n if n < env.num_doors else const.GEM
+        for cell in range(stride * stride):
+            if region[cell] == NEW:
+                region[cell] = REACHED
         if door >= 0:
-            zone[door] = OLD
-    cells[start] = t.FLOOR
+            region[door] = REACHED
+    cells[start] = const.FLOOR
     return start
 
 
 @jit
-def _start_near(cells, picks, queue, away, row, mt, start, target):
-    """A start some moves from the target, of which there is one."""
-    for cell in range(row * row):
+def _sample_start_near(cells, candidates, queue, distance, stride, mt, start, target):
+    """A free cell START_DISTANCE moves, or fewer if there is none, from the only cell that contains `target`."""
+    for cell in range(stride * stride):
         if cells[cell] == target:
-            measure(cells, away, queue, row, cell, False)
-    for moves in range(NEAR, 0, -1):
+            compute_distances(cells, distance, queue, stride, cell, False)
+    for moves in range(START_DISTANCE, 0, -1):
         count = 0
-        for cell in range(row * row):
-            if away[cell] == moves and cells[cell] == t.FLOOR:
-                picks[count] = cell
+        for cell in range(stride * stride):
+            if distance[cell] == moves and cells[cell] == const.FLOOR:
+                candidates[count] = cell
                 count += 1
         if count > 0:
-            return np.int64(picks[below(mt, count)])
+            return np.int64(candidates[randbelow(mt, count)])
     return start
 
 
 @jit
-def _grant(cells, row, held, opened):
-    """Take away the keys in the mask `held`, and the doors in the mask `opened`."""
-    for cell in range(row * row):
-        what = np.int64(cells[cell])
-        if (t.KEY <= what < t.DOOR and held >> (what - t.KEY) & 1) or (
-            t.DOOR <= what < t.GEM and opened >> (what - t.DOOR) & 1
+def _remove_keys_and_doors(cells, stride, held_keys, open_doors):
+    """Remove the keys in the bit mask `held_keys` and the doors in the bit mask `open_doors` from the maze."""
+    for cell in range(stride * stride):
+        content = np.int64(cells[cell])
+        if (const.KEY <= content < const.DOOR and held_keys >> (content - const.KEY) & 1) or (
+            const.DOOR <= content < const.GEM and open_doors >> (content - const.DOOR) & 1
         ):
-            cells[cell] = t.FLOOR
+            cells[cell] = const.FLOOR
 
 
 @jit
-def _lay(e, cells, row, start):
-    """Put the maze somewhere in the world, column by column, and everything in it on its place."""
-    mt, d = e.mt, row - 2
-    right = below(mt, e.side - d + 1)
-    up = below(mt, e.side - d + 1)
-    e.grid[:] = t.WALL
-    e.count = 0
-    e.x = np.float32(right + start % row - 1) + HALF
-    e.y = np.float32(up + start // row - 1) + HALF
+def _place_in_world(env, cells, stride, start):
+    """Place the maze at a random position in the world, and the agent and all entities in it, column by column."""
+    mt, d = env.mt, stride - 2
+    left = randbelow(mt, env.world_size - d + 1)
+    bottom = randbelow(mt, env.world_size - d + 1)
+    env.grid[:] = const.WALL
+    env.num_entities = 0
+    env.x = np.float32(left + start % stride - 1) + HALF
+    env.y = np.float32(bottom + start // stride - 1) + HALF
     for x in range(d):
         for y in range(d):
-            what = np.int64(cells[(y + 1) * row + x + 1])
-            e.grid[up + y, right + x] = what
-            if what <= t.FLOOR:
+            content = np.int64(cells[(y + 1) * stride + x + 1])
+            env.grid[bottom + y, left + x] = content
+            if content <= const.FLOOR:
                 continue
-            thing = e.things[e.count]
-            left, bottom = np.float32(right + x), np.float32(up + y)
-            thing.alive = 1
-            if what < t.DOOR:
-                thing.kind, thing.colour = t.A_KEY, what - t.KEY
-                _scatter(e, thing, left, bottom)
-                thing.ry = KEY_HEIGHT
-            elif what < t.GEM:
-                thing.kind, thing.colour = t.A_DOOR, what - t.DOOR
-                thing.x, thing.y = left + HALF, bottom + HALF
-                thing.rx = thing.ry = HALF
+            entity = env.entities[env.num_entities]
+            cell_x, cell_y = np.float32(left + x), np.float32(bottom + y)
+            entity.alive = 1
+            if content < const.DOOR:
+                entity.kind, entity.color = const.ENTITY_KEY, content - const.KEY
+                _place_entity(env, entity, cell_x, cell_y)
+                entity.ry = KEY_RY
+            elif content < const.GEM:
+                entity.kind, entity.color = const.ENTITY_DOOR, content - const.DOOR
+                entity.x, entity.y = cell_x + HALF, cell_y + HALF
+                entity.rx = entity.ry = HALF
             else:
-                thing.kind, thing.colour = t.A_GEM, 0
-                _scatter(e, thing, left, bottom)
-                thing.ry = GEM_HEIGHT
-            e.count += 1
+                entity.kind, entity.color = const.ENTITY_GEM, 0
+                _place_entity(env, entity, cell_x, cell_y)
+                entity.ry = GEM_RY
+            env.num_entities += 1
 
 
 @jit
-def _scatter(e, thing, left, bottom):
-    """Somewhere in a cell, where it overlaps nothing if that can be had. Things are square until they lie."""
-    thing.rx = thing.ry = PLAYER
-    for _ in range(TRIES):
-        thing.x = SLACK * fraction(e.mt) + PLAYER + left
-        thing.y = SLACK * fraction(e.mt) + PLAYER + bottom
-        free = abs(thing.x - e.x) >= PLAYER + PLAYER or abs(thing.y - e.y) >= PLAYER + PLAYER
-        for n in range(e.count):
-            other = e.things[n]
-            free &= abs(thing.x - other.x) >= PLAYER + other.rx or abs(thing.y - other.y) >= PLAYER + other.ry
-        if free:
+def _place_entity(env, entity, cell_x, cell_y):
+    """Place an entity at a random position in a cell, where it overlaps nothing if possible.
+
+    It is a square during placement, as in the original; the caller then sets its height.
+    """
+    entity.rx = entity.ry = AGENT_RADIUS
+    for _ in range(MAX_PLACEMENT_TRIES):
+        entity.x = PLACEMENT_RANGE * uniform_float32(env.mt) + AGENT_RADIUS + cell_x
+        entity.y = PLACEMENT_RANGE * uniform_float32(env.mt) + AGENT_RADIUS + cell_y
+        min_distance = AGENT_RADIUS + AGENT_RADIUS
+        is_free = abs(entity.x - env.x) >= min_distance or abs(entity.y - env.y) >= min_distance
+        for n in range(env.num_entities):
+            other = env.entities[n]
+            overlaps_x = abs(entity.x - other.x) < AGENT_RADIUS + other.rx
+            overlaps_y = abs(entity.y - other.y) < AGENT_RADIUS + other.ry
+            is_free &= not (overlaps_x and overlaps_y)
+        if is_free:
             return
 
 
 @jit
-def fraction(mt):
-    """A float32 from 0 to 1, both included, as the original draws it."""
+def uniform_float32(mt):
+    """A float32 in [0, 1], both ends included, drawn as the original does."""
     return np.float32(mt19937.next_word(mt) / 4294967296.0)

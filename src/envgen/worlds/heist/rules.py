@@ -1,7 +1,7 @@
-"""What one step does: the agent moves, walls and locked doors stop it, and it takes what it touches.
+"""The rules of one step: the agent moves, is stopped by walls and locked doors, and collects what it touches.
 
-Positions and velocities are float32 and every operation is one that the original does, in its order: the results are
-its own, bit for bit. Nothing here may be regrouped.
+Positions and velocities are float32, and every operation is one of the original's, in its order, so that results are
+equal bit for bit. Do not reorder or regroup them.
 """
 
 import math
@@ -11,159 +11,169 @@ import numpy as np
 from envgen.jit import jit
 
 from ..kernels import mt19937
-from . import constants as t
+from . import constants as const
 
-PLAYER = np.float32(0.375)  # half the agent's side
-CORNER = np.float32(0.98) * PLAYER  # half the side of the square whose corners must be free
-TOUCH = np.float32(0.001)  # two things this little into each other do not push
-KEPT = np.float32(0.5)  # of the velocity, before the push
+AGENT_RADIUS = np.float32(0.375)  # half the agent's side
+COLLISION_RADIUS = np.float32(0.98) * AGENT_RADIUS  # half the side of the square whose corners must be free of walls
+OVERLAP_MARGIN = np.float32(0.001)  # the agent may overlap a door by this much
+VELOCITY_DECAY = np.float32(0.5)  # applied before the acceleration
 FRICTION = 0.9
-QUARTER = np.float32(0.25)  # a step is taken in four parts
-STILL = np.float32(0)
+SUBSTEP = np.float32(0.25)  # a step is taken in four parts
+ZERO = np.float32(0)
 
 
 @jit
-def step(e, action):
-    """Do `action` and all that follows from it. Returns the reward."""
+def step(env, action):
+    """Apply `action` and return the reward."""
     dx, dy = 0, 0
-    if action < t.MOVES:
+    if action < const.NUM_MOVES:
         dx, dy = action // 3 - 1, action % 3 - 1
-    even = mt19937.next_word(e.mt) % np.uint32(1000000) % np.uint32(2) == 0
-    e.vx = _faster(e.vx, e.params.push, dx)
-    e.vy = _faster(e.vy, e.params.push, dy)
-    _move(e, dy != 0, dx != 0, even)
+    x_first_on_tie = mt19937.next_word(env.mt) % np.uint32(1000000) % np.uint32(2) == 0
+    env.vx = _accelerate(env.vx, env.params.acceleration, dx)
+    env.vy = _accelerate(env.vy, env.params.acceleration, dy)
+    _move(env, dy != 0, dx != 0, x_first_on_tie)
     if dx != 0 or dy != 0:
-        e.rotation = np.float32(0.0 - math.atan2(np.float64(dy), np.float64(dx)))  # never -0
-        e.facing = action
-    e.step += 1
-    reward = _touch(e)
-    e.total += reward
+        env.rotation = np.float32(0.0 - math.atan2(np.float64(dy), np.float64(dx)))  # never -0
+        env.facing = action
+    env.step += 1
+    reward = _collect_touched(env)
+    env.episode_return += reward
     return reward
 
 
 @jit
-def _faster(v, push, direction):
-    v = KEPT * v
-    v = v + push * np.float32(direction)
-    return np.float32(FRICTION * np.float64(v))
+def _accelerate(velocity, acceleration, direction):
+    velocity = VELOCITY_DECAY * velocity
+    velocity = velocity + acceleration * np.float32(direction)
+    return np.float32(FRICTION * np.float64(velocity))
 
 
 @jit
-def _move(e, up, across, even):
-    """Four quarters of a step along both axes. One that a wall stops costs a quarter of the speed, a door all of it."""
-    if up or across:
-        x_first = not up
-    elif abs(e.vx) == abs(e.vy):
-        x_first = even
+def _move(env, vertical, horizontal, x_first_on_tie):
+    """Move in four substeps along both axes. Each substep that a wall stops costs a quarter of the speed; a door stops
+    the agent."""
+    if vertical or horizontal:
+        x_first = not vertical
+    elif abs(env.vx) == abs(env.vy):
+        x_first = x_first_on_tie
     else:
-        x_first = abs(e.vx) > abs(e.vy)
+        x_first = abs(env.vx) > abs(env.vy)
     free_x, free_y = 0, 0
     for _ in range(4):
         if x_first:
-            stopped_x = _shift(e, e.vx * QUARTER, STILL)
-            stopped_y = _shift(e, STILL, e.vy * QUARTER)
+            blocked_x = _substep(env, env.vx * SUBSTEP, ZERO)
+            blocked_y = _substep(env, ZERO, env.vy * SUBSTEP)
         else:
-            stopped_y = _shift(e, STILL, e.vy * QUARTER)
-            stopped_x = _shift(e, e.vx * QUARTER, STILL)
-        free_x += not stopped_x
-        free_y += not stopped_y
-        if stopped_x and stopped_y:
+            blocked_y = _substep(env, ZERO, env.vy * SUBSTEP)
+            blocked_x = _substep(env, env.vx * SUBSTEP, ZERO)
+        free_x += not blocked_x
+        free_y += not blocked_y
+        if blocked_x and blocked_y:
             break
-    e.vx = e.vx * (np.float32(free_x) * QUARTER)
-    e.vy = e.vy * (np.float32(free_y) * QUARTER)
+    env.vx = env.vx * (np.float32(free_x) * SUBSTEP)
+    env.vy = env.vy * (np.float32(free_y) * SUBSTEP)
 
 
 @jit
-def is_wall(e, x, y):
-    """Whether a point lies in a wall or outside the world."""
+def is_wall(env, x, y):
+    """Whether the point lies in a wall or outside the world."""
     i, j = math.floor(x), math.floor(y)
-    return i < 0 or j < 0 or i >= e.side or j >= e.side or e.grid[np.int64(j), np.int64(i)] == t.WALL
+    size = env.world_size
+    return i < 0 or j < 0 or i >= size or j >= size or env.grid[np.int64(j), np.int64(i)] == const.WALL
 
 
 @jit
-def _shift(e, dx, dy):
-    """Move along one axis, not into walls and locked doors. Returns whether something stopped the agent.
+def _substep(env, dx, dy):
+    """Move along one axis, but not into walls or locked doors. Returns whether something blocked the agent.
 
-    The original looks for doors again after each push, up to five deep. No two doors are so near that a second one
-    could push: they stand at even cells of a maze.
+    The original checks for doors again after each push, up to five levels deep. That has no effect in Heist: doors
+    stand on even cells of the maze, so a second door is never close enough to push.
     """
-    stopped = _slide(e, dx, dy)
-    for k in range(e.count - 1, -1, -1):
-        door = e.things[k]
-        if door.kind != t.A_DOOR or not door.alive or e.has_key[door.colour] or not _overlap(e, door, TOUCH):
+    blocked = _move_until_wall(env, dx, dy)
+    for k in range(env.num_entities - 1, -1, -1):
+        door = env.entities[k]
+        if (
+            door.kind != const.ENTITY_DOOR
+            or not door.alive
+            or env.has_key[door.color]
+            or not _overlaps(env, door, OVERLAP_MARGIN)
+        ):
             continue
         if dx != 0:
-            away = PLAYER + door.rx
-            e.vx = STILL
-            _slide(e, door.x + (-away if dx > 0 else away) - e.x, STILL)
+            distance = AGENT_RADIUS + door.rx
+            env.vx = ZERO
+            _move_until_wall(env, door.x + (-distance if dx > 0 else distance) - env.x, ZERO)
         else:
-            away = PLAYER + door.ry
-            e.vy = STILL
-            _slide(e, STILL, door.y + (-away if dy > 0 else away) - e.y)
+            distance = AGENT_RADIUS + door.ry
+            env.vy = ZERO
+            _move_until_wall(env, ZERO, door.y + (-distance if dy > 0 else distance) - env.y)
         return True
-    return stopped
+    return blocked
 
 
 @jit
-def _slide(e, dx, dy):
-    """Move along one axis, not into walls. Returns whether one stopped the agent."""
-    x, y = e.x + dx, e.y + dy
-    stopped = (
-        is_wall(e, x - CORNER, y - CORNER)
-        or is_wall(e, x - CORNER, y + CORNER)
-        or is_wall(e, x + CORNER, y - CORNER)
-        or is_wall(e, x + CORNER, y + CORNER)
+def _move_until_wall(env, dx, dy):
+    """Move along one axis, but not into walls. Returns whether a wall blocked the agent."""
+    x, y = env.x + dx, env.y + dy
+    blocked = (
+        is_wall(env, x - COLLISION_RADIUS, y - COLLISION_RADIUS)
+        or is_wall(env, x - COLLISION_RADIUS, y + COLLISION_RADIUS)
+        or is_wall(env, x + COLLISION_RADIUS, y - COLLISION_RADIUS)
+        or is_wall(env, x + COLLISION_RADIUS, y + COLLISION_RADIUS)
     )
-    if stopped:
+    if blocked:
         if dx != 0:
-            x = _flush(x, dx)
+            x = _align_to_wall(x, dx)
         else:
-            y = _flush(y, dy)
-    e.x, e.y = x, y
-    return stopped
+            y = _align_to_wall(y, dy)
+    env.x, env.y = x, y
+    return blocked
 
 
 @jit
-def _flush(p, d):
-    """The place right before the wall that something moving by `d` has got into."""
-    if d > 0:
-        return np.float32(math.floor(p + PLAYER)) - PLAYER
-    return np.float32(math.ceil(p - PLAYER)) + PLAYER
+def _align_to_wall(position, delta):
+    """The position that touches the wall which a move by `delta` entered."""
+    if delta > 0:
+        return np.float32(math.floor(position + AGENT_RADIUS)) - AGENT_RADIUS
+    return np.float32(math.ceil(position - AGENT_RADIUS)) + AGENT_RADIUS
 
 
 @jit
-def _overlap(e, thing, margin):
-    return abs(e.x - thing.x) < PLAYER + thing.rx - margin and abs(e.y - thing.y) < PLAYER + thing.ry - margin
+def _overlaps(env, entity, margin):
+    return (
+        abs(env.x - entity.x) < AGENT_RADIUS + entity.rx - margin
+        and abs(env.y - entity.y) < AGENT_RADIUS + entity.ry - margin
+    )
 
 
 @jit
-def _touch(e):
-    """Take what the agent touches, last things first. Returns the reward."""
+def _collect_touched(env):
+    """Take keys, open doors and steal the gem where the agent touches them, last entity first. Returns the reward."""
     reward = 0.0
-    for k in range(e.count - 1, -1, -1):
-        thing = e.things[k]
-        if not thing.alive or not _overlap(e, thing, STILL):
+    for k in range(env.num_entities - 1, -1, -1):
+        entity = env.entities[k]
+        if not entity.alive or not _overlaps(env, entity, ZERO):
             continue
-        colour = np.int64(thing.colour)
-        if thing.kind == t.A_GEM:
-            e.won = 1
-            e.achievements[t.STEAL] += 1
-            reward += t.GEM_REWARD
-        elif thing.kind == t.A_KEY:
-            e.has_key[colour] = 1
-            e.achievements[t.TAKE + 2 * colour] += 1
-            reward += _remove(e, thing, e.params.key_reward)
-        elif e.has_key[colour]:
-            e.achievements[t.OPEN + 2 * colour] += 1
-            reward += _remove(e, thing, e.params.door_reward)
+        color = np.int64(entity.color)
+        if entity.kind == const.ENTITY_GEM:
+            env.won = 1
+            env.achievements[const.STEAL_GEM] += 1
+            reward += const.GEM_REWARD
+        elif entity.kind == const.ENTITY_KEY:
+            env.has_key[color] = 1
+            env.achievements[const.TAKE_KEY + 2 * color] += 1
+            reward += _remove_entity(env, entity, env.params.key_reward)
+        elif env.has_key[color]:
+            env.achievements[const.OPEN_DOOR + 2 * color] += 1
+            reward += _remove_entity(env, entity, env.params.door_reward)
     return reward
 
 
 @jit
-def _remove(e, thing, bonus):
-    """A key or a door is gone; returns the level's reward for it, which the original does not know."""
-    thing.alive = 0
-    e.grid[np.int64(thing.y), np.int64(thing.x)] = t.FLOOR
-    e.redraw = 1
-    e.bonus += bonus
+def _remove_entity(env, entity, bonus):
+    """Remove a key or a door. Returns the level's reward for it; the original has none."""
+    entity.alive = 0
+    env.grid[np.int64(entity.y), np.int64(entity.x)] = const.FLOOR
+    env.needs_redraw = 1
+    env.bonus += bonus
     return np.float64(bonus)

@@ -1,106 +1,106 @@
-"""The proof that a maze can be solved: a search over where one can stand with which keys.
+"""Shortest paths through a maze with keys and doors.
 
-A state is `mask * row * row + cell`, a bit mask of keys held and a cell of an array with a border of walls.
+A search state is `key_set * stride * stride + cell`: a bit mask of the keys held, and a cell of a flat array with a
+border of walls.
 """
 
 import numpy as np
 
 from envgen.jit import jit
 
-from . import constants as t
-from .maze import steps_of
+from . import constants as const
+from .maze import neighbor_offsets
 
-NO_WAY = -1
-
-
-@jit
-def lay_out(e, cells, row):
-    """Copy an environment's maze into an array with a border, and return the state its agent is in."""
-    for y in range(t.SIDE):
-        for x in range(t.SIDE):
-            cells[(y + 1) * row + x + 1] = e.grid[y, x]
-    held = 0
-    for colour in range(t.KEYS):
-        held |= (e.has_key[colour] != 0) << colour
-    return held * row * row + (np.int64(e.y) + 1) * row + np.int64(e.x) + 1
+UNREACHABLE = -1
 
 
 @jit
-def entered(what, mask, cell, size):
-    """The state after a step onto a cell on which stands `what`, or NO_WAY. A door is passed with its key; a key is
-    taken where it lies."""
-    if what == t.WALL or (t.DOOR <= what < t.GEM and mask >> (what - t.DOOR) & 1 == 0):
-        return NO_WAY
-    if t.KEY <= what < t.DOOR:
-        mask |= 1 << (what - t.KEY)
-    return mask * size + cell
+def to_search_grid(env, cells, stride):
+    """Copy an environment's maze into an array with a border. Returns the search state of its agent."""
+    for y in range(const.MAX_WORLD_SIZE):
+        for x in range(const.MAX_WORLD_SIZE):
+            cells[(y + 1) * stride + x + 1] = env.grid[y, x]
+    key_set = 0
+    for color in range(const.NUM_COLORS):
+        key_set |= (env.has_key[color] != 0) << color
+    return key_set * stride * stride + (np.int64(env.y) + 1) * stride + np.int64(env.x) + 1
 
 
 @jit
-def find_gem(cells, row, start, queue, origin):
-    """The state in which the gem is reached first from the state `start`, or NO_WAY.
+def next_state(content, key_set, cell, num_cells):
+    """The state after a move to a cell with this content, or UNREACHABLE. A door needs its key; a key is taken."""
+    if content == const.WALL or (const.DOOR <= content < const.GEM and key_set >> (content - const.DOOR) & 1 == 0):
+        return UNREACHABLE
+    if const.KEY <= content < const.DOOR:
+        key_set |= 1 << (content - const.KEY)
+    return key_set * num_cells + cell
 
-    origin[state] is the state before it, of the first one itself.
+
+@jit
+def find_gem(cells, stride, start, queue, previous):
+    """The first state that reaches the gem from the state `start`, or UNREACHABLE.
+
+    Fills previous[state] with the state before it; the start state is its own.
     """
-    size = row * row
-    origin[: size << t.KEYS] = NO_WAY
+    num_cells = stride * stride
+    previous[: num_cells << const.NUM_COLORS] = UNREACHABLE
     queue[0] = start
-    origin[start] = start
+    previous[start] = start
     count, k = 1, 0
     while k < count:
         state = np.int64(queue[k])
         k += 1
-        mask, cell = state // size, state % size
-        for step in steps_of(row):
-            beside = cell + step
-            what = np.int64(cells[beside])
-            after = entered(what, mask, beside, size)
-            if after != NO_WAY and origin[after] == NO_WAY:
-                origin[after] = state
-                if what == t.GEM:
+        key_set, cell = state // num_cells, state % num_cells
+        for offset in neighbor_offsets(stride):
+            neighbor = cell + offset
+            content = np.int64(cells[neighbor])
+            after = next_state(content, key_set, neighbor, num_cells)
+            if after != UNREACHABLE and previous[after] == UNREACHABLE:
+                previous[after] = state
+                if content == const.GEM:
                     return after
                 queue[count] = after
                 count += 1
-    return NO_WAY
+    return UNREACHABLE
 
 
 @jit
-def shortest_way(cells, row, start, held, queue, origin):
-    """The least number of moves from cell to cell that leads to the gem, or NO_WAY."""
-    state = find_gem(cells, row, held * row * row + start, queue, origin)
-    moves = 0 if state != NO_WAY else NO_WAY
-    while state != NO_WAY and origin[state] != state:
-        state = np.int64(origin[state])
+def shortest_path_length(cells, stride, start, key_set, queue, previous):
+    """The number of moves on the shortest path from the cell `start` to the gem, or UNREACHABLE."""
+    state = find_gem(cells, stride, key_set * stride * stride + start, queue, previous)
+    moves = 0 if state != UNREACHABLE else UNREACHABLE
+    while state != UNREACHABLE and previous[state] != state:
+        state = np.int64(previous[state])
         moves += 1
     return moves
 
 
 @jit
-def measure_ways(e, cells, queue, away, moves):
-    """moves[what] = the fewest moves to what stands on a cell: KEY + colour, DOOR + colour, GEM; NO_WAY if to none.
+def compute_moves(env, cells, queue, distance, moves):
+    """Fill moves[content] with the fewest moves to KEY + color, DOOR + color and GEM, or UNREACHABLE.
 
-    `e` is an environment at the start of its episode, the rest but `moves` scratch.
+    `env` is at the start of its episode. `cells`, `queue` and `distance` are working memory.
     """
-    row = t.SIDE + 2
-    size = row * row
-    queue[0] = lay_out(e, cells, row)
-    moves[:] = NO_WAY
-    away[: size << t.KEYS] = NO_WAY
-    away[queue[0]] = 0
+    stride = const.MAX_WORLD_SIZE + 2
+    num_cells = stride * stride
+    queue[0] = to_search_grid(env, cells, stride)
+    moves[:] = UNREACHABLE
+    distance[: num_cells << const.NUM_COLORS] = UNREACHABLE
+    distance[queue[0]] = 0
     count, k = 1, 0
     while k < count:
         state = np.int64(queue[k])
         k += 1
-        mask, cell = state // size, state % size
-        for step in steps_of(row):
-            beside = cell + step
-            what = np.int64(cells[beside])
-            after = entered(what, mask, beside, size)
-            if after == NO_WAY:
+        key_set, cell = state // num_cells, state % num_cells
+        for offset in neighbor_offsets(stride):
+            neighbor = cell + offset
+            content = np.int64(cells[neighbor])
+            after = next_state(content, key_set, neighbor, num_cells)
+            if after == UNREACHABLE:
                 continue
-            if moves[what] == NO_WAY:
-                moves[what] = away[state] + 1
-            if away[after] == NO_WAY:
-                away[after] = away[state] + 1
+            if moves[content] == UNREACHABLE:
+                moves[content] = distance[state] + 1
+            if distance[after] == UNREACHABLE:
+                distance[after] = distance[state] + 1
                 queue[count] = after
                 count += 1

@@ -1,6 +1,7 @@
-"""The textures of a Heist, ready for the kernels: ours (`envgen`), or the original's (`procgen`).
+"""Loads the textures of a skin: our own (`envgen`) or the original's (`procgen`).
 
-The original's are not ours to pass on: they are read from the package `procgen-mirror`, installed or as its wheel.
+The original's textures may not be redistributed. They are read from the package `procgen-mirror`, either installed or
+as a wheel.
 """
 
 import importlib.util
@@ -16,102 +17,106 @@ import numpy as np
 from PIL import Image
 
 from . import sprites
-from .constants import BACKGROUNDS, COLOURS, KEYS
+from .constants import COLORS, NUM_BACKGROUNDS, NUM_COLORS
 
-# Textures by number.
-FLOORS, WALL, AGENT, GEM = 0, BACKGROUNDS, BACKGROUNDS + 1, BACKGROUNDS + 2
-KEY, DOOR = BACKGROUNDS + 3, BACKGROUNDS + 3 + KEYS  # + colour
-TEXTURES = DOOR + KEYS
+# Indices of textures.
+FLOOR_TEXTURE = 0  # + background
+WALL_TEXTURE, AGENT_TEXTURE, GEM_TEXTURE = NUM_BACKGROUNDS, NUM_BACKGROUNDS + 1, NUM_BACKGROUNDS + 2
+KEY_TEXTURE = NUM_BACKGROUNDS + 3  # + color
+DOOR_TEXTURE = KEY_TEXTURE + NUM_COLORS  # + color
+NUM_TEXTURES = DOOR_TEXTURE + NUM_COLORS
 
-CELL = 10  # texels to a cell, in pictures where a cell has 5 to 8 pixels: finer ones would only flicker
-VARIABLE = "ENVGEN_PROCGEN"
-HOW_TO = (
+CELL_TEXELS = 10  # along a side; cells are 5 to 8 pixels wide in the 64 x 64 picture, and finer textures flicker
+PROCGEN_VARIABLE = "ENVGEN_PROCGEN"
+PROCGEN_HINT = (
     "pip download --no-deps --only-binary :all: --python-version 3.11 procgen-mirror==0.10.7, "
-    f"and set {VARIABLE} to that wheel"
+    f"and set {PROCGEN_VARIABLE} to the wheel"
 )
 
 SKINS = ("envgen", "procgen")
 ASSETS = "procgen/data/assets/"
-FILES = (
+ASSET_FILES = (
     "topdown_backgrounds/floortiles.png",
-    *(f"topdown_backgrounds/backgrounddetailed{k}.png" for k in range(1, BACKGROUNDS)),
+    *(f"topdown_backgrounds/backgrounddetailed{k}.png" for k in range(1, NUM_BACKGROUNDS)),
     "kenney/Ground/Dirt/dirtCenter.png",
     "misc_assets/spaceAstronauts_008.png",
     "misc_assets/gemYellow.png",
-    *(f"misc_assets/key{colour.capitalize()}.png" for colour in COLOURS),
-    *(f"misc_assets/lock_{colour}.png" for colour in COLOURS),
+    *(f"misc_assets/key{color.capitalize()}.png" for color in COLORS),
+    *(f"misc_assets/lock_{color}.png" for color in COLORS),
 )
 
 
-class Skin(NamedTuple):
-    """All textures of a skin, one after another, row by row."""
+class TextureAtlas(NamedTuple):
+    """All textures of a skin in one array, one after another, each row by row."""
 
-    texels: np.ndarray  # (count,) uint32, see sampler.py; the last one is black and of no texture
-    textures: np.ndarray  # (TEXTURES, 3) int64: first texel, width, height
-
-
-class MissingTextures(Exception):
-    """The original's textures are not on this machine; the message says what to do."""
+    texels: np.ndarray  # (num_texels,) uint32, see blit.py; the last texel is black and belongs to no texture
+    regions: np.ndarray  # (NUM_TEXTURES, 3) int64: first texel, width, height
 
 
-def skin(name: str = "envgen", textures: str | Path | None = None) -> Skin:
-    """A skin for the 64 x 64 picture. `textures`: where procgen's are, see `find_textures`."""
-    return _packed(name, find_textures(textures) if name == "procgen" else None)
+class MissingTexturesError(Exception):
+    """The original's textures were not found; the message explains how to install them."""
+
+
+def load_atlas(skin: str = "envgen", procgen_path: str | Path | None = None) -> TextureAtlas:
+    """The textures for the 64 x 64 picture. For `procgen_path` see `find_procgen_textures`."""
+    return _load_atlas(skin, find_procgen_textures(procgen_path) if skin == "procgen" else None)
 
 
 @cache
-def _packed(name: str, place: Path | None) -> Skin:
-    return pack(images(name, place))
+def _load_atlas(skin: str, procgen_path: Path | None) -> TextureAtlas:
+    return pack_atlas(load_images(skin, procgen_path))
 
 
-def images(name: str = "envgen", textures: str | Path | None = None, cell: int = CELL) -> tuple[np.ndarray, ...]:
-    """The images of a skin, (height, width, 4) uint8 each; ours are drawn with `cell` texels to a cell."""
-    if name not in SKINS:
-        raise ValueError(f"skin {name!r} is not one of {', '.join(SKINS)}")
-    return sprites.images(cell) if name == "envgen" else _originals(find_textures(textures))
+def load_images(
+    skin: str = "envgen", procgen_path: str | Path | None = None, cell_texels: int = CELL_TEXELS
+) -> tuple[np.ndarray, ...]:
+    """The images of a skin, each (height, width, 4) uint8. Ours are drawn with `cell_texels` texels per cell."""
+    if skin not in SKINS:
+        raise ValueError(f"skin {skin!r} is not one of {', '.join(SKINS)}")
+    return sprites.draw_all(cell_texels) if skin == "envgen" else _load_procgen(find_procgen_textures(procgen_path))
 
 
-def find_textures(given: str | Path | None = None) -> Path:
-    """What holds procgen's textures: a wheel, or a folder with the package `procgen` in it.
+def find_procgen_textures(path: str | Path | None = None) -> Path:
+    """The wheel, or the folder with the package `procgen`, that holds the original's textures.
 
-    That is what is `given`, else named by the environment variable ENVGEN_PROCGEN, else where the package is installed;
-    the package itself is never imported.
+    This is `path`, else the environment variable ENVGEN_PROCGEN, else the folder where the package is installed. The
+    package is not imported.
     """
-    if place := given or os.environ.get(VARIABLE):
-        return Path(place)
-    found = importlib.util.find_spec("procgen")
-    if found is None or not found.submodule_search_locations:
-        raise MissingTextures(f"the skin procgen needs the textures of procgen-mirror: {HOW_TO}")
-    return Path(found.submodule_search_locations[0]).parent
+    if path := path or os.environ.get(PROCGEN_VARIABLE):
+        return Path(path)
+    spec = importlib.util.find_spec("procgen")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingTexturesError(f"the skin 'procgen' needs the textures of procgen-mirror: {PROCGEN_HINT}")
+    return Path(spec.submodule_search_locations[0]).parent
 
 
 @cache
-def _originals(place: Path) -> tuple[np.ndarray, ...]:
+def _load_procgen(path: Path) -> tuple[np.ndarray, ...]:
     try:
-        if place.is_dir():
-            return tuple(_decode((place / ASSETS / file).read_bytes()) for file in FILES)
-        with zipfile.ZipFile(place) as wheel:
-            return tuple(_decode(wheel.read(ASSETS + file)) for file in FILES)
+        if path.is_dir():
+            return tuple(_decode_png((path / ASSETS / file).read_bytes()) for file in ASSET_FILES)
+        with zipfile.ZipFile(path) as wheel:
+            return tuple(_decode_png(wheel.read(ASSETS + file)) for file in ASSET_FILES)
     except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise MissingTextures(f"{place} does not hold procgen's textures ({error}): {HOW_TO}") from None
+        raise MissingTexturesError(f"{path} does not contain procgen's textures ({error}): {PROCGEN_HINT}") from None
 
 
-def _decode(raw: bytes) -> np.ndarray:
-    with Image.open(io.BytesIO(raw)) as image:
+def _decode_png(data: bytes) -> np.ndarray:
+    with Image.open(io.BytesIO(data)) as image:
         return np.array(image.convert("RGBA"))
 
 
-def pack(drawn: Sequence[np.ndarray]) -> Skin:
-    """TEXTURES images as a skin."""
-    assert len(drawn) == TEXTURES
-    assert all((image[..., 3] == 255).all() for image in drawn[: WALL + 1]), "floors and wall let nothing through"
-    textures = np.zeros((TEXTURES, 3), np.int64)
-    textures[:, 1:] = [image.shape[1::-1] for image in drawn]
-    textures[1:, 0] = np.cumsum(textures[:, 1] * textures[:, 2])[:-1]
-    colours = np.concatenate([image.reshape(-1, 4) for image in drawn]).astype(np.uint32)
-    alpha = colours[:, 3]
+def pack_atlas(images: Sequence[np.ndarray]) -> TextureAtlas:
+    """Pack NUM_TEXTURES images into an atlas."""
+    assert len(images) == NUM_TEXTURES
+    assert all((image[..., 3] == 255).all() for image in images[: WALL_TEXTURE + 1]), "floors and walls must be opaque"
+    regions = np.zeros((NUM_TEXTURES, 3), np.int64)
+    regions[:, 1:] = [image.shape[1::-1] for image in images]
+    regions[1:, 0] = np.cumsum(regions[:, 1] * regions[:, 2])[:-1]
+    rgba = np.concatenate([image.reshape(-1, 4) for image in images]).astype(np.uint32)
+    alpha = rgba[:, 3]
     texels = alpha << 24
-    for c in range(3):
-        t = colours[:, c] * alpha
-        texels |= ((t + (t >> 8) + 128) >> 8) << (8 * c)
-    return Skin(np.append(texels, np.uint32(0xFF000000)), textures)
+    for channel in range(3):
+        t = rgba[:, channel] * alpha
+        texels |= ((t + (t >> 8) + 128) >> 8) << (8 * channel)
+    return TextureAtlas(np.append(texels, np.uint32(0xFF000000)), regions)

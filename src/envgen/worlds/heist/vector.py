@@ -8,11 +8,10 @@ from gymnasium.vector import AutoresetMode
 
 from ..validation import check_count, check_seed
 from ..vector import BatchVectorEnv
-from . import symbols
 from .checks import ACTION_SETS, RENDER_SIZE, check_names, check_render_size, levels_of, make_engine
 from .engine import Engine
 from .level import HeistLevel
-from .observations import read, read_all, space_of
+from .observations import SYMBOL_MAP, read, read_all, space_of
 
 
 class HeistVectorEnv(BatchVectorEnv[Engine]):
@@ -50,7 +49,7 @@ class HeistVectorEnv(BatchVectorEnv[Engine]):
         self.render_size = check_render_size(render_size)
         self._prepare(num_envs, space_of(observation), autoreset_mode, render_mode, frames_per_second=15)
         if observation == "symbols":
-            self.metadata["symbol_map"] = symbols.MAP
+            self.metadata["symbol_map"] = SYMBOL_MAP
         self.engine = make_engine(
             num_envs, level, draw_levels, observation, threads, num_levels, start_level, skin
         )  # fmt: skip
@@ -77,11 +76,11 @@ class HeistVectorEnv(BatchVectorEnv[Engine]):
             "episode_number": report["episode"],
             "seed": report["level_seed"],
             "player_pos": report["position"],
-            "keys": report["keys"].view(np.bool_),
+            "keys": report["has_key"].view(np.bool_),
             "achievements": report["achievements"],
             "possible": report["possible"].view(np.bool_),
-            "shortest": report["shortest"],
+            "shortest_path": report["shortest_path"],
             "bonus": report["bonus"],
             "episode_length": report["step"],
-            "episode_return": report["total"],
+            "episode_return": report["episode_return"],
         }

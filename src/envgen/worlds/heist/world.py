@@ -7,14 +7,14 @@ import numpy as np
 from PIL import Image
 
 from ..engine_world import EngineWorld
-from . import skill_levels as lessons
 from .constants import ACTIONS, SKILLS
 from .env import HeistEnv
 from .expert_policy import expert_actions
 from .gallery import gallery
 from .level import HeistLevel
-from .level_stats import HeistLevelStats, take_census
+from .level_stats import HeistLevelStats, compute_level_stats
 from .observations import VIEWS
+from .skill_levels import SKILL_LEVELS, reachable_skills
 from .vector import HeistVectorEnv
 
 RULES = """\
@@ -33,9 +33,11 @@ steps the episode is cut off.
   8 x 8 cells around you.
 """
 
-KEYS = {
-    "left": "left", "right": "right", "up": "up", "down": "down", "q": "left_up", "e": "right_up", "z": "left_down",
-    "c": "right_down", ".": "noop",
+KEY_BINDINGS = {
+    "w": "up", "a": "left", "s": "down", "d": "right",
+    "up": "up", "left": "left", "down": "down", "right": "right",
+    "y": "left_up", "u": "right_up", "b": "left_down", "n": "right_down",  # as in roguelike games
+    ".": "noop",
 }  # fmt: skip
 
 
@@ -46,8 +48,8 @@ class Heist(EngineWorld):
     actions = ACTIONS
     observations = tuple(VIEWS)
     rules = RULES
-    skill_levels = lessons.LESSONS
-    key_bindings = KEYS
+    skill_levels = SKILL_LEVELS
+    key_bindings = KEY_BINDINGS
     ppo_defaults = {"gamma": 0.999, "gae_lambda": 0.95}  # noqa: RUF012  a single reward, hundreds of steps away
     plan_defaults = {  # noqa: RUF012
         "paper": {"cycles": 1, "cycle_steps": 25_000_000, "ratio": 0.25, "final_steps": 0},  # 5M steps, then 20M
@@ -58,13 +60,13 @@ class Heist(EngineWorld):
     )
 
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> HeistLevelStats:
-        return take_census(level, seeds)
+        return compute_level_stats(level, seeds)
 
     def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
         return gallery(levels, columns, seed)
 
     def reachable_skills(self, level: Any, census: HeistLevelStats) -> set[str]:
-        return lessons.reachable(HeistLevel.parse(level), census)
+        return reachable_skills(HeistLevel.parse(level), census)
 
     def expert_actions(self, envs: HeistVectorEnv) -> np.ndarray:
         return expert_actions(envs.engine)
