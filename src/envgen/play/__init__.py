@@ -1,30 +1,30 @@
-"""Playing a world by hand, in a window or in the terminal, through nothing but the contract of worlds."""
+"""Play a world by hand, in a window or in the terminal. It uses only the contract of worlds."""
 
 import sys
 from typing import Any
 
 from envgen.worlds.world import World
 
-from .game import PlayError
+from .session import PlayError
 
 __all__ = ["PlayError", "play"]
 
 
 def play(world: World, level: Any = None, seed: int | None = None, terminal: bool = False) -> None:
-    """Play one environment of `world` until the player leaves it.
+    """Play one environment of `world` until the player quits.
 
-    In a window, or in the terminal if `terminal` or if there can be no window. Ctrl-C leaves too, and is no error.
+    Opens a window, or plays in the terminal if `terminal` is set or no window can be opened. Ctrl-C quits too.
     """
-    from . import terminal as words  # the front ends import what only they need
-    from . import window
+    from .terminal import play_in_terminal  # each front end imports what only it needs
+    from .window import WindowUnavailable, play_in_window
 
     try:
         if not terminal:
             try:
-                window.play(world, level, seed)
+                play_in_window(world, level, seed)
                 return
-            except window.NoWindow as reason:
-                print(f"{reason}; this is the game in the terminal", file=sys.stderr)
-        words.play(world, level, seed)
+            except WindowUnavailable as error:
+                print(f"{error}; playing in the terminal instead", file=sys.stderr)
+        play_in_terminal(world, level, seed)
     except KeyboardInterrupt:
         print(file=sys.stderr)

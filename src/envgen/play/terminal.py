@@ -1,6 +1,7 @@
-"""The game in a terminal: a key at a time, the screen drawn anew after each.
+"""Play in a terminal: each key press is a step, and the screen is redrawn after it.
 
-Where there is no terminal it reads one line of keys, `right right space`, plays them and prints the last screen.
+If standard input or output is not a terminal, it reads one line of keys (`right right space`), plays them and prints
+the final screen.
 """
 
 import os
@@ -14,133 +15,140 @@ from typing import Any
 
 from envgen.worlds.world import World
 
-from .game import Game, PlayError
+from .session import GameSession, PlayError
 
-OPEN, CLOSE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # a screen of our own without a cursor, and back
-HOME, TO_LINE_END, TO_END = "\x1b[H", "\x1b[K", "\x1b[J"
-PATIENCE = 0.05  # seconds within which the rest of an arrow key arrives
-LOOK_UP = 0.3  # seconds
+ENTER_SCREEN, LEAVE_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # alternate screen, hidden cursor
+CURSOR_HOME, CLEAR_LINE, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
+SEQUENCE_TIMEOUT = 0.05  # seconds within which the rest of an escape sequence arrives
+POLL_INTERVAL = 0.3  # seconds
 ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}
-NAMES = {" ": "space", "\x1b": "escape", "\r": "enter", "\n": "enter", "\t": "tab", "\x7f": "backspace"}
-KEY = re.compile(r"\x1b[\[O](?P<between>[0-9;]*)(?P<last>[A-Za-z~])|\x1b(?=[^\x1b])|(?P<one>.)", re.DOTALL)
+KEY_NAMES = {" ": "space", "\x1b": "escape", "\r": "enter", "\n": "enter", "\t": "tab", "\x7f": "backspace"}
+KEY = re.compile(r"\x1b[\[O][0-9;]*(?P<final>[A-Za-z~])|\x1b(?=[^\x1b])|(?P<char>.)", re.DOTALL)
 
 
-def play(world: World, level: Any = None, seed: int | None = None) -> None:
+def play_in_terminal(world: World, level: Any = None, seed: int | None = None) -> None:
     if "text" not in world.observations:
-        raise PlayError(f"{world.name} cannot be told in words, only played in a window: pip install 'envgen[play]'")
-    game = Game(world, level, seed, "text")
+        raise PlayError(
+            f"{world.name} has no text observation, so it can only be played in a window: pip install 'envgen[play]'"
+        )
+    session = GameSession(world, level, seed, "text")
     try:
         if sys.stdin.isatty() and sys.stdout.isatty():
-            _play_keys(game)
+            _play_keys(session)
         else:
-            _play_line(game, sys.stdin.readline())
+            _play_line(session, sys.stdin.readline())
     finally:
-        game.close()
+        session.close()
 
 
-def _play_line(game: Game, line: str) -> None:
+def _play_line(session: GameSession, line: str) -> None:
     for key in line.split():
-        events = game.press(key)
+        events = session.press(key)
         for event in events:
             if event.text:
                 print(event.text)
         if any(event.kind == "quit" for event in events):
             break
-    print("\n".join(screen(game, shutil.get_terminal_size().columns)))
+    print("\n".join(render_screen(session, shutil.get_terminal_size().columns)))
 
 
-def _play_keys(game: Game) -> None:
-    news: list[str] = []
-    with _raw():
-        sys.stdout.write(OPEN)
+def _play_keys(session: GameSession) -> None:
+    messages: list[str] = []
+    with _raw_mode():
+        sys.stdout.write(ENTER_SCREEN)
         try:
             while True:
                 size = shutil.get_terminal_size()
-                lines = screen(game, size.columns, size.lines, news)
-                sys.stdout.write(HOME + "\r\n".join(line + TO_LINE_END for line in lines) + TO_END)
+                lines = render_screen(session, size.columns, size.lines, messages)
+                sys.stdout.write(CURSOR_HOME + "\r\n".join(line + CLEAR_LINE for line in lines) + CLEAR_BELOW)
                 sys.stdout.flush()
-                news = []
-                for key in _read():
-                    events = game.press(key)
+                messages = []
+                for key in _read_keys():
+                    events = session.press(key)
                     if any(event.kind == "quit" for event in events):
                         return
-                    news += [event.text for event in events if event.text and event.text not in news]
+                    messages += [event.text for event in events if event.text and event.text not in messages]
         finally:
-            sys.stdout.write(CLOSE)
+            sys.stdout.write(LEAVE_SCREEN)
             sys.stdout.flush()
-            print("\n".join(game.status()))
+            print("\n".join(session.status()))
 
 
-def screen(game: Game, columns: int, rows: int | None = None, news: list[str] | None = None) -> list[str]:
-    """All there is to see. Where the rows do not suffice, what can be missed first stands last."""
-    parts = [str(game.observation).split("\n"), game.status(), news or [], game.help()]
+def render_screen(
+    session: GameSession, columns: int, rows: int | None = None, messages: list[str] | None = None
+) -> list[str]:
+    """The lines of the screen. The least important come last and are cut off if there are too few rows."""
+    sections = [str(session.observation).split("\n"), session.status(), messages or [], session.help()]
     lines = []
-    for part in parts:
-        lines += [piece for line in part for piece in wrap(line, max(20, columns - 1)) or [""]]
-        lines += [""] if part else []
+    for section in sections:
+        lines += [wrapped for line in section for wrapped in wrap(line, max(20, columns - 1)) or [""]]
+        lines += [""] if section else []
     return lines[:-1][:rows]
 
 
-def keys_in(typed: str) -> list[str]:
-    """The names of the keys behind what a terminal sends; keys without a name here are left out."""
+def parse_keys(sequence: str) -> list[str]:
+    """The names of the keys in what a terminal sends. Keys that no game uses are left out."""
     names = []
-    for found in KEY.finditer(typed):
-        if found["last"] in ARROWS:
-            names.append(ARROWS[found["last"]])
-        elif found["one"]:
-            names.append(NAMES.get(found["one"], found["one"]))
+    for match in KEY.finditer(sequence):
+        if match["final"] in ARROWS:
+            names.append(ARROWS[match["final"]])
+        elif match["char"]:
+            names.append(KEY_NAMES.get(match["char"], match["char"]))
     return [name for name in names if name.isprintable()]
 
 
 if sys.platform == "win32":
     import msvcrt
 
-    SCANNED = {"H": "up", "P": "down", "M": "right", "K": "left"}
+    SCAN_CODES = {"H": "up", "P": "down", "M": "right", "K": "left"}
 
     @contextmanager
-    def _raw() -> Iterator[None]:
-        os.system("")  # makes the console understand the sequences above
+    def _raw_mode() -> Iterator[None]:
+        os.system("")  # makes the console interpret escape sequences
         yield
 
-    def _read() -> list[str]:
-        typed = msvcrt.getwch()
-        if typed == "\x03":
+    def _read_keys() -> list[str]:
+        char = msvcrt.getwch()
+        if char == "\x03":
             raise KeyboardInterrupt
-        if typed in "\x00\xe0":
-            name = SCANNED.get(msvcrt.getwch())
+        if char in "\x00\xe0":
+            name = SCAN_CODES.get(msvcrt.getwch())
             return [name] if name else []
-        return keys_in(typed)
+        return parse_keys(char)
 
 else:
     import select
     import termios
 
     @contextmanager
-    def _raw() -> Iterator[None]:
-        """Keys come one by one and unseen. Ctrl-C interrupts as ever; Ctrl-Z would leave it so, and does nothing."""
+    def _raw_mode() -> Iterator[None]:
+        """Deliver keys one by one, without echo.
+
+        Ctrl-C still interrupts. Ctrl-Z is disabled, as it would leave the terminal in this mode.
+        """
         terminal = sys.stdin.fileno()
-        before = termios.tcgetattr(terminal)
-        now = termios.tcgetattr(terminal)
-        now[3] &= ~(termios.ICANON | termios.ECHO)
-        now[6][termios.VMIN], now[6][termios.VTIME] = 1, 0
-        now[6][termios.VSUSP] = now[6][termios.VQUIT] = b"\0"
+        original = termios.tcgetattr(terminal)
+        raw = termios.tcgetattr(terminal)
+        raw[3] &= ~(termios.ICANON | termios.ECHO)
+        raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
+        raw[6][termios.VSUSP] = raw[6][termios.VQUIT] = b"\0"
         try:
-            termios.tcsetattr(terminal, termios.TCSAFLUSH, now)
+            termios.tcsetattr(terminal, termios.TCSAFLUSH, raw)
             yield
         finally:
-            termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
+            termios.tcsetattr(terminal, termios.TCSAFLUSH, original)
 
-    def _read() -> list[str]:
-        """The keys that were pressed, at least one unless it has no name."""
+    def _read_keys() -> list[str]:
+        """Wait for input and return its keys; the list is empty if none of them has a name."""
         terminal = sys.stdin.fileno()
-        while not select.select([terminal], [], [], LOOK_UP)[0]:
-            pass  # a Ctrl-C that comes just before a call that waits is noticed only after it
-        typed = os.read(terminal, 1024)
-        if not typed:
-            return ["escape"]  # the terminal is gone
-        while re.search(rb"\x1b([\[O][0-9;]*)?$", typed) and select.select([terminal], [], [], PATIENCE)[0]:
+        while not select.select([terminal], [], [], POLL_INTERVAL)[0]:
+            pass  # a Ctrl-C just before a blocking call is noticed only after it
+        data = os.read(terminal, 1024)
+        if not data:
+            return ["escape"]  # the terminal was closed
+        while re.search(rb"\x1b([\[O][0-9;]*)?$", data) and select.select([terminal], [], [], SEQUENCE_TIMEOUT)[0]:
             more = os.read(terminal, 1024)
             if not more:
                 break
-            typed += more
-        return keys_in(typed.decode(errors="replace"))
+            data += more
+        return parse_keys(data.decode(errors="replace"))

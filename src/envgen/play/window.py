@@ -1,4 +1,4 @@
-"""The game in a window: a key a step, for as long as it is held; pygame is imported only here."""
+"""Play in a window: each key press is a step, and a held key repeats. pygame is imported only here."""
 
 import os
 from textwrap import wrap
@@ -8,90 +8,89 @@ import numpy as np
 
 from envgen.worlds.world import World
 
-from .game import Game
+from .session import GameSession
 
-SIZE = 600  # pixels, of a square
-FRAMES = 30  # a second
-HELD, REPEAT = 250, 100  # milliseconds after which a key that is held repeats, and between repetitions
-NOWHERE = ("offscreen", "dummy")  # what SDL falls back to without a display, in silence
-
-
-class NoWindow(Exception):
-    """There can be no window here; the message says why."""
+WINDOW_SIZE = 600  # pixels
+FRAMES_PER_SECOND = 30
+REPEAT_DELAY, REPEAT_INTERVAL = 250, 100  # milliseconds, of a held key
+INVISIBLE_DRIVERS = ("offscreen", "dummy")  # SDL falls back to these without a display
 
 
-def play(world: World, level: Any = None, seed: int | None = None) -> None:
-    pygame = _pygame()
+class WindowUnavailable(Exception):
+    """No window can be opened; the message says why."""
+
+
+def play_in_window(world: World, level: Any = None, seed: int | None = None) -> None:
+    pygame = _init_pygame()
     try:
-        game = Game(world, level, seed, render_mode="rgb_array", render_size=SIZE)
+        session = GameSession(world, level, seed, render_mode="rgb_array", render_size=WINDOW_SIZE)
         try:
-            _play(pygame, game)
+            _run(pygame, session)
         finally:
-            game.close()
+            session.close()
     finally:
         pygame.quit()
 
 
-def _pygame() -> Any:
+def _init_pygame() -> Any:
     try:
         import pygame
     except ImportError:
-        raise NoWindow("a window needs pygame: pip install 'envgen[play]'") from None
+        raise WindowUnavailable("playing in a window needs pygame: pip install 'envgen[play]'") from None
     try:
         pygame.display.init()
     except pygame.error as error:
-        raise NoWindow(f"no window can be opened ({error})") from None
-    if pygame.display.get_driver() in NOWHERE and "SDL_VIDEODRIVER" not in os.environ:
+        raise WindowUnavailable(f"no window can be opened ({error})") from None
+    if pygame.display.get_driver() in INVISIBLE_DRIVERS and "SDL_VIDEODRIVER" not in os.environ:
         pygame.display.quit()
-        raise NoWindow("no window can be opened (there is no display)")
+        raise WindowUnavailable("no window can be opened (there is no display)")
     return pygame
 
 
-def _play(pygame: Any, game: Game) -> None:
+def _run(pygame: Any, session: GameSession) -> None:
     try:
-        canvas = pygame.display.set_mode((SIZE, SIZE))
+        screen = pygame.display.set_mode((WINDOW_SIZE, WINDOW_SIZE))
     except pygame.error as error:
-        raise NoWindow(f"no window can be opened ({error})") from None
+        raise WindowUnavailable(f"no window can be opened ({error})") from None
     pygame.font.init()
-    pygame.key.set_repeat(HELD, REPEAT)
-    print("\n".join(game.help()), flush=True)
+    pygame.key.set_repeat(REPEAT_DELAY, REPEAT_INTERVAL)
+    print("\n".join(session.help()), flush=True)
     clock = pygame.time.Clock()
     while True:
-        _draw(pygame, canvas, game)
+        _draw(pygame, screen, session)
         for event in pygame.event.get():
             if event.type == pygame.QUIT:
                 return
             if event.type == pygame.KEYDOWN:
-                key = _name(pygame, event)
-                if key and any(one.kind == "quit" for one in game.press(key)):
+                key = _key_name(pygame, event)
+                if key and any(result.kind == "quit" for result in session.press(key)):
                     return
-        clock.tick(FRAMES)
+        clock.tick(FRAMES_PER_SECOND)
 
 
-def _draw(pygame: Any, canvas: Any, game: Game) -> None:
-    picture = pygame.surfarray.make_surface(np.asarray(game.env.render()).transpose(1, 0, 2))
-    canvas.blit(
-        picture if picture.get_size() == (SIZE, SIZE) else pygame.transform.scale(picture, (SIZE, SIZE)), (0, 0)
-    )
-    if game.over:
-        _veil(pygame, canvas, [game.ending(), "", *game.status()])
-    pygame.display.set_caption(game.caption())
+def _draw(pygame: Any, screen: Any, session: GameSession) -> None:
+    size = (WINDOW_SIZE, WINDOW_SIZE)
+    frame = pygame.surfarray.make_surface(np.asarray(session.env.render()).transpose(1, 0, 2))
+    screen.blit(frame if frame.get_size() == size else pygame.transform.scale(frame, size), (0, 0))
+    if session.done:
+        _draw_overlay(pygame, screen, [session.end_message(), "", *session.status()])
+    pygame.display.set_caption(session.caption())
     pygame.display.flip()
 
 
-def _veil(pygame: Any, canvas: Any, lines: list[str]) -> None:
-    """Darken the picture, with lines of text before it."""
-    veil = pygame.Surface((SIZE, SIZE))
-    veil.set_alpha(190)
-    canvas.blit(veil, (0, 0))
+def _draw_overlay(pygame: Any, screen: Any, lines: list[str]) -> None:
+    """Darken the frame and write lines of text on it."""
+    overlay = pygame.Surface((WINDOW_SIZE, WINDOW_SIZE))
+    overlay.set_alpha(190)
+    screen.blit(overlay, (0, 0))
     font = pygame.font.Font(None, 26)
-    for row, text in enumerate(piece for line in lines for piece in wrap(line, 56) or [""]):
-        canvas.blit(font.render(text, True, "white"), (40, 60 + 28 * row))
+    for row, text in enumerate(wrapped for line in lines for wrapped in wrap(line, 56) or [""]):
+        screen.blit(font.render(text, True, "white"), (40, 60 + 28 * row))
 
 
-def _name(pygame: Any, event: Any) -> str:
-    """The name of a pressed key: what it types, where it types something; nothing for keys like shift."""
-    if len(typed := getattr(event, "unicode", "")) == 1 and typed.isprintable() and typed != " ":
-        return typed
+def _key_name(pygame: Any, event: Any) -> str:
+    """The character that a pressed key types, or its name; "" for modifiers such as shift."""
+    if len(char := getattr(event, "unicode", "")) == 1 and char.isprintable() and char != " ":
+        return char
     name = pygame.key.name(event.key)
     return name if len(name) == 1 or name in ("left", "right", "up", "down", "space", "escape") else ""

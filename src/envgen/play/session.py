@@ -1,0 +1,120 @@
+"""A game played by a person: keys go in, events come out. It knows nothing of how the game is displayed."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from envgen.settings import nearest
+from envgen.worlds.world import World
+
+QUIT_KEYS, RESTART_KEY = ("q", "escape"), "r"  # unless the world binds them to actions
+
+
+class PlayError(Exception):
+    """A world that cannot be played this way; the message says how to play it."""
+
+
+class Event(NamedTuple):
+    """The result of a key press, with a message for the player where there is one."""
+
+    kind: Literal["step", "skill", "end", "restart", "quit", "rejected"]
+    text: str = ""
+
+
+class GameSession:
+    """One environment, played episode after episode. `render_options` (such as `render_size`) go to the world."""
+
+    def __init__(
+        self,
+        world: World,
+        level: Any = None,
+        seed: int | None = None,
+        observation: str | None = None,
+        **render_options: Any,
+    ):
+        if not world.key_bindings:
+            raise PlayError(f"{world.name} defines no key bindings, so it cannot be played by hand")
+        self.world, self._skills = world, [skill.name for skill in world.skills]
+        self._actions = {key: world.actions.index(action) for key, action in world.key_bindings.items()}
+        self._quit_keys = [key for key in QUIT_KEYS if key not in self._actions]
+        self.env = world.single(level, seed, observation=observation or world.observations[0], **render_options)
+        self.reset()
+
+    def reset(self) -> None:
+        """Start the next episode."""
+        self.observation, info = self.env.reset()
+        self.steps, self.episode_return, self.done = 0, 0.0, False
+        self.achieved = self._read_achievements(info)  # in the order in which the player achieved them
+
+    def _read_achievements(self, info: Mapping[str, Any]) -> list[str]:
+        """The skills that succeeded in this episode. `info` has their counts, by name or in the world's order."""
+        counts = info["achievements"]
+        if isinstance(counts, Mapping):
+            return [name for name in self._skills if counts[name]]
+        return [name for name, count in zip(self._skills, counts, strict=True) if count]
+
+    def press(self, key: str) -> list[Event]:
+        """Handle a key, given by its name (left, right, up, down, space, escape) or its character."""
+        key = key if key in self._actions else key.lower()
+        if key == RESTART_KEY and self.done:
+            self.reset()
+            return [Event("restart", "A new episode.")]
+        if key in self._actions:
+            return [Event("rejected", self.end_message())] if self.done else self._step(self._actions[key])
+        if key in QUIT_KEYS:
+            return [Event("quit")]
+        if key == RESTART_KEY:
+            return [Event("rejected", f"{RESTART_KEY} starts a new episode once this one has ended.")]
+        return [Event("rejected", nearest(key, [*self._actions, *self._quit_keys, RESTART_KEY]))]
+
+    def _step(self, action: int) -> list[Event]:
+        self.observation, reward, terminated, truncated, info = self.env.step(action)
+        self.steps += 1
+        self.episode_return += float(reward)
+        new_skills = [name for name in self._read_achievements(info) if name not in self.achieved]
+        self.achieved += new_skills
+        events = [Event("step"), *(Event("skill", f"Step {self.steps}: first {name}.") for name in new_skills)]
+        if terminated or truncated:
+            self.done = True
+            events.append(Event("end", self.end_message()))
+        return events
+
+    def end_message(self) -> str:
+        return f"The episode ended at step {self.steps}. Press {RESTART_KEY} to restart, {self._quit_keys[0]} to quit."
+
+    def caption(self) -> str:
+        """The state of the episode in one line."""
+        last_skill = self.achieved[-1] if self.achieved else "none"
+        end = f" - {self.end_message()}" if self.done else ""
+        return (
+            f"{self.world.name}: step {self.steps}, return {_format_number(self.episode_return)}, "
+            f"last new skill {last_skill}{end}"
+        )
+
+    def status(self) -> list[str]:
+        """The state of the episode in two lines."""
+        return [
+            f"step {self.steps}, return {_format_number(self.episode_return)}",
+            f"{len(self.achieved)} of {len(self._skills)} skills: {', '.join(self.achieved) or 'none yet'}",
+        ]
+
+    def help(self) -> list[str]:
+        """The keys, with related actions on one line: `place: 1 stone, 2 table`."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for key, action in self.world.key_bindings.items():
+            verb, _, target = action.partition("_")
+            groups.setdefault(verb, []).append((key, target.replace("_", " ")))
+        lines, others = [], []
+        for verb, keys in groups.items():
+            if len(keys) > 1:
+                names = (key if key == target else f"{key} {target}".strip() for key, target in keys)
+                lines.append(f"{verb}: {', '.join(names)}")
+            else:
+                others += [f"{key} {verb} {target}".strip() for key, target in keys]
+        return [*lines, "other: " + ", ".join([*others, f"{' or '.join(self._quit_keys)} to quit"])]
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def _format_number(number: float) -> str:
+    return f"{round(number, 2):g}"
