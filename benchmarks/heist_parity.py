@@ -13,8 +13,7 @@ import time
 
 import numpy as np
 
-from envgen.worlds.heist.original import PlayRequest, OriginalHeist
-from envgen.worlds.heist.original import difference, play, players
+from envgen.worlds.heist.original import OriginalHeist, PlayRequest, difference, play, players
 
 MODES = ("easy", "hard", "memory")
 NUM, LONG = 16, 500  # environments and steps of one comparison

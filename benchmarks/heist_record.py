@@ -11,8 +11,7 @@ import gzip
 import json
 from pathlib import Path
 
-from envgen.worlds.heist.original import PlayRequest, OriginalHeist
-from envgen.worlds.heist.original import hashes, play, players
+from envgen.worlds.heist.original import OriginalHeist, PlayRequest, hashes, play, players
 
 FILE = Path(__file__).parents[1] / "tests" / "worlds" / "heist" / "recorded.json.gz"
 GAMES = (

@@ -11,11 +11,32 @@ from tyro.conf import Positional
 from envgen.curriculum.plan import PRESETS, TrainingPlan, plan_for
 from envgen.designers.chat.protocol import ChatError
 from envgen.designers.designer import Designer, DesignError
-from envgen.designers.registry import NAMES, LlmConfig, LlmRuntime, format_flags, build_designer, merge_runtime_options, custom_endpoint, rebuild_designer
+from envgen.designers.registry import (
+    NAMES,
+    LlmConfig,
+    LlmRuntime,
+    build_designer,
+    custom_endpoint,
+    format_flags,
+    merge_runtime_options,
+    rebuild_designer,
+)
 from envgen.settings import explain
 from envgen.worlds.world import LevelError, World
 
-from .common import UserError, check_resume, flags_of, given, near, needs_training, one_of, pairs, read_level, resumable, world_named
+from .common import (
+    UserError,
+    check_resume,
+    flags_of,
+    given,
+    near,
+    needs_training,
+    one_of,
+    pairs,
+    read_level,
+    resumable,
+    world_named,
+)
 from .judge import agent_of, compare_published
 
 PlanFlags = flags_of(TrainingPlan, "PlanFlags")

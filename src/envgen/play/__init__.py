@@ -15,8 +15,8 @@ def play(world: World, level: Any = None, seed: int | None = None, terminal: boo
 
     Opens a window, or plays in the terminal if `terminal` is set or no window can be opened. Ctrl-C quits too.
     """
-    from .terminal import play_in_terminal  # each front end imports what only it needs
-    from .window import WindowUnavailable, play_in_window
+    from envgen.play.terminal import play_in_terminal  # each front end imports what only it needs
+    from envgen.play.window import WindowUnavailable, play_in_window
 
     try:
         if not terminal:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from envgen.designers.designer import Brief
 from envgen.designers.baselines import RandomDesigner, RandomSettings
+from envgen.designers.designer import Brief
 from envgen.worlds.crafter import constants as const
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.crafter.world import Crafter
