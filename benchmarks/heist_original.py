@@ -1,6 +1,8 @@
-"""The original's rate, for heist_speed.py: runs in .oracle's Python and prints steps per second for each round.
+"""Measures the original's speed for heist_speed.py. Runs in .oracle's Python.
 
-python heist_original.py MODE ENVIRONMENTS SECONDS: plays a round for every line it is sent.
+python heist_original.py MODE NUM_ENVS SECONDS
+
+Runs one round for every line on stdin and prints its steps per second.
 """
 
 import sys
@@ -11,9 +13,9 @@ from procgen import ProcgenGym3Env  # pyright: ignore[reportMissingImports]
 
 
 def main() -> None:
-    mode, num, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-    env = ProcgenGym3Env(num=num, env_name="heist", rand_seed=0, distribution_mode=mode, num_threads=0)
-    actions = np.random.default_rng(0).integers(0, 15, (64, num)).astype(np.int32)
+    mode, num_envs, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    env = ProcgenGym3Env(num=num_envs, env_name="heist", rand_seed=0, distribution_mode=mode, num_threads=0)
+    actions = np.random.default_rng(0).integers(0, 15, (64, num_envs)).astype(np.int32)
     for k in range(64):
         env.act(actions[k])
         env.observe()
@@ -23,7 +25,7 @@ def main() -> None:
             env.act(actions[steps % 64])
             env.observe()
             steps += 1
-        print(steps * num / (time.perf_counter() - start), flush=True)
+        print(steps * num_envs / (time.perf_counter() - start), flush=True)
 
 
 if __name__ == "__main__":

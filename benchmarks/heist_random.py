@@ -1,9 +1,10 @@
-"""How often a player who presses anything steals the gem, by mode and by level: where learning starts from.
+"""Measure how often random and scripted players succeed: the starting point and the upper bound of learning.
 
     python benchmarks/heist_random.py --episodes 2000
 
-Prints Markdown: success of uniformly random actions in percent of episodes with its 95 % interval, and of the scripted
-player; then for every skill how often it happened, of the episodes whose maze had it (info "possible").
+Prints two Markdown tables: for each mode, the percentage of episodes in which the gem is stolen, by uniformly random
+actions (with its 95% interval) and by the scripted player; and for each skill, the percentage of the episodes in which
+it was possible (info "possible") in which random actions achieved it.
 """
 
 import argparse
@@ -15,47 +16,50 @@ from envgen.worlds.heist.constants import ACTIONS, MODES, SKILLS
 from envgen.worlds.heist.expert_policy import expert_actions
 from envgen.worlds.heist.vector import HeistVectorEnv
 
-NUM = 256
+NUM_ENVS = 256
 
 
-def episodes(mode: str, count: int, choose: Callable[[HeistVectorEnv], np.ndarray]) -> tuple[np.ndarray, ...]:
-    """(episodes, skills) whether each happened and whether it was possible, and (episodes,) lengths.
+def run_episodes(
+    mode: str, num_episodes: int, choose_actions: Callable[[HeistVectorEnv], np.ndarray]
+) -> tuple[np.ndarray, ...]:
+    """(episodes, skills) whether each was achieved and whether it was possible, and (episodes,) lengths.
 
-    As many from every environment: who finishes early does not count more often.
+    Every environment contributes the same number of episodes, so short episodes are not overrepresented.
     """
-    envs = HeistVectorEnv(NUM, {"mode": mode}, "symbols")
+    envs = HeistVectorEnv(NUM_ENVS, {"mode": mode}, "symbols")
     envs.reset(seed=0)
-    each = -(-count // NUM)
-    left = np.full(NUM, each)
-    done, possible, lengths = [], [], []
-    while left.any():
-        _, _, terminated, truncated, infos = envs.step(choose(envs))
-        ended = np.flatnonzero((terminated | truncated) & (left > 0))
-        left[ended] -= 1
+    remaining = np.full(NUM_ENVS, -(-num_episodes // NUM_ENVS))
+    achieved, possible, lengths = [], [], []
+    while remaining.any():
+        _, _, terminated, truncated, infos = envs.step(choose_actions(envs))
+        ended = np.flatnonzero((terminated | truncated) & (remaining > 0))
+        remaining[ended] -= 1
         if ended.size:
-            last = infos["final_info"]
-            done.append(last["achievements"][ended] > 0)
-            possible.append(last["possible"][ended])
-            lengths.append(last["episode_length"][ended])
-    return np.concatenate(done), np.concatenate(possible), np.concatenate(lengths)
+            final_info = infos["final_info"]
+            achieved.append(final_info["achievements"][ended] > 0)
+            possible.append(final_info["possible"][ended])
+            lengths.append(final_info["episode_length"][ended])
+    return np.concatenate(achieved), np.concatenate(possible), np.concatenate(lengths)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=2000)
-    count = parser.parse_args().episodes
-    chance = np.random.default_rng(0)
-    print("| mode | random, % | scripted, % | its steps, mean (median, most) |\n|---|---:|---:|---:|")
+    num_episodes = parser.parse_args().episodes
+    rng = np.random.default_rng(0)
+    print("| mode | random, % | scripted, % | its steps, mean (median, maximum) |\n|---|---:|---:|---:|")
     rates = {}
     for mode in MODES:
-        happened, possible, _ = episodes(mode, count, lambda envs: chance.integers(0, len(ACTIONS), NUM))
-        rates[mode] = [100 * happened[possible[:, k], k].mean() for k in range(len(SKILLS))]
-        stolen = happened[:, -1]
+        achieved, possible, _ = run_episodes(mode, num_episodes, lambda envs: rng.integers(0, len(ACTIONS), NUM_ENVS))
+        rates[mode] = [100 * achieved[possible[:, k], k].mean() for k in range(len(SKILLS))]
+        stolen = achieved[:, -1]
         error = 196 * np.sqrt(stolen.mean() * (1 - stolen.mean()) / len(stolen))
-        solved, _, steps = episodes(mode, min(count, 2 * NUM), lambda envs: expert_actions(envs.engine))
-        told = f"{steps.mean():.0f} ({np.median(steps):.0f}, {steps.max()})"
-        print(f"| {mode} | {100 * stolen.mean():.1f} ± {error:.1f} | {100 * solved[:, -1].mean():.1f} | {told} |")
-    print("\n| skill, where the maze has it, % | " + " | ".join(MODES) + " |\n|---|" + "---:|" * len(MODES))
+        solved, _, lengths = run_episodes(
+            mode, min(num_episodes, 2 * NUM_ENVS), lambda envs: expert_actions(envs.engine)
+        )
+        steps = f"{lengths.mean():.0f} ({np.median(lengths):.0f}, {lengths.max()})"
+        print(f"| {mode} | {100 * stolen.mean():.1f} ± {error:.1f} | {100 * solved[:, -1].mean():.1f} | {steps} |")
+    print("\n| skill, where it is possible, % | " + " | ".join(MODES) + " |\n|---|" + "---:|" * len(MODES))
     for k, skill in enumerate(SKILLS):
         print(f"| {skill.name} | " + " | ".join(f"{rates[mode][k]:.1f}" for mode in MODES) + " |")
 

@@ -1,39 +1,47 @@
-"""Record what the original does, for the tests of machines without it: tests/worlds/heist/recorded.json.gz.
+"""Record what the original does, for tests on machines without it: tests/worlds/heist/recorded.json.gz.
 
     make oracle
     python benchmarks/heist_record.py
 
-The actions are those of the players in reference.py; of what follows from them a hash for each step is kept, of the
-states (in the bytes of oracle.STATE) and of the pictures.
+The actions are those of original.mixed_players. For each step, the file contains a hash of the states (the bytes of
+original.STATE) and one of the frames.
 """
 
 import gzip
 import json
 from pathlib import Path
 
-from envgen.worlds.heist.original import OriginalHeist, PlayRequest, hashes, play, players
+from envgen.worlds.heist.original import OriginalHeist, PlayRequest, mixed_players, play_ours, row_hashes
 
 FILE = Path(__file__).parents[1] / "tests" / "worlds" / "heist" / "recorded.json.gz"
-GAMES = (
+REQUESTS = (  # (request, steps)
     *((PlayRequest(mode, 4, seed), 700) for mode in ("easy", "hard", "memory") for seed in (1, 2)),
     (PlayRequest("hard", 4, 3, num_levels=20, start_level=1000), 1100),  # longer than an episode
-    *((PlayRequest(mode, 300, 4), 0) for mode in ("easy", "hard", "memory")),  # levels only, one by one
+    *((PlayRequest(mode, 300, 4), 0) for mode in ("easy", "hard", "memory")),  # the start of many levels
 )
 
 
 def main() -> None:
-    games = []
-    with OriginalHeist() as oracle:
-        for asked, steps in GAMES:
-            asked = asked._replace(frames=True)
-            actions = play(asked, steps, players(asked.num, asked.rand_seed)).actions
-            seen, frames = oracle.play(asked, actions)
+    recordings = []
+    with OriginalHeist() as original:
+        for request, steps in REQUESTS:
+            request = request._replace(with_frames=True)
+            actions = play_ours(request, steps, mixed_players(request.num_envs, request.rand_seed)).actions
+            states, frames = original.play(request, actions)
+            assert frames is not None
             if steps == 0:
-                seen, frames = seen.T, frames.swapaxes(0, 1)
-            letters = ["".join(chr(ord("a") + a) for a in of_one) for of_one in actions.T.tolist()]
-            games.append({"asked": asked._asdict(), "steps": steps, "actions": letters, "states": hashes(seen),
-                          "pictures": hashes(frames)})  # fmt: skip
-    FILE.write_bytes(gzip.compress(json.dumps(games).encode(), mtime=0))
+                states, frames = states.T, frames.swapaxes(0, 1)
+            letters = ["".join(chr(ord("a") + a) for a in env_actions) for env_actions in actions.T.tolist()]
+            recordings.append(
+                {
+                    "request": request._asdict(),
+                    "steps": steps,
+                    "actions": letters,
+                    "state_hashes": row_hashes(states),
+                    "frame_hashes": row_hashes(frames),
+                }
+            )
+    FILE.write_bytes(gzip.compress(json.dumps(recordings).encode(), mtime=0))
     print(f"{FILE}: {FILE.stat().st_size:,} bytes")
 
 
