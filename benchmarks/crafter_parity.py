@@ -16,7 +16,7 @@ import numpy as np
 
 from envgen.worlds.crafter.constants import ACTIONS, ENTITIES, SKILLS, SLEEP
 from envgen.worlds.crafter.expert_policy import expert_actions
-from envgen.worlds.crafter.reference import ParityChecker
+from envgen.worlds.crafter.original import ParityChecker
 
 LENGTHS = (10_000, 10_000, 10_000, 400)  # of episodes: mostly the original's, some that end by time
 
@@ -26,7 +26,7 @@ def choose(player: int, pair: ParityChecker, rng: np.random.Generator) -> int:
         return int(rng.integers(len(ACTIONS)))
     if player == 2 and rng.random() < 0.7:
         return SLEEP
-    return int(expert_actions(pair.ours.engine)[0])
+    return int(expert_actions(pair.env.engine)[0])
 
 
 def soak(job: tuple[int, int]) -> collections.Counter:
@@ -40,16 +40,16 @@ def soak(job: tuple[int, int]) -> collections.Counter:
         pair = ParityChecker(seed, length=length)
         pair.reset()
         for _ in range(min(4000, steps - met["steps"])):
-            env = pair.ours.engine.state.envs[0]
+            env = pair.env.engine.state.envs[0]
             met["night steps"] += int(env["daylight"] < 0.5)
             met["steps asleep"] += int(env["sleeping"] != 0)
-            entities = pair.ours.engine.state.entities[0][: env["num_entities"]]["kind"]
+            entities = pair.env.engine.state.entities[0][: env["num_entities"]]["kind"]
             for kind in np.unique(entities):
                 met[f"steps with {ENTITIES[kind]}"] += 1
             ended = pair.step(choose(player, pair, rng))
             met["steps"] += 1
             if ended:
-                now = pair.ours.engine.results.report[0]
+                now = pair.env.engine.results.report[0]
                 met["time-outs" if now["discount"] else "deaths"] += 1
                 for skill, count in zip(SKILLS, now["achievements"].tolist(), strict=True):
                     met[f"episodes with {skill.name}"] += int(count > 0)

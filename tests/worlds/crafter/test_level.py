@@ -58,12 +58,12 @@ def test_biomes_hold_what_they_promise():
 @pytest.mark.parametrize("biome", ["natural", "grassland", "mountain", "beach"])
 @pytest.mark.parametrize("water", WORDS)
 def test_there_is_water_unless_none_was_asked_for(biome, water):
-    found = compute_level_stats({"biome": biome, "water": water}, SEEDS).found["water"]
+    found = compute_level_stats({"biome": biome, "water": water}, SEEDS).presence["water"]
     assert found == (0 if water == "none" else 1)
 
 
 def test_the_biome_of_no_mountains_and_rare_water_still_has_a_pond():
-    assert compute_level_stats({"biome": "mountain", "water": "rare"}, range(200)).found["water"] == 1
+    assert compute_level_stats({"biome": "mountain", "water": "rare"}, range(200)).presence["water"] == 1
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_biome_of_no_mountains_and_rare_water_still_has_a_pond():
 )  # fmt: skip
 def test_what_is_near_is_near(near, what, count, within):
     census = compute_level_stats({"near": near}, SEEDS)
-    assert census.found[what] == 1
+    assert census.presence[what] == 1
     assert census.nearest[what] <= within
     assert census.nearest[what] < (compute_level_stats(None, SEEDS).nearest[what] or 99)
     if count is not None:

@@ -8,7 +8,7 @@ from envgen.worlds.crafter import observations
 from envgen.worlds.crafter.env import CrafterEnv
 from envgen.worlds.crafter.expert_policy import expert_actions
 from envgen.worlds.crafter.observations import MAX_TEXT_LENGTH, TEXT_CHARSET
-from envgen.worlds.crafter.reference import make_original
+from envgen.worlds.crafter.original import make_original
 
 
 def played(steps: int, seed: int = 2):
@@ -54,8 +54,8 @@ def test_what_the_picture_hides_the_symbols_hide():
     env = CrafterEnv({"vitals": {"energy": 3}}, observation="symbols")
     env.reset(seed=0)
     seen, *_ = env.step(const.SLEEP)
-    assert seen[observations.ASLEEP_AT] == 1
-    assert seen[observations.FACING_AT] == 0
+    assert seen[observations.ASLEEP_INDEX] == 1
+    assert seen[observations.FACING_INDEX] == 0
     assert observations.decode_symbols(seen)["facing"] is None
 
 
@@ -82,11 +82,13 @@ def test_text_is_exact_and_short():
 
 
 def test_no_world_makes_a_text_too_long():
-    seen = np.zeros(observations.SIZE, np.uint8)
-    seen[: observations.CELLS] = np.arange(observations.CELLS) % len(const.MATERIALS)
-    seen[observations.SIGN_AT : observations.ITEM_AT] = np.arange(observations.CELLS) % len(observations.SIGNS)
-    seen[observations.ITEM_AT : observations.FACING_AT] = 9
-    seen[observations.FACING_AT] = 1
+    seen = np.zeros(observations.NUM_SYMBOLS, np.uint8)
+    seen[: observations.NUM_CELLS] = np.arange(observations.NUM_CELLS) % len(const.MATERIALS)
+    seen[observations.ENTITY_OFFSET : observations.ITEM_OFFSET] = np.arange(observations.NUM_CELLS) % len(
+        observations.ENTITY_SYMBOLS
+    )
+    seen[observations.ITEM_OFFSET : observations.FACING_INDEX] = 9
+    seen[observations.FACING_INDEX] = 1
     said = observations.describe_symbols(seen)
     assert len(said) < MAX_TEXT_LENGTH
     assert set(said) <= TEXT_CHARSET

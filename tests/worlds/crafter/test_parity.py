@@ -9,7 +9,7 @@ from envgen.worlds.crafter.constants import ACTIONS, CENTER, ENTITIES, GRASS, IT
 from envgen.worlds.crafter.entities import compact, entity_at, move_entity, remove_entity, set_ground
 from envgen.worlds.crafter.env import CrafterEnv
 from envgen.worlds.crafter.expert_policy import expert_actions
-from envgen.worlds.crafter.reference import ParityChecker, ParityError
+from envgen.worlds.crafter.original import ParityChecker, ParityError
 
 
 def played(seed: int, steps: int, choose, **kwargs) -> ParityChecker:
@@ -24,7 +24,7 @@ def at_random(pair, rng):
 
 
 def like_an_expert(pair, rng):
-    return int(expert_actions(pair.ours.engine)[0])
+    return int(expert_actions(pair.env.engine)[0])
 
 
 def sleepily(pair, rng):
@@ -39,7 +39,7 @@ def test_random_play(seed):
 @pytest.mark.parametrize("seed", [11, 12])
 def test_nights_asleep_and_later_episodes(seed):
     pair = played(seed, 700, sleepily)
-    assert pair.theirs._episode > 1
+    assert pair.original._episode > 1
 
 
 def test_an_expert_reaches_caves_fights_arrows_plants_and_tools():
@@ -48,10 +48,10 @@ def test_an_expert_reaches_caves_fights_arrows_plants_and_tools():
         pair = ParityChecker(seed)
         pair.reset()
         for _ in range(500):
-            entities = pair.ours.engine.state.entities[0][: pair.ours.engine.state.envs["num_entities"][0]]
+            entities = pair.env.engine.state.entities[0][: pair.env.engine.state.envs["num_entities"][0]]
             seen |= {ENTITIES[kind] for kind in entities["kind"]}
-            ended = pair.step(int(expert_actions(pair.ours.engine)[0]))
-            now = pair.ours.engine.results.report[0]
+            ended = pair.step(int(expert_actions(pair.env.engine)[0]))
+            now = pair.env.engine.results.report[0]
             reached |= {skill.name for skill, n in zip(SKILLS, now["achievements"], strict=True) if n}
             if ended:
                 pair.reset()
@@ -63,7 +63,7 @@ def test_an_episode_that_ends_by_time():
     pair = ParityChecker(3, length=30)
     pair.reset()
     assert [pair.step(0) for _ in range(30)] == [False] * 29 + [True]
-    assert pair.theirs._player.health > 0
+    assert pair.original._player.health > 0
     pair.reset()
     pair.play([1, 2, 3, 4, 5] * 4)
 
@@ -76,7 +76,7 @@ def test_other_sizes_of_picture_draw_and_consume_what_the_original_does(size):
     for k in range(200):
         if pair.step(k % 5):
             pair.reset()
-        nights += int(pair.ours.engine.state.envs["daylight"][0] < 0.5)
+        nights += int(pair.env.engine.state.envs["daylight"][0] < 0.5)
     assert nights > 10
 
 
@@ -93,8 +93,8 @@ CORNERS = [(0, 0), (0, 63), (63, 0), (63, 63), (0, 31), (31, 0), (63, 31), (31, 
 def test_the_edges_of_the_map(corner):
     pair = ParityChecker(1)
     pair.reset()
-    world, player = pair.theirs._world, pair.theirs._player
-    env, entities = pair.ours.engine.state.envs[0], pair.ours.engine.state.entities[0]
+    world, player = pair.original._world, pair.original._player
+    env, entities = pair.env.engine.state.envs[0], pair.env.engine.state.entities[0]
     if world[corner][1] is not None:
         world.remove(world[corner][1])
         remove_entity(env, entities, entity_at(env, *corner))
@@ -115,7 +115,7 @@ def test_the_edges_of_the_map(corner):
 def test_a_difference_does_not_go_unseen():
     pair = ParityChecker(0)
     pair.reset()
-    pair.ours.engine.state.envs["inventory"][0, 4] = 1
+    pair.env.engine.state.envs["inventory"][0, 4] = 1
     with pytest.raises(ParityError, match="observation of seed 0 after 1 steps"):
         pair.step(0)
 

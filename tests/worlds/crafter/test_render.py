@@ -8,7 +8,7 @@ from crafter import objects
 from envgen.worlds.crafter import constants as const
 from envgen.worlds.crafter import render as ours
 from envgen.worlds.crafter.env import CrafterEnv
-from envgen.worlds.crafter.reference import make_original
+from envgen.worlds.crafter.original import make_original
 
 
 @pytest.mark.parametrize("size", [(64, 64), (84, 84), (135, 90), (576, 576)])

@@ -23,7 +23,7 @@ class Engine(BatchEngine):
     def __init__(
         self, n: int, levels: Sequence[CrafterLevel], by_chance: bool, view: int, size: tuple[int, int], threads: int
     ):
-        width = {NO_OBSERVATION: 1, SYMBOLS: observations.SIZE, PIXELS: size[0] * size[1] * 3}[view]
+        width = {NO_OBSERVATION: 1, SYMBOLS: observations.NUM_SYMBOLS, PIXELS: size[0] * size[1] * 3}[view]
         super().__init__(n, levels, by_chance, size, threads, width, REPORT)
         self.view = view
         self.state = state.allocate(n)

@@ -1,17 +1,20 @@
-"""`symbols`: the picture as a short vector of bytes, `decode` back to names, and `text`, the same for language models.
+"""The `symbols` and `text` observations, and a character map for terminals.
 
-A symbol vector holds what the picture shows and nothing else (SIZE bytes):
+A symbol vector holds what the image shows, and nothing that it does not show (NUM_SYMBOLS bytes):
 
     [  0:63]   material of each cell of the 9 x 7 map, row by row; index in MATERIALS, 0 outside the map
-    [ 63:126]  entity on each cell; index in SIGNS: which way an arrow flies and whether a plant is ripe are part of it.
-               The player, always in the middle (cell 31), is left out
+    [ 63:126]  entity on each cell; index in ENTITY_SYMBOLS. The player, always in the middle (cell 31), is left out
     [126:142]  inventory in the order of ITEMS: health, food, drink, energy, then the items, each 0 to 9
-    [142]      1 + direction the player faces (left, right, up, down), or 0 asleep, when the picture does not show it
-    [143]      1 asleep, else 0
-    [144]      daylight, 0 dark to 255 bright
+    [142]      1 + the direction the player faces (left, right, up, down), or 0 during sleep, when the image hides it
+    [143]      1 during sleep, else 0
+    [144]      daylight, from 0 (dark) to 255 (bright)
+
+`decode_symbols` turns a vector into names, `describe_symbols` into the sentences of the `text` observation, and
+`ascii_map` into a map of characters.
 """
 
 import string
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -32,76 +35,133 @@ OBSERVATION_MODES = {"pixels": PIXELS, "symbols": SYMBOLS, "text": SYMBOLS}
 MAX_TEXT_LENGTH = 2000
 TEXT_CHARSET = frozenset(string.ascii_letters + string.digits + string.punctuation + " \n")
 
-SIGNS = (
+ENTITY_SYMBOLS = (
     "none", "cow", "zombie", "skeleton", "arrow left", "arrow right", "arrow up", "arrow down", "sapling", "ripe plant",
 )  # fmt: skip
 COLUMNS, ROWS = const.LOCAL_VIEW
-CELLS = COLUMNS * ROWS
-MIDDLE = CELLS // 2
-SIGN_AT, ITEM_AT = CELLS, 2 * CELLS
-FACING_AT = ITEM_AT + len(const.ITEMS)
-ASLEEP_AT, LIGHT_AT = FACING_AT + 1, FACING_AT + 2
-SIZE = FACING_AT + 3
-assert len(SIGNS) == RIPE_PLANT_SPRITE - COW_SPRITE + 2
+NUM_CELLS = COLUMNS * ROWS
+PLAYER_CELL = NUM_CELLS // 2
+ENTITY_OFFSET, ITEM_OFFSET = NUM_CELLS, 2 * NUM_CELLS
+FACING_INDEX = ITEM_OFFSET + len(const.ITEMS)
+ASLEEP_INDEX, DAYLIGHT_INDEX = FACING_INDEX + 1, FACING_INDEX + 2
+NUM_SYMBOLS = FACING_INDEX + 3
+assert len(ENTITY_SYMBOLS) == RIPE_PLANT_SPRITE - COW_SPRITE + 2
 
-MAX_SYMBOLS = np.array(
-    [len(const.MATERIALS) - 1] * CELLS
-    + [len(SIGNS) - 1] * CELLS
+MAX_SYMBOLS = np.array(  # the highest value of each byte
+    [len(const.MATERIALS) - 1] * NUM_CELLS
+    + [len(ENTITY_SYMBOLS) - 1] * NUM_CELLS
     + [const.MAX_ITEM_COUNT] * len(const.ITEMS)
-    + [4, 1, 255],
+    + [len(const.DIRECTIONS), 1, 255],
     np.uint8,
-)  # of each byte
-
+)
 SYMBOL_MAP = SymbolMap(
     planes=2,
     rows=ROWS,
     columns=COLUMNS,
-    center=MIDDLE,
-    facing_index=FACING_AT,
+    center=PLAYER_CELL,
+    facing_index=FACING_INDEX,
     direction_offsets=const.DIRECTION_OFFSETS,
 )
 
 
 @jit
 def write_symbols(env, entities, out):
-    """The symbols of an environment into `out` (SIZE,)."""
+    """Write the symbols of an environment to `out` (NUM_SYMBOLS,)."""
     player = entities[0]
     cell = 0
     for y in range(player.y - ROWS // 2, player.y + ROWS // 2 + 1):
         for x in range(player.x - COLUMNS // 2, player.x + COLUMNS // 2 + 1):
-            material, sign = 0, 0
+            material, symbol = 0, 0
             if 0 <= x < const.MAP_SIZE and 0 <= y < const.MAP_SIZE:
                 material = np.int64(env.ground[x, y])
                 slot = env.entity_slots[x, y]
                 if slot > 1:
-                    sign = sprite_of(env, entities, slot - 1) - COW_SPRITE + 1
+                    symbol = sprite_of(env, entities, slot - 1) - COW_SPRITE + 1
             out[cell] = material
-            out[SIGN_AT + cell] = sign
+            out[ENTITY_OFFSET + cell] = symbol
             cell += 1
     for item in range(len(const.ITEMS)):
-        out[ITEM_AT + item] = env.inventory[item]
-    asleep = env.sleeping
-    out[FACING_AT] = 0 if asleep else 1 + env.facing
-    out[ASLEEP_AT] = asleep
-    out[LIGHT_AT] = np.uint8(255 * env.daylight)
+        out[ITEM_OFFSET + item] = env.inventory[item]
+    sleeping = env.sleeping
+    out[FACING_INDEX] = 0 if sleeping else 1 + env.facing
+    out[ASLEEP_INDEX] = sleeping
+    out[DAYLIGHT_INDEX] = np.uint8(255 * env.daylight)
+
+
+def semantic_map(engine: "Engine", i: int) -> np.ndarray:
+    """The original's semantic map of environment i, at [x, y]: the material, or the entity on it."""
+    env = engine.state.envs[i]
+    result = env["ground"].copy()
+    entities = engine.state.entities[i][: env["num_entities"]]
+    result[entities["x"], entities["y"]] = entities["kind"].astype(np.uint8) + len(const.MATERIALS) - 1
+    return result
 
 
 def decode_symbols(symbols: np.ndarray) -> dict:
-    """A symbol vector in words: the map as rows of names, the inventory by item."""
-    if np.shape(symbols) != (SIZE,):
-        raise ValueError(f"a symbol vector has shape ({SIZE},), not {np.shape(symbols)}")
-    facing = int(symbols[FACING_AT])
+    """The names behind a symbol vector: the map as rows of names, the inventory by item.
+
+    The keys are `materials`, `entities`, `inventory`, `facing` (None during sleep), `sleeping` and `daylight`.
+    """
+    if np.shape(symbols) != (NUM_SYMBOLS,):
+        raise ValueError(f"a symbol vector has shape ({NUM_SYMBOLS},), not {np.shape(symbols)}")
+    facing = int(symbols[FACING_INDEX])
+    materials = symbols[:NUM_CELLS].reshape(ROWS, COLUMNS)
+    entities = symbols[ENTITY_OFFSET:ITEM_OFFSET].reshape(ROWS, COLUMNS)
     return {
-        "materials": [[const.MATERIALS[m] for m in row] for row in symbols[:CELLS].reshape(ROWS, COLUMNS)],
-        "entities": [[SIGNS[c] for c in row] for row in symbols[SIGN_AT:ITEM_AT].reshape(ROWS, COLUMNS)],
-        "inventory": {item: int(symbols[ITEM_AT + k]) for k, item in enumerate(const.ITEMS)},
+        "materials": [[const.MATERIALS[m] for m in row] for row in materials],
+        "entities": [[ENTITY_SYMBOLS[k] for k in row] for row in entities],
+        "inventory": {item: int(symbols[ITEM_OFFSET + k]) for k, item in enumerate(const.ITEMS)},
         "facing": const.DIRECTIONS[facing - 1] if facing else None,
-        "sleeping": bool(symbols[ASLEEP_AT]),
-        "daylight": int(symbols[LIGHT_AT]) / 255,
+        "sleeping": bool(symbols[ASLEEP_INDEX]),
+        "daylight": int(symbols[DAYLIGHT_INDEX]) / 255,
     }
 
 
-def _place(dx: int, dy: int) -> str:
+# --- text
+
+
+def describe_symbols(symbols: np.ndarray) -> str:
+    """A symbol vector in a few sentences: vitals, inventory, what is ahead, and the nearest of everything in view."""
+    items = {item: int(symbols[ITEM_OFFSET + k]) for k, item in enumerate(const.ITEMS)}
+    lines = [
+        ", ".join(f"{vital} {items[vital]}" for vital in const.VITALS) + " of 9.",
+        f"You have {', '.join(_item_counts(items)) or 'nothing'}.",
+        f"It is {_time_of_day(symbols)} ({symbols[DAYLIGHT_INDEX] / 255:.0%} light).",
+    ]
+    ground = const.MATERIALS[symbols[PLAYER_CELL]]
+    if symbols[ASLEEP_INDEX]:
+        lines.append(f"You are asleep on {ground}.")
+    else:
+        direction = const.DIRECTIONS[int(symbols[FACING_INDEX]) - 1]
+        lines.append(f"You stand on {ground} and face {direction}: {_describe_cell_ahead(symbols)}.")
+    nearest: dict[str, tuple[int, int, int, int]] = {}  # name: (distance, dy, dx, count)
+    for cell in range(NUM_CELLS):
+        if cell == PLAYER_CELL:
+            continue
+        dy, dx = cell // COLUMNS - ROWS // 2, cell % COLUMNS - COLUMNS // 2
+        symbol = int(symbols[ENTITY_OFFSET + cell])
+        for name in (const.MATERIALS[symbols[cell]], ENTITY_SYMBOLS[symbol] if symbol else None):
+            if name:
+                previous = nearest.get(name, (99, 0, 0, 0))
+                nearest[name] = (*min(previous[:3], (abs(dx) + abs(dy), dy, dx)), previous[3] + 1)
+    sights = [
+        f"{name} {_describe_offset(dx, dy)}" + (f" (nearest of {count})" if count > 1 else "")
+        for name, (_, dy, dx, count) in sorted(nearest.items(), key=lambda entry: entry[1])
+    ]
+    lines.append(f"You see: {', '.join(sights)}.")
+    return "\n".join(lines)
+
+
+def _item_counts(items: Mapping[str, int]) -> list[str]:
+    return [f"{count} {item.replace('_', ' ')}" for item, count in items.items() if count and item not in const.VITALS]
+
+
+def _time_of_day(symbols: np.ndarray) -> str:
+    daylight = symbols[DAYLIGHT_INDEX] / 255
+    return "bright" if daylight > 0.75 else "getting dark" if daylight > 0.4 else "night"
+
+
+def _describe_offset(dx: int, dy: int) -> str:
     parts = []
     if dy:
         parts.append(f"{abs(dy)} {'up' if dy < 0 else 'down'}")
@@ -110,45 +170,55 @@ def _place(dx: int, dy: int) -> str:
     return " ".join(parts)
 
 
-def _ahead(symbols: np.ndarray) -> str:
-    dx, dy = const.DIRECTION_OFFSETS[int(symbols[FACING_AT]) - 1]
-    cell = MIDDLE + dy * COLUMNS + dx
-    sign, material = int(symbols[SIGN_AT + cell]), const.MATERIALS[symbols[cell]]
-    return f"{SIGNS[sign]} on {material}" if sign else material
+def _describe_cell_ahead(symbols: np.ndarray) -> str:
+    dx, dy = const.DIRECTION_OFFSETS[int(symbols[FACING_INDEX]) - 1]
+    cell = PLAYER_CELL + dy * COLUMNS + dx
+    symbol, material = int(symbols[ENTITY_OFFSET + cell]), const.MATERIALS[symbols[cell]]
+    return f"{ENTITY_SYMBOLS[symbol]} on {material}" if symbol else material
 
 
-def describe_symbols(symbols: np.ndarray) -> str:
-    """The same in a few exact sentences: the body, belongings, what is ahead, the nearest of everything seen."""
-    items = {item: int(symbols[ITEM_AT + k]) for k, item in enumerate(const.ITEMS)}
-    nearest: dict[str, tuple[int, int, int, int]] = {}  # name: (distance, dy, dx, how many)
-    for cell in range(CELLS):
-        dy, dx = cell // COLUMNS - ROWS // 2, cell % COLUMNS - COLUMNS // 2
-        if cell == MIDDLE:
-            continue
-        sign = int(symbols[SIGN_AT + cell])
-        for name in (const.MATERIALS[symbols[cell]], SIGNS[sign] if sign else None):
-            if name:
-                seen = nearest.get(name, (99, 0, 0, 0))
-                nearest[name] = (*min(seen[:3], (abs(dx) + abs(dy), dy, dx)), seen[3] + 1)
-    held = [f"{count} {item.replace('_', ' ')}" for item, count in items.items() if count and item not in const.VITALS]
-    light = symbols[LIGHT_AT] / 255
-    asleep = bool(symbols[ASLEEP_AT])
-    lines = [
-        ", ".join(f"{vital} {items[vital]}" for vital in const.VITALS) + " of 9.",
-        f"You have {', '.join(held) or 'nothing'}.",
-        f"It is {'bright' if light > 0.75 else 'getting dark' if light > 0.4 else 'night'} ({light:.0%} light).",
+# --- a map of characters
+
+MATERIAL_CHARACTERS: dict[str, str] = dict(zip(const.MATERIALS, " ~.#_:T!cidtf", strict=True))
+ENTITY_CHARACTERS: dict[str, str] = dict(zip(ENTITY_SYMBOLS[1:], "CZS--||pP", strict=True))
+PLAYER_CHARACTERS = "z<>^v"  # asleep, then facing left, right, up, down
+
+
+def ascii_map(symbols: np.ndarray) -> str:
+    """What the image shows as characters: the 9 x 7 map with vitals and inventory beside it, and a legend below.
+
+    The player is `<`, `>`, `^` or `v`, which points where it faces, or `z` during sleep. Capitals are creatures, trees
+    and ripe plants. The legend names the characters in view.
+    """
+    items = {item: int(symbols[ITEM_OFFSET + k]) for k, item in enumerate(const.ITEMS)}
+    facing = int(symbols[FACING_INDEX])
+    tools = [item.replace("_", " ") for item in const.TOOLS if items[item]]
+    status = [
+        "  ".join(f"{vital} {items[vital]}" for vital in const.VITALS),
+        "  ".join(f"{item} {items[item]}" for item in const.MATERIAL_ITEMS if items[item]) or "no materials",
+        ", ".join(tools) or "no tools",
+        "",
+        f"facing {const.DIRECTIONS[facing - 1]}: {_describe_cell_ahead(symbols)}" if facing else "asleep",
+        f"{_time_of_day(symbols)} ({symbols[DAYLIGHT_INDEX] / 255:.0%} light)",
+        "",
     ]
-    if asleep:
-        lines.append(f"You are asleep on {const.MATERIALS[symbols[MIDDLE]]}.")
-    else:
-        direction = const.DIRECTIONS[int(symbols[FACING_AT]) - 1]
-        lines.append(f"You stand on {const.MATERIALS[symbols[MIDDLE]]} and face {direction}: {_ahead(symbols)}.")
-    views = [
-        f"{name} {_place(dx, dy)}" + (f" (nearest of {many})" if many > 1 else "")
-        for name, (_, dy, dx, many) in sorted(nearest.items(), key=lambda entry: entry[1])
-    ]
-    lines.append(f"You see: {', '.join(views)}.")
-    return "\n".join(lines)
+    legend = {PLAYER_CHARACTERS[facing]: "you"}
+    lines = []
+    for row in range(ROWS):
+        characters = []
+        for cell in range(row * COLUMNS, (row + 1) * COLUMNS):
+            name = const.MATERIALS[symbols[cell]]
+            character = MATERIAL_CHARACTERS[name]
+            if symbol := int(symbols[ENTITY_OFFSET + cell]):
+                name = ENTITY_SYMBOLS[symbol]
+                character = ENTITY_CHARACTERS[name]
+            if cell == PLAYER_CELL:
+                character = PLAYER_CHARACTERS[facing]
+            elif character != " ":
+                legend[character] = name.split()[0] if name.startswith("arrow") else name
+            characters.append(character)
+        lines.append(f"{' '.join(characters)}   {status[row]}".rstrip())
+    return "\n".join([*lines, "", "  ".join(f"{character} {name}" for character, name in legend.items())])
 
 
 def make_observation_space(observation: str, size: tuple[int, int]) -> gymnasium.Space:
@@ -171,13 +241,3 @@ def read_observations(observation: str, size: tuple[int, int], rows: np.ndarray)
     if observation == "pixels":
         return rows.reshape(len(rows), size[1], size[0], 3)
     return rows if observation == "symbols" else tuple(describe_symbols(row) for row in rows)
-
-
-def semantic_map(engine: "Engine", i: int) -> np.ndarray:
-    """The original's semantic map of environment i, at [x, y]: materials, and entities above them."""
-    env = engine.state.envs[i]
-    canvas = env["ground"].copy()
-    entities = engine.state.entities[i][: env["num_entities"]]
-    canvas[entities["x"], entities["y"]] = entities["kind"].astype(np.uint8) + len(const.MATERIALS) - 1
-    assert canvas.shape == (const.MAP_SIZE, const.MAP_SIZE)
-    return canvas

@@ -1,29 +1,79 @@
-"""The game of the `crafter` package as a vector environment: where an agent trained here shows what it can do there.
+"""The original game from the `crafter` package: as a vector environment, and side by side with this engine.
 
-Nothing of our engine runs. `symbols` are read off the package's own map and creatures. It plays at the package's own
-pace, a few hundred steps a second.
+`OriginalCrafterVectorEnv` evaluates agents in the package itself, without this project's engine, at the package's speed
+of a few hundred steps per second. `ParityChecker` plays both with the same actions and compares them.
+
+The package keeps the objects of a chunk in a Python set and picks one of them by its position, which depends on memory
+addresses, so the package is not repeatable. `make_original` replaces these sets by ones in insertion order, which is
+also the order that this engine uses, and changes nothing else.
 """
 
+import collections
+from collections.abc import Iterable
 from typing import Any
 
 import crafter
 import numpy as np
+from crafter import engine
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from . import checks, observations
+from . import checks
 from . import constants as const
-from .reference import make_original
+from .env import CrafterEnv
+from .level import CrafterLevel
+from .observations import (
+    ASLEEP_INDEX,
+    COLUMNS,
+    DAYLIGHT_INDEX,
+    ENTITY_OFFSET,
+    ENTITY_SYMBOLS,
+    FACING_INDEX,
+    ITEM_OFFSET,
+    NUM_CELLS,
+    NUM_SYMBOLS,
+    ROWS,
+    SYMBOL_MAP,
+    describe_symbols,
+    make_observation_space,
+)
+from .render import parse_image_size
 
-_SIGN_OF = {"Cow": "cow", "Zombie": "zombie", "Skeleton": "skeleton"}
+
+class OrderedSet(dict):
+    """A set in insertion order, with the methods that the package uses."""
+
+    def add(self, item) -> None:
+        self[item] = None
+
+    def remove(self, item) -> None:
+        del self[item]
+
+
+class RepeatableWorld(engine.World):
+    def reset(self, seed=None) -> None:
+        super().reset(seed)
+        self._chunks = collections.defaultdict(OrderedSet)
+
+
+def make_original(seed: int, size: int | tuple[int, int] = 64, length: int = const.MAX_EPISODE_STEPS) -> crafter.Env:
+    """`crafter.Env(seed=seed)`, made repeatable."""
+    env = crafter.Env(size=parse_image_size(size), length=length, seed=seed)
+    env._world.__class__ = RepeatableWorld
+    return env
 
 
 class OriginalCrafterVectorEnv(VectorEnv):
-    """`num_envs` games of the package, seeded `seed`, `seed + 1`, ... as `Crafter.make` seeds ours.
+    """`num_envs` games of the package, with the seeds `seed`, `seed + 1`, ... that `Crafter.make` also uses.
 
-    Each plays `episodes` episodes, then stands still: slow environments should not play what nobody counts. With
-    `ordered`, the package's sets are in order of insertion, which makes it repeatable and equal to our engine.
+    Args:
+        num_envs: The number of environments.
+        seed: The seed of the first environment.
+        observation: "pixels", "symbols" or "text".
+        episodes: Episodes per environment. An environment that has finished them stands still, so that no time is
+            spent on episodes that are not counted.
+        ordered: Make the package repeatable and equal to this engine; see `make_original`.
     """
 
     def __init__(
@@ -32,74 +82,127 @@ class OriginalCrafterVectorEnv(VectorEnv):
         checks.check_observation(observation)
         self.num_envs, self.observation = checks.check_count("num_envs", num_envs), observation
         self.episodes = checks.check_count("episodes", episodes)
-        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "symbol_map": observations.SYMBOL_MAP}
-        self.single_observation_space = observations.make_observation_space(observation, (64, 64))
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "symbol_map": SYMBOL_MAP}
+        self.single_observation_space = make_observation_space(observation, (64, 64))
         self.single_action_space = spaces.Discrete(len(const.ACTIONS))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         make = make_original if ordered else lambda seed: crafter.Env(seed=seed)
-        self.games = [make(seed=checks.check_seed(seed) + i) for i in range(num_envs)]
+        self.envs = [make(seed=checks.check_seed(seed) + i) for i in range(num_envs)]
 
     def reset(self, *, seed: Any = None, options: dict | None = None):
         if seed is not None:
-            raise ValueError("the package takes its seed when it is made: PublishedCrafter(seed=...)")
-        self._left = np.full(self.num_envs, self.episodes)
-        self._seen = [self._read(game, game.reset()) for game in self.games]
-        return self._batch(), {}
+            raise ValueError(
+                "set the seed when the environment is created, OriginalCrafterVectorEnv(seed=...), not in reset()"
+            )
+        self._episodes_left = np.full(self.num_envs, self.episodes)
+        self._obs = [self._observe(env, env.reset()) for env in self.envs]
+        return self._batch_obs(), {}
 
     def step(self, actions: Any):
         actions = checks.check_actions(actions, self.num_envs)
         rewards, terminated = np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_)
-        truncated, achieved = terminated.copy(), np.zeros((self.num_envs, len(const.SKILLS)), np.int64)
-        for i in np.flatnonzero(self._left):
-            game = self.games[i]
-            picture, rewards[i], done, info = game.step(int(actions[i]))
+        truncated, achievements = terminated.copy(), np.zeros((self.num_envs, len(const.SKILLS)), np.int64)
+        for i in np.flatnonzero(self._episodes_left):
+            env = self.envs[i]
+            image, rewards[i], done, info = env.step(int(actions[i]))
             if done:
-                achieved[i] = [info["achievements"][skill.name] for skill in const.SKILLS]
+                achievements[i] = [info["achievements"][skill.name] for skill in const.SKILLS]
                 terminated[i] = info["discount"] == 0
                 truncated[i] = not terminated[i]
-                self._left[i] -= 1
-                if self._left[i]:
-                    picture = game.reset()
-            self._seen[i] = self._read(game, picture)
-        infos = {"final_info": {"achievements": achieved}, "_final_info": terminated | truncated}
-        return self._batch(), rewards, terminated, truncated, infos
+                self._episodes_left[i] -= 1
+                if self._episodes_left[i]:
+                    image = env.reset()
+            self._obs[i] = self._observe(env, image)
+        infos = {"final_info": {"achievements": achievements}, "_final_info": terminated | truncated}
+        return self._batch_obs(), rewards, terminated, truncated, infos
 
-    def _read(self, game: crafter.Env, picture: np.ndarray) -> Any:
+    def _observe(self, env: crafter.Env, image: np.ndarray) -> Any:
         if self.observation == "pixels":
-            return picture
-        seen = symbols_of_original(game)
-        return seen if self.observation == "symbols" else observations.describe_symbols(seen)
+            return image
+        symbols = symbols_of_original(env)
+        return symbols if self.observation == "symbols" else describe_symbols(symbols)
 
-    def _batch(self) -> Any:
-        return tuple(self._seen) if self.observation == "text" else np.stack(self._seen)
+    def _batch_obs(self) -> Any:
+        return tuple(self._obs) if self.observation == "text" else np.stack(self._obs)
 
 
-def symbols_of_original(game: crafter.Env) -> np.ndarray:
-    """What our `symbols` would say of a game of the package, (SIZE,) uint8."""
-    world, player = game._world, game._player
-    assert player is not None, "the game has not begun"
-    out = np.zeros(observations.SIZE, np.uint8)
-    for cell in range(observations.CELLS):
-        dx, dy = (
-            cell % observations.COLUMNS - observations.COLUMNS // 2,
-            cell // observations.COLUMNS - observations.ROWS // 2,
-        )
+def symbols_of_original(env: crafter.Env) -> np.ndarray:
+    """The `symbols` observation of a game of the package, (NUM_SYMBOLS,) uint8, read from its map and objects."""
+    world, player = env._world, env._player
+    assert player is not None, "call reset() first"
+    symbols = np.zeros(NUM_SYMBOLS, np.uint8)
+    for cell in range(NUM_CELLS):
+        dx, dy = cell % COLUMNS - COLUMNS // 2, cell // COLUMNS - ROWS // 2
         material, entity = world[player.pos + np.array([dx, dy])]
-        out[cell] = const.MATERIALS.index(material) if material else const.OUTSIDE
+        symbols[cell] = const.MATERIALS.index(material) if material else const.OUTSIDE
         if entity is not None and entity is not player:
-            out[observations.SIGN_AT + cell] = observations.SIGNS.index(_sign(entity))
-    out[observations.ITEM_AT : observations.FACING_AT] = [player.inventory[item] for item in const.ITEMS]
-    out[observations.FACING_AT] = 0 if player.sleeping else 1 + const.DIRECTION_OFFSETS.index(tuple(player.facing))
-    out[observations.ASLEEP_AT] = player.sleeping
-    out[observations.LIGHT_AT] = int(255 * world.daylight)
-    return out
+            symbols[ENTITY_OFFSET + cell] = ENTITY_SYMBOLS.index(_entity_symbol(entity))
+    symbols[ITEM_OFFSET:FACING_INDEX] = [player.inventory[item] for item in const.ITEMS]
+    symbols[FACING_INDEX] = 0 if player.sleeping else 1 + const.DIRECTION_OFFSETS.index(tuple(player.facing))
+    symbols[ASLEEP_INDEX] = player.sleeping
+    symbols[DAYLIGHT_INDEX] = int(255 * world.daylight)
+    return symbols
 
 
-def _sign(entity: Any) -> str:
+def _entity_symbol(entity: Any) -> str:
     kind = type(entity).__name__
     if kind == "Arrow":
         return f"arrow {const.DIRECTIONS[const.DIRECTION_OFFSETS.index(tuple(entity.facing))]}"
     if kind == "Plant":
         return "ripe plant" if entity.ripe else "sapling"
-    return _SIGN_OF[kind]
+    return {"Cow": "cow", "Zombie": "zombie", "Skeleton": "skeleton"}[kind]
+
+
+class ParityError(AssertionError):
+    """This engine and the original differ. The message says in what, when and how."""
+
+
+class ParityChecker:
+    """Plays `env` (this engine) and `original` (the package) with the same actions and compares them at every step.
+
+    Raises ParityError at the first difference.
+    """
+
+    def __init__(self, seed: int, size: int | tuple[int, int] = 64, length: int = const.MAX_EPISODE_STEPS):
+        self.seed, self.steps = seed, 0
+        self.env = CrafterEnv(CrafterLevel(length=length), size=size)
+        self.original = make_original(seed, size, length)
+        self._has_reset = False
+
+    def reset(self) -> None:
+        expected = self.original.reset()
+        obs, info = self.env.reset(seed=None if self._has_reset else self.seed)
+        self._has_reset = True
+        self._compare("observation", obs, expected)
+        self._compare("player_pos", info["player_pos"], self.original._player.pos)  # pyright: ignore[reportOptionalMemberAccess]
+        self._compare("semantic", info["semantic"], self.original._sem_view())
+
+    def step(self, action: int) -> bool:
+        """Take an action in both. Returns whether the episode ended."""
+        self.steps += 1
+        expected, expected_reward, done, expected_info = self.original.step(action)
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self._compare("observation", obs, expected)
+        self._compare("reward", reward, expected_reward)
+        self._compare("done", terminated or truncated, bool(done))
+        for name in ("discount", "inventory", "achievements", "player_pos", "semantic"):
+            self._compare(name, info[name], expected_info[name])
+        rng = self.env.engine.state.envs["rng"][0, :-1]
+        self._compare("random generator", rng, self.original._world.random.get_state(legacy=False)["state"]["key"])
+        return bool(done)
+
+    def play(self, actions: Iterable[int]) -> None:
+        """Take actions one after another, starting a new episode whenever one ends."""
+        if not self._has_reset:
+            self.reset()
+        for action in actions:
+            if self.step(action):
+                self.reset()
+
+    def _compare(self, name: str, actual, expected) -> None:
+        is_equal = np.array_equal(actual, expected) if isinstance(actual, np.ndarray) else actual == expected
+        if not is_equal:
+            raise ParityError(
+                f"{name} of seed {self.seed} after {self.steps} steps: envgen has {actual}, the original {expected}"
+            )

@@ -1,4 +1,4 @@
-"""For each skill a level in which it is the next entity to learn, and which skills a level leaves within reach."""
+"""For each skill a level that teaches it, and the set of skills that a level makes possible."""
 
 from typing import Any
 
@@ -6,7 +6,8 @@ from . import constants as const
 from .level import CrafterLevel
 from .level_stats import CrafterLevelStats
 
-# What a skill needs is granted, but for as much as leaves something to learn, and what it acts on is at hand.
+# A level per skill in which it is the next thing to learn: the prerequisites are mostly granted, and what the skill
+# acts on is nearby.
 SKILL_LEVELS: dict[str, dict[str, Any]] = {
     "collect_coal": {"coal": "common", "near": {"cave": True}, "inventory": {"wood_pickaxe": 1}},
     "collect_diamond": {
@@ -52,49 +53,57 @@ SKILL_LEVELS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-# What gathers each item, and with which pickaxe; what places what, from how many items. A stone that was put down
-# can be mined again, which makes no more of them; mining leaves path behind, on which skeletons appear.
+# Where each item is collected, and the pickaxe this needs.
 _SOURCES = {"wood": ("tree", None), "sapling": ("grass", None), "stone": ("stone", "wood"), "coal": ("coal", "wood"),
             "iron": ("iron", "stone"), "diamond": ("diamond", "iron")}  # fmt: skip
-_PLACES = {"table": ("wood", const.TABLE_WOOD), "furnace": ("stone", const.FURNACE_STONE), "stone": ("stone", 1),
-           "plant": ("sapling", 1)}  # fmt: skip
-_MINED = {"collect_stone", "collect_coal", "collect_iron", "collect_diamond"}
-_HOMES = {"cow": ("eat_cow", "grass"), "zombie": ("defeat_zombie", "grass"), "skeleton": ("defeat_skeleton", "path")}
+# The item and the count that placing an object costs.
+_PLACE_COSTS = {"table": ("wood", const.TABLE_WOOD), "furnace": ("stone", const.FURNACE_STONE), "stone": ("stone", 1),
+                "plant": ("sapling", 1)}  # fmt: skip
+_MINING_SKILLS = {"collect_stone", "collect_coal", "collect_iron", "collect_diamond"}
+# The skill of each creature and the ground it spawns on.
+_CREATURES = {
+    "cow": ("eat_cow", "grass"), "zombie": ("defeat_zombie", "grass"), "skeleton": ("defeat_skeleton", "path"),
+}  # fmt: skip
 
 
-def reachable_skills(level: CrafterLevel, census: CrafterLevelStats) -> set[str]:
-    """The skills that worlds like those counted leave possible, given patience, skill and luck; the others are not."""
-    held, near = dict(level.inventory), dict(level.near)
+def reachable_skills(level: CrafterLevel, stats: CrafterLevelStats) -> set[str]:
+    """The skills that are possible in worlds with these statistics, given enough patience, skill and luck.
 
-    def there(name: str) -> bool:
-        return census.found[name] > 0
+    Skills are added until nothing changes. A placed stone can be mined again, which allows `collect_stone` but gives no
+    additional stone. Mining leaves path behind, on which skeletons can spawn.
+    """
+    inventory, near = dict(level.inventory), dict(level.near)
 
-    def appears(creature: str, home: str) -> bool:
-        lives = getattr(level, f"{creature}s") != "none" and level.respawn != "none"
-        return lives and (there(home) or (home == "path" and bool(can & _MINED)))
+    def exists(name: str) -> bool:
+        return stats.presence[name] > 0
 
-    can = {"wake_up"} | ({"collect_drink"} if there("water") else set())
+    skills = {"wake_up"} | ({"collect_drink"} if exists("water") else set())
 
-    def enough(item: str, count: int) -> bool:
-        return held[item] >= count or (f"collect_{item}" in can and there(_SOURCES[item][0]))
+    def can_spawn(creature: str, ground: str) -> bool:
+        is_enabled = getattr(level, f"{creature}s") != "none" and level.respawn != "none"
+        return is_enabled and (exists(ground) or (ground == "path" and bool(skills & _MINING_SKILLS)))
 
-    def has(tool: str) -> bool:
-        return held[tool] > 0 or f"make_{tool}" in can
+    def can_get(item: str, count: int) -> bool:
+        return inventory[item] >= count or (f"collect_{item}" in skills and exists(_SOURCES[item][0]))
 
-    def makes(tool: str) -> bool:
-        beside = ("table", "furnace") if tool in const.NEEDS_FURNACE else ("table",)
-        ready = all(near[place] or f"place_{place}" in can for place in beside)
-        return ready and all(enough(item, count) for item, count in const.RECIPES[tool].items())
+    def can_get_tool(tool: str) -> bool:
+        return inventory[tool] > 0 or f"make_{tool}" in skills
 
-    before: set[str] = set()
-    while can != before:
-        before = set(can)
+    def can_make(tool: str) -> bool:
+        stations = ("table", "furnace") if tool in const.NEEDS_FURNACE else ("table",)
+        has_stations = all(near[station] or f"place_{station}" in skills for station in stations)
+        return has_stations and all(can_get(item, count) for item, count in const.RECIPES[tool].items())
+
+    previous: set[str] = set()
+    while skills != previous:
+        previous = set(skills)
         for item, (source, tool) in _SOURCES.items():
-            if (there(source) or f"place_{source}" in can) and (tool is None or has(f"{tool}_pickaxe")):
-                can.add(f"collect_{item}")
-        can |= {f"place_{entity}" for entity, (item, count) in _PLACES.items() if enough(item, count)}
-        can |= {f"make_{tool}" for tool in const.RECIPES if makes(tool)}
-        can |= {skill for creature, (skill, home) in _HOMES.items() if there(creature) or appears(creature, home)}
-        if "place_plant" in can or near["plant"] != "none":
-            can.add("eat_plant")
-    return can
+            has_source = exists(source) or f"place_{source}" in skills
+            if has_source and (tool is None or can_get_tool(f"{tool}_pickaxe")):
+                skills.add(f"collect_{item}")
+        skills |= {f"place_{name}" for name, (item, count) in _PLACE_COSTS.items() if can_get(item, count)}
+        skills |= {f"make_{tool}" for tool in const.RECIPES if can_make(tool)}
+        skills |= {skill for name, (skill, ground) in _CREATURES.items() if exists(name) or can_spawn(name, ground)}
+        if "place_plant" in skills or near["plant"] != "none":
+            skills.add("eat_plant")
+    return skills
