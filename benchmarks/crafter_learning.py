@@ -19,12 +19,12 @@ import numpy as np
 
 from envgen.cli.judge import agent_of
 from envgen.curriculum.display import TrainDisplay
-from envgen.curriculum.evaluate import Evaluation, evaluate, score
+from envgen.curriculum.evaluate import evaluate, score
 from envgen.curriculum.loop import train
 from envgen.curriculum.plan import TrainingPlan
 from envgen.curriculum.window import REWARD_WINDOW, training_stats
 from envgen.designers.baselines import NoDesigner
-from envgen.runs.store import read_progress, versions
+from envgen.runs.store import library_versions, read_progress
 from envgen.worlds.crafter.world import Crafter
 
 PUBLISHED = {"score": 15.5, "reward": 10.5}  # from images, with a network of 4M parameters (EnvGen, table 1)
@@ -143,7 +143,7 @@ def main() -> None:
 
 `python benchmarks/crafter_learning.py --steps {args.steps} --seeds {" ".join(map(str, args.seeds))}`,
 {datetime.date.today()}, {len(seeds)} seeds, {os.cpu_count()} cores ({platform.machine()}),
-{", ".join(f"{name} {number}" for name, number in versions().items())}.
+{", ".join(f"{name} {number}" for name, number in library_versions().items())}.
 
 Training took {min(seconds)} to {max(seconds)} s per seed. Intervals are 95% over seeds. Each final policy played
 {args.episodes} episodes in envgen and {args.package_episodes} in the package; the two agree within their intervals for
@@ -155,14 +155,8 @@ Training took {min(seconds)} to {max(seconds)} s per seed. Intervals are 95% ove
 """
     args.results.mkdir(parents=True, exist_ok=True)
     (args.results / "README.md").write_text(text)
-    documents = [
-        {
-            key: value.model_dump(mode="json") if isinstance(value, Evaluation) else value
-            for key, value in result.items()
-        }
-        for result in seeds
-    ]
-    (args.results / "seeds.json").write_text(json.dumps(documents) + "\n")
+    seeds_json = json.dumps(seeds, default=lambda evaluation: evaluation.model_dump(mode="json"))
+    (args.results / "seeds.json").write_text(seeds_json + "\n")
     plot_curves(seeds, args.results / "curves.png")
     print(text)
 

@@ -26,7 +26,7 @@ def agents() -> dict[str, PPO]:
     made = {}
     for observation in ("symbols", "pixels"):
         made[observation] = PPO.for_envs(CrafterVectorEnv(1, None, observation), seed=2)
-        made[observation].network.choice.weight.data *= 50
+        made[observation].network.policy_head.weight.data *= 50
     return made
 
 
