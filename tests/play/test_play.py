@@ -144,6 +144,16 @@ def test_worlds_that_cannot_be_played_are_explained():
 # --- the terminal
 
 
+def test_map_of_characters_takes_the_place_of_text(capsys, monkeypatch):
+    class Mapped(Corridor):
+        def ascii_map(self, symbols):
+            return f"|{' ' * symbols}@{' ' * (LENGTH - symbols)}|"
+
+    monkeypatch.setattr(sys, "stdin", io.StringIO("right right"))
+    play(Mapped(), terminal=True)
+    assert "|  @   |\n" in capsys.readouterr().out
+
+
 @given(st.text(alphabet="\x1b[OABCD~;1az \r\t\x7f\x00é", max_size=30))
 def test_parsed_keys_have_printable_names(sequence):
     assert all(name.isprintable() and name for name in parse_keys(sequence))
@@ -164,8 +174,9 @@ def test_screen_fits_and_keeps_the_observation():
 
 def terminal_process(code: str, **kw) -> dict:
     """The arguments of a subprocess that runs `code` with `play` and this module importable."""
-    program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from envgen.play import play; {code}"
-    return {"args": [sys.executable, "-c", program], "text": True, **kw}
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    program = f"from envgen.play import play; {code}"
+    return {"args": [sys.executable, "-c", program], "env": os.environ | {"PYTHONPATH": path}, "text": True, **kw}
 
 
 CORRIDOR = "from test_play import Corridor; play(Corridor(), terminal=True)"
@@ -179,7 +190,8 @@ def test_line_of_keys_is_played_and_the_final_screen_printed():
     assert process.returncode == 0, process.stderr
     assert "did you mean 'right'?" in process.stdout
     assert "Step 7: first collect_wood." in process.stdout
-    assert "You have 1 wood." in process.stdout
+    assert "wood 1" in process.stdout
+    assert "T tree" in process.stdout
     assert "step 7, return 1\n1 of 22 skills: collect_wood" in process.stdout
     assert "place: s stone, t table, f furnace, p plant" in process.stdout
     assert "\x1b" not in process.stdout

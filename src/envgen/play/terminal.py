@@ -27,11 +27,12 @@ KEY = re.compile(r"\x1b[\[O][0-9;]*(?P<final>[A-Za-z~])|\x1b(?=[^\x1b])|(?P<char
 
 
 def play_in_terminal(world: World, level: Any = None, seed: int | None = None) -> None:
-    if "text" not in world.observations:
+    has_map = type(world).ascii_map is not World.ascii_map
+    if not has_map and "text" not in world.observations:
         raise PlayError(
             f"{world.name} has no text observation, so it can only be played in a window: pip install 'envgen[play]'"
         )
-    session = GameSession(world, level, seed, "text")
+    session = GameSession(world, level, seed, "symbols" if has_map else "text")
     try:
         if sys.stdin.isatty() and sys.stdout.isatty():
             _play_keys(session)
@@ -78,12 +79,21 @@ def render_screen(
     session: GameSession, columns: int, rows: int | None = None, messages: list[str] | None = None
 ) -> list[str]:
     """The lines of the screen. The least important come last and are cut off if there are too few rows."""
-    sections = [str(session.observation).split("\n"), session.status(), messages or [], session.help()]
+    sections = [_describe_observation(session).split("\n"), session.status(), messages or [], session.help()]
     lines = []
     for section in sections:
-        lines += [wrapped for line in section for wrapped in wrap(line, max(20, columns - 1)) or [""]]
+        lines += [wrapped for line in section for wrapped in _wrap_line(line, max(20, columns - 1))]
         lines += [""] if section else []
     return lines[:-1][:rows]
+
+
+def _describe_observation(session: GameSession) -> str:
+    return session.observation if isinstance(session.observation, str) else session.world.ascii_map(session.observation)
+
+
+def _wrap_line(line: str, width: int) -> list[str]:
+    """Like `textwrap.wrap`, but lines that fit keep their spaces, as maps need them."""
+    return [line] if len(line) <= width else wrap(line, width)
 
 
 def parse_keys(sequence: str) -> list[str]:

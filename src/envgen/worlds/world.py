@@ -123,3 +123,10 @@ class World(ABC):
     def expert_actions(self, envs: Any) -> np.ndarray | None:
         """What the world's scripted player does in each of the environments that `make` made; None if it has none."""
         return None
+
+    def ascii_map(self, symbols: np.ndarray) -> str:
+        """A `symbols` observation as a map of characters, for playing in a terminal.
+
+        Worlds without one are played by their `text` observation.
+        """
+        raise NotImplementedError

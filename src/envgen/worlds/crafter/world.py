@@ -14,7 +14,7 @@ from .expert_policy import expert_actions
 from .gallery import gallery
 from .level import CrafterLevel
 from .level_stats import CrafterLevelStats, compute_level_stats
-from .observations import OBSERVATION_MODES
+from .observations import OBSERVATION_MODES, ascii_map
 from .original import OriginalCrafterVectorEnv
 from .vector import CrafterVectorEnv
 
@@ -73,3 +73,6 @@ class Crafter(EngineWorld):
 
     def expert_actions(self, envs: CrafterVectorEnv) -> np.ndarray:
         return expert_actions(envs.engine)
+
+    def ascii_map(self, symbols: np.ndarray) -> str:
+        return ascii_map(symbols)
