@@ -1,7 +1,7 @@
-"""No kernel leaves its arrays: everything is played once with numba's bounds checking switched on.
+"""No kernel accesses memory outside its arrays: plays once with numba's bounds checking enabled.
 
-Indices from -size to -1 are Python's, counted from the end, and not errors to numba; what happens at the edges of the
-map is compared with the original instead (test_parity.py).
+Numba accepts indices from -size to -1, which count from the end. The edges of the map are compared with the original
+instead (test_parity.py).
 """
 
 import os
@@ -28,11 +28,11 @@ for observation in ("pixels", "symbols"):
     for step in range(400):
         actions = rng.integers(0, 17, 8)
         actions[::2] = expert_actions(envs.engine)[::2]
-        actions[1] = 1 + step // 120 % 4  # into all four edges of the map
+        actions[1] = 1 + step // 120 % 4  # to all four edges of the map
         envs.step(actions)
     envs.render()
 
-# The code under test really is checked: an index outside must raise.
+# Bounds checking is really enabled: an index out of bounds raises.
 from envgen.worlds.kernels import mt19937
 try:
     mt19937.seed(np.zeros(10, np.uint32), 0)
@@ -41,8 +41,8 @@ except IndexError:
 """
 
 
-def test_no_kernel_reads_or_writes_outside_its_arrays(tmp_path):
+def test_kernels_stay_within_their_arrays(tmp_path):
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "ENVGEN_CACHE": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["checked"]
+    result = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["checked"]

@@ -1,11 +1,11 @@
-"""The numbers of the game are those of the original's own data."""
+"""The constants equal the data of the `crafter` package."""
 
 from crafter import constants
 
 from envgen.worlds.crafter import constants as const
 
 
-def test_names_and_their_order_are_the_originals():
+def test_names_and_their_order_match_the_original():
     assert list(const.MATERIALS[1:]) == constants.materials
     assert list(const.ITEMS) == list(constants.items)
     assert list(const.ACTIONS) == constants.actions
@@ -13,7 +13,7 @@ def test_names_and_their_order_are_the_originals():
     assert [const.MATERIALS[m] for m in range(1, len(const.MATERIALS)) if const.WALKABLE >> m & 1] == constants.walkable
 
 
-def test_costs_are_the_originals():
+def test_costs_match_the_original():
     for tool, cost in const.RECIPES.items():
         rule = constants.make[tool]
         assert rule["uses"] == cost
@@ -25,11 +25,11 @@ def test_costs_are_the_originals():
     assert all(item["max"] == const.MAX_ITEM_COUNT for item in constants.items.values())
 
 
-def test_every_prerequisite_is_a_skill_and_none_needs_itself():
-    needs = {skill.name: skill.prerequisites for skill in const.SKILLS}
+def test_prerequisites_are_skills_without_cycles():
+    prerequisites = {skill.name: skill.prerequisites for skill in const.SKILLS}
 
     def depth(name):
-        return 1 + max((depth(need) for need in needs[name]), default=0)
+        return 1 + max((depth(prerequisite) for prerequisite in prerequisites[name]), default=0)
 
-    assert max(depth(name) for name in needs) < len(needs)  # a circle would recurse for ever
+    assert max(depth(name) for name in prerequisites) < len(prerequisites)  # a cycle would raise RecursionError
     assert depth("collect_diamond") > depth("collect_iron") > depth("collect_stone") > depth("collect_wood")

@@ -1,4 +1,4 @@
-"""One environment, as Gymnasium's users expect it."""
+"""The single environment follows Gymnasium's API."""
 
 import warnings
 
@@ -17,25 +17,25 @@ from envgen.worlds.world import LevelError
 
 
 @pytest.mark.parametrize("observation", ["pixels", "symbols", "text"])
-def test_gymnasiums_checker_has_nothing_to_say(observation):
+def test_passes_gymnasium_check_env(observation):
     env = gymnasium.make("envgen/Crafter-v0", observation=observation, render_mode="rgb_array")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(env.unwrapped)
 
 
-def test_resets_without_a_seed_go_on_to_the_next_episode():
+def test_reset_without_seed_starts_the_next_episode():
     env = CrafterEnv(observation="symbols")
     seeds = [env.reset(seed=5)[1]["seed"]] + [env.reset()[1]["seed"] for _ in range(3)]
     assert seeds == [hash((5, episode)) % (2**31 - 1) for episode in (1, 2, 3, 4)]
 
 
-def test_without_any_seed_worlds_differ():
+def test_environments_without_seed_differ():
     assert CrafterEnv().reset()[1]["seed"] != CrafterEnv().reset()[1]["seed"]
 
 
 @pytest.mark.parametrize("action", [-1, 17, 1.5, "noop", None, True, np.array([1])])
-def test_a_wrong_action_is_refused_before_anything_runs(action):
+def test_invalid_action_raises_and_changes_nothing(action):
     env = CrafterEnv(observation="symbols")
     env.reset(seed=0)
     before = env.engine.state.envs.copy()
@@ -45,13 +45,13 @@ def test_a_wrong_action_is_refused_before_anything_runs(action):
 
 
 @pytest.mark.parametrize("action", [3, np.int64(3), np.array(3)])
-def test_actions_of_any_integer_kind_are_taken(action):
+def test_integer_types_are_accepted_as_actions(action):
     env = CrafterEnv(observation="symbols")
     env.reset(seed=0)
     env.step(action)
 
 
-def test_stepping_without_or_after_an_episode_is_refused():
+def test_step_before_reset_or_after_the_end_raises():
     env = CrafterEnv({"length": 1}, observation="symbols")
     with pytest.raises(ResetNeeded):
         env.step(0)
@@ -62,7 +62,7 @@ def test_stepping_without_or_after_an_episode_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error", "sentence"),
+    ("kwargs", "error", "message"),
     [
         ({"observation": "pixel"}, ValueError, "did you mean 'pixels'"),
         ({"size": 0}, ValueError, "size 0 is not an image size"),
@@ -75,18 +75,18 @@ def test_stepping_without_or_after_an_episode_is_refused():
         ({"level": []}, ValueError, "empty list of levels"),
     ],
 )
-def test_wrong_arguments_are_named(wrong, error, sentence):
-    with pytest.raises(error, match=sentence):
-        CrafterEnv(**wrong)
+def test_invalid_arguments_raise(kwargs, error, message):
+    with pytest.raises(error, match=message):
+        CrafterEnv(**kwargs)
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "zero"])
-def test_a_wrong_seed_is_refused(seed):
+def test_invalid_seed_raises(seed):
     with pytest.raises(ValueError, match="seed"):
         CrafterEnv(observation="symbols").reset(seed=seed)
 
 
-def test_a_window_shows_and_closes_twice():
+def test_closing_a_window_twice_is_harmless():
     env = gymnasium.make("envgen/Crafter-v0", render_mode="human", render_size=99)
     env.reset(seed=0)
     env.step(0)
@@ -94,7 +94,7 @@ def test_a_window_shows_and_closes_twice():
     env.close()
 
 
-def test_the_level_can_be_replaced_between_episodes():
+def test_set_level_takes_effect_at_the_next_reset():
     env = CrafterEnv(observation="symbols")
     env.reset(seed=0)
     env.set_level({"length": 2})
@@ -104,7 +104,7 @@ def test_the_level_can_be_replaced_between_episodes():
     assert info["level"] == 1
 
 
-def test_the_world_gives_what_a_designer_needs():
+def test_world_offers_what_a_designer_needs():
     world = Crafter()
     assert world.original == CrafterLevel()
     assert world.actions == ACTIONS

@@ -1,4 +1,4 @@
-"""A level does what it says: counted in real worlds, refused when it is not one, and free of gifts."""
+"""Levels have the promised effects, invalid levels are rejected, and placed objects give no reward."""
 
 from itertools import pairwise
 
@@ -15,34 +15,33 @@ from envgen.worlds.crafter.level_stats import compute_level_stats
 from envgen.worlds.crafter.vector import CrafterVectorEnv
 from envgen.worlds.world import LevelError
 
-WORDS = ["none", "rare", "original", "common", "very common"]
+OPTIONS = ["none", "rare", "original", "common", "very common"]
 SEEDS = range(24)
 
 
-def test_the_default_changes_nothing():
-    dials = CrafterLevel().to_params()
-    assert dials == ORIGINAL_PARAMS
+def test_default_level_is_the_original():
+    assert CrafterLevel().to_params() == ORIGINAL_PARAMS
 
 
-COUNTED = {
+MEASURED = {
     "trees": "tree", "water": "water", "coal": "coal", "iron": "iron", "diamonds": "diamond", "lava": "lava",
     "tunnels": "path", "cows": "cow", "zombies": "zombie", "skeletons": "skeleton",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("setting", COUNTED)
-def test_more_is_more(setting):
+@pytest.mark.parametrize("setting", MEASURED)
+def test_abundance_increases_counts(setting):
     counts = []
-    for word in WORDS:
-        census = compute_level_stats({setting: word}, SEEDS)
-        counts.append({**census.cells, **census.creatures}[COUNTED[setting]])
+    for option in OPTIONS:
+        stats = compute_level_stats({setting: option}, SEEDS)
+        counts.append({**stats.cells, **stats.creatures}[MEASURED[setting]])
     assert all(more > 1.2 * less for less, more in pairwise(counts)), counts
     assert counts[0] == 0 or setting == "tunnels"  # caves are paths too
     original = compute_level_stats(None, SEEDS)
-    assert counts[2] == {**original.cells, **original.creatures}[COUNTED[setting]]
+    assert counts[2] == {**original.cells, **original.creatures}[MEASURED[setting]]
 
 
-def test_biomes_hold_what_they_promise():
+def test_biomes_have_their_materials():
     natural = compute_level_stats(None, SEEDS).cells
     grassland = compute_level_stats({"biome": "grassland"}, SEEDS).cells
     mountain = compute_level_stats({"biome": "mountain"}, SEEDS).cells
@@ -56,60 +55,60 @@ def test_biomes_hold_what_they_promise():
 
 
 @pytest.mark.parametrize("biome", ["natural", "grassland", "mountain", "beach"])
-@pytest.mark.parametrize("water", WORDS)
-def test_there_is_water_unless_none_was_asked_for(biome, water):
-    found = compute_level_stats({"biome": biome, "water": water}, SEEDS).presence["water"]
-    assert found == (0 if water == "none" else 1)
+@pytest.mark.parametrize("water", OPTIONS)
+def test_every_level_has_water_unless_water_is_none(biome, water):
+    presence = compute_level_stats({"biome": biome, "water": water}, SEEDS).presence["water"]
+    assert presence == (0 if water == "none" else 1)
 
 
-def test_the_biome_of_no_mountains_and_rare_water_still_has_a_pond():
+def test_mountains_with_rare_water_have_a_pond():
     assert compute_level_stats({"biome": "mountain", "water": "rare"}, range(200)).presence["water"] == 1
 
 
 @pytest.mark.parametrize(
-    ("near", "what", "count", "within"),
+    ("near", "name", "count", "max_distance"),
     [
         ({"table": True}, "table", 1, 6), ({"furnace": True}, "furnace", 1, 6), ({"water": True}, "water", None, 6),
         ({"plant": "sapling"}, "plant", 1, 6), ({"plant": "ripe"}, "plant", 1, 6), ({"cows": 4}, "cow", None, 6),
         ({"cave": True}, "path", None, 6), ({"cave": True}, "stone", None, 7.01),
     ],
 )  # fmt: skip
-def test_what_is_near_is_near(near, what, count, within):
-    census = compute_level_stats({"near": near}, SEEDS)
-    assert census.presence[what] == 1
-    assert census.nearest[what] <= within
-    assert census.nearest[what] < (compute_level_stats(None, SEEDS).nearest[what] or 99)
+def test_near_places_objects_near_the_start(near, name, count, max_distance):
+    stats = compute_level_stats({"near": near}, SEEDS)
+    assert stats.presence[name] == 1
+    assert stats.nearest[name] <= max_distance
+    assert stats.nearest[name] < (compute_level_stats(None, SEEDS).nearest[name] or 99)
     if count is not None:
-        assert {**census.cells, **census.creatures}[what] == count
+        assert {**stats.cells, **stats.creatures}[name] == count
 
 
-def test_more_cows_near_means_more_cows_near():
-    herds = [compute_level_stats({"near": {"cows": n}}, SEEDS).creatures["cow"] for n in range(5)]
-    assert np.diff(herds) == pytest.approx([1, 1, 1, 1], abs=0.6)
+def test_near_cows_adds_cows():
+    counts = [compute_level_stats({"near": {"cows": n}}, SEEDS).creatures["cow"] for n in range(5)]
+    assert np.diff(counts) == pytest.approx([1, 1, 1, 1], abs=0.6)
 
 
 @pytest.mark.parametrize("setting", ["cows", "zombies", "skeletons"])
-def test_more_stays_more_while_the_world_goes_on(setting):
+def test_densities_persist_during_the_episode(setting):
     counts = []
-    for word in WORDS:
-        envs = CrafterVectorEnv(12, {setting: word, "biome": "natural", "time_of_day": 30}, "symbols")
+    for option in OPTIONS:
+        envs = CrafterVectorEnv(12, {setting: option, "biome": "natural", "time_of_day": 30}, "symbols")
         envs.reset(seed=0)
-        living = np.zeros(12)
+        num_living = np.zeros(12)
         for _ in range(600):
-            envs.engine.state.envs["inventory"][:, :4] = 9  # nobody dies
+            envs.engine.state.envs["inventory"][:, :4] = 9  # players do not die
             envs.step(np.zeros(12, int))
             envs.engine.state.envs["prev_health"] = 9
         kind = const.ENTITIES.index(setting.removesuffix("s"))
         for i, (entities, count) in enumerate(
             zip(*envs.engine.state[1:], envs.engine.state.envs["num_entities"], strict=True)
         ):
-            living[i] = (entities[:count]["kind"] == kind).sum()
-        counts.append(living.mean())
+            num_living[i] = (entities[:count]["kind"] == kind).sum()
+        counts.append(num_living.mean())
     assert counts[0] == 0
     assert all(more > less for less, more in pairwise(counts)), counts
 
 
-def test_cows_near_the_start_stay_although_there_are_no_others():
+def test_near_cows_do_not_despawn_without_other_cows():
     env = CrafterEnv({"cows": "none", "near": {"cows": 4}, "zombies": "none", "skeletons": "none"})
     env.reset(seed=1)
     for _ in range(100):
@@ -117,19 +116,19 @@ def test_cows_near_the_start_stay_although_there_are_no_others():
     assert (env.engine.state.entities[0][: env.engine.state.envs["num_entities"][0]]["kind"] == const.COW).sum() == 4
 
 
-def test_cows_are_not_put_beside_a_plant():
+def test_near_cows_do_not_destroy_the_near_plant():
     env = CrafterEnv({"near": {"plant": "ripe", "cows": 4}, "cows": "none", "zombies": "none"})
-    alive = 0
+    num_alive = 0
     for seed in range(60):
         env.reset(seed=seed)
         env.step(0)
-        alive += int(
+        num_alive += int(
             (env.engine.state.entities[0][: env.engine.state.envs["num_entities"][0]]["kind"] == const.PLANT).any()
         )
-    assert alive == 60
+    assert num_alive == 60
 
 
-def test_what_is_placed_for_the_player_earns_nothing():
+def test_near_and_inventory_give_no_reward():
     near = {"table": True, "furnace": True, "water": True, "plant": "ripe", "cows": 4, "cave": True}
     inventory = {name: 1 for name in (*const.MATERIAL_ITEMS, *const.TOOLS)}
     env = CrafterEnv({"near": near, "inventory": inventory, "vitals": {"health": 3, "food": 2}, "zombies": "none"})
@@ -141,20 +140,20 @@ def test_what_is_placed_for_the_player_earns_nothing():
         assert not any(info["achievements"].values())
 
 
-def test_the_start_is_as_set():
+def test_inventory_vitals_time_and_length_apply():
     level = CrafterLevel(
         inventory={"sapling": 9, "iron_sword": 1}, vitals={"health": 4, "food": 3, "drink": 2, "energy": 1},
         time_of_day=210, length=5,
     )  # fmt: skip
     env = CrafterEnv(level, observation="symbols")
-    seen, info = env.reset(seed=0)
-    held = {"health": 4, "food": 3, "drink": 2, "energy": 1, "sapling": 9, "iron_sword": 1}
-    assert {item: count for item, count in info["inventory"].items() if count} == held
-    assert seen[-1] < 30  # dark
+    obs, info = env.reset(seed=0)
+    expected = {"health": 4, "food": 3, "drink": 2, "energy": 1, "sapling": 9, "iron_sword": 1}
+    assert {item: count for item, count in info["inventory"].items() if count} == expected
+    assert obs[-1] < 30  # dark
     assert [env.step(0)[3] for _ in range(5)] == [False] * 4 + [True]
 
 
-def test_a_plant_that_is_ripe_can_be_eaten_at_once():
+def test_near_ripe_plant_can_be_eaten():
     env = CrafterEnv({"near": {"plant": "ripe"}, "cows": "none", "zombies": "none"})
     env.reset(seed=1)
     for _ in range(50):
@@ -164,8 +163,8 @@ def test_a_plant_that_is_ripe_can_be_eaten_at_once():
     raise AssertionError("the expert never ate the ripe plant")
 
 
-def test_creatures_come_back_as_fast_as_set():
-    def zombies_after(respawn):
+def test_respawn_sets_the_spawn_rate():
+    def count_zombies(respawn):
         env = CrafterEnv({"zombies": "very common", "respawn": respawn, "time_of_day": 180, "vitals": {"energy": 9}})
         total = 0
         for seed in range(6):
@@ -177,13 +176,13 @@ def test_creatures_come_back_as_fast_as_set():
             total += int((entities["kind"] == const.ZOMBIE).sum())
         return total
 
-    counts = [zombies_after(word) for word in WORDS]
+    counts = [count_zombies(option) for option in OPTIONS]
     assert counts == sorted(counts)
     assert counts[0] < counts[2] < counts[4]
 
 
 @pytest.mark.parametrize(
-    ("data", "sentence"),
+    ("data", "message"),
     [
         ({"tress": "rare"}, "setting 'tress' is not one of .*did you mean 'trees'"),
         ({"trees": "plenty"}, "trees: 'plenty' is not one of none, rare, original, common, very common"),
@@ -201,18 +200,18 @@ def test_creatures_come_back_as_fast_as_set():
         ("[1, 2]", "should be an object"),
     ],
 )
-def test_a_level_that_is_none_is_refused_in_a_sentence(data, sentence):
-    with pytest.raises(LevelError, match=f"(?s){sentence}"):
+def test_invalid_level_raises(data, message):
+    with pytest.raises(LevelError, match=f"(?s){message}"):
         CrafterLevel.parse(data)
 
 
-def test_words_may_be_written_with_any_case_and_joint():
+def test_options_ignore_case_and_underscores():
     assert CrafterLevel.parse({"trees": "Very_Common", "biome": "BEACH"}) == CrafterLevel(
         trees="very common", biome="beach"
     )
 
 
-def test_a_level_is_a_value():
+def test_levels_are_hashable_and_frozen():
     level = CrafterLevel(trees="rare")
     assert level == CrafterLevel.model_validate_json(level.model_dump_json())
     assert hash(level) == hash(CrafterLevel(trees="rare"))
@@ -221,7 +220,7 @@ def test_a_level_is_a_value():
 
 
 def levels() -> st.SearchStrategy[CrafterLevel]:
-    def of(model):
+    def build(model):
         fields = {}
         for name, field in model.model_fields.items():
             kind = field.annotation
@@ -233,24 +232,24 @@ def levels() -> st.SearchStrategy[CrafterLevel]:
                 high = limits["Le"].le if "Le" in limits else limits["Lt"].lt - 1
                 fields[name] = st.integers(low, high)
             elif hasattr(kind, "model_fields"):
-                fields[name] = of(kind)
+                fields[name] = build(kind)
             else:
                 fields[name] = st.sampled_from(kind.__args__)
         return st.builds(model, **fields)
 
-    return of(CrafterLevel)
+    return build(CrafterLevel)
 
 
 @given(level=levels(), seed=st.integers(0, 2**31 - 2), actions=st.lists(st.integers(0, 16), max_size=40))
 @settings(max_examples=60)
-def test_every_level_of_the_schema_makes_a_world_that_can_be_played(level, seed, actions):
+def test_any_valid_level_can_be_played(level, seed, actions):
     env = CrafterEnv(level, observation="symbols")
-    seen, info = env.reset(seed=seed)
-    assert env.observation_space.contains(seen)
+    obs, info = env.reset(seed=seed)
+    assert env.observation_space.contains(obs)
     assert info["player_pos"].tolist() == [const.CENTER, const.CENTER]
     for action in actions:
-        seen, _, terminated, truncated, info = env.step(action)
-        assert env.observation_space.contains(seen)
+        obs, _, terminated, truncated, info = env.step(action)
+        assert env.observation_space.contains(obs)
         entities = env.engine.state.entities[0][: env.engine.state.envs["num_entities"][0]]
         assert len({(int(x), int(y)) for x, y in zip(entities["x"], entities["y"], strict=True)}) == len(entities)
         if terminated or truncated:

@@ -1,4 +1,4 @@
-"""Symbols say what the picture shows, index by index, and text says the same in words."""
+"""Symbols and text describe exactly what the image shows."""
 
 import numpy as np
 import pytest
@@ -11,29 +11,29 @@ from envgen.worlds.crafter.observations import MAX_TEXT_LENGTH, TEXT_CHARSET
 from envgen.worlds.crafter.original import make_original
 
 
-def played(steps: int, seed: int = 2):
-    """An environment and the original after the same expert play, with every observation on the way."""
-    env, theirs = CrafterEnv(observation="symbols"), make_original(seed)
-    seen = [env.reset(seed=seed)[0]]
-    theirs.reset()
+def play_expert(steps: int, seed: int = 2):
+    """Yields the environment, the original and the observation after each of the expert's actions."""
+    env, original = CrafterEnv(observation="symbols"), make_original(seed)
+    env.reset(seed=seed)
+    original.reset()
     for _ in range(steps):
         action = int(expert_actions(env.engine)[0])
-        seen.append(env.step(action)[0])
-        if theirs.step(action)[2]:
+        obs = env.step(action)[0]
+        if original.step(action)[2]:
             break
-        yield env, theirs, seen[-1]
+        yield env, original, obs
 
 
-def test_every_cell_and_count_agrees_with_the_original():
+def test_symbols_match_the_original():
     kinds = {"Cow": "cow", "Zombie": "zombie", "Skeleton": "skeleton"}
     arrows = {(-1, 0): "arrow left", (1, 0): "arrow right", (0, -1): "arrow up", (0, 1): "arrow down"}
-    for env, theirs, seen in played(250):
-        assert env.observation_space.contains(seen)
-        said, player, world = observations.decode_symbols(seen), theirs._player, theirs._world
+    for env, original, obs in play_expert(250):
+        assert env.observation_space.contains(obs)
+        decoded, player, world = observations.decode_symbols(obs), original._player, original._world
         for row in range(7):
             for column in range(9):
                 material, entity = world[player.pos + np.array([column - 4, row - 3])]
-                assert said["materials"][row][column] == (material or "outside")
+                assert decoded["materials"][row][column] == (material or "outside")
                 if entity is None or entity is player:
                     expected = "none"
                 elif type(entity).__name__ == "Arrow":
@@ -42,53 +42,78 @@ def test_every_cell_and_count_agrees_with_the_original():
                     expected = "ripe plant" if entity.ripe else "sapling"
                 else:
                     expected = kinds[type(entity).__name__]
-                assert said["entities"][row][column] == expected
-        assert said["inventory"] == player.inventory
-        assert said["sleeping"] == player.sleeping
-        facing = None if player.sleeping else const.DIRECTION_OFFSETS[const.DIRECTIONS.index(said["facing"])]
+                assert decoded["entities"][row][column] == expected
+        assert decoded["inventory"] == player.inventory
+        assert decoded["sleeping"] == player.sleeping
+        facing = None if player.sleeping else const.DIRECTION_OFFSETS[const.DIRECTIONS.index(decoded["facing"])]
         assert facing == (None if player.sleeping else tuple(player.facing))
-        assert said["daylight"] == pytest.approx(world.daylight, abs=1 / 255)
+        assert decoded["daylight"] == pytest.approx(world.daylight, abs=1 / 255)
 
 
-def test_what_the_picture_hides_the_symbols_hide():
+def test_symbols_hide_the_direction_during_sleep():
     env = CrafterEnv({"vitals": {"energy": 3}}, observation="symbols")
     env.reset(seed=0)
-    seen, *_ = env.step(const.SLEEP)
-    assert seen[observations.ASLEEP_INDEX] == 1
-    assert seen[observations.FACING_INDEX] == 0
-    assert observations.decode_symbols(seen)["facing"] is None
+    obs, *_ = env.step(const.SLEEP)
+    assert obs[observations.ASLEEP_INDEX] == 1
+    assert obs[observations.FACING_INDEX] == 0
+    assert observations.decode_symbols(obs)["facing"] is None
 
 
-def test_a_ripe_plant_is_told_from_a_sapling():
+def test_ripe_plants_differ_from_saplings():
     for plant, name in (("sapling", "sapling"), ("ripe", "ripe plant")):
         env = CrafterEnv({"near": {"plant": plant}}, observation="symbols")
-        seen, _ = env.reset(seed=0)
-        assert any(name in row for row in observations.decode_symbols(seen)["entities"])
+        obs, _ = env.reset(seed=0)
+        assert any(name in row for row in observations.decode_symbols(obs)["entities"])
 
 
-def test_decoding_something_else_is_refused():
+def test_decode_rejects_other_shapes():
     with pytest.raises(ValueError, match=r"shape \(145,\), not \(3,\)"):
         observations.decode_symbols(np.zeros(3, np.uint8))
 
 
-def test_text_is_exact_and_short():
+def test_text_describes_vitals_inventory_and_view():
     env = CrafterEnv({"near": {"table": True}, "inventory": {"wood": 2, "wood_sword": 1}}, observation="text")
-    said, _ = env.reset(seed=3)
-    assert env.observation_space.contains(said)
-    assert "health 9, food 9, drink 9, energy 9 of 9." in said
-    assert "You have 2 wood, 1 wood sword." in said
-    assert "You stand on grass and face down: " in said
-    assert "table" in said
+    text, _ = env.reset(seed=3)
+    assert env.observation_space.contains(text)
+    assert "health 9, food 9, drink 9, energy 9 of 9." in text
+    assert "You have 2 wood, 1 wood sword." in text
+    assert "You stand on grass and face down: " in text
+    assert "table" in text
 
 
-def test_no_world_makes_a_text_too_long():
-    seen = np.zeros(observations.NUM_SYMBOLS, np.uint8)
-    seen[: observations.NUM_CELLS] = np.arange(observations.NUM_CELLS) % len(const.MATERIALS)
-    seen[observations.ENTITY_OFFSET : observations.ITEM_OFFSET] = np.arange(observations.NUM_CELLS) % len(
+def test_longest_text_fits_the_space():
+    symbols = np.zeros(observations.NUM_SYMBOLS, np.uint8)
+    symbols[: observations.NUM_CELLS] = np.arange(observations.NUM_CELLS) % len(const.MATERIALS)
+    symbols[observations.ENTITY_OFFSET : observations.ITEM_OFFSET] = np.arange(observations.NUM_CELLS) % len(
         observations.ENTITY_SYMBOLS
     )
-    seen[observations.ITEM_OFFSET : observations.FACING_INDEX] = 9
-    seen[observations.FACING_INDEX] = 1
-    said = observations.describe_symbols(seen)
-    assert len(said) < MAX_TEXT_LENGTH
-    assert set(said) <= TEXT_CHARSET
+    symbols[observations.ITEM_OFFSET : observations.FACING_INDEX] = 9
+    symbols[observations.FACING_INDEX] = 1
+    text = observations.describe_symbols(symbols)
+    assert len(text) < MAX_TEXT_LENGTH
+    assert set(text) <= TEXT_CHARSET
+
+
+def test_ascii_map_shows_the_view_with_status_and_legend():
+    level = {"near": {"table": True, "plant": "ripe"}, "inventory": {"wood": 2, "wood_sword": 1}, "cows": "none"}
+    env = CrafterEnv(level, observation="symbols")
+    obs, _ = env.reset(seed=3)
+    lines = observations.ascii_map(obs).split("\n")
+    rows = [line[:17].ljust(17)[::2] for line in lines[:7]]
+    decoded = observations.decode_symbols(obs)
+    for row, materials, entities in zip(rows, decoded["materials"], decoded["entities"], strict=True):
+        for character, material, entity in zip(row, materials, entities, strict=True):
+            expected = observations.ENTITY_CHARACTERS.get(entity, observations.MATERIAL_CHARACTERS[material])
+            assert character == expected or (character == "v" and row is rows[3])
+    assert rows[3][4] == "v"  # the player faces down
+    assert lines[0].endswith("health 9  food 9  drink 9  energy 9")
+    assert lines[1].endswith("wood 2")
+    assert lines[2].endswith("wood sword")
+    assert "facing down: " in lines[4]
+    assert {"v you", ". grass", "t table", "P ripe plant"} <= set(lines[-1].split("  "))
+
+
+def test_ascii_map_characters_are_unique():
+    characters = [*observations.MATERIAL_CHARACTERS.values(), *observations.PLAYER_CHARACTERS]
+    characters += {*observations.ENTITY_CHARACTERS.values()}
+    assert len(set(characters)) == len(characters)

@@ -1,4 +1,4 @@
-"""Ours is the original: every byte of every observation, reward, inventory and map, step by step."""
+"""The engine equals the `crafter` package: observations, rewards, inventories and maps are the same at every step."""
 
 import numpy as np
 import pytest
@@ -12,77 +12,77 @@ from envgen.worlds.crafter.expert_policy import expert_actions
 from envgen.worlds.crafter.original import ParityChecker, ParityError
 
 
-def played(seed: int, steps: int, choose, **kwargs) -> ParityChecker:
-    pair = ParityChecker(seed, **kwargs)
+def play(seed: int, steps: int, choose_action, **kwargs) -> ParityChecker:
+    checker = ParityChecker(seed, **kwargs)
     rng = np.random.default_rng(seed)
-    pair.play(choose(pair, rng) for _ in range(steps))
-    return pair
+    checker.play(choose_action(checker, rng) for _ in range(steps))
+    return checker
 
 
-def at_random(pair, rng):
+def random_action(checker, rng):
     return int(rng.integers(len(ACTIONS)))
 
 
-def like_an_expert(pair, rng):
-    return int(expert_actions(pair.env.engine)[0])
+def expert_action(checker, rng):
+    return int(expert_actions(checker.env.engine)[0])
 
 
-def sleepily(pair, rng):
-    return SLEEP if rng.random() < 0.95 else at_random(pair, rng)
+def mostly_sleep(checker, rng):
+    return SLEEP if rng.random() < 0.95 else random_action(checker, rng)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_play(seed):
-    played(seed, 400, at_random)
+def test_random_actions(seed):
+    play(seed, 400, random_action)
 
 
 @pytest.mark.parametrize("seed", [11, 12])
-def test_nights_asleep_and_later_episodes(seed):
-    pair = played(seed, 700, sleepily)
-    assert pair.original._episode > 1
+def test_sleeping_through_nights_and_later_episodes(seed):
+    checker = play(seed, 700, mostly_sleep)
+    assert checker.original._episode > 1
 
 
-def test_an_expert_reaches_caves_fights_arrows_plants_and_tools():
-    reached, seen = set(), set()
+def test_expert_meets_all_entities_and_most_skills():
+    skills, kinds = set(), set()
     for seed in (0, 1, 5):
-        pair = ParityChecker(seed)
-        pair.reset()
+        checker = ParityChecker(seed)
+        checker.reset()
         for _ in range(500):
-            entities = pair.env.engine.state.entities[0][: pair.env.engine.state.envs["num_entities"][0]]
-            seen |= {ENTITIES[kind] for kind in entities["kind"]}
-            ended = pair.step(int(expert_actions(pair.env.engine)[0]))
-            now = pair.env.engine.results.report[0]
-            reached |= {skill.name for skill, n in zip(SKILLS, now["achievements"], strict=True) if n}
+            entities = checker.env.engine.state.entities[0][: checker.env.engine.state.envs["num_entities"][0]]
+            kinds |= {ENTITIES[kind] for kind in entities["kind"]}
+            ended = checker.step(int(expert_actions(checker.env.engine)[0]))
+            now = checker.env.engine.results.report[0]
+            skills |= {skill.name for skill, n in zip(SKILLS, now["achievements"], strict=True) if n}
             if ended:
-                pair.reset()
-    assert seen == {"player", "cow", "zombie", "skeleton", "arrow", "plant"}
-    assert len(reached) >= 16
+                checker.reset()
+    assert kinds == {"player", "cow", "zombie", "skeleton", "arrow", "plant"}
+    assert len(skills) >= 16
 
 
-def test_an_episode_that_ends_by_time():
-    pair = ParityChecker(3, length=30)
-    pair.reset()
-    assert [pair.step(0) for _ in range(30)] == [False] * 29 + [True]
-    assert pair.original._player.health > 0
-    pair.reset()
-    pair.play([1, 2, 3, 4, 5] * 4)
+def test_truncated_episode():
+    checker = ParityChecker(3, length=30)
+    checker.reset()
+    assert [checker.step(0) for _ in range(30)] == [False] * 29 + [True]
+    assert checker.original._player.health > 0
+    checker.reset()
+    checker.play([1, 2, 3, 4, 5] * 4)
 
 
 @pytest.mark.parametrize("size", [84, 96, (90, 135), (64, 48)])
-def test_other_sizes_of_picture_draw_and_consume_what_the_original_does(size):
-    pair = ParityChecker(4, size=size)
-    pair.reset()
-    nights = 0
+def test_other_image_sizes_use_the_same_random_numbers(size):
+    checker = ParityChecker(4, size=size)
+    checker.reset()
+    night_steps = 0
     for k in range(200):
-        if pair.step(k % 5):
-            pair.reset()
-        nights += int(pair.env.engine.state.envs["daylight"][0] < 0.5)
-    assert nights > 10
+        if checker.step(k % 5):
+            checker.reset()
+        night_steps += int(checker.env.engine.state.envs["daylight"][0] < 0.5)
+    assert night_steps > 10
 
 
 @given(seed=st.integers(0, 2**31 - 2), actions=st.lists(st.integers(0, len(ACTIONS) - 1), min_size=1, max_size=60))
 @settings(max_examples=10, deadline=None)
-def test_any_seed_and_any_actions(seed, actions):
+def test_arbitrary_seeds_and_actions(seed, actions):
     ParityChecker(seed, length=25).play(actions)
 
 
@@ -90,11 +90,11 @@ CORNERS = [(0, 0), (0, 63), (63, 0), (63, 63), (0, 31), (31, 0), (63, 31), (31, 
 
 
 @pytest.mark.parametrize("corner", CORNERS)
-def test_the_edges_of_the_map(corner):
-    pair = ParityChecker(1)
-    pair.reset()
-    world, player = pair.original._world, pair.original._player
-    env, entities = pair.env.engine.state.envs[0], pair.env.engine.state.entities[0]
+def test_edges_of_the_map(corner):
+    checker = ParityChecker(1)
+    checker.reset()
+    world, player = checker.original._world, checker.original._player
+    env, entities = checker.env.engine.state.envs[0], checker.env.engine.state.entities[0]
     if world[corner][1] is not None:
         world.remove(world[corner][1])
         remove_entity(env, entities, entity_at(env, *corner))
@@ -108,36 +108,36 @@ def test_the_edges_of_the_map(corner):
         env["inventory"][k] = 9
     rng = np.random.default_rng(0)
     for action in [8, 2, 9, 3, 1, 11, 14, 12, 4, 7, 13, 16, 15, 10, *rng.integers(0, len(ACTIONS), 60).tolist()]:
-        if pair.step(action):
+        if checker.step(action):
             break
 
 
-def test_a_difference_does_not_go_unseen():
-    pair = ParityChecker(0)
-    pair.reset()
-    pair.env.engine.state.envs["inventory"][0, 4] = 1
+def test_a_difference_raises():
+    checker = ParityChecker(0)
+    checker.reset()
+    checker.env.engine.state.envs["inventory"][0, 4] = 1
     with pytest.raises(ParityError, match="observation of seed 0 after 1 steps"):
-        pair.step(0)
+        checker.step(0)
 
 
 @pytest.mark.parametrize("observation", ["symbols", "text"])
-def test_one_seed_has_one_trajectory_whatever_is_observed(observation):
-    seen, other = CrafterEnv(), CrafterEnv(observation=observation)
-    seen.reset(seed=6)
+def test_trajectory_does_not_depend_on_the_observation(observation):
+    env, other = CrafterEnv(), CrafterEnv(observation=observation)
+    env.reset(seed=6)
     other.reset(seed=6)
     rng = np.random.default_rng(6)
-    for _ in range(300):  # into the night, where the picture draws noise from the world's stream
+    for _ in range(300):  # into the night, when the image uses the world's random generator
         action = int(rng.integers(len(ACTIONS)))
-        a, b = seen.step(action), other.step(action)
-        assert a[1:4] == b[1:4]
-        if a[2] or a[3]:
-            seen.reset()
+        result, other_result = env.step(action), other.step(action)
+        assert result[1:4] == other_result[1:4]
+        if result[2] or result[3]:
+            env.reset()
             other.reset()
-        assert np.array_equal(seen.engine.state.envs["rng"], other.engine.state.envs["rng"])
-        assert np.array_equal(seen.engine.state.entities, other.engine.state.entities)
+        assert np.array_equal(env.engine.state.envs["rng"], other.engine.state.envs["rng"])
+        assert np.array_equal(env.engine.state.entities, other.engine.state.entities)
 
 
-def test_drawing_for_a_person_does_not_touch_the_world():
+def test_render_does_not_change_the_world():
     env = CrafterEnv({"time_of_day": 200}, render_mode="rgb_array")
     env.reset(seed=1)
     before = env.engine.state.envs.copy()

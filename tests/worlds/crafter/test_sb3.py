@@ -1,4 +1,4 @@
-"""Stable-Baselines3 trains on Crafter as it stands."""
+"""Stable-Baselines3 trains on Crafter without wrappers."""
 
 import gymnasium
 import pytest
@@ -8,7 +8,7 @@ import envgen  # noqa: F401  registers the environments
 
 
 @pytest.mark.parametrize(("observation", "policy"), [("pixels", "CnnPolicy"), ("symbols", "MlpPolicy")])
-def test_a_few_hundred_steps_of_ppo(observation, policy):
+def test_ppo_trains(observation, policy):
     env = gymnasium.make("envgen/Crafter-v0", observation=observation, level={"length": 50, "near": {"table": True}})
     model = PPO(policy, env, n_steps=128, batch_size=64, n_epochs=1, seed=0, device="cpu")
     model.learn(256)

@@ -1,4 +1,4 @@
-"""Many environments at once do what each of them would do alone."""
+"""The vector environment: equality with single environments, autoreset, levels, snapshots and errors."""
 
 import pickle
 
@@ -17,39 +17,39 @@ from envgen.worlds.crafter.vector import CrafterVectorEnv
 LEVELS = [CrafterLevel(length=9), CrafterLevel(biome="beach", length=7), CrafterLevel(trees="rare", length=12)]
 
 
-def actions_of(n: int, steps: int, seed: int = 0) -> np.ndarray:
+def sample_actions(n: int, steps: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 17, (steps, n))
 
 
 @pytest.mark.parametrize("observation", ["pixels", "symbols", "text"])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_each_environment_equals_one_alone(observation, threads):
+def test_vector_env_equals_single_envs(observation, threads):
     envs = CrafterVectorEnv(5, LEVELS, observation, threads=threads)
-    alone = [CrafterEnv(LEVELS[i % 3], observation) for i in range(5)]
-    seen, infos = envs.reset(seed=40)
-    for i, env in enumerate(alone):
-        mine, info = env.reset(seed=40 + i)
-        assert np.array_equal(seen[i], mine)
+    single_envs = [CrafterEnv(LEVELS[i % 3], observation) for i in range(5)]
+    obs, infos = envs.reset(seed=40)
+    for i, env in enumerate(single_envs):
+        single_obs, info = env.reset(seed=40 + i)
+        assert np.array_equal(obs[i], single_obs)
         assert infos["seed"][i] == info["seed"]
-    for actions in actions_of(5, 40):
-        seen, rewards, terminated, truncated, infos = envs.step(actions)
-        for i, env in enumerate(alone):
-            mine, reward, dead, over, info = env.step(actions[i])
-            assert (rewards[i], terminated[i], truncated[i]) == (reward, dead, over)
-            if dead or over:
-                assert np.array_equal(infos["final_obs"][i], mine)
-                last = infos["final_info"]
-                assert last["achievements"][i].tolist() == list(info["achievements"].values())
-                assert last["seed"][i] == info["seed"]
-                assert last["episode_length"][i] == LEVELS[i % 3].length or dead
-                mine, info = env.reset()
-            assert np.array_equal(seen[i], mine)
+    for actions in sample_actions(5, 40):
+        obs, rewards, terminated, truncated, infos = envs.step(actions)
+        for i, env in enumerate(single_envs):
+            single_obs, reward, dead, timed_out, info = env.step(actions[i])
+            assert (rewards[i], terminated[i], truncated[i]) == (reward, dead, timed_out)
+            if dead or timed_out:
+                assert np.array_equal(infos["final_obs"][i], single_obs)
+                final_info = infos["final_info"]
+                assert final_info["achievements"][i].tolist() == list(info["achievements"].values())
+                assert final_info["seed"][i] == info["seed"]
+                assert final_info["episode_length"][i] == LEVELS[i % 3].length or dead
+                single_obs, info = env.reset()
+            assert np.array_equal(obs[i], single_obs)
             assert infos["seed"][i] == info["seed"]
             assert envs.levels[infos["level"][i]] == LEVELS[i % 3]
     envs.close()
 
 
-def test_final_observations_are_masked_to_the_episodes_that_ended():
+def test_final_obs_and_final_info_are_masked():
     envs = CrafterVectorEnv(3, LEVELS, "symbols")
     envs.reset(seed=1)
     for step in range(1, 8):
@@ -62,7 +62,7 @@ def test_final_observations_are_masked_to_the_episodes_that_ended():
     assert infos["episode_length"].tolist() == [7, 0, 7]
 
 
-def test_next_step_autoreset_begins_anew_one_step_later():
+def test_next_step_autoreset():
     envs = CrafterVectorEnv(2, {"length": 3}, "symbols", autoreset_mode=AutoresetMode.NEXT_STEP)
     _, infos = envs.reset(seed=1)
     seed = infos["seed"].copy()
@@ -77,7 +77,7 @@ def test_next_step_autoreset_begins_anew_one_step_later():
     assert infos["episode_length"].tolist() == [0, 0]
 
 
-def test_without_autoreset_only_marked_environments_begin_anew():
+def test_disabled_autoreset_resets_only_masked_environments():
     envs = CrafterVectorEnv(2, [{"length": 2}, {"length": 5}], "symbols", autoreset_mode="Disabled")
     envs.reset(seed=1)
     envs.step([0, 0])
@@ -89,103 +89,102 @@ def test_without_autoreset_only_marked_environments_begin_anew():
     assert infos["episode_length"].tolist() == [0, 2]
 
 
-def test_the_mode_of_autoreset_is_declared():
+def test_make_vec_declares_the_autoreset_mode():
     envs = gymnasium.make_vec("envgen/Crafter-v0", num_envs=2, observation="symbols", level={"water": "rare"})
     assert envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
     assert envs.observation_space.shape == (2, 145)
-    seen, _ = envs.reset(seed=0)
-    assert envs.observation_space.contains(seen)
+    obs, _ = envs.reset(seed=0)
+    assert envs.observation_space.contains(obs)
 
 
-def test_levels_are_replaced_between_episodes_and_stay_named():
+def test_set_levels_takes_effect_at_the_next_episode():
     envs = CrafterVectorEnv(2, {"length": 3}, "symbols")
     envs.reset(seed=1)
     envs.step([0, 0])
     envs.set_levels([{"length": 2}, {"length": 3}])
     *_, infos = envs.step([0, 0])
-    assert [envs.levels[k].length for k in infos["level"]] == [3, 3]  # these episodes go on as they began
+    assert [envs.levels[k].length for k in infos["level"]] == [3, 3]  # the current episodes keep their level
     *_, infos = envs.step([0, 0])
     assert [envs.levels[k].length for k in infos["final_info"]["level"]] == [3, 3]
     assert [envs.levels[k].length for k in infos["level"]] == [2, 3]
 
 
-def test_drawn_levels_are_all_played_and_repeatable():
-    def drawn():
+def test_sampled_levels_are_all_used_and_repeatable():
+    def sample_level_ids():
         envs = CrafterVectorEnv(4, LEVELS, "symbols", draw_levels=True)
         _, infos = envs.reset(seed=9)
-        played = [infos["level"].tolist()]
-        for actions in actions_of(4, 300):
+        level_ids = [infos["level"].tolist()]
+        for actions in sample_actions(4, 300):
             *_, infos = envs.step(actions)
-            played.append(infos["level"].tolist())
-        return played
+            level_ids.append(infos["level"].tolist())
+        return level_ids
 
-    first = drawn()
-    assert first == drawn()
+    first = sample_level_ids()
+    assert first == sample_level_ids()
     assert all(set(row) == {0, 1, 2} for row in zip(*first, strict=True))
 
 
 @pytest.mark.parametrize("observation", ["pixels", "symbols"])
-def test_a_state_continues_exactly_in_another_environment(observation):
+def test_state_continues_exactly_in_another_environment(observation):
     envs = CrafterVectorEnv(3, LEVELS, observation, draw_levels=True)
     envs.reset(seed=3)
-    plan = actions_of(3, 60)
-    for actions in plan[:25]:
+    all_actions = sample_actions(3, 60)
+    for actions in all_actions[:25]:
         envs.step(actions)
     state = envs.get_state()
     other = CrafterVectorEnv(3, None, observation)
     assert np.array_equal(other.set_state(state), envs.set_state(state))
-    for actions in plan[25:]:
-        a, b = envs.step(actions), other.step(actions)
-        for mine, theirs in zip(a[:4], b[:4], strict=True):
-            assert np.array_equal(mine, theirs)
-        assert np.array_equal(a[4]["seed"], b[4]["seed"])
+    for actions in all_actions[25:]:
+        result, other_result = envs.step(actions), other.step(actions)
+        for array, other_array in zip(result[:4], other_result[:4], strict=True):
+            assert np.array_equal(array, other_array)
+        assert np.array_equal(result[4]["seed"], other_result[4]["seed"])
 
 
-@pytest.mark.parametrize("other", [{"num_envs": 3}, {"size": 84}, {"observation": "pixels"}])
-def test_a_state_of_another_shape_is_refused(other):
+@pytest.mark.parametrize("kwargs", [{"num_envs": 3}, {"size": 84}, {"observation": "pixels"}])
+def test_state_of_another_shape_is_rejected(kwargs):
     state = CrafterVectorEnv(2, None, "symbols").get_state()
     with pytest.raises(ValueError, match=r"snapshot is of 2 environments .* 64 x 64 that observe 145 bytes; here are"):
-        CrafterVectorEnv(**{"num_envs": 2, "observation": "symbols", **other}).set_state(state)
+        CrafterVectorEnv(**{"num_envs": 2, "observation": "symbols", **kwargs}).set_state(state)
 
 
-def test_a_state_continues_also_where_only_some_begin_anew():
+def test_state_continues_with_partial_resets():
     envs = CrafterVectorEnv(2, None, "symbols", autoreset_mode="Disabled")
     envs.reset(seed=5)
     envs.step([1, 2])
     other = CrafterVectorEnv(2, None, "symbols", autoreset_mode="Disabled")
     other.set_state(envs.get_state())
     mask = {"reset_mask": np.array([True, False])}
-    a, b = envs.reset(options=mask)[1], other.reset(options=mask)[1]
-    assert all(np.array_equal(a[key], b[key]) for key in a)
+    infos, other_infos = envs.reset(options=mask)[1], other.reset(options=mask)[1]
+    assert all(np.array_equal(infos[key], other_infos[key]) for key in infos)
 
 
-def test_every_level_is_played_or_refused():
+def test_more_levels_than_environments_raises():
     with pytest.raises(ValueError, match="3 levels for 2 environments: some would never be played"):
         CrafterVectorEnv(2, LEVELS, "symbols")
     CrafterVectorEnv(2, LEVELS, "symbols", draw_levels=True)
 
 
-def test_an_environment_that_has_not_begun_is_not_stepped():
+def test_step_before_the_first_reset_raises():
     envs = CrafterVectorEnv(2, None, "symbols")
     envs.reset(seed=7, options={"reset_mask": np.array([True, False])})
     with pytest.raises(ResetNeeded, match="environment 1 has not begun"):
         envs.step([0, 0])
 
 
-def test_a_copy_goes_its_own_way():
+def test_pickled_copy_is_independent():
     envs = CrafterVectorEnv(4, None, "symbols", threads=2)
     envs.reset(seed=0)
     copy = pickle.loads(pickle.dumps(envs))
-    for actions in actions_of(4, 20):
+    for actions in sample_actions(4, 20):
         assert np.array_equal(envs.step(actions)[0], copy.step(actions)[0])
 
 
-def test_a_list_of_things_that_gets_full_grows_and_nothing_changes():
+def test_full_entity_array_grows_without_side_effects():
     crowded = {"cows": "very common", "biome": "grassland", "trees": "none", "water": "none", "near": {"cows": 4}}
     big, small = (CrafterVectorEnv(2, crowded, "symbols") for _ in range(2))
     small.engine.state = small.engine.state._replace(entities=small.engine.state.entities[:, :16].copy())
-    a, b = big.reset(seed=2), small.reset(seed=2)
-    assert np.array_equal(a[0], b[0])
+    assert np.array_equal(big.reset(seed=2)[0], small.reset(seed=2)[0])
     for _ in range(40):
         action = expert_actions(big.engine)
         assert np.array_equal(big.step(action)[0], small.step(action)[0])
@@ -196,7 +195,7 @@ def test_a_list_of_things_that_gets_full_grows_and_nothing_changes():
 
 
 @pytest.mark.parametrize(
-    ("actions", "sentence"),
+    ("actions", "message"),
     [
         ([0], r"must be 2 whole numbers, not int64 of shape \(1,\)"),
         ([0, 17], "action 17 of environment 1"),
@@ -204,25 +203,25 @@ def test_a_list_of_things_that_gets_full_grows_and_nothing_changes():
         ([0.0, 1.0], "not float64"),
     ],
 )
-def test_wrong_actions_never_reach_the_kernel(actions, sentence):
+def test_invalid_actions_raise_and_change_nothing(actions, message):
     envs = CrafterVectorEnv(2, None, "symbols")
     envs.reset(seed=0)
     before = envs.engine.state.envs.copy()
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=message):
         envs.step(actions)
     assert np.array_equal(envs.engine.state.envs, before)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "sentence"),
+    ("kwargs", "message"),
     [({"num_envs": 0}, "num_envs"), ({"threads": 0}, "threads"), ({"autoreset_mode": "same_step"}, "SameStep")],
 )
-def test_wrong_counts_are_named(wrong, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        CrafterVectorEnv(**{"num_envs": 2, **wrong})
+def test_invalid_arguments_raise(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        CrafterVectorEnv(**{"num_envs": 2, **kwargs})
 
 
-def test_wrong_seeds_are_refused():
+def test_invalid_seeds_raise():
     envs = CrafterVectorEnv(2, None, "symbols")
     with pytest.raises(ValueError, match="3 seeds for 2 environments"):
         envs.reset(seed=[1, 2, 3])
@@ -230,7 +229,7 @@ def test_wrong_seeds_are_refused():
         envs.step([0, 0])
 
 
-def test_closing_twice_is_harmless_and_final():
+def test_close_is_idempotent_and_final():
     envs = CrafterVectorEnv(64, None, "symbols", threads=2, render_mode="rgb_array")
     envs.reset(seed=0)
     assert len(envs.render()) == 64
@@ -240,7 +239,7 @@ def test_closing_twice_is_harmless_and_final():
         envs.step(np.zeros(64, int))
 
 
-def test_an_environment_takes_at_most_forty_kilobytes():
+def test_memory_per_environment_is_below_40_kb():
     from envgen.worlds.crafter.engine import Engine
     from envgen.worlds.crafter.observations import NO_OBSERVATION
 
