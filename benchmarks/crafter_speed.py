@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from crafter_original import original
-from envgen.worlds.crafter.vector import CrafterVectorEnv
+from envgen.worlds.crafter.env import CrafterVectorEnv
 
 HERE = Path(__file__).parent
 WARM_UP = 250  # steps; a random player lives for about 180

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from envgen.worlds.heist.constants import ACTIONS, MODES, SKILLS
+from envgen.worlds.heist.env import HeistVectorEnv
 from envgen.worlds.heist.expert_policy import expert_actions
-from envgen.worlds.heist.vector import HeistVectorEnv
 
 NUM_ENVS = 256
 

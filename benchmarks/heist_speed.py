@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from envgen.worlds.heist.env import HeistVectorEnv
 from envgen.worlds.heist.original import ORIGINAL_VENV
-from envgen.worlds.heist.vector import HeistVectorEnv
 
 FOLDER = Path(__file__).parent
 PEERS = {  # name: (its Python, its script)

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from PIL import Image
 
-from envgen.worlds.crafter.gallery import overview
+from envgen.worlds.crafter.world import Crafter
 
 LEVELS = (
     {"trees": "very common"},
@@ -42,7 +42,7 @@ def main() -> None:
     box(axis, 3.85, 0.2, 2.2, 1.15, "original world", ["the exact game,", "never changed"], "#3d6b52")
     box(axis, 7.55, 1.45, 2.2, 1.4, "agent", ["a small network, PPO,", "carried on through", "every cycle"], "#2f5d8a")
     for k, level in enumerate(LEVELS):
-        picture = Image.fromarray(overview(level, seed=3 + k, unit=4))
+        picture = Image.fromarray(Crafter().render_map(level, seed=3 + k, cell_size=4))
         x, y = 3.98 + (k % 2) * 1.0, 2.95 - (k // 2) * 1.0
         axis.imshow(picture, extent=(x, x + 0.92, y, y + 0.92), interpolation="nearest", zorder=2)
     axis.text(4.94, 4.06, "levels", ha="center", size=12.5, weight="bold", color="#9a6a1e")

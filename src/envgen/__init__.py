@@ -10,10 +10,10 @@ __version__ = "0.1.0"
 gymnasium.register(
     "envgen/Crafter-v0",
     entry_point="envgen.worlds.crafter.env:CrafterEnv",
-    vector_entry_point="envgen.worlds.crafter.vector:CrafterVectorEnv",
+    vector_entry_point="envgen.worlds.crafter.env:CrafterVectorEnv",
 )
 gymnasium.register(
     "envgen/Heist-v0",
     entry_point="envgen.worlds.heist.env:HeistEnv",
-    vector_entry_point="envgen.worlds.heist.vector:HeistVectorEnv",
+    vector_entry_point="envgen.worlds.heist.env:HeistVectorEnv",
 )

@@ -7,7 +7,7 @@ import torch
 from envgen.agents.learner import LEARNERS, learner_class, make_learner
 from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings
-from envgen.worlds.crafter.vector import CrafterVectorEnv
+from envgen.worlds.crafter.env import CrafterVectorEnv
 
 SMALL = PpoSettings(num_envs=2, num_steps=10, update_epochs=2, num_minibatches=2)
 NUM_UPDATES = 5

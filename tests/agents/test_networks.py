@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 from envgen.agents.errors import SpaceError
 from envgen.agents.networks import ActorCritic, count_parameters
-from envgen.worlds.crafter.vector import CrafterVectorEnv
+from envgen.worlds.crafter.env import CrafterVectorEnv
 
 
 def test_image_network_has_the_published_number_of_parameters():

@@ -12,7 +12,7 @@ import torch
 from envgen.agents.parallel import ProcessGroup, ThreadedGradients, supports_bf16
 from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings
-from envgen.worlds.crafter.vector import CrafterVectorEnv
+from envgen.worlds.crafter.env import CrafterVectorEnv
 
 CPU = torch.device("cpu")
 WORKER = Path(__file__).with_name("parallel_worker.py")

@@ -16,7 +16,7 @@ from envgen.agents.networks import ActorCritic
 from envgen.agents.policy import Policy, PolicyError, load_policy
 from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings
-from envgen.worlds.crafter.vector import CrafterVectorEnv
+from envgen.worlds.crafter.env import CrafterVectorEnv
 
 
 class CustomNetwork(ActorCritic):

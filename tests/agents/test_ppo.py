@@ -12,7 +12,7 @@ from envgen.agents.networks import ActorCritic, PolicyNetwork, make_distribution
 from envgen.agents.ppo import METRICS, PPO
 from envgen.agents.rollout import EpisodeStats, VecEnvRunner
 from envgen.agents.settings import PpoSettings, ppo_settings_for
-from envgen.worlds.crafter.vector import CrafterVectorEnv
+from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.crafter.world import Crafter
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from envgen.agents.networks import ActorCritic
 from envgen.agents.symbols import NearestSymbolEncoder, SymbolEmbedding
-from envgen.worlds.crafter.vector import CrafterVectorEnv
+from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.world import SymbolMap
 
 

@@ -14,9 +14,7 @@ from envgen.curriculum.evaluate import (
     summarize_episodes,
 )
 from envgen.worlds.crafter.constants import SKILLS
-from envgen.worlds.crafter.original import symbols_of_original
-from envgen.worlds.crafter.original import ParityChecker
-from envgen.worlds.crafter.vector import CrafterVectorEnv
+from envgen.worlds.crafter.original import ParityChecker, symbols_of_original
 from envgen.worlds.crafter.world import Crafter
 
 

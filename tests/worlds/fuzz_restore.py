@@ -12,10 +12,10 @@ import numpy as np
 
 from envgen.worlds.crafter import expert_policy as crafter_expert
 from envgen.worlds.crafter import state as crafter_state
-from envgen.worlds.crafter.vector import CrafterVectorEnv
+from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.heist import expert_policy as heist_expert
 from envgen.worlds.heist import state as heist_state
-from envgen.worlds.heist.vector import HeistVectorEnv
+from envgen.worlds.heist.env import HeistVectorEnv
 
 COUNT, STEPS, RANDOM = 3, 15, 40
 WORLDS = {

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from envgen.worlds.crafter import state as crafter_state
-from envgen.worlds.crafter.vector import CrafterVectorEnv
+from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.heist import state as heist_state
-from envgen.worlds.heist.vector import HeistVectorEnv
+from envgen.worlds.heist.env import HeistVectorEnv
 
 FUZZ = Path(__file__).with_name("fuzz_restore.py")
 WORLDS = {
@@ -95,13 +95,13 @@ def test_the_numbers_of_a_level_are_those_of_the_level(world):
         ("phase", np.array([1, 3], np.uint8), "phase of environment 1"),
         ("phase", np.array([1], np.uint8), "'phase' is uint8 of shape"),
         ("seeded", np.array([1.0, 1.0]), "'seeded' is float64"),
-        ("env_level_ids", np.array([-1]), "menu"),
-        ("env_level_ids", np.array([1]), "menu"),
-        ("env_level_ids", np.zeros(0, np.int64), "menu"),
-        ("levels", np.frombuffer(b"[" * 100_000, np.uint8), "not JSON"),
-        ("levels", np.frombuffer(b"\xff", np.uint8), "not JSON"),
-        ("levels", np.frombuffer(b"[]", np.uint8), "not a list of levels"),
-        ("levels", np.frombuffer(b"[7]", np.uint8), "not a list of levels"),
+        ("env_level_ids", np.array([-1]), "env_level_ids"),
+        ("env_level_ids", np.array([1]), "env_level_ids"),
+        ("env_level_ids", np.zeros(0, np.int64), "env_level_ids"),
+        ("levels", np.frombuffer(b"[" * 100_000, np.uint8), "not valid JSON"),
+        ("levels", np.frombuffer(b"\xff", np.uint8), "not valid JSON"),
+        ("levels", np.frombuffer(b"[]", np.uint8), "not a list of JSON objects"),
+        ("levels", np.frombuffer(b"[7]", np.uint8), "not a list of JSON objects"),
         ("levels", np.frombuffer(b'[{"length": 0}]', np.uint8), "length"),
         ("size", np.array([64.0, 64.0]), "'size' is float64"),
         ("sample_levels", np.zeros(0, np.uint8), "'sample_levels'"),

@@ -28,12 +28,12 @@ def demo(out: Path = Path("out"), seed: int = 0) -> None:
         out: The folder to write to.
         seed: Of everything random.
     """
-    from envgen.worlds.crafter.gallery import gallery
+    from envgen.worlds.crafter.world import Crafter
 
     from .train import train
 
     picture = writable(out / "crafter_worlds.png")
-    gallery(EIGHT).save(picture)
+    Crafter().render_levels(EIGHT).save(picture)
     print(f"Eight worlds of eight levels: {picture}\n")
     train("crafter", preset="quick", designer="expert", seed=seed, folder=out / f"demo-{seed}")
 

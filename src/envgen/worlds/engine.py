@@ -1,6 +1,7 @@
-"""Many environments of one world stepped together: what every world's engine does around its own kernel.
+"""Many environments of one world stepped together: what every engine does around its own kernel.
 
-A world's engine adds its state and `_play`, which does what is `due` in some environments and leaves `ends`.
+A world's engine adds its state and `_run_kernel`, which does what is `pending` in some environments and writes
+`results`.
 """
 
 import json
@@ -16,148 +17,164 @@ from .kernels.threaded_range import RANGES_PER_THREAD, ThreadedRange
 from .state_validation import check_params, check_ranges, read_array, read_levels, require
 from .world import Level
 
-DONE, STEP, RESET = 0, 1, 2  # what is due in an environment
-NOT_STARTED, RUNNING, ENDED = 0, 1, 2  # where its episode is
-MIN_BYTES_TO_SHARE = 1 << 20  # bytes to copy
+DONE, STEP, RESET = 0, 1, 2  # what is pending in an environment
+NOT_STARTED, RUNNING, ENDED = 0, 1, 2  # the phase of its episode
+MIN_BYTES_TO_SHARE = 1 << 20  # smaller copies are not worth several threads
 
 
 class StepResults(NamedTuple):
-    """What a step leaves behind."""
+    """What a step writes."""
 
     reward: np.ndarray  # (n,) float64
     terminated: np.ndarray  # (n,) bool
     truncated: np.ndarray  # (n,) bool
-    phase: np.ndarray  # (n,) uint8, NOT_BEGUN, RUNNING or OVER
+    phase: np.ndarray  # (n,) uint8, NOT_STARTED, RUNNING or ENDED
     report: np.ndarray  # (n,) of the world's REPORT
 
 
 class FinishedEpisodes(NamedTuple):
-    """How some environments ended, before they began anew."""
+    """The last observations and reports of episodes that ended, taken before their environments were reset."""
 
-    env_ids: np.ndarray  # (m,) int64, the environments
-    obs_bytes: np.ndarray  # (m, bytes) uint8, their last observations
+    env_ids: np.ndarray  # (m,) int64
+    obs_bytes: np.ndarray  # (m, bytes) uint8
     reports: np.ndarray  # (m,) of the world's REPORT
 
 
 class BatchEngine:
-    """`n` environments. `width` is how many bytes one observes, `report` what is told of it, `size` of its picture."""
+    """`num_envs` environments of a world.
+
+    Args:
+        num_envs: The number of environments.
+        levels: Environment i plays `levels[i % len(levels)]`.
+        sample_levels: Each episode plays a random one of the levels instead.
+        image_size: (width, height) of observations that are pixels.
+        threads: Threads to step with.
+        obs_size: Bytes of an observation.
+        report_dtype: The world's REPORT.
+    """
 
     title: ClassVar[str]
-    compile_seconds: ClassVar[int]  # that compiling the kernel takes
+    compile_seconds: ClassVar[int]  # how long compiling the kernel takes, for the message about it
     Level: ClassVar[type[Level]]
     is_compiled: ClassVar[bool] = False  # the kernel is compiled or loaded in this process
 
     def __init__(
-        self, n: int, levels: Sequence[Any], by_chance: bool, size: tuple[int, int], threads: int, width: int,
-        report: np.dtype,
+        self, num_envs: int, levels: Sequence[Any], sample_levels: bool, image_size: tuple[int, int], threads: int,
+        obs_size: int, report_dtype: np.dtype,
     ):  # fmt: skip
-        self.num_envs, self.image_size = n, size
-        self.levels: list[Any] = []  # every level ever set; ENV.level counts in it
-        self.set_levels(levels, by_chance)
-        self.seeded = np.zeros(n, np.bool_)
-        self.thread_pool = ThreadedRange(min(threads, n))
-        self.obs_bytes = np.zeros((n, width), np.uint8)
-        self.pending = np.zeros(n, np.uint8)
-        self.actions = np.zeros(n, np.int64)
+        self.num_envs, self.image_size = num_envs, image_size
+        self.levels: list[Any] = []  # every level ever set; ENV.level is an index into it
+        self.set_levels(levels, sample_levels)
+        self.seeded = np.zeros(num_envs, np.bool_)
+        self.thread_pool = ThreadedRange(min(threads, num_envs))
+        self.obs_bytes = np.zeros((num_envs, obs_size), np.uint8)
+        self.pending = np.zeros(num_envs, np.uint8)
+        self.actions = np.zeros(num_envs, np.int64)
         self.results = StepResults(
-            reward=np.zeros(n),
-            terminated=np.zeros(n, np.bool_),
-            truncated=np.zeros(n, np.bool_),
-            phase=np.zeros(n, np.uint8),
-            report=np.zeros(n, report),
+            reward=np.zeros(num_envs),
+            terminated=np.zeros(num_envs, np.bool_),
+            truncated=np.zeros(num_envs, np.bool_),
+            phase=np.zeros(num_envs, np.uint8),
+            report=np.zeros(num_envs, report_dtype),
         )
 
     @property
     def envs(self) -> np.ndarray:
-        """(n,) records, the world's ENV"""
+        """The states of the environments, (n,) of the world's ENV."""
         raise NotImplementedError
 
-    def _run_kernel(self, todo: np.ndarray, k: int) -> None:
-        """Do what is due in the environments `todo`, in thread k."""
+    def _run_kernel(self, env_ids: np.ndarray, thread: int) -> None:
+        """Do what is pending in these environments."""
         raise NotImplementedError
 
     def _grow(self) -> None:
-        """What is still due after `_play` needs more room."""
-        raise AssertionError(f"{self.title} needs no more room than it has")
+        """Make room for what is still pending after `_run_kernel`."""
+        raise AssertionError(f"{self.title} never needs more room")
 
     def seed(self, i: int, seed: int) -> None:
         """The next episode of environment i is the first of `seed`."""
         raise NotImplementedError
 
     def render(self, i: int, size: tuple[int, int]) -> np.ndarray:
-        """A picture (height, width, 3) for a person. It changes nothing."""
+        """An image (height, width, 3) for people. Rendering changes no state."""
         raise NotImplementedError
 
-    def set_levels(self, levels: Sequence[Any], by_chance: bool) -> None:
-        """The levels of all episodes that begin from now on."""
-        known = {level: k for k, level in enumerate(self.levels)}
+    def set_levels(self, levels: Sequence[Any], sample_levels: bool) -> None:
+        """Set the levels of all episodes that begin from now on."""
+        level_ids = {level: k for k, level in enumerate(self.levels)}
         for level in levels:
-            if level not in known:
-                known[level] = len(self.levels)
+            if level not in level_ids:
+                level_ids[level] = len(self.levels)
                 self.levels.append(level)
-        self.env_level_ids = np.array([known[level] for level in levels], np.int64)
-        self.sample_levels = bool(by_chance)
+        self.env_level_ids = np.array([level_ids[level] for level in levels], np.int64)
+        self.sample_levels = bool(sample_levels)
         self.level_params = np.stack([level.to_params() for level in self.levels])
 
-    def reset(self, which: np.ndarray) -> None:
-        """Begin an episode in the environments where the mask `which` is set."""
-        self.pending[:] = np.where(which, RESET, DONE)
+    def start(self, seeds: Sequence[int]) -> None:
+        """Begin the first episode of one seed in each environment."""
+        for i, seed in enumerate(seeds):
+            self.seed(i, seed)
+        self.reset(np.ones(self.num_envs, np.bool_))
+
+    def reset(self, mask: np.ndarray) -> None:
+        """Begin an episode in each environment where `mask` is set."""
+        self.pending[:] = np.where(mask, RESET, DONE)
         self._run_pending()
 
-    def step(self, actions: np.ndarray, begin: np.ndarray | None = None) -> StepResults:
-        """Step all environments, but begin an episode where the mask `begin` is set. Actions must be valid."""
+    def step(self, actions: np.ndarray, reset_mask: np.ndarray | None = None) -> StepResults:
+        """Step all environments, but begin an episode instead where `reset_mask` is set. Actions must be valid."""
         self.actions[:] = actions
         self.pending[:] = STEP
-        if begin is not None:
-            self.pending[begin] = RESET
-            self.results.reward[begin] = 0
-            self.results.terminated[begin] = False
-            self.results.truncated[begin] = False
-        self._run_pending(ranges=1)  # steps take alike long; who finishes first need not be given more
+        if reset_mask is not None:
+            self.pending[reset_mask] = RESET
+            self.results.reward[reset_mask] = 0
+            self.results.terminated[reset_mask] = False
+            self.results.truncated[reset_mask] = False
+        self._run_pending(ranges=1)  # all steps take about as long, so one range per thread is balanced
         return self.results
 
     def autoreset(self) -> FinishedEpisodes | None:
-        """Begin anew where an episode has ended, and say how it ended."""
+        """Begin an episode in each environment whose episode has ended; return how these ended, None if none did."""
         ended = (self.results.phase == ENDED).nonzero()[0]
         if not ended.size:
             return None
-        final = FinishedEpisodes(ended, self.obs_bytes[ended], self.results.report[ended])
+        finished = FinishedEpisodes(ended, self.obs_bytes[ended], self.results.report[ended])
         self.pending[ended] = RESET
-        self._run_pending(ranges=ended.size)  # one by one: a world may take twice as long as another
-        return final
+        self._run_pending(ranges=ended.size)  # one by one: some resets take twice as long as others
+        return finished
 
     def observations(self) -> np.ndarray:
-        """A copy of all observations; of pictures these are megabytes, so every thread copies some."""
+        """A copy of all observations, (n, bytes). Pixels are megabytes, which the threads copy together."""
         if self.obs_bytes.nbytes < MIN_BYTES_TO_SHARE:
             return self.obs_bytes.copy()
         rows = np.empty_like(self.obs_bytes)
 
-        def copy(lo: int, hi: int, k: int) -> None:
-            rows[lo:hi] = self.obs_bytes[lo:hi]
+        def copy(start: int, stop: int, thread: int) -> None:
+            rows[start:stop] = self.obs_bytes[start:stop]
 
         self.thread_pool.run(copy, self.num_envs, ranges=1)
         return rows
 
     def _run_pending(self, ranges: int = RANGES_PER_THREAD) -> None:
-        """Do what is due."""
-        todo = self.pending.nonzero()[0]
-        while todo.size:
-            job = partial(self._run_range, todo)
+        """Do what is pending in all environments."""
+        env_ids = self.pending.nonzero()[0]
+        while env_ids.size:
+            job = partial(self._run_range, env_ids)
             if type(self).is_compiled:
-                self.thread_pool.run(job, todo.size, ranges)
+                self.thread_pool.run(job, env_ids.size, ranges)
             else:
                 with compiling(self.title, self.compile_seconds):
-                    self.thread_pool.run(job, todo.size, ranges)
+                    self.thread_pool.run(job, env_ids.size, ranges)
                 type(self).is_compiled = True
-            todo = self.pending.nonzero()[0]
-            if todo.size:
+            env_ids = self.pending.nonzero()[0]
+            if env_ids.size:
                 self._grow()
 
-    def _run_range(self, todo: np.ndarray, lo: int, hi: int, k: int) -> None:
-        self._run_kernel(todo[lo:hi], k)
+    def _run_range(self, env_ids: np.ndarray, start: int, stop: int, thread: int) -> None:
+        self._run_kernel(env_ids[start:stop], thread)
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        """All that decides what happens next, as plain arrays."""
+        """Everything that determines what happens next, as numeric arrays."""
         levels = json.dumps([level.model_dump(mode="json") for level in self.levels])
         return {
             "envs": self.envs.view(np.uint8).reshape(self.num_envs, -1).copy(),
@@ -174,48 +191,48 @@ class BatchEngine:
     def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
         """Continue from a snapshot of an engine of the same shape.
 
-        Raises ValueError, and changes nothing, if it is of another shape or holds what no engine can come to.
+        Raises ValueError, and changes nothing, if the snapshot has another shape or a state that no engine can reach.
         """
-        envs, out = read_array(snapshot, "envs", "u1", (None, None)), read_array(snapshot, "obs", "u1", (None, None))
+        envs, obs = read_array(snapshot, "envs", "u1", (None, None)), read_array(snapshot, "obs", "u1", (None, None))
         size = read_array(snapshot, "size", "i8", (2,))
-        theirs = len(envs), envs.shape[-1], *size.tolist(), out.shape[-1]
-        ours = self.num_envs, self.envs.dtype.itemsize, *self.image_size, self.obs_bytes.shape[-1]
-        if theirs != ours:
-            says = "{} environments of {} bytes with pictures of {} x {} that observe {} bytes"
-            raise ValueError(f"this snapshot is of {says.format(*theirs)}; here are {says.format(*ours)}")
-        out = read_array(snapshot, "obs", "u1", self.obs_bytes.shape)
-        kind = self.results.report.dtype
-        reports = read_array(snapshot, "reports", "u1", (self.num_envs, kind.itemsize)).view(kind)[:, 0]
+        actual = len(envs), envs.shape[-1], *size.tolist(), obs.shape[-1]
+        expected = self.num_envs, self.envs.dtype.itemsize, *self.image_size, self.obs_bytes.shape[-1]
+        if actual != expected:
+            shape = "{} environments of {} bytes with images of {} x {} and observations of {} bytes"
+            raise ValueError(f"this snapshot has {shape.format(*actual)}; expected {shape.format(*expected)}")
+        obs = read_array(snapshot, "obs", "u1", self.obs_bytes.shape)
+        report_dtype = self.results.report.dtype
+        reports = read_array(snapshot, "reports", "u1", (self.num_envs, report_dtype.itemsize))
+        reports = reports.view(report_dtype)[:, 0]
         phase, seeded = (read_array(snapshot, name, "u1", (self.num_envs,)) for name in ("phase", "seeded"))
-        menu, by_chance = (
-            read_array(snapshot, "env_level_ids", "i8", (None,)),
-            read_array(snapshot, "sample_levels", "u1", (1,)),
-        )
+        level_ids = read_array(snapshot, "env_level_ids", "i8", (None,))
+        sample_levels = read_array(snapshot, "sample_levels", "u1", (1,))
         text = read_array(snapshot, "levels", "u1", (None,)).tobytes()
         levels: list[Any] = [self.Level.parse(level) for level in read_levels(text)]
-        if not menu.size or menu.min() < 0 or menu.max() >= len(levels):
-            raise ValueError(f"the menu of this snapshot does not choose among its {len(levels)} levels")
+        if not level_ids.size or level_ids.min() < 0 or level_ids.max() >= len(levels):
+            raise ValueError(f"the snapshot's env_level_ids are not indices into its {len(levels)} levels")
         records = envs.view(self.envs.dtype)[:, 0].copy()
         require(phase <= ENDED, "phase")
         require(seeded <= 1, "seeded")
-        for told, of in ((records, ""), (reports, "report's ")):
-            check_ranges(told, {"level": (0, len(levels) - 1)}, of)
-        pool = np.stack([level.to_params() for level in levels])
-        check_params(records, phase != NOT_STARTED, pool)
-        limit = np.where(phase == RUNNING, records["params"]["length"] - 1, records["params"]["length"])
-        require((records["step"] >= 0) & (records["step"] <= limit), "step")
-        self._restore(records, phase, out, snapshot)
-        self.obs_bytes[:] = out
+        for array, prefix in ((records, ""), (reports, "report's ")):
+            check_ranges(array, {"level": (0, len(levels) - 1)}, prefix)
+        level_params = np.stack([level.to_params() for level in levels])
+        check_params(records, phase != NOT_STARTED, level_params)
+        max_length = records["params"]["length"]
+        max_step = np.where(phase == RUNNING, max_length - 1, max_length)
+        require((records["step"] >= 0) & (records["step"] <= max_step), "step")
+        self._restore(records, phase, obs, snapshot)
+        self.obs_bytes[:] = obs
         self.results.report[:] = reports
         self.results.phase[:] = phase
         self.seeded = seeded.astype(np.bool_)
         self.levels = levels
-        self.set_levels([levels[k] for k in menu], bool(by_chance[0]))
+        self.set_levels([levels[k] for k in level_ids], bool(sample_levels[0]))
 
     def _restore(
-        self, envs: np.ndarray, phase: np.ndarray, out: np.ndarray, snapshot: Mapping[str, np.ndarray]
+        self, envs: np.ndarray, phase: np.ndarray, obs_bytes: np.ndarray, snapshot: Mapping[str, np.ndarray]
     ) -> None:
-        """Check records and observations, then take over the records and whatever else the world keeps."""
+        """Check states and observations, then take over the states and whatever else the world keeps."""
         raise NotImplementedError
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""What a user passes to make an environment, checked before anything runs; the same for every world."""
+"""Checks of the arguments that users pass to environments. All raise before anything runs."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,50 +14,73 @@ from .world import Level
 L = TypeVar("L", bound=Level)
 
 RENDER_MODES = ("rgb_array", "human")
-_BATCH_WORTH_A_THREAD = {"pixels": 32, "symbols": 256, "text": 256}  # environments; handing over costs about 0.1 ms
+# Environments per thread from which on a second thread pays off: handing work to a thread costs about 0.1 ms.
+_MIN_ENVS_PER_THREAD = {"pixels": 32, "symbols": 256, "text": 256}
 
 
-def parse_levels(Kind: type[L], original: str, level: Any) -> list[L]:
+def parse_levels(Kind: type[L], world: str, level: Any) -> list[L]:
     """A list of levels from a level, a mapping, JSON text, None (the original), or a sequence of these."""
     if isinstance(level, Sequence) and not isinstance(level, str):
         if not level:
-            raise ValueError(f"an empty list of levels; give at least one, or None for the original {original}")
-        return [Kind.parse(one) for one in level]
+            raise ValueError(f"the list of levels is empty; pass at least one level, or None for the original {world}")
+        return [Kind.parse(entry) for entry in level]
     if level is None or isinstance(level, Level | dict | str):
         return [Kind.parse(level)]
-    raise TypeError(f"level {level!r} is neither a {Kind.__name__}, a mapping, JSON text, None nor a list of these")
+    raise TypeError(f"level must be a {Kind.__name__}, a dict, JSON text, None or a list of these, not {level!r}")
 
 
-def check_all_used(levels: list[L], num_envs: int, draw_levels: bool) -> list[L]:
-    """The levels of a vector environment, each of which some environment must play."""
-    if len(levels) > num_envs and not draw_levels:
+def check_all_used(levels: list[L], num_envs: int, sample_levels: bool) -> list[L]:
+    """The levels of a vector environment, each of which at least one environment must play."""
+    if len(levels) > num_envs and not sample_levels:
         raise ValueError(
-            f"{len(levels)} levels for {num_envs} environments: some would never be played; "
-            "use as many environments or draw_levels=True"
+            f"{len(levels)} levels for {num_envs} environments: some levels would never be played; "
+            "use at least as many environments as levels, or sample_levels=True"
         )
     return levels
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
+    choices = list(choices)
+    if value not in choices:
+        raise ValueError(f"{name} {nearest(str(value), choices)}")
+    return value
+
+
+def check_options(options: dict | None, known: Sequence[str]) -> dict:
+    """The options of a `reset`, all of which must be known."""
+    for name in options or {}:
+        if name not in known:
+            raise ValueError(f"reset option {nearest(str(name), known)}")
+    return options or {}
 
 
 def check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
     try:
         return AutoresetMode(mode)
     except ValueError:
-        raise ValueError(f"autoreset mode {nearest(str(mode), [one.value for one in AutoresetMode])}") from None
+        raise ValueError(f"autoreset mode {nearest(str(mode), [known.value for known in AutoresetMode])}") from None
 
 
-def check_observation(observation: str, views: Mapping[str, Any]) -> None:
-    if observation not in views:
-        raise ValueError(f"observation {nearest(str(observation), list(views))}")
+def check_render_mode(mode: str | None) -> str | None:
+    return None if mode is None else check_choice("render mode", mode, RENDER_MODES)
 
 
-def check_render_mode(mode: str | None) -> None:
-    if mode is not None and mode not in RENDER_MODES:
-        raise ValueError(f"render mode {nearest(str(mode), RENDER_MODES)}")
+def parse_image_size(size: Any, minimum: int, maximum: int) -> tuple[int, int]:
+    """(width, height) in pixels from an integer or a pair."""
+    pair = tuple(size) if isinstance(size, tuple | list) else (size, size)
+    if len(pair) != 2 or not all(
+        isinstance(side, int | np.integer) and not isinstance(side, bool) and minimum <= side <= maximum
+        for side in pair
+    ):
+        raise ValueError(
+            f"size {size!r} is not an image size: give an integer or (width, height), from {minimum} to {maximum}"
+        )
+    return int(pair[0]), int(pair[1])
 
 
 def check_count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number from 1, not {value!r}")
+        raise ValueError(f"{name} must be an integer of at least 1, not {value!r}")
     return int(value)
 
 
@@ -65,39 +88,43 @@ def check_action(action: Any, names: Sequence[str]) -> int:
     if isinstance(action, np.ndarray) and action.ndim == 0:
         action = action.item()
     if isinstance(action, bool) or not isinstance(action, int | np.integer) or not 0 <= action < len(names):
-        raise ValueError(f"action {action!r} is not a whole number from 0 to {len(names) - 1} ({', '.join(names)})")
+        raise ValueError(f"action {action!r} is not an integer from 0 to {len(names) - 1} ({', '.join(names)})")
     return int(action)
 
 
-def check_actions(actions: Any, n: int, names: Sequence[str]) -> np.ndarray:
+def check_actions(actions: Any, num_envs: int, names: Sequence[str]) -> np.ndarray:
     array = np.asarray(actions)
-    if array.shape != (n,) or array.dtype.kind not in "iu":
-        raise ValueError(f"actions must be {n} whole numbers, not {array.dtype} of shape {array.shape}")
-    right = array.astype(np.uint64) < len(names)  # what is below 0 becomes huge: one comparison
-    if np.count_nonzero(right) < n:
-        i = int(right.argmin())
-        raise ValueError(f"action {array[i]} of environment {i} is not one of 0 to {len(names) - 1}")
+    if array.shape != (num_envs,) or array.dtype.kind not in "iu":
+        raise ValueError(f"actions must be {num_envs} integers, not {array.dtype} of shape {array.shape}")
+    valid = array.astype(np.uint64) < len(names)  # negative numbers become huge: a single comparison suffices
+    if np.count_nonzero(valid) < num_envs:
+        i = int(valid.argmin())
+        raise ValueError(f"action {array[i]} of environment {i} is not an integer from 0 to {len(names) - 1}")
     return array
 
 
 def check_seed(seed: Any) -> int:
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed {seed!r} is not a whole number from 0")
+        raise ValueError(f"seed must be an integer of at least 0, not {seed!r}")
     return int(seed)
 
 
-def check_seeds(seed: int | Iterable[int | None], n: int) -> list[int | None]:
-    """One seed per environment, None to go on; a single one is the first of n in a row, as Gymnasium has it."""
+def check_seeds(seed: int | Iterable[int | None], num_envs: int) -> list[int | None]:
+    """One seed per environment, None to continue its random stream.
+
+    An integer seeds environment i with `seed + i`, as in Gymnasium.
+    """
     if isinstance(seed, int | np.integer):
-        return [check_seed(seed) + i for i in range(n)]
-    seeds = [None if one is None else check_seed(one) for one in seed]
-    if len(seeds) != n:
-        raise ValueError(f"{len(seeds)} seeds for {n} environments")
+        return [check_seed(seed) + i for i in range(num_envs)]
+    seeds = [None if value is None else check_seed(value) for value in seed]
+    if len(seeds) != num_envs:
+        raise ValueError(f"{len(seeds)} seeds for {num_envs} environments")
     return seeds
 
 
-def choose_threads(threads: int | None, n: int, observation: str) -> int:
+def choose_threads(threads: int | None, num_envs: int, observation: str) -> int:
+    """How many threads to use: as asked, or as many as are worth their cost on this machine."""
     if threads is not None:
         return check_count("threads", threads)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, n // _BATCH_WORTH_A_THREAD[observation]))
+    return max(1, min(cores, num_envs // _MIN_ENVS_PER_THREAD[observation]))

@@ -1,11 +1,16 @@
-"""The contract of a world: what a designer may set (`Level`), what an agent can learn (`Skill`), and `World` itself."""
+"""The contracts of this package: `Level`, `Skill`, the environments that play levels, and `World`, which makes them.
+
+A world of your own subclasses `World` and `Level`. `envgen.worlds.check_world.check_world` proves that it keeps these
+contracts; docs/worlds.md shows a complete example.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Required, Self, TypedDict
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import VectorEnv
 from PIL import Image
 from pydantic import ValidationError
 
@@ -13,37 +18,41 @@ from envgen.settings import Settings, explain
 
 
 class LevelError(ValueError):
-    """A level that is not in its world's family; the message names the wrong value and the nearest right one."""
+    """A level that its world does not have. The message names the wrong value and the nearest valid one."""
 
 
 class Skill(NamedTuple):
-    """Something an agent can succeed at, and the skills it takes to get there."""
+    """Something an agent can succeed at, and the skills that it requires."""
 
     name: str
     prerequisites: tuple[str, ...] = ()
 
 
 class SymbolMap(NamedTuple):
-    """Where a vector of symbols holds a map: its first `planes` x `rows` x `columns` entries, plane by plane.
+    """Where a symbol vector holds a map: its first `planes` x `rows` x `columns` entries, plane by plane.
 
-    Environments whose symbols hold one have it in their metadata as "symbol_map".
+    Vector environments whose symbols contain a map provide this as `metadata["symbol_map"]`, so that encoders can use
+    the spatial structure.
     """
 
     planes: int
     rows: int
     columns: int
-    center: int  # the cell from which the agent looks, counted row by row
-    facing_index: int | None = None  # the index of the symbol that is 1 + the number of the direction faced, 0 for none
-    direction_offsets: tuple[tuple[int, int], ...] = ()  # each direction's step, (columns right, rows down)
-    near_radius: int = 1  # cells this near, diagonals counting one, matter each for itself
+    center: int  # the agent's cell, counted row by row
+    facing_index: int | None = None  # index of the symbol that is 1 + the direction the agent faces, 0 for none
+    direction_offsets: tuple[tuple[int, int], ...] = ()  # (columns right, rows down) of a step in each direction
+    near_radius: int = 1  # cells within this Chebyshev distance of the agent deserve an input of their own
 
 
 class Level(Settings):
-    """Which environment of a family. The default is the original world, exactly; every setting changes it."""
+    """A frozen value that selects one environment of a world. `Level()` is the original; every setting changes it."""
 
     @classmethod
     def parse(cls, data: "Level | Mapping[str, Any] | str | None") -> Self:
-        """A level from a level, a mapping, JSON text or None (the original), or a LevelError about it."""
+        """Validate a level, a mapping, JSON text or None (the original); raise LevelError if it is not valid.
+
+        Call this once, where data enters the program, and pass the `Level` on.
+        """
         try:
             if data is None:
                 return cls()
@@ -63,11 +72,80 @@ class Level(Settings):
 _Level = Level  # World has an attribute of that name
 
 
+class EpisodeInfo(TypedDict, total=False):
+    """What `infos` and `infos["final_info"]` of a `LevelVectorEnv` hold: arrays with one row per environment.
+
+    As in Gymnasium, each key comes with a boolean mask `"_" + key` of the environments that it holds for. A world may
+    add keys of its own.
+    """
+
+    level: Required[np.ndarray]  # (num_envs,) int, the level being played, as an index into LevelVectorEnv.levels
+    episode_number: Required[np.ndarray]  # (num_envs,) int, 1 for the first episode after a seed, then 2, ...
+    episode_return: Required[np.ndarray]  # (num_envs,) float, sum of the episode's rewards so far
+    episode_length: Required[np.ndarray]  # (num_envs,) int, steps of the episode so far
+    achievements: Required[np.ndarray]  # (num_envs, skills) int, how often each skill succeeded so far
+    seed: np.ndarray  # (num_envs,) int, the seed of this episode's world
+    possible: np.ndarray  # (num_envs, skills) bool, whether this episode allows the skill; if missing, all are possible
+    final_obs: np.ndarray  # (num_envs,) object, the last observations of episodes that ended in this step, else None
+    final_info: "EpisodeInfo"  # the same keys for these episodes
+
+
+class LevelEnv(gymnasium.Env[Any, Any]):
+    """A single environment that plays levels.
+
+    `reset(options={"level": level})` plays `level` from this episode on.
+    """
+
+    @property
+    def level(self) -> Level:
+        """The level of the current episode."""
+        raise NotImplementedError
+
+    def set_level(self, level: Any) -> None:
+        """Play this level from the next episode on; of a list, each episode plays a random one."""
+        raise NotImplementedError
+
+
+class LevelVectorEnv(VectorEnv[Any, Any, Any]):
+    """A Gymnasium vector environment in which each sub-environment plays a level, and whose state can be saved.
+
+    `reset(seed=s)` seeds environment i with `s + i`; the same seed and actions give the same episodes.
+    `metadata["autoreset_mode"]` names one of Gymnasium's three autoreset modes. `reset` and `step` return an
+    `EpisodeInfo`. With same-step autoreset, `final_obs` and `final_info` describe the episodes that ended in this step;
+    otherwise the observation and info returned with the end do.
+    """
+
+    @property
+    def levels(self) -> Sequence[Level]:
+        """Every level set so far. `infos["level"]` is an index into this list, which only grows."""
+        raise NotImplementedError
+
+    def set_levels(self, level: Any, sample_levels: bool = False) -> None:
+        """Set the levels of all episodes that begin from now on.
+
+        Args:
+            level: A level or a list of levels. Environment i plays `level[i % len(level)]`.
+            sample_levels: Each episode plays a random level of the list, determined by its environment's seed.
+        """
+        raise NotImplementedError
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Everything that determines the future of the environments, as numeric arrays."""
+        raise NotImplementedError
+
+    def set_state(self, state: Mapping[str, np.ndarray]) -> Any:
+        """Continue from a `get_state` of an environment made with the same arguments; return the observations.
+
+        Raises ValueError, and changes nothing, if `state` is damaged or does not fit.
+        """
+        raise NotImplementedError
+
+
 class LevelStats(Protocol):
-    """What worlds of a level really hold; as text, a table for people."""
+    """Statistics of the worlds that a level generates. `str()` formats them as a table."""
 
     def as_dict(self) -> dict[str, float]:
-        """By what is counted. Counting the same in another level gives the same names."""
+        """The statistics by name. Every level of a world has the same names, wherever they are defined."""
         ...
 
 
@@ -79,15 +157,16 @@ class World(ABC):
     skills: ClassVar[tuple[Skill, ...]]
     actions: ClassVar[tuple[str, ...]]
     observations: ClassVar[tuple[str, ...]]
-    rules: ClassVar[str]  # the world explained in prose, for a designer
-    skill_levels: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # skill: settings that grant what it needs
+    rules: ClassVar[str]  # the rules in prose, for designers that are language models
+    skill_levels: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # skill: a level in which to learn it next
     key_bindings: ClassVar[Mapping[str, str]] = {}  # key: action, for people who play
-    ppo_defaults: ClassVar[Mapping[str, Any]] = {}  # PpoSettings that suit this world better than the general defaults
-    plan_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # preset: the TrainingPlan fields that differ from it
-    random_baseline: ClassVar[str] = ""  # what players that act at random reach, said beside every result
+    ppo_defaults: ClassVar[Mapping[str, Any]] = {}  # PpoSettings that suit this world better than the defaults
+    plan_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # preset: TrainingPlan fields that differ from it
+    random_baseline: ClassVar[str] = ""  # what uniformly random actions achieve; reported beside every result
 
     @property
     def original(self) -> _Level:
+        """The level that changes nothing."""
         return self.Level()
 
     @abstractmethod
@@ -98,30 +177,35 @@ class World(ABC):
         seed: int | None = None,
         observation: str = "pixels",
         **kw,
-    ) -> gymnasium.vector.VectorEnv:
-        """Many environments at once; environment i plays levels[i % len(levels)]. No levels: the original.
+    ) -> LevelVectorEnv:
+        """Make a vector environment.
 
-        One environment per level unless `num_envs` says otherwise. The first `reset()` is the first episode of `seed`.
+        Args:
+            levels: Environment i plays `levels[i % len(levels)]`. Without levels, all play the original.
+            num_envs: By default one environment per level.
+            seed: Environment i is seeded with `seed + i`; the first `reset()` begins its first episode.
+            observation: One of `observations`.
+            kw: Further arguments of the world's environments.
         """
 
     @abstractmethod
-    def single(self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kw) -> gymnasium.Env:
-        """One environment of one level."""
+    def single(self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kw) -> LevelEnv:
+        """Make a single environment of one level."""
 
     @abstractmethod
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> LevelStats:
-        """What worlds of a level really hold."""
+        """Generate one world of the level per seed and compute statistics of them."""
 
     @abstractmethod
     def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
-        """Worlds of several levels from above, each under its title, with seeds `seed`, `seed + 1`, ..."""
+        """Draw one world of each level under its title, with seeds `seed`, `seed + 1`, ..."""
 
-    def reachable_skills(self, level: Any, census: Any) -> set[str]:
-        """The skills that this level can lead to, its worlds being as counted. The others it makes impossible."""
+    def reachable_skills(self, level: Any, stats: Any) -> set[str]:
+        """The skills that are possible in a level, given its `level_stats`."""
         return {skill.name for skill in self.skills}
 
     def expert_actions(self, envs: Any) -> np.ndarray | None:
-        """What the world's scripted player does in each of the environments that `make` made; None if it has none."""
+        """The actions of the world's scripted expert in environments made by `make`; None if there is no expert."""
         return None
 
     def ascii_map(self, symbols: np.ndarray) -> str:

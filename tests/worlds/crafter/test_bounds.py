@@ -13,8 +13,8 @@ import numba
 import numpy as np
 
 assert numba.config.BOUNDSCHECK == 1
-from envgen.worlds.crafter.expert import expert_actions
-from envgen.worlds.crafter.vector import CrafterVectorEnv
+from envgen.worlds.crafter.expert_policy import expert_actions
+from envgen.worlds.crafter.env import CrafterVectorEnv
 
 near = {"table": True, "furnace": True, "water": True, "plant": "ripe", "cows": 4, "cave": True}
 levels = [

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envgen.worlds.crafter import constants as const
-from envgen.worlds.crafter.env import CrafterEnv
+from envgen.worlds.crafter.env import CrafterEnv, CrafterVectorEnv
 from envgen.worlds.crafter.expert_policy import expert_actions
 from envgen.worlds.crafter.level import ORIGINAL_PARAMS, CrafterLevel
 from envgen.worlds.crafter.level_stats import compute_level_stats
-from envgen.worlds.crafter.vector import CrafterVectorEnv
 from envgen.worlds.world import LevelError
 
 OPTIONS = ["none", "rare", "original", "common", "very common"]

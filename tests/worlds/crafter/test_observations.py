@@ -7,8 +7,8 @@ from envgen.worlds.crafter import constants as const
 from envgen.worlds.crafter import observations
 from envgen.worlds.crafter.env import CrafterEnv
 from envgen.worlds.crafter.expert_policy import expert_actions
-from envgen.worlds.crafter.observations import MAX_TEXT_LENGTH, TEXT_CHARSET
 from envgen.worlds.crafter.original import make_original
+from envgen.worlds.observations import MAX_TEXT_LENGTH, TEXT_CHARSET
 
 
 def play_expert(steps: int, seed: int = 2):

@@ -9,10 +9,9 @@ from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode
 
 import envgen  # noqa: F401  registers the environments
-from envgen.worlds.crafter.env import CrafterEnv
+from envgen.worlds.crafter.env import CrafterEnv, CrafterVectorEnv
 from envgen.worlds.crafter.expert_policy import expert_actions
 from envgen.worlds.crafter.level import CrafterLevel
-from envgen.worlds.crafter.vector import CrafterVectorEnv
 
 LEVELS = [CrafterLevel(length=9), CrafterLevel(biome="beach", length=7), CrafterLevel(trees="rare", length=12)]
 
@@ -111,7 +110,7 @@ def test_set_levels_takes_effect_at_the_next_episode():
 
 def test_sampled_levels_are_all_used_and_repeatable():
     def sample_level_ids():
-        envs = CrafterVectorEnv(4, LEVELS, "symbols", draw_levels=True)
+        envs = CrafterVectorEnv(4, LEVELS, "symbols", sample_levels=True)
         _, infos = envs.reset(seed=9)
         level_ids = [infos["level"].tolist()]
         for actions in sample_actions(4, 300):
@@ -126,7 +125,7 @@ def test_sampled_levels_are_all_used_and_repeatable():
 
 @pytest.mark.parametrize("observation", ["pixels", "symbols"])
 def test_state_continues_exactly_in_another_environment(observation):
-    envs = CrafterVectorEnv(3, LEVELS, observation, draw_levels=True)
+    envs = CrafterVectorEnv(3, LEVELS, observation, sample_levels=True)
     envs.reset(seed=3)
     all_actions = sample_actions(3, 60)
     for actions in all_actions[:25]:
@@ -144,7 +143,7 @@ def test_state_continues_exactly_in_another_environment(observation):
 @pytest.mark.parametrize("kwargs", [{"num_envs": 3}, {"size": 84}, {"observation": "pixels"}])
 def test_state_of_another_shape_is_rejected(kwargs):
     state = CrafterVectorEnv(2, None, "symbols").get_state()
-    with pytest.raises(ValueError, match=r"snapshot is of 2 environments .* 64 x 64 that observe 145 bytes; here are"):
+    with pytest.raises(ValueError, match=r"snapshot has 2 environments .* 64 x 64 and observations of 145 bytes; expected"):
         CrafterVectorEnv(**{"num_envs": 2, "observation": "symbols", **kwargs}).set_state(state)
 
 
@@ -160,15 +159,15 @@ def test_state_continues_with_partial_resets():
 
 
 def test_more_levels_than_environments_raises():
-    with pytest.raises(ValueError, match="3 levels for 2 environments: some would never be played"):
+    with pytest.raises(ValueError, match="3 levels for 2 environments: some levels would never be played"):
         CrafterVectorEnv(2, LEVELS, "symbols")
-    CrafterVectorEnv(2, LEVELS, "symbols", draw_levels=True)
+    CrafterVectorEnv(2, LEVELS, "symbols", sample_levels=True)
 
 
 def test_step_before_the_first_reset_raises():
     envs = CrafterVectorEnv(2, None, "symbols")
     envs.reset(seed=7, options={"reset_mask": np.array([True, False])})
-    with pytest.raises(ResetNeeded, match="environment 1 has not begun"):
+    with pytest.raises(ResetNeeded, match="environment 1 has not started"):
         envs.step([0, 0])
 
 
@@ -197,7 +196,7 @@ def test_full_entity_array_grows_without_side_effects():
 @pytest.mark.parametrize(
     ("actions", "message"),
     [
-        ([0], r"must be 2 whole numbers, not int64 of shape \(1,\)"),
+        ([0], r"must be 2 integers, not int64 of shape \(1,\)"),
         ([0, 17], "action 17 of environment 1"),
         ([-1, 0], "action -1 of environment 0"),
         ([0.0, 1.0], "not float64"),
@@ -241,7 +240,6 @@ def test_close_is_idempotent_and_final():
 
 def test_memory_per_environment_is_below_40_kb():
     from envgen.worlds.crafter.engine import Engine
-    from envgen.worlds.crafter.observations import NO_OBSERVATION
 
-    engine = Engine(4, [CrafterLevel()], False, NO_OBSERVATION, (64, 64), threads=1)
+    engine = Engine(4, [CrafterLevel()], False, threads=1)
     assert engine.bytes_per_environment() < 40_000

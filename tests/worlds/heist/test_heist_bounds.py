@@ -11,7 +11,7 @@ import numpy as np
 assert numba.config.BOUNDSCHECK == 1
 from envgen.worlds.heist.expert_policy import expert_actions
 from envgen.worlds.heist.level_stats import compute_level_stats
-from envgen.worlds.heist.vector import HeistVectorEnv
+from envgen.worlds.heist.env import HeistVectorEnv
 
 levels = [
     {}, {"mode": "easy"}, {"mode": "memory"}, {"maze_size": 25, "keys": "three", "loops": "many"},

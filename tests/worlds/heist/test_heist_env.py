@@ -14,8 +14,8 @@ from envgen.worlds.heist import observations
 from envgen.worlds.heist.env import HeistEnv
 from envgen.worlds.heist.expert_policy import expert_actions
 from envgen.worlds.heist.level import HeistLevel
-from envgen.worlds.heist.observations import MAX_TEXT_LENGTH, TEXT_CHARACTERS
 from envgen.worlds.heist.world import Heist
+from envgen.worlds.observations import MAX_TEXT_LENGTH, TEXT_CHARSET
 from envgen.worlds.world import LevelError
 
 
@@ -32,7 +32,7 @@ def test_invalid_actions_are_rejected_without_side_effects(action):
     env = HeistEnv(observation="symbols")
     env.reset(seed=0)
     before = env.engine.envs.copy()
-    with pytest.raises(ValueError, match="not a whole number from 0 to 14"):
+    with pytest.raises(ValueError, match="not an integer from 0 to 14"):
         env.step(action)
     assert np.array_equal(env.engine.envs, before)
 
@@ -141,7 +141,7 @@ def test_text_never_exceeds_its_maximum_length():
     symbols[observations.KEYS_AT : observations.FACING_AT] = 1
     text = observations.describe_symbols(symbols)
     assert len(text) < MAX_TEXT_LENGTH
-    assert set(text) <= TEXT_CHARACTERS
+    assert set(text) <= TEXT_CHARSET
 
 
 def test_world_provides_what_designers_need():

@@ -6,22 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envgen.worlds.heist import constants as const
-from envgen.worlds.heist.constants import OBS_NONE
 from envgen.worlds.heist.engine import Engine
-from envgen.worlds.heist.env import HeistEnv
+from envgen.worlds.heist.env import HeistEnv, HeistVectorEnv
 from envgen.worlds.heist.expert_policy import expert_actions
 from envgen.worlds.heist.level import HeistLevel
 from envgen.worlds.heist.level_stats import compute_level_stats
 from envgen.worlds.heist.original import PlayRequest, mixed_players, play_ours
 from envgen.worlds.heist.rules import AGENT_RADIUS
-from envgen.worlds.heist.vector import HeistVectorEnv
 from envgen.worlds.world import LevelError
 
 SEEDS = range(60)
 
 
 def start_episodes(level, seeds=SEEDS) -> Engine:
-    engine = Engine(len(seeds), [HeistLevel.parse(level)], False, OBS_NONE, threads=1)
+    engine = Engine(len(seeds), [HeistLevel.parse(level)], False, threads=1)
     for i, seed in enumerate(seeds):
         engine.seed(i, seed)
     engine.reset(np.ones(len(seeds), np.bool_))

@@ -9,10 +9,9 @@ from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode
 
 import envgen  # noqa: F401  registers the environments
-from envgen.worlds.heist.env import HeistEnv
+from envgen.worlds.heist.env import HeistEnv, HeistVectorEnv
 from envgen.worlds.heist.expert_policy import expert_actions
 from envgen.worlds.heist.level import HeistLevel
-from envgen.worlds.heist.vector import HeistVectorEnv
 
 LEVELS = [
     HeistLevel(length=9),
@@ -92,9 +91,9 @@ def test_seeds_match_the_original():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"num_levels": -1}, "num_levels must be a whole number from 0, not -1"),
+        ({"num_levels": -1}, "num_levels must be an integer of at least 0, not -1"),
         ({"start_level": 2.5}, "start_level must be"),
-        ({"num_levels": 2**31}, "is more than 2147483647"),
+        ({"num_levels": 2**31}, "must not exceed 2147483647"),
         ({"num_envs": 0}, "num_envs"),
         ({"threads": 0}, "threads"),
         ({"autoreset_mode": "same_step"}, "SameStep"),
@@ -102,8 +101,8 @@ def test_seeds_match_the_original():
         ({"skin": "procgem"}, "did you mean 'procgen'"),
         ({"observation": "pixel"}, "did you mean 'pixels'"),
         ({"render_mode": "humann"}, "did you mean 'human'"),
-        ({"render_size": 0}, "not a picture size"),
-        ({"level": [{}, {}, {}]}, "3 levels for 2 environments: some would never be played"),
+        ({"render_size": 0}, "not an image size"),
+        ({"level": [{}, {}, {}]}, "3 levels for 2 environments: some levels would never be played"),
     ],
 )
 def test_invalid_arguments_are_rejected_by_name(kwargs, message):
@@ -155,7 +154,7 @@ def test_set_levels_applies_from_the_next_episode():
 
 def test_random_levels_are_reproducible_and_all_played():
     def play():
-        envs = HeistVectorEnv(4, LEVELS, "symbols", draw_levels=True)
+        envs = HeistVectorEnv(4, LEVELS, "symbols", sample_levels=True)
         _, infos = envs.reset(seed=9)
         played_levels = [infos["level"].tolist()]
         for actions in random_actions(4, 200):
@@ -170,7 +169,7 @@ def test_random_levels_are_reproducible_and_all_played():
 
 @pytest.mark.parametrize("observation", ["pixels", "symbols"])
 def test_state_round_trip_continues_exactly(observation):
-    envs = HeistVectorEnv(3, [{"mode": "easy"}, {}, {"mode": "memory"}], observation, draw_levels=True)
+    envs = HeistVectorEnv(3, [{"mode": "easy"}, {}, {"mode": "memory"}], observation, sample_levels=True)
     envs.reset(seed=3)
     for _ in range(25):
         envs.step(expert_actions(envs.engine))
@@ -188,7 +187,7 @@ def test_state_round_trip_continues_exactly(observation):
 
 def test_set_state_rejects_another_number_of_environments():
     state = HeistVectorEnv(2, None, "symbols").get_state()
-    with pytest.raises(ValueError, match="snapshot is of 2 environments"):
+    with pytest.raises(ValueError, match="snapshot has 2 environments"):
         HeistVectorEnv(3, None, "symbols").set_state(state)
 
 
@@ -200,7 +199,7 @@ def test_moves_only_action_space():
     for actions in np.random.default_rng(1).integers(0, 9, (50, 2)):
         a, b = envs.step(actions)[0], all_actions.step(actions)[0]
         assert np.array_equal(a, b)
-    with pytest.raises(ValueError, match="action 9 of environment 0 is not one of 0 to 8"):
+    with pytest.raises(ValueError, match="action 9 of environment 0 is not an integer from 0 to 8"):
         envs.step([9, 0])
 
 
@@ -215,7 +214,7 @@ def test_the_six_special_actions_do_nothing():
 @pytest.mark.parametrize(
     ("actions", "message"),
     [
-        ([0], r"must be 2 whole numbers, not int64 of shape \(1,\)"),
+        ([0], r"must be 2 integers, not int64 of shape \(1,\)"),
         ([0, 15], "action 15 of environment 1"),
         ([-1, 0], "action -1 of environment 0"),
         ([0.0, 1.0], "not float64"),
@@ -233,7 +232,7 @@ def test_invalid_actions_never_reach_the_kernel(actions, message):
 def test_step_requires_all_environments_to_be_reset():
     envs = HeistVectorEnv(2, None, "symbols")
     envs.reset(seed=7, options={"reset_mask": np.array([True, False])})
-    with pytest.raises(ResetNeeded, match="environment 1 has not begun"):
+    with pytest.raises(ResetNeeded, match="environment 1 has not started"):
         envs.step([0, 0])
 
 

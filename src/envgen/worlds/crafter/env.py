@@ -1,24 +1,61 @@
-"""One Crafter as a Gymnasium environment. With the default level it is `crafter.Env`, step for step and bit for bit."""
+"""Crafter as Gymnasium environments: one, or many stepped together.
 
+With the default level an environment equals `crafter.Env`, step for step and bit for bit.
+"""
+
+from functools import partial
 from typing import Any
 
-from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 
-from ..single import SingleEnv
-from ..validation import RENDER_MODES, check_render_mode
-from .checks import RENDER_SIZE, check_observation, levels_of
+from ..envs import EngineVectorEnv, EnvConfig, InfoField, SingleEnv, env_metadata
+from ..rendering import RENDER_SIZE
 from .constants import ACTIONS, ITEMS, SKILLS
 from .engine import Engine
-from .level import CrafterLevel
-from .observations import OBSERVATION_MODES, make_observation_space, read_observation, semantic_map
+from .observations import SYMBOL_MAP, observation_format, semantic_map
 from .render import parse_image_size
+
+METADATA = env_metadata(fps=10)
+INFO_FIELDS = {
+    "level": InfoField("level"),
+    "episode_number": InfoField("episode"),
+    "seed": InfoField("world_seed"),
+    "player_pos": InfoField("position"),
+    "inventory": InfoField("inventory", ITEMS),
+    "achievements": InfoField("achievements", tuple(skill.name for skill in SKILLS)),
+    "discount": InfoField("discount"),
+    "episode_length": InfoField("step"),
+    "episode_return": InfoField("episode_return"),
+}
+
+
+def _make_config(
+    observation: str, size: int | tuple[int, int], render_size: int | tuple[int, int]
+) -> EnvConfig[Engine]:
+    image_size = parse_image_size(size)
+    fmt = observation_format(observation, image_size)
+    return EnvConfig(
+        observation=fmt,
+        actions=ACTIONS,
+        render_size=parse_image_size(render_size),
+        make_engine=partial(Engine, observation=fmt.mode, image_size=image_size),
+        symbol_map=SYMBOL_MAP,
+    )
 
 
 class CrafterEnv(SingleEnv[Engine]):
-    """`reset(seed=s)` is `crafter.Env(seed=s)`'s first episode; `reset()` its next one."""
+    """One Crafter. `reset(seed=s)` begins the first episode of `crafter.Env(seed=s)`, `reset()` the next one.
 
-    metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10}  # noqa: RUF012  as Gymnasium has it
-    title, action_names = "Crafter", ACTIONS
+    Args:
+        level: The level to play; of a list, each episode plays a random one. None is the original.
+        observation: "pixels", "symbols" or "text".
+        size: Width and height of the pixels, or a pair (width, height).
+        render_mode: "rgb_array" or "human".
+        render_size: As `size`, for `render()`.
+    """
+
+    metadata = METADATA
+    engine_class, info_fields = Engine, INFO_FIELDS
 
     def __init__(
         self,
@@ -28,30 +65,41 @@ class CrafterEnv(SingleEnv[Engine]):
         render_mode: str | None = None,
         render_size: int | tuple[int, int] = RENDER_SIZE,
     ):
-        check_observation(observation)
-        check_render_mode(render_mode)
-        self.observation, self.size, self.render_mode = observation, parse_image_size(size), render_mode
-        self.render_size = parse_image_size(render_size)
-        self.observation_space = make_observation_space(observation, self.size)
-        self.action_space = spaces.Discrete(len(ACTIONS))
-        self.engine = Engine(1, levels_of(level), True, OBSERVATION_MODES[observation], self.size, threads=1)
+        super().__init__(_make_config(observation, size, render_size), level, render_mode)
 
-    def _levels_of(self, level: Any) -> list[CrafterLevel]:
-        return levels_of(level)
+    def _extra_info(self) -> dict[str, Any]:
+        return {"semantic": semantic_map(self.engine, 0)}
 
-    def _observation(self) -> Any:
-        return read_observation(self.observation, self.size, self.engine.obs_bytes[0])
 
-    def _info(self, reward: float) -> dict[str, Any]:
-        now = self.engine.results.report[0]
-        return {
-            "inventory": dict(zip(ITEMS, now["inventory"].tolist(), strict=True)),
-            "achievements": dict(zip((skill.name for skill in SKILLS), now["achievements"].tolist(), strict=True)),
-            "discount": float(now["discount"]),
-            "semantic": semantic_map(self.engine, 0),
-            "player_pos": now["position"].copy(),
-            "reward": reward,
-            "level": int(now["level"]),
-            "episode_number": int(now["episode"]),
-            "seed": int(now["world_seed"]),
-        }
+class CrafterVectorEnv(EngineVectorEnv[Engine]):
+    """Many Crafters stepped together. See `EngineVectorEnv` for levels, seeds and infos.
+
+    Args:
+        num_envs: The number of environments.
+        level: A level or a list of levels: environment i plays `level[i % len(level)]`. None is the original.
+        observation: "pixels", "symbols" or "text".
+        size: Width and height of the pixels, or a pair (width, height).
+        sample_levels: Each episode plays a random one of the levels instead.
+        threads: Threads to step with; by default as many as pay off.
+        autoreset_mode: One of Gymnasium's modes.
+        render_mode: "rgb_array" or "human".
+        render_size: As `size`, for `render()`.
+    """
+
+    metadata = METADATA
+    engine_class, info_fields = Engine, INFO_FIELDS
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        level: Any = None,
+        observation: str = "pixels",
+        size: int | tuple[int, int] = 64,
+        sample_levels: bool = False,
+        threads: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        render_mode: str | None = None,
+        render_size: int | tuple[int, int] = RENDER_SIZE,
+    ):
+        config = _make_config(observation, size, render_size)
+        super().__init__(config, num_envs, level, sample_levels, threads, autoreset_mode, render_mode)

@@ -6,6 +6,7 @@ from envgen.jit import jit
 
 from ..engine import DONE, ENDED, RUNNING, STEP
 from ..kernels import mt19937
+from ..observations import PIXELS, SYMBOLS
 from . import constants as const
 from .creatures import (
     BALANCE_EVERY,
@@ -19,7 +20,7 @@ from .creatures import (
     update_zombie,
 )
 from .entities import compact
-from .observations import PIXELS, SYMBOLS, write_symbols
+from .observations import write_symbols
 from .player import update_player
 from .render import draw_env
 from .reset import reset_episode

@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..validation import check_seed
 from . import constants as const
-from .checks import check_seed
 from .engine import Engine
 from .level import CrafterLevel
-from .observations import NO_OBSERVATION
 
 CREATURES = ("cow", "zombie", "skeleton", "plant")
 
@@ -42,10 +41,8 @@ def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> 
     seeds = [check_seed(seed) for seed in seeds]
     if not seeds:
         raise ValueError("level statistics need at least one seed")
-    engine = Engine(len(seeds), [CrafterLevel.parse(level)], False, NO_OBSERVATION, (64, 64), threads=1)
-    for i, seed in enumerate(seeds):
-        engine.seed(i, seed)
-    engine.reset(np.ones(len(seeds), np.bool_))
+    engine = Engine(len(seeds), [CrafterLevel.parse(level)], False, threads=1)
+    engine.start(seeds)
     ground = engine.state.envs["ground"]
     masks = {name: ground == m for m, name in enumerate(const.MATERIALS) if m != const.OUTSIDE}
     for name in CREATURES:

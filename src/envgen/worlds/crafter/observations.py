@@ -13,16 +13,14 @@ A symbol vector holds what the image shows, and nothing that it does not show (N
 `ascii_map` into a map of characters.
 """
 
-import string
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import gymnasium
 import numpy as np
-from gymnasium import spaces
 
 from envgen.jit import jit
 
+from ..observations import ObservationFormat
 from ..world import SymbolMap
 from . import constants as const
 from .render import COW_SPRITE, RIPE_PLANT_SPRITE, sprite_of
@@ -30,10 +28,6 @@ from .render import COW_SPRITE, RIPE_PLANT_SPRITE, sprite_of
 if TYPE_CHECKING:
     from .engine import Engine
 
-NO_OBSERVATION, SYMBOLS, PIXELS = 0, 1, 2  # what the kernel writes
-OBSERVATION_MODES = {"pixels": PIXELS, "symbols": SYMBOLS, "text": SYMBOLS}
-MAX_TEXT_LENGTH = 2000
-TEXT_CHARSET = frozenset(string.ascii_letters + string.digits + string.punctuation + " \n")
 
 ENTITY_SYMBOLS = (
     "none", "cow", "zombie", "skeleton", "arrow left", "arrow right", "arrow up", "arrow down", "sapling", "ripe plant",
@@ -221,23 +215,5 @@ def ascii_map(symbols: np.ndarray) -> str:
     return "\n".join([*lines, "", "  ".join(f"{character} {name}" for character, name in legend.items())])
 
 
-def make_observation_space(observation: str, size: tuple[int, int]) -> gymnasium.Space:
-    if observation == "pixels":
-        return spaces.Box(0, 255, (size[1], size[0], 3), np.uint8)
-    if observation == "symbols":
-        return spaces.Box(np.zeros_like(MAX_SYMBOLS), MAX_SYMBOLS, dtype=np.uint8)
-    return spaces.Text(max_length=MAX_TEXT_LENGTH, min_length=1, charset=TEXT_CHARSET)
-
-
-def read_observation(observation: str, size: tuple[int, int], row: np.ndarray) -> Any:
-    """One environment's observation, a copy of its bytes."""
-    if observation == "pixels":
-        return row.reshape(size[1], size[0], 3).copy()
-    return row.copy() if observation == "symbols" else describe_symbols(row)
-
-
-def read_observations(observation: str, size: tuple[int, int], rows: np.ndarray) -> Any:
-    """All environments' observations as one batch; `rows` are the caller's own."""
-    if observation == "pixels":
-        return rows.reshape(len(rows), size[1], size[0], 3)
-    return rows if observation == "symbols" else tuple(describe_symbols(row) for row in rows)
+def observation_format(observation: str, image_size: tuple[int, int]) -> ObservationFormat:
+    return ObservationFormat(observation, image_size, MAX_SYMBOLS, describe_symbols)

@@ -19,7 +19,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from . import checks
+from .. import validation as checks
 from . import constants as const
 from .env import CrafterEnv
 from .level import CrafterLevel
@@ -36,7 +36,7 @@ from .observations import (
     ROWS,
     SYMBOL_MAP,
     describe_symbols,
-    make_observation_space,
+    observation_format,
 )
 from .render import parse_image_size
 
@@ -79,11 +79,10 @@ class OriginalCrafterVectorEnv(VectorEnv):
     def __init__(
         self, num_envs: int, seed: int, observation: str = "symbols", episodes: int = 1, ordered: bool = False
     ):
-        checks.check_observation(observation)
         self.num_envs, self.observation = checks.check_count("num_envs", num_envs), observation
         self.episodes = checks.check_count("episodes", episodes)
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "symbol_map": SYMBOL_MAP}
-        self.single_observation_space = make_observation_space(observation, (64, 64))
+        self.single_observation_space = observation_format(observation, (64, 64)).space
         self.single_action_space = spaces.Discrete(len(const.ACTIONS))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -100,7 +99,7 @@ class OriginalCrafterVectorEnv(VectorEnv):
         return self._batch_obs(), {}
 
     def step(self, actions: Any):
-        actions = checks.check_actions(actions, self.num_envs)
+        actions = checks.check_actions(actions, self.num_envs, const.ACTIONS)
         rewards, terminated = np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_)
         truncated, achievements = terminated.copy(), np.zeros((self.num_envs, len(const.SKILLS)), np.int64)
         for i in np.flatnonzero(self._episodes_left):

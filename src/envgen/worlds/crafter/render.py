@@ -14,6 +14,7 @@ from PIL import Image
 
 from envgen.jit import jit
 
+from .. import validation
 from ..kernels import mt19937
 from . import constants as const
 
@@ -40,15 +41,7 @@ MIN_IMAGE_SIZE, MAX_IMAGE_SIZE = 18, 4096
 
 def parse_image_size(size: int | tuple[int, int]) -> tuple[int, int]:
     """`size` as (width, height). Raises ValueError for an invalid size."""
-    pair = tuple(size) if isinstance(size, tuple | list) else (size, size)
-    if len(pair) != 2 or not all(
-        isinstance(s, int | np.integer) and MIN_IMAGE_SIZE <= s <= MAX_IMAGE_SIZE for s in pair
-    ):
-        raise ValueError(
-            f"size {size!r} is not an image size: "
-            f"give an integer or (width, height), from {MIN_IMAGE_SIZE} to {MAX_IMAGE_SIZE}"
-        )
-    return int(pair[0]), int(pair[1])
+    return validation.parse_image_size(size, MIN_IMAGE_SIZE, MAX_IMAGE_SIZE)
 
 
 def words_per_night_frame(size: tuple[int, int]) -> int:

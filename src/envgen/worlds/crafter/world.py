@@ -1,23 +1,23 @@
 """Crafter as a World: the object through which everything above `worlds/` knows it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
-from ..engine_world import EngineWorld
-from . import skill_levels
-from .constants import ACTIONS, SKILLS
-from .env import CrafterEnv
+from ..envs import EngineWorld
+from ..observations import OBSERVATION_MODES
+from . import render, skill_levels
+from .constants import ACTIONS, MAP_SIZE, SKILLS, VIEW
+from .engine import Engine
+from .env import CrafterEnv, CrafterVectorEnv
 from .expert_policy import expert_actions
-from .gallery import gallery
 from .level import CrafterLevel
 from .level_stats import CrafterLevelStats, compute_level_stats
-from .observations import OBSERVATION_MODES, ascii_map
+from .observations import ascii_map
 from .original import OriginalCrafterVectorEnv
-from .vector import CrafterVectorEnv
 
+CELL_SIZE = 6  # pixels of a cell of `render_map`
 RULES = """\
 You are a person in a square world of 64 x 64 cells, seen 9 x 7 cells at a time. Each step you move, or act on the cell
 you face: hit a creature, gather a material, place something; or you sleep, or make a tool.
@@ -54,7 +54,8 @@ class Crafter(EngineWorld):
     rules = RULES
     skill_levels = skill_levels.SKILL_LEVELS
     key_bindings = KEYS
-    Vector, Single = CrafterVectorEnv, CrafterEnv
+    vector_env_class, single_env_class = CrafterVectorEnv, CrafterEnv
+    map_image_size = MAP_SIZE * CELL_SIZE
 
     def published(
         self, num_envs: int, seed: int, observation: str = "symbols", episodes: int = 1, ordered: bool = False
@@ -65,11 +66,22 @@ class Crafter(EngineWorld):
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> CrafterLevelStats:
         return compute_level_stats(level, seeds)
 
-    def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
-        return gallery(levels, columns, seed)
+    def render_map(self, level: Any = None, seed: int = 0, cell_size: int = CELL_SIZE) -> np.ndarray:
+        """The whole world in daylight, (64 * cell_size, 64 * cell_size, 3)."""
+        if not 2 <= cell_size <= 64:
+            raise ValueError(f"cell_size must be from 2 to 64 pixels, not {cell_size}")
+        engine = Engine(1, [CrafterLevel.parse(level)], False, threads=1)
+        engine.start([seed])
+        env, entities = engine.state.envs[0], engine.state.entities[0]
+        sprites = np.zeros((MAP_SIZE, MAP_SIZE), np.int64)
+        for row in range(env["num_entities"]):
+            sprites[entities[row]["x"], entities[row]["y"]] = render.sprite_of(env, entities, row)
+        tiles = render.make_atlas((cell_size * VIEW[0], cell_size * VIEW[1])).tiles[sprites, env["ground"]]
+        cells = tiles.reshape(MAP_SIZE, MAP_SIZE, cell_size, cell_size, 3)  # (x, y, pixel row, pixel column, color)
+        return cells.transpose(1, 2, 0, 3, 4).reshape(MAP_SIZE * cell_size, MAP_SIZE * cell_size, 3)
 
-    def reachable_skills(self, level: Any, census: CrafterLevelStats) -> set[str]:
-        return skill_levels.reachable_skills(CrafterLevel.parse(level), census)
+    def reachable_skills(self, level: Any, stats: CrafterLevelStats) -> set[str]:
+        return skill_levels.reachable_skills(CrafterLevel.parse(level), stats)
 
     def expert_actions(self, envs: CrafterVectorEnv) -> np.ndarray:
         return expert_actions(envs.engine)

@@ -24,8 +24,6 @@ ACTIONS = (
 NUM_MOVES = 9  # actions below this one are 3 * (dx + 1) + dy + 1; the original has six more, which do nothing in Heist
 NOOP = 4
 
-# Kinds of observations that the kernel can write.
-OBS_NONE, OBS_SYMBOLS, OBS_PIXELS = 0, 1, 2
 
 # Skills form a chain: key k opens door k, key k + 1 lies behind door k, and the gem behind the last door.
 TAKE_KEY, OPEN_DOOR, STEAL_GEM = 0, 1, 2 * NUM_COLORS  # TAKE_KEY + 2 * color, OPEN_DOOR + 2 * color

@@ -1,26 +1,87 @@
-"""One Heist as a Gymnasium environment. With the default level it is Procgen's, step for step and bit for bit."""
+"""Heist as Gymnasium environments: one, or many stepped together.
 
+With the default level an environment equals Procgen's, step for step and bit for bit.
+"""
+
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
-from gymnasium import spaces
+import numpy as np
+from gymnasium.vector import AutoresetMode
 
-from ..single import SingleEnv
-from ..validation import RENDER_MODES
-from .checks import ACTION_SETS, RENDER_SIZE, check_names, check_render_size, levels_of, make_engine
-from .constants import COLORS, SKILLS
-from .engine import Engine
-from .level import HeistLevel
-from .observations import read, space_of
+from ..envs import EngineVectorEnv, EnvConfig, InfoField, SingleEnv, env_metadata
+from ..rendering import RENDER_SIZE
+from ..validation import check_choice, check_seed, parse_image_size
+from .constants import ACTIONS, COLORS, NUM_MOVES, SKILLS
+from .engine import ALL_SEEDS, Engine
+from .observations import SYMBOL_MAP, observation_format
+from .render import MAX_RENDER_SIZE, MIN_RENDER_SIZE
+from .textures import SKINS
+
+ACTION_SETS = {"original": ACTIONS, "moves": ACTIONS[:NUM_MOVES]}
+METADATA = env_metadata(fps=15)
+_SKILL_NAMES = tuple(skill.name for skill in SKILLS)
+INFO_FIELDS = {
+    "level": InfoField("level"),
+    "episode_number": InfoField("episode"),
+    "seed": InfoField("level_seed"),
+    "player_pos": InfoField("position"),
+    "keys": InfoField("has_key", COLORS, is_bool=True),
+    "achievements": InfoField("achievements", _SKILL_NAMES),
+    "possible": InfoField("possible", _SKILL_NAMES, is_bool=True),
+    "shortest_path": InfoField("shortest_path"),
+    "bonus": InfoField("bonus"),
+    "episode_length": InfoField("step"),
+    "episode_return": InfoField("episode_return"),
+}
+
+
+def check_seed_range(num_levels: Any, start_level: Any) -> None:
+    """The original's num_levels, 0 for all there are, and start_level, the first of them."""
+    for name, value in (("num_levels", num_levels), ("start_level", start_level)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+            raise ValueError(f"{name} must be an integer of at least 0, not {value!r}")
+    if start_level + num_levels > ALL_SEEDS:
+        raise ValueError(f"start_level {start_level} + num_levels {num_levels} must not exceed {ALL_SEEDS}")
+
+
+def _make_config(
+    observation: str, num_levels: int, start_level: int, actions: str, skin: str,
+    render_size: int | tuple[int, int],
+) -> EnvConfig[Engine]:  # fmt: skip
+    check_choice("actions", actions, ACTION_SETS)
+    check_choice("skin", skin, SKINS)
+    check_seed_range(num_levels, start_level)
+    fmt = observation_format(observation)
+    return EnvConfig(
+        observation=fmt,
+        actions=ACTION_SETS[actions],
+        render_size=parse_image_size(render_size, MIN_RENDER_SIZE, MAX_RENDER_SIZE),
+        make_engine=partial(
+            Engine, observation=fmt.mode, num_levels=int(num_levels), start_level=int(start_level), skin=skin
+        ),
+        symbol_map=SYMBOL_MAP,
+    )
 
 
 class HeistEnv(SingleEnv[Engine]):
-    """`reset(seed=s)` is the first episode of the original's only environment with `rand_seed` s; `reset()` its next.
+    """One Heist. `reset(seed=s)` begins the first episode of Procgen's environment with `rand_seed` s and
+    `num_envs` 1; `reset()` begins the next one.
 
-    `num_levels` and `start_level` are the original's too. `actions="moves"` leaves out those that do nothing.
+    Args:
+        level: The level to play; of a list, each episode plays a random one. None is the original.
+        observation: "pixels", "symbols" or "text".
+        num_levels: As in Procgen: draw the mazes' seeds from this many; 0 for all.
+        start_level: As in Procgen: the first of these seeds.
+        actions: "original" has Procgen's 15 actions, "moves" only the 9 that do something.
+        skin: The textures of the pixels.
+        render_mode: "rgb_array" or "human".
+        render_size: Width and height of the images of `render()`, or a pair (width, height).
     """
 
-    metadata = {"render_modes": list(RENDER_MODES), "render_fps": 15}  # noqa: RUF012  as Gymnasium has it
-    title = "Heist"
+    metadata = METADATA
+    engine_class, info_fields = Engine, INFO_FIELDS
 
     def __init__(
         self,
@@ -33,31 +94,60 @@ class HeistEnv(SingleEnv[Engine]):
         render_mode: str | None = None,
         render_size: int | tuple[int, int] = RENDER_SIZE,
     ):
-        check_names(observation, actions, skin, render_mode)
-        self.observation, self.action_names, self.render_mode = observation, ACTION_SETS[actions], render_mode
-        self.render_size = check_render_size(render_size)
-        self.observation_space = space_of(observation)
-        self.action_space = spaces.Discrete(len(self.action_names))
-        self.engine = make_engine(1, level, True, observation, 1, num_levels, start_level, skin)
+        super().__init__(
+            _make_config(observation, num_levels, start_level, actions, skin, render_size), level, render_mode
+        )
 
-    def _levels_of(self, level: Any) -> list[HeistLevel]:
-        return levels_of(level)
 
-    def _observation(self) -> Any:
-        return read(self.observation, self.engine.obs_bytes[0])
+class HeistVectorEnv(EngineVectorEnv[Engine]):
+    """Many Heists stepped together. See `EngineVectorEnv` for levels and infos.
 
-    def _info(self, reward: float) -> dict[str, Any]:
-        now = self.engine.results.report[0]
-        names = [skill.name for skill in SKILLS]
-        return {
-            "achievements": dict(zip(names, now["achievements"].tolist(), strict=True)),
-            "possible": dict(zip(names, map(bool, now["possible"]), strict=True)),
-            "keys": dict(zip(COLORS, map(bool, now["has_key"]), strict=True)),
-            "player_pos": now["position"].copy(),
-            "shortest_path": int(now["shortest_path"]),
-            "reward": reward,
-            "bonus": float(now["bonus"]),
-            "level": int(now["level"]),
-            "episode_number": int(now["episode"]),
-            "seed": int(now["level_seed"]),
-        }
+    `reset(seed=s)` seeds environment i as Procgen's only environment with `rand_seed` s + i.
+    `reset(options={"rand_seed": s})` seeds all of them as Procgen's `num_envs` environments with `rand_seed` s; with
+    same-step autoreset, the default, they then equal Procgen's.
+
+    Args:
+        num_envs: The number of environments.
+        level: A level or a list of levels: environment i plays `level[i % len(level)]`. None is the original.
+        observation: "pixels", "symbols" or "text".
+        sample_levels: Each episode plays a random one of the levels instead.
+        num_levels: As in Procgen: draw the mazes' seeds from this many; 0 for all.
+        start_level: As in Procgen: the first of these seeds.
+        actions: "original" has Procgen's 15 actions, "moves" only the 9 that do something.
+        skin: The textures of the pixels.
+        threads: Threads to step with; by default as many as pay off.
+        autoreset_mode: One of Gymnasium's modes.
+        render_mode: "rgb_array" or "human".
+        render_size: Width and height of the images of `render()`, or a pair (width, height).
+    """
+
+    metadata = METADATA
+    engine_class, info_fields = Engine, INFO_FIELDS
+    reset_options = ("reset_mask", "rand_seed")
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        level: Any = None,
+        observation: str = "pixels",
+        sample_levels: bool = False,
+        num_levels: int = 0,
+        start_level: int = 0,
+        actions: str = "original",
+        skin: str = "envgen",
+        threads: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        render_mode: str | None = None,
+        render_size: int | tuple[int, int] = RENDER_SIZE,
+    ):
+        config = _make_config(observation, num_levels, start_level, actions, skin, render_size)
+        super().__init__(config, num_envs, level, sample_levels, threads, autoreset_mode, render_mode)
+
+    def reset(self, *, seed: int | Iterable[int | None] | None = None, options: dict | None = None):
+        if options and "rand_seed" in options:
+            if seed is not None or "reset_mask" in options:
+                raise ValueError(
+                    "the option rand_seed seeds all environments; it cannot be combined with seed or reset_mask"
+                )
+            self.engine.seed_as_original(check_seed(options["rand_seed"]))
+        return super().reset(seed=seed, options=options)

@@ -6,7 +6,8 @@ from envgen.jit import jit
 
 from ..engine import DONE, ENDED, RUNNING, STEP
 from ..kernels import mt19937
-from .constants import NUM_COLORS, OBS_PIXELS, OBS_SYMBOLS, SKILLS
+from ..observations import PIXELS, SYMBOLS
+from .constants import NUM_COLORS, SKILLS
 from .observations import write_symbols
 from .render import render_frame
 from .reset import reset_episode
@@ -53,9 +54,9 @@ def step_batch(
             env.params = level_params[env.level]
             reset_episode(env, scratch[thread], env.episode + 1)
             results.phase[i] = RUNNING
-        if observation == OBS_PIXELS:
+        if observation == PIXELS:
             render_frame(env, textures, buffers, i, thread, obs_bytes[i])
-        elif observation == OBS_SYMBOLS:
+        elif observation == SYMBOLS:
             write_symbols(env, obs_bytes[i], np.int64(env.x) != cell_x or np.int64(env.y) != cell_y)
         _write_report(env, results.report[i])
         pending[i] = DONE

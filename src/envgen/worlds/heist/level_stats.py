@@ -50,10 +50,8 @@ def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> 
     seeds = [check_seed(seed) for seed in seeds]
     if not seeds:
         raise ValueError("level statistics need at least one seed")
-    engine = Engine(len(seeds), [HeistLevel.parse(level)], False, const.OBS_NONE, threads=1)
-    for i, seed in enumerate(seeds):
-        engine.seed(i, seed)
-    engine.reset(np.ones(len(seeds), np.bool_))
+    engine = Engine(len(seeds), [HeistLevel.parse(level)], False, threads=1)
+    engine.start(seeds)
     moves_to = np.zeros((len(seeds), const.GEM + 1), np.int64)
     _compute_all_moves(engine.envs, moves_to)
     names = {skill: const.SKILLS[skill].name for skill in sorted(SKILL_CELLS)}

@@ -15,15 +15,11 @@
 the walls around the agent.
 """
 
-import string
-from typing import Any
-
-import gymnasium
 import numpy as np
-from gymnasium import spaces
 
 from envgen.jit import jit
 
+from ..observations import ObservationFormat
 from ..world import SymbolMap
 from . import constants as const
 from .background import FRAME_SIZE
@@ -107,8 +103,6 @@ def decode_symbols(symbols: np.ndarray) -> dict:
 
 # --- text
 
-MAX_TEXT_LENGTH = 2000
-TEXT_CHARACTERS = frozenset(string.ascii_letters + string.digits + string.punctuation + " \n")
 CELL_CHARACTERS = "#.bgrBGR*"  # by CELL_NAMES
 LEGEND = "@ you, # wall, . free, b g r keys, B G R doors of their colour, * gem"
 
@@ -159,27 +153,6 @@ def _position_text(position: tuple[float, float]) -> str:
 
 # --- spaces, and observations from the engine's bytes
 
-VIEWS = {"pixels": const.OBS_PIXELS, "symbols": const.OBS_SYMBOLS, "text": const.OBS_SYMBOLS}
-PIXELS_SHAPE = (FRAME_SIZE, FRAME_SIZE, 3)
 
-
-def space_of(observation: str) -> gymnasium.Space:
-    if observation == "pixels":
-        return spaces.Box(0, 255, PIXELS_SHAPE, np.uint8)
-    if observation == "symbols":
-        return spaces.Box(np.zeros_like(MAX_SYMBOLS), MAX_SYMBOLS, dtype=np.uint8)
-    return spaces.Text(max_length=MAX_TEXT_LENGTH, min_length=1, charset=TEXT_CHARACTERS)
-
-
-def read(observation: str, row: np.ndarray) -> Any:
-    """One environment's observation, a copy of its bytes."""
-    if observation == "pixels":
-        return row.reshape(PIXELS_SHAPE).copy()
-    return row.copy() if observation == "symbols" else describe_symbols(row)
-
-
-def read_all(observation: str, rows: np.ndarray) -> Any:
-    """All environments' observations as one batch; `rows` are the caller's own."""
-    if observation == "pixels":
-        return rows.reshape(len(rows), *PIXELS_SHAPE)
-    return rows if observation == "symbols" else tuple(describe_symbols(row) for row in rows)
+def observation_format(observation: str) -> ObservationFormat:
+    return ObservationFormat(observation, (FRAME_SIZE, FRAME_SIZE), MAX_SYMBOLS, describe_symbols)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from .vector import HeistVectorEnv
+    from .env import HeistVectorEnv
 
 ORIGINAL_VENV = Path(__file__).resolve().parents[4] / ".oracle"
 MAX_ENTITIES = 12
@@ -120,7 +120,7 @@ class OriginalHeist:
 
 def play_ours(request: PlayRequest, steps: int, choose_actions: ChooseActions, skin: str | None = None) -> Recording:
     """Play a request in our engine; with frames if a skin is given."""
-    from .vector import HeistVectorEnv
+    from .env import HeistVectorEnv
 
     envs = HeistVectorEnv(
         request.num_envs, {"mode": request.mode}, "pixels" if skin else "symbols", num_levels=request.num_levels,

@@ -1,21 +1,20 @@
 """Heist as a World: the object through which everything above `worlds/` knows it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
-from ..engine_world import EngineWorld
+from ..envs import EngineWorld
+from ..observations import OBSERVATION_MODES
 from .constants import ACTIONS, SKILLS
-from .env import HeistEnv
+from .engine import Engine
+from .env import HeistEnv, HeistVectorEnv
 from .expert_policy import expert_actions
-from .gallery import gallery
 from .level import HeistLevel
 from .level_stats import HeistLevelStats, compute_level_stats
-from .observations import VIEWS
+from .render import render_hd
 from .skill_levels import SKILL_LEVELS, reachable_skills
-from .vector import HeistVectorEnv
 
 RULES = """\
 You are a thief in a maze of narrow corridors, seen from above. A yellow gem lies somewhere in it; touching it ends the
@@ -46,7 +45,7 @@ class Heist(EngineWorld):
     Level = HeistLevel
     skills = SKILLS
     actions = ACTIONS
-    observations = tuple(VIEWS)
+    observations = tuple(OBSERVATION_MODES)
     rules = RULES
     skill_levels = SKILL_LEVELS
     key_bindings = KEY_BINDINGS
@@ -54,7 +53,8 @@ class Heist(EngineWorld):
     plan_defaults = {  # noqa: RUF012
         "paper": {"cycles": 1, "cycle_steps": 25_000_000, "ratio": 0.25, "final_steps": 0},  # 5M steps, then 20M
     }
-    Vector, Single = HeistVectorEnv, HeistEnv
+    vector_env_class, single_env_class = HeistVectorEnv, HeistEnv
+    map_image_size = 384
     random_baseline = (
         "uniformly random players steal the gem in 18.7% of the original's mazes (easy 30.3%, memory 12.7%)"
     )
@@ -62,11 +62,13 @@ class Heist(EngineWorld):
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> HeistLevelStats:
         return compute_level_stats(level, seeds)
 
-    def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
-        return gallery(levels, columns, seed)
+    def render_map(self, level: Any = None, seed: int = 0) -> np.ndarray:
+        engine = Engine(1, [HeistLevel.parse(level)], False, threads=1)
+        engine.start([seed])
+        return render_hd(engine.envs[0], self.map_image_size, full_view=True)
 
-    def reachable_skills(self, level: Any, census: HeistLevelStats) -> set[str]:
-        return reachable_skills(HeistLevel.parse(level), census)
+    def reachable_skills(self, level: Any, stats: HeistLevelStats) -> set[str]:
+        return reachable_skills(HeistLevel.parse(level), stats)
 
     def expert_actions(self, envs: HeistVectorEnv) -> np.ndarray:
         return expert_actions(envs.engine)
