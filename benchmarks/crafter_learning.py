@@ -22,7 +22,7 @@ from envgen.curriculum.display import TrainDisplay
 from envgen.curriculum.evaluate import evaluate, score
 from envgen.curriculum.loop import train
 from envgen.curriculum.plan import TrainingPlan
-from envgen.curriculum.window import REWARD_WINDOW, training_stats
+from envgen.curriculum.trainer import REWARD_WINDOW, training_stats
 from envgen.designers.baselines import NoDesigner
 from envgen.runs.store import library_versions, read_progress
 from envgen.worlds.crafter.world import Crafter

@@ -1,4 +1,4 @@
-"""The smallest world that keeps the contract: a ladder to climb. Who does not go up falls to the ground."""
+"""The smallest world that fulfills the contract: a ladder to climb. The action `down` goes back to the ground."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -16,17 +16,17 @@ DOWN, UP = 0, 1
 
 class LadderLevel(Level):
     rungs: int = Field(default=5, ge=0, le=99)
-    """How many steps up it takes; of a ladder without rungs one stands on top."""
+    """Steps to the top; a ladder with 0 rungs is climbed at the start."""
     length: int = Field(default=20, ge=1, le=1000)
     """Steps of an episode."""
     wind: Literal["none", "original", "strong"] = "original"
-    """Of no consequence."""
+    """Has no effect."""
     fault: Literal["none", "make", "step"] = "none"
-    """When the simulator breaks."""
+    """When the simulator raises an error."""
 
 
 class LadderEnvs(VectorEnv):
-    """Environment i sees its own number and plays levels[i % len(levels)]. The skills: to climb, and to fly."""
+    """Environment i observes its own index and plays levels[i % len(levels)]. The skills are `climb` and `fly`."""
 
     def __init__(self, levels: Sequence[LadderLevel], num_envs: int):
         if any(level.fault == "make" for level in levels):
@@ -37,54 +37,54 @@ class LadderEnvs(VectorEnv):
         self.single_action_space = spaces.Discrete(2)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        played = [levels[i % len(levels)] for i in range(num_envs)]
-        self.faulty = any(level.fault == "step" for level in levels)
-        self.rungs = np.array([level.rungs for level in played])
-        self.length = np.array([level.length for level in played])
-        self.at = np.array([self.levels.index(level) for level in played])
+        env_levels = [levels[i % len(levels)] for i in range(num_envs)]
+        self.is_faulty = any(level.fault == "step" for level in levels)
+        self.rungs = np.array([level.rungs for level in env_levels])
+        self.length = np.array([level.length for level in env_levels])
+        self.level_ids = np.array([self.levels.index(level) for level in env_levels])
+        self.height, self.steps, self.climbs = (np.zeros(num_envs, np.int64) for _ in range(3))
 
     def reset(self, *, seed: Any = None, options: dict | None = None):
-        self._begin(np.ones(self.num_envs, np.bool_))
-        return self._seen(), self._infos()
+        self._reset(np.ones(self.num_envs, np.bool_))
+        return self._obs(), self._infos()
 
     def step(self, actions: Any):
-        if self.faulty:
+        if self.is_faulty:
             raise RuntimeError("a rung breaks")
-        before = self.tops > 0
+        had_climbed = self.climbs > 0
         self.height = np.where(np.asarray(actions) == UP, self.height + 1, 0)
-        self.tops += self.height == self.rungs
+        self.climbs += self.height == self.rungs
         self.steps += 1
-        over, infos = self.steps >= self.length, self._infos()
-        if over.any():
-            last = self._infos()
-            self._begin(over)
-            infos = {**self._infos(), "final_info": last, "_final_info": over}
-        rewards = ((infos.get("final_info", infos)["achievements"][:, 0] > 0) & ~before).astype(np.float64)
-        return self._seen(), rewards, np.zeros(self.num_envs, np.bool_), over, infos
+        truncated, infos = self.steps >= self.length, self._infos()
+        if truncated.any():
+            final_info = self._infos()
+            self._reset(truncated)
+            infos = {**self._infos(), "final_info": final_info, "_final_info": truncated}
+        has_climbed = infos.get("final_info", infos)["achievements"][:, 0] > 0
+        rewards = (has_climbed & ~had_climbed).astype(np.float64)
+        return self._obs(), rewards, np.zeros(self.num_envs, np.bool_), truncated, infos
 
-    def _begin(self, which: np.ndarray) -> None:
-        if not hasattr(self, "steps"):
-            self.height, self.steps, self.tops = (np.zeros(self.num_envs, np.int64) for _ in range(3))
-        self.height[which] = self.steps[which] = 0
-        self.tops[which] = self.rungs[which] == 0
+    def _reset(self, mask: np.ndarray) -> None:
+        self.height[mask] = self.steps[mask] = 0
+        self.climbs[mask] = self.rungs[mask] == 0
 
-    def _seen(self) -> np.ndarray:
+    def _obs(self) -> np.ndarray:
         return np.arange(self.num_envs)[:, None]
 
     def _infos(self) -> dict[str, Any]:
-        achievements = np.stack([self.tops, np.zeros_like(self.tops)], 1)
-        return {"achievements": achievements.copy(), "level": self.at.copy()}
+        achievements = np.stack([self.climbs, np.zeros_like(self.climbs)], 1)
+        return {"achievements": achievements.copy(), "level": self.level_ids.copy()}
 
 
-class Count(NamedTuple):
+class LadderStats(NamedTuple):
     rungs: float
 
-    def figures(self) -> dict[str, float]:
+    def as_dict(self) -> dict[str, float]:
         return {"rungs per ladder": self.rungs}
 
 
 class Ladder(World):
-    """Without a scripted player."""
+    """A world without an expert."""
 
     name = "ladder"
     Level = LadderLevel
@@ -103,15 +103,15 @@ class Ladder(World):
     def render_levels(self, levels, columns=4, seed=0):
         raise NotImplementedError
 
-    def level_stats(self, level=None, seeds: Sequence[int] = range(16)) -> Count:
-        return Count(LadderLevel.parse(level).rungs)
+    def level_stats(self, level=None, seeds: Sequence[int] = range(16)) -> LadderStats:
+        return LadderStats(LadderLevel.parse(level).rungs)
 
     def reachable_skills(self, level, census) -> set[str]:
         return {"climb"} if census.rungs < LadderLevel.parse(level).length else set()
 
 
-class Climbed(Ladder):
-    """Its scripted player goes up."""
+class LadderWithExpert(Ladder):
+    """Its expert always goes up."""
 
     def expert_actions(self, envs: Any) -> np.ndarray:
         return np.full(envs.num_envs, UP)

@@ -1,18 +1,22 @@
-"""An evaluation counts fairly, disturbs nothing, and comes out the same in the original package."""
+"""Evaluations: equal numbers of episodes, repeatable, without side effects, equal to the original package."""
 
 import numpy as np
 import pytest
+from ladder import UP, Ladder, LadderWithExpert
 
 from envgen.agents.ppo import PPO
 from envgen.curriculum.evaluate import (
     Estimate,
     evaluate,
+    evaluate_over_seeds,
+    level_outcomes,
     rate_with_ci,
     run_episodes,
     score,
     score_with_ci,
     summarize_episodes,
 )
+from envgen.designers.designer import LevelOutcome, SuccessRate
 from envgen.worlds.crafter.constants import SKILLS
 from envgen.worlds.crafter.original import ParityChecker, symbols_of_original
 from envgen.worlds.crafter.world import Crafter
@@ -20,27 +24,27 @@ from envgen.worlds.crafter.world import Crafter
 
 @pytest.fixture(scope="module")
 def agents() -> dict[str, PPO]:
-    """Untrained, but with preferences: their first layer's choice is scaled up."""
-    made = {}
+    """Untrained, but with preferences: the weights of the policy head are scaled up."""
+    agents = {}
     for observation in ("symbols", "pixels"):
-        made[observation] = PPO.for_envs(CrafterVectorEnv(1, None, observation), seed=2)
-        made[observation].network.policy_head.weight.data *= 50
-    return made
+        agents[observation] = PPO.for_envs(CrafterVectorEnv(1, None, observation), seed=2)
+        agents[observation].network.policy_head.weight.data *= 50
+    return agents
 
 
 @pytest.mark.parametrize(("observation", "episodes"), [("symbols", 6), ("pixels", 2)])
-def test_in_the_package_with_ordered_sets_every_episode_is_the_same(agents, observation, episodes):
-    """Same seeds, same policy, same numbers drawn: returns, lengths and skills are equal one by one."""
+def test_episodes_equal_those_of_the_package_with_ordered_sets(agents, observation, episodes):
+    """With the same seeds, policy and random numbers, returns, lengths and skills are equal one by one."""
     count, world = 2, Crafter()
     ours = world.make([{}], num_envs=count, seed=70, observation=observation)
     theirs = world.published(count, 70, observation, episodes, ordered=True)
     results = [run_episodes(agents[observation], envs, episodes, np.random.default_rng(1)) for envs in (ours, theirs)]
-    for mine, its in zip(*results, strict=True):
-        np.testing.assert_allclose(mine, its, atol=1e-9)
+    for actual, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(actual, expected, atol=1e-9)
     assert results[0][1].min() > 20
 
 
-def test_symbols_read_off_the_package_are_ours():
+def test_symbols_read_from_the_package_equal_ours():
     pair, rng = ParityChecker(seed=5), np.random.default_rng(0)
     twin = CrafterVectorEnv(1, None, "symbols")
     pair.reset()
@@ -53,8 +57,8 @@ def test_symbols_read_off_the_package_are_ours():
         seen, *_ = twin.step(np.array([action]))
 
 
-def test_the_package_as_it_is_agrees_within_the_interval(agents):
-    """The package is not repeatable, so figures are compared; from the same seeds, lest chance fail this test."""
+def test_unmodified_package_agrees_within_the_interval(agents):
+    """The package is not repeatable, so estimates are compared, from the same seeds."""
     world = Crafter()
     ours = evaluate(agents["symbols"], world, episodes=12, seed=9)
     theirs = evaluate(agents["symbols"], world, episodes=12, seed=9, envs=world.published(12, 9))
@@ -62,7 +66,7 @@ def test_the_package_as_it_is_agrees_within_the_interval(agents):
     assert ours.score.agrees_with(theirs.score)
 
 
-def test_an_evaluation_repeats_itself_and_disturbs_nothing(agents):
+def test_evaluation_is_repeatable_and_has_no_side_effects(agents):
     agent = agents["symbols"]
     before = agent.state()[1]
     first, second = (evaluate(agent, Crafter(), {"length": 60}, episodes=10, seed=4) for _ in range(2))
@@ -72,21 +76,23 @@ def test_an_evaluation_repeats_itself_and_disturbs_nothing(agents):
     assert first != evaluate(agent, Crafter(), {"length": 60}, episodes=10, seed=5)
 
 
-def test_every_environment_plays_as_many_episodes_as_the_others():
-    """Short episodes must not crowd out long ones: with the first to end, all would be from the short level."""
+def test_every_environment_plays_the_same_number_of_episodes():
+    """Taking the first episodes that end would take all of them from the short level."""
 
-    class Still:
-        def act(self, observations, random=None):
-            return np.zeros(len(observations), np.int64)
+    class NoopAgent:
+        def act(self, obs, rng=None):
+            return np.zeros(len(obs), np.int64)
 
     levels = [{"length": 5}, {"length": 50, "zombies": "none"}]
-    envs = Crafter().make(levels, 2, seed=0, observation="symbols")  # worlds in which who stands still is let live
-    _, lengths, achieved = run_episodes(Still(), envs, 6, None)
+    envs = Crafter().make(
+        levels, 2, seed=0, observation="symbols"
+    )  # seeds in which a player that does nothing survives
+    _, lengths, skill_counts = run_episodes(NoopAgent(), envs, 6, None)
     assert lengths.tolist() == [5, 5, 5, 50, 50, 50]
-    assert achieved.shape == (6, 22)
+    assert skill_counts.shape == (6, 22)
 
 
-def test_rates_have_wilsons_interval():
+def test_rates_have_the_wilson_interval():
     assert rate_with_ci(0, 50).low == 0
     assert rate_with_ci(0, 50).high == pytest.approx(7.1, abs=0.1)
     half = rate_with_ci(50, 100)
@@ -94,36 +100,125 @@ def test_rates_have_wilsons_interval():
     assert rate_with_ci(10, 10).high == pytest.approx(100)
 
 
-def test_the_score_is_crafters():
+def test_score_is_that_of_crafter():
     assert score(np.zeros(22)) == 0
     assert score(np.full(22, 100.0)) == pytest.approx(100)
     one_skill = np.zeros(22)
     one_skill[0] = 100
     assert score(one_skill) == pytest.approx(101 ** (1 / 22) - 1)
     succeeded = np.random.default_rng(0).random((200, 22)) < 0.3
-    figure = score_with_ci(succeeded)
-    assert figure.low < figure.value < figure.high
-    assert figure.low > 25
-    assert figure.high < 35
+    estimate = score_with_ci(succeeded)
+    assert estimate.low < estimate.value < estimate.high
+    assert estimate.low > 25
+    assert estimate.high < 35
 
 
-def test_figures_agree_when_their_difference_is_within_its_interval():
+def test_estimates_agree_if_their_difference_is_within_its_interval():
     assert Estimate(value=10, low=9, high=11).agrees_with(Estimate(value=11.3, low=10.3, high=12.3))
     assert not Estimate(value=10, low=9, high=11).agrees_with(Estimate(value=11.5, low=10.5, high=12.5))
 
 
-def test_skills_are_named_and_none_is_missing(agents):
-    found = evaluate(agents["symbols"], Crafter(), {"length": 30}, episodes=4)
-    assert list(found.skills) == [skill.name for skill in SKILLS]
-    assert "collect_diamond" in str(found)
+def test_evaluation_lists_every_skill(agents):
+    evaluation = evaluate(agents["symbols"], Crafter(), {"length": 30}, episodes=4)
+    assert list(evaluation.skills) == [skill.name for skill in SKILLS]
+    assert "collect_diamond" in str(evaluation)
     with pytest.raises(ValueError, match="at least 1 episode, not 0"):
         evaluate(agents["symbols"], Crafter(), episodes=0)
+    with pytest.raises(ValueError, match="seed must be 0 or greater, not -1"):
+        evaluate(agents["symbols"], Crafter(), seed=-1)
 
 
-def test_a_skill_is_judged_by_the_episodes_that_could_hold_it():
-    achieved = np.array([[1, -1, -1], [0, 2, -1], [3, 0, -1], [0, -1, -1]])
-    found = summarize_episodes(["any", "some", "none"], np.zeros(4), np.ones(4), achieved,
+def test_rate_counts_only_episodes_in_which_the_skill_is_possible():
+    skill_counts = np.array([[1, -1, -1], [0, 2, -1], [3, 0, -1], [0, -1, -1]])
+    evaluation = summarize_episodes(["any", "some", "none"], np.zeros(4), np.ones(4), skill_counts,
                           world="w", level={}, seed=0, greedy=False)  # fmt: skip
-    assert [found.skills[name].value for name in ("any", "some", "none")] == [50, 50, 0]
-    assert (found.skills["none"].low, found.skills["none"].high) == (0, 100)
-    assert found.score.value == pytest.approx(50)  # the skill that was never possible is not counted as failed
+    assert [evaluation.skills[name].value for name in ("any", "some", "none")] == [50, 50, 0]
+    assert (evaluation.skills["none"].low, evaluation.skills["none"].high) == (0, 100)
+    assert evaluation.score.value == pytest.approx(50)  # a skill that was never possible does not count as failed
+
+
+# --- feedback for the designer
+
+
+class SomeClimb:
+    """Goes up in some environments, which it recognizes by the index that they show."""
+
+    def __init__(self, climbers: set[int]):
+        self.climbers = climbers
+
+    def act(self, obs, rng=None):
+        return np.where(np.isin(obs[:, 0], list(self.climbers)), UP, 0)
+
+
+def test_rates_are_means_and_standard_deviations_over_seeds():
+    """Of 3 seeds with 4 episodes each, 4, 2 and 1 episodes succeed."""
+    evaluation, rates = evaluate_over_seeds(
+        SomeClimb({0, 1, 2, 3, 4, 7, 10}), Ladder(), 3, 4, seed=9, observation="number"
+    )
+    by_seed = np.array([100.0, 50.0, 25.0])
+    assert rates["climb"].mean == pytest.approx(by_seed.mean())
+    assert rates["climb"].std == pytest.approx(by_seed.std(ddof=0))
+    assert str(rates["climb"]) == "58.3% ± 31.2%"
+    assert rates["fly"] == SuccessRate(mean=0, std=0)
+    assert evaluation.skills["climb"].value == rates["climb"].mean
+    assert (evaluation.episodes, evaluation.seed, evaluation.world, evaluation.greedy) == (12, 9, "ladder", False)
+    assert evaluation.reward.value == pytest.approx(7 / 12)
+
+
+def test_rare_success_is_not_rounded_away():
+    _, rates = evaluate_over_seeds(SomeClimb({17}), Ladder(), 12, 20, seed=0, observation="number")
+    assert str(rates["climb"]) == "0.4% ± 1.4%"
+
+
+def test_skill_counts_once_per_episode():
+    _, rates = evaluate_over_seeds(SomeClimb(set(range(4))), LadderWithExpert(), 2, 2, seed=0, observation="number")
+    assert rates["climb"] == SuccessRate(mean=100, std=0)
+
+
+# --- outcomes by level
+
+
+def progress_line(*levels: tuple[int, float, list[int] | None]) -> dict:
+    """Return a progress line with the finished episodes, their returns and the successes in each level."""
+    names = ("episodes", "return_sum", "succeeded")
+    return {"levels": [dict(zip(names, level, strict=True)) for level in levels]}
+
+
+def test_outcome_covers_all_episodes_and_the_first_and_last_third():
+    lines = [
+        progress_line((2, 1.0, [0, 0])), progress_line((2, 3.0, [1, 0])),  # the first third
+        progress_line((0, 0.0, None)), progress_line((4, 6.0, [2, 0])),
+        progress_line((3, 9.0, [3, 1])), progress_line((1, 5.0, [1, 0])),  # the last
+    ]  # fmt: skip
+    (outcome,) = level_outcomes(lines, ("climb", "fly"), 1)
+    assert outcome == LevelOutcome(
+        episodes=12,
+        reward=2.0,
+        skills={"climb": 100 * 7 / 12, "fly": 100 / 12},
+        first_third={"climb": 25.0, "fly": 0.0},
+        last_third={"climb": 100.0, "fly": 25.0},
+    )
+
+
+def test_levels_are_separate_and_one_without_episodes_is_none():
+    lines = [
+        progress_line((1, 2.0, [1]), (0, 0.0, None), (5, 5.0, [0])),
+        progress_line((1, 4.0, [0]), (0, 0.0, None), (5, 0.0, [5])),
+    ]
+    first, empty, last = level_outcomes(iter(lines), ("climb",), 3)
+    assert empty is None
+    assert first is not None
+    assert last is not None
+    assert (first.episodes, first.reward, first.skills) == (2, 3.0, {"climb": 50.0})
+    assert (last.episodes, last.reward, last.skills) == (10, 0.5, {"climb": 50.0})
+
+
+def test_phase_without_lines_has_no_outcomes():
+    assert level_outcomes([], ("climb",), 2) == (None, None)
+    assert level_outcomes([], ("climb",), 0) == ()
+
+
+def test_outcome_counts_only_episodes_in_which_the_skill_is_possible():
+    line = {"levels": [{"episodes": 4, "return_sum": 2.0, "succeeded": [2, 1, 0], "possible": [4, 2, 0]}]}
+    [outcome] = level_outcomes([line], ["any", "some", "none"], 1)
+    assert outcome.skills == {"any": 50.0, "some": 50.0, "none": 0.0}

@@ -1,26 +1,31 @@
-"""The loop: what a run trains in, writes down and shows the designer, and that nothing can break it in two."""
+"""The loop: what a run trains in, writes and tells the designer, and that it resumes exactly after any interruption."""
 
 import json
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from looped import PLAN, main
+from loop_worker import PLAN, SETTINGS, main
 
-from envgen.curriculum.plan import TrainingPlan
+from envgen.curriculum.loop import train
+from envgen.curriculum.plan import PlanError, TrainingPlan
+from envgen.designers.designer import Brief, Cycle, Designer, DesignError, Proposal, ProposedLevel
 from envgen.runs.checkpoint import load_latest
-from envgen.runs.store import RunError, read_progress
+from envgen.runs.store import RunError, read_progress, read_request
+from envgen.worlds.crafter.world import Crafter
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "designers" / "chat"))
 from loopback import Loopback, hang
 
-LOOPED = Path(__file__).with_name("looped.py")
-TIMES = {"steps_per_second", "seconds"}
+WORKER = Path(__file__).with_name("loop_worker.py")
+TIME_KEYS = {"steps_per_second", "seconds"}
 DESIGNS = [
     json.dumps({"levels": [{"purpose": f"{name}, cycle {k}", "skills": ["collect_wood"], "level": {"trees": name}}
                            for name in ("common", "very common")]})
@@ -28,98 +33,179 @@ DESIGNS = [
 ]  # fmt: skip
 
 
-def story(folder: Path) -> list:
-    """Everything a run wrote that does not tell the time."""
-
-    def timeless(value):
-        if isinstance(value, dict):
-            return {name: timeless(inner) for name, inner in value.items() if name not in TIMES}
-        return [timeless(inner) for inner in value] if isinstance(value, list) else value
-
-    files = sorted(folder.rglob("*.json"))
-    results = [[str(f.relative_to(folder)), json.loads(f.read_text())] for f in files if "checkpoints" not in f.parts]
-    return timeless([results, list(read_progress(folder))])
+def without_times(value):
+    if isinstance(value, dict):
+        return {name: without_times(inner) for name, inner in value.items() if name not in TIME_KEYS}
+    return [without_times(inner) for inner in value] if isinstance(value, list) else value
 
 
-def same(one: Path, other: Path) -> None:
-    assert story(one) == story(other)
-    first, second = load_latest(one / "checkpoints"), load_latest(other / "checkpoints")
-    assert first
-    assert second
-    assert first.arrays["agent"].keys() == second.arrays["agent"].keys()
-    for name, array in first.arrays["agent"].items():
-        np.testing.assert_array_equal(array, second.arrays["agent"][name], err_msg=name)
+def results_of(folder: Path) -> list:
+    """Return everything that a run wrote, except times and checkpoints."""
+    files = [file for file in sorted(folder.rglob("*.json")) if "checkpoints" not in file.parts]
+    results = [[str(file.relative_to(folder)), json.loads(file.read_text())] for file in files]
+    return without_times([results, list(read_progress(folder))])
+
+
+def assert_same_weights(first: Path, second: Path) -> None:
+    checkpoints = [load_latest(folder / "checkpoints") for folder in (first, second)]
+    assert checkpoints[0]
+    assert checkpoints[1]
+    expected, actual = checkpoints[0].arrays["agent"], checkpoints[1].arrays["agent"]
+    assert actual.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(actual[name], array, err_msg=name)
+
+
+def assert_same_run(first: Path, second: Path) -> None:
+    assert results_of(first) == results_of(second)
+    assert_same_weights(first, second)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> Path:
-    """A run that nobody disturbed."""
-    folder = tmp_path_factory.mktemp("whole")
+def finished_run(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
     main(folder)
     return folder
 
 
-def test_a_cycle_trains_in_the_levels_then_in_the_original(whole):
-    lines = list(read_progress(whole))
-    spent: dict[str, int] = {}
+# --- what a run does and writes
+
+
+def test_cycle_trains_in_the_levels_then_in_the_original(finished_run):
+    lines = list(read_progress(finished_run))
+    steps: dict[str, int] = {}
     for line in lines:
-        spent[line["phase"]] = spent.get(line["phase"], 0) + 32
-    assert spent == {"cycle 1: levels": 64, "cycle 1: original": 64, "cycle 2: levels": 64, "cycle 2: original": 64,
+        steps[line["phase"]] = steps.get(line["phase"], 0) + 32
+    assert steps == {"cycle 1: levels": 64, "cycle 1: original": 64, "cycle 2: levels": 64, "cycle 2: original": 64,
                      "final": 64}  # fmt: skip
     assert [len(line["levels"]) for line in lines] == [2, 2, 1, 1, 2, 2, 1, 1, 1, 1]
     assert lines[-1]["steps"] == PLAN.total_steps == 320
 
 
-def test_a_run_says_what_was_designed_why_and_what_came_of_it(whole):
-    told = json.loads((whole / "cycles/1/levels.json").read_text())
-    assert [one["skills"] for one in told["proposal"]["levels"]] == [["collect_wood"], ["collect_sapling"]]
-    assert all("teach" in one["purpose"] for one in told["proposal"]["levels"])
-    assert all(verdict["word"] in ("good", "doubtful") for verdict in told["verdicts"])
-    assert "within 20 steps" in told["verdicts"][0]["facts"][0]
-    shown = json.loads((whole / "cycles/1/evaluation.json").read_text())
-    assert len(shown["cycle"]["skills"]) == 22
-    assert shown["evaluation"]["episodes"] == 4
-    summary = json.loads((whole / "summary.json").read_text())
+def test_run_directory_holds_levels_audits_evaluations_and_summary(finished_run):
+    design = json.loads((finished_run / "cycles/1/levels.json").read_text())
+    levels = design["proposal"]["levels"]
+    assert [proposed["skills"] for proposed in levels] == [["collect_wood"], ["collect_sapling"]]
+    assert all("teach" in proposed["purpose"] for proposed in levels)
+    assert all(audit["verdict"] in ("good", "doubtful") for audit in design["audits"])
+    assert "within 20 steps" in design["audits"][0]["findings"][0]
+    evaluation = json.loads((finished_run / "cycles/1/evaluation.json").read_text())
+    assert len(evaluation["cycle"]["success_rates"]) == 22
+    assert evaluation["evaluation"]["episodes"] == 4
+    summary = json.loads((finished_run / "summary.json").read_text())
     assert summary["steps"] == {"levels": 128, "original": 192, "ranking": 0}
     assert summary["final"]["episodes"] == 4
     assert summary["llm"]["calls"] == 0
     assert summary["seconds"] > 0
+    request, _ = read_request(finished_run)
+    assert request["learner"]["name"] == "ppo"
+    assert request["learner"]["num_envs"] == 4
 
 
-def test_a_finished_run_is_not_done_again(whole):
-    before = {file: file.stat().st_mtime_ns for file in whole.rglob("*.json")}
-    heard = []
-    main(whole, show=heard.append)
-    assert heard == []
-    assert before == {file: file.stat().st_mtime_ns for file in whole.rglob("*.json")}
+def test_finished_run_is_not_repeated(finished_run):
+    before = {file: file.stat().st_mtime_ns for file in finished_run.rglob("*.json")}
+    lines = []
+    main(finished_run, on_progress=lines.append)
+    assert lines == []
+    assert before == {file: file.stat().st_mtime_ns for file in finished_run.rglob("*.json")}
 
 
-def test_a_run_is_not_gone_on_with_under_another_plan(whole):
-    with pytest.raises(RunError, match="was begun with plan"):
-        main(whole, plan=PLAN.model_copy(update={"cycles": 3}))
+def test_run_does_not_resume_with_another_plan(finished_run):
+    with pytest.raises(RunError, match=r"was started with plan\.cycles 2 \(now 3\);"):
+        main(finished_run, plan=PLAN.model_copy(update={"cycles": 3}))
 
 
-def test_killed_at_random_moments_it_ends_where_it_would_have_ended(whole, tmp_path):
-    chance, kills = random.Random(4), 0
-    command = [sys.executable, str(LOOPED), str(tmp_path)]
+@pytest.mark.parametrize("designer", ["none", "random", "alpha", "fixed", "easy-to-hard", "adversarial"])
+def test_every_designer_completes_a_run(tmp_path, designer):
+    summary = main(tmp_path, designer=designer)
+    designs = [json.loads((tmp_path / f"cycles/{k}/levels.json").read_text())["proposal"]["levels"] for k in (1, 2)]
+    count = 0 if designer == "none" else 2
+    assert [len(levels) for levels in designs] == [count, count]
+    assert (designs[0] == designs[1]) == (designer in ("none", "fixed"))
+    assert summary.steps["levels"] == 64 * count
+    ranking_steps = {"easy-to-hard": 4 * 32, "adversarial": 8 * 32}
+    assert summary.steps["ranking"] == ranking_steps.get(designer, 0)
+
+
+def test_mixed_plan_trains_levels_and_original_side_by_side(tmp_path):
+    plan = TrainingPlan(**{**PLAN.model_dump(), "mixing": "mixed", "ratio": 1.0, "cycles": 1})
+    main(tmp_path, plan=plan)
+    lines = list(read_progress(tmp_path))
+    assert {line["phase"] for line in lines} == {"cycle 1: mixed", "final"}
+    assert len(lines[0]["levels"]) == 3  # two levels and the original
+
+
+def test_plan_without_training_has_a_summary(tmp_path):
+    summary = main(tmp_path, plan=PLAN.model_copy(update={"cycles": 0, "final_steps": 0}))
+    assert summary.training is None
+    assert summary.steps == {"levels": 0, "original": 0, "ranking": 0}
+
+
+# --- what is refused
+
+
+def test_more_levels_than_environments_are_refused_before_training(tmp_path):
+    with pytest.raises(PlanError, match="levels is 5, but only 4 environments can play levels; raise num_envs"):
+        main(tmp_path / "run", plan=PLAN.model_copy(update={"levels": 5}))
+    assert not (tmp_path / "run").exists()
+
+
+class BrokenDesigner(Designer):
+    name = "broken"
+
+    def __init__(self, proposal):
+        self.proposal = proposal
+
+    def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        return self.proposal
+
+
+@pytest.mark.parametrize(
+    ("proposal", "message"),
+    [
+        (None, r"design\(\) of BrokenDesigner must return a Proposal, not None"),
+        ([{}], r"must return a Proposal, not \[\{\}\]"),
+        (
+            Proposal(levels=(ProposedLevel(level={}, skills=("collect_wod",)),)),
+            "targets the skill 'collect_wod' is not one of .* did you mean 'collect_wood'",
+        ),
+    ],
+)
+def test_invalid_proposal_is_refused(tmp_path, proposal, message):
+    with pytest.raises(DesignError, match=message):
+        train(tmp_path, Crafter(), BrokenDesigner(proposal), PLAN, learner_settings=SETTINGS)
+
+
+def test_negative_seed_is_refused_before_training(tmp_path):
+    with pytest.raises(PlanError, match="seed must be 0 or greater, not -1"):
+        train(tmp_path / "run", Crafter(), BrokenDesigner(None), PLAN, seed=-1)
+    assert not (tmp_path / "run").exists()
+
+
+# --- interruptions
+
+
+def test_run_killed_at_random_moments_ends_like_an_undisturbed_one(finished_run, tmp_path):
+    rng, kills = random.Random(4), 0
+    command = [sys.executable, str(WORKER), str(tmp_path)]
     for _ in range(4):
         before = len(list(read_progress(tmp_path)))
         process = subprocess.Popen(command, stderr=subprocess.PIPE)
-        until, patience = before + chance.randint(0, 2), time.monotonic() + 120
-        while process.poll() is None and len(list(read_progress(tmp_path))) <= until and time.monotonic() < patience:
+        kill_at, deadline = before + rng.randint(0, 2), time.monotonic() + 120
+        while process.poll() is None and len(list(read_progress(tmp_path))) <= kill_at and time.monotonic() < deadline:
             time.sleep(0.002)
-        time.sleep(chance.uniform(0, 0.3))  # into training, saving, an evaluation or the next design
+        time.sleep(rng.uniform(0, 0.3))  # into training, saving, an evaluation or the next design
         if process.poll() is None:
             process.kill()
             kills += 1
         process.communicate()
     assert kills >= 2
     subprocess.run(command, check=True, capture_output=True)
-    same(whole, tmp_path)
+    assert_same_run(finished_run, tmp_path)
 
 
-def test_ctrl_c_saves_and_goes_on_exactly(whole, tmp_path):
-    command = [sys.executable, str(LOOPED), str(tmp_path)]
+def test_ctrl_c_saves_and_the_run_resumes_exactly(finished_run, tmp_path):
+    command = [sys.executable, str(WORKER), str(tmp_path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and len(list(read_progress(tmp_path))) < 3:
         time.sleep(0.002)
@@ -127,19 +213,19 @@ def test_ctrl_c_saves_and_goes_on_exactly(whole, tmp_path):
     process.communicate()
     assert process.returncode != 0
     assert 3 <= len(list(read_progress(tmp_path))) < 10
-    last = load_latest(tmp_path / "checkpoints")
-    assert last is not None
-    assert last.values["progress_bytes"] == (tmp_path / "progress.jsonl").stat().st_size  # nothing is lost
+    checkpoint = load_latest(tmp_path / "checkpoints")
+    assert checkpoint is not None
+    assert checkpoint.values["progress_bytes"] == (tmp_path / "progress.jsonl").stat().st_size  # nothing is lost
     subprocess.run(command, check=True, capture_output=True)
-    same(whole, tmp_path)
+    assert_same_run(finished_run, tmp_path)
 
 
-def test_killed_in_the_middle_of_a_call_it_asks_again_and_only_that(tmp_path):
+def test_run_killed_during_a_call_repeats_only_that_call(tmp_path):
     with Loopback(DESIGNS) as server:
-        whole = main(tmp_path / "whole", server.url)
-        assert len(server.requests) == whole.llm["calls"] == 2
+        undisturbed = main(tmp_path / "undisturbed", server.url)
+        assert len(server.requests) == undisturbed.llm["calls"] == 2
     with Loopback([DESIGNS[0], hang, DESIGNS[1]]) as server:
-        command = [sys.executable, str(LOOPED), str(tmp_path / "killed"), server.url]
+        command = [sys.executable, str(WORKER), str(tmp_path / "killed"), server.url]
         process = subprocess.Popen(command, stderr=subprocess.PIPE)
         while process.poll() is None and len(server.requests) < 2:
             time.sleep(0.01)
@@ -149,53 +235,85 @@ def test_killed_in_the_middle_of_a_call_it_asks_again_and_only_that(tmp_path):
         assert len(server.requests) == 3
         assert server.requests[1].body == server.requests[2].body
     summary = json.loads((tmp_path / "killed" / "summary.json").read_text())
-    assert summary["llm"]["calls"] == 3  # the one in the middle of which it died may have been charged
-    assert summary["final"] == whole.final.model_dump(mode="json")
+    assert summary["llm"]["calls"] == 3  # the interrupted call may have been charged
+    assert summary["final"] == undisturbed.final.model_dump(mode="json")
 
 
-def test_the_designer_hears_what_its_levels_came_to(tmp_path):
+def test_results_do_not_depend_on_the_hash_seed(tmp_path):
+    """Sets of strings are iterated in another order in each process; no result may depend on it."""
+    for designer in ("expert", "alpha"):
+        folders = [tmp_path / f"{designer}-{hash_seed}" for hash_seed in ("1", "2")]
+        for folder in folders:
+            command = [sys.executable, str(WORKER), str(folder), designer]
+            hash_seed = folder.name.rpartition("-")[2]
+            subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": hash_seed})
+        assert_same_run(*folders)
+
+
+# --- extension
+
+
+def test_added_cycles_equal_a_new_run_if_there_was_no_final_phase(tmp_path):
+    short = PLAN.model_copy(update={"cycles": 1, "final_steps": 0})
+    long = PLAN.model_copy(update={"cycles": 2, "final_steps": 64})
+    main(tmp_path / "extended", plan=short)
+    summary = main(tmp_path / "extended", plan=long, extend=True)
+    assert summary == main(tmp_path / "extended", plan=long)
+    new = main(tmp_path / "new", plan=long)
+    ignored = {"seconds": 0.0}
+    assert summary.model_copy(update=ignored) == new.model_copy(update=ignored)
+    assert_same_weights(tmp_path / "new", tmp_path / "extended")
+    entry = json.loads((tmp_path / "extended" / "run.json").read_text())
+    assert entry["extended_from"] == [{"plan.cycles": 1, "plan.final_steps": 0}]
+    assert without_times(list(read_progress(tmp_path / "new"))) == without_times(
+        list(read_progress(tmp_path / "extended"))
+    )
+
+
+def test_added_final_steps_are_a_phase_of_their_own(tmp_path):
+    one_cycle = PLAN.model_copy(update={"cycles": 1})
+    first = main(tmp_path, plan=one_cycle)
+    before = results_of(tmp_path)[1]
+    longer = one_cycle.model_copy(update={"cycles": 2, "final_steps": 128})
+    summary = main(tmp_path, plan=longer, extend=True)
+    lines = list(read_progress(tmp_path))
+    assert without_times(lines)[: len(before)] == before
+    phases = list(dict.fromkeys(line["phase"] for line in lines))
+    assert phases == [
+        "cycle 1: levels",
+        "cycle 1: original",
+        "final",
+        "cycle 2: levels",
+        "cycle 2: original",
+        "final 2",
+    ]
+    assert lines[-1]["steps"] == longer.total_steps
+    assert summary.steps == {"levels": 128, "original": 256, "ranking": 0}
+    assert summary.final != first.final
+    with pytest.raises(RunError, match=r"plan\.final_steps 128 \(now 64\)"):
+        main(tmp_path, plan=one_cycle, extend=True)
+
+
+# --- the designer
+
+
+def test_designer_is_told_how_its_levels_did(tmp_path):
     with Loopback(DESIGNS) as server:
         main(tmp_path, server.url)
-        talk = server.requests[1].body["messages"]
-    assert [message["role"] for message in talk] == ["user", "assistant", "user"]
-    assert talk[1]["content"] == DESIGNS[0]
-    assert '{"trees": "very common"}' in talk[2]["content"]
-    assert "collect_diamond: 0.0% ± 0.0%" in talk[2]["content"]
+        messages = server.requests[1].body["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+    assert messages[1]["content"] == DESIGNS[0]
+    assert '{"trees": "very common"}' in messages[2]["content"]
+    assert "collect_diamond: 0.0% ± 0.0%" in messages[2]["content"]
 
 
-def test_no_key_is_in_anything_a_run_writes(tmp_path, monkeypatch):
+def test_run_directory_contains_no_key(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
-    echo = json.dumps({"levels": "sk-planted-0123456789"})
-    with Loopback([echo, *DESIGNS]) as server:
+    reply_with_key = json.dumps({"levels": "sk-planted-0123456789"})
+    with Loopback([reply_with_key, *DESIGNS]) as server:
         main(tmp_path, server.url.replace("//", "//user:sk-hidden-987654@"))
     assert server.requests[0].headers["authorization"] != ""
     for file in tmp_path.rglob("*"):
         if file.is_file():
             assert b"sk-planted" not in file.read_bytes(), file
             assert b"sk-hidden" not in file.read_bytes(), file
-
-
-@pytest.mark.parametrize("designer", ["none", "random", "alpha", "fixed", "easy-to-hard", "adversarial"])
-def test_every_designer_goes_through_the_whole_loop(tmp_path, designer):
-    summary = main(tmp_path, designer=designer)
-    levels = [json.loads((tmp_path / f"cycles/{k}/levels.json").read_text()) for k in (1, 2)]
-    count = 0 if designer == "none" else 2
-    assert [len(told["proposal"]["levels"]) for told in levels] == [count, count]
-    assert (levels[0]["proposal"]["levels"] == levels[1]["proposal"]["levels"]) == (designer in ("none", "fixed"))
-    assert summary.steps["levels"] == 64 * count
-    throwaway = {"easy-to-hard": 4 * 32, "adversarial": 8 * 32}
-    assert summary.steps["ranking"] == throwaway.get(designer, 0)
-
-
-def test_levels_and_original_can_be_trained_in_side_by_side(tmp_path):
-    plan = TrainingPlan(**{**PLAN.model_dump(), "mixing": "mixed", "ratio": 1.0, "cycles": 1})
-    main(tmp_path, plan=plan)
-    lines = list(read_progress(tmp_path))
-    assert {line["phase"] for line in lines} == {"cycle 1: mixed", "final"}
-    assert len(lines[0]["levels"]) == 3  # two levels and the original
-
-
-def test_more_levels_than_environments_are_refused_before_the_first_step(tmp_path):
-    with pytest.raises(ValueError, match="5 levels do not fit into 4 environments"):
-        main(tmp_path / "run", plan=PLAN.model_copy(update={"levels": 5}))
-    assert not (tmp_path / "run").exists()

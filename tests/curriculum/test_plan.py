@@ -1,25 +1,28 @@
-"""A plan's numbers are the paper's, and every ablation of it is one number changed."""
+"""Training plans and presets."""
 
 import pytest
+from ladder import Ladder
 from pydantic import ValidationError
 
-from envgen.curriculum.plan import PRESETS, TrainingPlan, plan_for
+from envgen.curriculum.plan import PRESETS, PlanError, TrainingPlan, check_seed, plan_for
+from envgen.worlds.crafter.world import Crafter
+from envgen.worlds.heist.world import Heist
 
 
-def test_the_default_is_the_papers_plan_for_crafter():
+def test_default_is_the_plan_of_the_paper_for_crafter():
     plan = TrainingPlan()
     assert plan.total_steps == 1_960_000
     assert (plan.cycles, plan.levels, plan.final_steps) == (4, 4, 1_000_000)
     assert plan.level_steps == plan.original_steps == 120_000
     assert plan.cycles * plan.level_steps == 480_000
     assert plan.feedback_seeds == 12
-    assert plan_for("paper") == plan
+    assert plan_for("paper") == plan_for("paper", Crafter()) == plan
 
 
-@pytest.mark.parametrize(("ratio", "in_levels"), [(5, 200_000), (2, 160_000), (1, 120_000), (0.5, 80_000), (0, 0)])
-def test_a_ratio_shares_out_the_steps_of_a_cycle_and_adds_none(ratio, in_levels):
+@pytest.mark.parametrize(("ratio", "level_steps"), [(5, 200_000), (2, 160_000), (1, 120_000), (0.5, 80_000), (0, 0)])
+def test_ratio_divides_the_steps_of_a_cycle(ratio, level_steps):
     plan = TrainingPlan(ratio=ratio)
-    assert plan.level_steps == in_levels
+    assert plan.level_steps == level_steps
     assert plan.level_steps + plan.original_steps == 240_000
     assert plan.total_steps == 1_960_000
 
@@ -31,34 +34,55 @@ def test_no_step_is_lost_to_rounding():
 
 
 @pytest.mark.parametrize(("cycles", "cycle_steps"), [(40, 24_000), (8, 120_000), (4, 240_000)])
-def test_more_frequent_updates_leave_the_budget_as_it_is(cycles, cycle_steps):
+def test_plans_of_the_ablations_have_equal_totals(cycles, cycle_steps):
     assert TrainingPlan(cycles=cycles, cycle_steps=cycle_steps).total_steps == 1_960_000
 
 
-@pytest.mark.parametrize("name", PRESETS)
-@pytest.mark.parametrize("world", ["crafter", "a world of which nothing special is known"])
-def test_every_preset_is_a_plan(name, world):
-    assert plan_for(name, world).total_steps > 0
-    assert plan_for(name, world, cycles=2).cycles == 2
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("world", [None, Crafter(), Heist(), Ladder()])
+def test_every_preset_is_a_plan(preset, world):
+    assert plan_for(preset, world).total_steps > 0
+    assert plan_for(preset, world, cycles=2).cycles == 2
 
 
-def test_quick_is_quicker_and_keeps_the_shape():
+def test_world_defaults_apply_to_their_preset():
+    assert plan_for("paper", Heist()).total_steps == 25_000_000
+    assert plan_for("paper", Heist(), cycles=2).total_steps == 50_000_000
+    assert plan_for("quick", Heist()) == plan_for("quick")
+
+
+def test_quick_preset_is_shorter_with_the_same_shape():
     quick, paper = plan_for("quick"), TrainingPlan()
     assert quick.total_steps < paper.total_steps / 2
     assert (quick.cycles, quick.levels, quick.ratio) == (paper.cycles, paper.levels, paper.ratio)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"cycels": 4}, "did you mean 'cycles'"),
-        ({"mixing": "mixd"}, "did you mean 'mixed'"),
-        ({"cycles": -1}, "greater than or equal to 0"),
-        ({"levels": 0}, "greater than or equal to 1"),
-        ({"feedback_seeds": 1}, "greater than or equal to 2"),
-        ({"ratio": -1}, "greater than or equal to 0"),
-    ],
-)
-def test_a_plan_that_is_none_is_refused(wrong, says):
-    with pytest.raises(ValidationError, match=says):
-        TrainingPlan(**wrong)
+INVALID = [
+    ({"cycels": 4}, "did you mean 'cycles'"),
+    ({"mixing": "mixd"}, "did you mean 'mixed'"),
+    ({"cycles": -1}, "greater than or equal to 0"),
+    ({"levels": 0}, "greater than or equal to 1"),
+    ({"feedback_seeds": 1}, "greater than or equal to 2"),
+    ({"ratio": -1}, "greater than or equal to 0"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), INVALID)
+def test_invalid_plan_is_refused(changes, message):
+    with pytest.raises(ValidationError, match=message):
+        TrainingPlan(**changes)
+    with pytest.raises(PlanError, match=message):
+        plan_for("quick", **changes)
+
+
+def test_unknown_preset_is_refused_with_the_nearest_name():
+    with pytest.raises(PlanError, match="preset 'qick' is not one of paper, quick; did you mean 'quick'"):
+        plan_for("qick")
+    with pytest.raises(ValueError, match="preset 'fast' is not one of paper, quick"):
+        plan_for("fast")
+
+
+def test_negative_seed_is_refused():
+    check_seed(0)
+    with pytest.raises(PlanError, match="seed must be 0 or greater, not -1"):
+        check_seed(-1)

@@ -57,7 +57,8 @@ def agent_of(folder: Path, device: str = "cpu") -> tuple[Any, Any, str]:
     if last is None:
         raise UserError(f"{folder} has no checkpoint yet")
     world = world_named(request["world"])
-    agent = make_learner(world, request["observation"], request["ppo"], device=device)
+    settings = dict(request["learner"])
+    agent = make_learner(world, request["observation"], settings.pop("name"), settings, device=device)
     agent.load(last.arrays["agent"], last.values["agent"])
     return agent, world, request["observation"]
 

@@ -8,7 +8,7 @@ import tyro
 from pydantic import ValidationError
 from tyro.conf import Positional
 
-from envgen.curriculum.plan import PRESETS, TrainingPlan, plan_for
+from envgen.curriculum.plan import PRESETS, PlanError, TrainingPlan, plan_for
 from envgen.designers.chat.protocol import ChatError
 from envgen.designers.designer import Designer, DesignError
 from envgen.designers.registry import (
@@ -21,7 +21,6 @@ from envgen.designers.registry import (
     merge_runtime_options,
     rebuild_designer,
 )
-from envgen.settings import explain
 from envgen.worlds.world import LevelError, World
 
 from .common import (
@@ -93,13 +92,13 @@ def train(
     if flags and "llm" not in flags:
         raise UserError(f"--{next(iter(flags)).replace('_', '-')} goes with --llm")
     try:
-        plans = plan_for(preset, world, **changes)
-    except ValidationError as error:
-        raise UserError(explain(error)) from None
+        plans = plan_for(preset, chosen, **changes)
+    except PlanError as error:
+        raise UserError(str(error)) from None
     folder = folder or Path("out") / f"{world}-{designer}-{preset}-{observation}-{seed}"
     levels = [read_level(file, chosen).model_dump(mode="json", exclude_defaults=True) for file in level_files]
     made = _designer(designer, folder, flags, pairs("options", options), levels)
-    _run(folder, chosen, made, plans, observation, seed, pairs("ppo", ppo), device, compile, published)
+    _run(folder, chosen, made, plans, observation, seed, "ppo", pairs("ppo", ppo), device, compile, published)
 
 
 def _resume(folder: Path, flags: dict[str, Any], device: str, compile: bool, published: int) -> None:
@@ -111,14 +110,28 @@ def _resume(folder: Path, flags: dict[str, Any], device: str, compile: bool, pub
         raise UserError(f"{error}{near(folder)}") from None
     try:
         plan = TrainingPlan(**request["plan"])
-        name, observation, seed, ppo = (request[part] for part in ("world", "observation", "seed", "ppo"))
+        name, observation, seed = (request[part] for part in ("world", "observation", "seed"))
+        learner_settings = dict(request["learner"])
+        learner = learner_settings.pop("name")
         told = request["designer"]
         designer = rebuild_designer(told, folder, merge_runtime_options(told, means, flags))
     except (DesignError, ChatError, ValidationError) as error:
         raise UserError(str(error)) from None
     except (KeyError, TypeError, AttributeError):
         raise UserError(f"{folder} is not a run of envgen train") from None
-    _run(folder, world_named(name), designer, plan, observation, seed, ppo, device, compile, published)
+    _run(
+        folder,
+        world_named(name),
+        designer,
+        plan,
+        observation,
+        seed,
+        learner,
+        learner_settings,
+        device,
+        compile,
+        published,
+    )
 
 
 def _designer(name: str, folder: Path, flags: dict[str, Any], options: dict[str, Any], levels: list[Any]) -> Designer:
@@ -130,7 +143,7 @@ def _designer(name: str, folder: Path, flags: dict[str, Any], options: dict[str,
 
 def _run(
     folder: Path, world: World, designer: Designer, plan: TrainingPlan, observation: str, seed: int,
-    ppo: dict[str, Any], device: str, compile: bool, published: int,
+    learner: str, learner_settings: dict[str, Any], device: str, compile: bool, published: int,
 ) -> None:  # fmt: skip
     needs_training()
     import torch
@@ -138,7 +151,7 @@ def _run(
 
     from envgen.agents.errors import NonFiniteLossError
     from envgen.curriculum import loop
-    from envgen.curriculum.display import TrainDisplay
+    from envgen.curriculum.display import TrainDisplay, describe_summary
     from envgen.runs.checkpoint import CheckpointError
     from envgen.runs.store import RunError, write_json
 
@@ -156,29 +169,25 @@ def _run(
     again = format_flags(custom_endpoint(designer.config(), designer.runtime_options()))
     with resumable("train", folder, lead, errors, again):
         with TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console) as display:
-            summary = loop.train(folder, world, designer, plan, observation, seed, ppo, device, compile, display, say)
+            summary = loop.train(
+                folder,
+                world,
+                designer,
+                plan,
+                observation,
+                seed,
+                learner,
+                learner_settings,
+                device,
+                compile,
+                display,
+                say,
+            )
         if not lead:
             return
-        say(_told(summary, world))
+        say(describe_summary(summary, world))
         if published:
             agent, _, _ = agent_of(folder, device)
             theirs = compare_published(agent, world, summary.final, observation, published)
             write_json(folder / "published.json", theirs.model_dump(mode="json"))
         say(f"Everything about this run: {folder}")
-
-
-def _told(summary: Any, world: World) -> str:
-    """The last words of a run."""
-    lines = ["", str(summary.final), *filter(None, [world.random_baseline])]
-    if summary.training:
-        lines.append(f"as published, over the last phase of training: score {summary.training.score:.1f}, "
-                     f"reward {summary.training.reward:.1f}")  # fmt: skip
-    steps, llm = summary.steps, summary.llm
-    apart = f", and {steps['ranking']:,} by throw-away agents" if steps["ranking"] else ""
-    lines.append(f"{steps['levels']:,} steps in levels, {steps['original']:,} in the original{apart}; "
-                 f"{summary.seconds:.0f} s")  # fmt: skip
-    if llm["calls"]:
-        cost = "cost unknown" if llm["cost"] is None else f"${llm['cost']:.2f}"
-        lines.append(f"language model: {llm['calls']} calls, {llm['prompt_tokens']:,} tokens sent, "
-                     f"{llm['reply_tokens']:,} received, {cost}")  # fmt: skip
-    return "\n".join(lines)

@@ -1,101 +1,144 @@
-"""What is found out about a level before anybody trains in it: its worlds counted, and played by players that know
-nothing (random actions) and, where the world has one, everything (its scripted player).
+"""Check levels before the agent trains in them: statistics of their worlds, random actions, and the world's expert.
 
-A verdict is `bad` if training there cannot teach what the level is for: it cannot be built, a skill it aims at is
-impossible or there from the start, or random actions master it. `doubtful`: neither player got there in the time
-given, which may mean that it is hard. None of these steps is learned from.
+A level is `bad` if training there cannot teach what it is for: it cannot be created, a skill it targets is impossible
+or already done at the start, or random actions master it. It is `doubtful` if neither random actions nor the expert
+reach the skill in time, which may only mean that it is hard. The agent learns from none of these steps.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
 import numpy as np
 
-from envgen.designers.designer import AuditResult, ProposedLevel
+from envgen.designers.designer import AuditResult, ProposedLevel, SettingEffects
+from envgen.designers.level_space import setting_values, unflatten
 from envgen.worlds.world import World
 
-from .facts import changes
-
-PLAYERS = 32  # environments for each player
-WORLDS = range(64)  # the seeds counted
-TRIVIAL = 0.95  # of random players succeed: nothing to learn
+NUM_ENVS = 32  # for random actions, and for the expert
+AUDIT_SEEDS = range(64)  # of the worlds that are counted for an audit
+MASTERED = 0.95  # share of random players that succeed: nothing to learn
 SEED = 77_000_000
 
-Play = Callable[[Any], np.ndarray | None]  # actions for the environments given; None from who is not there
+EFFECT_SEEDS = range(48)  # of the worlds that are counted for each value of a setting
+MIN_RELATIVE_CHANGE = 0.33  # smaller changes of a statistic are not reported
+MIN_STATISTIC = 0.5  # nor statistics that are smaller before and after
+MAX_CHANGES = 4  # reported per level or value
+
+ActionFunction = Callable[[Any], np.ndarray | None]  # actions for the environments; None if there is no such player
 
 
-def audit_level(world: World, proposed: ProposedLevel, steps: int, before: dict[str, float]) -> AuditResult:
-    """`before`: the census figures of the original."""
+def audit_level(world: World, proposed: ProposedLevel, steps: int, original_stats: Mapping[str, float]) -> AuditResult:
+    """Audit one level. `original_stats` are the statistics of the original's worlds."""
     try:
         level = world.Level.parse(proposed.level)
-        census = world.level_stats(level, WORLDS)
-        possible = world.reachable_skills(level, census)
-        chance = np.random.default_rng(SEED)
-        at_start, by_random = first_successes(
-            world, level, steps, lambda envs: chance.integers(len(world.actions), size=envs.num_envs)
+        stats = world.level_stats(level, AUDIT_SEEDS)
+        possible = world.reachable_skills(level, stats)
+        rng = np.random.default_rng(SEED)
+        at_start, random_steps = first_success_steps(
+            world, level, steps, lambda envs: rng.integers(len(world.actions), size=envs.num_envs)
         )
-        _, by_script = first_successes(world, level, steps, world.expert_actions)
-    except Exception as error:  # noqa: BLE001  whatever a level can do to a simulator is this level's verdict
-        return AuditResult(verdict="bad", reasons=(f"its worlds cannot be made or played: {error}",))
-    assert by_random is not None  # chance always acts
+        _, expert_steps = first_success_steps(world, level, steps, world.expert_actions)
+    except Exception as error:  # noqa: BLE001  a level may break the simulator in any way
+        return AuditResult(verdict="bad", reasons=(f"its worlds cannot be created or played: {error}",))
+    assert random_steps is not None  # random actions always exist
     names = [skill.name for skill in world.skills]
-    bad, doubtful, facts = [], [], []
+    bad, doubtful, findings = [], [], []
     for skill in proposed.skills:
         k = names.index(skill)
-        seen = [_told(who, found[:, k], steps) for who, found in (("random", by_random), ("scripted", by_script))
-                if found is not None]  # fmt: skip
-        facts.append(f"{skill}: {', '.join(seen)}")
-        reached = (by_random[:, k] >= 0).mean()
+        players = {"random": random_steps, "expert": expert_steps}
+        results = [_describe(name, first[:, k], steps) for name, first in players.items() if first is not None]
+        findings.append(f"{skill}: {', '.join(results)}")
+        random_rate = (random_steps[:, k] >= 0).mean()
         if skill not in possible:
-            bad.append(f"{skill} is impossible: none of {len(WORLDS)} worlds has what it takes")
+            bad.append(f"{skill} is impossible: none of {len(AUDIT_SEEDS)} worlds has what it needs")
         elif at_start[k]:
-            bad.append(f"{skill} counts as done from the start")
-        elif reached >= TRIVIAL:
-            bad.append(f"{skill} is mastered by random actions ({100 * reached:.0f}% of them within {steps} steps)")
-        elif not reached and not _any(by_script, k):
+            bad.append(f"{skill} is already done at the start")
+        elif random_rate >= MASTERED:
+            bad.append(f"{skill} is mastered by random actions ({100 * random_rate:.0f}% of them within {steps} steps)")
+        elif not random_rate and not _any_success(expert_steps, k):
             doubtful.append(f"no player reached {skill} within {steps} steps")
-    if not (by_random >= 0).any() and not _any(by_script):
-        doubtful.append(f"no player succeeded in anything within {steps} steps")
-    if lost := [name for name in names if name not in possible]:
-        facts.append(f"impossible here: {', '.join(lost)}")
-    facts += changes(before, census.as_dict())
-    return AuditResult(
-        verdict="bad" if bad else "doubtful" if doubtful else "good", reasons=(*bad, *doubtful), findings=tuple(facts)
-    )
+    if not (random_steps >= 0).any() and not _any_success(expert_steps):
+        doubtful.append(f"no player succeeded at anything within {steps} steps")
+    if impossible := [name for name in names if name not in possible]:
+        findings.append(f"impossible here: {', '.join(impossible)}")
+    findings += changed_stats(original_stats, stats.as_dict())
+    verdict = "bad" if bad else "doubtful" if doubtful else "good"
+    return AuditResult(verdict=verdict, reasons=(*bad, *doubtful), findings=tuple(findings))
 
 
-def _any(first: np.ndarray | None, skill: int | slice = slice(None)) -> bool:
-    return first is not None and bool((first[:, skill] >= 0).any())
+def _any_success(first_steps: np.ndarray | None, skill: int | slice = slice(None)) -> bool:
+    return first_steps is not None and bool((first_steps[:, skill] >= 0).any())
 
 
-def first_successes(world: World, level: Any, steps: int, play: Play) -> tuple[np.ndarray, np.ndarray | None]:
-    """Which skills (skills,) are there from the start, and at which step of the first episode each environment first
-    succeeded in each (PLAYERS, skills), -1 for never. None if the player gives no actions."""
+def first_success_steps(
+    world: World, level: Any, steps: int, actions_for: ActionFunction
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Play the first episode of NUM_ENVS environments.
+
+    Returns:
+        Which skills (skills,) are done at the start, and the step at which each environment first succeeded at each
+        skill (envs, skills), -1 for never; None if `actions_for` returns no actions.
+    """
     observation = "symbols" if "symbols" in world.observations else world.observations[0]
-    with closing(world.make([level], num_envs=PLAYERS, seed=SEED, observation=observation)) as envs:
+    with closing(world.make([level], num_envs=NUM_ENVS, seed=SEED, observation=observation)) as envs:
         _, infos = envs.reset()
         at_start = (infos["achievements"] > 0).any(0)
-        first = np.full((PLAYERS, len(world.skills)), -1)
-        playing = np.ones(PLAYERS, np.bool_)
+        first_steps = np.full((NUM_ENVS, len(world.skills)), -1)
+        active = np.ones(NUM_ENVS, np.bool_)
         for step in range(1, steps + 1):
-            actions = play(envs)
+            actions = actions_for(envs)
             if actions is None:
                 return at_start, None
             _, _, terminated, truncated, infos = envs.step(actions)
-            ended = terminated | truncated
+            dones = terminated | truncated
             counts = infos["achievements"].copy()
-            if ended.any():
-                counts[ended] = infos["final_info"]["achievements"][ended]
-            first[(counts > 0) & (first < 0) & playing[:, None]] = step
-            playing &= ~ended
-            if not playing.any():
+            if dones.any():
+                counts[dones] = infos["final_info"]["achievements"][dones]
+            first_steps[(counts > 0) & (first_steps < 0) & active[:, None]] = step
+            active &= ~dones
+            if not active.any():
                 break
-        return at_start, first
+        return at_start, first_steps
 
 
-def _told(who: str, first: np.ndarray, steps: int) -> str:
+def _describe(player: str, first_steps: np.ndarray, steps: int) -> str:
     """`random 12% within 500 steps, median step 131`"""
-    there = first[first >= 0]
-    share = f"{who} {100 * there.size / first.size:.0f}% within {steps} steps"
-    return f"{share}, median step {np.median(there):.0f}" if there.size else share
+    successes = first_steps[first_steps >= 0]
+    rate = f"{player} {100 * successes.size / first_steps.size:.0f}% within {steps} steps"
+    return f"{rate}, median step {np.median(successes):.0f}" if successes.size else rate
+
+
+# --- what settings do, for the brief of a designer
+
+
+def setting_effects(world: World) -> SettingEffects:
+    """Return how each setting's values change the worlds' statistics; values without a reported change are left out."""
+    original_stats = world.level_stats(None, EFFECT_SEEDS).as_dict()
+    effects: SettingEffects = {}
+    for name, values in setting_values(world.Level).items():
+        original, *others = values
+        if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+            others = [max(others, key=lambda value: abs(value - original))]  # of numbers only the furthest one
+        by_value = {
+            str(value): changed_stats(
+                original_stats, world.level_stats(unflatten({name: value}), EFFECT_SEEDS).as_dict()
+            )
+            for value in others
+        }
+        if by_value := {value: changes for value, changes in by_value.items() if changes}:
+            effects[name] = by_value
+    return effects
+
+
+def changed_stats(before: Mapping[str, float], after: Mapping[str, float], max_changes: int = MAX_CHANGES) -> list[str]:
+    """Return the statistics that changed most, each as `name before -> after`."""
+    changes = []
+    for name in (
+        before.keys() & after.keys()
+    ):  # a distance to something that does not exist is missing; its count says so
+        old, new = before[name], after[name]
+        larger = max(abs(old), abs(new))
+        if larger >= MIN_STATISTIC and abs(new - old) >= MIN_RELATIVE_CHANGE * larger:
+            changes.append((-abs(new - old) / larger, name, f"{name} {old:.1f} -> {new:.1f}"))
+    return [text for _, _, text in sorted(changes)[:max_changes]]

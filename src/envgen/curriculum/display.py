@@ -1,4 +1,4 @@
-"""Progress of an agent that learns a world."""
+"""What the user sees of a run: its progress, and its results at the end."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,6 +7,9 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from envgen.runs.display import ProgressDisplay, rate_bars
+from envgen.worlds.world import World
+
+from .loop import Summary
 
 
 class TrainDisplay(ProgressDisplay):
@@ -38,3 +41,28 @@ class TrainDisplay(ProgressDisplay):
             return [Text(speed)]
         stats = Text(f"{speed}   reward {recent['reward']:.2f}   length {recent['length']:.0f}", style="cyan")
         return [stats, rate_bars(dict(zip(self.skills, recent["skills"], strict=True)), num_columns=2)]
+
+
+def describe_summary(summary: Summary, world: World) -> str:
+    """Return the results of a run as text."""
+    lines = ["", str(summary.final), *filter(None, [world.random_baseline]), _describe_training(summary, world)]
+    steps, llm = summary.steps, summary.llm
+    ranking = f", and {steps['ranking']:,} by throwaway agents" if steps["ranking"] else ""
+    lines.append(
+        f"{steps['levels']:,} steps in levels, {steps['original']:,} in the original{ranking}; {summary.seconds:.0f} s"
+    )
+    if llm["calls"]:
+        cost = "cost unknown" if llm["cost"] is None else f"${llm['cost']:.2f}"
+        lines.append(
+            f"language model: {llm['calls']} calls, {llm['prompt_tokens']:,} tokens sent, "
+            f"{llm['reply_tokens']:,} received, {cost}"
+        )
+    return "\n".join(lines)
+
+
+def _describe_training(summary: Summary, world: World) -> str:
+    if summary.training is None:
+        return "last phase of training: too few episodes ended for a score"
+    training, skill = summary.training, world.published_skill
+    published = f"{skill} {training.skills[skill]:.1f}%" if skill else f"score {training.score:.1f}"
+    return f"last phase of training, the published measure: {published}, reward {training.reward:.1f}"

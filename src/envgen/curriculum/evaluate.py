@@ -1,30 +1,30 @@
-"""How good an agent is: episodes in environments that training never touched, counted skill by skill.
+"""Evaluate an agent: episodes in environments that training never uses, counted skill by skill.
 
-Every environment plays the same number of episodes: taking the first that end would favour short lives. World and
-policy draw from the evaluation's own seed, so that a later evaluation of the same agent gives the same numbers, and
-training goes on as if there had been none.
+Every environment plays the same number of episodes, because taking the first episodes that end would favor short ones.
+The world and the policy draw from the evaluation's own seed: evaluating the same agent again gives the same numbers,
+and training continues as if there had been no evaluation.
 """
 
 import math
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import VectorEnv
 from pydantic import BaseModel, ConfigDict
 
+from envgen.agents.learner import SupportsAct
 from envgen.agents.rollout import episode_skill_counts
-from envgen.runs.statistics import score, success_rates
+from envgen.designers.designer import LevelOutcome, SuccessRate
+from envgen.runs.statistics import score, success_counts, success_rates
 from envgen.worlds.world import World
 
+from .plan import check_seed
+
 Z95 = 1.959964  # 95% of a normal distribution lies within so many standard deviations
-RESAMPLES = 2000  # of the bootstrap
-AT_ONCE = 256  # environments, at the most
-
-
-class Policy(Protocol):
-    """All that an evaluation asks of an agent: actions for a batch of observations, drawn with the numbers lent."""
-
-    def act(self, obs: Any, rng: np.random.Generator | None = None) -> np.ndarray: ...
+NUM_RESAMPLES = 2000  # of the bootstrap
+MAX_ENVS = 256
 
 
 class Estimate(BaseModel):
@@ -39,14 +39,14 @@ class Estimate(BaseModel):
         return f"{self.value:.1f} [{self.low:.1f}, {self.high:.1f}]"
 
     def agrees_with(self, other: "Estimate") -> bool:
-        """Whether the difference of two independent figures is within its own interval."""
-        apart = abs(self.value - other.value)
-        above, below = (self, other) if self.value > other.value else (other, self)
-        return apart <= math.hypot(above.value - above.low, below.high - below.value)
+        """Return whether the difference of two independent estimates is within its 95% interval."""
+        difference = abs(self.value - other.value)
+        upper, lower = (self, other) if self.value > other.value else (other, self)
+        return difference <= math.hypot(upper.value - upper.low, lower.high - lower.value)
 
 
 class Evaluation(BaseModel):
-    """What some episodes showed. Rates and score are percentages."""
+    """The results of some episodes. Success rates and score are percentages."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     world: str
@@ -66,7 +66,7 @@ class Evaluation(BaseModel):
 
 
 def evaluate(
-    agent: Policy,
+    agent: SupportsAct,
     world: World,
     level: Any = None,
     episodes: int = 256,
@@ -75,68 +75,79 @@ def evaluate(
     greedy: bool = False,
     envs: VectorEnv | None = None,
 ) -> Evaluation:
-    """Play `episodes` episodes of `level` (the original if None) without learning.
+    """Play episodes without learning.
 
-    `envs`, if given, are played instead of those of `world`: freshly made, same-step autoreset, of the same world.
+    Args:
+        level: The level to play; the original if None.
+        greedy: Take the most likely actions instead of sampling.
+        envs: Play these environments of the same world instead of making new ones. They must not have been used, and
+            their autoreset mode must be same-step.
     """
     if episodes < 1:
-        raise ValueError(f"an evaluation takes at least 1 episode, not {episodes}")
+        raise ValueError(f"an evaluation needs at least 1 episode, not {episodes}")
+    check_seed(seed)
     level = world.Level.parse(level)
-    given = envs
+    owns_envs = envs is None
     if envs is None:
-        count = min(episodes, AT_ONCE)
-        envs = world.make([level], num_envs=count, seed=seed, observation=observation)
+        envs = world.make([level], num_envs=min(episodes, MAX_ENVS), seed=seed, observation=observation)
     try:
-        returns, lengths, achieved = run_episodes(
-            agent, envs, episodes, None if greedy else np.random.default_rng(seed)
-        )
+        rng = None if greedy else np.random.default_rng(seed)
+        returns, lengths, skill_counts = run_episodes(agent, envs, episodes, rng)
     finally:
-        if given is None:
+        if owns_envs:
             envs.close()
-    about = {"world": world.name, "level": level.model_dump(mode="json"), "seed": seed, "greedy": greedy}
-    return summarize_episodes([skill.name for skill in world.skills], returns, lengths, achieved, **about)
+    skills = [skill.name for skill in world.skills]
+    settings = {"world": world.name, "level": level.model_dump(mode="json"), "seed": seed, "greedy": greedy}
+    return summarize_episodes(skills, returns, lengths, skill_counts, **settings)
+
+
+def run_episodes(
+    agent: SupportsAct, envs: VectorEnv, episodes: int, rng: np.random.Generator | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Play `episodes` episodes and return them environment by environment.
+
+    Returns:
+        Returns (n,), lengths (n,) and how often each skill succeeded (n, skills), -1 where the skill was impossible.
+    """
+    num_envs = envs.num_envs
+    remaining = episodes // num_envs + (np.arange(num_envs) < episodes % num_envs)
+    returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
+    finished: list[list[tuple[float, int, np.ndarray]]] = [[] for _ in range(num_envs)]
+    observations, _ = envs.reset()
+    while remaining.any():
+        active_actions = agent.act(observations[remaining > 0], rng)  # no inference for finished environments
+        actions = np.zeros((num_envs, *active_actions.shape[1:]), active_actions.dtype)
+        actions[remaining > 0] = active_actions
+        observations, rewards, terminated, truncated, infos = envs.step(actions)
+        returns += rewards
+        lengths += 1
+        dones = terminated | truncated
+        for i in np.flatnonzero(dones & (remaining > 0)):
+            finished[i].append((returns[i], int(lengths[i]), episode_skill_counts(infos["final_info"], i)))
+            remaining[i] -= 1
+        returns[dones] = 0
+        lengths[dones] = 0
+    results = [episode for env_episodes in finished for episode in env_episodes]
+    return (
+        np.array([episode_return for episode_return, _, _ in results]),
+        np.array([length for _, length, _ in results]),
+        np.stack([skill_counts for _, _, skill_counts in results]),
+    )
 
 
 def summarize_episodes(
-    names: list[str], returns: np.ndarray, lengths: np.ndarray, achieved: np.ndarray, **about: Any
+    skills: Sequence[str], returns: np.ndarray, lengths: np.ndarray, skill_counts: np.ndarray, **settings: Any
 ) -> Evaluation:
-    """Returns (n,), lengths (n,) and successes (n, skills) of episodes as `play` has them; `about` them the rest."""
-    succeeded, possible = (achieved > 0).sum(0), (achieved >= 0).sum(0)
+    """Return the evaluation of episodes from `run_episodes`. `settings` are the evaluation's other fields."""
+    succeeded, possible = (skill_counts > 0).sum(0), (skill_counts >= 0).sum(0)
     return Evaluation(
         episodes=len(returns),
         reward=mean_with_ci(returns),
         length=mean_with_ci(lengths),
-        score=score_with_ci(achieved),
-        skills={name: rate_with_ci(int(k), int(n)) for name, k, n in zip(names, succeeded, possible, strict=True)},
-        **about,
+        score=score_with_ci(skill_counts),
+        skills={name: rate_with_ci(int(k), int(n)) for name, k, n in zip(skills, succeeded, possible, strict=True)},
+        **settings,
     )
-
-
-def run_episodes(
-    agent: Policy, envs: VectorEnv, episodes: int, random: np.random.Generator | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns (n,), lengths (n,) and how often each skill succeeded (n, skills), environment by environment; -1 where
-    the episode could not hold it."""
-    count = envs.num_envs
-    wanted = episodes // count + (np.arange(count) < episodes % count)
-    returns, lengths = np.zeros(count), np.zeros(count, np.int64)
-    done: list[list[tuple[float, int, np.ndarray]]] = [[] for _ in range(count)]
-    observations, _ = envs.reset()
-    while wanted.any():
-        acts = agent.act(observations[wanted > 0], random)  # a single long life should not cost everybody's thoughts
-        actions = np.zeros((count, *acts.shape[1:]), acts.dtype)
-        actions[wanted > 0] = acts
-        observations, rewards, terminated, truncated, infos = envs.step(actions)
-        returns += rewards
-        lengths += 1
-        ended = terminated | truncated
-        for i in np.flatnonzero(ended & (wanted > 0)):
-            done[i].append((returns[i], int(lengths[i]), episode_skill_counts(infos["final_info"], i)))
-            wanted[i] -= 1
-        returns[ended] = 0
-        lengths[ended] = 0
-    flat = [episode for one in done for episode in one]
-    return np.array([r for r, _, _ in flat]), np.array([n for _, n, _ in flat]), np.stack([a for _, _, a in flat])
 
 
 def mean_with_ci(values: np.ndarray) -> Estimate:
@@ -145,20 +156,77 @@ def mean_with_ci(values: np.ndarray) -> Estimate:
 
 
 def rate_with_ci(successes: int, episodes: int) -> Estimate:
-    """A success rate in percent with Wilson's interval, which stays sensible at 0 and 100%; anything if never tried."""
+    """Return a success rate in percent with the Wilson interval, which also works at 0% and 100%."""
     if not episodes:
         return Estimate(value=0, low=0, high=100)
     p, n = successes / episodes, episodes
-    middle = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
-    half = Z95 * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n)) / (1 + Z95**2 / n)
-    return Estimate(value=100 * p, low=100 * max(0.0, middle - half), high=100 * min(1.0, middle + half))
+    center = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
+    margin = Z95 * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n)) / (1 + Z95**2 / n)
+    return Estimate(value=100 * p, low=100 * max(0.0, center - margin), high=100 * min(1.0, center + margin))
 
 
-def score_with_ci(achieved: np.ndarray) -> Estimate:
-    """The score of episodes (n, skills), with the interval of 2,000 bootstrap samples of the episodes."""
-    n = len(achieved)
-    succeeded, possible = (achieved > 0).astype(np.float64), (achieved >= 0).astype(np.float64)
-    times = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)  # (resamples, n)
-    low, high = np.quantile(score(success_rates(times @ succeeded, times @ possible)), [0.025, 0.975])
+def score_with_ci(skill_counts: np.ndarray) -> Estimate:
+    """Return the score of episodes (n, skills) with a bootstrap interval over episodes."""
+    n = len(skill_counts)
+    succeeded, possible = (skill_counts > 0).astype(np.float64), (skill_counts >= 0).astype(np.float64)
+    weights = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=NUM_RESAMPLES)  # (resamples, n)
+    low, high = np.quantile(score(success_rates(weights @ succeeded, weights @ possible)), [0.025, 0.975])
     value = score(success_rates(succeeded.sum(0), possible.sum(0)))
     return Estimate(value=float(value), low=float(low), high=float(high))
+
+
+# --- feedback for the designer after a cycle
+
+
+def evaluate_over_seeds(
+    agent: SupportsAct, world: World, num_seeds: int, episodes: int, seed: int, observation: str
+) -> tuple[Evaluation, dict[str, SuccessRate]]:
+    """Play `episodes` episodes of each of `num_seeds` seeds in the original.
+
+    Returns:
+        The evaluation of all episodes, and the success rates as mean and standard deviation over the seeds.
+    """
+    with closing(world.make([world.original], num_seeds * episodes, seed, observation)) as envs:
+        rng = np.random.default_rng(seed)
+        returns, lengths, skill_counts = run_episodes(agent, envs, num_seeds * episodes, rng)
+    skills = [skill.name for skill in world.skills]
+    by_seed = skill_counts.reshape(num_seeds, episodes, -1)
+    rates = success_rates((by_seed > 0).sum(1), (by_seed >= 0).sum(1))  # (seeds, skills)
+    level = world.original.model_dump(mode="json")
+    evaluation = summarize_episodes(
+        skills, returns, lengths, skill_counts, world=world.name, level=level, seed=seed, greedy=False
+    )
+    return evaluation, {name: _mean_and_std(rates[:, k]) for k, name in enumerate(skills)}
+
+
+def _mean_and_std(rates: np.ndarray) -> SuccessRate:
+    known = rates[np.isfinite(rates)]
+    return SuccessRate(mean=float(known.mean()), std=float(known.std())) if known.size else SuccessRate(mean=0, std=0)
+
+
+def level_outcomes(
+    lines: Iterable[Mapping[str, Any]], skills: Sequence[str], num_levels: int
+) -> tuple[LevelOutcome | None, ...]:
+    """Return how training went in each level of a phase, from its progress lines; None where no episode ended."""
+    updates = [line["levels"] for line in lines]
+    return tuple(_level_outcome([update[k] for update in updates], skills) for k in range(num_levels))
+
+
+def _level_outcome(updates: Sequence[Mapping[str, Any]], skills: Sequence[str]) -> LevelOutcome | None:
+    episodes = np.array([update["episodes"] for update in updates])
+    if not episodes.sum():
+        return None
+    succeeded, possible = success_counts(updates, len(skills))
+
+    def rates(selected: Any) -> dict[str, float]:
+        percent = success_rates(succeeded[selected].sum(0), possible[selected].sum(0))
+        return dict(zip(skills, np.nan_to_num(percent).tolist(), strict=True))
+
+    ended_share = episodes.cumsum() / episodes.sum()  # share of the episodes that ended up to each update
+    return LevelOutcome(
+        episodes=int(episodes.sum()),
+        reward=sum(update["return_sum"] for update in updates) / episodes.sum(),
+        skills=rates(slice(None)),
+        first_third=rates(np.arange(len(updates)) <= np.argmax(ended_share >= 1 / 3)),
+        last_third=rates(ended_share > 2 / 3),
+    )

@@ -1,44 +1,53 @@
-"""EnvGen's loop: design levels, train in them, train in the original, see what fails, design again.
+"""EnvGen's loop: design levels, train in them, train in the original, measure what still fails, design again.
 
     out/run/
-      cycles/1/levels.json       the levels, why, and what the audit says of each
+      cycles/1/levels.json       the levels, their purposes, and the audit of each
       cycles/1/evaluation.json   the agent in the original after the cycle; what it learned in each level
-      summary.json               the whole, for `envgen compare`
+      summary.json               the results of the run, for `envgen compare`
 
-beside what every run directory holds. A run that was interrupted is called again with the same arguments: what is in a
-file is not done again, the agent goes on from its checkpoint, and all else comes out of the same numbers as before.
+A run directory holds more files (envgen/runs/store.py). To resume an interrupted run, call `train` again with the same
+arguments: results that are in a file are not computed again, the agent continues from its checkpoint, and the rest is
+recomputed from the same seeds.
 """
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from envgen.designers.designer import AuditResult, Brief, Cycle, Designer, Proposal
+from envgen.agents.learner import LEARNERS, Learner, learner_class
+from envgen.designers.designer import AuditResult, Brief, Cycle, Designer, DesignError, Proposal
 from envgen.runs.store import Run, read_progress
-from envgen.worlds.world import World
+from envgen.settings import nearest
+from envgen.worlds.world import Level, World
 
-from . import facts, feedback
-from .drafting import as_text, propose_and_audit
-from .evaluate import Evaluation, evaluate
-from .plan import EVALUATION_SEED, TrainingPlan
-from .ranking import LevelScorer
-from .trainer import PhaseTrainer, make_learner, unique
-from .window import TrainingStats, training_stats
+from .audit import AUDIT_SEEDS, audit_level, setting_effects
+from .evaluate import Evaluation, evaluate, evaluate_over_seeds, level_outcomes
+from .level_scoring import LevelScorer
+from .plan import EVALUATION_SEED, PlanError, TrainingPlan, check_seed
+from .trainer import PhaseTrainer, TrainingStats, make_learner, training_stats, unique
+
+EXTENDABLE = ("plan.cycles", "plan.final_steps")
 
 
 class Summary(BaseModel):
-    """What a whole run came to."""
+    """The results of a run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    steps: dict[str, int]  # in levels, in the original, and those of throw-away agents
+    steps: dict[str, int]  # in levels, in the original, and of throwaway agents ("ranking")
     seconds: float
-    training: TrainingStats | None  # the episodes of the last phase of training, as published
-    final: Evaluation  # of the policy that came out
+    training: TrainingStats | None  # of the last phase
+    final: Evaluation  # of the final policy
     llm: dict[str, int | float | None]
+
+
+class Phase(NamedTuple):
+    name: str
+    levels: Sequence[Level]  # empty: the original
+    steps: int
 
 
 def train(
@@ -48,146 +57,251 @@ def train(
     plan: TrainingPlan | None = None,
     observation: str = "symbols",
     seed: int = 0,
-    ppo: dict[str, Any] | None = None,
+    learner: str | type[Learner] = "ppo",
+    learner_settings: Mapping[str, Any] | None = None,
     device: str = "cpu",
     compile: bool = False,
     on_progress: Callable[[dict[str, Any]], None] = lambda line: None,
     on_message: Callable[[str], None] = lambda text: None,
     save_every: float = 30.0,
+    extend: bool = False,
 ) -> Summary:
-    """Train in the run directory `folder`; called again with the same arguments, it resumes.
+    """Train an agent in levels that a designer adapts to it. Call it again with the same arguments to resume.
 
-    `show` hears each line of progress, `say` what there is to tell in between.
+    Args:
+        folder: The run directory.
+        learner: A name in `envgen.agents.learner.LEARNERS`, or a class of your own.
+        learner_settings: The settings that differ from the defaults for the observation and the world.
+        on_progress: Receives each progress line.
+        on_message: Receives texts for the user: the levels of each cycle and the score after it.
+        save_every: Seconds between checkpoints within a phase.
+        extend: The run in `folder` is finished; continue it with a plan that has more `cycles`, more `final_steps` or
+            both, and equals the run's plan otherwise. The run first adds the cycles, then the steps in the original as
+            a phase of its own. If it had no `final_steps` before, the result is that of a new run with the larger plan,
+            unless the designer depends on the number of cycles. Otherwise it is not, because a new run would train the
+            `final_steps` in one phase and after all cycles.
     """
     plan = plan or TrainingPlan()
-    agent = make_learner(world, observation, ppo or {}, seed, device, compile)
-    count = agent.settings.num_envs
-    room = plan.num_level_envs(count) if plan.mixing == "mixed" else count
-    if plan.cycles and plan.levels > room:
-        raise ValueError(f"{plan.levels} levels do not fit into {room} environments (num_envs of --ppo)")
+    check_seed(seed)
+    agent = make_learner(world, observation, learner, learner_settings, seed, device, compile)
+    num_envs = agent.settings.num_envs
+    max_levels = plan.num_level_envs(num_envs) if plan.mixing == "mixed" else num_envs
+    if plan.cycles and plan.levels > max_levels:
+        raise PlanError(f"levels is {plan.levels}, but only {max_levels} environments can play levels; raise num_envs")
     request = {
         "world": world.name,
         "designer": designer.config(),
         "plan": plan.model_dump(mode="json"),
         "observation": observation,
         "seed": seed,
-        "ppo": agent.settings.model_dump(mode="json"),
+        "learner": {"name": _learner_name(learner), **agent.settings.model_dump(mode="json")},
     }
-    with Run(Path(folder), request, agent.process_group.is_main, designer.runtime_options()) as run:
-        course = PhaseTrainer(run, world, observation, agent, seed, save_every, on_progress)
-        return Loop(course, designer, plan, on_message).run()
+    extendable = EXTENDABLE if extend else ()
+    with Run(Path(folder), request, agent.process_group.is_main, designer.runtime_options(), extendable) as run_dir:
+        agent.process_group.barrier()
+        trainer = PhaseTrainer(run_dir, world, observation, agent, seed, save_every, on_progress)
+        return Loop(trainer, designer, plan, on_message).run()
+
+
+def _learner_name(learner: str | type[Learner]) -> str:
+    cls = learner_class(learner)
+    names = [name for name, known in LEARNERS.items() if known is cls]
+    return names[0] if names else f"{cls.__module__}:{cls.__qualname__}"
 
 
 class Loop:
-    def __init__(self, course: PhaseTrainer, designer: Designer, plan: TrainingPlan, say: Callable[[str], None]):
-        self.course, self.designer, self.plan, self.say = course, designer, plan, say
-        self.run_dir, self.world, self.agent = course.run_dir, course.world, course.agent
-        self.facts = functools.cache(lambda: facts.setting_effects(self.world))  # counted when a designer first asks
+    """The four steps of the EnvGen paper, cycle by cycle."""
+
+    def __init__(
+        self, trainer: PhaseTrainer, designer: Designer, plan: TrainingPlan, on_message: Callable[[str], None]
+    ):
+        self.trainer, self.designer, self.plan, self.on_message = trainer, designer, plan, on_message
+        self.run_dir, self.world, self.learner = trainer.run_dir, trainer.world, trainer.learner
+        self.setting_effects = functools.cache(lambda: setting_effects(self.world))  # only if a designer asks
 
     def run(self) -> Summary:
-        plan, history = self.plan, []
-        for cycle in range(1, plan.cycles + 1):
-            proposal, verdicts = self.design(cycle, history)  # steps 1 and 4 of the paper's figure
-            for name, levels, steps in self.phases(cycle, proposal):  # steps 2 and 3
-                self.course.run_phase(name, levels, steps)
-            history.append(self.look_back(cycle, proposal, verdicts))
-        if plan.final_steps:
-            self.course.run_phase("final", [], plan.final_steps)
-        return Summary.model_validate(self.once("summary", self.conclude))
+        history: list[Cycle] = []
+        for num_cycles, final_phase in self.stages():
+            for cycle in range(len(history) + 1, num_cycles + 1):
+                proposal, audits = self.design(cycle, history)  # step 1, and step 4 from the second cycle
+                for phase in self.phases(cycle, proposal):  # steps 2 and 3: in the levels, then in the original
+                    self.trainer.run_phase(*phase)
+                history.append(self.evaluate_cycle(cycle, proposal, audits))
+            if final_phase.steps:
+                self.trainer.run_phase(*final_phase)
+        return Summary.model_validate(self.load_or_create("summary", self.summarize))
 
-    def phases(self, cycle: int, proposal: Proposal) -> list[tuple[str, list[dict[str, Any]], int]]:
-        """What is trained in a cycle: a name, the levels and the steps of each phase."""
-        plan, levels = self.plan, [one.level for one in proposal.levels]
-        if plan.mixing == "mixed":  # levels and original side by side, each environment with its own
-            count = self.agent.settings.num_envs
-            designed = plan.num_level_envs(count) if levels else 0
-            both = [levels[i % len(levels)] for i in range(designed)] + [{}] * (count - designed)
-            return [(f"cycle {cycle}: mixed", both, plan.cycle_steps)]
-        both = [
-            (f"cycle {cycle}: levels", levels, plan.level_steps),
-            (f"cycle {cycle}: original", [], plan.original_steps),
+    def stages(self) -> Iterator[tuple[int, Phase]]:
+        """Yield the number of cycles and the final phase: once, and once more for each extension of the run."""
+        plans = [(old["plan.cycles"], old["plan.final_steps"]) for old in self.run_dir.extended_from]
+        steps_before, num_phases = 0, 0
+        for num_cycles, final_steps in [*plans, (self.plan.cycles, self.plan.final_steps)]:
+            num_phases += final_steps > steps_before
+            name = "final" if num_phases <= 1 else f"final {num_phases}"
+            yield num_cycles, Phase(name, [], final_steps - steps_before)
+            steps_before = final_steps
+
+    def phases(self, cycle: int, proposal: Proposal) -> list[Phase]:
+        """Return what a cycle trains in."""
+        plan, levels = self.plan, [self.world.Level.parse(proposed.level) for proposed in proposal.levels]
+        if plan.mixing == "mixed":  # each environment plays one level or the original
+            num_envs = self.learner.settings.num_envs
+            num_level_envs = plan.num_level_envs(num_envs) if levels else 0
+            level_envs = [levels[i % len(levels)] for i in range(num_level_envs)]
+            original_envs = [self.world.original] * (num_envs - num_level_envs)
+            return [Phase(f"cycle {cycle}: mixed", level_envs + original_envs, plan.cycle_steps)]
+        phases = [
+            Phase(f"cycle {cycle}: levels", levels, plan.level_steps),
+            Phase(f"cycle {cycle}: original", [], plan.original_steps),
         ]
-        return [phase for phase in both if phase[2]]
+        return [phase for phase in phases if phase.steps]
 
     def design(self, cycle: int, history: list[Cycle]) -> tuple[Proposal, tuple[AuditResult, ...]]:
-        def make() -> dict[str, Any]:
-            world, plan, course = self.world, self.plan, self.course
-            ranking = LevelScorer(world, course.observation, self.agent, plan.ranking_steps, course.seed, cycle)
+        """Return the levels of a cycle and their audits."""
+
+        def create() -> dict[str, Any]:
+            world, plan, seed = self.world, self.plan, self.trainer.seed
+            scorer = LevelScorer(world, self.trainer.observation, self.learner, plan.ranking_steps, seed, cycle)
             brief = Brief(
                 world=world.name, rules=world.rules, skills=world.skills, Level=world.Level,
                 skill_levels=world.skill_levels,
-                num_levels=plan.levels, cycle=cycle, num_cycles=plan.cycles, seed=course.seed,
-                setting_effects=self.facts, score_levels=ranking.score,
+                num_levels=plan.levels, cycle=cycle, num_cycles=plan.cycles, seed=seed,
+                setting_effects=self.setting_effects, score_levels=scorer.score,
             )  # fmt: skip
-            proposal, verdicts = propose_and_audit(world, self.designer, brief, history, plan.audit_steps)
+            proposal, audits = propose_and_audit(world, self.designer, brief, history, plan.audit_steps)
             return {
                 "proposal": proposal.model_dump(mode="json"),
-                "verdicts": [verdict.model_dump(mode="json") for verdict in verdicts],
-                "ranking_steps": ranking.steps,
+                "audits": [audit.model_dump(mode="json") for audit in audits],
+                "ranking_steps": scorer.steps,
             }
 
-        told = self.once(f"cycles/{cycle}/levels", make)
-        proposal = Proposal.model_validate(told["proposal"])
-        verdicts = tuple(AuditResult.model_validate(verdict) for verdict in told["verdicts"])
-        self.say(as_text(cycle, proposal, verdicts))
-        return proposal, verdicts
+        data = self.load_or_create(f"cycles/{cycle}/levels", create)
+        proposal = Proposal.model_validate(data["proposal"])
+        audits = tuple(AuditResult.model_validate(audit) for audit in data["audits"])
+        self.on_message(describe_proposal(cycle, proposal, audits))
+        return proposal, audits
 
-    def look_back(self, cycle: int, proposal: Proposal, verdicts: tuple[AuditResult, ...]) -> Cycle:
-        """What the cycle showed, on paper for the designer."""
+    def evaluate_cycle(self, cycle: int, proposal: Proposal, audits: tuple[AuditResult, ...]) -> Cycle:
+        """Evaluate the agent in the original, and return what the designer is told about the cycle."""
 
-        def make() -> dict[str, Any]:
-            plan, course, world = self.plan, self.course, self.world
-            seed = EVALUATION_SEED + 1_000_000 * cycle + 1_000 * course.seed  # apart from those of the end
-            found, rates = feedback.evaluate_over_seeds(
-                self.agent, world, plan.feedback_seeds, plan.feedback_episodes, seed, course.observation
+        def create() -> dict[str, Any]:
+            plan, world, skills = self.plan, self.world, [skill.name for skill in self.world.skills]
+            seed = EVALUATION_SEED + 1_000_000 * cycle + 1_000 * self.trainer.seed  # not those of the final evaluation
+            evaluation, success_rates = evaluate_over_seeds(
+                self.learner, world, plan.feedback_seeds, plan.feedback_episodes, seed, self.trainer.observation
             )
-            name, trained, _ = self.phases(cycle, proposal)[0]
-            order = unique([world.Level.parse(level) for level in trained])  # as the lines of progress count them
-            lines = [line for line in read_progress(self.run_dir.folder) if line["phase"] == name]
-            by_level = feedback.level_outcomes(lines, [skill.name for skill in world.skills], len(order))
-            ours = [world.Level.parse(one.level) for one in proposal.levels]
+            phase = self.phases(cycle, proposal)[0]
+            lines = [line for line in read_progress(self.run_dir.folder) if line["phase"] == phase.name]
+            trained = unique(phase.levels)  # in the order of the progress lines
+            by_level = dict(zip(trained, level_outcomes(lines, skills, len(trained)), strict=True))
+            levels = [world.Level.parse(proposed.level) for proposed in proposal.levels]
             return {
                 "cycle": Cycle(
-                    number=cycle, steps=self.agent.steps, proposal=proposal, audits=verdicts,
-                    outcomes=tuple(by_level[order.index(level)] if level in order else None for level in ours),
-                    success_rates=rates, reward=found.reward.value,
+                    number=cycle, steps=self.learner.steps, proposal=proposal, audits=audits,
+                    outcomes=tuple(by_level.get(level) for level in levels),
+                    success_rates=success_rates, reward=evaluation.reward.value,
                 ).model_dump(mode="json"),
-                "evaluation": found.model_dump(mode="json"),
+                "evaluation": evaluation.model_dump(mode="json"),
             }  # fmt: skip
 
-        told = self.once(f"cycles/{cycle}/evaluation", make)
-        score = Evaluation.model_validate(told["evaluation"]).score
-        self.say(f"After cycle {cycle}, in the original: score {score}, reward {told['cycle']['reward']:.2f}")
-        return Cycle.model_validate(told["cycle"])
+        data = self.load_or_create(f"cycles/{cycle}/evaluation", create)
+        score = Evaluation.model_validate(data["evaluation"]).score
+        self.on_message(f"After cycle {cycle}, in the original: score {score}, reward {data['cycle']['reward']:.2f}")
+        return Cycle.model_validate(data["cycle"])
 
-    def conclude(self) -> dict[str, Any]:
-        plan, course, world = self.plan, self.course, self.world
-        final = evaluate(self.agent, world, None, plan.episodes, EVALUATION_SEED + course.seed, course.observation)
+    def summarize(self) -> dict[str, Any]:
+        """Evaluate the final policy and return the summary of the run."""
+        plan, world, num_envs = self.plan, self.world, self.learner.settings.num_envs
+        seed = EVALUATION_SEED + self.trainer.seed
+        final = evaluate(self.learner, world, None, plan.episodes, seed, self.trainer.observation)
         lines = list(read_progress(self.run_dir.folder))
-        last = [line for line in lines if line["phase"] == lines[-1]["phase"]]
-        files = [
-            self.run_dir.read(f"cycles/{k + 1}/{name}") for k in range(plan.cycles) for name in ("levels", "evaluation")
-        ]
-        count = self.agent.settings.num_envs
-        each = plan.cycle_steps * plan.num_level_envs(count) // count if plan.mixing == "mixed" else plan.level_steps
-        in_levels = sum(each for file in files[::2] if file["proposal"]["levels"])
+        cycles = range(1, plan.cycles + 1)
+        designs = [self.run_dir.read(f"cycles/{cycle}/levels") for cycle in cycles]
+        evaluations = [self.run_dir.read(f"cycles/{cycle}/evaluation") for cycle in cycles]
+        mixed_steps = plan.cycle_steps * plan.num_level_envs(num_envs) // num_envs
+        level_steps = mixed_steps if plan.mixing == "mixed" else plan.level_steps
+        steps_in_levels = sum(level_steps for design in designs if design["proposal"]["levels"])
+        seconds = [line["seconds"] for line in lines]
+        for design, evaluation in zip(designs, evaluations, strict=True):
+            seconds += [design["seconds"], evaluation["seconds"]]
         return Summary(
             steps={
-                "levels": in_levels,
-                "original": plan.total_steps - in_levels,
-                "ranking": sum(file["ranking_steps"] for file in files[::2]),
+                "levels": steps_in_levels,
+                "original": plan.total_steps - steps_in_levels,
+                "ranking": sum(design["ranking_steps"] for design in designs),
             },
-            seconds=round(sum(line["seconds"] for line in lines) + sum(file["seconds"] for file in files), 1),
-            training=training_stats(last, [skill.name for skill in world.skills]),
+            seconds=round(sum(seconds), 1),
+            training=self._last_phase_stats(lines),
             final=final,
             llm=self.designer.usage(),
         ).model_dump(mode="json")
 
-    def once(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What `<name>.json` holds, made first if it is not there; of several processes one makes it."""
-        if self.agent.process_group.is_main and not self.run_dir.has(name):
-            began = time.monotonic()
-            made = make()
-            self.run_dir.write(name, {**made, "seconds": round(made.get("seconds", time.monotonic() - began), 3)})
-        self.agent.process_group.barrier()
+    def _last_phase_stats(self, lines: list[dict[str, Any]]) -> TrainingStats | None:
+        if not lines:
+            return None
+        last_phase = [line for line in lines if line["phase"] == lines[-1]["phase"]]
+        steps_before = max((line["steps"] for line in lines if line["phase"] != lines[-1]["phase"]), default=0)
+        local_steps = (lines[-1]["steps"] - steps_before) // self.learner.process_group.size
+        return training_stats(last_phase, [skill.name for skill in self.world.skills], local_steps)
+
+    def load_or_create(self, name: str, create: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the content of `<name>.json`. If it does not exist yet, the main process creates it."""
+        if self.learner.process_group.is_main and not self.run_dir.has(name):
+            start = time.monotonic()
+            data = create()
+            seconds = round(data.get("seconds", time.monotonic() - start), 3)
+            self.run_dir.write(name, {**data, "seconds": seconds})
+        self.learner.process_group.barrier()
         return self.run_dir.read(name)
+
+
+# --- steps 1 and 4: the designer's levels, validated and audited
+
+
+def propose_and_audit(
+    world: World, designer: Designer, brief: Brief, history: Sequence[Cycle], audit_steps: int
+) -> tuple[Proposal, tuple[AuditResult, ...]]:
+    """Return the designer's levels and their audits. If one is bad, the designer may revise its proposal once."""
+    proposal = validate(designer.design(brief, history), designer, world)
+    audits = audit_all(world, proposal, audit_steps)
+    if any(audit.verdict == "bad" for audit in audits):
+        revised = designer.revise(brief, history, proposal, audits)
+        if revised is not None:
+            proposal = validate(revised, designer, world)
+            audits = audit_all(world, proposal, audit_steps)
+    return proposal, audits
+
+
+def validate(proposal: Any, designer: Designer, world: World) -> Proposal:
+    """Return the proposal with its levels as overrides. Raises DesignError or LevelError if it is invalid."""
+    if not isinstance(proposal, Proposal):
+        raise DesignError(f"design() of {type(designer).__name__} must return a Proposal, not {proposal!r:.80}")
+    names = [skill.name for skill in world.skills]
+    for unknown in (name for proposed in proposal.levels for name in proposed.skills if name not in names):
+        raise DesignError(f"a level targets the skill {nearest(unknown, names)}")
+    levels = tuple(
+        proposed.model_copy(update={"level": world.Level.parse(proposed.level).to_overrides()})
+        for proposed in proposal.levels
+    )
+    return proposal.model_copy(update={"levels": levels})
+
+
+def audit_all(world: World, proposal: Proposal, steps: int) -> tuple[AuditResult, ...]:
+    """Return an audit of each level; none if `steps` is 0."""
+    if not steps or not proposal.levels:
+        return ()
+    original_stats = world.level_stats(None, AUDIT_SEEDS).as_dict()
+    return tuple(audit_level(world, proposed, steps, original_stats) for proposed in proposal.levels)
+
+
+def describe_proposal(cycle: int, proposal: Proposal, audits: Sequence[AuditResult]) -> str:
+    """Return the levels of a cycle as text for the user."""
+    if not proposal.levels:
+        return f"Cycle {cycle}: the original"
+    lines = [f"Cycle {cycle}: {len(proposal.levels)} levels"]
+    for k, proposed in enumerate(proposal.levels):
+        verdict = f" [{audits[k].verdict}]" if audits else ""
+        lines.append(f"  {k + 1}{verdict} {proposed.purpose or 'no purpose given'}")
+        lines.append(f"      {proposed.level or 'the original'}")
+        lines += [f"      {reason}" for reason in (audits[k].reasons if audits else ())]
+    return "\n".join([*lines, *(f"  note: {note}" for note in proposal.notes)])

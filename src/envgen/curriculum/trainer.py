@@ -1,164 +1,261 @@
-"""An agent that learns phase after phase in a run directory, and goes on after any interruption as if there was none.
+"""Train a learner phase by phase in a run directory, and continue after any interruption as if there had been none.
 
-A phase is some steps in some levels. What was finished is known from the last checkpoint: a program calls `phase` for
-each in order, and those that are over return at once, the one that was cut off goes on in mid-episode.
+A phase is a number of steps in some levels. The last checkpoint records which phases are finished: the program calls
+`run_phase` for each phase in order; finished ones return at once, and an interrupted one continues in mid-episode.
 """
 
+import signal
+import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from types import FrameType, TracebackType
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
-from envgen.agents.ppo import PPO
+from envgen.agents.learner import Learner, learner_class
 from envgen.agents.rollout import EpisodeStats, UpdateResult
-from envgen.agents.settings import ppo_settings_for
-from envgen.runs.statistics import success_rates
+from envgen.runs.statistics import score, success_counts, success_rates
 from envgen.runs.store import Run
-from envgen.worlds.world import World
+from envgen.worlds.world import Level, World
 
-from .plan import PPO_DEFAULTS
-from .stop import GracefulInterrupt
-
-RECENT = 200  # episodes that the figures of progress are taken over
-PACE = 20  # updates that the speed is taken over
+RECENT_EPISODES = 200  # over which the displayed reward, length and success rates are averaged
+RECENT_UPDATES = 20  # over which the speed is averaged
+REWARD_WINDOW = 100_000  # steps
+MIN_COVERAGE = 0.5  # share of a phase's steps that must belong to episodes that ended in it
 
 
 def make_learner(
-    world: World, observation: str, ppo: Mapping[str, Any], seed: int = 0, device: str = "cpu", compile: bool = False
-) -> PPO:
-    """A fresh agent for a world, with these of its settings where they differ from what suits that world."""
+    world: World,
+    observation: str,
+    learner: str | type[Learner] = "ppo",
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    compile: bool = False,
+) -> Learner:
+    """Return a new learner for a world.
+
+    Args:
+        learner: A name in `envgen.agents.learner.LEARNERS`, or a class of your own.
+        settings: The settings that differ from the defaults for the observation and the world.
+    """
+    cls = learner_class(learner)
+    world_defaults = world.ppo_defaults if learner == "ppo" else {}
     with closing(world.make(num_envs=1, observation=observation)) as envs:
-        settings = ppo_settings_for(envs.single_observation_space, **{**PPO_DEFAULTS.get(world.name, {}), **ppo})
-        return PPO.for_envs(envs, settings=settings, seed=seed, device=device, compile=compile)
+        complete = cls.settings_for(envs.single_observation_space, **{**world_defaults, **(settings or {})})
+        return cls.for_envs(envs, settings=complete, seed=seed, device=device, compile=compile)
 
 
 class PhaseTrainer:
-    """`show` hears each line of progress as it is logged."""
+    """Trains one learner. `on_progress` receives each progress line."""
 
     def __init__(
         self,
-        run: Run,
+        run_dir: Run,
         world: World,
         observation: str,
-        agent: PPO,
+        learner: Learner,
         seed: int = 0,
         save_every: float = 30.0,
-        show: Callable[[dict[str, Any]], None] = lambda line: None,
+        on_progress: Callable[[dict[str, Any]], None] = lambda line: None,
     ):
-        self.run_dir, self.world, self.observation, self.agent, self.seed = run, world, observation, agent, seed
-        self.save_every, self.on_progress = save_every, show
-        self.finished: list[str] = []
-        self.running: str | None = None
-        self._last = run.resume()
-        if self._last is not None:
-            self.finished, self.running = self._last.values["finished"], self._last.values["running"]
-            self.agent.load(self._last.arrays["agent"], self._last.values["agent"])
+        self.run_dir, self.world, self.observation, self.learner, self.seed = run_dir, world, observation, learner, seed
+        self.save_every, self.on_progress = save_every, on_progress
+        self.finished_phases: list[str] = []
+        self.current_phase: str | None = None
+        self._checkpoint = run_dir.resume()
+        if self._checkpoint is not None:
+            values = self._checkpoint.values
+            self.finished_phases, self.current_phase = values["finished_phases"], values["current_phase"]
+            learner.load(self._checkpoint.arrays["agent"], values["agent"])
 
-    def run_phase(self, name: str, levels: Sequence[Any], steps: int) -> None:
-        """Learn for `steps` steps in `levels`, unless this run did so already."""
-        if name in self.finished:
+    def run_phase(self, name: str, levels: Sequence[Level], steps: int) -> None:
+        """Train for `steps` steps in `levels` (the original if empty), unless this phase is already finished."""
+        if name in self.finished_phases:
             return
-        if self.running not in (None, name):
-            raise ValueError(f"this run is in the middle of the phase {self.running!r}, not {name!r}")
-        agent, resume = self.agent, self.running == name
-        mine = agent.process_group.local_slice(agent.settings.num_envs)
-        seed = phase_seed(self.seed, len(self.finished)) + mine.start
-        levels = [self.world.Level.parse(level) for level in levels] or [self.world.original]
+        if self.current_phase not in (None, name):
+            raise ValueError(f"this run was interrupted in the phase {self.current_phase!r}; {name!r} cannot start")
+        learner, resume = self.learner, self.current_phase == name
+        processes = learner.process_group
+        local_envs = processes.local_slice(learner.settings.num_envs)
+        seed = phase_seed(self.seed, len(self.finished_phases)) + local_envs.start
+        levels = list(levels) or [self.world.original]
         self._levels = unique(levels)
-        if agent.process_group.size > 1:
-            levels = [levels[i % len(levels)] for i in range(mine.start, mine.stop)]
-        envs = self.world.make(levels, num_envs=mine.stop - mine.start, seed=seed, observation=self.observation)
-        if resume and self._last is not None:
-            agent.load(self._last.arrays["agent"], self._last.values["agent"], envs)
-        self._last, self.running = None, name
-        self._place = [self._levels.index(level) for level in envs.levels]  # pyright: ignore[reportAttributeAccessIssue]
-        self._begin()
+        if processes.size > 1:
+            levels = [levels[i % len(levels)] for i in range(local_envs.start, local_envs.stop)]
+        num_envs = local_envs.stop - local_envs.start
+        envs = self.world.make(levels, num_envs=num_envs, seed=seed, observation=self.observation)
+        if resume and self._checkpoint is not None:
+            learner.load(self._checkpoint.arrays["agent"], self._checkpoint.values["agent"], envs)
+        self._checkpoint, self.current_phase = None, name
+        self._level_indices = [self._levels.index(level) for level in envs.levels]  # pyright: ignore[reportAttributeAccessIssue]
+        self._start_clocks()
         try:
-            with GracefulInterrupt() as self._stop:
-                agent.train(envs, steps, self._after, resume=resume)
+            with GracefulInterrupt() as self._interrupt:
+                learner.train(envs, steps, self._on_update, resume=resume)
         finally:
             envs.close()
-        self.finished, self.running = [*self.finished, name], None
-        if agent.process_group.is_main:
+        self.finished_phases, self.current_phase = [*self.finished_phases, name], None
+        if processes.is_main:
             self.save()
 
     def save(self) -> None:
-        arrays, values = self.agent.state()
-        self.run_dir.save({"agent": arrays}, {"agent": values, "finished": self.finished, "running": self.running})
-        self._saved = time.monotonic()
+        """Write a checkpoint."""
+        arrays, values = self.learner.state()
+        phases = {"finished_phases": self.finished_phases, "current_phase": self.current_phase}
+        self.run_dir.save({"agent": arrays}, {"agent": values, **phases})
+        self._last_save = time.monotonic()
 
-    def _begin(self) -> None:
-        self._saved = time.monotonic()
-        self._heard = self._saved
-        self._passed = deque([(self._saved, self.agent.steps)], maxlen=PACE)  # when so many steps were done
-        self._recent: deque[tuple[float, int, np.ndarray]] = deque(maxlen=RECENT)
+    def _start_clocks(self) -> None:
+        self._last_save = self._last_update = time.monotonic()
+        self._recent_steps = deque([(self._last_update, self.learner.steps)], maxlen=RECENT_UPDATES)
+        self._recent_episodes: deque[tuple[float, int, np.ndarray]] = deque(maxlen=RECENT_EPISODES)
 
-    def _after(self, update: UpdateResult) -> None:
+    def _on_update(self, update: UpdateResult) -> None:
+        now = time.monotonic()
+        line = self._progress_line(update, now)
+        processes = self.learner.process_group
+        if processes.is_main:
+            self.run_dir.log(line)
+        self.on_progress({**line, **self._recent_results(update.episodes)})
+        # the main process has no access to the other processes' environments: with several, it saves between phases
+        if processes.size == 1 and (self._interrupt.requested or now - self._last_save >= self.save_every):
+            self.save()
+        if self._interrupt.requested:
+            raise KeyboardInterrupt
+
+    def _progress_line(self, update: UpdateResult, now: float) -> dict[str, Any]:
         episodes = update.episodes
-        self._recent.extend(zip(episodes.returns, episodes.lengths, episodes.skill_counts, strict=True))
-        self._passed.append((time.monotonic(), update.steps))
-        (began, before), (now, steps) = self._passed[0], self._passed[-1]
-        speed = (steps - before) / max(now - began, 1e-9)
-        spent, self._heard = now - self._heard, now
-        line: dict[str, Any] = {
-            "phase": self.running,
+        self._recent_steps.append((now, update.steps))
+        (first_time, first_steps), (last_time, last_steps) = self._recent_steps[0], self._recent_steps[-1]
+        seconds, self._last_update = now - self._last_update, now
+        return {
+            "phase": self.current_phase,
             "steps": update.steps,
-            "updates": self.agent.updates,
+            "updates": self.learner.updates,
             **update.metrics,
             "episodes": len(episodes),
             "return_sum": sum(episodes.returns),
             "length_sum": sum(episodes.lengths),
-            **_tally(episodes.skill_counts),
-            "levels": self._by_level(episodes),
-            "seconds": round(spent, 4),
-            "steps_per_second": round(speed),
+            **count_successes(episodes.skill_counts),
+            "levels": self._results_by_level(episodes),
+            "seconds": round(seconds, 4),
+            "steps_per_second": round((last_steps - first_steps) / max(last_time - first_time, 1e-9)),
         }
-        if self.agent.process_group.is_main:
-            self.run_dir.log(line)
-        if self._recent:
-            returns, lengths, skills = zip(*self._recent, strict=True)
-            stacked = np.stack(skills)
-            line["recent"] = {
-                "reward": float(np.mean(returns)),
-                "length": float(np.mean(lengths)),
-                "skills": np.nan_to_num(success_rates((stacked > 0).sum(0), (stacked >= 0).sum(0))).tolist(),
-            }
-        self.on_progress(line)
-        # of a team, nobody knows everybody's episodes: it saves between phases only
-        if self.agent.process_group.size == 1 and (self._stop.requested or now - self._saved >= self.save_every):
-            self.save()
-        if self._stop.requested:
-            raise KeyboardInterrupt
 
-    def _by_level(self, episodes: EpisodeStats) -> list[dict[str, Any]]:
-        """The episodes that ended, sorted into the distinct levels of this phase."""
-        told = []
+    def _results_by_level(self, episodes: EpisodeStats) -> list[dict[str, Any]]:
+        """Return the results of the finished episodes for each distinct level of the phase."""
+        results = []
         for k in range(len(self._levels)):
-            here = [i for i, level in enumerate(episodes.levels) if self._place[level] == k]
-            told.append({
-                "episodes": len(here),
-                "return_sum": sum(episodes.returns[i] for i in here),
-                **_tally([episodes.skill_counts[i] for i in here]),
+            indices = [i for i, level in enumerate(episodes.levels) if self._level_indices[level] == k]
+            results.append({
+                "episodes": len(indices),
+                "return_sum": sum(episodes.returns[i] for i in indices),
+                **count_successes([episodes.skill_counts[i] for i in indices]),
             })  # fmt: skip
-        return told
+        return results
+
+    def _recent_results(self, episodes: EpisodeStats) -> dict[str, Any]:
+        """Return the mean results of the last episodes, for the display."""
+        self._recent_episodes.extend(zip(episodes.returns, episodes.lengths, episodes.skill_counts, strict=True))
+        if not self._recent_episodes:
+            return {}
+        returns, lengths, skill_counts = zip(*self._recent_episodes, strict=True)
+        counts = np.stack(skill_counts)
+        rates = np.nan_to_num(success_rates((counts > 0).sum(0), (counts >= 0).sum(0)))
+        means = {"reward": float(np.mean(returns)), "length": float(np.mean(lengths)), "skills": rates.tolist()}
+        return {"recent": means}
 
 
-def unique(levels: Sequence[Any]) -> list[Any]:
+def unique(levels: Sequence[Level]) -> list[Level]:
+    """Return the distinct levels in order."""
     return list(dict.fromkeys(levels))
 
 
-def _tally(skills: list[np.ndarray]) -> dict[str, list[int] | None]:
-    """In how many of these episodes each skill succeeded; and in how many it could, if not in all."""
-    if not skills:
+def count_successes(skill_counts: list[np.ndarray]) -> dict[str, list[int] | None]:
+    """Count in how many episodes each skill succeeded and, unless it was all of them, in how many it was possible."""
+    if not skill_counts:
         return {"succeeded": None}
-    counts = np.stack(skills)
+    counts = np.stack(skill_counts)
     possible = {} if (counts >= 0).all() else {"possible": (counts >= 0).sum(0).tolist()}
     return {"succeeded": (counts > 0).sum(0).tolist(), **possible}
 
 
 def phase_seed(seed: int, phase: int) -> int:
-    """The seed of the first environment of a phase; the others follow it. Far from those of other runs and phases."""
+    """Return the seed of a phase's first environment; the others count up from it. Runs and phases do not overlap."""
     return int(np.random.SeedSequence([seed, phase]).generate_state(1)[0] >> 1)
+
+
+class TrainingStats(BaseModel):
+    """Results of the training episodes of a phase: the measure that EnvGen and most Crafter papers publish.
+
+    Score and success rates (percent) are taken over all episodes that ended in the phase, so they are lower than what
+    the final policy reaches. The reward is the mean over those that ended in its last 100,000 steps.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    episodes: int
+    score: float
+    reward: float
+    skills: dict[str, float]
+
+
+def training_stats(
+    lines: Iterable[Mapping[str, Any]], skills: Sequence[str], steps: int | None = None
+) -> TrainingStats | None:
+    """Return the statistics of a phase from its progress lines; None if too few of its episodes ended.
+
+    An episode that succeeds early also ends early. In a phase that is short compared with its episodes, those that end
+    are mostly successes, and their success rate says nothing about the policy. With `steps`, the length of the phase,
+    at least half of it must therefore belong to episodes that ended.
+    """
+    lines = list(lines)
+    episodes = np.array([line["episodes"] for line in lines])
+    if not episodes.sum():
+        return None
+    if steps is not None and sum(line["length_sum"] for line in lines) < MIN_COVERAGE * steps:
+        return None
+    returns = np.array([line["return_sum"] for line in lines])
+    succeeded, possible = success_counts(lines, len(skills))
+    steps_at = np.array([line["steps"] for line in lines])
+    is_late = steps_at > steps_at[-1] - REWARD_WINDOW
+    if not episodes[is_late].sum():
+        is_late[:] = True
+    rates = success_rates(succeeded.sum(0), possible.sum(0))
+    return TrainingStats(
+        episodes=int(episodes.sum()),
+        score=float(score(rates)),
+        reward=float(returns[is_late].sum() / episodes[is_late].sum()),
+        skills=dict(zip(skills, np.nan_to_num(rates).tolist(), strict=True)),
+    )
+
+
+class GracefulInterrupt:
+    """A context in which Ctrl-C sets `requested`, so that the update can finish and be saved; a second Ctrl-C raises.
+
+    Only the main thread receives signals; in other threads the context does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+
+    def __enter__(self) -> "GracefulInterrupt":
+        self._is_main_thread = threading.current_thread() is threading.main_thread()
+        if self._is_main_thread:
+            self._previous_handler = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        if self._is_main_thread:
+            signal.signal(signal.SIGINT, self._previous_handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+        print("\nstopping after this update; press Ctrl-C again to stop at once", file=sys.stderr, flush=True)

@@ -55,6 +55,7 @@ class Heist(EngineWorld):
     }
     vector_env_class, single_env_class = HeistVectorEnv, HeistEnv
     map_image_size = 384
+    published_skill = "steal_gem"
     random_baseline = (
         "uniformly random players steal the gem in 18.7% of the original's mazes (easy 30.3%, memory 12.7%)"
     )

@@ -1,0 +1,38 @@
+"""A complete small run, which tests also start as a process: `python loop_worker.py FOLDER [URL | DESIGNER]`.
+
+With a URL, the language model of a test server designs the levels. The run saves after every update.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from envgen.curriculum.loop import Summary, train
+from envgen.curriculum.plan import TrainingPlan
+from envgen.designers.registry import build_designer
+from envgen.worlds.crafter.world import Crafter
+
+PLAN = TrainingPlan(
+    cycles=2, levels=2, cycle_steps=128, final_steps=64, feedback_seeds=2, feedback_episodes=2, episodes=4,
+    ranking_steps=32, audit_steps=20,
+)  # fmt: skip
+SETTINGS = {"num_envs": 4, "num_steps": 8, "update_epochs": 1, "num_minibatches": 1}
+
+
+def main(
+    folder: Path, url: str | None = None, designer: str = "expert", plan: TrainingPlan = PLAN, **kw: Any
+) -> Summary:
+    torch.set_num_threads(1)
+    model = {"llm": "openai:model", "base_url": url, "timeout": 60} if url else None
+    built = build_designer("llm" if url else designer, folder, model)
+    return train(folder, Crafter(), built, plan, seed=5, learner_settings=SETTINGS, save_every=0.0, **kw)
+
+
+if __name__ == "__main__":
+    argument = sys.argv[2] if len(sys.argv) > 2 else "expert"
+    if argument.startswith("http"):
+        main(Path(sys.argv[1]), argument)
+    else:
+        main(Path(sys.argv[1]), designer=argument)

@@ -1,0 +1,168 @@
+"""Phases, checkpoints, progress lines and training statistics."""
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from phase_worker import NUM_UPDATES, main
+
+from envgen.curriculum.trainer import PhaseTrainer, TrainingStats, make_learner, phase_seed, training_stats
+from envgen.runs.checkpoint import load_latest
+from envgen.runs.statistics import score
+from envgen.runs.store import Run, read_progress
+from envgen.worlds.crafter.level import CrafterLevel
+from envgen.worlds.crafter.world import Crafter
+from envgen.worlds.heist.world import Heist
+
+WORKER = Path(__file__).with_name("phase_worker.py")
+TIME_KEYS = {"steps_per_second", "seconds"}
+SETTINGS = {"num_envs": 2, "num_steps": 8, "update_epochs": 1, "num_minibatches": 1}
+
+
+def num_lines(folder: Path) -> int:
+    return len(list(read_progress(folder)))
+
+
+@pytest.mark.parametrize("observation", ["symbols", "pixels"])
+def test_run_killed_at_random_moments_ends_like_an_undisturbed_one(tmp_path, observation):
+    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "killed"
+    main(undisturbed, observation)
+    rng, kills = random.Random(observation), 0
+    command = [sys.executable, str(WORKER), str(folder), observation]
+    for _ in range(3):
+        before = num_lines(folder)
+        process = subprocess.Popen(command, stderr=subprocess.PIPE)
+        kill_at = before + rng.randint(1, NUM_UPDATES[observation] // 4)
+        while process.poll() is None and num_lines(folder) < kill_at:
+            time.sleep(0.002)
+        time.sleep(rng.uniform(0, 0.03))  # in the middle of whatever it does next
+        if process.poll() is None:
+            process.kill()
+            kills += 1
+        process.communicate()
+    assert kills == 3
+    assert 0 < num_lines(folder) < NUM_UPDATES[observation]
+    subprocess.run(command, check=True, capture_output=True)
+
+    expected, resumed = load_latest(undisturbed / "checkpoints"), load_latest(folder / "checkpoints")
+    assert expected.values.pop("progress_bytes") > 0
+    resumed.values.pop("progress_bytes")
+    assert resumed.values == expected.values
+    assert resumed.values["finished_phases"] == ["in a level", "in the original"]
+    assert resumed.arrays["agent"].keys() == expected.arrays["agent"].keys()
+    for name, array in expected.arrays["agent"].items():
+        np.testing.assert_array_equal(resumed.arrays["agent"][name], array, err_msg=name)
+    progress = [
+        [{key: value for key, value in line.items() if key not in TIME_KEYS} for line in read_progress(run)]
+        for run in (undisturbed, folder)
+    ]
+    assert progress[0] == progress[1]
+    assert len(progress[0]) == NUM_UPDATES[observation]
+
+
+def make_trainer(folder: Path, **kw) -> PhaseTrainer:
+    learner = make_learner(Crafter(), "symbols", settings=SETTINGS)
+    return PhaseTrainer(Run(folder, {}), Crafter(), "symbols", learner, **kw)
+
+
+def test_finished_phase_is_not_repeated(tmp_path):
+    trainer = make_trainer(tmp_path)
+    trainer.run_phase("one", [], 32)
+    steps = trainer.learner.steps
+    trainer.run_phase("one", [], 32)
+    assert trainer.learner.steps == steps == 32
+    trainer.run_dir.close()
+    trainer = make_trainer(tmp_path)
+    trainer.run_phase("one", [], 32)
+    assert trainer.learner.steps == 32
+    trainer.run_phase("two", [], 32)
+    assert trainer.learner.steps == 64
+
+
+def test_progress_lines_hold_the_results_of_each_update(tmp_path):
+    lines = []
+    trainer = make_trainer(tmp_path, on_progress=lines.append)
+    trainer.run_phase("one", [CrafterLevel(length=4)], 64)
+    assert [line["steps"] for line in lines] == [16, 32, 48, 64]
+    assert lines[-1]["phase"] == "one"
+    assert sum(line["episodes"] for line in lines) == 16
+    assert lines[-1]["recent"]["length"] == 4
+    assert len(lines[-1]["recent"]["skills"]) == 22
+    assert all(line["seconds"] > 0 for line in lines)
+    assert lines[-1]["levels"] == [{key: lines[-1][key] for key in ("episodes", "return_sum", "succeeded")}]
+
+
+def test_phases_and_runs_have_different_seeds():
+    assert len({phase_seed(seed, phase) for seed in range(20) for phase in range(20)}) == 400
+    assert all(0 <= phase_seed(seed, 0) < 1 << 31 for seed in range(100))
+
+
+def test_learner_settings_start_from_the_defaults_of_the_world():
+    assert make_learner(Heist(), "symbols").settings.gamma == 0.999
+    assert make_learner(Heist(), "symbols", settings={"gamma": 0.5}).settings.gamma == 0.5
+    assert make_learner(Crafter(), "symbols").settings.gamma == 0.95
+    with pytest.raises(ValueError, match="did you mean 'ppo'"):
+        make_learner(Crafter(), "symbols", "pop")
+
+
+# --- training statistics
+
+SKILLS = ("climb", "fly")
+
+
+def progress_line(steps: int, episodes: int, return_sum: float, succeeded: list[int] | None, **kw) -> dict:
+    return {"steps": steps, "episodes": episodes, "return_sum": return_sum, "succeeded": succeeded, **kw}
+
+
+def stats_of(lines: Iterable[dict]) -> TrainingStats:
+    stats = training_stats(lines, SKILLS)
+    assert stats is not None
+    return stats
+
+
+def test_score_is_over_all_episodes_and_reward_over_the_late_ones():
+    lines = [
+        progress_line(900_000, 4, 4.0, [1, 0]),
+        progress_line(1_000_000, 2, 6.0, [2, 0]),  # exactly 100,000 steps before the end: not among the late ones
+        progress_line(1_050_000, 1, 9.0, [1, 0]),
+        progress_line(1_100_000, 3, 15.0, [1, 1]),
+    ]
+    stats = stats_of(iter(lines))
+    assert stats.episodes == 10
+    assert stats.skills == {"climb": 50.0, "fly": 10.0}
+    assert stats.score == pytest.approx(np.exp((np.log(51) + np.log(11)) / 2) - 1)
+    assert stats.score == score(np.array([50.0, 10.0]))
+    assert stats.reward == pytest.approx(24 / 4)
+
+
+def test_steps_before_the_phase_do_not_shift_the_reward_window():
+    steps = (200_000, 300_000, 350_000, 400_000)
+    assert stats_of([progress_line(at, 1, float(at > 300_000), [0, 0]) for at in steps]).reward == 1.0
+
+
+def test_updates_without_a_finished_episode_do_not_count():
+    lines = [progress_line(1, 0, 0.0, None), progress_line(2, 1, 3.0, [1, 0]), progress_line(3, 0, 0.0, None)]
+    stats = stats_of(lines)
+    assert (stats.episodes, stats.reward, stats.skills["climb"]) == (1, 3.0, 100.0)
+
+
+def test_reward_is_over_all_episodes_if_none_ended_late():
+    assert stats_of([progress_line(10, 2, 6.0, [0, 0]), progress_line(900_000, 0, 0.0, None)]).reward == 3.0
+
+
+def test_there_are_no_statistics_without_a_finished_episode():
+    assert training_stats([], SKILLS) is None
+    assert training_stats([progress_line(10, 0, 0.0, None)], SKILLS) is None
+
+
+def test_there_are_no_statistics_if_most_steps_belong_to_unfinished_episodes():
+    """Of 100 environments one succeeded after 50 steps; the others play on when the phase ends after 400."""
+    lines = [progress_line(40_000, 1, 10.0, [1, 1], length_sum=50)]
+    assert training_stats(lines, SKILLS, steps=40_000) is None
+    assert training_stats(lines, SKILLS, steps=100) is not None
+    assert stats_of(lines).score == pytest.approx(100)
