@@ -1,8 +1,8 @@
-"""Draws a Heist: the original's 64 x 64 picture, byte for byte, and a smooth picture of any size for people.
+"""Draws a Heist: the original's 64 x 64 picture, byte for byte, and pictures of any size for people.
 
 `render_frame` draws what agents observe. While the whole world is visible, floor, walls, keys, doors and gem are drawn
 once and kept until `needs_redraw` is set. In memory mode the view moves with the agent and everything is drawn in every
-step. `render_hd` shows the same entities at the same positions, but is not pixel-exact.
+step. `render_hd` shows the same entities at the same positions, but is not pixel-exact. `render_preview` adds markers.
 """
 
 import math
@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from envgen.jit import jit
 
 from .background import BACKGROUND_SCRATCH, FRAME_SIZE, MEMORY_VIEW_CELLS, draw_background
 from .blit import blit, blit_rotated
-from .constants import ACTIONS, ENTITY_DOOR, ENTITY_KEY, MEMORY, NOOP, NUM_COLORS, NUM_MOVES, WALL
+from .constants import ACTIONS, ENTITY_DOOR, ENTITY_GEM, ENTITY_KEY, MEMORY, NOOP, NUM_COLORS, NUM_MOVES, WALL
+from .level import HeistLevel
 from .rules import AGENT_RADIUS
 from .textures import (
     AGENT_TEXTURE,
@@ -74,6 +75,7 @@ def _key_slots() -> np.ndarray:
 FACING_ROTATIONS = _facing_rotations()
 KEY_SLOTS = _key_slots()
 LEFT, RIGHT = ACTIONS.index("left"), ACTIONS.index("right")
+TEXTURES_BY_KIND = {ENTITY_KEY: KEY_TEXTURE, ENTITY_DOOR: DOOR_TEXTURE, ENTITY_GEM: GEM_TEXTURE}  # + color
 
 
 @jit
@@ -240,9 +242,8 @@ def render_hd(
                 canvas.draw(WALL_TEXTURE, i, j + 1, 1, 1)
     for entity in env["entities"][: int(env["num_entities"])]:
         if entity["alive"]:
-            base = {ENTITY_KEY: KEY_TEXTURE, ENTITY_DOOR: DOOR_TEXTURE}.get(int(entity["kind"]), GEM_TEXTURE)
             rx, ry = float(entity["rx"]), float(entity["ry"])
-            texture = base + int(entity["color"])
+            texture = TEXTURES_BY_KIND[int(entity["kind"])] + int(entity["color"])
             canvas.draw(texture, float(entity["x"]) - rx, float(entity["y"]) + ry, 2 * rx, 2 * ry)
     unit = canvas.unit
     agent_size = 2 * float(AGENT_RADIUS) * unit
@@ -256,3 +257,98 @@ def render_hd(
     x0, y0 = (width - side) // 2, (height - side) // 2
     picture[y0 : y0 + side, x0 : x0 + side] = np.asarray(canvas.image.reduce(SUPERSAMPLING))
     return picture
+
+
+# --- previews of levels
+
+MARKER_COLOR = (255, 255, 255)
+LEVEL_COLOR = (255, 0, 220)  # what the level placed or removed
+MARKER_EDGE = (20, 20, 20)
+ICON_SIZE = 22  # pixels
+ICON_BACKGROUND = (150, 140, 125)
+
+
+def render_preview(env: Any, unmodified_env: Any, level: HeistLevel, size: int) -> np.ndarray:
+    """Draw the start of an episode with markers around the agent, the keys, the doors and the gem.
+
+    Args:
+        env: The ENV record of the episode.
+        unmodified_env: The record of the same episode without held keys and open doors. What only this record contains
+            is drawn as removed by the level.
+        level: The level. What its settings place has a marker in LEVEL_COLOR.
+        size: Width and height in pixels.
+    """
+    picture = Image.fromarray(render_hd(env, size, full_view=True))
+    unit = size / int(env["world_size"])
+    is_placed = {
+        ENTITY_KEY: level.keys != "original" or level.key_distance != "original",
+        ENTITY_DOOR: level.keys != "original",
+        ENTITY_GEM: level.gem_distance != "original",
+    }
+    entities = _entities_by_kind_and_color(env)
+    for (kind, _), (x, y) in entities.items():
+        color = LEVEL_COLOR if is_placed[kind] else MARKER_COLOR
+        _draw_marker(picture, x * unit, size - y * unit, 0.55 * unit, color, is_square=kind == ENTITY_DOOR)
+    for (kind, color), (x, y) in _entities_by_kind_and_color(unmodified_env).items():
+        if (kind, color) not in entities:
+            center_x, center_y = (math.floor(x) + 0.5) * unit, size - (math.floor(y) + 0.5) * unit
+            _draw_removed(picture, center_x, center_y, 0.5 * unit, TEXTURES_BY_KIND[kind] + color)
+    color = LEVEL_COLOR if level.start != "original" else MARKER_COLOR
+    _draw_marker(picture, float(env["x"]) * unit, size - float(env["y"]) * unit, 0.75 * unit, color)
+    return np.asarray(picture)
+
+
+def preview_legend() -> list[tuple[np.ndarray, str]]:
+    """What the pictures of `render_preview` show, as icons (ICON_SIZE, ICON_SIZE, 3) with their descriptions."""
+    images = load_images(cell_texels=HD_CELL_TEXELS)
+    legend = []
+    for texture, text in (
+        (AGENT_TEXTURE, "agent (held keys: upper right corner)"),
+        (KEY_TEXTURE, "key"),
+        (DOOR_TEXTURE, "locked door"),
+        (GEM_TEXTURE, "gem"),
+    ):
+        sprite = Image.fromarray(images[texture])
+        sprite.thumbnail((ICON_SIZE - 4, ICON_SIZE - 4))
+        icon = Image.new("RGB", (ICON_SIZE, ICON_SIZE), ICON_BACKGROUND)
+        icon.paste(sprite, ((ICON_SIZE - sprite.width) // 2, (ICON_SIZE - sprite.height) // 2), sprite)
+        legend.append((np.asarray(icon), text))
+    center = ICON_SIZE / 2
+    for color, text in ((MARKER_COLOR, "as in the original"), (LEVEL_COLOR, "placed by the level")):
+        icon = Image.new("RGB", (ICON_SIZE, ICON_SIZE), ICON_BACKGROUND)
+        _draw_marker(icon, center, center, 0.35 * ICON_SIZE, color)
+        legend.append((np.asarray(icon), text))
+    icon = Image.new("RGB", (ICON_SIZE, ICON_SIZE), ICON_BACKGROUND)
+    _draw_removed(icon, center, center, 0.4 * ICON_SIZE, DOOR_TEXTURE)
+    legend.append((np.asarray(icon), "removed by the level: a held key or an open door"))
+    return legend
+
+
+def _entities_by_kind_and_color(env: Any) -> dict[tuple[int, int], tuple[float, float]]:
+    return {
+        (int(entity["kind"]), int(entity["color"])): (float(entity["x"]), float(entity["y"]))
+        for entity in env["entities"][: int(env["num_entities"])]
+    }
+
+
+def _draw_marker(
+    picture: Image.Image, x: float, y: float, radius: float, color: tuple[int, int, int], is_square: bool = False
+) -> None:
+    """Draw a circle or a square with dark edges around (x, y); all in pixels."""
+    canvas = ImageDraw.Draw(picture)
+    draw = canvas.rectangle if is_square else canvas.ellipse
+    for offset, outline, width in ((1, MARKER_EDGE, 4), (0, color, 2)):
+        r = radius + offset
+        draw((x - r, y - r, x + r, y + r), outline=outline, width=width)
+
+
+def _draw_removed(picture: Image.Image, x: float, y: float, radius: float, texture: int) -> None:
+    """Draw a faint, crossed-out texture around (x, y); all in pixels."""
+    side = round(2 * radius)
+    sprite = Image.fromarray(load_images(cell_texels=HD_CELL_TEXELS)[texture])
+    sprite.thumbnail((side, side))
+    alpha = Image.eval(sprite.getchannel("A"), lambda value: value // 2)
+    picture.paste(sprite, (round(x - sprite.width / 2), round(y - sprite.height / 2)), alpha)
+    canvas = ImageDraw.Draw(picture)
+    for dy in (-radius, radius):
+        canvas.line((x - radius, y - dy, x + radius, y + dy), fill=LEVEL_COLOR, width=2)
