@@ -329,5 +329,10 @@ class EngineWorld(World):
     def render_map(self, level: Any, seed: int) -> np.ndarray:
         """The whole world of a level and seed from above, (map_image_size, map_image_size, 3)."""
 
+    def map_legend(self) -> Sequence[tuple[np.ndarray, str]]:
+        """What the images of `render_map` show: icons (height, width, 3) with their descriptions."""
+        return ()
+
     def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
-        return image_grid(levels, columns, self.map_image_size, lambda k, level: self.render_map(level, seed + k))
+        side, legend = self.map_image_size, self.map_legend()
+        return image_grid(levels, columns, side, lambda k, level: self.render_map(level, seed + k), legend)

@@ -1,6 +1,6 @@
 """Images for people: a window that shows an environment, and a grid of titled levels."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,11 @@ TITLE_HEIGHT = 14  # pixels
 
 
 def image_grid(
-    levels: Mapping[str, Any], columns: int, side: int, render: Callable[[int, Any], np.ndarray]
+    levels: Mapping[str, Any],
+    columns: int,
+    side: int,
+    render: Callable[[int, Any], np.ndarray],
+    legend: Sequence[tuple[np.ndarray, str]] = (),
 ) -> Image.Image:
     """Lay out one image per level in rows, each under its title.
 
@@ -22,17 +26,36 @@ def image_grid(
         columns: Images in a row.
         side: Width and height of each image in pixels.
         render: `render(k, level)` returns the image (side, side, 3) of the k-th level.
+        legend: Icons (height, width, 3) with their descriptions, shown below the images.
     """
     rows = -(-len(levels) // columns)
-    page = Image.new(
-        "RGB", (columns * (side + MARGIN) + MARGIN, rows * (side + TITLE_HEIGHT + MARGIN) + MARGIN), "white"
-    )
+    width, height = columns * (side + MARGIN) + MARGIN, rows * (side + TITLE_HEIGHT + MARGIN) + MARGIN
+    positions, legend_height = _lay_out_legend(legend, width)
+    page = Image.new("RGB", (width, height + legend_height), "white")
     canvas = ImageDraw.Draw(page)
     for k, (title, level) in enumerate(levels.items()):
         x, y = MARGIN + k % columns * (side + MARGIN), MARGIN + k // columns * (side + TITLE_HEIGHT + MARGIN)
         canvas.text((x, y), title, fill="black")
         page.paste(Image.fromarray(render(k, level)), (x, y + TITLE_HEIGHT))
+    for (icon, text), (x, y) in zip(legend, positions, strict=True):
+        page.paste(Image.fromarray(icon), (x, height + y))
+        canvas.text((x + icon.shape[1] + MARGIN, height + y + icon.shape[0] / 2), text, fill="black", anchor="lm")
     return page
+
+
+def _lay_out_legend(legend: Sequence[tuple[np.ndarray, str]], width: int) -> tuple[list[tuple[int, int]], int]:
+    """The upper left corner of each entry, in as many lines as the width requires; and the height of all lines."""
+    canvas = ImageDraw.Draw(Image.new("RGB", (1, 1)))
+    line_height = max((icon.shape[0] for icon, _ in legend), default=0) + MARGIN
+    positions = []
+    x, y = MARGIN, 0
+    for icon, text in legend:
+        entry_width = icon.shape[1] + round(canvas.textlength(text)) + 4 * MARGIN
+        if x > MARGIN and x + entry_width > width:
+            x, y = MARGIN, y + line_height
+        positions.append((x, y))
+        x += entry_width
+    return positions, y + line_height if legend else 0
 
 
 class RenderWindow:

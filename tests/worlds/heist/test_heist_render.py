@@ -13,6 +13,9 @@ from PIL import Image
 
 from envgen.worlds.heist import constants as const
 from envgen.worlds.heist import render, state, textures
+from envgen.worlds.heist.engine import Engine
+from envgen.worlds.heist.level import HeistLevel, HeldKeys, OpenDoors
+from envgen.worlds.heist.world import Heist
 
 RECORDED = json.loads(Path(__file__).with_name("pictures.json").read_text())
 OUR_DIGEST = "4360700ba14d0d34"
@@ -36,6 +39,12 @@ def env_of(scene):
     env["num_key_slots"], env["has_key"][: scene["num_key_slots"]] = scene["num_key_slots"], scene["has_key"]
     env["needs_redraw"] = 1
     return envs
+
+
+def start_episode(level, seed):
+    engine = Engine(1, [HeistLevel.parse(level)], False, threads=1)
+    engine.start([seed])
+    return engine.envs[0]
 
 
 def draw(envs, atlas=None, buffers=None):
@@ -186,3 +195,46 @@ def test_hd_pictures_have_any_size_and_can_show_the_whole_world():
     assert not np.array_equal(render.render_hd(envs[0], 64), render.render_hd(envs[0], 64, full_view=True))
     with pytest.raises(ValueError, match="size 8 must be 32 to 4096 pixels"):
         render.render_hd(envs[0], 8)
+
+
+def has_color(picture, color, box):
+    left, top, right, bottom = box
+    return (picture[top:bottom, left:right] == color).all(-1).any()
+
+
+def test_previews_mark_entities_and_what_the_level_placed():
+    world = Heist()
+    original = world.render_map(None, 3)
+    changed = world.render_map({"keys": "three", "open_doors": {"green": True}, "start": "gem"}, 3)
+    assert original.shape == changed.shape == (384, 384, 3)
+    assert not (original == render.LEVEL_COLOR).all(-1).any()
+    env = start_episode({}, 3)
+    positions = [(env["x"], env["y"]), *((e["x"], e["y"]) for e in env["entities"][: env["num_entities"]])]
+    for x, y in positions:  # a marker around the agent and every entity
+        center_x, center_y, radius = x * 384 / 13, 384 - y * 384 / 13, 384 / 13
+        box = [round(v) for v in (center_x - radius, center_y - radius, center_x + radius, center_y + radius)]
+        assert has_color(original, render.MARKER_COLOR, np.clip(box, 0, 384))
+    assert (changed == render.LEVEL_COLOR).all(-1).any()
+
+
+def test_previews_show_removed_keys_and_doors():
+    level = HeistLevel(open_doors=OpenDoors(blue=True), held_keys=HeldKeys(blue=True))
+    env, unmodified = start_episode(level, 3), start_episode({}, 3)
+    picture = render.render_preview(env, unmodified, level, 384)
+    for entity in unmodified["entities"][: unmodified["num_entities"]]:
+        x, y = int(entity["x"]) + 0.5, int(entity["y"]) + 0.5
+        center_x, center_y = round(x * 384 / 13), round(384 - y * 384 / 13)
+        is_removed = entity["kind"] != const.ENTITY_GEM and entity["color"] == 0
+        box = (center_x - 3, center_y - 3, center_x + 3, center_y + 3)
+        assert has_color(picture, render.LEVEL_COLOR, box) == is_removed
+
+
+def test_preview_legend_is_drawn_below_the_levels():
+    world = Heist()
+    legend = world.map_legend()
+    assert [text for _, text in legend][1:4] == ["key", "locked door", "gem"]
+    assert all(icon.shape == (render.ICON_SIZE, render.ICON_SIZE, 3) for icon, _ in legend)
+    page = np.asarray(world.render_levels({"a": {}}))
+    below = page[-render.ICON_SIZE - 6 :]
+    assert page.shape[0] > 384 + render.ICON_SIZE
+    assert (below == render.ICON_BACKGROUND).all(-1).any()

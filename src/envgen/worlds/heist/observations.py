@@ -104,7 +104,7 @@ def decode_symbols(symbols: np.ndarray) -> dict:
 # --- text
 
 CELL_CHARACTERS = "#.bgrBGR*"  # by CELL_NAMES
-LEGEND = "@ you, # wall, . free, b g r keys, B G R doors of their colour, * gem"
+LEGEND = "@ you, # wall, . free, b g r keys, B G R doors of their color, * gem"
 
 
 def describe_symbols(symbols: np.ndarray) -> str:
@@ -151,8 +151,6 @@ def _position_text(position: tuple[float, float]) -> str:
     return f"{position[0]:.2f} right of your cell's left edge and {position[1]:.2f} above its lower one"
 
 
-# --- spaces, and observations from the engine's bytes
-
-
 def observation_format(observation: str) -> ObservationFormat:
+    """The format of "pixels", "symbols" or "text"."""
     return ObservationFormat(observation, (FRAME_SIZE, FRAME_SIZE), MAX_SYMBOLS, describe_symbols)

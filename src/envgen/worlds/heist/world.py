@@ -1,4 +1,4 @@
-"""Heist as a World: the object through which everything above `worlds/` knows it."""
+"""`Heist`: the world that designers, learners and the command line use."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,24 +11,25 @@ from .constants import ACTIONS, SKILLS
 from .engine import Engine
 from .env import HeistEnv, HeistVectorEnv
 from .expert_policy import expert_actions
-from .level import HeistLevel
+from .level import HeistLevel, HeldKeys, OpenDoors
 from .level_stats import HeistLevelStats, compute_level_stats
-from .render import render_hd
+from .render import preview_legend, render_preview
 from .skill_levels import SKILL_LEVELS, reachable_skills
 
 RULES = """\
-You are a thief in a maze of narrow corridors, seen from above. A yellow gem lies somewhere in it; touching it ends the
-episode with the only reward of the original, 10. Nothing else is rewarded and nothing can kill you, but after 1,000
-steps the episode is cut off.
-- Each step you press one of eight directions or none. You glide: pressing speeds you up to 0.61 cells a step, and you
-  coast on when you stop. You are three quarters of a corridor wide, so to turn into one you must be nearly in line.
-- Up to three locked doors, blue, green and red, stand where corridors part. A door stops you until you hold the key of
-  its colour; then it opens as you touch it. Touching a key takes it; keys are kept.
-- The key of a door always lies where the doors before it lead: the blue key lies in the open, the green one where the
-  blue door leads to, the red one where the green door leads to, the gem behind the last. Every maze can be solved.
-- Mazes are new in every episode: 5 to 13 cells a side, with no, one, two or three keys in 10, 20, 20 and 50 percent
-  of the original's hard mode. What is not in a maze cannot be done in it; infos say what is possible in each.
-- The hard and easy modes show the whole maze; the memory mode has mazes of up to 23 cells a side and shows only the
+You are a thief in a maze of narrow corridors, seen from above. Touching the yellow gem ends the episode with a reward
+of 10. In the original, nothing else is rewarded. Nothing can kill you, but an episode is truncated after 1,000 steps.
+- In each step you press one of eight directions, or none. You accelerate up to 0.61 cells per step and keep gliding
+  when you press nothing. You are three quarters as wide as a corridor, so you can only turn into a corridor when you
+  are almost aligned with it.
+- Up to three locked doors (blue, green and red) stand where corridors fork. A door blocks you until you hold the key
+  of its color; then it opens when you touch it. You take a key by touching it, and keep it.
+- The keys form a chain: the blue key is freely accessible, the green key lies behind the blue door, the red key behind
+  the green door, and the gem behind the last door. Every maze can be solved.
+- Every episode has a new maze, 5 to 13 cells on a side. In the original's hard mode, 10, 20, 20 and 50 percent of the
+  mazes have no, one, two and three keys. A skill is impossible in a maze without its key or door; infos tell which
+  skills are possible.
+- The hard and easy modes show the whole maze. The memory mode has mazes of up to 23 cells on a side and shows only the
   8 x 8 cells around you.
 """
 
@@ -57,16 +58,22 @@ class Heist(EngineWorld):
     map_image_size = 384
     published_skill = "steal_gem"
     random_baseline = (
-        "uniformly random players steal the gem in 18.7% of the original's mazes (easy 30.3%, memory 12.7%)"
+        "uniformly random actions steal the gem in 18.7% of the original's mazes (easy 30.3%, memory 12.7%)"
     )
 
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> HeistLevelStats:
         return compute_level_stats(level, seeds)
 
     def render_map(self, level: Any = None, seed: int = 0) -> np.ndarray:
-        engine = Engine(1, [HeistLevel.parse(level)], False, threads=1)
-        engine.start([seed])
-        return render_hd(engine.envs[0], self.map_image_size, full_view=True)
+        """The start of an episode, with markers that `map_legend` explains."""
+        level = HeistLevel.parse(level)
+        unmodified = level.model_copy(update={"held_keys": HeldKeys(), "open_doors": OpenDoors()})
+        engine = Engine(2, [level, unmodified], False, threads=1)
+        engine.start([seed, seed])
+        return render_preview(engine.envs[0], engine.envs[1], level, self.map_image_size)
+
+    def map_legend(self) -> list[tuple[np.ndarray, str]]:
+        return preview_legend()
 
     def reachable_skills(self, level: Any, stats: HeistLevelStats) -> set[str]:
         return reachable_skills(HeistLevel.parse(level), stats)
