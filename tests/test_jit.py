@@ -19,7 +19,7 @@ PROGRAM = """
 import warnings
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    from envgen.worlds.kernels.jit import cache_folder, jit
+    from envgen.jit import cache_folder, jit
 
     @jit
     def twice(x):
@@ -63,7 +63,7 @@ def test_a_cache_that_cannot_be_written_falls_back_with_one_warning(tmp_path):
 def test_a_full_disk_falls_back_with_one_warning(tmp_path, monkeypatch):
     monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path / "home"))
     monkeypatch.setattr(cache, "MIN_FREE_BYTES", 1 << 62)
-    with pytest.warns(RuntimeWarning, match="compiled code will not be kept") as caught:
+    with pytest.warns(RuntimeWarning, match="compiled code is not cached") as caught:
         assert cache.cache_folder.__wrapped__() is None
     assert len(caught) == 1
 
@@ -122,7 +122,42 @@ def test_a_function_is_kept_with_its_world():
 
     assert cache.world_folder(kernel.step_batch.py_func) == "crafter"
     assert cache.world_folder(mt19937.next_word.py_func) == ""
-    assert cache.world_folder(test_a_function_is_kept_with_its_world) == ""
+    assert cache.source_scope(cache.__file__) == ""
+    assert cache.world_folder(test_a_function_is_kept_with_its_world) == str(Path(__file__).parent)
+
+
+def test_outside_package_is_recompiled_when_another_of_its_files_changes(tmp_path):
+    package = tmp_path / "my_package"
+    (package / "kernels").mkdir(parents=True)
+    for name in ("__init__.py", "world.py", "kernels/__init__.py", "kernels/rules.py"):
+        (package / name).write_text("x = 1")
+    scope = cache.source_scope(package / "world.py")
+    assert scope == str(package) == cache.source_scope(package / "kernels" / "rules.py")
+    before = cache.source_hash(scope)
+    assert before != cache.source_hash()
+    (package / "kernels" / "rules.py").write_text("x = 2")
+    assert cache.source_hash(scope) != before
+    assert cache.source_scope("<stdin>") == ""
+
+
+def test_changed_callee_in_another_file_takes_effect(tmp_path):
+    """numba's own cache misses this."""
+    package = tmp_path / "my_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "world.py").write_text(
+        "from envgen.jit import jit\nfrom .rules import rule\n\n@jit\ndef play(x):\n    return rule(x)\n\nprint(play(1))\n"
+    )
+    environment = {**os.environ, "ENVGEN_CACHE": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    results = []
+    for factor in (2, 3):
+        (package / "rules.py").write_text(
+            f"from envgen.jit import jit\n\n@jit\ndef rule(x):\n    return {factor} * x\n"
+        )
+        command = [sys.executable, "-c", "import my_package.world"]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+        results.append(done.stdout.strip())
+    assert results == ["2", "3"]
 
 
 def test_sums_are_reordered_only_where_that_is_asked_for():
@@ -155,11 +190,11 @@ def test_only_the_newest_versions_are_kept(tmp_path, monkeypatch):
 
 
 def test_compiling_is_announced_once(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(cache, "cache_folder", lambda world: tmp_path)
+    monkeypatch.setattr(cache, "cache_folder", lambda scope: tmp_path)
     for _ in range(2):
-        with cache.compiling("Crafter", 50):
+        with cache.compiling("Crafter", "crafter", 50):
             pass
-    assert capsys.readouterr().err.count("compiling Crafter's engine, once for this machine") == 1
+    assert capsys.readouterr().err.count("compiling Crafter's engine, once on this machine") == 1
 
 
 # --- folders that other users can write

@@ -1,14 +1,16 @@
-"""`jit`: the one way a function of a world is compiled, and `jit_reordered` for what has no reference.
+"""`jit` compiles every function of a simulator, `jit_fastmath` those that need not equal a reference bit for bit.
 
-numba keeps compiled code on disk but does not notice when a function that another one *calls* has changed in its own
-file. So the cache of a world lives in a folder named by a hash of all its sources and of what worlds share: touch one,
-and all of it is compiled again. Functions of no world have a folder of their own, named by what worlds share.
-A cache that cannot be written is never an error, only a slower start.
+numba caches compiled code on disk, but does not notice when a function that another one *calls* has changed in a
+different file. So compiled code is cached in a folder named by a hash of all sources that it may depend on, its scope:
+for a world, the files of the world and what all worlds share; for a package outside this project, the package and what
+all worlds share. Change one of them, and the whole scope is compiled again. A cache that cannot be written is never an
+error, only a slower start.
 
 numba's cache files are pickles, so whoever can write to the cache can run code as its reader. A folder that another
 user owns or can write to is therefore not used.
 
-Not here: `parallel=True`. Kernels are serial over a range [lo, hi) and release the GIL; `shards.py` spreads them.
+`parallel=True` is not used. Kernels are serial over a range [start, stop) and release the GIL;
+`worlds/kernels/threaded_range.py` spreads them over threads.
 """
 
 import atexit
@@ -27,41 +29,66 @@ from pathlib import Path
 import numba
 from numba.core import config
 
-NUMBA_CONFIG = config.__dict__  # numba's own, by name
-WORLDS_DIR = Path(__file__).resolve().parent / "worlds"
-SHARED_DIR = "kernels"  # the folder of what worlds share
-MIN_FREE_BYTES = 64 << 20  # bytes; less free space than this counts as a full disk
-NUM_VERSIONS_KEPT = 4  # folders of sources that are kept of each world
-FASTMATH_FLAGS = {"reassoc", "contract", "nsz"}  # LLVM may sum in vectors, and multiply and add in one instruction
+NUMBA_CONFIG = config.__dict__  # numba's settings by name
+PROJECT_DIR = Path(__file__).resolve().parent
+WORLDS_DIR = PROJECT_DIR / "worlds"
+SHARED_DIR = "kernels"  # the folder that all worlds share
+MIN_FREE_BYTES = 64 << 20  # with less free space the disk counts as full
+NUM_VERSIONS_KEPT = 4  # versions of each scope's sources
+FASTMATH_FLAGS = {"reassoc", "contract", "nsz"}  # LLVM may reorder sums, and fuse multiplication and addition
+
+
+def source_scope(file: str | Path) -> str:
+    """The scope of a source file: the name of this project's world that it belongs to, or the path of the package
+    outside this project; empty for what worlds share and for the rest of this project.
+
+    A file outside of any package has its folder as scope.
+    """
+    path = Path(file).resolve()
+    if path.is_relative_to(WORLDS_DIR):
+        parts = path.relative_to(WORLDS_DIR).parts
+        return parts[0] if len(parts) > 1 and parts[0] != SHARED_DIR else ""
+    if path.is_relative_to(PROJECT_DIR) or not path.is_file():
+        return ""
+    folder = path.parent
+    while (folder.parent / "__init__.py").is_file():
+        folder = folder.parent
+    return str(folder)
 
 
 def world_folder(function: Callable) -> str:
-    """The folder of the world that a function belongs to; empty for what worlds share and for everything else."""
-    file = Path(function.__code__.co_filename).resolve()
-    inside = file.relative_to(WORLDS_DIR).parts if file.is_relative_to(WORLDS_DIR) else ()
-    return inside[0] if len(inside) > 1 and inside[0] != SHARED_DIR else ""
+    """The scope of a function's source file."""
+    return source_scope(function.__code__.co_filename)
 
 
-def source_hash(world: str = "") -> str:
-    """Names everything that compiled code of a world depends on and numba's own cache key does not see.
+def source_hash(scope: str = "") -> str:
+    """A name for everything that compiled code depends on and that numba's own cache key does not include.
 
     Every file counts: constants are frozen into the kernels that use them. A world never uses another one's.
     """
     digest = hashlib.sha256(f"{numba.__version__} {NUMBA_CONFIG['BOUNDSCHECK']} {NUMBA_CONFIG['OPT']}".encode())
-    folders = (SHARED_DIR, world) if world else (SHARED_DIR,)
-    files = [
-        Path(__file__).resolve(),
-        *WORLDS_DIR.glob("*.py"),
-        *(file for folder in folders for file in (WORLDS_DIR / folder).rglob("*.py")),
-    ]
+    files = [Path(__file__).resolve(), *WORLDS_DIR.glob("*.py"), *(WORLDS_DIR / SHARED_DIR).rglob("*.py")]
+    if os.path.isabs(scope):
+        is_package = (Path(scope) / "__init__.py").is_file()
+        files += Path(scope).rglob("*.py") if is_package else Path(scope).glob("*.py")
+    elif scope:
+        files += (WORLDS_DIR / scope).rglob("*.py")
     for file in sorted(files):
-        digest.update(file.relative_to(WORLDS_DIR.parent).as_posix().encode() + b"\0" + file.read_bytes())
+        name = file.relative_to(WORLDS_DIR.parent) if file.is_relative_to(WORLDS_DIR.parent) else file
+        digest.update(name.as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]
 
 
+def _scope_folder(scope: str) -> str:
+    """The folder of the cache in which the versions of a scope are."""
+    if os.path.isabs(scope):
+        return f"kernels-{Path(scope).name}-{hashlib.sha256(scope.encode()).hexdigest()[:8]}"
+    return f"kernels-{scope}" if scope else "kernels"
+
+
 def cache_dir() -> Path:
-    if given := os.environ.get("ENVGEN_CACHE"):
-        return Path(given)
+    if path := os.environ.get("ENVGEN_CACHE"):
+        return Path(path)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envgen"
 
 
@@ -75,51 +102,50 @@ def _writable(folder: Path) -> bool:
 
 
 def _find_problem(folders: Sequence[Path], private: bool = False) -> str:
-    """Why the last of these folders, each inside the one before, cannot be used; empty if it can. Creates what is
-    missing."""
+    """Why the last of these nested folders cannot be used; empty if it can. Creates those that do not exist."""
     for folder in folders:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = folder.lstat() if private else folder.stat()
+            status = folder.lstat() if private else folder.stat()
         except OSError:
             return "it is read-only or full"
-        if danger := _find_danger(found, private, shared=folder is not folders[-1]):
+        if danger := _find_danger(status, private, shared=folder is not folders[-1]):
             return f"{folder} {danger}"
     return "" if _writable(folders[-1]) else "it is read-only or full"
 
 
-def _find_danger(found: os.stat_result, private: bool, shared: bool) -> str:
+def _find_danger(status: os.stat_result, private: bool, shared: bool) -> str:
     """How another user could put files into a folder; empty if none can.
 
-    A private folder must be a real directory, our own and closed to everyone else. Another folder may also be root's,
-    and one in which only subfolders are `shared` with others may have the sticky bit, as /tmp has.
+    A `private` folder must be a real directory that is owned by this user and closed to all others. Other folders may
+    also be owned by root, and a `shared` parent folder may have the sticky bit, like /tmp.
     """
-    if not hasattr(os, "getuid"):  # Windows, where home and temporary folders are each user's own
+    if not hasattr(os, "getuid"):  # Windows, where each user has home and temporary folders of their own
         return ""
-    mode, user = found.st_mode, os.getuid()
+    mode, user = status.st_mode, os.getuid()
     if not stat.S_ISDIR(mode):
         return "is not a directory"
-    if found.st_uid not in ((user,) if private else (user, 0)):
+    if status.st_uid not in ((user,) if private else (user, 0)):
         return "is owned by another user"
     if private:
         return "is open to other users" if mode & 0o077 else ""
     if shared and mode & stat.S_ISVTX:
         return ""
-    if mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_own_group(found.st_gid)):
+    if mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_own_group(status.st_gid)):
         return "can be written by other users"
     return ""
 
 
 def _is_own_group(group: int) -> bool:
-    """Whether a group has no other member, as each user's own group on systems whose umask is 002."""
+    """Whether a group has no other member, like the user private groups of systems with umask 002."""
     import grp
     import pwd
 
     try:
-        user, found = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(group)
+        user, entry = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(group)
     except KeyError:
         return False
-    return found.gr_name == user and set(found.gr_mem) <= {user}
+    return entry.gr_name == user and set(entry.gr_mem) <= {user}
 
 
 @cache
@@ -129,10 +155,10 @@ def _temporary_folder() -> Path | None:
         folder = Path(tempfile.mkdtemp(prefix="envgen-kernels-"))
     except OSError:
         return None
-    maker = os.getpid()
+    owner_pid = os.getpid()
 
     def remove() -> None:
-        if os.getpid() == maker:  # a forked process inherits this handler but not the folder
+        if os.getpid() == owner_pid:  # a forked process inherits this handler but not the folder
             shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(remove)
@@ -143,7 +169,7 @@ def _remove_old_versions(home: Path) -> None:
     def last_used(folder: Path) -> float:
         try:
             return folder.stat().st_mtime
-        except OSError:  # another process was faster
+        except OSError:  # another process removed it
             return 0.0
 
     for folder in sorted(home.iterdir(), key=last_used, reverse=True)[NUM_VERSIONS_KEPT:]:
@@ -151,26 +177,26 @@ def _remove_old_versions(home: Path) -> None:
 
 
 @cache
-def cache_folder(world: str = "") -> Path | None:
-    """Where a world's compiled kernels are kept, or those of none; a temporary folder if the usual one cannot be
-    written or is not safe; None if nothing can."""
-    name = source_hash(world)
+def cache_folder(scope: str = "") -> Path | None:
+    """The folder for the compiled kernels of a scope: a temporary one if the cache cannot be written or is not safe,
+    None if no folder can be used."""
+    name = source_hash(scope)
     top = Path(os.path.realpath(cache_dir()))  # a link could be changed after the check
-    home = top / (f"kernels-{world}" if world else "kernels")
+    home = top / _scope_folder(scope)
     problem = _find_problem([top, home, home / name])
     if not problem:
         os.utime(home / name)
         _remove_old_versions(home)
         return home / name
-    spare = _fallback_folder(name)
-    where = f"using {spare}" if spare else "compiled code will not be kept"
+    fallback = _fallback_folder(name)
+    consequence = f"using {fallback}" if fallback else "compiled code is not cached"
     warnings.warn(
-        f"envgen cannot use its cache {home}: {problem}; {where}. "
-        "Set ENVGEN_CACHE to a folder with room that other users cannot write.",
+        f"envgen cannot use its cache {home}: {problem}; {consequence}. "
+        "Set ENVGEN_CACHE to a folder with free space that other users cannot write to.",
         RuntimeWarning,
         stacklevel=2,
     )
-    return spare
+    return fallback
 
 
 def _fallback_folder(name: str) -> Path | None:
@@ -181,10 +207,10 @@ def _fallback_folder(name: str) -> Path | None:
         return None
     if not _find_problem([parent, parent / name], private=True):
         return parent / name
-    fresh = _temporary_folder()
-    if fresh is None or _find_problem([fresh, fresh / name], private=True):
+    folder = _temporary_folder()
+    if folder is None or _find_problem([folder, folder / name], private=True):
         return None
-    return fresh / name
+    return folder / name
 
 
 def jit(function):
@@ -193,32 +219,32 @@ def jit(function):
 
 
 def jit_fastmath(function):
-    """As `jit`, but sums of floats may be taken in any order, and so with whole vectors of the processor: for what need
-    not equal a reference bit for bit.
+    """Like `jit`, but LLVM may reorder sums of floats and so use SIMD, for results that need not equal a reference bit
+    for bit.
 
-    Inlined where it is called: of several compiled copies of a function each may have chosen an order, and which one
-    runs would depend on what was compiled and what was found on disk. What lies there does not tell which of the two
-    decorators made it: a function has only one.
+    Such functions are inlined where they are called: several compiled copies could use different orders, and which one
+    runs would depend on what is compiled and what is cached. The cache does not record which decorator was used, so a
+    function must have only one of the two.
     """
     return _compile(function, fastmath=FASTMATH_FLAGS, inline="always")
 
 
-def _compile(function, **special):
-    options = {"nogil": True, "error_model": "numpy", **special}
+def _compile(function, **extra_options):
+    options = {"nogil": True, "error_model": "numpy", **extra_options}
     folder = cache_folder(world_folder(function))
     if folder is None:
         return numba.njit(**options)(function)
-    before, NUMBA_CONFIG["CACHE_DIR"] = NUMBA_CONFIG["CACHE_DIR"], str(folder)
-    try:  # the folder is read once, when the function is decorated
+    previous, NUMBA_CONFIG["CACHE_DIR"] = NUMBA_CONFIG["CACHE_DIR"], str(folder)
+    try:  # numba reads the folder once, when the function is decorated
         compiled = numba.njit(cache=True, **options)(function)
     finally:
-        NUMBA_CONFIG["CACHE_DIR"] = before
+        NUMBA_CONFIG["CACHE_DIR"] = previous
     _tolerate_cache_errors(compiled)
     return compiled
 
 
 def _tolerate_cache_errors(compiled) -> None:
-    """A disk that fills up while compiling must cost the cache, not the program."""
+    """A disk that fills up during compilation disables the cache but does not stop the program."""
     store = getattr(compiled, "_cache", None)
     if store is None:
         return
@@ -229,7 +255,7 @@ def _tolerate_cache_errors(compiled) -> None:
             save(sig, data)
         except OSError as error:
             store.disable()
-            _warn_once(f"envgen could not keep compiled code in {cache_folder()}: {error}")
+            _warn_once(f"envgen could not cache compiled code: {error}")
 
     store.save_overload = save_if_possible
 
@@ -240,16 +266,19 @@ def _warn_once(message: str) -> None:
 
 
 @contextmanager
-def compiling(engine: str, seconds: int):
-    """Around an engine's first run: says on the terminal that it is compiled, unless the cache holds it already.
+def compiling(name: str, scope: str, seconds: int):
+    """Around the first run of an engine's kernel: prints that it is being compiled, unless it is cached.
 
-    The world's folder is the engine's name in small letters.
+    Args:
+        name: What is compiled, for people.
+        scope: The `source_scope` of the engine's source file.
+        seconds: About how long it takes.
     """
-    folder = cache_folder(engine.lower())
-    done = folder / f"{engine}.compiled" if folder else None
-    if done is None or not done.exists():
-        print(f"envgen: compiling {engine}'s engine, once for this machine (about {seconds} s) ...", file=sys.stderr)
+    folder = cache_folder(scope)
+    marker = folder / f"{name}.compiled" if folder else None
+    if marker is None or not marker.exists():
+        print(f"envgen: compiling {name}'s engine, once on this machine (about {seconds} s) ...", file=sys.stderr)
     yield
-    if done is not None:
-        with suppress(OSError):  # a full disk: the line is said again next time, no more
-            done.touch()
+    if marker is not None:
+        with suppress(OSError):  # the disk is full: the message will be printed again next time
+            marker.touch()

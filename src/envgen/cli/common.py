@@ -20,13 +20,12 @@ class UserError(Exception):
 
 
 def world_named(name: str) -> World:
-    from envgen.worlds.crafter.world import Crafter
-    from envgen.worlds.heist.world import Heist
+    from envgen.worlds.registry import WorldError, make_world
 
-    worlds = {world.name: world for world in (Crafter, Heist)}
-    if name not in worlds:
-        raise UserError(f"world {nearest(name, list(worlds))}")
-    return worlds[name]()
+    try:
+        return make_world(name)
+    except WorldError as error:
+        raise UserError(str(error)) from None
 
 
 def one_of(what: str, word: str, words: tuple[str, ...]) -> str:

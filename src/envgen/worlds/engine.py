@@ -4,6 +4,7 @@ A world's engine adds its state and `_run_kernel`, which does what is `pending` 
 `results`.
 """
 
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from envgen.jit import compiling
+from envgen.jit import compiling, source_scope
 
 from .kernels.threaded_range import RANGES_PER_THREAD, ThreadedRange
 from .state_validation import check_params, check_ranges, read_array, read_levels, require
@@ -163,7 +164,8 @@ class BatchEngine:
             if type(self).is_compiled:
                 self.thread_pool.run(job, env_ids.size, ranges)
             else:
-                with compiling(self.title, self.compile_seconds):
+                scope = source_scope(inspect.getfile(type(self)))
+                with compiling(self.title, scope, self.compile_seconds):
                     self.thread_pool.run(job, env_ids.size, ranges)
                 type(self).is_compiled = True
             env_ids = self.pending.nonzero()[0]

@@ -1,0 +1,110 @@
+"""Worlds by name: this project's own, those of installed packages (entry points), and `module:Class`."""
+
+import inspect
+import sys
+import warnings
+from importlib import import_module, metadata
+from typing import Any
+
+from envgen.settings import nearest
+
+from .world import World
+
+ENTRY_POINT_GROUP = "envgen.worlds"
+OWN_WORLDS = {
+    "crafter": "envgen.worlds.crafter.world:Crafter",
+    "heist": "envgen.worlds.heist.world:Heist",
+}
+
+
+class WorldError(ValueError):
+    """A world that cannot be found or loaded."""
+
+
+def world_names() -> list[str]:
+    """The names of all worlds: this project's, then those of installed packages."""
+    return [*OWN_WORLDS, *sorted(_entry_points())]
+
+
+def make_world(world: "str | World | type[World]") -> World:
+    """A world from its name, `"module:Class"`, a World class or a World.
+
+    A package makes its world available by name with an entry point of the group `envgen.worlds`:
+
+        [project.entry-points."envgen.worlds"]
+        gridworld = "my_package.gridworld:GridWorld"
+
+    Raises WorldError if there is no such world or it cannot be imported.
+    """
+    if isinstance(world, World):
+        return world
+    if not isinstance(world, str):
+        return _instantiate(world, f"{world!r}")
+    if world in OWN_WORLDS:
+        return _instantiate(_import(OWN_WORLDS[world]), world)
+    if ":" in world:
+        return _instantiate(_import(world), world)
+    entry_points = _entry_points()
+    if world not in entry_points:
+        raise WorldError(f"world {nearest(world, world_names())}; a world of your own is given as module:Class")
+    entry_point = entry_points[world]
+    try:
+        return _instantiate(entry_point.load(), f"{world} ({entry_point.value})")
+    except WorldError:
+        raise
+    except Exception as error:  # noqa: BLE001  importing another package can fail in any way
+        raise WorldError(f"cannot load the world {world!r} from {entry_point.value}: {error}") from error
+
+
+def _entry_points() -> dict[str, metadata.EntryPoint]:
+    """The entry points of installed packages by name, without importing them."""
+    entry_points: dict[str, metadata.EntryPoint] = {}
+    for entry_point in metadata.entry_points(group=ENTRY_POINT_GROUP):
+        problem = ""
+        if entry_point.name in OWN_WORLDS:
+            problem = "this name belongs to envgen"
+        elif entry_point.name in entry_points and entry_points[entry_point.name].value != entry_point.value:
+            problem = f"{entry_points[entry_point.name].value} has the same name"
+        elif not entry_point.attr:
+            problem = "it does not have the form module:Class"
+        if problem:
+            warnings.warn(
+                f"the entry point {entry_point.name} = {entry_point.value} of {ENTRY_POINT_GROUP} is ignored: {problem}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        else:
+            entry_points[entry_point.name] = entry_point
+    return entry_points
+
+
+def _import(path: str) -> Any:
+    """The object at `module:attribute`. The current directory is searched too, as `python -m` does."""
+    module_name, _, attribute = path.partition(":")
+    if "" not in sys.path:
+        sys.path.append("")
+    try:
+        module = import_module(module_name)
+    except Exception as error:  # noqa: BLE001  importing a user's module can fail in any way
+        raise WorldError(f"cannot import {module_name!r} of the world {path!r}: {error}") from error
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        worlds = [name for name, value in vars(module).items() if _is_world_class(value)]
+        hint = f"; it has {', '.join(worlds)}" if worlds else ""
+        raise WorldError(f"{module_name} has no {attribute!r}{hint}") from None
+
+
+def _is_world_class(value: Any) -> bool:
+    return inspect.isclass(value) and issubclass(value, World) and not inspect.isabstract(value)
+
+
+def _instantiate(world: Any, name: str) -> World:
+    if isinstance(world, World):
+        return world
+    if not inspect.isclass(world) or not issubclass(world, World):
+        raise WorldError(f"{name} is not a subclass of envgen.worlds.world.World")
+    try:
+        return world()
+    except TypeError as error:
+        raise WorldError(f"the world {name} cannot be created: {error}") from error
