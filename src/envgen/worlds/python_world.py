@@ -1,0 +1,306 @@
+"""Worlds in plain Python: implement one environment, and `PythonWorld` keeps the whole contract of a `World`.
+
+It is meant for prototypes and for worlds that need no speed: every environment is stepped in turn by the interpreter.
+examples/own_world.py is a complete world.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+from PIL import Image
+
+from . import validation as checks
+from .rendering import image_grid
+from .world import LevelEnv, LevelVectorEnv, World
+
+_MASK64 = (1 << 64) - 1
+
+
+class PythonEnv(LevelEnv):
+    """One environment. A subclass sets `observation_space` and implements `begin`, `observe` and `advance`.
+
+    Attributes:
+        state: Everything that changes during an episode: numbers and arrays whose dtypes and shapes never change.
+        level: The level of this episode.
+        np_random: The only source of randomness that may be used.
+        max_episode_steps: An episode is truncated after this many steps.
+    """
+
+    observation_space: spaces.Space
+    max_episode_steps: int = 1000
+    image_size: int = 64  # pixels along a side of `draw`'s image
+
+    def __init__(self, world: World, levels: Sequence[Any], sample_levels: bool = True, render_mode: str | None = None):
+        self.world, self.render_mode = world, checks.check_render_mode(render_mode)
+        self.action_space = spaces.Discrete(len(world.actions))
+        self.levels = self.next_levels = list(levels)  # those of this episode, and of the next ones
+        self.level_index, self.sample_levels = 0, sample_levels
+        self.state: dict[str, Any] = {}
+        self.achievements = np.zeros(len(world.skills), np.int64)
+        self.episode_number, self.episode_return, self.episode_length, self.running = 0, 0.0, 0, False
+
+    def begin(self) -> dict[str, Any]:
+        """The initial `state` of an episode of `self.level`."""
+        raise NotImplementedError
+
+    def observe(self) -> Any:
+        """The observation of the current state."""
+        raise NotImplementedError
+
+    def advance(self, action: int) -> tuple[float, bool]:
+        """Change `self.state` by one step. Returns the reward and whether the episode terminates."""
+        raise NotImplementedError
+
+    def draw(self) -> np.ndarray:
+        """An image of the current state, (image_size, image_size, 3) uint8."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be rendered: implement draw()")
+
+    def achieve(self, skill: str) -> None:
+        """Count a success of a skill."""
+        self.achievements[[known.name for known in self.world.skills].index(skill)] += 1
+
+    @property
+    def level(self) -> Any:
+        return self.levels[self.level_index]
+
+    def set_level(self, level: Any) -> None:
+        self.next_levels = checks.parse_levels(self.world.Level, self.world.name, level)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None):
+        if "level" in (options := checks.check_options(options, ("level",))):
+            self.set_level(options["level"])
+        if seed is not None:
+            super().reset(seed=checks.check_seed(seed))
+            self.episode_number = 0
+        self.levels = self.next_levels
+        if self.sample_levels:
+            self.level_index = int(self.np_random.integers(len(self.levels)))
+        self.state, self.achievements = self.begin(), np.zeros(len(self.world.skills), np.int64)
+        self.episode_number, self.episode_return, self.episode_length = self.episode_number + 1, 0.0, 0
+        self.running = True
+        return self.observe(), self._info()
+
+    def step(self, action: Any):
+        if not self.running:
+            raise ResetNeeded("call reset() before the first step() and after an episode has ended")
+        reward, terminated = self.advance(checks.check_action(action, self.world.actions))
+        self.episode_return, self.episode_length = self.episode_return + reward, self.episode_length + 1
+        truncated = not terminated and self.episode_length >= self.max_episode_steps
+        self.running = not (terminated or truncated)
+        return self.observe(), float(reward), bool(terminated), truncated, self._info()
+
+    def _info(self) -> dict[str, Any]:
+        counts = zip(self.world.skills, self.achievements.tolist(), strict=True)
+        return {
+            "level": self.level_index,
+            "episode_number": self.episode_number,
+            "episode_return": self.episode_return,
+            "episode_length": self.episode_length,
+            "achievements": {skill.name: count for skill, count in counts},
+        }
+
+    def render(self):
+        return self.draw() if self.render_mode == "rgb_array" else None
+
+
+class PythonVectorEnv(LevelVectorEnv):
+    """`num_envs` environments of a `PythonWorld`, with same-step autoreset. See `LevelVectorEnv`."""
+
+    def __init__(self, world: "PythonWorld", level: Any, num_envs: int, sample_levels: bool = False):
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, **world.metadata}
+        self.num_envs, self.world, self.render_mode = checks.check_count("num_envs", num_envs), world, None
+        self._levels: list[Any] = []
+        self.envs = [world.env_class(world, [world.original], False) for _ in range(num_envs)]
+        self.set_levels(level, sample_levels)
+        self.single_observation_space = self.envs[0].observation_space
+        self.single_action_space = self.envs[0].action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+    @property
+    def levels(self) -> list[Any]:
+        return self._levels
+
+    def set_levels(self, level: Any, sample_levels: bool = False) -> None:
+        levels = checks.parse_levels(self.world.Level, self.world.name, level)
+        levels = checks.check_all_used(levels, self.num_envs, sample_levels)
+        self._levels += [level for level in dict.fromkeys(levels) if level not in self._levels]
+        for i, env in enumerate(self.envs):
+            env.next_levels = levels if sample_levels else [levels[i % len(levels)]]
+            env.sample_levels = sample_levels
+
+    def reset(self, *, seed: int | Iterable[int | None] | None = None, options: dict | None = None):
+        checks.check_options(options, ())
+        seeds = [None] * self.num_envs if seed is None else checks.check_seeds(seed, self.num_envs)
+        for env, env_seed in zip(self.envs, seeds, strict=True):
+            env.reset(seed=env_seed)
+        return self._observations(), self._infos()
+
+    def step(self, actions: Any):
+        actions = checks.check_actions(actions, self.num_envs, self.world.actions)
+        results = [env.step(int(action)) for env, action in zip(self.envs, actions, strict=True)]
+        rewards, terminated, truncated = (np.array([result[k] for result in results]) for k in (1, 2, 3))
+        ended = terminated | truncated
+        final: dict[str, Any] = {}
+        if ended.any():
+            final_obs = np.full(self.num_envs, None, dtype=object)
+            for i in np.flatnonzero(ended):
+                final_obs[i] = results[i][0]
+            final = {"final_obs": final_obs, "final_info": self._infos(ended)}
+            final |= {"_final_obs": ended, "_final_info": ended.copy()}
+            for i in np.flatnonzero(ended):
+                self.envs[i].reset()
+        return self._observations(), rewards, terminated, truncated, {**self._infos(), **final}
+
+    def _observations(self) -> np.ndarray:
+        return np.stack([env.observe() for env in self.envs]).astype(self.single_observation_space.dtype)
+
+    def _infos(self, mask: np.ndarray | None = None) -> dict[str, Any]:
+        columns = {
+            "level": [self._levels.index(env.level) for env in self.envs],
+            "episode_number": [env.episode_number for env in self.envs],
+            "episode_return": [env.episode_return for env in self.envs],
+            "episode_length": [env.episode_length for env in self.envs],
+            "achievements": [env.achievements for env in self.envs],
+        }
+        mask = np.ones(self.num_envs, np.bool_) if mask is None else mask
+        infos: dict[str, Any] = {}
+        for name, values in columns.items():
+            rows = np.array(values)
+            infos[name] = np.where(mask.reshape(-1, *[1] * (rows.ndim - 1)), rows, 0)
+            infos["_" + name] = mask.copy()
+        return infos
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        if not all(env.episode_number for env in self.envs):
+            raise ResetNeeded("call reset() before get_state()")
+        text = json.dumps([level.to_overrides() for level in self._levels])
+        lists = [[[self._levels.index(level) for level in ls] for ls in (e.levels, e.next_levels)] for e in self.envs]
+        rows = [(e.level_index, e.sample_levels, e.episode_number, e.episode_length, e.running) for e in self.envs]
+        return {
+            "levels": np.frombuffer(text.encode(), np.uint8).copy(),
+            "env_levels": np.frombuffer(json.dumps(lists).encode(), np.uint8).copy(),
+            "rngs": np.array([_rng_to_words(env.np_random) for env in self.envs], np.uint64),
+            "episodes": np.array(rows, np.int64),
+            "episode_returns": np.array([env.episode_return for env in self.envs]),
+            "achievements": np.array([env.achievements for env in self.envs]),
+            **{f"state.{name}": np.array([env.state[name] for env in self.envs]) for name in self.envs[0].state},
+        }
+
+    def set_state(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
+        replica = PythonVectorEnv(self.world, None, self.num_envs)
+        replica.reset(seed=0)
+        try:
+            replica._restore(state)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            message = f"this state does not fit {self.num_envs} environments of {self.world.name}: {error!r}"
+            raise ValueError(message) from error
+        self.envs, self._levels = replica.envs, replica._levels
+        return self._observations()
+
+    def _restore(self, state: Mapping[str, np.ndarray]) -> None:
+        expected = self.get_state()
+        if state.keys() != expected.keys():
+            raise ValueError(f"expected the arrays {', '.join(expected)}, not {', '.join(state)}")
+        for name, array in expected.items():
+            variable = name in ("levels", "env_levels")
+            if state[name].dtype != array.dtype or not (variable or state[name].shape == array.shape):
+                raise ValueError(f"{name} is {state[name].dtype} {state[name].shape}, not {array.dtype} {array.shape}")
+        self._levels = [self.world.Level.parse(level) for level in json.loads(state["levels"].tobytes())]
+        lists = json.loads(state["env_levels"].tobytes())
+        for i, (env, (levels, next_levels)) in enumerate(zip(self.envs, lists, strict=True)):
+            env.levels, env.next_levels = ([self._levels[k] for k in indices] for indices in (levels, next_levels))
+            level_index, sample_levels, env.episode_number, env.episode_length, running = state["episodes"][i].tolist()
+            env.level_index, env.sample_levels, env.running = level_index, bool(sample_levels), bool(running)
+            if not (
+                0 <= level_index < len(levels) and next_levels and 0 <= env.episode_length <= env.max_episode_steps
+            ):
+                raise ValueError(f"episode {i} is impossible")
+            env.episode_return, env.achievements = float(state["episode_returns"][i]), state["achievements"][i].copy()
+            env._np_random = _rng_from_words(state["rngs"][i].tolist())
+            env.state = {name: state[f"state.{name}"][i].copy()[()] for name in env.state}
+            if not self.single_observation_space.contains(env.observe()):
+                raise ValueError(f"the observation of environment {i} is not in its observation space")
+
+
+def _rng_to_words(rng: np.random.Generator) -> list[int]:
+    """A PCG64 generator as six 64-bit words."""
+    values = rng.bit_generator.state
+    words = [word for key in ("state", "inc") for word in divmod(values["state"][key], 1 << 64)]
+    return [*words, values["has_uint32"], values["uinteger"]]
+
+
+def _rng_from_words(words: Sequence[int]) -> np.random.Generator:
+    state, inc = (words[k] << 64 | words[k + 1] & _MASK64 for k in (0, 2))
+    rng = np.random.Generator(np.random.PCG64(0))
+    rng.bit_generator.state = {
+        "bit_generator": "PCG64",
+        "state": {"state": state, "inc": inc | 1},
+        "has_uint32": words[4] & 1,
+        "uinteger": words[5] & 0xFFFFFFFF,
+    }
+    return rng
+
+
+class StateStats(NamedTuple):
+    """The mean of each entry of the initial state."""
+
+    means: dict[str, float]
+
+    def as_dict(self) -> dict[str, float]:
+        return self.means
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:24} {mean:8.2f}" for name, mean in self.means.items())
+
+
+class PythonWorld(World):
+    """A world whose environments are `PythonEnv`s. A subclass sets the attributes of `World` and `env_class`."""
+
+    env_class: ClassVar[type[PythonEnv]]
+    metadata: ClassVar[Mapping[str, Any]] = {}  # of the vector environment, such as its "symbol_map"
+
+    def make(
+        self,
+        levels: Sequence[Any] = (),
+        num_envs: int | None = None,
+        seed: int | None = None,
+        observation: str = "symbols",
+        **kw: Any,
+    ) -> PythonVectorEnv:
+        checks.check_choice("observation", observation, self.observations)
+        envs = PythonVectorEnv(self, list(levels) or None, num_envs or max(1, len(levels)), **kw)
+        if seed is not None:
+            for i, env in enumerate(envs.envs):
+                env._np_random, env._np_random_seed = seeding.np_random(checks.check_seed(seed) + i)
+        return envs
+
+    def single(self, level: Any = None, seed: int | None = None, observation: str = "symbols", **kw: Any) -> PythonEnv:
+        checks.check_choice("observation", observation, self.observations)
+        levels = checks.parse_levels(self.Level, self.name, level)
+        env = self.env_class(self, levels, sample_levels=len(levels) > 1, **kw)
+        if seed is not None:
+            env._np_random, env._np_random_seed = seeding.np_random(checks.check_seed(seed))
+        return env
+
+    def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> StateStats:
+        env, states = self.single(level, observation=self.observations[0]), []
+        for seed in seeds:
+            env.reset(seed=seed)
+            states.append({f"initial {name}": float(np.mean(value)) for name, value in env.state.items()})
+        return StateStats({name: float(np.mean([state[name] for state in states])) for name in states[0]})
+
+    def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
+        def draw(k: int, level: Any) -> np.ndarray:
+            env = self.single(level, observation=self.observations[0])
+            env.reset(seed=seed + k)
+            return env.draw()
+
+        return image_grid(levels, columns, self.env_class.image_size, draw)

@@ -1,0 +1,190 @@
+"""PythonWorld turns one environment in plain Python into a world that keeps the whole contract."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field
+
+from envgen.worlds.python_world import PythonEnv, PythonWorld
+from envgen.worlds.world import Level, LevelError, Skill
+
+
+class LineLevel(Level):
+    length: int = Field(default=4, ge=1, le=9)
+    """Cells to the end."""
+
+
+class LineEnv(PythonEnv):
+    """Walk to the end of a line. A wind, drawn once per episode, decides what a wait does."""
+
+    observation_space = spaces.Box(0, 9, (2,), np.int64)
+    max_episode_steps = 20
+    image_size = 16
+
+    def begin(self):
+        return {"position": 0, "wind": self.np_random.integers(0, 2, 3)}
+
+    def observe(self):
+        return np.array([self.state["position"], self.state["wind"].sum()])
+
+    def advance(self, action):
+        step = (1, int(self.state["wind"][self.episode_length % 3]))[action]
+        self.state["position"] += step
+        if self.state["position"] >= self.level.length:
+            self.achieve("arrive")
+            return 1.0, True
+        return 0.0, False
+
+    def draw(self):
+        return np.full((16, 16, 3), 20 * self.state["position"], np.uint8)
+
+
+class Line(PythonWorld):
+    name, Level, env_class = "line", LineLevel, LineEnv
+    skills, actions = (Skill("arrive"), Skill("fly", ("arrive",))), ("walk", "wait")
+    observations, rules = ("symbols",), "Walk."
+
+
+LEVELS = [{}, {"length": 2}]
+
+
+def make_envs(num_envs: int = 4, seed: int = 5):
+    envs = Line().make(LEVELS, num_envs, seed)
+    return envs, envs.reset()
+
+
+def test_environments_play_their_levels():
+    envs, (obs, infos) = make_envs()
+    assert envs.observation_space.contains(obs)
+    assert [level.length for level in envs.levels] == [4, 2]
+    assert infos["level"].tolist() == [0, 1, 0, 1]
+    envs.set_levels([{"length": 1}])
+    assert infos["level"].tolist() == [0, 1, 0, 1]  # until the next episode
+    _, infos = envs.reset()
+    assert infos["level"].tolist() == [2] * 4
+    assert [level.length for level in envs.levels] == [4, 2, 1]
+
+
+def test_seed_of_make_and_of_reset_agree():
+    envs, (obs, _) = make_envs()
+    other = Line().make(LEVELS, 4)
+    assert np.array_equal(other.reset(seed=5)[0], obs)
+    single = Line().single(seed=6)
+    assert np.array_equal(single.reset()[0], obs[1])
+    assert np.array_equal(other.reset(seed=[5, 6, 7, 8])[0], envs.reset(seed=5)[0])
+
+
+def test_final_info_describes_finished_episodes():
+    envs, _ = make_envs()
+    envs.step(np.zeros(4, np.int64))
+    obs, rewards, terminated, truncated, infos = envs.step(np.zeros(4, np.int64))
+    assert terminated.tolist() == [False, True, False, True]
+    assert not truncated.any()
+    assert rewards.tolist() == [0, 1, 0, 1]
+    assert obs[:, 0].tolist() == [2, 0, 2, 0]
+    assert infos["final_obs"][1][0] == 2
+    assert infos["final_obs"][0] is None
+    assert infos["final_info"]["achievements"].tolist() == [[0, 0], [1, 0], [0, 0], [1, 0]]
+    assert infos["final_info"]["episode_return"].tolist() == [0, 1, 0, 1]
+    assert (
+        infos["final_info"]["_episode_return"].tolist() == infos["_final_info"].tolist() == [False, True, False, True]
+    )
+    assert infos["episode_number"].tolist() == [1, 2, 1, 2]
+    assert infos["episode_length"].tolist() == [2, 0, 2, 0]
+
+
+def test_episodes_are_truncated():
+    env = Line().single(seed=0)
+    env.reset()
+    env.state["wind"][:] = 0
+    results = [env.step(1) for _ in range(20)]
+    assert [result[3] for result in results] == [False] * 19 + [True]
+    with pytest.raises(ResetNeeded):
+        env.step(0)
+
+
+def test_state_round_trip_is_exact():
+    envs, _ = make_envs()
+    rng = np.random.default_rng(0)
+    for _ in range(7):
+        envs.step(rng.integers(0, 2, 4))
+    envs.set_levels([{"length": 3}, {"length": 5}], sample_levels=True)
+    state = envs.get_state()
+    other = Line().make([], 4)
+    other.set_state({name: array.copy() for name, array in state.items()})
+    for _ in range(50):
+        actions = rng.integers(0, 2, 4)
+        first, second = envs.step(actions), other.step(actions)
+        for left, right in zip(first[:4], second[:4], strict=True):
+            assert np.array_equal(left, right)
+        assert np.array_equal(first[4]["level"], second[4]["level"])
+    assert all(np.array_equal(envs.get_state()[name], array) for name, array in other.get_state().items())
+
+
+@given(st.data())
+def test_damaged_states_are_refused_and_change_nothing(data):
+    envs, _ = make_envs(2)
+    state, before = envs.get_state(), envs.get_state()
+    name = data.draw(st.sampled_from(sorted(state)))
+    array = state[name]
+    damage = data.draw(st.sampled_from(["missing", "dtype", "shape", "bytes"]))
+    if damage == "missing":
+        del state[name]
+    elif damage == "dtype":
+        state[name] = array.astype(np.float32)
+    elif damage == "shape":
+        state[name] = array[:-1]
+    else:
+        raw = bytearray(array.tobytes())
+        raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
+        state[name] = np.frombuffer(bytes(raw), array.dtype).reshape(array.shape)
+    try:
+        envs.set_state(state)
+    except ValueError:
+        after = envs.get_state()
+        assert all(
+            np.array_equal(after[key], value, equal_nan=value.dtype.kind == "f") for key, value in before.items()
+        )
+    else:
+        assert damage == "bytes"  # another valid state, which plays on
+        for _ in range(25):
+            envs.step(np.zeros(2, np.int64))
+
+
+def test_single_environment_passes_gymnasiums_checker():
+    check_env(Line().single(render_mode="rgb_array"), skip_render_check=True)
+
+
+def test_single_environment_takes_levels():
+    env = Line().single({"length": 1}, seed=0)
+    env.reset()
+    assert env.step(0)[2]
+    _, info = env.reset(options={"level": {"length": 2}})
+    assert env.level == LineLevel(length=2)
+    assert info["achievements"] == {"arrive": 0, "fly": 0}
+    with pytest.raises(ValueError, match="reset option 'lvel' is not one of level; did you mean 'level'"):
+        env.reset(options={"lvel": {}})
+    with pytest.raises(LevelError, match="did you mean 'length'"):
+        Line().single({"lenght": 1})
+
+
+def test_statistics_and_pictures():
+    world = Line()
+    assert world.level_stats({"length": 2}).as_dict()["initial position"] == 0
+    assert "initial wind" in str(world.level_stats())
+    image = world.render_levels({"original": {}, "short": {"length": 1}})
+    assert image.size[0] > 32
+    assert world.single(render_mode="rgb_array").render_mode == "rgb_array"
+
+
+def test_worlds_without_draw_say_how_to_get_pictures():
+    class Invisible(Line):
+        class env_class(LineEnv):
+            draw = PythonEnv.draw
+
+    with pytest.raises(NotImplementedError, match="env_class cannot be rendered: implement draw"):
+        Invisible().render_levels({"original": {}})
