@@ -1,4 +1,4 @@
-"""PyPI `crafter`'s speed: `python benchmarks/crafter_original.py SECONDS` prints steps per second, resets included."""
+"""The speed of the PyPI package `crafter`: `python benchmarks/crafter_original.py SECONDS` prints steps per second."""
 
 import sys
 import time
@@ -8,13 +8,13 @@ import crafter
 import numpy as np
 
 
-def original() -> Callable[[float], float]:
-    """A function that plays at random for about `seconds` and returns steps per second."""
+def make_original_benchmark() -> Callable[[float], float]:
+    """A function that takes random actions for `seconds` and returns steps per second, resets included."""
     env = crafter.Env(seed=0)
     env.reset()
     rng = np.random.default_rng(0)
 
-    def play(seconds: float) -> float:
+    def run(seconds: float) -> float:
         steps, start = 0, time.perf_counter()
         while time.perf_counter() - start < seconds:
             if env.step(int(rng.integers(17)))[2]:
@@ -22,8 +22,8 @@ def original() -> Callable[[float], float]:
             steps += 1
         return steps / (time.perf_counter() - start)
 
-    return play
+    return run
 
 
 if __name__ == "__main__":
-    print(original()(float(sys.argv[1])))
+    print(make_original_benchmark()(float(sys.argv[1])))

@@ -1,9 +1,9 @@
-"""The long soak: ours and PyPI `crafter` side by side, every byte compared at every step.
+"""Plays this engine and the PyPI package `crafter` side by side and compares every byte at every step.
 
     python benchmarks/crafter_parity.py --steps 1000000 --workers 2
 
-Three kinds of players take turns: random ones, the scripted expert with some random actions, and sleepers. Prints what
-was reached, and fails if any skill or kind of entity was never met.
+Three policies take turns: random actions, the scripted expert with some random actions, and mostly sleeping. Prints
+what was covered, and fails if a skill or a kind of entity never occurred.
 """
 
 import argparse
@@ -18,48 +18,48 @@ from envgen.worlds.crafter.constants import ACTIONS, ENTITIES, SKILLS, SLEEP
 from envgen.worlds.crafter.expert_policy import expert_actions
 from envgen.worlds.crafter.original import ParityChecker
 
-LENGTHS = (10_000, 10_000, 10_000, 400)  # of episodes: mostly the original's, some that end by time
+EPISODE_LENGTHS = (10_000, 10_000, 10_000, 400)  # mostly the original's; a few short ones are truncated
+RANDOM, EXPERT, SLEEPER = range(3)  # policies
 
 
-def choose(player: int, pair: ParityChecker, rng: np.random.Generator) -> int:
-    if player == 0 or rng.random() < 0.1:
+def choose_action(policy: int, checker: ParityChecker, rng: np.random.Generator) -> int:
+    if policy == RANDOM or rng.random() < 0.1:
         return int(rng.integers(len(ACTIONS)))
-    if player == 2 and rng.random() < 0.7:
+    if policy == SLEEPER and rng.random() < 0.7:
         return SLEEP
-    return int(expert_actions(pair.env.engine)[0])
+    return int(expert_actions(checker.env.engine)[0])
 
 
-def soak(job: tuple[int, int]) -> collections.Counter:
-    """`steps` steps over many seeds, beginning with seed `first`; counts what was met."""
-    first, steps = job
-    met: collections.Counter = collections.Counter()
-    rng = np.random.default_rng(first)
-    seed = first
-    while met["steps"] < steps:
-        player, length = seed % 3, LENGTHS[seed % len(LENGTHS)]
-        pair = ParityChecker(seed, length=length)
-        pair.reset()
-        for _ in range(min(4000, steps - met["steps"])):
-            env = pair.env.engine.state.envs[0]
-            met["night steps"] += int(env["daylight"] < 0.5)
-            met["steps asleep"] += int(env["sleeping"] != 0)
-            entities = pair.env.engine.state.entities[0][: env["num_entities"]]["kind"]
-            for kind in np.unique(entities):
-                met[f"steps with {ENTITIES[kind]}"] += 1
-            ended = pair.step(choose(player, pair, rng))
-            met["steps"] += 1
+def run_worker(job: tuple[int, int]) -> collections.Counter:
+    """Play `steps` steps over many seeds, starting with `first_seed`, and count what was covered."""
+    first_seed, steps = job
+    counts: collections.Counter = collections.Counter()
+    rng = np.random.default_rng(first_seed)
+    seed = first_seed
+    while counts["steps"] < steps:
+        policy, length = seed % 3, EPISODE_LENGTHS[seed % len(EPISODE_LENGTHS)]
+        checker = ParityChecker(seed, length=length)
+        checker.reset()
+        for _ in range(min(4000, steps - counts["steps"])):
+            env = checker.env.engine.state.envs[0]
+            counts["night steps"] += int(env["daylight"] < 0.5)
+            counts["steps asleep"] += int(env["sleeping"] != 0)
+            for kind in np.unique(checker.env.engine.state.entities[0][: env["num_entities"]]["kind"]):
+                counts[f"steps with {ENTITIES[kind]}"] += 1
+            ended = checker.step(choose_action(policy, checker, rng))
+            counts["steps"] += 1
             if ended:
-                now = pair.env.engine.results.report[0]
-                met["time-outs" if now["discount"] else "deaths"] += 1
-                for skill, count in zip(SKILLS, now["achievements"].tolist(), strict=True):
-                    met[f"episodes with {skill.name}"] += int(count > 0)
-                pair.reset()
-                met["later episodes"] += 1
+                report = checker.env.engine.results.report[0]
+                counts["truncated episodes" if report["discount"] else "deaths"] += 1
+                for skill, count in zip(SKILLS, report["achievements"].tolist(), strict=True):
+                    counts[f"episodes with {skill.name}"] += int(count > 0)
+                checker.reset()
+                counts["later episodes"] += 1
         seed += 1
-        met["seeds"] += 1
-        if met["seeds"] % 10 == 0:
-            print(f"  worker from seed {first}: {met['steps']:,} equal steps", flush=True)
-    return met
+        counts["seeds"] += 1
+        if counts["seeds"] % 10 == 0:
+            print(f"  worker with seeds from {first_seed}: {counts['steps']:,} equal steps", flush=True)
+    return counts
 
 
 def main() -> int:
@@ -68,17 +68,17 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     args = parser.parse_args()
-    share = -(-args.steps // args.workers)
+    steps_per_worker = -(-args.steps // args.workers)
+    jobs = [(args.seed + 1_000_000 * k, steps_per_worker) for k in range(args.workers)]
     start = time.time()
     with multiprocessing.get_context("spawn").Pool(args.workers) as pool:
-        met = sum(
-            pool.map(soak, [(args.seed + 1_000_000 * k, share) for k in range(args.workers)]), collections.Counter()
-        )
-    for what in sorted(met):
-        print(f"{what:32} {met[what]:>10,}")
-    wanted = [f"episodes with {skill.name}" for skill in SKILLS] + [f"steps with {kind}" for kind in ENTITIES[1:]]
-    missing = [what for what in [*wanted, "night steps", "steps asleep", "deaths", "time-outs"] if not met[what]]
-    print(f"{met['steps']:,} equal steps in {time.time() - start:.0f} s; never met: {', '.join(missing) or 'nothing'}")
+        counts = sum(pool.map(run_worker, jobs), collections.Counter())
+    for name in sorted(counts):
+        print(f"{name:32} {counts[name]:>10,}")
+    required = [f"episodes with {skill.name}" for skill in SKILLS] + [f"steps with {kind}" for kind in ENTITIES[1:]]
+    required += ["night steps", "steps asleep", "deaths", "truncated episodes"]
+    missing = [name for name in required if not counts[name]]
+    print(f"{counts['steps']:,} equal steps in {time.time() - start:.0f} s; missing: {', '.join(missing) or 'nothing'}")
     return 1 if missing else 0
 
 

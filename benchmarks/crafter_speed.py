@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crafter_original import original
+from crafter_original import make_original_benchmark
 from envgen.worlds.crafter.env import CrafterVectorEnv
 
 HERE = Path(__file__).parent
@@ -78,7 +78,7 @@ def main() -> None:
     args = parser.parse_args()
 
     plain = "PyPI crafter", "pixels", 1, 1
-    players = {plain: as_installed, ("PyPI crafter + numba", "pixels", 1, 1): original()}
+    players = {plain: as_installed, ("PyPI crafter + numba", "pixels", 1, 1): make_original_benchmark()}
     for observation in ("symbols", "pixels"):
         for envs in (1, 64, 1024):
             for threads in (1, 2) if envs > 1 else (1,):

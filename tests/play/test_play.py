@@ -193,7 +193,7 @@ def test_line_of_keys_is_played_and_the_final_screen_printed():
     assert "wood 1" in process.stdout
     assert "T tree" in process.stdout
     assert "step 7, return 1\n1 of 22 skills: collect_wood" in process.stdout
-    assert "place: s stone, t table, f furnace, p plant" in process.stdout
+    assert "place: x stone, t table, f furnace, p plant" in process.stdout
     assert "\x1b" not in process.stdout
 
 

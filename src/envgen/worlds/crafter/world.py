@@ -19,27 +19,28 @@ from .original import OriginalCrafterVectorEnv
 
 CELL_SIZE = 6  # pixels of a cell of `render_map`
 RULES = """\
-You are a person in a square world of 64 x 64 cells, seen 9 x 7 cells at a time. Each step you move, or act on the cell
-you face: hit a creature, gather a material, place something; or you sleep, or make a tool.
-- Trees give wood. Two wood make a table; beside a table, one wood makes a wooden pickaxe or sword.
-- A wooden pickaxe mines stone and coal. Beside a table, one wood and one stone make a stone pickaxe or sword.
-- A stone pickaxe mines iron. Four stone make a furnace. Beside a table and a furnace, one wood, one coal and one iron
-  make an iron pickaxe or sword. An iron pickaxe mines diamonds.
-- Placed stone blocks the way of creatures and crosses water and lava. Stepping into lava is death.
-- Grass gives a sapling one time in ten. Planted on grass it ripens in 300 steps and can be eaten, unless a cow, zombie
-  or skeleton stands beside it, which destroys it. Plants and creatures further than 17 steps away stand still.
-- Health, food, drink and energy go from 0 to 9. Food, drink and energy fall with time; while one of them is 0 health
-  falls, else it slowly heals. Cows are food, water is drink. Sleep restores energy; one wakes up when it is full, or
-  when hurt.
-- Zombies appear on grass, more of them at night, and come near; they hit, harder when one sleeps. Skeletons live in
-  tunnels and caves and shoot arrows. Better swords hit harder.
-- A day has 300 steps. It is dark from step 150 to 270, darkest at 210, and bright again at its end.
+You control a person in a square world of 64 x 64 cells and see the 9 x 7 cells around you. In each step you move, act
+on the cell you face (hit a creature, collect a material or place something), sleep, or make a tool.
+- Trees give wood. A table costs two wood. Next to a table, one wood makes a wood pickaxe or a wood sword.
+- A wood pickaxe mines stone and coal. Next to a table, one wood and one stone make a stone pickaxe or a stone sword.
+- A stone pickaxe mines iron. A furnace costs four stone. Next to a table and a furnace, one wood, one coal and one iron
+  make an iron pickaxe or an iron sword. An iron pickaxe mines diamonds.
+- A placed stone blocks creatures and bridges water and lava. Stepping into lava kills you.
+- Grass gives a sapling one time in ten. A sapling planted on grass ripens in 300 steps and can then be eaten, but a
+  cow, zombie or skeleton next to it destroys it. Plants and creatures more than 17 steps away do not change.
+- Health, food, drink and energy range from 0 to 9. Food, drink and energy fall over time. While any of them is 0,
+  health falls; otherwise it slowly recovers. Cows give food, water gives drink. Sleep restores energy; you wake up when it is
+  full or when you are hurt.
+- Zombies spawn on grass, more of them at night. They approach and hit you, harder while you sleep. Skeletons live in
+  tunnels and caves and shoot arrows. Better swords do more damage.
+- A day has 300 steps. It is dark from step 150 to 270, darkest at step 210, and bright again at the end of the day.
 """
 
-
 KEYS = {
-    "left": "move_left", "right": "move_right", "up": "move_up", "down": "move_down", "space": "do", "z": "sleep",
-    "s": "place_stone", "t": "place_table", "f": "place_furnace", "p": "place_plant", ".": "noop",
+    "w": "move_up", "a": "move_left", "s": "move_down", "d": "move_right",
+    "up": "move_up", "left": "move_left", "down": "move_down", "right": "move_right",
+    "space": "do", "z": "sleep", ".": "noop",
+    "x": "place_stone", "t": "place_table", "f": "place_furnace", "p": "place_plant",
     "1": "make_wood_pickaxe", "2": "make_stone_pickaxe", "3": "make_iron_pickaxe",
     "4": "make_wood_sword", "5": "make_stone_sword", "6": "make_iron_sword",
 }  # fmt: skip
