@@ -29,8 +29,8 @@ on the cell you face (hit a creature, collect a material or place something), sl
 - Grass gives a sapling one time in ten. A sapling planted on grass ripens in 300 steps and can then be eaten, but a
   cow, zombie or skeleton next to it destroys it. Plants and creatures more than 17 steps away do not change.
 - Health, food, drink and energy range from 0 to 9. Food, drink and energy fall over time. While any of them is 0,
-  health falls; otherwise it slowly recovers. Cows give food, water gives drink. Sleep restores energy; you wake up when it is
-  full or when you are hurt.
+  health falls; otherwise it slowly recovers. Cows give food, water gives drink. Sleep restores energy; you wake up when
+  it is full or when you are hurt.
 - Zombies spawn on grass, more of them at night. They approach and hit you, harder while you sleep. Skeletons live in
   tunnels and caves and shoot arrows. Better swords do more damage.
 - A day has 300 steps. It is dark from step 150 to 270, darkest at step 210, and bright again at the end of the day.
