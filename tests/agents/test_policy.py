@@ -162,7 +162,6 @@ def test_missing_and_damaged_policies_are_refused(tmp_path):
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(PolicyError, match="damaged"):
         load_policy(tmp_path)
-    (tmp_path / "policy.json").write_text(json.dumps({"format": 99}))
     policy.save(tmp_path)
     document = json.loads((tmp_path / "policy.json").read_text())
     (tmp_path / "policy.json").write_text(json.dumps({**document, "format": 99}))
@@ -171,3 +170,30 @@ def test_missing_and_damaged_policies_are_refused(tmp_path):
     (tmp_path / "policy.json").write_text("[]")
     with pytest.raises(PolicyError, match="damaged"):
         load_policy(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["symbols", "Pendulum-v1"])
+def test_any_wrong_value_in_the_json_is_reported_as_damage(kind, tmp_path):
+    policy, obs = make_policy(kind)
+    file = policy.save(tmp_path) / "policy.json"
+    original = json.loads(file.read_text())
+
+    def paths(node, prefix=()):
+        for key in node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
+            yield (*prefix, key)
+            yield from paths(node[key], (*prefix, key))
+
+    for path in paths({name: value for name, value in original.items() if name != "metadata"}):
+        for wrong in (None, "x", -1, 1.5, [], {}, [1, [2]]):
+            document = json.loads(json.dumps(original))
+            node = document
+            for key in path[:-1]:
+                node = node[key]
+            node[path[-1]] = wrong
+            file.write_text(json.dumps(document))
+            try:
+                loaded = load_policy(tmp_path)
+            except PolicyError:
+                continue
+            assert path[0] in ("bfloat16", "symbol_map", "action_space"), (path, wrong)  # some values are valid there
+            assert len(loaded.act(obs)) == len(obs)

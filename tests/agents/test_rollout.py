@@ -51,3 +51,8 @@ def test_termination_at_the_time_limit_is_not_a_truncation():
     step = VecEnvRunner(envs).step(np.array([0]), EpisodeStats())
     assert step.dones.all()
     assert not step.truncated.any()
+
+
+def test_environments_without_state_cannot_be_saved_in_mid_episode():
+    with pytest.raises(TypeError, match="SyncVectorEnv cannot be saved in mid-episode"):
+        VecEnvRunner(make_cartpoles()).state()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from envgen.agents.errors import SpaceError
 from envgen.agents.networks import ActorCritic
 from envgen.agents.symbols import NearestSymbolEncoder, SymbolEmbedding
 from envgen.worlds.crafter.env import CrafterVectorEnv
@@ -118,6 +119,26 @@ def test_ties_between_nearest_symbols_are_broken_the_same_way_every_time(obs):
     encoder = crafter_network().encoder.nearest
     assert torch.equal(encoder(obs), encoder(obs.clone()))
     assert (encoder(obs).numpy() <= encoder.max_values).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"planes": 2}, "from 1 to 16"),
+        ({"rows": 0}, "from 1 to 16"),
+        ({"center": 15}, "center must be a cell from 0 to 14"),
+        ({"center": "7"}, "must be integers"),
+        ({"facing_index": 16}, "facing_index must be from 0 to 15"),
+        ({"direction_offsets": ((1, 0),)}, "must have 4 entries"),
+        ({"direction_offsets": ((-1, 0), (1, 0), (0, -2), (0, 1))}, "cells on the map"),
+    ],
+)
+def test_invalid_symbol_maps_are_refused(change, message):
+    symbol_map = SymbolMap(
+        planes=1, rows=3, columns=5, center=7, facing_index=15, direction_offsets=((-1, 0), (1, 0), (0, -1), (0, 1))
+    )
+    with pytest.raises(SpaceError, match=message):
+        NearestSymbolEncoder(symbol_map._replace(**change), np.array([3] * 15 + [4], np.int64))
 
 
 CACHE_PROGRAM = """

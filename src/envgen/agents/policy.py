@@ -8,7 +8,9 @@ A saved policy is a folder:
 Nothing is pickled, so loading a policy cannot run code.
 """
 
+import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
+from envgen.runs.checkpoint import write_flushed
+from envgen.runs.files import read_regular
 from envgen.worlds.world import SymbolMap
 
 from .errors import SpaceError
@@ -29,6 +33,11 @@ from .parallel import local_device
 
 ARRAYS_FILE, JSON_FILE = "policy.safetensors", "policy.json"
 FORMAT_VERSION = 1
+
+# what parsing, the spaces and the network raise for wrong content
+DAMAGE = (
+    ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, AssertionError, SafetensorError,
+)  # fmt: skip
 
 NetworkFactory = Callable[[spaces.Space, spaces.Space, SymbolMap | None], PolicyNetwork]
 
@@ -103,7 +112,7 @@ class Policy:
         metadata: Mapping[str, Any],
         network_factory: NetworkFactory,
     ) -> "Policy":
-        with torch.random.fork_rng(devices=[]):  # the initialization that is overwritten leaves no trace
+        with torch.random.fork_rng(devices=[]):  # leave the global generator as it is
             network = network_factory(observation_space, action_space, symbol_map)
         network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in parameters.items()})
         network = network.to(local_device(device))
@@ -170,11 +179,15 @@ class Policy:
         for name, space in (("observation_space", self.observation_space), ("action_space", self.action_space)):
             document[name], bounds = _space_to_json(space)
             arrays |= {f"{name}.{bound}": array for bound, array in bounds.items()}
-        text = json.dumps(document, indent=1)  # before anything is written, so that bad metadata leaves no half policy
+        arrays_data = save_safetensors(arrays)
+        document["sha256"] = hashlib.sha256(arrays_data).hexdigest()
+        json_data = json.dumps(document, indent=1).encode()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / ARRAYS_FILE).write_bytes(save_safetensors(arrays))
-            (folder / JSON_FILE).write_text(text + "\n")
+            for name, data in ((ARRAYS_FILE, arrays_data), (JSON_FILE, json_data)):
+                temporary = folder / f".{name}.tmp"
+                write_flushed(temporary, data)
+                os.replace(temporary, folder / name)
         except OSError as error:
             raise PolicyError(f"cannot save the policy to {folder}: {error.strerror}") from error
         return folder
@@ -192,12 +205,15 @@ def load_policy(
     """
     folder = Path(path)
     try:
-        document = json.loads((folder / JSON_FILE).read_text())
-        arrays = load_safetensors((folder / ARRAYS_FILE).read_bytes())
+        document = json.loads(read_regular(folder / JSON_FILE))
+        arrays_data = read_regular(folder / ARRAYS_FILE)
         if document["format"] != FORMAT_VERSION:
             raise PolicyError(
                 f"{folder} has policy format {document['format']}; this version of envgen reads {FORMAT_VERSION}"
             )
+        if hashlib.sha256(arrays_data).hexdigest() != document["sha256"]:
+            raise ValueError(f"{ARRAYS_FILE} does not match its checksum in {JSON_FILE}")
+        arrays = load_safetensors(arrays_data)
         symbol_map = document["symbol_map"]
         if symbol_map is not None:
             offsets = tuple((columns, rows) for columns, rows in symbol_map.pop("direction_offsets"))
@@ -223,7 +239,7 @@ def load_policy(
         raise PolicyError(f"{folder} is not a saved policy: {Path(error.filename).name} is missing") from error
     except OSError as error:
         raise PolicyError(f"cannot read the policy in {folder}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
+    except DAMAGE as error:
         raise PolicyError(f"the policy in {folder} is damaged: {error}") from error
 
 
@@ -247,5 +263,10 @@ def _space_from_json(document: Mapping[str, Any], arrays: Mapping[str, np.ndarra
         return spaces.Discrete(document["n"], start=document["start"])
     if document["type"] == "Box":
         low, high = arrays[f"{name}.low"], arrays[f"{name}.high"]
-        return spaces.Box(low, high, tuple(document["shape"]), np.dtype(document["dtype"]).type)
+        if (list(low.shape), str(low.dtype)) != (document["shape"], document["dtype"]):
+            raise ValueError(
+                f"the bounds of {name} have the shape {list(low.shape)} and the type {low.dtype}, "
+                f"not {document['shape']} and {document['dtype']}"
+            )
+        return spaces.Box(low, high, low.shape, low.dtype.type)
     raise ValueError(f"{name} has the unknown type {document['type']!r}")

@@ -241,7 +241,7 @@ class PPO:
         total_envs = runner.num_envs * self.process_group.size
         local_envs = self.process_group.local_slice(total_envs)
         for t in range(num_steps):
-            # every process draws the noise of all environments, so that their number does not change the numbers
+            # each process draws the noise of all environments: results must not depend on the number of processes
             noise = torch.from_numpy(dist.noise(self.action_rng, total_envs)[local_envs]).to(self.device)
             prepared = rollout.store_obs(t, runner.obs)
             dist_params, rollout.values[t] = run_network(network.forward_prepared, prepared, self.bfloat16)

@@ -6,7 +6,7 @@ only resets is no experience: it is marked invalid and never learned from.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -61,7 +61,20 @@ def episode_skill_counts(infos: Mapping[str, Any], mask: Any) -> np.ndarray:
     return np.where(infos["possible"][mask], counts, -1) if "possible" in infos else counts.copy()
 
 
+@runtime_checkable
+class SupportsState(Protocol):
+    """Environments that can be saved and restored in mid-episode."""
+
+    def get_state(self) -> Mapping[str, np.ndarray]: ...
+
+    def set_state(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Restore the state and return the current observations."""
+        ...
+
+
 class StepResult(NamedTuple):
+    """What one step of every environment gave."""
+
     rewards: np.ndarray  # (B,)
     dones: np.ndarray  # (B,) whether an episode ended with this step
     truncated: np.ndarray  # (B,) whether it ended by truncation alone
@@ -82,20 +95,28 @@ class VecEnvRunner:
             self.episode_lengths = np.zeros(self.num_envs, np.int64)
             self.needs_reset = np.zeros(self.num_envs, np.bool_)  # the next step only resets
         else:
-            self.obs = envs.set_state(strip_prefix("env", state))  # pyright: ignore[reportAttributeAccessIssue]
+            self.obs = self._stateful_envs().set_state(strip_prefix("env", state))
             self.episode_returns = state["episode_returns"].copy()
             self.episode_lengths = state["episode_lengths"].copy()
             self.needs_reset = state["needs_reset"].astype(np.bool_)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything needed to continue in mid-episode. The environments must support `get_state`."""
-        env_state = self.envs.get_state()  # pyright: ignore[reportAttributeAccessIssue]
+        """Everything needed to continue in mid-episode."""
+        env_state = self._stateful_envs().get_state()
         return {
             **{f"env.{name}": array for name, array in env_state.items()},
             "episode_returns": self.episode_returns.copy(),
             "episode_lengths": self.episode_lengths.copy(),
             "needs_reset": self.needs_reset.copy(),
         }
+
+    def _stateful_envs(self) -> SupportsState:
+        if not isinstance(self.envs, SupportsState):
+            raise TypeError(
+                f"{type(self.envs).__name__} cannot be saved in mid-episode: it has no get_state and set_state. "
+                "Save between two calls of train instead"
+            )
+        return self.envs
 
     def step(self, actions: np.ndarray, episodes: EpisodeStats) -> StepResult:
         """One step of every environment; episodes that end are added to `episodes`."""

@@ -5,6 +5,7 @@ embedding per (slot, symbol) pair, which equals a linear layer over one-hot symb
 On the CPU both run as numba kernels; on other devices they use PyTorch operations.
 """
 
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,29 @@ def check_size(symbols: torch.Tensor, size: int) -> None:
     """Refuse observations of another length: the kernels index slots without bounds checks."""
     if symbols.shape[1:] != (size,):
         raise SpaceError(f"each observation must have {size} symbols, but its shape is {tuple(symbols.shape[1:])}")
+
+
+def check_symbol_map(symbol_map: SymbolMap, max_values: np.ndarray) -> None:
+    """Refuse a map that does not fit observations with these maximum values."""
+    m = symbol_map
+    offsets = [offset for direction in m.direction_offsets for offset in direction]
+    numbers = [m.planes, m.rows, m.columns, m.center, m.near_radius, *offsets]
+    numbers += [] if m.facing_index is None else [m.facing_index]
+    if not all(isinstance(number, Integral) for number in numbers):
+        problem = "all of its values must be integers"
+    elif min(m.planes, m.rows, m.columns) < 1 or m.planes * m.rows * m.columns > len(max_values):
+        problem = f"planes x rows x columns must be from 1 to {len(max_values)}, the length of an observation"
+    elif not 0 <= m.center < m.rows * m.columns:
+        problem = f"center must be a cell from 0 to {m.rows * m.columns - 1}"
+    elif m.facing_index is not None and not 0 <= m.facing_index < len(max_values):
+        problem = f"facing_index must be from 0 to {len(max_values) - 1}"
+    elif m.facing_index is not None and len(m.direction_offsets) < max_values[m.facing_index]:
+        problem = f"direction_offsets must have {max_values[m.facing_index]} entries, one for each direction"
+    elif not all(0 <= m.center + x + y * m.columns < m.rows * m.columns for x, y in m.direction_offsets):
+        problem = "direction_offsets must lead to cells on the map"
+    else:
+        return
+    raise SpaceError(f"invalid symbol map {m}: {problem}")
 
 
 # ------------------------------------------------------------------------------------- from a map to informative parts
@@ -65,6 +89,7 @@ class NearestSymbolEncoder(nn.Module):
 
     def __init__(self, symbol_map: SymbolMap, max_values: np.ndarray):
         super().__init__()
+        check_symbol_map(symbol_map, max_values)
         self.symbol_map, self.size = symbol_map, len(max_values)
         num_cells, center = symbol_map.rows * symbol_map.columns, symbol_map.center
         y, x = np.divmod(np.arange(num_cells), symbol_map.columns)
