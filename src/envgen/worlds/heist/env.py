@@ -38,7 +38,7 @@ INFO_FIELDS = {
 
 
 def check_seed_range(num_levels: Any, start_level: Any) -> None:
-    """The original's num_levels, 0 for all there are, and start_level, the first of them."""
+    """Check Procgen's `num_levels` (0 for all) and `start_level` (the first one)."""
     for name, value in (("num_levels", num_levels), ("start_level", start_level)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
             raise ValueError(f"{name} must be an integer of at least 0, not {value!r}")
@@ -72,8 +72,8 @@ class HeistEnv(SingleEnv[Engine]):
     Args:
         level: The level to play; of a list, each episode plays a random one. None is the original.
         observation: "pixels", "symbols" or "text".
-        num_levels: As in Procgen: draw the mazes' seeds from this many; 0 for all.
-        start_level: As in Procgen: the first of these seeds.
+        num_levels: As in Procgen: the number of different mazes; 0 for all.
+        start_level: As in Procgen: the seed of the first of these mazes.
         actions: "original" has Procgen's 15 actions, "moves" only the 9 that do something.
         skin: The textures of the pixels.
         render_mode: "rgb_array" or "human".
@@ -111,8 +111,8 @@ class HeistVectorEnv(EngineVectorEnv[Engine]):
         level: A level or a list of levels: environment i plays `level[i % len(level)]`. None is the original.
         observation: "pixels", "symbols" or "text".
         sample_levels: Each episode plays a random one of the levels instead.
-        num_levels: As in Procgen: draw the mazes' seeds from this many; 0 for all.
-        start_level: As in Procgen: the first of these seeds.
+        num_levels: As in Procgen: the number of different mazes; 0 for all.
+        start_level: As in Procgen: the seed of the first of these mazes.
         actions: "original" has Procgen's 15 actions, "moves" only the 9 that do something.
         skin: The textures of the pixels.
         threads: Threads to step with; by default as many as pay off.
