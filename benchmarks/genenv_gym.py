@@ -2,8 +2,8 @@
 
     python benchmarks/genenv_gym.py
 
-Prints Markdown. Each generator is proven on tasks drawn evenly, as it would be before a run: its scorer gives 1 to the
-generator's own answer and 0 to known wrong ones, without evaluating any reply as code. Needs `envgen[reasoning-gym]`.
+Prints Markdown. Each generator is validated on uniform tasks, as before a run: its scorer gives 1 to the generator's
+own answer and 0 to known wrong ones, without executing any reply as code. Needs `envgen[reasoning-gym]`.
 """
 
 import argparse
@@ -17,12 +17,12 @@ from envgen.coevolve.tasks import DomainError, validate
 from envgen.runs.tables import markdown_table
 
 
-def refused(generator: str, tasks: int) -> str:
-    """Why it cannot be a domain; nothing if it can."""
-    random = np.random.default_rng(0)
+def find_problem(generator: str, num_tasks: int) -> str:
+    """Why a generator cannot be a domain; empty if it can."""
+    rng = np.random.default_rng(0)
     try:
         domain = ReasoningGymDomain(generator)
-        validate(domain, (domain.make_task(domain.sample(random)) for _ in range(tasks)))
+        validate(domain, (domain.make_task(domain.sample(rng)) for _ in range(num_tasks)))
     except DomainError as error:
         return str(error)
     return ""
@@ -30,15 +30,17 @@ def refused(generator: str, tasks: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=20, help="tasks that each is proven on")
-    asked = parser.parse_args()
-    told = {name: refused(name, asked.tasks) for name in sorted(load_factory().DATASETS)}
-    fit = [name for name, why in told.items() if not why]
-    print(f"reasoning-gym {version('reasoning-gym')}: {len(fit)} of {len(told)} generators, {asked.tasks} tasks each\n")
+    parser.add_argument("--tasks", type=int, default=20, help="tasks on which each generator is validated")
+    args = parser.parse_args()
+    problems = {name: find_problem(name, args.tasks) for name in sorted(load_factory().DATASETS)}
+    trusted = [name for name, problem in problems.items() if not problem]
     print(
-        markdown_table(["refused", "why"], [[name, " ".join(why.split())[:160]] for name, why in told.items() if why])
+        f"reasoning-gym {version('reasoning-gym')}: {len(trusted)} of {len(problems)} generators, "
+        f"{args.tasks} tasks each\n"
     )
-    print(f"\nTrusted: {', '.join(fit)}.")
+    rows = [[name, " ".join(problem.split())[:160]] for name, problem in problems.items() if problem]
+    print(markdown_table(["refused", "reason"], rows))
+    print(f"\nTrusted: {', '.join(trusted)}.")
 
 
 if __name__ == "__main__":

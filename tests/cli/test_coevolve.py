@@ -5,10 +5,12 @@ import json
 import pytest
 from commands import envgen, refusal
 
-TINY = ["--warmup", "agent_steps=12", "environment_steps=12", "batch=8", "texts=100", "held_out=12",
-        "--size", "width=32", "layers=2", "heads=2", "inner=64"]  # fmt: skip
-SHORT = ["--rollouts", "64", "--tasks", "4", "--base", "8", "--test", "12", "--test-every", "1", "--tries", "1",
-         "--agent-options", "group=4", "longest=24", "--environment-options", "longest=32"]  # fmt: skip
+TINY = ["--warmup", "agent_steps=12", "environment_steps=12", "batch_size=8", "num_tokenizer_specs=100", "num_held_out=12",
+        "--size", "width=32", "num_layers=2", "num_heads=2", "mlp_width=64"]  # fmt: skip
+SHORT = ["--rollouts", "64", "--tasks-per-step", "4", "--num-base-tasks", "8", "--num-eval-tasks", "12", "--eval-every", "1",
+         "--max-attempts", "1",
+         "--agent-options", "num_generations=4", "max_new_tokens=24",
+         "--environment-options", "max_new_tokens=32"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +23,7 @@ def done(tmp_path_factory):
 def test_one_command_makes_the_models_and_trains_them(done):
     home, told = done
     assert told.returncode == 0, told.stderr
-    assert "agent: step 12 of 12" in told.stdout
+    assert "agent (1 of 2): step 12 of 12" in told.stdout
     assert "of the held-out tasks before" in told.stdout
     assert "64 rollouts" in told.stdout
     folder = home / "out" / "coevolve-tools-genenv-0"
@@ -51,16 +53,19 @@ def test_models_of_a_folder_take_the_place_of_those_made(done):
         (["toolz"], "domain 'toolz' is not one of answers, gym:<generator>, tools; did you mean 'tools'?"),
         (["tools", "--proposer", "genvn"], "did you mean 'genenv'?"),
         (["tools", "--alpha", "1.5"], "alpha: Input should be less than or equal to 1"),
-        (["tools", "--agent-options", "grup=4"], "did you mean 'group'?"),
-        (["tools", "--agent-options", "flat=away"], "flat: 'away' is not one of keep, drop, refill"),
+        (["tools", "--agent-options", "num_generation=4"], "did you mean 'num_generations'?"),
+        (
+            ["tools", "--agent-options", "zero_variance_groups=away"],
+            "zero_variance_groups: 'away' is not one of keep, drop, refill",
+        ),
         (["tools", "--size", "width=many"], "--size takes name=value with a number"),
         (["tools", "--warmup", "steps=3"], "'steps' is not one of"),
         (["tools", "--agent", "no/such/folder/here"], "cannot load the model no/such/folder/here"),
         (["--resume", "out/nothing"], "out/nothing is not a run directory"),
-        (["--resume", "out", "--repetition", "0"], "--repetition cannot be given with --resume"),
+        (["--resume", "out", "--repetition-penalty", "0"], "--repetition-penalty cannot be given with --resume"),
         (["answers", "--resume", "out"], "a domain cannot be given with --resume"),
-        (["--resume", "out", "--agent-options", "group=4"], "--agent-options cannot be given with --resume"),
-        (["tools", "--agent-server", "somewhere"], "'somewhere' is no address of a vLLM server"),
+        (["--resume", "out", "--agent-options", "num_generations=4"], "--agent-options cannot be given with --resume"),
+        (["tools", "--agent-server", "somewhere"], "'somewhere' is not the address of a vLLM server"),
     ],
 )
 def test_a_mistake_is_one_sentence(words, said, monkeypatch, capsys, tmp_path):

@@ -1,44 +1,45 @@
-"""Two tiny models that know the toy domain a little, made once for all tests."""
+"""Two tiny models that know the toy domain a little, trained once for all tests."""
 
 import numpy as np
 import pytest
 import torch
 from toy import Toy
 
-from envgen.coevolve.environment import context
-from envgen.coevolve.policy import Policy, Written
-from envgen.coevolve.settings import Learning
-from envgen.coevolve.tiny_models import Size, fresh, save, tokenizer_of
+from envgen.coevolve.environment import environment_prompt
+from envgen.coevolve.policy import LanguageModelPolicy, TrainBatch
+from envgen.coevolve.settings import ModelSize, PolicySettings
+from envgen.coevolve.tiny_models import new_model, save_model, train_tokenizer
 
 
-def taught(pairs, tokenizer, steps: int, told: str):
-    """A tiny model that has seen (question, answer) pairs."""
-    lm = fresh(tokenizer, Size(width=32, layers=2, heads=2, inner=64), 0)
-    policy = Policy(lm, Learning(learning_rate=5e-3, kl=0.0), seed=0)
-    for _ in range(steps):
-        asked, replies = zip(*pairs(64), strict=True)
-        policy.learn(Written.of(lm, [lm.prompt(told, text) for text in asked], replies, [1.0] * 64), "weighted")
+def train_model(sample_examples, tokenizer, num_steps: int):
+    """A tiny model trained on (prompt, completion) pairs."""
+    lm = new_model(tokenizer, ModelSize(width=32, num_layers=2, num_heads=2, mlp_width=64), 0)
+    policy = LanguageModelPolicy(lm, PolicySettings(learning_rate=5e-3, kl_coef=0.0), seed=0)
+    for _ in range(num_steps):
+        prompts, completions = zip(*sample_examples(64), strict=True)
+        encoded = [lm.encode_prompt("", prompt) for prompt in prompts]
+        policy.update(TrainBatch.from_texts(lm, encoded, completions, [1.0] * 64), "weighted_nll")
     return lm
 
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
-    """The folders of an agent and of an environment."""
+    """The folders of an agent and of an environment model."""
     torch.set_num_threads(1)
-    domain, random = Toy(), np.random.default_rng(0)
+    domain, rng = Toy(), np.random.default_rng(0)
 
-    def tasks(count):
-        drawn = [domain.make_task(domain.sample_easy(random)) for _ in range(count)]
-        return [(task.prompt, domain.oracle_reply(task)) for task in drawn]
+    def agent_examples(count):
+        tasks = [domain.make_task(domain.sample_easy(rng)) for _ in range(count)]
+        return [(task.prompt, domain.oracle_reply(task)) for task in tasks]
 
-    def specs(count):
-        seeds = [domain.sample(random) for _ in range(count)]
-        told = "which " + " ".join(f"{k}:{random.integers(11)}" for k in (1, 2))
-        return [(context(0.5, told, seed), domain.vary(seed, random).text) for seed in seeds]
+    def environment_examples(count):
+        specs = [domain.sample(rng) for _ in range(count)]
+        stats = "which " + " ".join(f"{k}:{rng.integers(11)}" for k in (1, 2))
+        return [(environment_prompt(0.5, stats, spec), domain.vary(spec, rng).text) for spec in specs]
 
-    texts = [text for pair in tasks(200) + specs(200) for text in pair]
-    tokenizer = tokenizer_of([*texts, "loud no yes"], 400)
+    texts = [text for example in agent_examples(200) + environment_examples(200) for text in example]
+    tokenizer = train_tokenizer([*texts, "loud no yes"], 400)
     folders = [tmp_path_factory.mktemp(name) for name in ("agent", "environment")]
-    for pairs, steps, folder in ((tasks, 40, folders[0]), (specs, 80, folders[1])):
-        save(taught(pairs, tokenizer, steps, ""), folder)
+    save_model(train_model(agent_examples, tokenizer, 40), folders[0])
+    save_model(train_model(environment_examples, tokenizer, 80), folders[1])
     return folders

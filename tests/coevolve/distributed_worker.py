@@ -1,8 +1,11 @@
-"""What test_processes.py has two processes do together; `python many.py OUT AGENT ENVIRONMENT` under torchrun.
+"""What two processes do together for test_distributed.py: `python distributed_worker.py OUT AGENT ENVIRONMENT` under
+torchrun.
 
-Each process writes what it found to OUT/<part>.<process>.json or .npz. Here lies also what one process is compared by.
+Each process writes its results to OUT/<name>.<rank>.json or .npz. The single process that they are compared with uses
+the same functions.
 """
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -11,108 +14,115 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
-from fake_vllm_server import Recorder, Server
+from fake_vllm_server import FakeVllmServer, RecordingTransfer
 from toy import Toy
 
-from envgen.coevolve.language_model import load
-from envgen.coevolve.policy import Policy, Written
-from envgen.coevolve.sampling import Samples
-from envgen.coevolve.settings import AgentSettings, Curriculum, EnvironmentSettings, Learning, Plan
+from envgen.coevolve.language_model import load_model
+from envgen.coevolve.policy import LanguageModelPolicy, TrainBatch
+from envgen.coevolve.sampling import Completions
+from envgen.coevolve.settings import AgentSettings, CoevolutionPlan, Curriculum, EnvironmentSettings, PolicySettings
 from envgen.coevolve.train import CoevolveRequest, coevolve
-from envgen.coevolve.vllm import Served
+from envgen.coevolve.vllm import VllmSampler
 
 PROMPTS = ("a b : 1", "c : 1", "h g : 2 loud", "d e : 1 loud", "f f : 2")
-EACH = 3
+NUM_GENERATIONS = 3
+LOSS_TYPES = ("ppo_clip", "weighted_nll")
+LOSS_AGGS = ("token", "sequence")
 
 
-def written(lm, prompts=PROMPTS):
-    """The same texts everywhere, some longer than others."""
-    random = np.random.default_rng(0)
-    texts = ["".join(random.choice(list("abcdefgh"), random.integers(1, 5))) for _ in range(EACH * len(prompts))]
-    samples = Samples.of([lm.reply(text) for text in texts], lm.pad)
-    return Written([lm.prompt("", text) for text in prompts], EACH, samples, torch.linspace(-1, 1, len(texts)))
+def make_batch(lm, prompts=PROMPTS):
+    """The same completions in every process, of different lengths."""
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("abcdefgh"), rng.integers(1, 5))) for _ in range(NUM_GENERATIONS * len(prompts))]
+    completions = Completions.from_token_lists([lm.encode_completion(text) for text in texts], lm.pad_token_id)
+    encoded = [lm.encode_prompt("", text) for text in prompts]
+    return TrainBatch(encoded, NUM_GENERATIONS, completions, torch.linspace(-1, 1, len(texts)))
 
 
-def settings(how, mean="token", rows=4096):
-    return Learning(learning_rate=1e-2, epochs=3, mean=mean, rows=rows, kl=0.1, longest=6)
-
-
-def learned(agent, how, mean, rows=4096, accelerator=None, writer=None):
-    """A policy after an update, and what the update told."""
-    policy = Policy(load(agent), settings(how, mean, rows), 0, accelerator, writer)
-    return policy, policy.learn(written(policy.lm), how)
-
-
-def arrays_of(state):
-    """Its weights alone, by name."""
-    return {name: array for name, array in state.items() if name.startswith("model.")}
-
-
-def request(agent, environment, proposer="genenv"):
-    return CoevolveRequest(
-        proposer=proposer,
-        agent=agent,
-        environment=environment,
-        curriculum=Curriculum(filter=None),
-        plan=Plan(rollouts=96, tasks=6, base=8, test=7, test_every=2),
-        learning=AgentSettings(longest=4, learning_rate=1e-3, group=4),
-        environment_learning=EnvironmentSettings(longest=48, learning_rate=1e-3),
+def make_settings(loss_agg="token", microbatch_size=4096):
+    return PolicySettings(
+        learning_rate=1e-2, epochs=3, loss_agg=loss_agg, microbatch_size=microbatch_size, kl_coef=0.1, max_new_tokens=6
     )
 
 
-class Cut(Exception):
+def update_policy(agent, loss_type, loss_agg, microbatch_size=4096, accelerator=None, sampler=None):
+    """A policy after an update, and the metrics of the update."""
+    settings = make_settings(loss_agg, microbatch_size)
+    policy = LanguageModelPolicy(load_model(agent), settings, 0, accelerator, sampler)
+    return policy, policy.update(make_batch(policy.lm), loss_type)
+
+
+def weights_of(arrays):
+    return {name: array for name, array in arrays.items() if name.startswith("model.")}
+
+
+def make_request(agent, environment):
+    return CoevolveRequest(
+        proposer="genenv",
+        agent=agent,
+        environment=environment,
+        curriculum=Curriculum(filter_tolerance=None),
+        plan=CoevolutionPlan(rollouts=96, tasks_per_step=6, num_base_tasks=8, num_eval_tasks=7, eval_every=2),
+        agent_settings=AgentSettings(max_new_tokens=4, learning_rate=1e-3, num_generations=4),
+        environment_settings=EnvironmentSettings(max_new_tokens=48, learning_rate=1e-3),
+    )
+
+
+class Interrupted(Exception):
     pass
 
 
-def cut_off(folder, asked, accelerator):
-    """A run that stops in its middle, and goes on."""
+def run_interrupted(folder, request, accelerator):
+    """A run that is interrupted half way and resumed."""
 
-    def cut(line):
+    def interrupt(line):
         if line["step"] == 2:
-            raise Cut
+            raise Interrupted
 
-    for show in (cut, lambda line: None):
-        try:
-            found = coevolve(folder, Toy(), asked, show=show, accelerator=accelerator, save_every=0)
-        except Cut:
-            continue
-    return found
+    with contextlib.suppress(Interrupted):
+        coevolve(folder, Toy(), request, on_progress=interrupt, accelerator=accelerator, save_every=0)
+    return coevolve(folder, Toy(), request, accelerator=accelerator, save_every=0)
 
 
-def sharded(agent, accelerator, out):
-    """The same update of a model whose weights are spread over the processes, and its state carried over."""
-    accelerator.state.distributed_type = DistributedType.FSDP  # which accelerate does for GPUs alone
+def update_sharded(agent, accelerator, out):
+    """The same update of a model whose weights are sharded over the processes, and a round trip of its state."""
+    accelerator.state.distributed_type = DistributedType.FSDP  # accelerate only does this on GPUs
     accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(
         fsdp_version=2, auto_wrap_policy="transformer_based_wrap", cpu_ram_efficient_loading=False
     )
-    with Server() as server:
-        recorder = Recorder()
-        policy, told = learned(agent, "clipped", "token", 6, accelerator, Served(server.url, transfer=recorder))
+    with FakeVllmServer() as server:
+        transfer = RecordingTransfer()
+        sampler = VllmSampler(server.url, transfer=transfer)
+        policy, metrics = update_policy(agent, "ppo_clip", "token", 6, accelerator, sampler)
         assert type(next(policy.model.parameters())).__name__ == "DTensor"
         arrays, values = policy.state()
         if accelerator.is_main_process:
-            np.savez(out / "sharded.npz", **arrays_of(arrays))
-            np.savez(out / "sent.npz", **recorder.sent[-1])
-            (out / "sharded.json").write_text(json.dumps({"told": told, "sent": len(recorder.sent)}))
+            np.savez(out / "sharded.npz", **weights_of(arrays))
+            np.savez(out / "sent.npz", **transfer.sent[-1])
+            (out / "sharded.json").write_text(json.dumps({"metrics": metrics, "num_sent": len(transfer.sent)}))
             np.savez(out / "state.npz", **arrays)
         accelerator.wait_for_everyone()
-        whole = dict(np.load(out / "state.npz"))
-        other = Policy(
-            load(agent), settings("clipped", rows=6), 1, accelerator, Served(server.url, transfer=Recorder())
-        )
-        other.load(whole, values)
-        kept = other.state()[0]
-        both = []
-        for one in (policy, other):
-            one.learn(written(one.lm), "clipped")
-            both.append(one.state()[0])
+        saved = dict(np.load(out / "state.npz"))
+        settings = make_settings(microbatch_size=6)
+        sampler = VllmSampler(server.url, transfer=RecordingTransfer())
+        restored = LanguageModelPolicy(load_model(agent), settings, 1, accelerator, sampler)
+        restored.load(saved, values)
+        restored_arrays = restored.state()[0]
+        updated = []
+        for each in (policy, restored):
+            each.update(make_batch(each.lm), "ppo_clip")
+            updated.append(each.state()[0])
         if accelerator.is_main_process:
-            found = {
-                "kept": all(np.array_equal(whole[name], kept[name]) for name in whole),
-                "apart": max(float(np.abs(both[0][name] - both[1][name]).max()) for name in arrays_of(both[0])),
-                "went": max(float(np.abs(both[0][name] - whole[name]).max()) for name in arrays_of(both[0])),
+
+            def max_difference(a, b):
+                return max(float(np.abs(a[name] - b[name]).max()) for name in weights_of(updated[0]))
+
+            result = {
+                "state_is_equal": all(np.array_equal(saved[name], restored_arrays[name]) for name in saved),
+                "difference_after_update": max_difference(updated[0], updated[1]),
+                "size_of_update": max_difference(updated[0], saved),
             }
-            (out / "carried.json").write_text(json.dumps(found))
+            (out / "round_trip.json").write_text(json.dumps(result))
 
 
 def main():
@@ -121,21 +131,24 @@ def main():
     accelerator = Accelerator(cpu=True)
     rank = accelerator.process_index
     assert accelerator.num_processes == 2
-    for how in ("clipped", "weighted"):
-        for mean in ("token", "text"):
-            policy, told = learned(agent, how, mean, 6, accelerator)
-            np.savez(out / f"{how}.{mean}.{rank}.npz", **{n: p.detach() for n, p in policy.lm.model.named_parameters()})
-            (out / f"{how}.{mean}.{rank}.json").write_text(json.dumps(told))
-    prompts = [policy.lm.prompt("", text) for text in PROMPTS]
-    drawn, likeliest = policy.write(prompts, EACH), policy.likeliest(prompts)
-    found = {"drawn": drawn.texts(policy.lm), "likeliest": likeliest.texts(policy.lm)}
-    (out / f"texts.{rank}.json").write_text(json.dumps(found))
-    asked = request(agent, environment)
-    whole = coevolve(out / "whole", Toy(), asked, accelerator=accelerator)
-    cut = cut_off(out / "cut", asked, accelerator)
-    told = {name: summary.model_dump(mode="json") for name, summary in (("whole", whole), ("cut", cut))}
-    (out / f"runs.{rank}.json").write_text(json.dumps(told))
-    sharded(agent, accelerator, out)
+    for loss_type in LOSS_TYPES:
+        for loss_agg in LOSS_AGGS:
+            policy, metrics = update_policy(agent, loss_type, loss_agg, 6, accelerator)
+            weights = {name: parameter.detach() for name, parameter in policy.lm.model.named_parameters()}
+            np.savez(out / f"{loss_type}.{loss_agg}.{rank}.npz", **weights)
+            (out / f"{loss_type}.{loss_agg}.{rank}.json").write_text(json.dumps(metrics))
+    prompts = [policy.lm.encode_prompt("", text) for text in PROMPTS]
+    sampled, greedy = policy.generate(prompts, NUM_GENERATIONS), policy.generate_greedy(prompts)
+    texts = {"sampled": sampled.decode(policy.lm), "greedy": greedy.decode(policy.lm)}
+    (out / f"texts.{rank}.json").write_text(json.dumps(texts))
+    request = make_request(agent, environment)
+    undisturbed = coevolve(out / "undisturbed", Toy(), request, accelerator=accelerator)
+    interrupted = run_interrupted(out / "interrupted", request, accelerator)
+    summaries = {
+        "undisturbed": undisturbed.model_dump(mode="json"), "interrupted": interrupted.model_dump(mode="json"),
+    }  # fmt: skip
+    (out / f"summaries.{rank}.json").write_text(json.dumps(summaries))
+    update_sharded(agent, accelerator, out)
     accelerator.end_training()
 
 

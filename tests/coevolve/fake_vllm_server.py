@@ -1,4 +1,4 @@
-"""Stands in for a vLLM server: the few HTTP endpoints that are used, and the way that weights take to it."""
+"""A stand-in for a vLLM server: the few HTTP endpoints in use, and a transfer that records weights."""
 
 import json
 import threading
@@ -6,16 +6,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import torch
 
-from envgen.coevolve.sampling import sample
+from envgen.coevolve.sampling import generate
 
 
-class Server:
-    """Draws from `lm`, after it has answered as `answers` say: pairs of a status and a JSON value or bytes."""
+class FakeVllmServer:
+    """Generates with `lm`, after it has sent `responses`: pairs of a status and a JSON value or bytes."""
 
-    def __init__(self, lm=None, answers=()):
-        self.lm, self.answers, self.asked = lm, list(answers), []
-        self.random = torch.Generator().manual_seed(0)
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"owner": self}))
+    def __init__(self, lm=None, responses=()):
+        self.lm, self.responses, self.requests = lm, list(responses), []
+        self.rng = torch.Generator().manual_seed(0)
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), type("BoundHandler", (Handler,), {"owner": self}))
         self.http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.http.server_port}"
 
@@ -28,32 +28,32 @@ class Server:
         self.http.server_close()
 
     def complete(self, body):
-        """As vLLM answers; what it says last comes first here, since `index` alone says what belongs where."""
-        random = self.random if body["temperature"] else None
-        drawn = sample(self.lm, body["prompt"], body["n"], body["max_tokens"], random, body["temperature"] or 1.0)
+        """A response as vLLM sends it, in reverse order: only `index` identifies a choice."""
+        rng = self.rng if body["temperature"] else None
+        completions = generate(self.lm, body["prompt"], body["n"], body["max_tokens"], rng, body["temperature"] or 1.0)
         choices = []
-        for index, (ids, mask) in enumerate(zip(drawn.ids, drawn.mask, strict=True)):
-            told = ids[mask].tolist()
-            reason = "stop" if told[-1] in body["stop_token_ids"] else "length"
-            choices.append({"index": index, "token_ids": told, "finish_reason": reason})
+        for index, (ids, mask) in enumerate(zip(completions.ids, completions.mask, strict=True)):
+            token_ids = ids[mask].tolist()
+            reason = "stop" if token_ids[-1] in body["stop_token_ids"] else "length"
+            choices.append({"index": index, "token_ids": token_ids, "finish_reason": reason})
         return {"choices": choices[::-1]}
 
 
 class Handler(BaseHTTPRequestHandler):
-    owner: Server
+    owner: FakeVllmServer
 
     def do_GET(self):
-        self.owner.asked.append((self.path, None))
-        self.tell(200, {"data": [{"id": "the-model"}]})
+        self.owner.requests.append((self.path, None))
+        self.respond(200, {"data": [{"id": "the-model"}]})
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.owner.asked.append((self.path, body))
-        self.tell(*(self.owner.answers.pop(0) if self.owner.answers else (200, self.owner.complete(body))))
+        self.owner.requests.append((self.path, body))
+        self.respond(*(self.owner.responses.pop(0) if self.owner.responses else (200, self.owner.complete(body))))
 
-    def tell(self, code, answer):
-        data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        self.send_response(code)
+    def respond(self, status, content):
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(status)
         self.send_header("content-length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -62,13 +62,13 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-class Recorder:
-    """A way to the server that keeps what it is sent."""
+class RecordingTransfer:
+    """A WeightTransfer that keeps what it is sent."""
 
     def __init__(self):
         self.sent = []
 
-    def send(self, told, weights, device):
-        found = {name: tensor.numpy().copy() for name, tensor in weights}
-        assert [(name, str(array.dtype), list(array.shape)) for name, array in found.items()] == list(told)
-        self.sent.append(found)
+    def send(self, parameters, weights, device):
+        arrays = {name: tensor.numpy().copy() for name, tensor in weights}
+        assert [(name, str(array.dtype), list(array.shape)) for name, array in arrays.items()] == list(parameters)
+        self.sent.append(arrays)

@@ -1,4 +1,4 @@
-"""Texts are drawn and learned from as the plain definitions say, whatever is shared or kept to be faster."""
+"""Generation and updates follow their plain definitions, whatever is cached or batched for speed."""
 
 import copy
 
@@ -6,148 +6,152 @@ import numpy as np
 import pytest
 import torch
 
-from envgen.coevolve.losses import log_probs
-from envgen.coevolve.policy import LossError, Policy, Written
-from envgen.coevolve.sampling import Samples, sample
-from envgen.coevolve.settings import Learning
-from envgen.coevolve.tiny_models import Size, fresh, tokenizer_of
+from envgen.coevolve.losses import completion_logps
+from envgen.coevolve.policy import LanguageModelPolicy, NonFiniteLossError, TrainBatch
+from envgen.coevolve.sampling import Completions, generate
+from envgen.coevolve.settings import ModelSize, PolicySettings
+from envgen.coevolve.tiny_models import new_model, train_tokenizer
 
 TEXTS = ["abc : 2 loud", "a b c d : 4", "B", "d d d a"]
 PROMPTS = ("abc : 2", "a b c d : 4 loud", "d : 1")
 
 
-def small(seed: int = 0):
-    return fresh(tokenizer_of(TEXTS, 300), Size(width=32, layers=2, heads=2, inner=64), seed)
+def make_model(seed: int = 0):
+    size = ModelSize(width=32, num_layers=2, num_heads=2, mlp_width=64)
+    return new_model(train_tokenizer(TEXTS, 300), size, seed)
 
 
 @pytest.fixture
 def lm():
-    lm = small()
-    with torch.no_grad():  # sharper than a fresh network, so that mistakes show
-        for weights in lm.model.parameters():
-            weights *= 3
+    lm = make_model()
+    with torch.no_grad():  # a sharper distribution makes mistakes visible
+        for parameter in lm.model.parameters():
+            parameter *= 3
     return lm
 
 
-def drawn(lm, each=3, limit=6):
-    prompts = [lm.prompt("", text) for text in PROMPTS]
-    return prompts, sample(lm, prompts, each, limit, torch.Generator().manual_seed(1))
+def sample_completions(lm, num_generations=3, max_new_tokens=6):
+    prompts = [lm.encode_prompt("", text) for text in PROMPTS]
+    return prompts, generate(lm, prompts, num_generations, max_new_tokens, torch.Generator().manual_seed(1))
 
 
-def plain_log_probs(lm, prompts, each, samples):
-    """One text at a time, without padding, cache or sharing."""
-    out = torch.zeros(samples.ids.shape)
-    for row, (ids, mask) in enumerate(zip(samples.ids, samples.mask, strict=True)):
-        prompt, reply = prompts[row // each], ids[mask].tolist()
-        logits = lm.model(input_ids=torch.tensor([prompt + reply])).logits[0, len(prompt) - 1 : -1]
-        out[row, : len(reply)] = torch.log_softmax(logits, -1)[range(len(reply)), reply]
+def reference_logps(lm, prompts, num_generations, completions):
+    """One completion at a time, without padding, cache or shared prompts."""
+    out = torch.zeros(completions.ids.shape)
+    for row, (ids, mask) in enumerate(zip(completions.ids, completions.mask, strict=True)):
+        prompt, completion = prompts[row // num_generations], ids[mask].tolist()
+        logits = lm.model(input_ids=torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
+        out[row, : len(completion)] = torch.log_softmax(logits, -1)[range(len(completion)), completion]
     return out
 
 
-def test_reading_a_prompt_once_for_all_its_replies_gives_the_same_probabilities_and_gradients(lm):
-    prompts, samples = drawn(lm)
-    there = samples.mask.float()
-    shared = log_probs(lm.model, prompts, 3, samples.ids, samples.mask, lm.pad)[0] * there
-    plain = plain_log_probs(lm, prompts, 3, samples) * there
-    torch.testing.assert_close(shared, plain, rtol=1e-4, atol=1e-5)
-    ours, theirs = (torch.autograd.grad(found.sum(), list(lm.model.parameters())) for found in (shared, plain))
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+def test_shared_prompt_encoding_gives_the_same_logps_and_gradients(lm):
+    prompts, completions = sample_completions(lm)
+    mask = completions.mask.float()
+    logps, _ = completion_logps(lm.model, prompts, 3, completions.ids, completions.mask, lm.pad_token_id)
+    expected = reference_logps(lm, prompts, 3, completions)
+    torch.testing.assert_close(logps * mask, expected * mask, rtol=1e-4, atol=1e-5)
+    parameters = list(lm.model.parameters())
+    gradients = torch.autograd.grad((logps * mask).sum(), parameters)
+    expected_gradients = torch.autograd.grad((expected * mask).sum(), parameters)
+    for gradient, expected_gradient in zip(gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(gradient, expected_gradient, rtol=1e-3, atol=1e-4)
 
 
-def test_replies_are_drawn_as_often_as_the_model_says(lm):
-    prompt = lm.prompt("", PROMPTS[0])
-    samples = sample(lm, [prompt], 4000, 1, torch.Generator().manual_seed(0))
+def test_samples_follow_the_distribution_of_the_model(lm):
+    prompt = lm.encode_prompt("", PROMPTS[0])
+    completions = generate(lm, [prompt], 4000, 1, torch.Generator().manual_seed(0))
     expected = torch.softmax(lm.model(input_ids=torch.tensor([prompt])).logits[0, -1].detach(), -1)
-    seen = torch.bincount(samples.ids[:, 0], minlength=len(expected)) / 4000
-    assert (seen - expected).abs().max() < 0.03
+    frequencies = torch.bincount(completions.ids[:, 0], minlength=len(expected)) / 4000
+    assert (frequencies - expected).abs().max() < 0.03
 
 
-def test_the_likeliest_reply_is_that_of_reading_everything_anew_for_each_token(lm):
-    prompts = [lm.prompt("", text) for text in PROMPTS]
-    samples = sample(lm, prompts, 1, 8, None)
-    for prompt, ids, mask in zip(prompts, samples.ids, samples.mask, strict=True):
-        written = []
-        while len(written) < 8 and (not written or written[-1] != lm.end):
-            logits = lm.model(input_ids=torch.tensor([prompt + written])).logits[0, -1]
-            written.append(int(logits.argmax()))
-        assert ids[mask].tolist() == written
+def test_greedy_generation_equals_uncached_decoding(lm):
+    prompts = [lm.encode_prompt("", text) for text in PROMPTS]
+    completions = generate(lm, prompts, 1, 8, None)
+    for prompt, ids, mask in zip(prompts, completions.ids, completions.mask, strict=True):
+        tokens = []
+        while len(tokens) < 8 and (not tokens or tokens[-1] != lm.eos_token_id):
+            logits = lm.model(input_ids=torch.tensor([prompt + tokens])).logits[0, -1]
+            tokens.append(int(logits.argmax()))
+        assert ids[mask].tolist() == tokens
 
 
-def test_a_reply_ends_with_its_end_and_nothing_follows(lm):
-    _, samples = drawn(lm, each=200, limit=12)
-    lengths = samples.mask.sum(1)
-    assert (samples.mask == (torch.arange(samples.ids.shape[1]) < lengths[:, None])).all()
-    ends = (samples.ids == lm.end) & samples.mask
-    assert ends.any(1).sum() >= 5
-    assert all(int(row.nonzero()[0]) == length - 1 for row, length in zip(ends, lengths, strict=True) if row.any())
+def test_completions_end_at_the_first_eos(lm):
+    _, completions = sample_completions(lm, num_generations=200, max_new_tokens=12)
+    lengths = completions.mask.sum(1)
+    assert (completions.mask == (torch.arange(completions.ids.shape[1]) < lengths[:, None])).all()
+    is_eos = (completions.ids == lm.eos_token_id) & completions.mask
+    assert is_eos.any(1).sum() >= 5
+    assert all(int(row.nonzero()[0]) == length - 1 for row, length in zip(is_eos, lengths, strict=True) if row.any())
 
 
-@pytest.mark.parametrize("how", ["clipped", "weighted"])
-def test_how_many_rows_go_through_at_once_changes_nothing(how):
-    after = []
-    for rows in (4096, 3):
-        lm = small()
-        prompts, samples = drawn(lm)
-        policy = Policy(lm, Learning(rows=rows, epochs=2, learning_rate=1e-2), seed=0)
-        worth = torch.linspace(-1, 1, 9)
-        metrics = policy.learn(Written(prompts, 3, samples, worth), how)
-        assert metrics["steps"] == 2
-        after.append([weights.detach().clone() for weights in policy.lm.model.parameters()])
-    for one, other in zip(*after, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+@pytest.mark.parametrize("loss_type", ["ppo_clip", "weighted_nll"])
+def test_microbatch_size_does_not_change_the_update(loss_type):
+    results = []
+    for microbatch_size in (4096, 3):
+        lm = make_model()
+        prompts, completions = sample_completions(lm)
+        settings = PolicySettings(microbatch_size=microbatch_size, epochs=2, learning_rate=1e-2)
+        policy = LanguageModelPolicy(lm, settings, seed=0)
+        metrics = policy.update(TrainBatch(prompts, 3, completions, torch.linspace(-1, 1, 9)), loss_type)
+        assert metrics["gradient_steps"] == 2
+        results.append([parameter.detach().clone() for parameter in policy.lm.model.parameters()])
+    for parameter, expected in zip(*results, strict=True):
+        torch.testing.assert_close(parameter, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_an_update_makes_what_was_good_likelier():
-    lm = small()
-    prompts, samples = drawn(lm)
-    policy = Policy(lm, Learning(learning_rate=1e-2), seed=0)
-    written = Written(prompts, 3, samples, torch.tensor([1.0, -1.0, 0.0] * 3))
-    before = policy._log_probs(written, np.arange(3))
-    policy.learn(written, "clipped")
-    change = ((policy._log_probs(written, np.arange(3)) - before) * samples.mask).sum(1)
+def test_update_raises_the_probability_of_positive_advantages():
+    lm = make_model()
+    prompts, completions = sample_completions(lm)
+    policy = LanguageModelPolicy(lm, PolicySettings(learning_rate=1e-2), seed=0)
+    batch = TrainBatch(prompts, 3, completions, torch.tensor([1.0, -1.0, 0.0] * 3))
+    before = policy._logps(batch, np.arange(3))
+    policy.update(batch, "ppo_clip")
+    change = ((policy._logps(batch, np.arange(3)) - before) * completions.mask).sum(1)
     assert (change[0::3] > change[1::3]).all()
 
 
-def test_an_update_stops_where_it_has_gone_far_enough():
-    def steps(cap):
-        lm = small()
-        prompts, samples = drawn(lm)
-        policy = Policy(lm, Learning(learning_rate=3e-2, epochs=20, kl_cap=cap), seed=0)
-        return policy.learn(Written(prompts, 3, samples, torch.ones(9)), "weighted")["steps"]
+def test_update_stops_at_the_target_kl():
+    def count_steps(target_kl):
+        lm = make_model()
+        prompts, completions = sample_completions(lm)
+        settings = PolicySettings(learning_rate=3e-2, epochs=20, target_kl=target_kl)
+        batch = TrainBatch(prompts, 3, completions, torch.ones(9))
+        return LanguageModelPolicy(lm, settings, seed=0).update(batch, "weighted_nll")["gradient_steps"]
 
-    assert steps(None) == 20
-    assert 1 <= steps(1e-3) < 20
+    assert count_steps(None) == 20
+    assert 1 <= count_steps(1e-3) < 20
 
 
-def test_a_loss_that_is_no_number_changes_nothing_and_is_told():
-    lm = small()
-    prompts, samples = drawn(lm)
-    policy = Policy(lm, Learning(), seed=0)
+def test_non_finite_loss_is_reported_and_leaves_the_model_unchanged():
+    lm = make_model()
+    prompts, completions = sample_completions(lm)
+    policy = LanguageModelPolicy(lm, PolicySettings(), seed=0)
     before = copy.deepcopy(policy.lm.model.state_dict())
-    with pytest.raises(LossError, match="not a number"):
-        policy.learn(Written(prompts, 3, samples, torch.full((9,), torch.nan)), "clipped")
-    assert all(torch.equal(before[name], now) for name, now in policy.lm.model.state_dict().items())
+    with pytest.raises(NonFiniteLossError, match="not finite"):
+        policy.update(TrainBatch(prompts, 3, completions, torch.full((9,), torch.nan)), "ppo_clip")
+    assert all(torch.equal(before[name], weights) for name, weights in policy.lm.model.state_dict().items())
 
 
-def test_state_carries_over_exactly():
-    def update(policy, prompts):
-        samples = policy.write(prompts, 3)
-        policy.learn(Written(prompts, 3, samples, torch.linspace(-1, 1, 9)), "clipped")
-        return samples.ids
+def test_state_restores_exactly():
+    def sample_and_update(policy, prompts):
+        completions = policy.generate(prompts, 3)
+        policy.update(TrainBatch(prompts, 3, completions, torch.linspace(-1, 1, 9)), "ppo_clip")
+        return completions.ids
 
-    settings = Learning(epochs=2, minibatches=2, learning_rate=1e-2)
-    first, second = Policy(small(), settings, seed=3), Policy(small(), settings, seed=4)
-    prompts = [first.lm.prompt("", text) for text in PROMPTS]
-    update(first, prompts)
-    arrays, values = first.state()
-    second.load({name: np.array(array) for name, array in arrays.items()}, values)
+    settings = PolicySettings(epochs=2, num_minibatches=2, learning_rate=1e-2)
+    policy, restored = (LanguageModelPolicy(make_model(), settings, seed) for seed in (3, 4))
+    prompts = [policy.lm.encode_prompt("", text) for text in PROMPTS]
+    sample_and_update(policy, prompts)
+    arrays, values = policy.state()
+    restored.load({name: np.array(array) for name, array in arrays.items()}, values)
     for _ in range(2):
-        assert torch.equal(update(first, prompts), update(second, prompts))
-    for one, other in zip(first.lm.model.parameters(), second.lm.model.parameters(), strict=True):
-        assert torch.equal(one, other)
+        assert torch.equal(sample_and_update(policy, prompts), sample_and_update(restored, prompts))
+    for parameter, expected in zip(restored.lm.model.parameters(), policy.lm.model.parameters(), strict=True):
+        assert torch.equal(parameter, expected)
 
 
-def test_samples_count_their_tokens():
+def test_completions_count_their_tokens():
     mask = torch.tensor([[True, True, False], [True, False, False]])
-    assert Samples(torch.zeros(2, 3, dtype=torch.long), mask).tokens == 3
+    assert Completions(torch.zeros(2, 3, dtype=torch.long), mask).num_tokens == 3

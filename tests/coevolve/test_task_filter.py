@@ -1,72 +1,77 @@
-"""No text becomes a task but one that is a spec, can be solved, is new, and is not asked in the test."""
+"""The task filter accepts exactly the texts that are valid, solvable, new and not held out."""
 
 import pytest
 from toy import Toy, ToySpec
 
-from envgen.coevolve.task_filter import REASONS, Gate, counted
-from envgen.coevolve.tasks import CheckResult, Task
+from envgen.coevolve.task_filter import TaskFilter, count_rejections
+from envgen.coevolve.tasks import CheckResult
 
-GOOD = '{"which":1,"letters":"ab","loud":"no"}'
+VALID = '{"which":1,"letters":"ab","loud":"no"}'
 HELD_OUT = '{"which":2,"letters":"ab","loud":"no"}'
 
 
 @pytest.fixture
-def gate():
+def task_filter():
     domain = Toy()
-    return Gate(domain, [domain.make_task(ToySpec.parse(HELD_OUT))])
+    return TaskFilter(domain, [domain.make_task(ToySpec.parse(HELD_OUT))])
 
 
-def test_a_spec_becomes_its_task(gate):
-    task = gate.admit(GOOD)
-    assert isinstance(task, Task)
-    assert (task.spec.text, task.gold) == (GOOD, "a")
+def test_valid_spec_becomes_a_task(task_filter):
+    result = task_filter.check(VALID)
+    assert result.rejection is None
+    assert (result.task.spec.text, result.task.gold) == (VALID, "a")
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "", "no JSON", "[1, 2]", '"which"', "null", GOOD[:-1], GOOD + "x", "[" * 100_000,
+        "", "no JSON", "[1, 2]", '"which"', "null", VALID[:-1], VALID + "x", "[" * 100_000,
         '{"which":1,"letters":"ab","loud":"no","more":1}', '{"which":3,"letters":"ab"}', '{"which":1,"letters":"zz"}',
         '{"letters":"ab"}', '{"which":NaN,"letters":"ab"}', "\ud800",
     ],
 )  # fmt: skip
-def test_what_is_no_spec_is_malformed(gate, text):
-    assert gate.admit(text) == "malformed"
+def test_invalid_specs_are_malformed(task_filter, text):
+    result = task_filter.check(text)
+    assert (result.task, result.rejection) == (None, "malformed")
 
 
-def test_what_has_no_solution_is_named_so_each_time(gate):
+def test_spec_without_solution_is_unsolvable_each_time(task_filter):
     unsolvable = '{"which":2,"letters":"a","loud":"no"}'
-    assert [gate.admit(unsolvable) for _ in range(2)] == ["unsolvable"] * 2
+    assert [task_filter.check(unsolvable).rejection for _ in range(2)] == ["unsolvable"] * 2
 
 
-def test_a_spec_passes_once_however_it_is_spelled(gate):
-    assert isinstance(gate.admit(GOOD), Task)
-    assert gate.admit(GOOD) == "duplicate"
-    assert gate.admit('{ "letters": "ab",\n "which": 1 }') == "duplicate"
+def test_spec_is_accepted_once_in_any_spelling(task_filter):
+    assert task_filter.check(VALID).task is not None
+    assert task_filter.check(VALID).rejection == "duplicate"
+    assert task_filter.check('{ "letters": "ab",\n "which": 1 }').rejection == "duplicate"
 
 
-def test_a_held_out_task_never_passes_however_it_is_spelled(gate):
-    spelled = (HELD_OUT, '{"letters":"ab", "which":2}', HELD_OUT)
-    assert [gate.admit(text) for text in spelled] == ["held out"] * 3
+def test_held_out_task_is_rejected_in_any_spelling(task_filter):
+    spellings = (HELD_OUT, '{"letters":"ab", "which":2}', HELD_OUT)
+    assert [task_filter.check(text).rejection for text in spellings] == ["held_out"] * 3
 
 
-def test_a_task_whose_answer_the_checker_does_not_accept_never_passes():
-    class Wrong(Toy):
+def test_specs_that_were_accepted_before_are_duplicates(task_filter):
+    task_filter.mark_accepted([ToySpec.parse(VALID)])
+    assert task_filter.check(VALID).rejection == "duplicate"
+
+
+def test_task_whose_checker_is_wrong_is_unsolvable():
+    class WrongOracle(Toy):
         def oracle_reply(self, task):
             return "z" if task.spec.loud == "yes" else task.gold
 
-    class Lenient(Toy):
+    class AcceptsEverything(Toy):
         def check(self, task, reply):
             return CheckResult(1.0, True)
 
-    loud = GOOD.replace("no", "yes")
-    assert Gate(Wrong(), []).admit(loud) == "unsolvable"
-    assert isinstance(Gate(Wrong(), []).admit(GOOD), Task)
-    assert Gate(Lenient(), []).admit(GOOD) == "unsolvable"  # wrong answers are accepted too
+    loud = VALID.replace("no", "yes")
+    assert TaskFilter(WrongOracle(), []).check(loud).rejection == "unsolvable"
+    assert TaskFilter(WrongOracle(), []).check(VALID).task is not None
+    assert TaskFilter(AcceptsEverything(), []).check(VALID).rejection == "unsolvable"
 
 
-def test_refusals_are_counted_by_their_reason():
-    assert counted(["duplicate", "malformed", "duplicate", "", "not needed"]) == {
-        "malformed": 1, "unsolvable": 0, "held out": 0, "duplicate": 2,
-    }  # fmt: skip
-    assert set(counted([])) == set(REASONS)
+def test_rejections_are_counted_by_reason():
+    counts = count_rejections(["duplicate", "malformed", "duplicate", None, "not_needed"])
+    assert counts == {"malformed": 1, "unsolvable": 0, "held_out": 0, "duplicate": 2}
+    assert count_rejections([]) == {"malformed": 0, "unsolvable": 0, "held_out": 0, "duplicate": 0}

@@ -1,104 +1,108 @@
-"""A pool only ever grows, holds each thing once, and is again what a checkpoint remembers."""
+"""Task stores are append-only, hold each record once, and are restored to the length in a checkpoint."""
 
 import json
 
 import numpy as np
 import pytest
 
-from envgen.coevolve.task_stores import Pool, PoolError
+from envgen.coevolve.task_stores import TaskStore, TaskStoreError
 
 
-def added(pool, *names):
-    return pool.add(({"name": name, "more": 1} for name in names), key=lambda line: line["name"])
+def add(store, *names):
+    return store.add(({"name": name, "more": 1} for name in names), key=lambda record: record["name"])
 
 
-def names(file):
+def read_names(file):
     return [json.loads(line)["name"] for line in file.read_text().splitlines()]
+
+
+def select_name(record):
+    return record["name"]
 
 
 @pytest.fixture
 def file(tmp_path):
-    return tmp_path / "pool.jsonl"
+    return tmp_path / "store.jsonl"
 
 
-def test_each_thing_is_kept_once_in_its_order(file):
-    pool = Pool(file, lambda line: line["name"])
-    assert added(pool, "a", "b", "a") == 2
-    assert added(pool, "b", "c") == 1
-    assert added(pool, "c") == 0
-    assert pool.held == names(file) == ["a", "b", "c"]
-    assert len(pool) == 3
+def test_each_record_is_stored_once_in_order(file):
+    store = TaskStore(file, select_name)
+    assert add(store, "a", "b", "a") == 2
+    assert add(store, "b", "c") == 1
+    assert add(store, "c") == 0
+    assert store.items == read_names(file) == ["a", "b", "c"]
+    assert len(store) == 3
 
 
-def test_what_is_there_is_never_written_anew(file):
-    pool = Pool(file)
-    added(pool, "a")
+def test_existing_lines_are_never_rewritten(file):
+    store = TaskStore(file)
+    add(store, "a")
     before = file.read_bytes()
-    added(pool, "b")
+    add(store, "b")
     assert file.read_bytes().startswith(before)
-    assert pool.flush() == file.stat().st_size
+    assert store.flush() == file.stat().st_size
 
 
-@pytest.mark.parametrize("after", ["", '{"key": "0", "na', '{"key": "0", "name": "late"}\n'])
-def test_it_is_again_what_it_was_whatever_was_written_after(file, after):
-    pool = Pool(file, lambda line: line["name"])
-    added(pool, "a", "b")
-    length = pool.flush()
-    added(pool, "c")
+@pytest.mark.parametrize("later_bytes", ["", '{"key": "0", "na', '{"key": "0", "name": "late"}\n'])
+def test_restore_drops_everything_written_after_the_checkpoint(file, later_bytes):
+    store = TaskStore(file, select_name)
+    add(store, "a", "b")
+    length = store.flush()
+    add(store, "c")
     with open(file, "a") as out:
-        out.write(after)
-    again = Pool(file, lambda line: line["name"])
-    again.restore(length)
-    assert again.held == names(file) == ["a", "b"]
-    assert added(again, "b", "c") == 1
-    assert again.held == names(file) == ["a", "b", "c"]
-    assert again.flush() == file.stat().st_size
+        out.write(later_bytes)
+    restored = TaskStore(file, select_name)
+    restored.restore(length)
+    assert restored.items == read_names(file) == ["a", "b"]
+    assert add(restored, "b", "c") == 1
+    assert restored.items == read_names(file) == ["a", "b", "c"]
+    assert restored.flush() == file.stat().st_size
 
 
-def test_it_begins_empty_whatever_lies_there(file):
+def test_restore_to_zero_empties_the_file(file):
     file.write_text("an unfinished")
-    pool = Pool(file)
-    pool.restore(0)
-    assert len(pool) == 0
+    store = TaskStore(file)
+    store.restore(0)
+    assert len(store) == 0
     assert file.read_text() == ""
 
 
-def test_one_that_is_shorter_than_remembered_is_refused(file):
-    pool = Pool(file)
-    added(pool, "a")
-    length = pool.flush()
-    with pytest.raises(PoolError, match="shorter than its checkpoint"):
-        pool.restore(length + 1)
+def test_file_shorter_than_its_checkpoint_is_refused(file):
+    store = TaskStore(file)
+    add(store, "a")
+    length = store.flush()
+    with pytest.raises(TaskStoreError, match=f"has {length} bytes, but the checkpoint expects at least {length + 1}"):
+        store.restore(length + 1)
     file.unlink()
-    with pytest.raises(PoolError, match=str(file)):
-        Pool(file).restore(length)
-    Pool(file).restore(0)
+    with pytest.raises(TaskStoreError, match=str(file)):
+        TaskStore(file).restore(length)
+    TaskStore(file).restore(0)
 
 
-def test_of_several_processes_one_writes_and_all_hold_the_same(file):
-    lead, other = Pool(file), Pool(file, lead=False)
-    for pool in (lead, other):
-        added(pool, "a", "b", "a")
-    assert lead.held == other.held
-    assert lead.bytes == other.bytes == file.stat().st_size
-    other.restore(lead.flush())
-    assert other.held == lead.held
+def test_only_the_main_process_writes_and_all_hold_the_same(file):
+    main, other = TaskStore(file), TaskStore(file, is_main=False)
+    for store in (main, other):
+        add(store, "a", "b", "a")
+    assert main.items == other.items
+    assert main.num_bytes == other.num_bytes == file.stat().st_size
+    other.restore(main.flush())
+    assert other.items == main.items
 
 
-def test_all_that_is_there_is_drawn_alike_and_nothing_from_nothing(file):
-    pool, random = Pool(file, lambda line: line["name"]), np.random.default_rng(0)
-    assert pool.draw(3, random) == []
-    added(pool, "a", "b", "c")
-    assert pool.draw(0, random) == []
-    drawn = pool.draw(3000, random)
-    assert all(abs(drawn.count(name) - 1000) < 120 for name in "abc")
+def test_samples_are_uniform_and_an_empty_store_has_none(file):
+    store, rng = TaskStore(file, select_name), np.random.default_rng(0)
+    assert store.sample(3, rng) == []
+    add(store, "a", "b", "c")
+    assert store.sample(0, rng) == []
+    samples = store.sample(3000, rng)
+    assert all(abs(samples.count(name) - 1000) < 120 for name in "abc")
 
 
-def test_a_pool_is_a_file_of_its_own(file, tmp_path):
-    other = tmp_path / "other.jsonl"
-    added(Pool(other), "a")
-    before = other.read_bytes()
-    file.symlink_to(other)
-    with pytest.raises(PoolError, match=r"cannot open .*: it is a link"):
-        Pool(file).restore(0)
-    assert other.read_bytes() == before
+def test_links_are_refused(file, tmp_path):
+    target = tmp_path / "target.jsonl"
+    add(TaskStore(target), "a")
+    before = target.read_bytes()
+    file.symlink_to(target)
+    with pytest.raises(TaskStoreError, match=r"cannot open .*link"):
+        TaskStore(file).restore(0)
+    assert target.read_bytes() == before

@@ -1,141 +1,150 @@
-"""Texts drawn by a server, and weights sent to it. What sends them between GPUs (NCCL) is not run here."""
+"""Generation by a vLLM server and weight transfer to it, except the transfer between GPUs (NCCL)."""
 
 import inspect
 import socket
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from accelerate.utils import DistributedType
-from fake_vllm_server import Recorder, Server
+from fake_vllm_server import FakeVllmServer, RecordingTransfer
 
-from envgen.coevolve.language_model import ModelError, load
-from envgen.coevolve.policy import Policy, Written
-from envgen.coevolve.sampling import Local, sample
-from envgen.coevolve.settings import Learning
-from envgen.coevolve.vllm import Nccl, Served
+from envgen.coevolve.language_model import ModelError, load_model
+from envgen.coevolve.policy import LanguageModelPolicy, TrainBatch
+from envgen.coevolve.sampling import HfSampler, generate
+from envgen.coevolve.settings import PolicySettings
+from envgen.coevolve.vllm import NcclTransfer, VllmSampler
 
 
 @pytest.fixture
 def lm(models):
-    return load(models[0])
+    return load_model(models[0])
 
 
-def prompts(lm):
-    return [lm.prompt("", text) for text in ("a b : 1", "c : 1", "h g : 2 loud")]
+def encode_prompts(lm):
+    return [lm.encode_prompt("", text) for text in ("a b : 1", "c : 1", "h g : 2 loud")]
 
 
-def written(lm, url, each=1, limit=5, random=None, temperature=1.0, **options):
-    return Served(url, pause=0, **options).write(lm, prompts(lm), each, limit, random, temperature)
+def generate_remotely(lm, url, num_generations=1, max_new_tokens=5, rng=None, temperature=1.0):
+    sampler = VllmSampler(url, retry_delay=0)
+    return sampler.generate(lm, encode_prompts(lm), num_generations, max_new_tokens, rng, temperature)
 
 
-def test_the_likeliest_texts_are_those_that_the_model_itself_says(lm):
-    with Server(lm) as server:
-        found = written(lm, server.url)
-    own = sample(lm, prompts(lm), 1, 5, None)
-    assert torch.equal(found.ids, own.ids)
-    assert torch.equal(found.mask, own.mask)
+def test_greedy_completions_equal_those_of_the_model(lm):
+    with FakeVllmServer(lm) as server:
+        completions = generate_remotely(lm, server.url)
+    expected = generate(lm, encode_prompts(lm), 1, 5, None)
+    assert torch.equal(completions.ids, expected.ids)
+    assert torch.equal(completions.mask, expected.mask)
 
 
-def test_texts_belong_to_their_prompts_whatever_order_they_come_in(lm):
-    with Server(lm) as server:
-        found = written(lm, server.url, each=4, random=torch.Generator())
-        server.random.manual_seed(0)
-        own = sample(lm, prompts(lm), 4, 5, server.random)
-    assert found.texts(lm) == own.texts(lm)
+def test_completions_match_their_prompts_in_any_order(lm):
+    with FakeVllmServer(lm) as server:
+        completions = generate_remotely(lm, server.url, num_generations=4, rng=torch.Generator())
+        server.rng.manual_seed(0)
+        expected = generate(lm, encode_prompts(lm), 4, 5, server.rng)
+    assert completions.decode(lm) == expected.decode(lm)
 
 
-def test_they_are_drawn_from_the_whole_distribution_and_end_where_the_model_was_taught_to(lm):
-    with Server(lm) as server:
-        written(lm, f"{server.url}/v1/", each=4, limit=7, random=torch.Generator(), temperature=0.7)
-    assert [path for path, _ in server.asked] == ["/v1/models", "/v1/completions"]
-    body = server.asked[-1][1]
-    assert body["prompt"] == prompts(lm)
+def test_request_samples_the_full_distribution_and_stops_at_the_tokenizers_end(lm):
+    with FakeVllmServer(lm) as server:
+        generate_remotely(lm, f"{server.url}/v1/", 4, 7, torch.Generator(), 0.7)
+    assert [path for path, _ in server.requests] == ["/v1/models", "/v1/completions"]
+    body = server.requests[-1][1]
+    assert body["prompt"] == encode_prompts(lm)
     assert (body["model"], body["n"], body["max_tokens"], body["temperature"]) == ("the-model", 4, 7, 0.7)
     assert (body["top_p"], body["top_k"], body["min_p"], body["repetition_penalty"]) == (1.0, 0, 0.0, 1.0)
-    assert (body["ignore_eos"], body["stop_token_ids"]) == (True, [lm.end])
+    assert (body["ignore_eos"], body["stop_token_ids"]) == (True, [lm.eos_token_id])
 
 
-def test_a_text_that_ended_has_its_end_and_one_that_was_cut_has_none(lm):
-    told = [([9], "stop"), ([9, lm.end], "stop"), ([9, 9], "length")]
-    choices = [{"index": k, "token_ids": ids, "finish_reason": why} for k, (ids, why) in enumerate(told)]
-    with Server(answers=[(200, {"choices": choices})]) as server:
-        found = written(lm, server.url)
-    assert [row[there].tolist() for row, there in zip(found.ids, found.mask, strict=True)] == [
-        [9, lm.end], [9, lm.end], [9, 9],
+def test_finished_completions_end_with_eos_and_truncated_ones_do_not(lm):
+    finished = [([9], "stop"), ([9, lm.eos_token_id], "stop"), ([9, 9], "length")]
+    choices = [{"index": k, "token_ids": ids, "finish_reason": why} for k, (ids, why) in enumerate(finished)]
+    with FakeVllmServer(responses=[(200, {"choices": choices})]) as server:
+        completions = generate_remotely(lm, server.url)
+    assert [ids[mask].tolist() for ids, mask in zip(completions.ids, completions.mask, strict=True)] == [
+        [9, lm.eos_token_id], [9, lm.eos_token_id], [9, 9],
     ]  # fmt: skip
 
 
-def test_a_busy_server_is_asked_again(lm):
-    with Server(lm, [(503, b"busy"), (502, b"busy")]) as server:
-        assert len(written(lm, server.url).ids) == 3
+def test_busy_server_is_asked_again(lm):
+    with FakeVllmServer(lm, [(503, b"busy"), (502, b"busy")]) as server:
+        assert len(generate_remotely(lm, server.url).ids) == 3
+
+
+def test_requests_leave_no_open_sockets(lm):
+    with warnings.catch_warnings(), FakeVllmServer(lm, [(503, b"busy")]) as server:
+        warnings.simplefilter("error", ResourceWarning)
+        generate_remotely(lm, server.url)
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("response", "message"),
     [
-        ((503, b"busy"), "refuses /v1/completions: 503 busy"),
+        ((503, b"busy"), "rejects /v1/completions: 503 busy"),
         ((400, {"message": "too long"}), "400 .*too long"),
-        ((200, b"<html>"), "not answered by a vLLM server"),
+        ((200, b"<html>"), "is not a vLLM endpoint"),
         ((200, {"choices": [{"index": 0, "text": "a", "finish_reason": "stop"}]}), "0.10.2"),
-        ((200, {"choices": []}), "wrote 0 texts, not 3"),
+        ((200, {"choices": []}), "returned 0 completions, not 3"),
     ],
 )
-def test_a_server_that_does_not_do_its_work_is_named_with_what_it_said(lm, answer, said):
-    with Server(lm, [answer] * 3) as server, pytest.raises(ModelError, match=said) as error:
-        written(lm, server.url)
+def test_failing_server_is_named_with_its_response(lm, response, message):
+    with FakeVllmServer(lm, [response] * 3) as server, pytest.raises(ModelError, match=message) as error:
+        generate_remotely(lm, server.url)
     assert server.url in str(error.value)
 
 
-def test_where_no_server_answers_it_is_said_how_to_start_one(lm):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def test_missing_server_and_bad_addresses_are_explained(lm):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    sampler = VllmSampler(f"http://127.0.0.1:{port}", transfer=RecordingTransfer(), retry_delay=0)
     with pytest.raises(ModelError, match=f"vllm serve MODEL --port {port} --weight-transfer-config"):
-        Policy(lm, Learning(), 0, writer=Served(f"http://127.0.0.1:{port}", transfer=Recorder(), pause=0))
-    for wrong in ("localhost:8000", "file:///etc/passwd", ""):
+        LanguageModelPolicy(lm, PolicySettings(), 0, sampler=sampler)
+    for url in ("localhost:8000", "file:///etc/passwd", ""):
         with pytest.raises(ModelError, match="http://localhost:8000"):
-            Served(wrong)
+            VllmSampler(url)
 
 
-def test_the_server_has_the_weights_from_the_beginning_and_after_each_update_and_resume(lm):
-    recorder = Recorder()
-    with Server(lm) as server:
-        writer = Served(server.url, transfer=recorder)
-        policy = Policy(lm, Learning(learning_rate=1e-2, longest=4), 0, writer=writer)
-        samples = policy.write(prompts(lm), 3)
-        policy.learn(Written(prompts(lm), 3, samples, torch.linspace(-1, 1, 9)), "clipped")
+def test_weights_are_sent_at_the_start_after_each_update_and_after_loading(lm):
+    transfer = RecordingTransfer()
+    with FakeVllmServer(lm) as server:
+        sampler = VllmSampler(server.url, transfer=transfer)
+        policy = LanguageModelPolicy(lm, PolicySettings(learning_rate=1e-2, max_new_tokens=4), 0, sampler=sampler)
+        completions = policy.generate(encode_prompts(lm), 3)
+        policy.update(TrainBatch(encode_prompts(lm), 3, completions, torch.linspace(-1, 1, 9)), "ppo_clip")
         arrays, values = policy.state()
         policy.load(arrays, values)
-    first, learned, loaded = recorder.sent
-    own = dict(policy.lm.model.named_parameters())
-    assert first.keys() == own.keys()  # those that share their numbers only once
-    assert any(not np.array_equal(first[name], learned[name]) for name in own)
-    for name, weights in own.items():
-        assert np.array_equal(learned[name], weights.detach())
-        assert np.array_equal(loaded[name], weights.detach())
+    initial, updated, loaded = transfer.sent
+    parameters = dict(policy.lm.model.named_parameters())
+    assert initial.keys() == parameters.keys()  # tied parameters only once
+    assert any(not np.array_equal(initial[name], updated[name]) for name in parameters)
+    for name, parameter in parameters.items():
+        assert np.array_equal(updated[name], parameter.detach())
+        assert np.array_equal(loaded[name], parameter.detach())
 
 
-def test_names_are_those_that_a_server_knows_whatever_training_wraps_the_model_in():
+def test_parameter_names_have_no_wrapper_prefixes():
     model = torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False))
     model.register_module("_checkpoint_wrapped_module", torch.nn.Linear(2, 2, bias=False))
-    recorder = Recorder()
+    transfer = RecordingTransfer()
     accelerator = SimpleNamespace(
         unwrap_model=lambda wrapped: wrapped, is_main_process=True, device=torch.device("cpu"),
         wait_for_everyone=lambda: None,
     )  # fmt: skip
-    with Server() as server:
-        Served(server.url, transfer=recorder).follow(model, accelerator)
-    assert list(recorder.sent[0]) == ["0.weight", "weight"]
+    with FakeVllmServer() as server:
+        VllmSampler(server.url, transfer=transfer).sync_weights(model, accelerator)
+    assert list(transfer.sent[0]) == ["0.weight", "weight"]
 
 
-def test_sending_weights_says_what_it_needs():
-    with Server() as server, pytest.raises(ModelError, match="weights"):
-        Nccl(server.url, 51216).send([], iter(()), torch.device("cpu"))
+def test_failed_weight_transfer_is_explained():
+    with FakeVllmServer() as server, pytest.raises(ModelError, match="weight"):
+        NcclTransfer(server.url, 51216).send([], iter(()), torch.device("cpu"))
 
 
-def test_trls_client_has_what_is_asked_of_it():
+def test_trl_client_has_the_expected_interface():
     client = pytest.importorskip("trl.generation.vllm_client").VLLMClient
     inspect.signature(client).bind("http://localhost:8000", group_port=51216)
     inspect.signature(client.init_communicator).bind(None, torch.device("cpu"))
@@ -143,13 +152,14 @@ def test_trls_client_has_what_is_asked_of_it():
     inspect.signature(client.reset_prefix_cache).bind(None)
 
 
-def test_a_sharded_model_is_refused_where_no_server_draws_for_it(lm):
-    def launched(kind, fsdp2=True):
-        return SimpleNamespace(distributed_type=kind, is_fsdp2=fsdp2, device=torch.device("cpu"))
+def test_unsupported_launches_are_refused(lm):
+    def fake_accelerator(kind, is_fsdp2=True):
+        return SimpleNamespace(distributed_type=kind, is_fsdp2=is_fsdp2, device=torch.device("cpu"))
 
-    with pytest.raises(ModelError, match="name a vLLM server"):
-        Policy(lm, Learning(), 0, launched(DistributedType.FSDP), Local())
+    remote = VllmSampler("http://localhost:1")
+    with pytest.raises(ModelError, match="vLLM server"):
+        LanguageModelPolicy(lm, PolicySettings(), 0, fake_accelerator(DistributedType.FSDP), HfSampler())
     with pytest.raises(ModelError, match="fsdp_version: 2"):
-        Policy(lm, Learning(), 0, launched(DistributedType.FSDP, False), Served("http://localhost:1"))
+        LanguageModelPolicy(lm, PolicySettings(), 0, fake_accelerator(DistributedType.FSDP, False), remote)
     with pytest.raises(ModelError, match=r"DEEPSPEED.*FSDP"):
-        Policy(lm, Learning(), 0, launched(DistributedType.DEEPSPEED), Served("http://localhost:1"))
+        LanguageModelPolicy(lm, PolicySettings(), 0, fake_accelerator(DistributedType.DEEPSPEED), remote)

@@ -1,4 +1,4 @@
-"""A domain so small that a model of a few thousand numbers learns it in seconds: name one of the letters shown."""
+"""A tiny domain that a model of a few thousand parameters learns in seconds: name one of the letters shown."""
 
 from typing import Annotated, Any, Literal
 
@@ -41,19 +41,17 @@ class Toy(Domain):
 
     def check(self, task: Task, reply: str) -> CheckResult:
         valid = reply.strip().lower() in tuple(LETTERS)
-        return CheckResult(float(reply.strip() == task.gold), valid, "" if valid else "that is no letter")
+        return CheckResult(float(reply.strip() == task.gold), valid, "" if valid else "not a letter")
 
-    def sample(self, random: np.random.Generator) -> ToySpec:
-        length = int(random.integers(1, 3))
-        letters = "".join(random.choice(list(LETTERS), length))
-        return ToySpec(
-            which=int(random.integers(1, length + 1)), letters=letters, loud=str(random.choice(["no", "yes"]))
-        )  # pyright: ignore
+    def sample(self, rng: np.random.Generator) -> ToySpec:
+        length = int(rng.integers(1, 3))
+        letters = "".join(rng.choice(list(LETTERS), length))
+        return ToySpec(which=int(rng.integers(1, length + 1)), letters=letters, loud=str(rng.choice(["no", "yes"])))  # pyright: ignore
 
-    def sample_easy(self, random: np.random.Generator) -> ToySpec:
-        """Few are loud."""
-        spec = self.sample(random)
-        return spec if random.random() < 0.2 else spec.model_copy(update={"loud": "no"})
+    def sample_easy(self, rng: np.random.Generator) -> ToySpec:
+        """Rarely loud."""
+        spec = self.sample(rng)
+        return spec if rng.random() < 0.2 else spec.model_copy(update={"loud": "no"})
 
     def features(self, spec: Any) -> dict[str, str]:
         return {"which": str(spec.which), "loud": spec.loud}

@@ -12,13 +12,14 @@ def write_run(folder, seed, tests):
     folder.mkdir()
     (folder / "run.json").write_text(json.dumps({"format": 2, "request": {"seed": seed}}))
     lines = [
-        {"step": k, "rollouts": rollouts, "agent_tokens": tokens - 10, "environment_tokens": 10, "proposed": k,
-         "p": 0.4, "difficulty": 2.0, "diversity": {"entropy": {"steps": 1.5}, "repeats": 0.1}, "test": accuracy / 100}
+        {"step": k, "rollouts": rollouts, "agent_tokens": tokens - 10, "environment_tokens": 10, "tasks_proposed": k,
+         "proposed_success_rate": 0.4, "difficulty": 2.0,
+         "diversity": {"entropy": {"steps": 1.5}, "ngram_overlap": 0.1}, "eval_accuracy": accuracy / 100}
         for k, (rollouts, tokens, accuracy) in enumerate(tests)
     ]  # fmt: skip
     (folder / "progress.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     curve = [[rollouts, tokens, k, accuracy] for k, (rollouts, tokens, accuracy) in enumerate(tests)]
-    (folder / "summary.json").write_text(json.dumps({"final": tests[-1][2], "curve": curve}))
+    (folder / "summary.json").write_text(json.dumps({"final_accuracy": tests[-1][2], "accuracy_curve": curve}))
     return folder
 
 
@@ -37,7 +38,9 @@ def groups(tmp_path):
 
 
 def test_paired_difference_pairs_runs_of_the_same_seed(groups):
-    difference = paired_difference(groups["genenv"], groups["uniform"], lambda folder: read_summary(folder)["final"])
+    difference = paired_difference(
+        groups["genenv"], groups["uniform"], lambda folder: read_summary(folder)["final_accuracy"]
+    )
     assert difference is not None
     assert difference.value == pytest.approx((-1 + 6) / 2)
     assert difference.n == 2

@@ -9,12 +9,13 @@ import tyro
 from pydantic import ValidationError
 from tyro.conf import Positional
 
-from envgen.coevolve.settings import PROPOSERS, Curriculum, Plan
+from envgen.coevolve.registry import PROPOSERS
+from envgen.coevolve.settings import CoevolutionPlan, Curriculum
 from envgen.settings import Settings, explain
 
 from .common import UserError, check_resume, flags_of, given, near, needs, needs_training, one_of, pairs, resumable
 
-PlanFlags = flags_of(Plan, "CoevolutionFlags")
+PlanFlags = flags_of(CoevolutionPlan, "CoevolutionFlags")
 CurriculumFlags = flags_of(Curriculum, "CurriculumFlags")
 
 
@@ -70,7 +71,7 @@ def coevolve(
         return
     one_of("proposer", proposer, tuple(PROPOSERS))
     chosen = _domain(domain)
-    made = None if agent else {"size": pairs("size", size), "warmup": pairs("warmup", warmup), "seed": seed}
+    made = None if agent else {"model_size": pairs("size", size), "pretrain": pairs("warmup", warmup), "seed": seed}
     try:
         asked = CoevolveRequest.model_validate(
             {
@@ -79,9 +80,9 @@ def coevolve(
                 "environment": environment or agent or "",
                 "seed": seed,
                 "plan": given(plan),
-                "curriculum": {"success": chosen.success_threshold, **given(curriculum)},
-                "learning": pairs("agent-options", agent_options, words=True),
-                "environment_learning": pairs("environment-options", environment_options, words=True),
+                "curriculum": {"success_threshold": chosen.success_threshold, **given(curriculum)},
+                "agent_settings": pairs("agent-options", agent_options, words=True),
+                "environment_settings": pairs("environment-options", environment_options, words=True),
             }
         )
     except ValidationError as error:
@@ -106,7 +107,7 @@ def _begun(folder: Path) -> tuple[Any, dict[str, Any] | None, str]:
 
     try:
         told, _ = read_request(folder)
-        name, made = told.pop("domain"), told.pop("made")
+        name, made = told.pop("domain"), told.pop("pretrain_recipe")
         return CoevolveRequest(**{**told, "proposer": told["proposer"]["name"]}), made, name
     except RunError as error:
         raise UserError(f"{error}{near(folder)}") from None
@@ -116,8 +117,8 @@ def _begun(folder: Path) -> tuple[Any, dict[str, Any] | None, str]:
 
 def _models(domain: Any, made: dict[str, Any], folder: Path, say: Any) -> tuple[str, str]:
     """The folders of models made on the spot."""
-    from envgen.coevolve.pretraining import Warmup, warm
-    from envgen.coevolve.tiny_models import Size
+    from envgen.coevolve.pretraining import pretrain
+    from envgen.coevolve.settings import ModelSize, PretrainSettings
 
     def settings(kind: type[Settings], told: dict[str, Any]) -> Any:
         try:
@@ -125,8 +126,8 @@ def _models(domain: Any, made: dict[str, Any], folder: Path, say: Any) -> tuple[
         except ValidationError as error:
             raise UserError(explain(error)) from None
 
-    size, warmup = settings(Size, made["size"]), settings(Warmup, made["warmup"])
-    agent, environment = warm(domain, folder, made["seed"], size, warmup, say)
+    size, pretraining = settings(ModelSize, made["model_size"]), settings(PretrainSettings, made["pretrain"])
+    agent, environment = pretrain(domain, folder, made["seed"], size, pretraining, say)
     return str(agent), str(environment)
 
 
@@ -137,13 +138,13 @@ def _run(
     from accelerate import Accelerator
     from rich.console import Console
 
-    from envgen.coevolve.display import CoevolveDisplay
+    from envgen.coevolve.display import CoevolutionDisplay
     from envgen.coevolve.language_model import ModelError
-    from envgen.coevolve.policy import LossError
-    from envgen.coevolve.task_stores import PoolError
+    from envgen.coevolve.policy import NonFiniteLossError
+    from envgen.coevolve.task_stores import TaskStoreError
     from envgen.coevolve.tasks import DomainError
     from envgen.coevolve.train import coevolve as begin
-    from envgen.coevolve.vllm import PORTS, Served
+    from envgen.coevolve.vllm import GROUP_PORTS, VllmSampler
     from envgen.runs.checkpoint import CheckpointError
     from envgen.runs.store import RunError
 
@@ -153,33 +154,34 @@ def _run(
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False)
 
-    errors = (RunError, CheckpointError, PoolError, ModelError, DomainError, LossError)
+    errors = (RunError, CheckpointError, TaskStoreError, ModelError, DomainError, NonFiniteLossError)
     named = zip(("--agent-server", "--environment-server"), servers, strict=True)
     again = " ".join(f"{flag} {shlex.quote(server)}" for flag, server in named if server)
     with resumable("coevolve", folder, lead, errors, again):
         agent, environment = (
-            Served(server, port) if server else None for server, port in zip(servers, PORTS, strict=True)
+            VllmSampler(server, port) if server else None for server, port in zip(servers, GROUP_PORTS, strict=True)
         )
         accelerator = Accelerator()
         lies: tuple[str, str] | None = None
         if made is not None:
             with accelerator.main_process_first():
                 lies = _models(domain, made, models, say)
-        with CoevolveDisplay(asked.plan.rollouts, asked.curriculum.alpha, console) as display:
+        with CoevolutionDisplay(asked.plan.rollouts, asked.curriculum.alpha, console) as display:
             summary = begin(folder, domain, asked, made, lies, display, accelerator, (agent, environment), dtype)
         say(_told(summary, folder))
 
 
 def _told(summary: Any, folder: Path) -> str:
     """The last words of a run."""
-    counts, whole = summary.counts, max(1e-9, summary.whole_seconds)
-    lines = ["", f"{summary.first:.1f}% of the held-out tasks before, {summary.final:.1f}% after"]
-    for field, rates in summary.final_by.items():
+    counts, whole = summary.counts, max(1e-9, summary.total_seconds)
+    lines = ["", f"{summary.initial_accuracy:.1f}% of the held-out tasks before, {summary.final_accuracy:.1f}% after"]
+    for field, rates in summary.final_accuracy_by.items():
         lines.append(f"  {field:12} " + "  ".join(f"{value} {rate:.1f}%" for value, rate in rates.items()))
     shares = ", ".join(f"{part} {spent / whole:.0%}" for part, spent in summary.seconds.items())
     lines += [
-        f"{counts['rollouts']:,} rollouts, {counts['proposed']:,} tasks proposed; {counts['agent_tokens']:,} tokens "
-        f"of the agent, {counts['environment_tokens']:,} of the environment; {whole:.0f} s ({shares})",
+        f"{counts['rollouts']:,} rollouts, {counts['tasks_proposed']:,} tasks proposed; "
+        f"{counts['agent_tokens']:,} tokens of the agent, {counts['environment_tokens']:,} of the environment; "
+        f"{whole:.0f} s ({shares})",
         f"Everything about this run: {folder}",
     ]
     return "\n".join(lines)

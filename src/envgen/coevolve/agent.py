@@ -7,67 +7,75 @@ import numpy as np
 import torch
 
 from .losses import group_advantages
-from .policy import Policy, Written
-from .sampling import Samples, joined
+from .policy import LanguageModelPolicy, TrainBatch
+from .sampling import Completions, concat_completions
 from .settings import AgentSettings
 from .tasks import Domain, Task
 
 
 @dataclass(frozen=True)
-class Rolled:
-    """G replies to each of N tasks, and what they were worth."""
+class RolloutBatch:
+    """G completions of each of N tasks, scored."""
 
     tasks: list[Task]
-    samples: Samples  # (N x G, T)
+    completions: Completions  # (N x G, T)
     texts: list[str]  # N x G
     scores: np.ndarray  # (N, G)
-    valid: np.ndarray  # (N, G)
+    valid: np.ndarray  # (N, G): could be evaluated, right or wrong
 
     @property
-    def flat(self) -> np.ndarray:
-        """Whose replies all scored the same, (N,)."""
+    def has_zero_variance(self) -> np.ndarray:
+        """Whether all completions of a task have the same score, (N,)."""
         return np.ptp(self.scores, axis=1) == 0
 
 
 class AgentPolicy:
-    def __init__(self, domain: Domain, policy: Policy, settings: AgentSettings):
+    def __init__(self, domain: Domain, policy: LanguageModelPolicy, settings: AgentSettings):
         self.domain, self.policy, self.settings = domain, policy, settings
 
-    def roll(self, tasks: list[Task]) -> Rolled:
-        samples = self.policy.write([self.prompt(task) for task in tasks], self.settings.group)
-        texts = samples.texts(self.policy.lm)
-        verdicts = [self.domain.check(tasks[k // self.settings.group], text) for k, text in enumerate(texts)]
-        shape = len(tasks), self.settings.group
-        scores = np.array([verdict.score for verdict in verdicts]).reshape(shape)
-        return Rolled(tasks, samples, texts, scores, np.array([verdict.valid for verdict in verdicts]).reshape(shape))
+    def sample_and_score(self, tasks: list[Task]) -> RolloutBatch:
+        num_generations = self.settings.num_generations
+        completions = self.policy.generate([self.encode_prompt(task) for task in tasks], num_generations)
+        texts = completions.decode(self.policy.lm)
+        results = [self.domain.check(tasks[k // num_generations], text) for k, text in enumerate(texts)]
+        shape = len(tasks), num_generations
+        scores = np.array([result.score for result in results]).reshape(shape)
+        valid = np.array([result.valid for result in results]).reshape(shape)
+        return RolloutBatch(tasks, completions, texts, scores, valid)
 
-    def prompt(self, task: Task) -> list[int]:
-        return self.policy.lm.prompt(self.domain.instructions, task.prompt)
+    def encode_prompt(self, task: Task) -> list[int]:
+        return self.policy.lm.encode_prompt(self.domain.instructions, task.prompt)
 
-    def learn(self, rolls: Sequence[Rolled]) -> dict[str, float]:
-        """One update on all these groups; flat ones count in the mean, or do not.
+    def update(self, batches: Sequence[RolloutBatch]) -> dict[str, float]:
+        """One GRPO update on all groups. Groups without variance count in the mean if they are kept.
 
-        Without a KL penalty a flat group's gradient is zero: it then counts without being read again.
+        Without a KL penalty their gradient is zero, so they are left out of the forward pass.
         """
         s = self.settings
-        samples = joined([rolled.samples for rolled in rolls])
-        scores = torch.from_numpy(np.concatenate([rolled.scores for rolled in rolls]).astype(np.float32))
-        worth = group_advantages(scores, s.scale)
-        asked = [self.prompt(task) for rolled in rolls for task in rolled.tasks]
-        read = np.ones(len(asked), np.bool_)
-        if s.flat != "keep" or not s.kl:
-            read = ~np.concatenate([rolled.flat for rolled in rolls])
-        if not read.any():
-            return {"steps": 0.0}
-        rows = torch.from_numpy(np.repeat(read, s.group)).to(samples.mask.device)
-        if s.flat == "keep":  # the mean over all, of what is read
-            weighs = samples.mask.sum(1).float() if s.mean == "token" else torch.ones(len(rows), device=rows.device)
-            worth = worth * (weighs[rows].sum() / weighs.sum()).cpu()
-        part = Samples(samples.ids[rows], samples.mask[rows])
-        asked = [prompt for prompt, there in zip(asked, read, strict=True) if there]
-        return self.policy.learn(Written(asked, s.group, part, worth[torch.from_numpy(read)].reshape(-1)), "clipped")
+        completions = concat_completions([batch.completions for batch in batches])
+        scores = torch.from_numpy(np.concatenate([batch.scores for batch in batches]).astype(np.float32))
+        advantages = group_advantages(scores, s.scale_rewards)  # (N, G)
+        prompts = [self.encode_prompt(task) for batch in batches for task in batch.tasks]
+        has_gradient = np.ones(len(prompts), np.bool_)
+        if s.zero_variance_groups != "keep" or not s.kl_coef:
+            has_gradient = ~np.concatenate([batch.has_zero_variance for batch in batches])
+        if not has_gradient.any():
+            return {"gradient_steps": 0.0}
+        rows = torch.from_numpy(np.repeat(has_gradient, s.num_generations)).to(completions.mask.device)
+        if s.zero_variance_groups == "keep":  # the mean over all groups, computed from those with a gradient
+            weights = torch.ones(len(rows), device=rows.device)
+            if s.loss_agg == "token":
+                weights = completions.mask.sum(1).float()
+            advantages = advantages * (weights[rows].sum() / weights.sum()).cpu()
+        batch = TrainBatch(
+            [prompt for prompt, keep in zip(prompts, has_gradient, strict=True) if keep],
+            s.num_generations,
+            Completions(completions.ids[rows], completions.mask[rows]),
+            advantages[torch.from_numpy(has_gradient)].reshape(-1),
+        )
+        return self.policy.update(batch, "ppo_clip")
 
-    def test(self, tasks: Sequence[Task]) -> np.ndarray:
-        """The scores of the likeliest replies, (tasks,)."""
-        texts = self.policy.likeliest([self.prompt(task) for task in tasks]).texts(self.policy.lm)
+    def evaluate(self, tasks: Sequence[Task]) -> np.ndarray:
+        """The scores of greedy completions, (tasks,)."""
+        texts = self.policy.generate_greedy([self.encode_prompt(task) for task in tasks]).decode(self.policy.lm)
         return np.array([self.domain.check(task, text).score for task, text in zip(tasks, texts, strict=True)])

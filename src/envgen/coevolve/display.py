@@ -1,4 +1,4 @@
-"""Progress of a co-evolution."""
+"""The progress display of a co-evolution."""
 
 import time
 from collections.abc import Mapping
@@ -9,21 +9,21 @@ from rich.text import Text
 
 from envgen.runs.display import ProgressDisplay, rate_bars
 
-PARTS = ("rollout", "update", "environment", "test")
+PHASES = ("rollout", "update", "environment", "evaluation")
 
 
-class CoevolveDisplay(ProgressDisplay):
+class CoevolutionDisplay(ProgressDisplay):
     unit = "rollouts"
 
     def __init__(self, rollouts: int, alpha: float, console: Console | None = None):
         super().__init__(rollouts, console)
         self.alpha = alpha
-        self.last_test: Mapping[str, Any] = {}  # the last line with a test
+        self.last_evaluation: Mapping[str, Any] = {}  # the last line with an evaluation
         self._start: tuple[int, float] | None = None  # rollouts and time at the first line
 
     def __call__(self, line: Mapping[str, Any]) -> None:
         self._start = self._start or (line["rollouts"], time.monotonic())
-        self.last_test = line if "test" in line else self.last_test
+        self.last_evaluation = line if "eval_accuracy" in line else self.last_evaluation
         super().__call__(line)
 
     def title(self, line: Mapping[str, Any]) -> str:
@@ -35,34 +35,36 @@ class CoevolveDisplay(ProgressDisplay):
         return (time.monotonic() - start_time) * (self.total - line["rollouts"]) / done if done else None
 
     def details(self, line: Mapping[str, Any]) -> list[str]:
-        test = [f"test {self._test_result()}"] if self.last_test else []
-        return [self.time_left(line), *test, *(self._step_metrics(line) if line["step"] else [])]
+        evaluation = [self._evaluation()] if self.last_evaluation else []
+        return [self.time_left(line), *evaluation, *(self._step_metrics(line) if line["step"] else [])]
 
     def rows(self, line: Mapping[str, Any]) -> list[RenderableType]:
         rows: list[RenderableType] = [Text(f" {self.time_left(line)}")]
         if line["step"]:
             rows.append(Text(" " + "   ".join(self._step_metrics(line)), style="cyan"))
-            entropy = "  ".join(f"{name} {bits:.1f}" for name, bits in line["diversity"]["entropy"].items())
-            rows.append(Text(f" proposed: {line['diversity']['distinct']:.0%} distinct; bits: {entropy}"))
-        if self.last_test:
-            rows += [Text(f" test {self._test_result()}", style="bold"), rate_bars(self._rates_by_first_field())]
+            diversity = line["diversity"]
+            entropy = "  ".join(f"{name} {bits:.1f}" for name, bits in diversity["entropy"].items())
+            rows.append(Text(f" proposed: {diversity['distinct_fraction']:.0%} distinct; entropy in bits: {entropy}"))
+        if self.last_evaluation:
+            rows += [Text(f" {self._evaluation()}", style="bold"), rate_bars(self._accuracy_by_first_feature())]
         return rows
 
-    def _test_result(self) -> str:
-        return f"{self.last_test['test']:.1%} at {self.last_test['rollouts']:,}"
+    def _evaluation(self) -> str:
+        accuracy, rollouts = self.last_evaluation["eval_accuracy"], self.last_evaluation["rollouts"]
+        return f"held-out accuracy {accuracy:.1%} at {rollouts:,}"
 
-    def _rates_by_first_field(self) -> dict[str, float]:
-        """Return the accuracy by the values of the domain's first field."""
-        name, rates = next(iter(self.last_test["test_by"].items()))
+    def _accuracy_by_first_feature(self) -> dict[str, float]:
+        """The accuracy in percent by the values of the domain's first feature."""
+        name, rates = next(iter(self.last_evaluation["eval_accuracy_by"].items()))
         return {f"  {name} {value}": 100 * rate for value, rate in rates.items()}
 
     def _step_metrics(self, line: Mapping[str, Any]) -> list[str]:
         seconds = line["seconds"]
-        total = max(1e-9, sum(seconds.get(part, 0.0) for part in PARTS))
-        shares = ", ".join(f"{part} {seconds[part] / total:.0%}" for part in PARTS if part in seconds)
-        metrics = [f"success {line['success']:.0%}"]
-        if line["p"] is not None:
-            metrics.append(f"p {line['p']:.2f} (alpha {self.alpha:g})")
-        rejected = sum(line["refused"].values())
-        metrics += [f"{rejected} rejected"] if rejected else []
+        total = max(1e-9, sum(seconds.get(phase, 0.0) for phase in PHASES))
+        shares = ", ".join(f"{phase} {seconds[phase] / total:.0%}" for phase in PHASES if phase in seconds)
+        metrics = [f"success {line['success_rate']:.0%}"]
+        if line["proposed_success_rate"] is not None:
+            metrics.append(f"p {line['proposed_success_rate']:.2f} (alpha {self.alpha:g})")
+        num_rejected = sum(line["rejected"].values())
+        metrics += [f"{num_rejected} rejected"] if num_rejected else []
         return [*metrics, f"{line['tokens_per_second']:,} tokens/s ({shares})"]

@@ -1,120 +1,206 @@
-"""The environment policy: a language model that writes specs, and is rewarded for tasks solved about as often as alpha.
+"""The environment policy: a language model that writes specs and is rewarded for tasks near the target success rate.
 
-It is shown how often tasks of each kind succeeded lately and a base spec, and writes variations of it. What it wrote
-passes the gate or is counted by the reason it did not. It learns from what the agent made of its tasks: by regression
-on its own specs, weighted by exp(lambda R), or by the policy gradient; or not at all (GenEnv-Random).
+Its prompt holds the target, recent success rates by feature and a base spec, and it generates variations of that spec.
+It learns from the success rates of its tasks by reward-weighted regression or by the policy gradient, or not at all
+(GenEnv-Random). GenEnv-Static trains the agent on a fixed set that it generated once.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 
-from .policy import Policy, Written
-from .proposers import Proposals, Proposed, Proposer
-from .reward import passes, repetition, rewards, weights
-from .sampling import Samples, joined
+from .policy import LanguageModelPolicy, TrainBatch
+from .proposers import Candidate, ProposalBatch, Proposer, ProposerContext
+from .reward import SuccessStats, curriculum_rewards, near_target, ngram_overlap, rwr_weights
+from .sampling import Completions, concat_completions
 from .settings import Curriculum, EnvironmentSettings
-from .statistics import Statistics
-from .task_filter import Gate
-from .task_stores import Pool
-from .tasks import Domain, Spec, Task
+from .task_filter import TaskFilter
+from .task_stores import TaskStore
+from .tasks import Domain, DomainError, Spec
+
+STATIC_VARIATIONS = 5  # of each base spec in the static set, as in the paper
+NOT_NEEDED = "not_needed"  # rejection of specs generated after enough were accepted
 
 
-def context(alpha: float, told: str, like: Spec) -> str:
-    """What the environment is shown before it writes."""
-    return f"aim {10 * alpha:.0f}; {told}; like {like.text}"
+def environment_prompt(alpha: float, stats_prompt: str, base_spec: Spec) -> str:
+    """The prompt of the environment policy."""
+    return f"aim {10 * alpha:.0f}; {stats_prompt}; like {base_spec.text}"
 
 
 class EnvironmentPolicy(Proposer):
     name = "genenv"
 
     def __init__(
-        self, domain: Domain, policy: Policy, settings: EnvironmentSettings, curriculum: Curriculum, pool: Pool,
-        variations: int, tries: int, seed: int,
+        self, domain: Domain, policy: LanguageModelPolicy, settings: EnvironmentSettings, curriculum: Curriculum,
+        store: TaskStore, num_variations: int, max_attempts: int, seed: int,
     ):  # fmt: skip
         self.domain, self.policy, self.settings, self.curriculum = domain, policy, settings, curriculum
-        self.pool, self.variations, self.tries = pool, variations, tries
-        self.random = np.random.default_rng(seed)
+        self.store, self.num_variations, self.max_attempts = store, num_variations, max_attempts
+        self.rng = np.random.default_rng(seed)
 
-    def propose(self, wanted: int, seeds: Sequence[Spec], known: Statistics, gate: Gate) -> Proposals:
-        written: list[Proposed] = []
-        asked: list[str] = []
-        drawn: list[Samples] = []
-        missing = wanted
-        for _ in range(self.tries):
-            likes = self.random.integers(len(seeds), size=-(-missing // self.variations))
-            fresh = [context(self.curriculum.alpha, known.told(), seeds[k]) for k in likes]
-            samples = self.policy.write([self.prompt(text) for text in fresh], self.variations)
-            for row, text in enumerate(samples.texts(self.policy.lm)):
-                group = len(asked) + row // self.variations
-                told = gate.admit(text) if missing else "not needed"
-                passed = isinstance(told, Task)
-                missing -= passed
-                written.append(Proposed(text, group, told if passed else None, "" if passed else str(told)))
-            asked += fresh
-            drawn.append(samples)
+    @classmethod
+    def from_context(
+        cls, context: ProposerContext, method: str = "none", num_variations: int | None = None, **options: Any
+    ) -> Self:
+        settings = context.environment_settings.model_copy(update={"method": method})
+        return cls(
+            context.domain, context.build_policy(settings, context.seed), settings, context.curriculum,
+            context.stores.environment_specs, num_variations or context.plan.num_variations,
+            context.plan.max_attempts, context.seed,
+        )  # fmt: skip
+
+    def propose(
+        self, count: int, base_specs: Sequence[Spec], stats: SuccessStats, task_filter: TaskFilter
+    ) -> ProposalBatch:
+        candidates: list[Candidate] = []
+        prompts: list[str] = []
+        parts: list[Completions] = []
+        missing = count
+        for _ in range(self.max_attempts):
+            seed_indices = self.rng.integers(len(base_specs), size=-(-missing // self.num_variations))
+            stats_prompt = stats.to_prompt()
+            new_prompts = [environment_prompt(self.curriculum.alpha, stats_prompt, base_specs[k]) for k in seed_indices]
+            completions = self.policy.generate([self.encode_prompt(p) for p in new_prompts], self.num_variations)
+            for row, text in enumerate(completions.decode(self.policy.lm)):
+                group = len(prompts) + row // self.num_variations
+                task, rejection = None, NOT_NEEDED
+                if missing:
+                    result = task_filter.check(text)
+                    task, rejection = result.task, result.rejection
+                missing -= task is not None
+                candidates.append(Candidate(text, self.name, len(candidates), group, task, rejection))
+            prompts += new_prompts
+            parts.append(completions)
             if not missing:
                 break
-        samples = joined(drawn)
-        return Proposals(tuple(written), samples.tokens, tuple(asked), samples)
+        completions = concat_completions(parts)
+        return ProposalBatch(tuple(candidates), completions.num_tokens, tuple(prompts), completions)
 
-    def prompt(self, asked: str) -> list[int]:
-        return self.policy.lm.prompt(self.domain.spec_prompt, asked)
+    def encode_prompt(self, prompt: str) -> list[int]:
+        return self.policy.lm.encode_prompt(self.domain.spec_prompt, prompt)
 
-    def learn(self, proposals: Proposals, p: np.ndarray) -> dict[str, float]:
-        tasks = proposals.tasks
-        values = rewards(p, self.curriculum)
-        if self.curriculum.repetition:
-            values = values - self.curriculum.repetition * repetition([one.text for one in tasks])
-        if self.settings.method == "grpo":
-            return self._climb(proposals, dict(zip(map(id, tasks), values, strict=True)))
+    def update(self, proposals: ProposalBatch, success_rates: Mapping[int, float]) -> dict[str, float]:
+        accepted = proposals.accepted
+        p = np.array([success_rates[candidate.index] for candidate in accepted])
+        rewards = curriculum_rewards(p, self.curriculum)
+        if self.curriculum.repetition_penalty:
+            overlap = ngram_overlap([candidate.text for candidate in accepted])
+            rewards = rewards - self.curriculum.repetition_penalty * overlap
         if self.settings.method == "rwr":
-            return self._imitate(proposals, p, values)
+            return self._rwr_update(proposals, p, rewards)
+        if self.settings.method == "grpo":
+            reward_of = {candidate.index: reward for candidate, reward in zip(accepted, rewards, strict=True)}
+            return self._policy_gradient_update(proposals, reward_of)
         return {}
 
-    def _imitate(self, proposals: Proposals, p: np.ndarray, values: np.ndarray) -> dict[str, float]:
-        """Reward-weighted regression (section 2.3) on the specs near alpha, and on as many earlier ones."""
-        near = passes(p, self.curriculum)
+    def _rwr_update(self, proposals: ProposalBatch, p: np.ndarray, rewards: np.ndarray) -> dict[str, float]:
+        """Reward-weighted regression (section 2.3) on the specs near alpha, and on earlier ones from the store."""
         fresh = [
-            {"asked": proposals.asked[one.group], "text": one.text, "reward": float(value)}
-            for one, value, passed in zip(proposals.tasks, values, near, strict=True)
-            if passed
+            {"prompt": proposals.prompts[candidate.group], "spec": candidate.text, "reward": float(reward)}
+            for candidate, reward, is_near in zip(
+                proposals.accepted, rewards, near_target(p, self.curriculum), strict=True
+            )
+            if is_near
         ]
-        again = self.pool.draw(round(self.settings.again * len(fresh)), self.random)
-        self.pool.add(fresh, key=lambda one: f"{one['asked']}\n{one['text']}")
-        both = fresh + again
-        if not both:
-            return {"rows": 0.0}
-        worth = weights(np.array([one["reward"] for one in both]), self.curriculum)
-        asked, texts = [self.prompt(one["asked"]) for one in both], [one["text"] for one in both]
-        return self.policy.learn(Written.of(self.policy.lm, asked, texts, worth.tolist()), "weighted") | {
-            "rows": float(len(both))
-        }
+        replayed = self.store.sample(round(self.settings.replay_ratio * len(fresh)), self.rng)
+        self.store.add(fresh, key=lambda record: f"{record['prompt']}\n{record['spec']}")
+        records = fresh + replayed
+        if not records:
+            return {"num_specs": 0.0}
+        weights = rwr_weights(np.array([record["reward"] for record in records]), self.curriculum)
+        prompts = [self.encode_prompt(record["prompt"]) for record in records]
+        specs = [record["spec"] for record in records]
+        batch = TrainBatch.from_texts(self.policy.lm, prompts, specs, weights.tolist())
+        return self.policy.update(batch, "weighted_nll") | {"num_specs": float(len(records))}
 
-    def _climb(self, proposals: Proposals, value_of: Mapping[int, float]) -> dict[str, float]:
-        """The policy gradient: each spec against the others that were written to its context. No task, no reward."""
-        samples = proposals.samples
-        assert samples is not None
-        values = np.array([value_of.get(id(one), 0.0) for one in proposals.written])
-        counts = np.array([one.reason != "not needed" for one in proposals.written])
-        gains = np.zeros(len(values))
-        for group in range(len(proposals.asked)):
-            rows = slice(group * self.variations, (group + 1) * self.variations)
-            own = values[rows][counts[rows]]
-            if own.size > 1:
-                gains[rows][counts[rows]] = (own - own.mean()) / (own.std(ddof=1) + 1e-4)
-        mask = samples.mask & torch.from_numpy(counts).to(samples.mask.device)[:, None]
-        asked = [self.prompt(text) for text in proposals.asked]
-        worth = torch.from_numpy(gains.astype(np.float32))
-        found = self.policy.learn(Written(asked, self.variations, Samples(samples.ids, mask), worth), "clipped")
-        return found | {"rows": float(counts.sum())}
+    def _policy_gradient_update(self, proposals: ProposalBatch, reward_of: Mapping[int, float]) -> dict[str, float]:
+        """GRPO over the specs generated from one prompt. Rejected specs have reward 0."""
+        completions = proposals.completions
+        assert completions is not None
+        candidates = proposals.candidates
+        rewards = np.array([reward_of.get(candidate.index, 0.0) for candidate in candidates])
+        is_used = np.array([candidate.rejection != NOT_NEEDED for candidate in candidates])
+        groups = np.array([candidate.group for candidate in candidates])
+        advantages = np.zeros(len(candidates))
+        for group in range(len(proposals.prompts)):
+            members = is_used & (groups == group)
+            group_rewards = rewards[members]
+            if group_rewards.size > 1:
+                advantages[members] = (group_rewards - group_rewards.mean()) / (group_rewards.std(ddof=1) + 1e-4)
+        mask = completions.mask & torch.from_numpy(is_used).to(completions.mask.device)[:, None]
+        batch = TrainBatch(
+            [self.encode_prompt(prompt) for prompt in proposals.prompts], self.num_variations,
+            Completions(completions.ids, mask), torch.from_numpy(advantages.astype(np.float32)),
+        )  # fmt: skip
+        return self.policy.update(batch, "ppo_clip") | {"num_specs": float(is_used.sum())}
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         arrays, values = self.policy.state()
-        return arrays, {**values, "random": self.random.bit_generator.state}
+        return arrays, {**values, "rng": self.rng.bit_generator.state}
 
     def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
         self.policy.load(arrays, values)
-        self.random.bit_generator.state = values["random"]
+        self.rng.bit_generator.state = values["rng"]
+
+
+class Static(Proposer):
+    """Cycles through a fixed set of specs, in a new order each time. They were filtered when they were generated."""
+
+    name = "static"
+
+    def __init__(self, domain: Domain, specs: Sequence[str], num_tokens: int, seed: int):
+        self.domain, self.specs, self.rng = domain, list(specs), np.random.default_rng(seed)
+        self.remaining: list[int] = []  # indices left in this cycle
+        self.unreported_tokens = num_tokens  # generated for the set; reported with the first batch
+
+    @classmethod
+    def from_context(cls, context: ProposerContext, **options: Any) -> Self:
+        environment = EnvironmentPolicy.from_context(context, "none", STATIC_VARIATIONS)
+        static_set = build_static_set(context, environment)
+        specs = [context.domain.Spec.parse(text) for text in static_set["specs"]]
+        context.task_filter.mark_accepted(specs)
+        return cls(context.domain, static_set["specs"], static_set["num_tokens"], context.seed)
+
+    def propose(
+        self, count: int, base_specs: Sequence[Spec], stats: SuccessStats, task_filter: TaskFilter
+    ) -> ProposalBatch:
+        candidates = []
+        for index in range(count):
+            if not self.remaining:
+                self.remaining = self.rng.permutation(len(self.specs)).tolist()
+            text = self.specs[self.remaining.pop()]
+            task = self.domain.make_task(self.domain.Spec.parse(text))
+            candidates.append(Candidate(text, self.name, index, index, task))
+        num_tokens, self.unreported_tokens = self.unreported_tokens, 0
+        return ProposalBatch(tuple(candidates), num_tokens)
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        return {}, {
+            "rng": self.rng.bit_generator.state,
+            "remaining": self.remaining,
+            "unreported_tokens": self.unreported_tokens,
+        }
+
+    def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
+        self.rng.bit_generator.state, self.remaining = values["rng"], list(values["remaining"])
+        self.unreported_tokens = values["unreported_tokens"]
+
+
+def build_static_set(context: ProposerContext, environment: EnvironmentPolicy) -> dict[str, Any]:
+    """The static set of a run: `specs` and `num_tokens`. Generated once; a resumed run reads it from static.json."""
+    run = context.run
+    if not run.has("static"):
+        count = STATIC_VARIATIONS * len(context.base_specs)
+        proposals = environment.propose(count, context.base_specs, SuccessStats(), context.task_filter)
+        specs = [candidate.text for candidate in proposals.accepted]
+        if not specs:
+            raise DomainError(
+                f"the environment policy generated no valid spec of {context.domain.name}, so there is nothing to "
+                "train on; pretrain it longer or choose another environment model"
+            )
+        if run.is_main:
+            run.write("static", {"specs": specs, "num_tokens": proposals.num_tokens})
+        environment.policy.accelerator.wait_for_everyone()
+    return run.read("static")

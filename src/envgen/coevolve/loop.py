@@ -1,211 +1,238 @@
-"""The co-evolution: tasks are proposed, answered and learned from on both sides, until the rollouts are spent.
+"""The co-evolution loop: propose tasks, roll out and update the agent, reward and update the environment, evaluate.
 
-    1. the proposer writes specs; the gate makes tasks of them or says why not, and uniform ones take their place
-    2. the agent answers them, earlier tasks and base tasks, each `group` times, and learns from the scores
-    3. the proposer learns from how often its own tasks were solved
-    4. what was new goes into the pools; every so often the agent is tested on held-out tasks
+Each step:
+    1. the proposer writes specs; the task filter turns them into tasks, and uniform specs replace missing ones
+    2. the agent answers these, replayed and base tasks, `num_generations` times each, and learns from the scores
+    3. the proposer learns from the success rates of its own tasks
+    4. new tasks and traces are stored; every `eval_every` steps the agent is evaluated on held-out tasks
 
-Called again with the same arguments a run goes on where it was, bit for bit on the CPU.
+Called again with the same arguments, a run resumes, bit for bit on CPU.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from envgen.runs.store import Run, read_progress
 
-from .agent import AgentPolicy, Rolled
-from .metrics import told_of_step, told_of_test
-from .proposers import Proposals, Proposer, Uniform
-from .reward import rewards, success_rates
-from .settings import Curriculum, Plan
-from .statistics import Statistics
-from .task_filter import Gate
-from .task_stores import Pool
-from .tasks import Domain, Spec, Task, validate
+from .agent import AgentPolicy, RolloutBatch
+from .metrics import eval_metrics, step_metrics
+from .proposers import Candidate, ProposalBatch, Proposer, Uniform
+from .reward import SuccessStats, curriculum_rewards, success_rates
+from .settings import CoevolutionPlan, Curriculum
+from .task_filter import TaskFilter
+from .task_stores import TaskStores
+from .tasks import Domain, Spec, Task
 
-BASE_SEED = 20_251_219  # of the base tasks, the same in every run
-ROUNDS = 4  # of further tasks for groups that were flat, at the most
-PROVEN = 200  # tasks on which a domain is proven before a run
-Line = dict[str, Any]
+MAX_REFILLS = 4  # batches per step when groups without variance are replaced
+ProgressLine = dict[str, Any]
+Source = Literal["proposer", "fallback", "replay", "base"]
 
 
 @dataclass(frozen=True)
-class Turn:
-    """Tasks that were rolled together: those proposed, then uniform ones in their place, then earlier and base ones."""
+class StepTask:
+    """A task of a step and where it comes from. Tasks of the proposer carry their candidate."""
 
-    proposals: Proposals
-    fallbacks: int
-    rolled: Rolled
-    p: np.ndarray  # of the tasks proposed
+    task: Task
+    source: Source
+    candidate: Candidate | None = None
 
 
-class Pools:
-    """What a run keeps of its tasks: all that were asked, the agent's traces, the environment's own lessons."""
+@dataclass(frozen=True)
+class StepBatch:
+    """Tasks that were rolled out together. Row k of `rollouts` belongs to `tasks[k]`."""
 
-    def __init__(self, run: Run):
-        self.tasks = Pool(run.folder / "tasks.jsonl", lambda line: line["spec"], run.is_main)
-        self.traces = Pool(run.folder / "d_train.jsonl", lambda line: line["spec"], run.is_main)
-        self.specs = Pool(run.folder / "d_env.jsonl", lead=run.is_main)
-        self.all = {"tasks": self.tasks, "traces": self.traces, "specs": self.specs}
+    proposals: ProposalBatch
+    tasks: list[StepTask]
+    rollouts: RolloutBatch
+    success_rates: Mapping[int, float]  # p of the proposer's tasks by the index of their candidate
+
+    def rows(self, *sources: Source) -> list[int]:
+        """The rows of the tasks from these sources."""
+        return [row for row, task in enumerate(self.tasks) if task.source in sources]
 
 
 class Coevolution:
     def __init__(
-        self, run: Run, domain: Domain, agent: AgentPolicy, proposer: Proposer, pools: Pools, gate: Gate,
-        base: list[Spec], tests: tuple[Task, ...], curriculum: Curriculum, plan: Plan, seed: int,
-        show: Callable[[Line], None] = lambda line: None, save_every: float = 60.0,
+        self, run: Run, domain: Domain, agent: AgentPolicy, proposer: Proposer, stores: TaskStores,
+        task_filter: TaskFilter, base_specs: Sequence[Spec], eval_tasks: Sequence[Task], curriculum: Curriculum,
+        plan: CoevolutionPlan, seed: int, on_progress: Callable[[ProgressLine], None] = lambda line: None,
+        save_every: float = 60.0,
     ):  # fmt: skip
-        self.run, self.domain, self.agent, self.proposer, self.pools, self.gate = (
-            run, domain, agent, proposer, pools, gate
-        )  # fmt: skip
-        self.base, self.tests, self.curriculum, self.plan = base, tests, curriculum, plan
-        self.show, self.save_every = show, save_every
-        self.known = Statistics()
-        self.uniform = Uniform(domain, seed + 1)  # where the proposer has nothing
-        self.random = np.random.default_rng([seed, 2])
-        self.counts = {"step": 0, "rollouts": 0, "proposed": 0, "agent_tokens": 0, "environment_tokens": 0}
-        self.seconds: dict[str, float] = {}
+        self.run_directory, self.domain, self.agent, self.proposer = run, domain, agent, proposer
+        self.stores, self.task_filter = stores, task_filter
+        self.base_specs, self.eval_tasks = base_specs, eval_tasks
+        self.curriculum, self.plan = curriculum, plan
+        self.on_progress, self.save_every = on_progress, save_every
+        self.success_stats = SuccessStats()
+        self.fallback_proposer = Uniform(domain, seed + 1, "fallback")  # fills in for missing specs
+        self.rng = np.random.default_rng([seed, 2])
+        self.counts = {"step": 0, "rollouts": 0, "tasks_proposed": 0, "agent_tokens": 0, "environment_tokens": 0}
+        self.seconds: dict[str, float] = {}  # of the current step, by phase
 
-    def go(self) -> list[Line]:
-        """All that is left of the run; then every line of its progress."""
+    def run(self) -> list[ProgressLine]:
+        """Run to the end of the plan; returns all lines of progress.jsonl."""
         self._resume()
-        saved = time.monotonic()
+        last_save = time.monotonic()
         if not self.counts["step"]:
-            self._log({**self.counts, **self._test()})
+            self._log({**self.counts, **self._evaluate()})
         while self.counts["rollouts"] < self.plan.rollouts:
             line = self.step()
-            last = self.counts["rollouts"] >= self.plan.rollouts
-            if last or self.counts["step"] % self.plan.test_every == 0:
-                line |= self._test()
-            self._log({**line, "seconds": {name: round(spent, 3) for name, spent in self.seconds.items()}})
-            if last or self.agent.policy.agreed(time.monotonic() - saved >= self.save_every):
+            is_last = self.counts["rollouts"] >= self.plan.rollouts
+            if is_last or self.counts["step"] % self.plan.eval_every == 0:
+                line |= self._evaluate()
+            self._log({**line, "seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()}})
+            if is_last or self.agent.policy.broadcast_bool(time.monotonic() - last_save >= self.save_every):
                 self._save()
-                saved = time.monotonic()
-        return list(read_progress(self.run.folder))
+                last_save = time.monotonic()
+        return list(read_progress(self.run_directory.folder))
 
-    def step(self) -> Line:
-        """One turn, or several where flat groups are replaced."""
-        self.seconds, turns, useful = {"environment": 0.0, "rollout": 0.0, "update": 0.0}, [], 0
-        before = dict(self.counts)
-        for _ in range(ROUNDS if self.agent.settings.flat == "refill" else 1):
-            turns.append(self._turn(self.plan.tasks - useful))
-            useful += int((~turns[-1].rolled.flat).sum())
-            if useful >= self.plan.tasks:
+    def step(self) -> ProgressLine:
+        """One update of the agent and the proposer, from several batches if groups without variance are refilled."""
+        self.seconds = {"environment": 0.0, "rollout": 0.0, "update": 0.0}
+        counts_before = dict(self.counts)
+        batches, num_useful = [], 0
+        for _ in range(MAX_REFILLS if self.agent.settings.zero_variance_groups == "refill" else 1):
+            batches.append(self._collect(self.plan.tasks_per_step - num_useful))
+            num_useful += int((~batches[-1].rollouts.has_zero_variance).sum())
+            if num_useful >= self.plan.tasks_per_step:
                 break
         with self._timed("update"):
-            learned = self.agent.learn([turn.rolled for turn in turns])
+            agent_metrics = self.agent.update([batch.rollouts for batch in batches])
         self.counts["step"] += 1
-        taught: dict[str, float] = {}
-        for turn in turns:
-            taught = self._look_back(turn) or taught
-        self.known.fade()
-        spent = {name: self.counts[name] - before[name] for name in self.counts}
-        return {**self.counts, **told_of_step(self.domain, turns, self.curriculum, spent, self.seconds),
-                "agent": learned, "environment": taught}  # fmt: skip
+        environment_metrics: dict[str, float] = {}
+        for batch in batches:
+            environment_metrics = self._update_stores_and_environment(batch) or environment_metrics
+        self.success_stats.decay()
+        new_counts = {name: self.counts[name] - counts_before[name] for name in self.counts}
+        metrics = step_metrics(self.domain, batches, self.curriculum, new_counts, self.seconds)
+        return {**self.counts, **metrics, "agent": agent_metrics, "environment": environment_metrics}
 
-    def _turn(self, count: int) -> Turn:
-        wanted, again = round(self.plan.fresh * count), round(self.plan.replay * count)
+    def _collect(self, count: int) -> StepBatch:
+        """Propose and roll out `count` tasks."""
+        num_fresh, num_replayed = round(self.plan.fresh_fraction * count), round(self.plan.replay_fraction * count)
         with self._timed("environment"):
-            proposals = self.proposer.propose(wanted, self.base, self.known, self.gate)
-        tasks = [one.task for one in proposals.tasks if one.task is not None]
-        missing = wanted - len(tasks)
-        others = self.uniform.propose(missing, self.base, self.known, self.gate).tasks if missing else []
-        earlier = [self.domain.Spec.parse(text) for text in self.pools.traces.draw(again, self.random)]
-        own = [self.base[k] for k in self.random.integers(len(self.base), size=count - wanted - len(earlier))]
-        tasks += [one.task for one in others if one.task is not None]
-        tasks += [self.domain.make_task(spec) for spec in [*earlier, *own]]
+            proposals = self._propose(self.proposer, num_fresh)
+        tasks = _step_tasks(proposals, "proposer")
+        tasks += _step_tasks(self._propose(self.fallback_proposer, num_fresh - len(tasks)), "fallback")
+        replayed = [self.domain.Spec.parse(text) for text in self.stores.agent_traces.sample(num_replayed, self.rng)]
+        num_base = count - num_fresh - len(replayed)
+        base = [self.base_specs[k] for k in self.rng.integers(len(self.base_specs), size=num_base)]
+        tasks += [StepTask(self.domain.make_task(spec), "replay") for spec in replayed]
+        tasks += [StepTask(self.domain.make_task(spec), "base") for spec in base]
         with self._timed("rollout"):
-            rolled = self.agent.roll(tasks)
-        self.counts["rollouts"] += rolled.scores.size
-        self.counts["proposed"] += len(proposals.tasks)
-        self.counts["agent_tokens"] += rolled.samples.tokens
-        self.counts["environment_tokens"] += proposals.tokens
-        groups = [one.group for one in proposals.tasks]
-        p = success_rates(rolled.scores[: len(groups)], groups, self.curriculum)
-        return Turn(proposals, missing, rolled, p)
+            rollouts = self.agent.sample_and_score([step_task.task for step_task in tasks])
+        self.counts["rollouts"] += rollouts.scores.size
+        self.counts["tasks_proposed"] += len(proposals.accepted)
+        self.counts["agent_tokens"] += rollouts.completions.num_tokens
+        self.counts["environment_tokens"] += proposals.num_tokens
+        return StepBatch(proposals, tasks, rollouts, self._proposer_success_rates(tasks, rollouts))
 
-    def _look_back(self, turn: Turn) -> dict[str, float]:
-        """What the statistics, the pools and the proposer learn from a turn."""
-        rolled, group = turn.rolled, self.agent.settings.group
-        hits = (rolled.scores >= self.curriculum.success).sum(1)
-        for task, found in zip(rolled.tasks, hits, strict=True):
-            self.known.add(self.domain.features(task.spec), float(found), group)
-        self.pools.traces.add(
+    def _propose(self, proposer: Proposer, count: int) -> ProposalBatch:
+        if not count:
+            return ProposalBatch(())
+        return proposer.propose(count, self.base_specs, self.success_stats, self.task_filter)
+
+    def _proposer_success_rates(self, tasks: Sequence[StepTask], rollouts: RolloutBatch) -> dict[int, float]:
+        proposed = [(row, task.candidate) for row, task in enumerate(tasks) if task.candidate is not None]
+        scores = rollouts.scores[[row for row, _ in proposed]]
+        p = success_rates(scores, [candidate.group for _, candidate in proposed], self.curriculum)
+        return {candidate.index: float(rate) for (_, candidate), rate in zip(proposed, p, strict=True)}
+
+    def _update_stores_and_environment(self, batch: StepBatch) -> dict[str, float]:
+        """Record what a batch showed, and train the proposer on it."""
+        rollouts, num_generations = batch.rollouts, self.agent.settings.num_generations
+        successes = (rollouts.scores >= self.curriculum.success_threshold).sum(1)
+        for task, count in zip(rollouts.tasks, successes, strict=True):
+            self.success_stats.add(self.domain.features(task.spec), float(count), num_generations)
+        self.stores.agent_traces.add(
             (
-                {"spec": rolled.tasks[k // group].spec.text, "reply": text, "score": float(rolled.scores.flat[k])}
-                for k, text in enumerate(rolled.texts)
-                if rolled.valid.flat[k]
+                {
+                    "spec": rollouts.tasks[k // num_generations].spec.text,
+                    "completion": text,
+                    "score": float(rollouts.scores.flat[k]),
+                }
+                for k, text in enumerate(rollouts.texts)
+                if rollouts.valid.flat[k]
             ),
-            key=lambda trace: f"{trace['spec']}\n{trace['reply']}",
+            key=lambda trace: f"{trace['spec']}\n{trace['completion']}",
         )
-        fresh = [one.spec.text for one in rolled.tasks[: len(turn.p) + turn.fallbacks]]
-        own = [
-            (self.proposer.name, float(p), float(r))
-            for p, r in zip(turn.p, rewards(turn.p, self.curriculum), strict=True)
-        ]
-        own += [("fallback", float(p), 0.0) for p in hits[len(turn.p) : len(fresh)] / group]
-        self.pools.tasks.add(
-            (
-                {"spec": spec, "step": self.counts["step"], "by": by, "p": round(p, 4), "reward": round(r, 4)}
-                for spec, (by, p, r) in zip(fresh, own, strict=True)
-            ),
-            key=lambda task: task["spec"],
-        )
+        p = np.array(list(batch.success_rates.values()))
+        rewards = dict(zip(batch.success_rates, curriculum_rewards(p, self.curriculum), strict=True))
+        records = []
+        for row in batch.rows("proposer", "fallback"):
+            step_task = batch.tasks[row]
+            source, rate, reward = step_task.source, float(successes[row] / num_generations), 0.0
+            if (candidate := step_task.candidate) is not None:
+                source = candidate.source
+                rate, reward = batch.success_rates[candidate.index], float(rewards[candidate.index])
+            records.append(
+                {
+                    "spec": step_task.task.spec.text, "step": self.counts["step"], "source": source,
+                    "success_rate": round(rate, 4), "reward": round(reward, 4),
+                }
+            )  # fmt: skip
+        self.stores.tasks.add(records, key=lambda record: record["spec"])
+        if not batch.success_rates:
+            return {}
         with self._timed("environment"):
-            return self.proposer.learn(turn.proposals, turn.p) if turn.p.size else {}
+            return self.proposer.update(batch.proposals, batch.success_rates)
 
-    def _test(self) -> Line:
-        with self._timed("test"):
-            return told_of_test(self.domain, self.tests, self.agent.test(self.tests))
+    def _evaluate(self) -> ProgressLine:
+        with self._timed("evaluation"):
+            return eval_metrics(self.domain, self.eval_tasks, self.agent.evaluate(self.eval_tasks))
 
     @contextmanager
-    def _timed(self, what: str) -> Iterator[None]:
-        began = time.perf_counter()
+    def _timed(self, phase: str) -> Iterator[None]:
+        start = time.perf_counter()
         yield
-        self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - began
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - start
 
-    def _log(self, line: Line) -> None:
-        if self.run.is_main:
-            self.run.log(line)
-        self.show(line)
+    def _log(self, line: ProgressLine) -> None:
+        if self.run_directory.is_main:
+            self.run_directory.log(line)
+        self.on_progress(line)
 
-    # ----------------------------------------------------------------------------------------------------- resume
+    # ------------------------------------------------------------------------------------------------ checkpoints
 
     def _save(self) -> None:
-        (agent, agent_values), (proposer, proposer_values) = self.agent.policy.state(), self.proposer.state()
-        if not self.run.is_main:
+        agent_arrays, agent_values = self.agent.policy.state()
+        proposer_arrays, proposer_values = self.proposer.state()
+        if not self.run_directory.is_main:
             return
         values = {
-            "agent": agent_values, "proposer": proposer_values, "counts": self.counts, "known": self.known.state(),
-            "uniform": self.uniform.state()[1], "random": self.random.bit_generator.state,
-            "pools": {name: pool.flush() for name, pool in self.pools.all.items()},
-        }  # fmt: skip
-        self.run.save({"agent": agent, "proposer": proposer}, values)
+            "agent": agent_values,
+            "proposer": proposer_values,
+            "counts": self.counts,
+            "success_stats": self.success_stats.state(),
+            "fallback_proposer": self.fallback_proposer.state()[1],
+            "rng": self.rng.bit_generator.state,
+            "stores": self.stores.flush(),
+        }
+        self.run_directory.save({"agent": agent_arrays, "proposer": proposer_arrays}, values)
 
     def _resume(self) -> None:
-        last = self.run.resume()
-        for name, pool in self.pools.all.items():
-            pool.restore(last.values["pools"][name] if last else 0)
-        if last is None:
+        checkpoint = self.run_directory.resume()
+        self.stores.restore(checkpoint.values["stores"] if checkpoint else {})
+        if checkpoint is None:
             return
-        self.agent.policy.load(last.arrays["agent"], last.values["agent"])
-        self.proposer.load(last.arrays["proposer"], last.values["proposer"])
-        self.uniform.load({}, last.values["uniform"])
-        self.known.load(last.values["known"])
-        self.random.bit_generator.state = last.values["random"]
-        self.counts = dict(last.values["counts"])
-        self.gate.passed |= {self.domain.Spec.parse(text).key for text in self.pools.tasks.held}
+        arrays, values = checkpoint.arrays, checkpoint.values
+        self.agent.policy.load(arrays["agent"], values["agent"])
+        self.proposer.load(arrays["proposer"], values["proposer"])
+        self.fallback_proposer.load({}, values["fallback_proposer"])
+        self.success_stats.load(values["success_stats"])
+        self.rng.bit_generator.state = values["rng"]
+        self.counts = dict(values["counts"])
+        self.task_filter.mark_accepted(self.domain.Spec.parse(text) for text in self.stores.tasks.items)
 
 
-def prepared(domain: Domain, plan: Plan) -> tuple[Gate, list[Spec], tuple[Task, ...]]:
-    """A gate, the base specs and the held-out tasks, on which the domain has proven itself."""
-    tests = domain.held_out_tasks(plan.test)
-    validate(domain, tests[:PROVEN])
-    gate = Gate(domain, tests)
-    found = Uniform(domain, BASE_SEED).propose(plan.base, [], Statistics(), gate).tasks
-    return gate, [one.task.spec for one in found if one.task is not None], tests
+def _step_tasks(proposals: ProposalBatch, source: Source) -> list[StepTask]:
+    return [
+        StepTask(candidate.task, source, candidate if source == "proposer" else None)
+        for candidate in proposals.candidates
+        if candidate.task is not None
+    ]

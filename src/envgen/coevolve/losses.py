@@ -1,69 +1,113 @@
-"""What is learned from replies: their log-probabilities under a model, and the losses over them.
+"""Advantages and losses of language-model RL: GRPO and reward-weighted regression, token by token.
 
-The losses are those of GRPO (Shao et al. 2024) and of reward-weighted regression (GenEnv, section 2.3), each with a
-penalty for leaving a fixed reference. All are sums over tokens; whoever calls divides by how many count.
+GRPO (Shao et al. 2024, arXiv 2402.03300, section 4.1), read top to bottom:
+
+    completion_logps    log pi(o_t | q, o_<t) of each completion token
+    group_advantages    A_i = (r_i - mean(r)) / std(r)
+    ppo_clip_loss       -min(ratio A, clip(ratio, 1 - eps, 1 + eps) A)                               equation 3
+    kl_k3               ref / pi - log(ref / pi) - 1                                                 equation 4
+    token_losses        clipped loss + beta KL, and the metrics logged beside it
+    token_weights       1/|o| over tokens, or 1/G 1/|o_i| over tokens within sequences, then sequences
+
+Reward-weighted regression (GenEnv, section 2.3) replaces the clipped loss by `weighted_nll`.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import DynamicCache
 
-from .sampling import padded_left, places, repeated
+from .sampling import pad_left, position_ids, repeat_index
+
+LossType = Literal["ppo_clip", "weighted_nll"]
+LossAggregation = Literal["token", "sequence"]
 
 
-def log_probs(
-    model: nn.Module, prompts: Sequence[Sequence[int]], each: int, ids: Tensor, mask: Tensor, pad: int,
-    temperature: float = 1.0,
+def completion_logps(
+    model: nn.Module, prompts: Sequence[Sequence[int]], num_generations: int, ids: Tensor, mask: Tensor,
+    pad_token_id: int, temperature: float = 1.0,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Of each token of replies (N x each, T) to N prompts: log-probability and the entropy it was drawn with.
+    """Log-probabilities of the tokens of completions (N x G, T) to N prompts, and the entropies at each position.
 
-    A prompt is read once for all its replies; the gradient goes through what was kept of it. Both are those at the
-    temperature that replies are drawn at: it is that distribution that learns from them.
+    A prompt is encoded once for all its completions; gradients flow through its KV cache. Both results are those of
+    the distribution at the sampling temperature, which is the one that is trained.
     """
-    asked, there = padded_left(prompts, pad)
-    asked, there = asked.to(ids.device), there.to(ids.device)
-    inside: Any = getattr(model, "module", model)  # of one that is wrapped for many processes
-    cache: Any = DynamicCache(config=inside.config)
+    prompt_ids, prompt_mask = pad_left(prompts, pad_token_id)
+    prompt_ids, prompt_mask = prompt_ids.to(ids.device), prompt_mask.to(ids.device)
+    unwrapped: Any = getattr(model, "module", model)  # DistributedDataParallel hides the config
+    cache: Any = DynamicCache(config=unwrapped.config)
     first = model(
-        input_ids=asked, attention_mask=there.long(), position_ids=places(there), past_key_values=cache,
-        logits_to_keep=1, use_cache=True,
+        input_ids=prompt_ids, attention_mask=prompt_mask.long(), position_ids=position_ids(prompt_mask),
+        past_key_values=cache, logits_to_keep=1, use_cache=True,
     ).logits  # (N, 1, V)  # fmt: skip
-    logits = first.repeat_interleave(each, 0)
+    logits = first.repeat_interleave(num_generations, 0)
     if ids.shape[1] > 1:
-        cache.reorder_cache(repeated(len(prompts), each, ids.device))
-        seen = torch.cat([there.repeat_interleave(each, 0), mask[:, :-1]], 1)
+        cache.reorder_cache(repeat_index(len(prompts), num_generations, ids.device))
+        attention_mask = torch.cat([prompt_mask.repeat_interleave(num_generations, 0), mask[:, :-1]], 1)
         rest = model(
-            input_ids=ids[:, :-1], attention_mask=seen.long(), position_ids=places(seen)[:, there.shape[1] :],
-            past_key_values=cache, use_cache=True,
-        ).logits  # (N x each, T - 1, V)  # fmt: skip
+            input_ids=ids[:, :-1], attention_mask=attention_mask.long(),
+            position_ids=position_ids(attention_mask)[:, prompt_mask.shape[1] :], past_key_values=cache, use_cache=True,
+        ).logits  # (N x G, T - 1, V)  # fmt: skip
         logits = torch.cat([logits, rest], 1)
-    logs = F.log_softmax(logits.float() / temperature, -1)
-    entropy = -(logs.exp() * logs).sum(-1)
-    return logs.gather(-1, ids[..., None])[..., 0], entropy
+    log_probs = F.log_softmax(logits.float() / temperature, -1)
+    entropy = -(log_probs.exp() * log_probs).sum(-1)
+    return log_probs.gather(-1, ids[..., None])[..., 0], entropy
 
 
-def group_advantages(scores: Tensor, scale: bool) -> Tensor:
-    """Scores (N, G) of G replies to each of N prompts, against their group's mean; in its deviations with `scale`."""
-    gains = scores - scores.mean(1, keepdim=True)
-    return gains / (scores.std(1, keepdim=True) + 1e-4) if scale else gains
+def group_advantages(scores: Tensor, scale_rewards: bool) -> Tensor:
+    """Advantages of scores (N, G) within the group of each prompt; divided by its standard deviation if scaled."""
+    advantages = scores - scores.mean(1, keepdim=True)
+    return advantages / (scores.std(1, keepdim=True) + 1e-4) if scale_rewards else advantages
 
 
-def clipped(now: Tensor, then: Tensor, gains: Tensor, clip: float) -> Tensor:
-    """The loss of each token: no gain from moving its probability by more than `clip`. `gains` (B, 1)."""
-    ratio = (now - then).exp()
-    return -torch.min(gains * ratio, gains * ratio.clamp(1 - clip, 1 + clip))
+def ppo_clip_loss(logps: Tensor, old_logps: Tensor, advantages: Tensor, clip_coef: float) -> Tensor:
+    """The clipped surrogate loss of each token. `advantages` (B, 1)."""
+    ratio = (logps - old_logps).exp()
+    return -torch.min(advantages * ratio, advantages * ratio.clamp(1 - clip_coef, 1 + clip_coef))
 
 
-def weighted(now: Tensor, weights: Tensor) -> Tensor:
+def weighted_nll(logps: Tensor, weights: Tensor) -> Tensor:
     """The loss of each token in reward-weighted regression. `weights` (B, 1)."""
-    return -weights * now
+    return -weights * logps
 
 
-def away(now: Tensor, reference: Tensor) -> Tensor:
-    """An estimate of KL(model, reference) from each drawn token, never negative (Schulman's third)."""
-    change = reference - now
-    return change.exp() - change - 1
+def kl_k3(logps: Tensor, ref_logps: Tensor) -> Tensor:
+    """A non-negative per-token estimate of KL(model || reference): k3 of Schulman, "Approximating KL Divergence"."""
+    logratio = ref_logps - logps
+    return logratio.exp() - logratio - 1
+
+
+def token_losses(
+    loss_type: LossType, logps: Tensor, old_logps: Tensor, ref_logps: Tensor | None, advantages: Tensor,
+    entropy: Tensor, clip_coef: float, kl_coef: float,
+) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
+    """The loss of each token (B, T) and the per-token metrics kl, approx_kl, clipfrac and entropy.
+
+    `advantages` (B, 1) are the weights of the regression if `loss_type` is "weighted_nll".
+    """
+    if loss_type == "ppo_clip":
+        losses = ppo_clip_loss(logps, old_logps, advantages, clip_coef)
+    else:
+        losses = weighted_nll(logps, advantages)
+    kl = torch.zeros_like(logps)
+    if ref_logps is not None:
+        kl = kl_k3(logps, ref_logps)
+        losses = losses + kl_coef * kl
+    with torch.no_grad():
+        ratio = (logps - old_logps).exp()
+        approx_kl = kl_k3(old_logps, logps)
+        clipfrac = ((ratio - 1).abs() > clip_coef).float()
+    return losses, [kl.detach(), approx_kl, clipfrac, entropy.detach()]
+
+
+def token_weights(
+    mask: Tensor, loss_agg: LossAggregation, all_reduce: Callable[[Tensor], Tensor] = lambda tensor: tensor
+) -> Tensor:
+    """The weight of each token in the mean over the batch of all processes, (B, T)."""
+    weights = mask.float()
+    if loss_agg == "sequence":
+        weights = weights / weights.sum(1, keepdim=True).clamp(min=1)
+    return weights / all_reduce(weights.sum()).clamp(min=1e-9)

@@ -1,57 +1,87 @@
-"""The account that a run gives of each step and test, as one line of progress."""
+"""The metrics of each step and evaluation, as they are logged to progress.jsonl."""
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .diversity import diversity
-from .reward import rewards
+from .reward import curriculum_rewards, ngram_overlap
 from .settings import Curriculum
-from .task_filter import counted
+from .task_filter import count_rejections
 from .tasks import Domain, Task
 
 if TYPE_CHECKING:
-    from .loop import Turn
+    from .loop import StepBatch
 
-NEAR = 0.1  # the paper's k_min: within it p counts as near alpha, whatever the filter is
+NEAR_TARGET = 0.1  # the paper's k_min: the distance from alpha that is logged as near, whatever the filter setting
 
 
-def told_of_step(
-    domain: Domain, turns: Sequence["Turn"], curriculum: Curriculum, spent: Mapping[str, int],
+def step_metrics(
+    domain: Domain, batches: Sequence["StepBatch"], curriculum: Curriculum, new_counts: Mapping[str, int],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:  # fmt: skip
-    written = [one for turn in turns for one in turn.proposals.written]
-    tasks = [one.task for one in written if one.task is not None]
-    p = np.concatenate([turn.p for turn in turns])
-    scores = np.concatenate([turn.rolled.scores for turn in turns])
-    valid = np.concatenate([turn.rolled.valid for turn in turns])
-    tokens, writing = spent["agent_tokens"] + spent["environment_tokens"], seconds["rollout"] + seconds["environment"]
+    """Metrics of one step. `new_counts` are the counters' increments during it."""
+    candidates = [candidate for batch in batches for candidate in batch.proposals.candidates]
+    tasks = [candidate.task for candidate in candidates if candidate.task is not None]
+    p = np.array([rate for batch in batches for rate in batch.success_rates.values()])
+    scores = np.concatenate([batch.rollouts.scores for batch in batches])
+    valid = np.concatenate([batch.rollouts.valid for batch in batches])
+    num_tokens = new_counts["agent_tokens"] + new_counts["environment_tokens"]
+    generation_seconds = seconds["rollout"] + seconds["environment"]
     return {
-        "success": float((scores >= curriculum.success).mean()),
-        "valid": float(valid.mean()),
-        "flat": float((np.ptp(scores, axis=1) == 0).mean()),
-        "p": _mean(p),  # of the tasks proposed
-        "near": _mean(np.abs(p - curriculum.alpha) <= NEAR + 1e-9),
-        "reward": _mean(rewards(p, curriculum)),
+        "success_rate": float((scores >= curriculum.success_threshold).mean()),
+        "valid_rate": float(valid.mean()),
+        "zero_variance_fraction": float((np.ptp(scores, axis=1) == 0).mean()),
+        "proposed_success_rate": _mean(p),
+        "near_target_fraction": _mean(np.abs(p - curriculum.alpha) <= NEAR_TARGET + 1e-9),
+        "environment_reward": _mean(curriculum_rewards(p, curriculum)),
         "difficulty": _mean(np.array([domain.difficulty(task.spec) for task in tasks])),
-        "refused": counted(one.reason for one in written if one.reason),
-        "fallbacks": sum(turn.fallbacks for turn in turns),
-        "diversity": diversity([one.text for one in written], [domain.features(task.spec) for task in tasks]),
-        "tokens_per_second": round(tokens / max(1e-9, writing)),
+        "rejected": count_rejections(candidate.rejection for candidate in candidates),
+        "fallback_tasks": sum(len(batch.rows("fallback")) for batch in batches),
+        "diversity": spec_diversity(
+            [candidate.text for candidate in candidates], [domain.features(task.spec) for task in tasks]
+        ),
+        "tokens_per_second": round(num_tokens / max(1e-9, generation_seconds)),
     }
 
 
-def told_of_test(domain: Domain, tasks: Sequence[Task], scores: np.ndarray) -> dict[str, Any]:
-    by: dict[str, dict[str, list[float]]] = {}
+def eval_metrics(domain: Domain, tasks: Sequence[Task], scores: np.ndarray) -> dict[str, Any]:
+    """Mean score on the held-out tasks, overall and by the value of each feature."""
+    scores_by: dict[str, dict[str, list[float]]] = {}
     for task, score in zip(tasks, scores, strict=True):
-        for field, value in domain.features(task.spec).items():
-            by.setdefault(field, {}).setdefault(value, []).append(float(score))
+        for feature, value in domain.features(task.spec).items():
+            scores_by.setdefault(feature, {}).setdefault(value, []).append(float(score))
     means = {
-        field: {value: round(float(np.mean(found)), 4) for value, found in sorted(values.items())}
-        for field, values in by.items()
+        feature: {value: round(float(np.mean(value_scores)), 4) for value, value_scores in sorted(values.items())}
+        for feature, values in scores_by.items()
     }
-    return {"test": float(scores.mean()), "test_by": means}
+    return {"eval_accuracy": float(scores.mean()), "eval_accuracy_by": means}
+
+
+def spec_diversity(texts: Sequence[str], features: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """How different the specs of a step are; low values show a collapsed environment policy.
+
+    Args:
+        texts: All generated specs, also rejected ones.
+        features: The features of the accepted ones.
+    """
+    if not texts:
+        return {"distinct_fraction": 0.0, "ngram_overlap": 0.0, "entropy": {}}
+    return {
+        "distinct_fraction": len(set(texts)) / len(texts),
+        "ngram_overlap": float(np.mean(ngram_overlap(texts))),
+        "entropy": {  # bits
+            name: round(_entropy([spec[name] for spec in features if name in spec]), 3)
+            for name in sorted({name for spec in features for name in spec})
+        },
+    }
+
+
+def _entropy(values: Sequence[str]) -> float:
+    probabilities = [count / len(values) for count in Counter(values).values()]
+    return -sum(probability * math.log2(probability) for probability in probabilities)
 
 
 def _mean(values: np.ndarray) -> float | None:

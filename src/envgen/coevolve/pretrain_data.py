@@ -1,82 +1,111 @@
-"""What models made on the spot are shown of a domain, and how it is found out how far they are.
+"""Supervised examples for models created from scratch, and the evaluations reported during pretraining.
 
-The agent is shown easy tasks and some uniform ones, each with the oracle's reply. The environment is shown statistics
-that say nothing, a spec, and a variation of it. Nothing that they are shown or tried on is held out.
+The agent is trained on easy and some uniform tasks with the oracle's replies. The environment policy is trained to vary
+the spec in its prompt, beside success rates that carry no information. Held-out tasks never occur.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
 
-from .environment import context
-from .language_model import Lm
-from .sampling import sample
-from .statistics import Statistics
-from .task_filter import Gate
-from .tasks import Domain, Spec, Task
+from .environment import environment_prompt
+from .language_model import LanguageModel
+from .reward import SuccessStats
+from .sampling import generate
+from .task_filter import TaskFilter
+from .tasks import Domain, Spec
 
 ALPHAS = (0.3, 0.5, 0.7)
-TOLD = (0.0, 0.2, 1.0)  # shares of the kinds of tasks that statistics may speak of
-TRIED, LONGEST = 64, 96  # on how many tasks or contexts a model is tried, and tokens of a text then
-Pair = tuple[str, str]  # what is asked, and a right answer
+STATS_FRACTIONS = (0.0, 0.2, 1.0)  # fractions of the feature values that occur in the success rates of a prompt
+NUM_EVAL_PROMPTS = 64
+MAX_NEW_TOKENS = 96  # in evaluations
+Example = tuple[str, str]  # prompt and completion
 
 
-class Course:
-    def __init__(self, domain: Domain, hard: float, held_out: int, seed: int):
-        """`hard`: the share of uniform tasks; `held_out`: how many of the held-out tasks there are."""
-        self.domain, self.hard = domain, hard
-        self.random, self.trying = np.random.default_rng(seed), np.random.default_rng((seed, 1))
-        self.held_out = domain.held_out_tasks(held_out)
-        self.keys = {task.spec.key for task in self.held_out}
-        self.kinds: dict[str, set[str]] = {}  # values of each field, as met in uniform specs
+class PretrainData:
+    def __init__(self, domain: Domain, hard_fraction: float, num_held_out: int, seed: int):
+        """
+        Args:
+            domain: The family of tasks.
+            hard_fraction: Fraction of the agent's tasks that are uniform instead of easy.
+            num_held_out: Number of held-out tasks to exclude.
+            seed: Of the examples.
+        """
+        self.domain, self.hard_fraction = domain, hard_fraction
+        self.rng, self.eval_rng = np.random.default_rng(seed), np.random.default_rng((seed, 1))
+        self.held_out_tasks = domain.held_out_tasks(num_held_out)
+        self.held_out_keys = {task.spec.key for task in self.held_out_tasks}
+        self.feature_values: dict[str, set[str]] = {}  # as they occur in uniform specs
 
-    def texts(self, count: int) -> list[str]:
-        """Of everything that either model reads or writes."""
-        found = []
-        for _ in range(count):
-            spec = self.spec(self.domain.sample)
-            for field, value in self.domain.features(spec).items():
-                self.kinds.setdefault(field, set()).add(value)
+    def tokenizer_texts(self, num_specs: int) -> list[str]:
+        """Texts of every kind that either model reads or writes."""
+        texts = []
+        for _ in range(num_specs):
+            spec = self.sample_spec(self.domain.sample)
+            for feature, value in self.domain.features(spec).items():
+                self.feature_values.setdefault(feature, set()).add(value)
             task = self.domain.make_task(spec)
-            found += [f"{task.prompt}\n", self.domain.oracle_reply(task), f"{self.context(spec)}\n", spec.text]
-        return found
+            texts += [
+                f"{task.prompt}\n", self.domain.oracle_reply(task), f"{self.environment_prompt(spec)}\n", spec.text,
+            ]  # fmt: skip
+        return texts
 
-    def spec(self, draw: Callable[[np.random.Generator], Spec], random: np.random.Generator | None = None) -> Spec:
-        while (spec := draw(random or self.random)).key in self.keys:
+    def sample_spec(
+        self, sample: Callable[[np.random.Generator], Spec], rng: np.random.Generator | None = None
+    ) -> Spec:
+        """A spec that is not held out."""
+        while (spec := sample(rng or self.rng)).key in self.held_out_keys:
             pass
         return spec
 
-    def task(self) -> Pair:
-        hard = self.random.random() < self.hard
-        task = self.domain.make_task(self.spec(self.domain.sample if hard else self.domain.sample_easy))
+    def agent_example(self) -> Example:
+        """A task and the oracle's reply."""
+        is_hard = self.rng.random() < self.hard_fraction
+        task = self.domain.make_task(self.sample_spec(self.domain.sample if is_hard else self.domain.sample_easy))
         return task.prompt, self.domain.oracle_reply(task)
 
-    def variation(self) -> Pair:
-        like = self.spec(self.domain.sample)
-        return self.context(like), self.spec(lambda random: self.domain.vary(like, random)).text
+    def environment_example(self) -> Example:
+        """A prompt of the environment policy and a variation of its spec."""
+        base_spec = self.sample_spec(self.domain.sample)
+        prompt = self.environment_prompt(base_spec)
+        return prompt, self.sample_spec(lambda rng: self.domain.vary(base_spec, rng)).text
 
-    def context(self, like: Spec, random: np.random.Generator | None = None) -> str:
-        """Statistics of nothing, of a few kinds of tasks, or of all, that say nothing about what is to be written."""
-        random, known = random or self.random, Statistics()
-        share = random.choice(TOLD)
-        for field, values in self.kinds.items():
+    def environment_prompt(self, base_spec: Spec, rng: np.random.Generator | None = None) -> str:
+        """A prompt with random success rates of no, a few or all kinds of tasks."""
+        rng, stats = rng or self.rng, SuccessStats()
+        fraction = rng.choice(STATS_FRACTIONS)
+        for feature, values in self.feature_values.items():
             for value in sorted(values):
-                if random.random() < share:
-                    known.add({field: value}, int(random.integers(11)), 10)
-        return context(float(random.choice(ALPHAS)), known.told(), like)
+                if rng.random() < fraction:
+                    stats.add({feature: value}, int(rng.integers(11)), 10)
+        return environment_prompt(float(rng.choice(ALPHAS)), stats.to_prompt(), base_spec)
 
-    def accuracy(self, lm: Lm) -> str:
-        """Of likeliest replies to uniform tasks."""
-        tasks = [self.domain.make_task(self.spec(self.domain.sample, self.trying)) for _ in range(TRIED)]
-        replies = sample(lm, [lm.prompt("", task.prompt) for task in tasks], 1, LONGEST, None).texts(lm)
-        right = np.mean([self.domain.check(*pair).score for pair in zip(tasks, replies, strict=True)])
-        return f"accuracy {right:.2f}"
+    def evaluate_agent(self, lm: LanguageModel) -> str:
+        """The accuracy of greedy replies to uniform tasks."""
+        specs = [self.sample_spec(self.domain.sample, self.eval_rng) for _ in range(NUM_EVAL_PROMPTS)]
+        tasks = [self.domain.make_task(spec) for spec in specs]
+        prompts = [lm.encode_prompt("", task.prompt) for task in tasks]
+        replies = generate(lm, prompts, 1, MAX_NEW_TOKENS, None).decode(lm)
+        accuracy = np.mean([self.domain.check(*pair).score for pair in zip(tasks, replies, strict=True)])
+        return f"accuracy {accuracy:.2f}"
 
-    def admitted(self, lm: Lm) -> str:
-        """Of drawn specs."""
-        asked = [self.context(self.spec(self.domain.sample, self.trying), self.trying) for _ in range(TRIED)]
-        drawing = torch.Generator().manual_seed(int(self.trying.integers(2**31)))
-        written = sample(lm, [lm.prompt("", text) for text in asked], 1, LONGEST, drawing).texts(lm)
-        gate = Gate(self.domain, self.held_out)
-        return f"admitted {np.mean([isinstance(gate.admit(text), Task) for text in written]):.2f}"
+    def evaluate_environment(self, lm: LanguageModel) -> str:
+        """The fraction of sampled specs that the task filter accepts."""
+        prompts = [
+            self.environment_prompt(self.sample_spec(self.domain.sample, self.eval_rng), self.eval_rng)
+            for _ in range(NUM_EVAL_PROMPTS)
+        ]
+        rng = torch.Generator().manual_seed(int(self.eval_rng.integers(2**31)))
+        encoded = [lm.encode_prompt("", prompt) for prompt in prompts]
+        specs = generate(lm, encoded, 1, MAX_NEW_TOKENS, rng).decode(lm)
+        task_filter = TaskFilter(self.domain, self.held_out_tasks)
+        return f"valid specs {np.mean([task_filter.check(text).task is not None for text in specs]):.2f}"
+
+    def state(self) -> dict[str, Any]:
+        return {"rng": self.rng.bit_generator.state, "eval_rng": self.eval_rng.bit_generator.state}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self.rng.bit_generator.state = state["rng"]
+        self.eval_rng.bit_generator.state = state["eval_rng"]

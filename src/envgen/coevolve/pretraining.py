@@ -1,14 +1,19 @@
-"""The first lessons of models made on the spot: an agent that solves easy tasks, an environment that varies specs.
+"""Supervised pretraining of models created from scratch: an agent that solves easy tasks, an environment that varies
+specs.
 
-Both are shown right answers, and share one tokenizer of the domain's own text. The agent then knows the form of replies
-and how short requests are done. The environment writes variations of the spec before it, whatever statistics it is
-told: what these are good for it has yet to find out. With the defaults it takes minutes of one core.
+Both share a tokenizer trained on the domain's own text. Afterwards the agent knows the format of replies and short
+tasks. The environment policy writes variations of the spec in its prompt, whatever success rates it is shown; their use
+is left to the co-evolution. With the defaults this takes minutes on one CPU core. It saves as it goes: a process that
+was killed resumes exactly where it last saved.
 """
 
 import hashlib
 import json
 import os
+import shutil
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,138 +24,263 @@ import torch
 import transformers
 from torch.nn import functional as F
 
-from envgen.settings import Settings
+from envgen.runs.checkpoint import Checkpoint, flush_folder, load_latest, save_checkpoint
+from envgen.runs.display import format_duration
 
-from . import pretrain_data as lessons
-from . import tiny_models as scratch
-from .language_model import Lm
-from .pretrain_data import Course, Pair
-from .settings import Count, Fraction, Positive
+from . import pretrain_data, tiny_models
+from .language_model import LanguageModel
+from .pretrain_data import Example, PretrainData
+from .settings import ModelSize, PretrainSettings
 from .tasks import Domain
-from .tiny_models import Size, fresh, save, tokenizer_of
 
-POOL = 8  # batches that are drawn at once, so that pairs of about the same length can stand together
-LOOKS = 4  # how often it is said how far a model is
-Say = Callable[[str], None]
+try:
+    import fcntl
+except ImportError:  # Windows: two processes that create the same models do not share a checkpoint folder
+    fcntl = None
 
-
-class Warmup(Settings):
-    """How much the two models are taught before they learn by themselves, and how."""
-
-    agent_steps: Count = 350
-    """Gradient steps of the agent."""
-    environment_steps: Count = 400
-    """Gradient steps of the environment."""
-    batch: Count = 32
-    """Answers shown at each."""
-    hard: Fraction = 0.4
-    """Share of the agent's tasks that are uniform and not easy: RL goes on from replies that are right now and then."""
-    learning_rate: Positive = 3e-3
-    """Of AdamW, for embeddings, biases and norms."""
-    matrix_rate: Positive = 0.02
-    """Of Muon, for the matrices of the layers: AdamW takes twice as long to the same loss."""
-    rise: Count = 20
-    """Steps in which both rates rise from 0."""
-    fall: Fraction = 0.4
-    """Share of the steps, the last ones, in which they fall to 0 again."""
-    texts: Count = 2000
-    """Specs whose texts the tokenizer is made from."""
-    held_out: Count = 600
-    """How many of the held-out tasks nothing is shown of."""
+BUFFER_BATCHES = 8  # batches generated at a time, so that examples of similar length can be batched together
+NUM_REPORTS = 4  # reports with an evaluation, per model
+REPORT_INTERVAL = 15.0  # seconds between reports of the time left
+LOSS_WINDOW = 50  # steps over which the reported loss is averaged
+ReportFn = Callable[[str], None]
+EncodedExample = tuple[list[int], list[int]]  # tokens of prompt and completion
 
 
-def warm(
-    domain: Domain, folder: Path, seed: int, size: Size, settings: Warmup, say: Say = lambda line: None
-) -> tuple[Path, Path]:
-    """The folders of an agent and an environment, made now or by an earlier call with equal arguments."""
-    course = Course(domain, settings.hard, settings.held_out, seed)
-    texts = course.texts(settings.texts)
-    final = folder / f"{domain.name}-{_key(texts, seed, size, settings)}"
+def pretrain(
+    domain: Domain, folder: Path, seed: int, size: ModelSize, settings: PretrainSettings,
+    report: ReportFn = lambda line: None, save_every: float = 30.0,
+) -> tuple[Path, Path]:  # fmt: skip
+    """Create an agent and an environment model in `folder`, or find those of an earlier call with equal arguments.
+
+    Args:
+        domain: The family of tasks.
+        folder: Where models are kept. A name made from all arguments identifies each pair.
+        seed: Of weights and examples.
+        size: The size of each model.
+        settings: How they are trained.
+        report: Called with lines about the progress and the time left.
+        save_every: Seconds between checkpoints.
+
+    Returns:
+        The folders of the agent and of the environment model.
+    """
+    data = PretrainData(domain, settings.hard_fraction, settings.num_held_out, seed)
+    texts = data.tokenizer_texts(settings.num_tokenizer_specs)
+    final = folder / f"{domain.name}-{_recipe_key(texts, seed, size, settings)}"
     names = ("agent", "environment")
     if not final.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        tokenizer = tokenizer_of(texts, size.vocabulary)
-        shown, looks = (course.task, course.variation), (course.accuracy, course.admitted)
-        steps = (settings.agent_steps, settings.environment_steps)
-        with TemporaryDirectory(prefix=".unfinished-", dir=folder, ignore_cleanup_errors=True) as beside:
-            for k, (name, lesson, look, count) in enumerate(zip(names, shown, looks, steps, strict=True)):
-                lm = fresh(tokenizer, size, 2 * seed + k)
-                teach(lm, lesson, count, settings, course.random, lambda line, name=name: say(f"{name}: {line}"), look)
-                save(lm, Path(beside) / "models" / name)
-            _move(Path(beside) / "models", final)
+        tokenizer = tiny_models.train_tokenizer(texts, size.vocab_size)
+        examples = (data.agent_example, data.environment_example)
+        evaluations = (data.evaluate_agent, data.evaluate_environment)
+        num_steps = (settings.agent_steps, settings.environment_steps)
+        with _work_folder(folder, final.name) as work:
+            checkpoint = load_latest(work / "checkpoints")
+            finished = checkpoint.values["finished"] if checkpoint else []
+            for k, name in enumerate(names):
+                if name in finished:
+                    continue
+                lm = tiny_models.new_model(tokenizer, size, 2 * seed + k)
+                training = SupervisedTraining(lm, data, examples[k], num_steps[k], settings)
+                if checkpoint is not None:
+                    training.load(checkpoint)
+                    checkpoint = None
+                    report(f"{name} ({k + 1} of 2): resumed at step {training.step} of {num_steps[k]}")
+
+                def save(training: SupervisedTraining = training) -> None:
+                    arrays, values = training.state()
+                    save_checkpoint(work / "checkpoints", arrays, {**values, "finished": names[:k]})  # noqa: B023
+
+                save()  # also marks the models before this one as finished
+                prefix = f"{name} ({k + 1} of 2)"
+                training.run(evaluations[k], lambda line, prefix=prefix: report(f"{prefix}: {line}"), save, save_every)
+                tiny_models.save_model(lm, work / "models" / name)
+                _flush_files(work / "models" / name)
+            _publish(work / "models", final)
     return final / names[0], final / names[1]
 
 
-def teach(
-    lm: Lm, lesson: Callable[[], Pair], steps: int, settings: Warmup, random: np.random.Generator, say: Say,
-    look: Callable[[Lm], str],
-) -> None:  # fmt: skip
-    """Show a model right answers."""
-    matrices = [w for name, w in lm.model.named_parameters() if w.ndim == 2 and ".layers." in name]
-    known = set(map(id, matrices))
-    rest = [w for w in lm.model.parameters() if id(w) not in known]
-    optimisers = (
-        torch.optim.Muon(matrices, settings.matrix_rate, weight_decay=0.0, adjust_lr_fn="original"),
-        torch.optim.AdamW(rest, settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.0),
-    )
-    schedules = [
-        torch.optim.lr_scheduler.LambdaLR(
-            one, lambda k: min(1.0, (k + 1) / settings.rise, (steps - k) / max(1.0, settings.fall * steps))
-        )
-        for one in optimisers
-    ]
-    losses, batches = [], _batches(lm, lesson, settings.batch, random)
-    for step in range(1, steps + 1):
-        loss = _loss(lm, next(batches))
+class SupervisedTraining:
+    """Supervised training of one model: Muon for the weight matrices, AdamW for everything else."""
+
+    def __init__(
+        self, lm: LanguageModel, data: PretrainData, sample_example: Callable[[], Example], num_steps: int,
+        settings: PretrainSettings,
+    ):  # fmt: skip
+        self.lm, self.data, self.num_steps, self.settings = lm, data, num_steps, settings
+        self.step = 0
+        self.losses: list[float] = []  # of the last steps
+        self.batches = BatchStream(lm, data, sample_example, settings.batch_size)
+        matrices = [w for name, w in lm.model.named_parameters() if w.ndim == 2 and ".layers." in name]
+        matrix_ids = set(map(id, matrices))
+        others = [w for w in lm.model.parameters() if id(w) not in matrix_ids]
+        self.optimizers: dict[str, tuple[torch.optim.Optimizer, float]] = {  # with their peak learning rates
+            "muon": (
+                torch.optim.Muon(matrices, settings.muon_learning_rate, weight_decay=0.0, adjust_lr_fn="original"),
+                settings.muon_learning_rate,
+            ),
+            "adamw": (
+                torch.optim.AdamW(others, settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.0),
+                settings.learning_rate,
+            ),
+        }
+
+    def run(
+        self, evaluate: Callable[[LanguageModel], str], report: ReportFn, save: Callable[[], None], save_every: float
+    ) -> None:
+        """Train to the last step."""
+        start_step, start_time = self.step, time.monotonic()
+        last_save = last_report = start_time
+        while self.step < self.num_steps:
+            self.train_step()
+            now = time.monotonic()
+            quarter_done = self.step * NUM_REPORTS // self.num_steps > (self.step - 1) * NUM_REPORTS // self.num_steps
+            if quarter_done or now - last_report >= REPORT_INTERVAL:
+                last_report = now
+                left = (now - start_time) / (self.step - start_step) * (self.num_steps - self.step)
+                parts = [f"step {self.step} of {self.num_steps}", f"loss {np.mean(self.losses):.3f}"]
+                parts += [evaluate(self.lm)] if quarter_done else []
+                report(", ".join([*parts, f"{format_duration(left)} left for this model"]))
+            if now - last_save >= save_every:
+                save()
+                last_save = time.monotonic()
+
+    def train_step(self) -> None:
+        loss = completion_loss(self.lm, self.batches.next_batch())
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(lm.model.parameters(), 1.0)
-        for one in (*optimisers, *schedules):
-            one.step()
-        lm.model.zero_grad()
-        losses.append(loss.item())
-        if step * LOOKS // steps > (step - 1) * LOOKS // steps:
-            say(f"step {step} of {steps}, loss {np.mean(losses[-50:]):.3f}, {look(lm)}")
+        torch.nn.utils.clip_grad_norm_(self.lm.model.parameters(), 1.0)
+        for optimizer, peak_learning_rate in self.optimizers.values():
+            for group in optimizer.param_groups:
+                group["lr"] = peak_learning_rate * self._schedule(self.step)
+            optimizer.step()
+        self.lm.model.zero_grad()
+        self.losses = [*self.losses, loss.item()][-LOSS_WINDOW:]
+        self.step += 1
+
+    def _schedule(self, step: int) -> float:
+        """Linear warmup, constant, linear cooldown."""
+        s = self.settings
+        cooldown_steps = max(1.0, s.cooldown_fraction * self.num_steps)
+        return min(1.0, (step + 1) / s.warmup_steps, (self.num_steps - step) / cooldown_steps)
+
+    def state(self) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, Any]]:
+        """Arrays by group and plain values from which `load` resumes exactly."""
+        arrays = {"model": {name: w.detach().numpy().copy() for name, w in self.lm.model.named_parameters()}}
+        for name, (optimizer, _) in self.optimizers.items():
+            arrays[name] = {
+                f"{index}.{key}": np.asarray(value)
+                for index, values in optimizer.state_dict()["state"].items()
+                for key, value in values.items()
+            }
+        data = {**self.data.state(), **self.batches.state()}  # the examples of the buffer are generated again
+        return arrays, {"step": self.step, "losses": self.losses, "data": data}
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        arrays, values = checkpoint.arrays, checkpoint.values
+        with torch.no_grad():
+            for name, parameter in self.lm.model.named_parameters():
+                parameter.copy_(torch.from_numpy(arrays["model"][name]))
+        for name, (optimizer, _) in self.optimizers.items():
+            state: dict[int, dict[str, torch.Tensor]] = {}
+            for entry, array in arrays[name].items():
+                index, _, key = entry.partition(".")
+                state.setdefault(int(index), {})[key] = torch.from_numpy(array.copy())
+            optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        self.step, self.losses = values["step"], list(values["losses"])
+        self.data.load(values["data"])
+        self.batches.load(values["data"])
 
 
-def _batches(
-    lm: Lm, lesson: Callable[[], Pair], batch: int, random: np.random.Generator
-) -> Iterator[list[tuple[list[int], list[int]]]]:
-    while True:
-        pairs = [(lm.prompt("", asked), lm.reply(answer)) for asked, answer in (lesson() for _ in range(POOL * batch))]
-        pairs.sort(key=lambda pair: len(pair[0]) + len(pair[1]))
-        for k in random.permutation(POOL):
-            yield pairs[k * batch : (k + 1) * batch]
+class BatchStream:
+    """Batches of encoded examples of similar length. Its examples use the random state of `data`."""
+
+    def __init__(self, lm: LanguageModel, data: PretrainData, sample_example: Callable[[], Example], batch_size: int):
+        self.lm, self.data, self.sample_example, self.batch_size = lm, data, sample_example, batch_size
+        self.buffer: list[list[EncodedExample]] = []
+        self.position = 0  # batches of the buffer that were used
+        self.buffer_rng: Any = None  # random state before the buffer was generated
+
+    def next_batch(self) -> list[EncodedExample]:
+        if self.position == len(self.buffer):
+            self._fill()
+        self.position += 1
+        return self.buffer[self.position - 1]
+
+    def _fill(self) -> None:
+        rng = self.data.rng
+        self.buffer_rng, self.position = rng.bit_generator.state, 0
+        examples = [self.sample_example() for _ in range(BUFFER_BATCHES * self.batch_size)]
+        encoded = [(self.lm.encode_prompt("", prompt), self.lm.encode_completion(text)) for prompt, text in examples]
+        encoded.sort(key=lambda example: len(example[0]) + len(example[1]))
+        self.buffer = [
+            encoded[k * self.batch_size : (k + 1) * self.batch_size] for k in rng.permutation(BUFFER_BATCHES)
+        ]
+
+    def state(self) -> dict[str, Any]:
+        return {"rng": self.buffer_rng or self.data.rng.bit_generator.state, "position": self.position}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """`data` must be in the saved state already."""
+        self.buffer, self.position, self.buffer_rng = [], 0, None
+        if state["position"]:
+            self._fill()
+            self.position = state["position"]
 
 
-def _loss(lm: Lm, pairs: list[tuple[list[int], list[int]]]) -> torch.Tensor:
-    """The mean surprise at the tokens of the answers. What is padded stands at the end, where nothing looks at it."""
-    width = max(len(asked) + len(answer) for asked, answer in pairs)
-    ids = torch.full((len(pairs), width), lm.pad)
-    wanted = torch.zeros((len(pairs), width), dtype=torch.bool)
-    for k, (asked, answer) in enumerate(pairs):
-        ids[k, : len(asked) + len(answer)] = torch.tensor(asked + answer)
-        wanted[k, len(asked) : len(asked) + len(answer)] = True
+def completion_loss(lm: LanguageModel, examples: list[EncodedExample]) -> torch.Tensor:
+    """The mean cross-entropy of the tokens of completions. Padding is on the right, where no token attends to it."""
+    width = max(len(prompt) + len(completion) for prompt, completion in examples)
+    ids = torch.full((len(examples), width), lm.pad_token_id)
+    is_completion = torch.zeros((len(examples), width), dtype=torch.bool)
+    for k, (prompt, completion) in enumerate(examples):
+        ids[k, : len(prompt) + len(completion)] = torch.tensor(prompt + completion)
+        is_completion[k, len(prompt) : len(prompt) + len(completion)] = True
     model: Any = lm.model
     hidden = model.base_model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state  # (B, T - 1, D)
-    logits = model.get_output_embeddings()(hidden[wanted[:, 1:]])  # (answers' tokens, V)
-    return F.cross_entropy(logits, ids[wanted])
+    logits = model.get_output_embeddings()(hidden[is_completion[:, 1:]])  # (completion tokens, V)
+    return F.cross_entropy(logits, ids[is_completion])
 
 
-def _key(texts: list[str], seed: int, size: Size, settings: Warmup) -> str:
-    """The same for equal models alone: of all that they depend on, and of a domain by what it says."""
-    told = [seed, size.model_dump(), settings.model_dump(), texts]
+def _recipe_key(texts: list[str], seed: int, size: ModelSize, settings: PretrainSettings) -> str:
+    """A hash of everything that the models depend on; the domain counts by its texts."""
+    recipe = [seed, size.model_dump(), settings.model_dump(), texts]
     versions = [module.__version__ for module in (np, tokenizers, torch, transformers)]
-    sources = [Path(str(file)).read_text() for file in (__file__, lessons.__file__, scratch.__file__)]
-    return hashlib.sha256(json.dumps([told, versions, sources]).encode()).hexdigest()[:16]
+    sources = [Path(str(file)).read_text() for file in (__file__, pretrain_data.__file__, tiny_models.__file__)]
+    return hashlib.sha256(json.dumps([recipe, versions, sources]).encode()).hexdigest()[:16]
 
 
-def _move(fresh: Path, final: Path) -> None:
-    """Whole or not at all. Of two that made the same at once, the first one's stays."""
-    for file in (file for file in fresh.rglob("*") if file.is_file()):
-        with file.open("rb+") as opened:
-            os.fsync(opened.fileno())
+@contextmanager
+def _work_folder(folder: Path, name: str) -> Iterator[Path]:
+    """A folder for unfinished models, which an interrupted process leaves behind to be resumed.
+
+    A process that cannot lock it works in a temporary folder of its own.
+    """
+    work = folder / f".unfinished-{name}"
+    with ExitStack() as stack:
+        work.mkdir(parents=True, exist_ok=True)
+        lock = stack.enter_context(open(work / "lock", "a"))
+        try:
+            if fcntl is None:
+                raise OSError("no file locks")
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            temporary = TemporaryDirectory(prefix=".unfinished-", dir=folder, ignore_cleanup_errors=True)
+            yield Path(stack.enter_context(temporary))
+            return
+        yield work
+        shutil.rmtree(work, ignore_errors=True)  # only reached when the models are finished
+
+
+def _publish(models: Path, final: Path) -> None:
+    """Move finished models into place atomically. If another process was faster, its models stay."""
     try:
-        os.replace(fresh, final)
+        os.replace(models, final)
+        flush_folder(final.parent)
     except OSError:
         if not final.exists():
             raise
+
+
+def _flush_files(folder: Path) -> None:
+    for file in (file for file in folder.rglob("*") if file.is_file()):
+        with file.open("rb+") as opened:
+            os.fsync(opened.fileno())

@@ -1,59 +1,93 @@
-"""Who says what is asked next. The environment policy is one of them (environment.py); these need no model.
+"""The contract of proposers, which decide what the agent is asked next, and the proposers that need no model.
 
-uniform   every field spread evenly: no curriculum at all
-greedy    of many uniform specs those whose fields have lately been solved about as often as alpha says
-static    a set that was written once, before training
+    uniform   every field sampled uniformly: no curriculum
+    greedy    the best of several uniform specs by predicted success rate
+
+The proposers that use the environment policy are in environment.py, the list of all in registry.py.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import numpy as np
 
-from .reward import rewards
-from .sampling import Samples
-from .settings import Curriculum
-from .statistics import Statistics
-from .task_filter import Gate
+from envgen.runs.store import Run
+
+from .policy import LanguageModelPolicy
+from .reward import SuccessStats, curriculum_rewards
+from .sampling import Completions
+from .settings import CoevolutionPlan, Curriculum, EnvironmentSettings
+from .task_filter import TaskFilter
+from .task_stores import TaskStores
 from .tasks import Domain, Spec, Task
 
+SAMPLES_PER_TASK = 20  # attempts before `sample_valid` returns fewer tasks than requested
+
 
 @dataclass(frozen=True)
-class Proposed:
-    """A text that was written to be a spec, and what became of it. Variations of one spec are of one `group`."""
+class Candidate:
+    """A text proposed as a spec, where it comes from, and the task it became or the reason for its rejection."""
 
     text: str
-    group: int
+    source: str  # name of the proposer
+    index: int  # position in its batch, and row in the batch's completions if a model wrote it
+    group: int  # variations of one spec share a group
     task: Task | None
-    reason: str = ""  # why it is no task
+    rejection: str | None = None
 
 
 @dataclass(frozen=True)
-class Proposals:
-    written: tuple[Proposed, ...]
-    tokens: int = 0  # generated for them
-    asked: tuple[str, ...] = ()  # what each group was written to, where a model wrote
-    samples: Samples | None = None
+class ProposalBatch:
+    candidates: tuple[Candidate, ...]
+    num_tokens: int = 0  # generated for them
+    prompts: tuple[str, ...] = ()  # of each group, if a model wrote them
+    completions: Completions | None = None
 
     @property
-    def tasks(self) -> list[Proposed]:
-        return [one for one in self.written if one.task is not None]
+    def accepted(self) -> list[Candidate]:
+        return [candidate for candidate in self.candidates if candidate.task is not None]
+
+
+@dataclass(frozen=True)
+class ProposerContext:
+    """Everything a proposer may be built from."""
+
+    domain: Domain
+    curriculum: Curriculum
+    environment_settings: EnvironmentSettings
+    plan: CoevolutionPlan
+    seed: int
+    run: Run
+    stores: TaskStores
+    task_filter: TaskFilter
+    base_specs: Sequence[Spec]
+    build_policy: Callable[[EnvironmentSettings, int], LanguageModelPolicy]  # of the environment model, with a seed
 
 
 class Proposer(ABC):
-    name: ClassVar[str]
+    """Proposes tasks for the agent and may learn from how often they are solved."""
+
+    name: str
+
+    @classmethod
+    @abstractmethod
+    def from_context(cls, context: ProposerContext, **options: Any) -> Self:
+        """Build the proposer of a run; `options` come from the registry."""
 
     @abstractmethod
-    def propose(self, wanted: int, seeds: Sequence[Spec], known: Statistics, gate: Gate) -> Proposals:
-        """`wanted` tasks, or fewer; `seeds` are base specs to vary."""
+    def propose(
+        self, count: int, base_specs: Sequence[Spec], stats: SuccessStats, task_filter: TaskFilter
+    ) -> ProposalBatch:
+        """At most `count` accepted tasks, possibly as variations of `base_specs`."""
 
-    def learn(self, proposals: Proposals, p: np.ndarray) -> dict[str, float]:
-        """From the success rates of its tasks, in their order."""
+    def update(self, proposals: ProposalBatch, success_rates: Mapping[int, float]) -> dict[str, float]:
+        """Learn from the success rates of accepted candidates, by their index; returns metrics."""
         return {}
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays and plain values from which `load` resumes exactly."""
         return {}, {}
 
     def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
@@ -61,80 +95,53 @@ class Proposer(ABC):
 
 
 class Uniform(Proposer):
-    name = "uniform"
+    def __init__(self, domain: Domain, seed: int, name: str = "uniform"):
+        self.domain, self.name, self.rng = domain, name, np.random.default_rng(seed)
 
-    def __init__(self, domain: Domain, seed: int):
-        self.domain, self.random = domain, np.random.default_rng(seed)
+    @classmethod
+    def from_context(cls, context: ProposerContext, **options: Any) -> Self:
+        return cls(context.domain, context.seed)
 
-    def draw(self) -> Spec:
-        return self.domain.sample(self.random)
+    def propose(
+        self, count: int, base_specs: Sequence[Spec], stats: SuccessStats, task_filter: TaskFilter
+    ) -> ProposalBatch:
+        return sample_valid(lambda: self.sample_spec(stats), count, task_filter, self.name)
 
-    def propose(self, wanted: int, seeds: Sequence[Spec], known: Statistics, gate: Gate) -> Proposals:
-        return _through(gate, lambda k: self.choose(known), wanted)
-
-    def choose(self, known: Statistics) -> Spec:
-        return self.draw()
+    def sample_spec(self, stats: SuccessStats) -> Spec:
+        return self.domain.sample(self.rng)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        return {}, {"random": self.random.bit_generator.state}
+        return {}, {"rng": self.rng.bit_generator.state}
 
     def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
-        self.random.bit_generator.state = values["random"]
+        self.rng.bit_generator.state = values["rng"]
 
 
 class Greedy(Uniform):
-    name = "greedy"
-    DRAWN = 8  # specs for each that is chosen
+    NUM_SAMPLES = 8  # specs per choice
 
     def __init__(self, domain: Domain, seed: int, curriculum: Curriculum):
-        super().__init__(domain, seed)
+        super().__init__(domain, seed, "greedy")
         self.curriculum = curriculum
 
-    def choose(self, known: Statistics) -> Spec:
-        found = [self.draw() for _ in range(self.DRAWN)]
-        guessed = np.array([known.guess(self.domain.features(spec)) for spec in found])
-        return found[int(rewards(guessed, self.curriculum).argmax())]
+    @classmethod
+    def from_context(cls, context: ProposerContext, **options: Any) -> Self:
+        return cls(context.domain, context.seed, context.curriculum)
+
+    def sample_spec(self, stats: SuccessStats) -> Spec:
+        specs = [self.domain.sample(self.rng) for _ in range(self.NUM_SAMPLES)]
+        predicted = np.array([stats.predict(self.domain.features(spec)) for spec in specs])
+        return specs[int(curriculum_rewards(predicted, self.curriculum).argmax())]
 
 
-class Static(Proposer):
-    """Goes through `texts` again and again, in ever new orders. They passed a gate when they were written."""
-
-    name = "static"
-
-    def __init__(self, domain: Domain, texts: Sequence[str], tokens: int, seed: int):
-        self.domain, self.texts, self.random = domain, list(texts), np.random.default_rng(seed)
-        self.left: list[int] = []
-        self.tokens = tokens  # generated for the set, until they are told
-
-    def propose(self, wanted: int, seeds: Sequence[Spec], known: Statistics, gate: Gate) -> Proposals:
-        found = []
-        for k in range(wanted):
-            if not self.left:
-                self.left = self.random.permutation(len(self.texts)).tolist()
-            text = self.texts[self.left.pop()]
-            found.append(Proposed(text, k, self.domain.make_task(self.domain.Spec.parse(text))))
-        tokens, self.tokens = self.tokens, 0
-        return Proposals(tuple(found), tokens)
-
-    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        return {}, {"random": self.random.bit_generator.state, "left": self.left, "tokens": self.tokens}
-
-    def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
-        self.random.bit_generator.state, self.left = values["random"], list(values["left"])
-        self.tokens = values["tokens"]
-
-
-def _through(gate: Gate, choose: Any, wanted: int) -> Proposals:
-    """`wanted` specs that pass; a domain has far more than a run uses, so few draws are lost."""
-    found, passed = [], 0
-    for k in range(20 * wanted):
-        text = choose(k).text
-        told = gate.admit(text)
-        if isinstance(told, Task):
-            found.append(Proposed(text, passed, told))
-            passed += 1
-            if passed == wanted:
-                break
-        else:
-            found.append(Proposed(text, -1, None, told))
-    return Proposals(tuple(found))
+def sample_valid(sample_spec: Callable[[], Spec], count: int, task_filter: TaskFilter, source: str) -> ProposalBatch:
+    """Sample specs until `count` are accepted, or fewer if new ones have become rare."""
+    candidates, num_accepted = [], 0
+    for index in range(SAMPLES_PER_TASK * count):
+        text = sample_spec().text
+        result = task_filter.check(text)
+        candidates.append(Candidate(text, source, index, index, result.task, result.rejection))
+        num_accepted += result.task is not None
+        if num_accepted == count:
+            break
+    return ProposalBatch(tuple(candidates))

@@ -1,6 +1,6 @@
-"""Replies drawn from a model, many at once, each token read once: what was read before is kept (the KV cache).
+"""Batched generation with a KV cache.
 
-A prompt that is answered several times is read once. Rows that have ended leave the batch.
+A prompt with several completions is encoded once. Finished rows leave the batch.
 """
 
 from collections.abc import Sequence
@@ -11,133 +11,139 @@ import torch
 from torch.nn import functional as F
 from transformers import DynamicCache
 
-from .language_model import Lm
+from .language_model import LanguageModel
 
-SHRINK = 0.75  # when this share of the rows is left, the others are taken out of the batch
+COMPACT_BELOW = 0.75  # drop finished rows from the batch when at most this fraction is still active
 
 
 @dataclass(frozen=True)
-class Samples:
-    """B = prompts x each replies: `ids` (B, T) without their prompts, and `mask` where they are, their end included."""
+class Completions:
+    """Completion tokens without their prompts. B = prompts x completions per prompt.
+
+    `ids` (B, T) is padded on the right; `mask` (B, T) is true for tokens, including the end-of-sequence token.
+    """
 
     ids: torch.Tensor
     mask: torch.Tensor
 
     @classmethod
-    def of(cls, texts: Sequence[Sequence[int]], pad: int) -> "Samples":
-        """From the tokens of each text."""
-        width = max(map(len, texts))
-        ids = torch.tensor([[*text, *[pad] * (width - len(text))] for text in texts])
-        return cls(ids, torch.arange(width) < torch.tensor([[len(text)] for text in texts]))
+    def from_token_lists(cls, token_lists: Sequence[Sequence[int]], pad_token_id: int) -> "Completions":
+        width = max(map(len, token_lists))
+        ids = torch.tensor([[*tokens, *[pad_token_id] * (width - len(tokens))] for tokens in token_lists])
+        return cls(ids, torch.arange(width) < torch.tensor([[len(tokens)] for tokens in token_lists]))
 
     @property
-    def tokens(self) -> int:
+    def num_tokens(self) -> int:
         return int(self.mask.sum())
 
-    def texts(self, lm: Lm) -> list[str]:
-        return [lm.text(row[there].tolist()) for row, there in zip(self.ids, self.mask, strict=True)]
+    def decode(self, lm: LanguageModel) -> list[str]:
+        return [lm.decode(row[mask].tolist()) for row, mask in zip(self.ids, self.mask, strict=True)]
 
 
-class Writer(Protocol):
-    """Whatever draws replies from a model that learns."""
+class Sampler(Protocol):
+    """Generates completions from a model that is being trained."""
 
-    def write(
-        self, lm: Lm, prompts: Sequence[Sequence[int]], each: int, limit: int, random: torch.Generator | None,
-        temperature: float,
-    ) -> Samples: ...  # fmt: skip
+    def generate(
+        self, lm: LanguageModel, prompts: Sequence[Sequence[int]], num_generations: int, max_new_tokens: int,
+        rng: torch.Generator | None, temperature: float,
+    ) -> Completions:  # fmt: skip
+        """`num_generations` completions of each prompt; greedy decoding if `rng` is None."""
+        ...
 
-    def follow(self, model: Any, accelerator: Any) -> None:
-        """The model has learned."""
+    def sync_weights(self, model: Any, accelerator: Any) -> None:
+        """Called after the weights have changed."""
+        ...
 
 
-class Local:
-    """The model that learns draws for itself."""
+class HfSampler:
+    """Generates with the trained model itself, in this process."""
 
-    def write(
-        self, lm: Lm, prompts: Sequence[Sequence[int]], each: int, limit: int, random: torch.Generator | None,
-        temperature: float,
-    ) -> Samples:  # fmt: skip
-        return sample(lm, prompts, each, limit, random, temperature)
+    def generate(
+        self, lm: LanguageModel, prompts: Sequence[Sequence[int]], num_generations: int, max_new_tokens: int,
+        rng: torch.Generator | None, temperature: float,
+    ) -> Completions:  # fmt: skip
+        return generate(lm, prompts, num_generations, max_new_tokens, rng, temperature)
 
-    def follow(self, model: Any, accelerator: Any) -> None:
+    def sync_weights(self, model: Any, accelerator: Any) -> None:
         return
 
 
-def joined(parts: Sequence[Samples]) -> Samples:
-    """Samples below one another."""
+def concat_completions(parts: Sequence[Completions]) -> Completions:
+    """Concatenate along the batch dimension, padding to the longest."""
     width = max(part.ids.shape[1] for part in parts)
     ids = [F.pad(part.ids, (0, width - part.ids.shape[1])) for part in parts]
     mask = [F.pad(part.mask, (0, width - part.mask.shape[1])) for part in parts]
-    return Samples(torch.cat(ids), torch.cat(mask))
+    return Completions(torch.cat(ids), torch.cat(mask))
 
 
-def padded_left(rows: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tokens (B, P) that end together, and where they are."""
-    width = max(map(len, rows))
-    ids = torch.full((len(rows), width), pad, dtype=torch.long)
-    for row, out in zip(rows, ids, strict=True):
-        out[width - len(row) :] = torch.tensor(row, dtype=torch.long)
-    lengths = torch.tensor([len(row) for row in rows])
+def pad_left(sequences: Sequence[Sequence[int]], pad_token_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Left-padded ids (B, P) and their attention mask (B, P)."""
+    width = max(map(len, sequences))
+    ids = torch.full((len(sequences), width), pad_token_id, dtype=torch.long)
+    for sequence, row in zip(sequences, ids, strict=True):
+        row[width - len(sequence) :] = torch.tensor(sequence, dtype=torch.long)
+    lengths = torch.tensor([len(sequence) for sequence in sequences])
     return ids, torch.arange(width) >= width - lengths[:, None]
 
 
-def repeated(count: int, each: int, device: torch.device) -> torch.Tensor:
-    """Which of `count` rows each of `count x each` comes from. By such rows a cache of every kind can be put anew."""
-    return torch.arange(count, device=device).repeat_interleave(each)
+def repeat_index(count: int, repeats: int, device: torch.device) -> torch.Tensor:
+    """Indices that repeat each of `count` rows; `reorder_cache` of any cache accepts them."""
+    return torch.arange(count, device=device).repeat_interleave(repeats)
 
 
-def places(mask: torch.Tensor) -> torch.Tensor:
-    """The position of each token in its own text."""
+def position_ids(mask: torch.Tensor) -> torch.Tensor:
+    """The position of each token in its own sequence."""
     return (mask.cumsum(-1) - 1).clamp(min=0)
 
 
 @torch.no_grad()
-def sample(
-    lm: Lm,
+def generate(
+    lm: LanguageModel,
     prompts: Sequence[Sequence[int]],
-    each: int,
-    limit: int,
-    random: torch.Generator | None,
+    num_generations: int,
+    max_new_tokens: int,
+    rng: torch.Generator | None,
     temperature: float = 1.0,
-) -> Samples:
-    """`each` replies to each prompt, of `limit` tokens at the most; the likeliest ones without `random`."""
+) -> Completions:
+    """`num_generations` completions of each prompt; greedy decoding if `rng` is None."""
     model, device = lm.model, lm.model.device
-    ids, mask = padded_left(prompts, lm.pad)
+    ids, mask = pad_left(prompts, lm.pad_token_id)
     ids, mask = ids.to(device), mask.to(device)
     cache: Any = DynamicCache(config=model.config)
-    read = model(
-        input_ids=ids, attention_mask=mask.long(), position_ids=places(mask), past_key_values=cache, logits_to_keep=1
-    )
-    logits = read.logits[:, -1].repeat_interleave(each, 0)
-    count = len(prompts) * each
-    cache.reorder_cache(repeated(len(prompts), each, device))
-    mask = mask.repeat_interleave(each, 0)
-    out = torch.full((count, limit), lm.pad, dtype=torch.long, device=device)
-    kept = torch.zeros((count, limit), dtype=torch.bool, device=device)
-    rows = torch.arange(count, device=device)  # of `out`, that the rows of the batch belong to
-    going = torch.ones(count, dtype=torch.bool, device=device)
-    for t in range(limit):
-        drawn = _draw(logits, random, temperature)
-        out[rows[going], t] = drawn[going]
-        kept[rows[going], t] = True
-        going = going & (drawn != lm.end)
-        left = int(going.sum())
-        if left == 0 or t == limit - 1:
+    output = model(
+        input_ids=ids, attention_mask=mask.long(), position_ids=position_ids(mask), past_key_values=cache,
+        logits_to_keep=1,
+    )  # fmt: skip
+    logits = output.logits[:, -1].repeat_interleave(num_generations, 0)
+    batch_size = len(prompts) * num_generations
+    cache.reorder_cache(repeat_index(len(prompts), num_generations, device))
+    mask = mask.repeat_interleave(num_generations, 0)
+    out_ids = torch.full((batch_size, max_new_tokens), lm.pad_token_id, dtype=torch.long, device=device)
+    out_mask = torch.zeros((batch_size, max_new_tokens), dtype=torch.bool, device=device)
+    rows = torch.arange(batch_size, device=device)  # row of `out_ids` of each row in the batch
+    active = torch.ones(batch_size, dtype=torch.bool, device=device)
+    for t in range(max_new_tokens):
+        tokens = _sample_tokens(logits, rng, temperature)
+        out_ids[rows[active], t] = tokens[active]
+        out_mask[rows[active], t] = True
+        active = active & (tokens != lm.eos_token_id)
+        num_active = int(active.sum())
+        if num_active == 0 or t == max_new_tokens - 1:
             break
-        if left <= SHRINK * len(rows):
-            stay = going.nonzero()[:, 0]
-            cache.reorder_cache(stay)
-            rows, mask, drawn, going = rows[stay], mask[stay], drawn[stay], going[stay]
+        if num_active <= COMPACT_BELOW * len(rows):
+            keep = active.nonzero()[:, 0]
+            cache.reorder_cache(keep)
+            rows, mask, tokens, active = rows[keep], mask[keep], tokens[keep], active[keep]
         mask = torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
-        here = mask.sum(1, keepdim=True) - 1
+        positions = mask.sum(1, keepdim=True) - 1
         logits = model(
-            input_ids=drawn[:, None], attention_mask=mask.long(), position_ids=here, past_key_values=cache
+            input_ids=tokens[:, None], attention_mask=mask.long(), position_ids=positions, past_key_values=cache
         ).logits[:, -1]
-    used = int(kept.any(0).sum())
-    return Samples(out[:, :used], kept[:, :used])
+    length = int(out_mask.any(0).sum())
+    return Completions(out_ids[:, :length], out_mask[:, :length])
 
 
-def _draw(logits: torch.Tensor, random: torch.Generator | None, temperature: float) -> torch.Tensor:
-    if random is None:
+def _sample_tokens(logits: torch.Tensor, rng: torch.Generator | None, temperature: float) -> torch.Tensor:
+    if rng is None:
         return logits.argmax(-1)
-    return torch.multinomial(torch.softmax(logits.float() / temperature, -1), 1, generator=random)[:, 0]
+    return torch.multinomial(torch.softmax(logits.float() / temperature, -1), 1, generator=rng)[:, 0]

@@ -1,4 +1,4 @@
-"""Every number of the co-evolution. What the GenEnv paper leaves open is a setting here, and says so."""
+"""All settings of the co-evolution. Choices that the GenEnv paper leaves open are settings here, and say so."""
 
 from typing import Annotated, Literal
 
@@ -7,117 +7,153 @@ from pydantic import Field
 from envgen.settings import Settings
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
-
-
-PROPOSERS: dict[str, str] = {
-    "genenv": "the environment policy, learning by reward-weighted regression as in the paper",
-    "genenv-grpo": "the environment policy, learning by the policy gradient",
-    "random": "the environment policy, never updated (GenEnv-Random)",
-    "static": "a set that the environment policy wrote once, before training (GenEnv-Static)",
-    "uniform": "uniform specs",
-    "dapo": "uniform specs; groups that all scored the same are dropped and replaced",
-    "greedy": "uniform specs, chosen by how often tasks like them were solved lately",
-}
+PositiveFloat = Annotated[float, Field(gt=0)]
+NonNegativeFloat = Annotated[float, Field(ge=0)]
+PositiveInt = Annotated[int, Field(ge=1)]
 
 
 class Curriculum(Settings):
-    """What the environment is rewarded for (equation 3 and section 2.2.2)."""
+    """The reward of the environment policy (equation 3 and section 2.2.2)."""
 
     alpha: Fraction = 0.5
-    """The success rate that earns the environment most."""
-    beta: Positive = 4.0
-    """How fast its reward falls away from that: exp(-beta (p - alpha)^2). Never given in the paper."""
-    unit: Literal["task", "group", "batch"] = "task"
-    """Over which replies p is taken: those to one task, to all variations of one spec, or to all of a step. Open in the
-    paper, which describes the last two."""
-    success: Positive = 1.0
-    """From which score on a reply counts as success. Open in the paper."""
-    filter: Positive | None = 0.1
-    """Reward-weighted regression leaves out specs with p farther than this from alpha (k_min); null leaves out none."""
-    weight: NotNegative = 1.0
-    """Lambda: in that regression a spec weighs exp(lambda R)."""
-    repetition: NotNegative = 0.0
-    """What a spec loses that says what all others of its step say too, less for what few say. Not in the paper."""
+    """Target success rate: the environment earns most for tasks that the agent solves at this rate."""
+    beta: PositiveFloat = 4.0
+    """Sharpness of the reward exp(-beta (p - alpha)^2). Not given in the paper."""
+    success_over: Literal["task", "group", "batch"] = "task"
+    """Replies over which the success rate p is averaged: those to one task, to all variations of one spec, or to all
+    tasks of a step. Open in the paper, which describes the last two."""
+    success_threshold: PositiveFloat = 1.0
+    """Lowest score that counts as success. Open in the paper."""
+    filter_tolerance: PositiveFloat | None = 0.1
+    """Reward-weighted regression only uses specs whose p is within this distance of alpha (k_min in the paper); null
+    uses all."""
+    rwr_lambda: NonNegativeFloat = 1.0
+    """Lambda in the weights exp(lambda R) of reward-weighted regression."""
+    repetition_penalty: NonNegativeFloat = 0.0
+    """Coefficient of a penalty for n-gram overlap with the other specs of the step. Not in the paper."""
 
 
-class Learning(Settings):
-    """How a policy learns from the texts it wrote."""
+class PolicySettings(Settings):
+    """How a language model generates and how it is updated."""
 
-    learning_rate: Positive = 3e-4
-    """Of AdamW, constant. The paper's, for 7 billion parameters, are 1e-6 (agent) and 5e-7 (environment)."""
-    epochs: Count = 1
-    """How often each update goes through its texts."""
-    mean: Literal["token", "text"] = "token"
-    """Whether all tokens of a gradient step count alike, or all texts, whatever their length."""
-    minibatches: Count = 1
-    """Into how many gradient steps an epoch is divided."""
-    rows: Count = 4096
-    """Texts that go through the network at once at the most: for the memory, without effect on what is learned."""
-    clip: Positive = 0.2
-    """How far the probability of a token may move in one update, as a fraction."""
-    kl: NotNegative = 1e-3
-    """Weight of the penalty for leaving the model that training began with. Open in the paper."""
-    kl_cap: Positive | None = None
-    """An update takes no further gradient step once it has moved its texts' tokens farther than this (KL, nats a
-    token); null for no such end. The paper caps its environment's, and does not say where."""
-    max_grad_norm: Positive = 1.0
-    """Gradients longer than this are shortened to it."""
-    weight_decay: NotNegative = 0.0
-    """Of AdamW."""
-    temperature: Positive = 1.0
-    """Texts are drawn at this temperature."""
-    longest: Count = 96
-    """Tokens of a text at the most."""
-
-
-class AgentSettings(Learning):
-    """The agent learns by GRPO. The paper gives no group size, clip or KL, nor what becomes of flat groups."""
-
-    epochs: Count = 2
-    kl: NotNegative = 0.0
-    group: Annotated[int, Field(ge=2)] = 8
-    """Replies to each task."""
-    scale: bool = True
-    """Whether advantages are in deviations of their group, as GRPO has it, or in scores."""
-    flat: Literal["keep", "drop", "refill"] = "keep"
-    """Groups that all scored the same teach nothing: they are kept (and count in the mean), dropped, or replaced by
-    further tasks (DAPO)."""
+    learning_rate: PositiveFloat = 3e-4
+    """Constant learning rate of AdamW. The paper uses 1e-6 (agent) and 5e-7 (environment) for 7B models."""
+    epochs: PositiveInt = 1
+    """Passes over the batch in each update."""
+    loss_agg: Literal["token", "sequence"] = "token"
+    """Average the loss over all tokens of a gradient step, or first over the tokens of each sequence."""
+    num_minibatches: PositiveInt = 1
+    """Gradient steps per epoch."""
+    microbatch_size: PositiveInt = 4096
+    """Maximum number of sequences per forward pass. Limits memory; does not change the gradient."""
+    clip_coef: PositiveFloat = 0.2
+    """Clipping range of the probability ratio (epsilon of PPO)."""
+    kl_coef: NonNegativeFloat = 1e-3
+    """Weight of the KL penalty against the initial model. Open in the paper."""
+    target_kl: PositiveFloat | None = None
+    """Stop the update when the KL divergence per token exceeds this, in nats; null never stops. The paper limits the
+    environment's update but gives no number."""
+    max_grad_norm: PositiveFloat = 1.0
+    """Maximum norm for gradient clipping."""
+    weight_decay: NonNegativeFloat = 0.0
+    """Weight decay of AdamW."""
+    temperature: PositiveFloat = 1.0
+    """Sampling temperature."""
+    max_new_tokens: PositiveInt = 96
+    """Maximum length of a completion in tokens."""
 
 
-class EnvironmentSettings(Learning):
-    """The environment policy."""
+class AgentSettings(PolicySettings):
+    """The agent learns by GRPO. The paper does not give the group size, the clipping range or the KL weight, nor what
+    happens to groups without variance."""
+
+    epochs: PositiveInt = 2
+    kl_coef: NonNegativeFloat = 0.0
+    num_generations: Annotated[int, Field(ge=2)] = 8
+    """Completions per task (the group size of GRPO)."""
+    scale_rewards: bool = True
+    """Divide advantages by the standard deviation of their group, as GRPO does."""
+    zero_variance_groups: Literal["keep", "drop", "refill"] = "keep"
+    """Groups whose completions all have the same score have no gradient: keep them (they count in the mean), drop
+    them, or replace them by groups of further tasks (DAPO)."""
+
+
+class EnvironmentSettings(PolicySettings):
+    """The environment policy, which writes the tasks."""
 
     method: Literal["rwr", "grpo", "none"] = "rwr"
-    """Reward-weighted regression, as in the paper; policy gradient within what was written to one context; nothing."""
-    epochs: Count = 2
-    again: NotNegative = 1.0
-    """Earlier specs from the pool for each fresh one in a regression. Open in the paper."""
-    kl: NotNegative = 1e-2
-    kl_cap: Positive | None = 0.1
-    longest: Count = 64
+    """Reward-weighted regression as in the paper, the policy gradient within the specs of one prompt, or no training.
+    The proposer sets this."""
+    epochs: PositiveInt = 2
+    replay_ratio: NonNegativeFloat = 1.0
+    """Earlier specs to train on for each fresh one in reward-weighted regression. Open in the paper."""
+    kl_coef: NonNegativeFloat = 1e-2
+    target_kl: PositiveFloat | None = 0.1
+    max_new_tokens: PositiveInt = 64
 
 
-class Plan(Settings):
-    """How much, and of what."""
+class CoevolutionPlan(Settings):
+    """The budget of a run and the composition of its steps."""
 
-    rollouts: Count = 30_720
-    """Replies of the agent in all; what every comparison holds equal."""
-    tasks: Count = 32
-    """Tasks of a step."""
-    fresh: Fraction = 0.75
-    """Share of a step's tasks that are new."""
-    replay: Fraction = 0.125
-    """Share drawn from the pool of earlier tasks; the rest are base tasks."""
-    base: Count = 544
-    """Base tasks, drawn once: the paper's number."""
-    variations: Count = 4
-    """Specs written to one context, as variations of one base spec: the paper's number."""
-    tries: Count = 4
-    """How often as many specs as are missing are asked for, before uniform ones take their place."""
-    test: Count = 600
+    rollouts: PositiveInt = 30_720
+    """Completions of the agent in the whole run. Comparisons hold this equal."""
+    tasks_per_step: PositiveInt = 32
+    """Tasks in each step."""
+    fresh_fraction: Fraction = 0.75
+    """Fraction of the tasks of a step that are newly proposed."""
+    replay_fraction: Fraction = 0.125
+    """Fraction of the tasks of a step that are replayed from earlier ones; the rest are base tasks."""
+    num_base_tasks: PositiveInt = 544
+    """Base tasks, sampled once before training. 544 as in the paper."""
+    num_variations: PositiveInt = 4
+    """Specs generated per prompt, as variations of one base spec. 4 as in the paper."""
+    max_attempts: PositiveInt = 4
+    """Rounds of generation before missing specs are replaced by uniform ones."""
+    num_eval_tasks: PositiveInt = 600
     """Held-out tasks."""
-    test_every: Count = 12
-    """Steps from one test to the next."""
+    eval_every: PositiveInt = 12
+    """Steps between evaluations."""
+
+
+class ModelSize(Settings):
+    """The size of a model that is created from scratch."""
+
+    width: PositiveInt = 128
+    """Hidden size."""
+    num_layers: PositiveInt = 3
+    """Layers: one convolution, then attention."""
+    conv_window: PositiveInt = 4
+    """Kernel size of the convolution in tokens."""
+    num_heads: PositiveInt = 4
+    """Attention heads per layer."""
+    mlp_width: PositiveInt = 256
+    """Hidden size of the feed-forward layers."""
+    vocab_size: PositiveInt = 1024
+    """Maximum size of the vocabulary."""
+    max_length: PositiveInt = 512
+    """Maximum length of prompt and completion together in tokens."""
+
+
+class PretrainSettings(Settings):
+    """Supervised training of models that are created from scratch, before they learn by themselves."""
+
+    agent_steps: PositiveInt = 350
+    """Gradient steps of the agent."""
+    environment_steps: PositiveInt = 400
+    """Gradient steps of the environment policy."""
+    batch_size: PositiveInt = 32
+    """Examples per gradient step."""
+    hard_fraction: Fraction = 0.4
+    """Fraction of the agent's tasks that are uniform instead of easy, so that RL starts with some correct replies."""
+    learning_rate: PositiveFloat = 3e-3
+    """Learning rate of AdamW, which trains embeddings, biases and norms."""
+    muon_learning_rate: PositiveFloat = 0.02
+    """Learning rate of Muon, which trains the weight matrices. AdamW takes twice as long to reach the same loss."""
+    warmup_steps: PositiveInt = 20
+    """Steps over which both learning rates rise from 0."""
+    cooldown_fraction: Fraction = 0.4
+    """Fraction of the steps, at the end, over which both learning rates fall back to 0."""
+    num_tokenizer_specs: PositiveInt = 2000
+    """Specs whose texts the tokenizer is trained on."""
+    num_held_out: PositiveInt = 600
+    """Number of held-out tasks that are excluded from the training data."""

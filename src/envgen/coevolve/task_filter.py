@@ -1,41 +1,56 @@
-"""What becomes of a text that is to be a spec: a task, or a named reason why the agent never sees it."""
+"""Turns the text of a spec into a task, or into a named reason why the agent never sees it."""
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
 
-from .tasks import Domain, DomainError, SpecError, Task, validate
+from .tasks import Domain, DomainError, Spec, SpecError, Task, validate
 
-REASONS = ("malformed", "unsolvable", "held out", "duplicate")
+Rejection = Literal["malformed", "unsolvable", "held_out", "duplicate"]
 
 
-class Gate:
-    """Lets each spec pass once, and none of the held-out tasks."""
+@dataclass(frozen=True)
+class FilterResult:
+    """Either a task or the reason for its rejection."""
+
+    task: Task | None
+    rejection: Rejection | None = None
+
+
+class TaskFilter:
+    """Accepts each solvable spec once, and no held-out task."""
 
     def __init__(self, domain: Domain, held_out: Iterable[Task]):
-        self.domain, self.held_out = domain, {task.spec.key for task in held_out}
-        self.passed: set[str] = set()
+        self.domain = domain
+        self.held_out_keys = {task.spec.key for task in held_out}
+        self.accepted_keys: set[str] = set()
 
-    def admit(self, text: str) -> Task | str:
-        """The task, proven solvable, or one of REASONS."""
+    def check(self, text: str) -> FilterResult:
+        """The task of a spec, with its answer key and checker validated, or the reason for its rejection."""
         try:
             spec = self.domain.Spec.parse(text)
         except SpecError:
-            return "malformed"
+            return FilterResult(None, "malformed")
         key = spec.key
-        if key in self.held_out:
-            return "held out"
-        if key in self.passed:
-            return "duplicate"
+        if key in self.held_out_keys:
+            return FilterResult(None, "held_out")
+        if key in self.accepted_keys:
+            return FilterResult(None, "duplicate")
         try:
             task = self.domain.make_task(spec)
             validate(self.domain, [task])
         except (SpecError, DomainError):
-            return "unsolvable"
-        self.passed.add(key)
-        return task
+            return FilterResult(None, "unsolvable")
+        self.accepted_keys.add(key)
+        return FilterResult(task)
+
+    def mark_accepted(self, specs: Iterable[Spec]) -> None:
+        """Reject these specs as duplicates from now on."""
+        self.accepted_keys |= {spec.key for spec in specs}
 
 
-def counted(reasons: Iterable[str]) -> dict[str, int]:
-    """How often each of REASONS was given."""
-    found = Counter(reasons)
-    return {reason: found[reason] for reason in REASONS}
+def count_rejections(rejections: Iterable[str | None]) -> dict[str, int]:
+    """The number of rejections by reason; other values are ignored."""
+    counts = Counter(rejections)
+    return {reason: counts[reason] for reason in get_args(Rejection)}

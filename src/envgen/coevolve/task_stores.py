@@ -1,6 +1,7 @@
-"""A pool on the disk: one JSON line for each different thing, only ever appended to.
+"""Append-only stores of a run: its tasks, the agent's traces and the training data of the environment policy.
 
-A checkpoint remembers how long it was, so that a run that resumes finds it as it was then.
+Each is a file with one JSON line per distinct record. A checkpoint holds its length, to which a resumed run truncates
+it.
 """
 
 import hashlib
@@ -13,71 +14,99 @@ from typing import Any
 import numpy as np
 
 from envgen.runs.files import check_regular, exists, open_regular
+from envgen.runs.store import Run
 
-Line = dict[str, Any]
-
-
-class PoolError(Exception):
-    """A pool on the disk is not what a checkpoint remembers."""
+Record = dict[str, Any]
 
 
-class Pool:
-    def __init__(self, file: Path, keep: Callable[[Line], Any] = lambda line: line, lead: bool = True):
-        """`keep` says what of a line is held in memory, to be drawn. Of several processes one writes."""
-        self.file, self.keep, self.lead = file, keep, lead
-        self.held: list[Any] = []
+class TaskStoreError(Exception):
+    """A store on disk does not match its checkpoint."""
+
+
+class TaskStore:
+    """Deduplicated records in a JSON-lines file.
+
+    `items` holds what `select` returns for each record, for sampling. Only the main process writes.
+    """
+
+    def __init__(self, file: Path, select: Callable[[Record], Any] = lambda record: record, is_main: bool = True):
+        self.file, self.select, self.is_main = file, select, is_main
+        self.items: list[Any] = []
         self.keys: set[str] = set()
-        self.bytes = 0
+        self.num_bytes = 0
 
     def __len__(self) -> int:
-        return len(self.held)
+        return len(self.items)
 
-    def add(self, lines: Iterable[Line], key: Callable[[Line], str]) -> int:
-        """Append those that are not there yet; how many they were."""
-        fresh = []
-        for line in lines:
-            mark = hashlib.sha256(key(line).encode()).hexdigest()[:16]
-            if mark not in self.keys:
-                self.keys.add(mark)
-                fresh.append({"key": mark, **line})
-        if fresh:
-            data = "".join(json.dumps(line) + "\n" for line in fresh).encode()
-            if self.lead:
+    def add(self, records: Iterable[Record], key: Callable[[Record], str]) -> int:
+        """Append the records whose key is new; returns their number."""
+        new_records = []
+        for record in records:
+            digest = hashlib.sha256(key(record).encode()).hexdigest()[:16]
+            if digest not in self.keys:
+                self.keys.add(digest)
+                new_records.append({"key": digest, **record})
+        if new_records:
+            data = "".join(json.dumps(record) + "\n" for record in new_records).encode()
+            if self.is_main:
                 with open_regular(self.file, "ab") as out:
                     out.write(data)
-            self.bytes += len(data)
-            self.held += map(self.keep, fresh)
-        return len(fresh)
+            self.num_bytes += len(data)
+            self.items += map(self.select, new_records)
+        return len(new_records)
 
-    def draw(self, count: int, random: np.random.Generator) -> list[Any]:
-        """Evenly from all that is there, with repetition; nothing from an empty pool."""
-        if not self.held:
+    def sample(self, count: int, rng: np.random.Generator) -> list[Any]:
+        """Uniform samples with replacement; none from an empty store."""
+        if not self.items:
             return []
-        return [self.held[k] for k in random.integers(len(self.held), size=count)]
+        return [self.items[k] for k in rng.integers(len(self.items), size=count)]
 
     def flush(self) -> int:
-        """Have everything on the disk; how long it is."""
+        """Sync the file to disk; returns its length in bytes."""
         if exists(self.file):
             with open_regular(self.file, "rb") as out:
                 os.fsync(out.fileno())
-        return self.bytes
+        return self.num_bytes
 
     def restore(self, length: int) -> None:
-        """Be as it was when it was this long."""
-        self.held, self.keys, self.bytes = [], set(), length
+        """Truncate to a length returned by `flush` and reload."""
+        self.items, self.keys, self.num_bytes = [], set(), length
         try:
             size = check_regular(self.file).st_size if exists(self.file) else 0
             if size < length:
-                raise PoolError(f"{self.file} is shorter than its checkpoint remembers it")
+                raise TaskStoreError(
+                    f"{self.file} has {size} bytes, but the checkpoint expects at least {length}; "
+                    "restore the file, or start again in a new directory"
+                )
             if not exists(self.file):
                 return
-            with open_regular(self.file, "rb+" if self.lead else "rb") as lines:
-                if self.lead:
+            with open_regular(self.file, "rb+" if self.is_main else "rb") as lines:
+                if self.is_main:
                     lines.truncate(length)
                 data = lines.read(length)
         except OSError as error:
-            raise PoolError(f"cannot open {self.file}: {error.strerror}") from error
-        for text in data.decode().splitlines():
-            line = json.loads(text)
-            self.keys.add(line["key"])
-            self.held.append(self.keep(line))
+            raise TaskStoreError(f"cannot open {self.file}: {error.strerror}") from error
+        for line in data.decode().splitlines():
+            record = json.loads(line)
+            self.keys.add(record["key"])
+            self.items.append(self.select(record))
+
+
+class TaskStores:
+    """The stores in a run directory."""
+
+    def __init__(self, run: Run):
+        self.tasks = TaskStore(run.folder / "tasks.jsonl", lambda record: record["spec"], run.is_main)
+        self.agent_traces = TaskStore(run.folder / "agent_traces.jsonl", lambda record: record["spec"], run.is_main)
+        self.environment_specs = TaskStore(run.folder / "environment_specs.jsonl", is_main=run.is_main)
+        self.by_name = {
+            "tasks": self.tasks, "agent_traces": self.agent_traces, "environment_specs": self.environment_specs,
+        }  # fmt: skip
+
+    def flush(self) -> dict[str, int]:
+        return {name: store.flush() for name, store in self.by_name.items()}
+
+    def restore(self, lengths: dict[str, int]) -> None:
+        """Missing lengths mean an empty store."""
+        for name, store in self.by_name.items():
+            store.restore(lengths.get(name, 0))

@@ -1,9 +1,9 @@
-"""Small models made on the spot: a tokenizer trained on a domain's own text, and a fresh network of the LFM2 kind.
+"""Small models created from scratch: a tokenizer trained on a domain's own text, and an LFM2 network.
 
-Both are chosen for learning within minutes on a processor core. A word is the same token wherever it stands, in
-`item=silk` as in `of silk`: copying, which is most of what small agents learn, is then one thing and not several. And
-the network's first layer is a short convolution, which tells each token what stands just before it: attention would
-have to learn that before it could learn to copy, and takes long over it.
+Both are chosen to learn within minutes on one CPU core. A word is the same token in every context, in `item=silk` as
+in `of silk`, so that copying, which is most of what small agents learn, is one skill instead of several. And the first
+layer is a short convolution, which gives each token its predecessor: attention alone takes long to learn this, and
+needs it to copy.
 """
 
 from collections.abc import Iterable
@@ -13,44 +13,24 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import Lfm2Config, Lfm2ForCausalLM, PreTrainedTokenizerFast
 
-from envgen.settings import Settings
+from .language_model import LanguageModel
+from .settings import ModelSize
 
-from .language_model import Lm
-
-END, PAD = "<end>", "<pad>"
-RARE = 20  # texts spell what they say less often than this
+EOS_TOKEN, PAD_TOKEN = "<end>", "<pad>"
+MIN_FREQUENCY = 20  # rarer words are spelled
 LETTER = "[A-Za-z0-9]"
-OUTER = f"(?<!{LETTER}) | (?!{LETTER})"  # a space that is not just between two words
-SPACE = "\x1f"  # how tokens write it
+OUTER_SPACE = f"(?<!{LETTER}) | (?!{LETTER})"  # a space that is not between two words
+SPACE_SYMBOL = "\x1f"  # stands for such spaces inside tokens
 
 
-class Size(Settings):
-    """How large a model made on the spot is."""
+def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerFast:
+    """A byte-pair tokenizer that splits at words and numbers; it can represent every text.
 
-    width: int = 128
-    """Numbers that a token is inside the network."""
-    layers: int = 3
-    """Layers: one of convolution, the others of attention."""
-    window: int = 4
-    """Tokens that the convolution sees at once."""
-    heads: int = 4
-    """Attention heads of a layer."""
-    inner: int = 256
-    """Width inside a layer's feed-forward part."""
-    vocabulary: int = 1024
-    """Tokens at the most."""
-    longest: int = 512
-    """Tokens of prompt and reply together at the most."""
-
-
-def tokenizer_of(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFast:
-    """Byte pairs within words, numbers and what stands between them; every text can be written.
-
-    Words and what stands between them all begin with a space. Those that a text did not have are taken out again when
-    tokens become text: all but the ones between two words.
+    Words and the text between them all begin with a space. Decoding removes the spaces that the text did not have: all
+    but those between two words.
     """
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.normalizer = normalizers.Replace(Regex(OUTER), SPACE)
+    tokenizer.normalizer = normalizers.Replace(Regex(OUTER_SPACE), SPACE_SYMBOL)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(f" ?{LETTER}+"), "isolated"),
@@ -58,32 +38,33 @@ def tokenizer_of(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerFa
         ]
     )
     tokenizer.decoder = decoders.Sequence(
-        [decoders.ByteLevel(), decoders.Replace(Regex(OUTER), ""), decoders.Replace(SPACE, " ")]
+        [decoders.ByteLevel(), decoders.Replace(Regex(OUTER_SPACE), ""), decoders.Replace(SPACE_SYMBOL, " ")]
     )
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary, min_frequency=RARE, special_tokens=[END, PAD],
+        vocab_size=vocab_size, min_frequency=MIN_FREQUENCY, special_tokens=[EOS_TOKEN, PAD_TOKEN],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False,
     )  # fmt: skip
     tokenizer.train_from_iterator(texts, trainer)
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token=END, pad_token=PAD, clean_up_tokenization_spaces=False
+        tokenizer_object=tokenizer, eos_token=EOS_TOKEN, pad_token=PAD_TOKEN, clean_up_tokenization_spaces=False
     )
 
 
-def fresh(tokenizer: PreTrainedTokenizerFast, size: Size, seed: int) -> Lm:
-    """A model that knows nothing yet."""
+def new_model(tokenizer: PreTrainedTokenizerFast, size: ModelSize, seed: int) -> LanguageModel:
+    """A model with random weights."""
     config = Lfm2Config(
-        vocab_size=len(tokenizer), hidden_size=size.width, intermediate_size=size.inner, block_auto_adjust_ff_dim=False,
-        num_hidden_layers=size.layers, layer_types=["conv"] + ["full_attention"] * (size.layers - 1),
-        conv_L_cache=size.window, num_attention_heads=size.heads, num_key_value_heads=size.heads,
-        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0}, max_position_embeddings=size.longest,
+        vocab_size=len(tokenizer), hidden_size=size.width, intermediate_size=size.mlp_width,
+        block_auto_adjust_ff_dim=False, num_hidden_layers=size.num_layers,
+        layer_types=["conv"] + ["full_attention"] * (size.num_layers - 1), conv_L_cache=size.conv_window,
+        num_attention_heads=size.num_heads, num_key_value_heads=size.num_heads,
+        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0}, max_position_embeddings=size.max_length,
         bos_token_id=None, eos_token_id=0, pad_token_id=1,
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Lm(Lfm2ForCausalLM(config), tokenizer)
+        return LanguageModel(Lfm2ForCausalLM(config), tokenizer)
 
 
-def save(lm: Lm, folder: Path) -> None:
+def save_model(lm: LanguageModel, folder: Path) -> None:
     lm.model.save_pretrained(folder)
     lm.tokenizer.save_pretrained(folder)

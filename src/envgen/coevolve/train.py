@@ -1,160 +1,193 @@
-"""From names and settings to a run of the co-evolution: which proposers there are, and who is given what."""
+"""The entry point of the co-evolution: from a request to a finished run directory."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from accelerate import Accelerator
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from envgen.runs.store import Run
+from envgen.settings import nearest
 
 from .agent import AgentPolicy
-from .environment import EnvironmentPolicy
-from .language_model import load
-from .loop import Coevolution, Line, Pools, prepared
-from .policy import Policy
-from .proposers import Greedy, Proposer, Static, Uniform
-from .sampling import Writer
-from .settings import AgentSettings, Curriculum, EnvironmentSettings, Plan
-from .statistics import Statistics
-from .task_filter import Gate
-from .tasks import Domain, DomainError, Spec
+from .language_model import LanguageModel, load_model
+from .loop import Coevolution, ProgressLine
+from .policy import LanguageModelPolicy
+from .proposers import ProposerContext, Uniform
+from .registry import PROPOSERS
+from .reward import SuccessStats
+from .sampling import Sampler
+from .settings import AgentSettings, CoevolutionPlan, Curriculum, EnvironmentSettings
+from .task_filter import TaskFilter
+from .task_stores import TaskStores
+from .tasks import Domain, Spec, Task, validate
 
-METHODS = {"genenv": "rwr", "genenv-grpo": "grpo", "random": "none", "static": "none"}
-STATIC = 5  # variations of each base spec in the static set: the paper's number
+BASE_SEED = 20_251_219  # of the base tasks, the same in every run
+VALIDATION_TASKS = 200  # tasks on which a domain is validated before a run
+TOKENIZER_CHECKS = 20  # texts that each tokenizer must represent exactly
+PHASES = ("environment", "rollout", "update", "evaluation")
 
 
-class Summary(BaseModel):
-    """What a whole run came to."""
+class CoevolutionSummary(BaseModel):
+    """The results of a finished run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    first: float  # accuracy on the held-out tasks, %: before training, and after it
-    final: float
-    mean: float  # of all tests but the first, which lie evenly over the run
-    final_by: dict[str, dict[str, float]]
-    curve: list[tuple[int, int, int, float]]  # rollouts, tokens of both, tasks proposed, accuracy
+    initial_accuracy: float  # on the held-out tasks before training, %
+    final_accuracy: float  # after training, %
+    mean_accuracy: float  # mean of all evaluations but the first, %
+    final_accuracy_by: dict[str, dict[str, float]]  # feature: value: %
+    accuracy_curve: list[tuple[int, int, int, float]]  # rollouts, tokens of both models, tasks proposed, accuracy %
     counts: dict[str, int]
-    seconds: dict[str, float]  # by what they were spent on
-    whole_seconds: float
+    seconds: dict[str, float]  # by phase
+    total_seconds: float
 
 
 class CoevolveRequest(BaseModel):
-    """What identifies a run. `agent` and `environment` are folders or names on the hub."""
+    """The settings that identify a run. `agent` and `environment` are model folders or names on the hub."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     proposer: str
     agent: str
     environment: str
     curriculum: Curriculum = Curriculum()
-    learning: AgentSettings = AgentSettings()
-    environment_learning: EnvironmentSettings = EnvironmentSettings()
-    plan: Plan = Plan()
-    seed: int = 0
+    agent_settings: AgentSettings = AgentSettings()
+    environment_settings: EnvironmentSettings = EnvironmentSettings()
+    plan: CoevolutionPlan = CoevolutionPlan()
+    seed: Annotated[int, Field(ge=0, lt=2**62)] = 0
+
+    @field_validator("proposer")
+    @classmethod
+    def _check_proposer(cls, name: str) -> str:
+        if name not in PROPOSERS:
+            raise ValueError(nearest(name, list(PROPOSERS)))
+        return name
 
 
 def coevolve(
-    folder: Path, domain: Domain, asked: CoevolveRequest, made: Mapping[str, Any] | None = None,
-    lies: tuple[str, str] | None = None, show: Callable[[Line], None] = lambda line: None,
+    folder: Path,
+    domain: Domain,
+    request: CoevolveRequest,
+    pretrain_recipe: Mapping[str, Any] | None = None,
+    model_paths: tuple[str, str] | None = None,
+    on_progress: Callable[[ProgressLine], None] = lambda line: None,
     accelerator: Accelerator | None = None,
-    writers: tuple[Writer | None, Writer | None] = (None, None), dtype: str = "float32", save_every: float = 60.0,
-) -> Summary:  # fmt: skip
-    """Train in the run directory `folder`; called again with the same arguments, it resumes.
+    samplers: tuple[Sampler | None, Sampler | None] = (None, None),
+    dtype: str = "float32",
+    save_every: float = 60.0,
+) -> CoevolutionSummary:
+    """Train an agent and an environment policy together; called again with the same arguments, it resumes.
 
-    Of models made on the spot, `made` says how and `lies` where: a run is known by how its models were made.
+    Args:
+        folder: The run directory.
+        domain: The family of tasks.
+        request: All settings. A run directory only resumes with the same request.
+        pretrain_recipe: How models created from scratch were made. It identifies the run in place of their paths.
+        model_paths: Folders of the agent and the environment model, if they are not those of the request.
+        on_progress: Called with each line of progress.jsonl.
+        accelerator: Created if None.
+        samplers: Generators of completions for the agent and the environment; by default the models themselves.
+        dtype: The torch dtype in which the models are loaded.
+        save_every: Seconds between checkpoints.
     """
     accelerator = accelerator or Accelerator()
-    learning = asked.learning.model_copy(update={"flat": "refill"} if asked.proposer == "dapo" else {})
-    told = {"domain": domain.name, **asked.model_dump(mode="json"), "learning": learning.model_dump(mode="json")}
-    told |= {"proposer": {"name": asked.proposer}, "made": made}
-    paths = lies or (asked.agent, asked.environment)
-    with Run(folder, told, accelerator.is_main_process) as run:
-        gate, base, tests = prepared(domain, asked.plan)
-        lm = load(paths[0], dtype)
-        lm.check_writes((domain.oracle_reply(task) for task in tests[:20]), f"replies of {domain.name}")
-        agent = AgentPolicy(domain, Policy(lm, learning, asked.seed, accelerator, writers[0]), learning)
-        pools = Pools(run)
-        proposer = _proposer(run, domain, asked, paths[1], pools, gate, base, accelerator, writers[1], dtype)
+    entry = PROPOSERS[request.proposer]
+    agent_settings = request.agent_settings.model_copy(update=dict(entry.agent_overrides))
+    agent_path, environment_path = model_paths or (request.agent, request.environment)
+
+    # Everything that can be refused is checked before the directory is claimed: a failure must leave no run.json.
+    setup = setup_tasks(domain, request.plan)
+    agent_lm = load_model(agent_path, dtype)
+    oracle_replies = [domain.oracle_reply(task) for task in setup.eval_tasks[:TOKENIZER_CHECKS]]
+    agent_lm.check_round_trip(oracle_replies, f"replies of {domain.name}")
+    environment_lm: LanguageModel | None = None
+    if entry.needs_model:
+        environment_lm = load_model(environment_path, dtype)
+        spec_texts = [spec.text for spec in setup.base_specs[:TOKENIZER_CHECKS]]
+        environment_lm.check_round_trip(spec_texts, f"specs of {domain.name}")
+
+    def build_environment_policy(settings: EnvironmentSettings, seed: int) -> LanguageModelPolicy:
+        assert environment_lm is not None, "a proposer that trains a model sets needs_model in the registry"
+        return LanguageModelPolicy(environment_lm, settings, seed, accelerator, samplers[1])
+
+    with Run(
+        folder, _stored_request(domain, request, agent_settings, pretrain_recipe), accelerator.is_main_process
+    ) as run:
+        policy = LanguageModelPolicy(agent_lm, agent_settings, request.seed, accelerator, samplers[0])
+        stores = TaskStores(run)
+        context = ProposerContext(
+            domain, request.curriculum, request.environment_settings, request.plan, request.seed + 10, run, stores,
+            setup.task_filter, setup.base_specs, build_environment_policy,
+        )  # fmt: skip
         loop = Coevolution(
-            run,
-            domain,
-            agent,
-            proposer,
-            pools,
-            gate,
-            base,
-            tests,
-            asked.curriculum,
-            asked.plan,
-            asked.seed,
-            show,
-            save_every,
-        )
-        summary = summed(loop.go())
+            run, domain, AgentPolicy(domain, policy, agent_settings), entry.build(context), stores, setup.task_filter,
+            setup.base_specs, setup.eval_tasks, request.curriculum, request.plan, request.seed, on_progress, save_every,
+        )  # fmt: skip
+        summary = summarize(loop.run())
         if run.is_main:
             run.write("summary", summary.model_dump(mode="json"))
         return summary
 
 
-def _proposer(
-    run: Run, domain: Domain, asked: CoevolveRequest, path: str, pools: Pools, gate: Gate, base: list[Spec],
-    accelerator: Accelerator, writer: Writer | None, dtype: str,
-) -> Proposer:  # fmt: skip
-    seed = asked.seed + 10
-    if asked.proposer == "greedy":
-        return Greedy(domain, seed, asked.curriculum)
-    if asked.proposer not in METHODS:
-        return Uniform(domain, seed)
-    settings = asked.environment_learning.model_copy(update={"method": METHODS[asked.proposer]})
-    lm = load(path, dtype)
-    lm.check_writes((spec.text for spec in base[:20]), f"specs of {domain.name}")
-    policy = Policy(lm, settings, seed, accelerator, writer)
-    plan = asked.plan
-    variations = STATIC if asked.proposer == "static" else plan.variations
-    environment = EnvironmentPolicy(
-        domain, policy, settings, asked.curriculum, pools.specs, variations, plan.tries, seed
-    )
-    return _written_once(run, domain, environment, gate, base, seed) if asked.proposer == "static" else environment
-
-
-def _written_once(
-    run: Run, domain: Domain, environment: EnvironmentPolicy, gate: Gate, base: list[Spec], seed: int
-) -> Static:
-    """The static set, which a run that resumes finds written."""
-    if not run.has("static"):
-        found = environment.propose(STATIC * len(base), base, Statistics(), gate)
-        texts = [one.text for one in found.tasks]
-        if not texts:
-            raise DomainError(f"the environment wrote no spec that makes a task of {domain.name}: nothing to train on")
-        if run.is_main:
-            run.write("static", {"texts": texts, "tokens": found.tokens})
-        environment.policy.accelerator.wait_for_everyone()
-    written = run.read("static")
-    gate.passed |= {domain.Spec.parse(text).key for text in written["texts"]}
-    return Static(domain, written["texts"], written["tokens"], seed)
-
-
-def summed(lines: list[Line]) -> Summary:
-    """What the progress of a whole run comes to."""
-    tests = [line for line in lines if "test" in line]
-    parts = ("environment", "rollout", "update", "test")
-    seconds: dict[str, float] = {
-        part: round(sum(line.get("seconds", {}).get(part, 0.0) for line in lines), 1) for part in parts
+def _stored_request(
+    domain: Domain, request: CoevolveRequest, agent_settings: AgentSettings, pretrain_recipe: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """What run.json holds: the request with the settings that its proposer implies."""
+    return {
+        "domain": domain.name,
+        **request.model_dump(mode="json"),
+        "agent_settings": agent_settings.model_dump(mode="json"),
+        "proposer": {"name": request.proposer},
+        "pretrain_recipe": pretrain_recipe,
     }
-    return Summary(
-        first=100 * tests[0]["test"],
-        final=100 * tests[-1]["test"],
-        mean=100 * sum(line["test"] for line in tests[1:]) / max(1, len(tests) - 1),
-        final_by={
-            field: {value: 100 * rate for value, rate in rates.items()} for field, rates in tests[-1]["test_by"].items()
+
+
+@dataclass(frozen=True)
+class TaskSetup:
+    task_filter: TaskFilter
+    base_specs: list[Spec]
+    eval_tasks: tuple[Task, ...]
+
+
+def setup_tasks(domain: Domain, plan: CoevolutionPlan) -> TaskSetup:
+    """The held-out tasks, on which the domain is validated, and the base specs."""
+    eval_tasks = domain.held_out_tasks(plan.num_eval_tasks)
+    validate(domain, eval_tasks[:VALIDATION_TASKS])
+    task_filter = TaskFilter(domain, eval_tasks)
+    proposals = Uniform(domain, BASE_SEED).propose(plan.num_base_tasks, [], SuccessStats(), task_filter)
+    base_specs = [candidate.task.spec for candidate in proposals.accepted if candidate.task is not None]
+    return TaskSetup(task_filter, base_specs, eval_tasks)
+
+
+def summarize(lines: Sequence[ProgressLine]) -> CoevolutionSummary:
+    """The summary of a finished run from its progress."""
+    evaluations = [line for line in lines if "eval_accuracy" in line]
+    first, last = evaluations[0], evaluations[-1]
+    seconds: dict[str, float] = {
+        phase: round(sum(line.get("seconds", {}).get(phase, 0.0) for line in lines), 1) for phase in PHASES
+    }
+    return CoevolutionSummary(
+        initial_accuracy=100 * first["eval_accuracy"],
+        final_accuracy=100 * last["eval_accuracy"],
+        mean_accuracy=100 * sum(line["eval_accuracy"] for line in evaluations[1:]) / max(1, len(evaluations) - 1),
+        final_accuracy_by={
+            feature: {value: 100 * accuracy for value, accuracy in values.items()}
+            for feature, values in last["eval_accuracy_by"].items()
         },
-        curve=[
-            (line["rollouts"], line["agent_tokens"] + line["environment_tokens"], line["proposed"], 100 * line["test"])
-            for line in tests
+        accuracy_curve=[
+            (
+                line["rollouts"],
+                line["agent_tokens"] + line["environment_tokens"],
+                line["tasks_proposed"],
+                100 * line["eval_accuracy"],
+            )
+            for line in evaluations
         ],
         counts={
-            name: lines[-1][name] for name in ("step", "rollouts", "proposed", "agent_tokens", "environment_tokens")
+            name: lines[-1][name]
+            for name in ("step", "rollouts", "tasks_proposed", "agent_tokens", "environment_tokens")
         },
         seconds=seconds,
-        whole_seconds=round(sum(seconds.values()), 1),
+        total_seconds=round(sum(seconds.values()), 1),
     )

@@ -17,7 +17,7 @@ SMOOTHING = 5  # steps over which noisy metrics are averaged
 
 
 def _accuracy(line: Line) -> float | None:
-    return 100 * line["test"] if "test" in line else None
+    return 100 * line["eval_accuracy"] if "eval_accuracy" in line else None
 
 
 def _mean_entropy(line: Line) -> float | None:
@@ -28,10 +28,10 @@ def _mean_entropy(line: Line) -> float | None:
 PANELS: tuple[tuple[str, str, Metric], ...] = (  # title, unit of the x axis, metric
     ("change of held-out accuracy, points", "rollouts", _accuracy),
     ("change of held-out accuracy, points", "tokens", _accuracy),
-    ("p of the proposed tasks", "rollouts", lambda line: line.get("p")),
+    ("p of the proposed tasks", "rollouts", lambda line: line.get("proposed_success_rate")),
     ("difficulty of the proposed tasks", "rollouts", lambda line: line.get("difficulty")),
     ("entropy of their fields, bits", "rollouts", _mean_entropy),
-    ("share of 3-grams that others have", "rollouts", lambda line: (line.get("diversity") or {}).get("repeats")),
+    ("share of 3-grams that others have", "rollouts", lambda line: (line.get("diversity") or {}).get("ngram_overlap")),
 )
 
 
@@ -72,11 +72,12 @@ def steps_to_match(folders: Sequence[Path], baselines: Sequence[Path], unit: str
 
     Each run is compared with the baseline of its seed. Runs that never reach it are left out.
     """
-    final_accuracy = {_seed(folder): read_summary(folder)["final"] for folder in baselines}
+    final_accuracy = {_seed(folder): read_summary(folder)["final_accuracy"] for folder in baselines}
     positions = []
     for folder in folders:
-        lines = (line for line in read_progress(folder) if "test" in line)
-        reached = (_position(line, unit) for line in lines if 100 * line["test"] >= final_accuracy[_seed(folder)])
+        lines = (line for line in read_progress(folder) if "eval_accuracy" in line)
+        target = final_accuracy[_seed(folder)]
+        reached = (_position(line, unit) for line in lines if 100 * line["eval_accuracy"] >= target)
         positions += [float(position) for position in [next(reached, None)] if position is not None]
     return positions
 
@@ -96,13 +97,13 @@ def paired_difference(
 
 def tokens(folder: Path) -> int:
     """Return the tokens that both models of a run generated."""
-    return int(read_summary(folder)["curve"][-1][1])
+    return int(read_summary(folder)["accuracy_curve"][-1][1])
 
 
 def accuracy_at(folder: Path, num_tokens: float) -> float:
-    """Return the held-out accuracy (percent) after this many generated tokens, interpolated between tests."""
-    _, tokens_at_test, _, accuracy = zip(*read_summary(folder)["curve"], strict=True)
-    return float(np.interp(num_tokens, tokens_at_test, accuracy))
+    """Return the held-out accuracy (percent) after this many generated tokens, interpolated between evaluations."""
+    _, tokens_at_evaluation, _, accuracy = zip(*read_summary(folder)["accuracy_curve"], strict=True)
+    return float(np.interp(num_tokens, tokens_at_evaluation, accuracy))
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -117,9 +118,7 @@ def _position(line: Line, unit: str) -> float:
     return line["agent_tokens"] + line["environment_tokens"] if unit == "tokens" else line[unit]
 
 
-def _plot_band(
-    axis: Any, curves: Sequence[tuple[np.ndarray, np.ndarray]], color: str, name: str, smooth: bool
-) -> None:
+def _plot_band(axis: Any, curves: Sequence[tuple[np.ndarray, np.ndarray]], color: str, name: str, smooth: bool) -> None:
     if not curves:
         return
     x = np.linspace(max(xs[0] for xs, _ in curves), min(xs[-1] for xs, _ in curves), 100)

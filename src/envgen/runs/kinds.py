@@ -115,7 +115,7 @@ TRAIN = Kind(
 
 
 def _rates_by_field(summary: Any) -> dict[str, float]:
-    by_field = get_path(summary, "final_by") or {}
+    by_field = get_path(summary, "final_accuracy_by") or {}
     return {f"{field} {value}": rate for field, rates in by_field.items() for value, rate in rates.items()}
 
 
@@ -123,20 +123,26 @@ COEVOLVE = Kind(
     group_key="proposer",
     task_key="domain",
     baseline="uniform",
-    results={"before %": ("first",), "final %": ("final",), "mean of all tests %": ("mean",)},
+    results={
+        "initial %": ("initial_accuracy",),
+        "final %": ("final_accuracy",),
+        "mean of all evaluations %": ("mean_accuracy",),
+    },
     row_label="final accuracy %",
     rates=_rates_by_field,
     costs={
         "rollouts": _format_count("counts", "rollouts"),
-        "tasks proposed": _format_count("counts", "proposed"),
+        "tasks proposed": _format_count("counts", "tasks_proposed"),
         "tokens: agent": _format_count("counts", "agent_tokens"),
         "environment": _format_count("counts", "environment_tokens"),
-        "wall time": _format_time("whole_seconds"),
+        "wall time": _format_time("total_seconds"),
     },
     must_match={
         "rollouts": lambda request, summary: get_path(request, "plan", "rollouts"),
-        "models": lambda request, summary: get_path(request, "agent") or get_path(request, "made", "size"),
-        "held-out tasks": lambda request, summary: get_path(request, "plan", "test"),
+        "models": lambda request, summary: (
+            get_path(request, "agent") or get_path(request, "pretrain_recipe", "model_size")
+        ),
+        "held-out tasks": lambda request, summary: get_path(request, "plan", "num_eval_tasks"),
     },
 )
 

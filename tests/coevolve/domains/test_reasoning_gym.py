@@ -198,7 +198,7 @@ def test_generators_without_answers_or_with_broken_scorers_are_rejected():
     with pytest.raises(DomainError, match="no answer of its own"):
         ReasoningGymDomain("graph_color").sample(rng)
     halting = ReasoningGymDomain("game_of_life_halting")
-    with pytest.raises(DomainError, match=r"scores the wrong 'I do not know\.' 1\.0"):
+    with pytest.raises(DomainError, match=r"scores the wrong reply 'I do not know\.' 1\.0"):
         validate(halting, [halting.make_task(halting.sample_easy(rng))])
     with pytest.raises(DomainError, match="none of 100 sampled specs of reasoning_gym:composite gives a task"):
         ReasoningGymDomain("composite").sample(rng)
