@@ -143,7 +143,9 @@ def test_state_continues_exactly_in_another_environment(observation):
 @pytest.mark.parametrize("kwargs", [{"num_envs": 3}, {"size": 84}, {"observation": "pixels"}])
 def test_state_of_another_shape_is_rejected(kwargs):
     state = CrafterVectorEnv(2, None, "symbols").get_state()
-    with pytest.raises(ValueError, match=r"snapshot has 2 environments .* 64 x 64 and observations of 145 bytes; expected"):
+    with pytest.raises(
+        ValueError, match=r"snapshot has 2 environments .* 64 x 64 and observations of 145 bytes; expected"
+    ):
         CrafterVectorEnv(**{"num_envs": 2, "observation": "symbols", **kwargs}).set_state(state)
 
 

@@ -7,17 +7,16 @@ import numpy as np
 
 from ..envs import EngineWorld
 from ..observations import OBSERVATION_MODES
-from . import render, skill_levels
-from .constants import ACTIONS, MAP_SIZE, SKILLS, VIEW
-from .engine import Engine
+from . import skill_levels
+from .constants import ACTIONS, MAP_SIZE, SKILLS
 from .env import CrafterEnv, CrafterVectorEnv
 from .expert_policy import expert_actions
 from .level import CrafterLevel
 from .level_stats import CrafterLevelStats, compute_level_stats
+from .map_image import CELL_SIZE, draw_legend, draw_map
 from .observations import ascii_map
 from .original import OriginalCrafterVectorEnv
 
-CELL_SIZE = 6  # pixels of a cell of `render_map`
 RULES = """\
 You control a person in a square world of 64 x 64 cells and see the 9 x 7 cells around you. In each step you move, act
 on the cell you face (hit a creature, collect a material or place something), sleep, or make a tool.
@@ -68,18 +67,11 @@ class Crafter(EngineWorld):
         return compute_level_stats(level, seeds)
 
     def render_map(self, level: Any = None, seed: int = 0, cell_size: int = CELL_SIZE) -> np.ndarray:
-        """The whole world in daylight, (64 * cell_size, 64 * cell_size, 3)."""
-        if not 2 <= cell_size <= 64:
-            raise ValueError(f"cell_size must be from 2 to 64 pixels, not {cell_size}")
-        engine = Engine(1, [CrafterLevel.parse(level)], False, threads=1)
-        engine.start([seed])
-        env, entities = engine.state.envs[0], engine.state.entities[0]
-        sprites = np.zeros((MAP_SIZE, MAP_SIZE), np.int64)
-        for row in range(env["num_entities"]):
-            sprites[entities[row]["x"], entities[row]["y"]] = render.sprite_of(env, entities, row)
-        tiles = render.make_atlas((cell_size * VIEW[0], cell_size * VIEW[1])).tiles[sprites, env["ground"]]
-        cells = tiles.reshape(MAP_SIZE, MAP_SIZE, cell_size, cell_size, 3)  # (x, y, pixel row, pixel column, color)
-        return cells.transpose(1, 2, 0, 3, 4).reshape(MAP_SIZE * cell_size, MAP_SIZE * cell_size, 3)
+        """The whole world in daylight, (64 * cell_size, 64 * cell_size, 3), with markers that `map_legend` explains."""
+        return draw_map(level, seed, cell_size)
+
+    def map_legend(self) -> list[tuple[np.ndarray, str]]:
+        return draw_legend()
 
     def reachable_skills(self, level: Any, stats: CrafterLevelStats) -> set[str]:
         return skill_levels.reachable_skills(CrafterLevel.parse(level), stats)
