@@ -146,7 +146,8 @@ def test_changed_callee_in_another_file_takes_effect(tmp_path):
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "world.py").write_text(
-        "from envgen.jit import jit\nfrom .rules import rule\n\n@jit\ndef play(x):\n    return rule(x)\n\nprint(play(1))\n"
+        "from envgen.jit import jit\nfrom .rules import rule\n\n"
+        "@jit\ndef play(x):\n    return rule(x)\n\nprint(play(1))\n"
     )
     environment = {**os.environ, "ENVGEN_CACHE": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     results = []

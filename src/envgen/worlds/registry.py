@@ -52,7 +52,7 @@ def make_world(world: "str | World | type[World]") -> World:
         return _instantiate(entry_point.load(), f"{world} ({entry_point.value})")
     except WorldError:
         raise
-    except Exception as error:  # noqa: BLE001  importing another package can fail in any way
+    except Exception as error:
         raise WorldError(f"cannot load the world {world!r} from {entry_point.value}: {error}") from error
 
 
@@ -69,7 +69,7 @@ def _entry_points() -> dict[str, metadata.EntryPoint]:
             problem = "it does not have the form module:Class"
         if problem:
             warnings.warn(
-                f"the entry point {entry_point.name} = {entry_point.value} of {ENTRY_POINT_GROUP} is ignored: {problem}",
+                f"ignoring the entry point {entry_point.name} = {entry_point.value} of {ENTRY_POINT_GROUP}: {problem}",
                 RuntimeWarning,
                 stacklevel=3,
             )
@@ -85,7 +85,7 @@ def _import(path: str) -> Any:
         sys.path.append("")
     try:
         module = import_module(module_name)
-    except Exception as error:  # noqa: BLE001  importing a user's module can fail in any way
+    except Exception as error:
         raise WorldError(f"cannot import {module_name!r} of the world {path!r}: {error}") from error
     try:
         return getattr(module, attribute)

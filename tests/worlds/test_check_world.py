@@ -1,0 +1,217 @@
+"""check_world accepts the worlds of this project and names each violation of a broken one."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from line_world import LineEnv, LineLevel, LineVectorEnv, LineWorld
+
+from envgen.worlds.check_world import ContractError, check_world
+from envgen.worlds.registry import OWN_WORLDS, make_world
+from envgen.worlds.world import Level, LevelError, Skill
+
+
+def violations(world: LineWorld) -> list[str]:
+    with pytest.raises(ContractError) as error:
+        check_world(world)
+    return error.value.violations
+
+
+@pytest.mark.parametrize("name", OWN_WORLDS)
+def test_own_worlds_keep_the_contract(name):
+    check_world(make_world(name), {"length": 20}, steps=60)
+
+
+def test_small_world_keeps_the_contract():
+    check_world(LineWorld())
+
+
+class UnknownPrerequisite(LineWorld):
+    skills = (Skill("ring_bell"), Skill("reach_flag", ("walk",)))
+
+
+class CircularSkills(LineWorld):
+    skills = (Skill("ring_bell", ("ring_bell",)), Skill("reach_flag"))
+
+
+class UnknownAction(LineWorld):
+    key_bindings = {"up": "jump"}  # noqa: RUF012
+
+
+class InvalidSkillLevel(LineWorld):
+    skill_levels = {"reach_flag": {"length": 0}}  # noqa: RUF012
+
+
+class PermissiveWorld(LineWorld):
+    class Level(LineLevel):
+        @classmethod
+        def parse(cls, data):
+            if isinstance(data, dict) and not set(data) <= set(cls.model_fields):
+                data = {}
+            return super().parse(data)
+
+
+class UndocumentedLevel(LineWorld):
+    class Level(Level):
+        length: int = 5
+        max_steps: int = 30
+        """Steps after which an episode is truncated."""
+
+
+class RandomEnvs(LineVectorEnv):
+    def _begin(self, i):
+        super()._begin(i)
+        self.data["position"][i] = np.random.randint(2)
+
+
+class NotDeterministic(LineWorld):
+    vector_env_class = RandomEnvs
+
+
+class ForgetfulEnvs(LineVectorEnv):
+    def set_state(self, state):
+        steps = self.data["steps"]
+        super().set_state(state)
+        self.data["steps"] = steps
+        return np.stack([self.data["position"], state["steps"] % 7], axis=1)
+
+
+class IncompleteState(LineWorld):
+    vector_env_class = ForgetfulEnvs
+
+
+class WrongShapeEnvs(LineVectorEnv):
+    def _infos(self, mask=None):
+        infos = super()._infos(mask)
+        return infos | {"achievements": infos["achievements"][:, :1]}
+
+
+class WrongAchievements(LineWorld):
+    vector_env_class = WrongShapeEnvs
+
+
+class NoFinalInfoEnvs(LineVectorEnv):
+    def step(self, actions):
+        *result, infos = super().step(actions)
+        return *result, {name: value for name, value in infos.items() if "final_info" not in name}
+
+
+class NoFinalInfo(LineWorld):
+    vector_env_class = NoFinalInfoEnvs
+
+
+class WrongReturnEnvs(LineVectorEnv):
+    def _infos(self, mask=None):
+        return super()._infos(mask) | {"episode_return": self.returns + 1}
+
+
+class WrongReturn(LineWorld):
+    vector_env_class = WrongReturnEnvs
+
+
+class IgnoresOptionsEnv(LineEnv):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed, options={k: v for k, v in (options or {}).items() if k == "level"})
+
+
+class IgnoresOptions(LineWorld):
+    single_env_class = IgnoresOptionsEnv
+
+
+class SmallSpaceEnvs(LineVectorEnv):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.single_action_space = spaces.Discrete(2)
+        self.action_space = spaces.MultiDiscrete([2] * self.num_envs)
+
+
+class WrongActionSpace(LineWorld):
+    vector_env_class = SmallSpaceEnvs
+
+
+class AcceptsAnyStateEnvs(LineVectorEnv):
+    def set_state(self, state):
+        return super().set_state(state) if state else self._obs()
+
+
+class AcceptsAnyState(LineWorld):
+    vector_env_class = AcceptsAnyStateEnvs
+
+
+class RandomStats(LineWorld):
+    def level_stats(self, level=None, seeds=range(16)):
+        self.calls = getattr(self, "calls", 0) + 1
+        return super().level_stats(level, seeds)._replace(cells=float(self.calls))
+
+
+class NoRender(LineWorld):
+    def render_levels(self, levels, columns=4, seed=0):
+        return None
+
+
+class ExpertOutOfRange(LineWorld):
+    def expert_actions(self, envs):
+        return np.full(envs.num_envs, 3)
+
+
+@pytest.mark.parametrize(
+    ("world", "violation"),
+    [
+        (UnknownPrerequisite, "skills: the prerequisite 'walk' of 'reach_flag' is not a skill"),
+        (CircularSkills, "skills: 'ring_bell' is its own prerequisite"),
+        (UnknownAction, "key_bindings: 'up' is bound to 'jump', which is no action"),
+        (
+            InvalidSkillLevel,
+            "skill_levels: the level for 'reach_flag' is not valid: "
+            "length: Input should be greater than or equal to 1 (got 0)",
+        ),
+        (PermissiveWorld, "Level must refuse unknown settings"),
+        (UndocumentedLevel, "Level: the setting 'length' needs a docstring"),
+        (NotDeterministic, "the same seed and actions must give the same episodes"),
+        (IncompleteState, "environments must continue exactly from a saved state"),
+        (
+            WrongAchievements,
+            "infos['achievements'] must have shape (3, 2) and dtype kind 'iu', not (3, 1) and 'i'",
+        ),
+        (NoFinalInfo, "with same-step autoreset, infos must have 'final_info' and its mask where an episode ended"),
+        (WrongReturn, 'infos: "episode_return" must be the sum of the rewards of the episode'),
+        (IgnoresOptions, "reset() of a single environment must raise ValueError for an unknown option"),
+        (WrongActionSpace, "the action space must be Discrete(3), one number for each of `actions`"),
+        (AcceptsAnyState, "set_state must raise ValueError for a state that is damaged"),
+        (RandomStats, "level_stats must give the same statistics for the same level and seeds"),
+        (NoRender, "render_levels must return a PIL image"),
+        (ExpertOutOfRange, "expert_actions must return one action for each environment, or None"),
+    ],
+)
+def test_each_violation_is_named(world, violation):
+    assert violation in violations(world())
+
+
+@pytest.mark.parametrize(
+    "world",
+    [UnknownPrerequisite, CircularSkills, UnknownAction, InvalidSkillLevel, PermissiveWorld, IncompleteState,
+     WrongAchievements, NoFinalInfo, IgnoresOptions, WrongActionSpace, AcceptsAnyState, RandomStats, NoRender,
+     ExpertOutOfRange],
+)  # fmt: skip
+def test_a_single_fault_gives_a_single_violation(world):
+    assert len(violations(world())) == 1
+
+
+def test_all_violations_are_listed():
+    class Broken(NoRender, IgnoresOptions):
+        pass
+
+    assert len(violations(Broken())) == 2
+
+
+def test_episodes_that_never_end_are_reported():
+    with pytest.raises(ContractError, match="no episode ended within 5 steps"):
+        check_world(LineWorld(), {"length": 50}, steps=5)
+
+
+def test_invalid_level_argument_is_reported():
+    with pytest.raises(ContractError, match="length"):
+        check_world(LineWorld(), {"length": 0})
+
+
+def test_level_error_is_a_value_error():
+    assert issubclass(LevelError, ValueError)
