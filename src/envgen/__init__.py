@@ -1,11 +1,75 @@
-"""envgen: a designer shapes worlds so that an agent grows in them.
+"""Train agents in environments that a designer (an LLM, a rule, a learned policy) adapts to them.
 
-Importing it registers its Gymnasium environments and nothing more; a world is imported when one of its is made.
+Importing this package registers its Gymnasium environments and nothing more. Everything else is imported on first use.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from .api import (
+        CoevolutionRun,
+        TrainingRun,
+        coevolve,
+        compare,
+        evaluate,
+        load_policy,
+        resume,
+        train,
+    )
+    from .designers.designer import Designer
+    from .errors import EnvgenError
+    from .worlds.check_world import check_world
+    from .worlds.registry import make_world
+    from .worlds.world import Level, World
+
+__version__ = "0.2.0"
+
+_MODULES = {
+    "CoevolutionRun": "api",
+    "Designer": "designers.designer",
+    "EnvgenError": "errors",
+    "Level": "worlds.world",
+    "TrainingRun": "api",
+    "World": "worlds.world",
+    "check_world": "worlds.check_world",
+    "coevolve": "api",
+    "compare": "api",
+    "evaluate": "api",
+    "load_policy": "api",
+    "make_world": "worlds.registry",
+    "resume": "api",
+    "train": "api",
+}
+__all__ = [
+    "CoevolutionRun",
+    "Designer",
+    "EnvgenError",
+    "Level",
+    "TrainingRun",
+    "World",
+    "check_world",
+    "coevolve",
+    "compare",
+    "evaluate",
+    "load_policy",
+    "make_world",
+    "resume",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 gymnasium.register(
     "envgen/Crafter-v0",

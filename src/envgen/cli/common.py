@@ -1,25 +1,31 @@
-"""What the commands share: worlds and files by name, and mistakes as sentences."""
+"""What the commands share: input checks, and errors as one sentence."""
 
-import json
+import difflib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
-from pydantic.fields import FieldInfo
+import tyro
 
 from envgen.settings import nearest
 from envgen.worlds.world import LevelError, World
 
+EXTRAS = {
+    "train": ("torch", "safetensors", "rich", "matplotlib"),
+    "genenv": ("torch", "safetensors", "rich", "matplotlib", "transformers", "tokenizers", "accelerate"),
+}
+
+WorldName = Annotated[str, tyro.conf.arg(metavar="WORLD")]
+
 
 class UserError(Exception):
-    """A mistake in what the user typed; shown as one sentence."""
+    """A mistake in what the user typed. It is printed as one sentence, with exit code 2."""
 
 
-def world_named(name: str) -> World:
+def load_world(name: str) -> World:
     from envgen.worlds.registry import WorldError, make_world
 
     try:
@@ -28,64 +34,58 @@ def world_named(name: str) -> World:
         raise UserError(str(error)) from None
 
 
-def one_of(what: str, word: str, words: tuple[str, ...]) -> str:
-    if word not in words:
-        raise UserError(f"{what} {nearest(word, words)}")
-    return word
+def require_choice(what: str, value: str, choices: Sequence[str]) -> str:
+    if value not in choices:
+        raise UserError(f"{what} {nearest(value, choices)}")
+    return value
+
+
+def require_positive(**counts: float) -> None:
+    for name, count in counts.items():
+        if not 0 < count < float("inf"):
+            raise UserError(f"--{name.replace('_', '-')} must be a positive number, not {count}")
+
+
+def require_seed(seed: int) -> int:
+    if seed < 0:
+        raise UserError(f"--seed must be 0 or greater, not {seed}")
+    return seed
+
+
+def require_extra(extra: str) -> None:
+    """Check that the libraries of an optional extra are installed, without importing them."""
+    for library in EXTRAS[extra]:
+        if find_spec(library) is None:
+            raise UserError(f"this command needs {library}: pip install 'envgen[{extra}]'")
 
 
 def read_level(file: Path | None, world: World) -> Any:
-    """A level from a JSON file; the original without one."""
+    """The level in a JSON file, or the original if there is no file."""
     if file is None:
         return world.original
     try:
         return world.Level.parse(file.read_text())
     except OSError as error:
-        raise UserError(f"cannot read the level {file}: {error.strerror}{near(file)}") from None
+        raise UserError(f"cannot read the level {file}: {error.strerror}{suggest_path(file)}") from None
     except UnicodeDecodeError:
         raise UserError(f"cannot read the level {file}: it is not a text file") from None
     except LevelError as error:
         raise UserError(f"{file}: {error}") from None
 
 
-def near(path: Path) -> str:
-    """What stands beside a path that does not exist and is called alike."""
-    import difflib
-
-    beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    close = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.5)
+def suggest_path(path: Path) -> str:
+    """A hint for a path that does not exist, if one with a similar name does."""
+    if path.exists():
+        return ""
+    siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    close = difflib.get_close_matches(path.name, siblings, n=1, cutoff=0.5)
     return f"; did you mean {path.parent / close[0]}?" if close else ""
 
 
-def pairs(option: str, settings: tuple[str, ...], words: bool = False) -> dict[str, Any]:
-    """`name=value`, the values as JSON, or as they stand if they may be `words`."""
-    found = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            if words and value:
-                found[name] = value
-                continue
-            raise UserError(
-                f"--{option} takes name=value with a number, true, false or null, not {setting!r}"
-            ) from None
-        if not equals:
-            raise UserError(f"--{option} takes name=value, not {setting!r}")
-    return found
-
-
-def check_counts(**counts: int) -> None:
-    for name, count in counts.items():
-        if count < 1:
-            raise UserError(f"--{name} must be at least 1, not {count}")
-
-
-def writable(picture: Path) -> Path:
-    """Where to write a picture, with its folder made."""
+def prepare_png(picture: Path) -> Path:
+    """Check that a PNG file can be written here, and create its folder."""
     if picture.suffix.lower() != ".png":
-        raise UserError(f"a picture is written as .png, not {picture.name!r}")
+        raise UserError(f"pictures are written as .png files, not {picture.name!r}")
     try:
         picture.parent.mkdir(parents=True, exist_ok=True)
         picture.touch()
@@ -94,62 +94,23 @@ def writable(picture: Path) -> Path:
     return picture
 
 
-def flags_of(kind: type[BaseModel], name: str) -> type[BaseModel]:
-    """The same settings as flags that may be left out."""
-    fields: dict[str, Any] = {
-        field: (_typed(about.annotation), Field(default=None, description=_described(about)))
-        for field, about in kind.model_fields.items()
-    }
-    return create_model(name, __config__=ConfigDict(frozen=True), **fields)
-
-
-def _typed(kind: Any) -> Any:
-    """Words are checked by the settings themselves, which know the nearest right one."""
-    return str | None if get_origin(kind) is Literal else kind | None
-
-
-def _described(about: FieldInfo) -> str:
-    words = get_args(about.annotation) if get_origin(about.annotation) is Literal else ()
-    known = "" if about.default is None or about.is_required() else f"usually {about.default}"
-    note = "; ".join(part for part in (" | ".join(words), known) if part)
-    return " ".join(f"{about.description or ''} [{note}]".split()).removesuffix(" []")
-
-
-def given(flags: BaseModel) -> dict[str, Any]:
-    """Those that were not left out."""
-    return {name: value for name, value in flags.model_dump().items() if value is not None}
-
-
-def check_resume(positional: str, asked: dict[str, Any]) -> None:
-    """`asked` tells by name what was given beside --resume, which leaves nothing more to be said."""
-    if beside := [name for name, value in asked.items() if value]:
-        named = f"a {positional}" if beside[0] == positional else f"--{beside[0].replace('_', '-')}"
-        raise UserError(f"a run is resumed as it was begun: {named} cannot be given with --resume")
+def refuse_with_resume(flags: Sequence[str]) -> None:
+    """A resumed run takes everything that identifies it from its run directory."""
+    if flags:
+        raise UserError(f"{flags[0]} cannot be combined with --resume: a run continues with its own settings")
 
 
 @contextmanager
-def resumable(
-    command: str, folder: Path, lead: bool, errors: tuple[type[Exception], ...], flags: str = ""
-) -> Iterator[None]:
-    """What can go wrong in a run as a sentence, and after Ctrl-C how it goes on; `flags` must then be given again."""
+def run_errors(command: str, folder: Path, is_main: bool, resume_flags: str = "") -> Iterator[None]:
+    """Turn the errors of a run into one sentence, and say after Ctrl-C how to continue."""
+    from envgen.errors import EnvgenError
+
     try:
         yield
-    except errors as error:
+    except EnvgenError as error:
         raise UserError(str(error)) from error
     except KeyboardInterrupt:
-        if lead and (folder / "run.json").exists():
-            again = f"envgen {command} --resume {folder} {flags}".rstrip()
-            print(f"\nInterrupted. It goes on with: {again}", file=sys.stderr)
+        if is_main and (folder / "run.json").exists():
+            resume = f"envgen {command} --resume {folder} {resume_flags}".rstrip()
+            print(f"\nInterrupted. Resume with: {resume}", file=sys.stderr)
         raise
-
-
-def needs_training() -> None:
-    """One sentence if the learner's libraries are missing."""
-    needs("train", "torch", "safetensors", "rich", "matplotlib")
-
-
-def needs(extra: str, *libraries: str) -> None:
-    """They are not imported: that takes a while."""
-    for library in libraries:
-        if find_spec(library) is None:
-            raise UserError(f"this needs {library}: pip install 'envgen[{extra}]'")

@@ -1,13 +1,16 @@
-"""`envgen demo`, `envgen bench`: what this is, in a few minutes, and how fast it is here."""
+"""`envgen demo` and `envgen bench`: a short tour, and how fast everything is on this machine."""
 
 import time
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from tyro.conf import Positional
 
-from .common import writable
+from .common import UserError, load_world, prepare_png, require_extra, require_seed
 
-EIGHT = {
+DEMO_LEVELS = {
     "original, seed 0": {},
     "original, seed 1": {},
     "biome: grassland": {"biome": "grassland"},
@@ -22,64 +25,61 @@ EIGHT = {
 
 
 def demo(out: Path = Path("out"), seed: int = 0) -> None:
-    """Draw some worlds, then train an agent whose levels the expert designs: EnvGen's loop, a few minutes long.
+    """Draw some levels, then train an agent in EnvGen's loop for a few minutes, with levels by the expert rules.
 
     Args:
         out: The folder to write to.
-        seed: Of everything random.
+        seed: Seed of everything random.
     """
-    from envgen.worlds.crafter.world import Crafter
+    require_seed(seed)
+    require_extra("train")
+    from .train import train_command
 
-    from .train import train
-
-    picture = writable(out / "crafter_worlds.png")
-    Crafter().render_levels(EIGHT).save(picture)
-    print(f"Eight worlds of eight levels: {picture}\n")
-    train("crafter", preset="quick", designer="expert", seed=seed, folder=out / f"demo-{seed}")
+    picture = prepare_png(out / "crafter_levels.png")
+    load_world("crafter").render_levels(DEMO_LEVELS).save(picture)
+    print(f"Environments of {len(DEMO_LEVELS)} levels: {picture}\n")
+    train_command([])("crafter", preset="quick", designer="expert", seed=seed, folder=out / f"demo-{seed}")
 
 
-def bench(world: str = "crafter", seconds: float = 3.0) -> None:
-    """Measure how fast worlds and learning are here. `benchmarks/` has the comparisons with others.
+def bench(world: Annotated[str, Positional] = "crafter", seconds: float = 3.0) -> None:
+    """Measure the speed of environments and of learning on this machine. `benchmarks/` compares with other projects.
 
     Args:
-        world: Which world.
-        seconds: How long to measure each.
+        world: The world to measure.
+        seconds: Duration of each measurement.
     """
-    from .common import world_named
-
-    chosen = world_named(world)
+    if not seconds >= 0.1 or seconds == float("inf"):
+        raise UserError(f"--seconds must be at least 0.1, not {seconds}")
+    chosen = load_world(world)
     print(f"{chosen.name}, 256 environments, random actions, resets included:")
-    for observation in (view for view in chosen.observations if view != "text"):
-        print(f"  {observation:8} {_world_speed(chosen, observation, seconds):>9,.0f} steps/s")
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        print("Learning is measured with pip install 'envgen[train]'.")
+    for observation in (name for name in chosen.observations if name != "text"):
+        print(f"  {observation:8} {_env_speed(chosen, observation, seconds):>9,.0f} steps/s")
+    if find_spec("torch") is None:
+        print("To measure learning: pip install 'envgen[train]'")
         return
-    print(f"learning from symbols, all included: {_learning_speed(chosen, seconds):,.0f} steps/s")
+    print(f"learning from symbols, everything included: {_learning_speed(chosen, seconds):,.0f} steps/s")
 
 
-def _world_speed(world, observation: str, seconds: float, count: int = 256) -> float:
-    envs = world.make(num_envs=count, seed=0, observation=observation)
+def _env_speed(world, observation: str, seconds: float, num_envs: int = 256) -> float:
+    envs = world.make(num_envs=num_envs, seed=0, observation=observation)
     envs.reset()
-    actions = np.random.default_rng(0).integers(0, len(world.actions), (64, count))
-    for step in range(200):  # until the environments are spread over their episodes
+    actions = np.random.default_rng(0).integers(0, len(world.actions), (64, num_envs))
+    for step in range(200):  # until the environments are at different points of their episodes
         envs.step(actions[step % 64])
     steps, start = 0, time.perf_counter()
     while time.perf_counter() - start < seconds:
         envs.step(actions[steps % 64])
         steps += 1
-    return steps * count / (time.perf_counter() - start)
+    return steps * num_envs / (time.perf_counter() - start)
 
 
 def _learning_speed(world, seconds: float) -> float:
-    from envgen.agents.ppo import PPO
+    from envgen.curriculum.trainer import make_learner
 
-    probe = world.make(num_envs=1, observation="symbols")
-    agent = PPO.for_envs(probe)
-    envs = world.make(num_envs=agent.settings.num_envs, seed=0, observation="symbols")
-    agent.train(envs, agent.settings.batch_size)  # warm
-    start, before = time.perf_counter(), agent.steps
+    learner = make_learner(world, "symbols")
+    envs = world.make(num_envs=learner.settings.num_envs, seed=0, observation="symbols")
+    learner.train(envs, learner.settings.batch_size)  # compile and warm up
+    start, start_steps = time.perf_counter(), learner.steps
     while time.perf_counter() - start < seconds:
-        agent.train(envs, agent.settings.batch_size)
-    return (agent.steps - before) / (time.perf_counter() - start)
+        learner.train(envs, learner.settings.batch_size)
+    return (learner.steps - start_steps) / (time.perf_counter() - start)

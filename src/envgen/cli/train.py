@@ -1,193 +1,184 @@
-"""`envgen train`: the loop in one command, and again where it was interrupted."""
+"""`envgen train`: EnvGen's loop in one command, and the same run again after an interruption."""
 
-import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from pydantic import ValidationError
-from tyro.conf import Positional
+from tyro.conf import OmitArgPrefixes, Positional
 
-from envgen.curriculum.plan import PRESETS, PlanError, TrainingPlan, plan_for
-from envgen.designers.chat.protocol import ChatError
-from envgen.designers.designer import Designer, DesignError
-from envgen.designers.registry import (
-    NAMES,
-    LlmConfig,
-    LlmRuntime,
-    build_designer,
-    custom_endpoint,
-    format_flags,
-    merge_runtime_options,
-    rebuild_designer,
-)
-from envgen.worlds.world import LevelError, World
+from envgen.agents.settings import PpoSettings
+from envgen.curriculum.plan import PRESETS, TrainingPlan
+from envgen.designers.registry import LlmConfig, LlmRuntime, designer_names, settings_class
+from envgen.settings import Settings
 
 from .common import (
     UserError,
-    check_resume,
-    flags_of,
-    given,
-    near,
-    needs_training,
-    one_of,
-    pairs,
+    load_world,
     read_level,
-    resumable,
-    world_named,
+    refuse_with_resume,
+    require_choice,
+    require_extra,
+    require_seed,
+    run_errors,
+    suggest_path,
 )
-from .judge import agent_of, compare_published
+from .options import default, explicitly_set, flag, given_flags, optional_settings
 
-PlanFlags = flags_of(TrainingPlan, "PlanFlags")
-ModelFlags = flags_of(LlmConfig, "ModelFlags")
+DEFAULT_DESIGNER = "expert"
+BY_OBSERVATION = ("num_envs", "num_steps", "num_minibatches", "learning_rate", "update_epochs", "ent_coef", "gae_lambda")
 
-
-def train(
-    world: Annotated[str, Positional] = "crafter",
-    preset: str = "paper",
-    designer: str = "expert",
-    observation: str = "symbols",
-    seed: int = 0,
-    folder: Path | None = None,
-    resume: Path | None = None,
-    plan: Annotated[PlanFlags, tyro.conf.OmitArgPrefixes] = PlanFlags(),  # pyright: ignore # noqa: B008
-    options: tuple[str, ...] = (),
-    level_files: tuple[Path, ...] = (),
-    model: Annotated[ModelFlags, tyro.conf.OmitArgPrefixes] = ModelFlags(),  # pyright: ignore # noqa: B008
-    ppo: tuple[str, ...] = (),
-    device: str = "cpu",
-    compile: bool = False,
-    published: int = 0,
-) -> None:
-    """Train an agent in levels that a designer makes for it, cycle by cycle, and in the original.
-
-    Args:
-        world: The world to learn.
-        preset: The plan to begin from: quick or paper. Each number of it is an option below.
-        designer: Who designs the levels: none, expert, random, alpha, llm, fixed, easy-to-hard or adversarial.
-        observation: What the agent sees.
-        seed: Of everything random.
-        folder: The run directory; out/<world>-<designer>-<preset>-<observation>-<seed> if left out.
-        resume: A run directory to go on with, as it was begun. So does the same command as before.
-        options: Settings of the designers expert, random and alpha, as name=value: beta=4, keep=0.7, ...
-        level_files: JSON files of levels, for the designer fixed.
-        ppo: Settings of the learner, as name=value: learning_rate=1e-4, num_envs=32, ...
-        device: Where the network lives: cpu, cuda, cuda:1, ...
-        compile: Compile the network with torch.compile.
-        published: Episodes to play in the world's original package at the end; a few hundred steps a second.
-    """
-    flags, changes = given(model), given(plan)
-    if resume is not None:
-        asked = {"world": world != "crafter", "preset": preset != "paper", "designer": designer != "expert",
-                 "observation": observation != "symbols", "seed": seed != 0, "folder": folder is not None,
-                 "options": options, "level_files": level_files, "ppo": ppo}  # fmt: skip
-        fixed = [name for name in (*changes, *flags) if name not in LlmRuntime.model_fields]
-        check_resume("world", asked | dict.fromkeys(fixed, True))
-        _resume(resume, flags, device, compile, published)
-        return
-    chosen = world_named(world)
-    one_of("designer", designer, NAMES)
-    one_of("preset", preset, tuple(PRESETS))
-    one_of("observation", observation, tuple(view for view in chosen.observations if view != "text"))
-    if flags and "llm" not in flags:
-        raise UserError(f"--{next(iter(flags)).replace('_', '-')} goes with --llm")
-    try:
-        plans = plan_for(preset, chosen, **changes)
-    except PlanError as error:
-        raise UserError(str(error)) from None
-    folder = folder or Path("out") / f"{world}-{designer}-{preset}-{observation}-{seed}"
-    levels = [read_level(file, chosen).model_dump(mode="json", exclude_defaults=True) for file in level_files]
-    made = _designer(designer, folder, flags, pairs("options", options), levels)
-    _run(folder, chosen, made, plans, observation, seed, "ppo", pairs("ppo", ppo), device, compile, published)
+PlanOptions = optional_settings(TrainingPlan, "PlanOptions")
+LlmOptions = optional_settings(LlmConfig, "LlmOptions", llm="none")
+PpoOptions = optional_settings(
+    PpoSettings,
+    "PpoOptions",
+    **{name: f"{PpoSettings.model_fields[name].default} for pixels, else tuned" for name in BY_OBSERVATION},
+)
 
 
-def _resume(folder: Path, flags: dict[str, Any], device: str, compile: bool, published: int) -> None:
+class NoSettings(Settings):
+    """This designer has no settings."""
+
+
+def train_command(args: Sequence[str]) -> Callable[..., None]:
+    """The command `train`. Its options `--designer.*` are the settings of the designer that `args` name."""
+    designer_settings = settings_class(_value_of("--designer", args) or DEFAULT_DESIGNER) or NoSettings
+    DesignerOptions = optional_settings(designer_settings, "DesignerOptions")
+
+    def train(
+        world: Annotated[str | None, Positional, default("crafter")] = None,
+        designer: Annotated[str | None, default(DEFAULT_DESIGNER)] = None,
+        preset: Annotated[str | None, default("paper")] = None,
+        observation: Annotated[str | None, default("symbols")] = None,
+        seed: Annotated[int | None, default("0")] = None,
+        folder: Annotated[Path | None, default("out/<world>-<designer>-<preset>-<observation>-<seed>")] = None,
+        resume: Path | None = None,
+        extend: bool = False,
+        level_files: tuple[Path, ...] = (),
+        plan: Annotated[PlanOptions, OmitArgPrefixes] = PlanOptions(),  # pyright: ignore # noqa: B008
+        designer_options: Annotated[DesignerOptions, tyro.conf.arg(name="designer")] = DesignerOptions(),  # pyright: ignore # noqa: B008
+        llm: Annotated[LlmOptions, OmitArgPrefixes] = LlmOptions(),  # pyright: ignore # noqa: B008
+        ppo: PpoOptions = PpoOptions(),  # pyright: ignore # noqa: B008
+        device: str = "cpu",
+        compile: bool = False,
+        reference_episodes: int = 0,
+    ) -> None:
+        """Train an agent in levels that a designer adapts to it, and in the original environment.
+
+        Args:
+            world: The world to train in; `envgen worlds` lists them. module:Class names your own.
+            designer: Who designs the levels; `envgen designers` lists them. module:Class names your own.
+            preset: The plan to start from: paper or quick.
+            observation: What the agent observes.
+            seed: Seed of everything random.
+            folder: The run directory.
+            resume: Continue the run in this directory with its own settings.
+            extend: Continue a finished run whose plan now has more cycles or final steps.
+            level_files: JSON files with levels, for the designer `fixed`.
+            plan: The plan: how much is trained, and where.
+            designer_options: Settings of the designer.
+            llm: The language model, for designers that use one.
+            ppo: Hyperparameters of PPO.
+            device: Device of the network: cpu, cuda, cuda:1, ...
+            compile: Compile the network with torch.compile.
+            reference_episodes: Episodes to play in the world's reference package at the end.
+        """
+        if reference_episodes < 0:
+            raise UserError(f"--reference-episodes must be 0 or greater, not {reference_episodes}")
+        model, changes = explicitly_set(llm), explicitly_set(plan)
+        if resume is not None:
+            identity = {"folder": folder, "designer": designer, "preset": preset, "observation": observation,
+                        "seed": seed, "extend": extend or None, "level_files": level_files or None}  # fmt: skip
+            refuse_with_resume([
+                *(["WORLD"] if world is not None else []),
+                *(flag(name) for name, value in identity.items() if value is not None),
+                *given_flags("", {name: value for name, value in (changes | model).items() if not _is_runtime(name)}),
+                *given_flags("designer", explicitly_set(designer_options)),
+                *given_flags("ppo", explicitly_set(ppo)),
+            ])  # fmt: skip
+            _resume(resume, model, device, compile, reference_episodes)
+            return
+        world, designer, preset = world or "crafter", designer or DEFAULT_DESIGNER, preset or "paper"
+        observation, seed = observation or "symbols", require_seed(seed or 0)
+        chosen = load_world(world)
+        if ":" not in designer:
+            require_choice("designer", designer, designer_names())
+        require_choice("preset", preset, tuple(PRESETS))
+        require_choice("observation", observation, [name for name in chosen.observations if name != "text"])
+        if model and "llm" not in model:
+            raise UserError(f"{flag(next(iter(model)))} requires --llm")
+        levels = [read_level(file, chosen) for file in level_files]
+        require_extra("train")
+        _require_reference(chosen, reference_episodes)
+        from envgen.api import default_folder
+        from envgen.api import train as api_train
+
+        folder = folder or default_folder(chosen, designer, preset, observation, seed)
+        _run(
+            lambda: api_train(
+                chosen, designer, preset=preset, plan=changes, observation=observation, seed=seed, folder=folder,
+                ppo=explicitly_set(ppo), designer_options=explicitly_set(designer_options), levels=levels,
+                llm=model, extend=extend, device=device, compile=compile,
+            ),
+            folder, model, reference_episodes,
+        )  # fmt: skip
+
+    return train
+
+
+def _value_of(option: str, args: Sequence[str]) -> str | None:
+    """The value of an option among command-line arguments."""
+    for k, arg in enumerate(args):
+        if arg == option and k + 1 < len(args):
+            return args[k + 1]
+        if arg.startswith(f"{option}="):
+            return arg.removeprefix(f"{option}=")
+    return None
+
+
+def _is_runtime(name: str) -> bool:
+    """Whether an option may change when a run is resumed: how a model is reached, and what it may cost."""
+    return name in LlmRuntime.model_fields
+
+
+def _require_reference(world: Any, episodes: int) -> None:
+    if episodes and not hasattr(world, "reference"):
+        raise UserError(f"--reference-episodes: there is no reference package of {world.name} to play in")
+
+
+def _resume(folder: Path, runtime: dict[str, Any], device: str, compile: bool, reference_episodes: int) -> None:
+    require_extra("train")
+    from envgen.api import resume
     from envgen.runs.store import RunError, read_request
 
     try:
-        request, means = read_request(folder)
+        request, _ = read_request(folder)
     except RunError as error:
-        raise UserError(f"{error}{near(folder)}") from None
-    try:
-        plan = TrainingPlan(**request["plan"])
-        name, observation, seed = (request[part] for part in ("world", "observation", "seed"))
-        learner_settings = dict(request["learner"])
-        learner = learner_settings.pop("name")
-        told = request["designer"]
-        designer = rebuild_designer(told, folder, merge_runtime_options(told, means, flags))
-    except (DesignError, ChatError, ValidationError) as error:
-        raise UserError(str(error)) from None
-    except (KeyError, TypeError, AttributeError):
-        raise UserError(f"{folder} is not a run of envgen train") from None
+        raise UserError(f"{error}{suggest_path(folder)}") from None
+    if reference_episodes and isinstance(request.get("world"), str):
+        _require_reference(load_world(request["world"]), reference_episodes)
     _run(
-        folder,
-        world_named(name),
-        designer,
-        plan,
-        observation,
-        seed,
-        learner,
-        learner_settings,
-        device,
-        compile,
-        published,
-    )
+        lambda: resume(folder, runtime_options=runtime, device=device, compile=compile),
+        folder, runtime, reference_episodes,
+    )  # fmt: skip
 
 
-def _designer(name: str, folder: Path, flags: dict[str, Any], options: dict[str, Any], levels: list[Any]) -> Designer:
-    try:
-        return build_designer(name, folder, flags, options, levels)
-    except (DesignError, ChatError) as error:
-        raise UserError(str(error)) from None
+def _run(call: Callable[[], Any], folder: Path, runtime: dict[str, Any], reference_episodes: int) -> None:
+    from envgen.api import is_main_process, terminal
+    from envgen.designers.registry import resume_flags
+    from envgen.runs.store import write_json
 
+    from .evaluate import compare_with_reference
 
-def _run(
-    folder: Path, world: World, designer: Designer, plan: TrainingPlan, observation: str, seed: int,
-    learner: str, learner_settings: dict[str, Any], device: str, compile: bool, published: int,
-) -> None:  # fmt: skip
-    needs_training()
-    import torch
-    from rich.console import Console
-
-    from envgen.agents.errors import NonFiniteLossError
-    from envgen.curriculum import loop
-    from envgen.curriculum.display import TrainDisplay, describe_summary
-    from envgen.runs.checkpoint import CheckpointError
-    from envgen.runs.store import RunError, write_json
-
-    try:
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise UserError(f"--device {device} is not to be had here: {str(error).splitlines()[0]}") from None
-    lead = os.environ.get("RANK", "0") == "0"
-    console = Console(quiet=not lead, soft_wrap=True)
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False)
-
-    errors = (RunError, CheckpointError, NonFiniteLossError, DesignError, LevelError, ChatError, ValueError)
-    again = format_flags(custom_endpoint(designer.config(), designer.runtime_options()))
-    with resumable("train", folder, lead, errors, again):
-        with TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console) as display:
-            summary = loop.train(
-                folder,
-                world,
-                designer,
-                plan,
-                observation,
-                seed,
-                learner,
-                learner_settings,
-                device,
-                compile,
-                display,
-                say,
-            )
-        if not lead:
+    _, log = terminal(verbose=True)
+    is_main = is_main_process()
+    with run_errors("train", folder, is_main, resume_flags(runtime)):
+        run = call()
+        if not is_main:
             return
-        say(describe_summary(summary, world))
-        if published:
-            agent, _, _ = agent_of(folder, device)
-            theirs = compare_published(agent, world, summary.final, observation, published)
-            write_json(folder / "published.json", theirs.model_dump(mode="json"))
-        say(f"Everything about this run: {folder}")
+        log(run.report())
+        if reference_episodes:
+            result = compare_with_reference(run.policy(), run.final, reference_episodes)
+            write_json(folder / "reference.json", result.model_dump(mode="json"))
+        log(f"Run directory: {folder}")

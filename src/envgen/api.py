@@ -1,0 +1,360 @@
+"""The public API: train, evaluate and compare in one call each. `import envgen` offers everything here."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from envgen.designers.designer import Designer
+from envgen.designers.registry import build_designer, rebuild_designer, resume_runtime
+from envgen.errors import EnvgenError
+from envgen.settings import explain, nearest
+from envgen.worlds.registry import make_world
+from envgen.worlds.world import World
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from envgen.agents.policy import Policy
+    from envgen.agents.settings import PpoSettings
+    from envgen.coevolve.train import CoevolutionSummary
+    from envgen.curriculum.evaluate import Evaluation
+    from envgen.curriculum.loop import TrainingSummary
+    from envgen.curriculum.plan import TrainingPlan
+    from envgen.runs.compare import Comparison
+
+OUT = Path("out")
+
+
+class ArgumentError(EnvgenError, ValueError):
+    """An argument of the API is wrong; the message names the right ones."""
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """A finished run of `train`."""
+
+    folder: Path
+    summary: "TrainingSummary"
+
+    @property
+    def final(self) -> "Evaluation":
+        """The evaluation of the final policy in the original environment."""
+        return self.summary.final
+
+    def policy(self, device: str = "cpu") -> "Policy":
+        """The final policy."""
+        return load_policy(self.folder, device)
+
+    def report(self) -> str:
+        """A summary for people: the final evaluation, the training score, steps, and what the language model cost."""
+        summary, steps, llm = self.summary, self.summary.steps, self.summary.llm
+        lines = ["", str(summary.final)]
+        baseline = make_world(summary.final.world).random_baseline
+        lines += [baseline] if baseline else []
+        if summary.training:
+            lines.append(
+                f"training episodes of the last phase: score {summary.training.score:.1f}, "
+                f"reward {summary.training.reward:.1f}"
+            )
+        scoring = f", {steps['ranking']:,} in agents that score levels" if steps["ranking"] else ""
+        lines.append(
+            f"{steps['levels']:,} steps in levels, {steps['original']:,} in the original{scoring}; "
+            f"{summary.seconds:.0f} s"
+        )
+        if llm["calls"]:
+            cost = "cost unknown" if llm["cost"] is None else f"${llm['cost']:.2f}"
+            lines.append(
+                f"language model: {llm['calls']} calls, {llm['prompt_tokens']:,} prompt tokens, "
+                f"{llm['reply_tokens']:,} completion tokens, {cost}"
+            )
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return str(self.summary.final)
+
+
+def train(
+    world: str | World = "crafter",
+    designer: str | Designer | type[Designer] = "expert",
+    *,
+    preset: str = "paper",
+    plan: "TrainingPlan | Mapping[str, Any] | None" = None,
+    observation: str = "symbols",
+    seed: int = 0,
+    folder: str | Path | None = None,
+    learner: str = "ppo",
+    ppo: "PpoSettings | Mapping[str, Any] | None" = None,
+    designer_options: Mapping[str, Any] | None = None,
+    levels: Sequence[Any] = (),
+    llm: str | Mapping[str, Any] | None = None,
+    extend: bool = False,
+    device: str = "cpu",
+    compile: bool = False,
+    save_every: float = 30.0,
+    verbose: bool = True,
+) -> TrainingRun:
+    """Train an agent in levels that a designer adapts to it, cycle by cycle, and in the original environment.
+
+    Called again with the same arguments, an interrupted run continues exactly where it was.
+
+    Args:
+        world: A world or its name; see `envgen worlds`. `"module:Class"` names a world of your own.
+        designer: A designer, its class, or its name; see `envgen designers`. `"module:Class"` names one of your own.
+        preset: The plan to start from: `"paper"` or `"quick"`.
+        plan: A `TrainingPlan`, or the fields that differ from the preset, such as `{"cycles": 2}`.
+        observation: What the agent observes; one of `world.observations`.
+        seed: Seed of everything random.
+        folder: The run directory. Default: `out/<world>-<designer>-<preset>-<observation>-<seed>`.
+        learner: The algorithm that trains the agent.
+        ppo: Hyperparameters that differ from the defaults, such as `{"learning_rate": 1e-4}`.
+        designer_options: Settings of a designer that is given by name, such as `{"alpha": 0.5}`.
+        levels: Levels for the designer `"fixed"`.
+        llm: The language model of the designers that use one: `"openai:MODEL"`, or a mapping with `llm` and options
+            such as `base_url` and `max_cost`.
+        extend: Continue a finished run whose plan now has more cycles or final steps.
+        device: The device of the network: `"cpu"`, `"cuda"`, `"cuda:1"`, ...
+        compile: Compile the network with `torch.compile`.
+        save_every: Seconds between checkpoints.
+        verbose: Show progress on the terminal.
+    """
+    from envgen.curriculum.plan import TrainingPlan, plan_for
+
+    world = make_world(world)
+    if observation not in world.observations:
+        raise ArgumentError(f"observation {nearest(observation, world.observations)}")
+    if not isinstance(plan, TrainingPlan):
+        try:
+            plan = plan_for(preset, world, **(plan or {}))
+        except ValidationError as error:
+            raise ArgumentError(explain(error)) from None
+    name = designer if isinstance(designer, str) else designer.name
+    run_folder = Path(folder) if folder else default_folder(world, name, preset, observation, seed)
+    model = {"llm": llm} if isinstance(llm, str) else dict(llm or {})
+    parsed_levels = [world.Level.parse(level) for level in levels]
+    built = build_designer(designer, run_folder, model, designer_options, parsed_levels)
+    return _train(
+        run_folder, world, built, plan, observation, seed, learner, _changes(ppo), extend, device, compile,
+        save_every, verbose,
+    )  # fmt: skip
+
+
+def default_folder(world: World, designer: str, preset: str, observation: str, seed: int) -> Path:
+    """The run directory that `train` uses if it is given none."""
+    label = designer.replace(":", "-").replace(".", "-")
+    return OUT / f"{world.name}-{label}-{preset}-{observation}-{seed}"
+
+
+def resume(
+    folder: str | Path,
+    *,
+    runtime_options: Mapping[str, Any] | None = None,
+    device: str = "cpu",
+    compile: bool = False,
+    save_every: float = 30.0,
+    verbose: bool = True,
+) -> TrainingRun:
+    """Continue an interrupted run of `train` with the settings in its run directory.
+
+    Args:
+        folder: The run directory.
+        runtime_options: How the language model is reached and what it may cost, where this differs from before. A
+            server or key variable that is not the provider's own must be given again: the run directory may be
+            someone else's, and a key is sent to that server.
+    """
+    from envgen.curriculum.plan import TrainingPlan
+    from envgen.runs.store import RunError, read_request
+
+    run_folder = Path(folder)
+    request, stored = read_request(run_folder)
+    try:
+        plan = TrainingPlan(**request["plan"])
+        world_name, observation, seed, ppo = (request[key] for key in ("world", "observation", "seed", "ppo"))
+        config, learner = request["designer"], request.get("learner", "ppo")
+        runtime = resume_runtime(config, stored, runtime_options or {})
+        designer = rebuild_designer(config, run_folder, runtime)
+    except ValidationError as error:
+        raise RunError(f"{run_folder} cannot be resumed: {explain(error)}") from None
+    except (KeyError, TypeError, AttributeError):
+        raise RunError(f"{run_folder} is not a run of envgen train") from None
+    return _train(
+        run_folder, make_world(world_name), designer, plan, observation, seed, learner, ppo, False, device, compile,
+        save_every, verbose,
+    )  # fmt: skip
+
+
+def _train(
+    folder: Path, world: World, designer: Designer, plan: "TrainingPlan", observation: str, seed: int, learner: str,
+    ppo: dict[str, Any], extend: bool, device: str, compile: bool, save_every: float, verbose: bool,
+) -> TrainingRun:  # fmt: skip
+    from envgen.curriculum.display import TrainDisplay
+    from envgen.curriculum.loop import train as run_loop
+
+    check_device(device)
+    console, log = terminal(verbose)
+    with TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console) as display:
+        summary = run_loop(
+            folder, world, designer, plan, observation, seed, ppo, device, compile, display, log, save_every,
+        )  # fmt: skip
+    return TrainingRun(folder, summary)
+
+
+def terminal(verbose: bool) -> "tuple[Console, Callable[[str], None]]":
+    """A console and a function that prints a line on it. Only the main process of several prints."""
+    from rich.console import Console
+
+    console = Console(quiet=not (verbose and is_main_process()), soft_wrap=True)
+
+    def log(text: str) -> None:
+        console.print(text, markup=False, highlight=False)
+
+    return console, log
+
+
+def is_main_process() -> bool:
+    return os.environ.get("RANK", "0") == "0"
+
+
+def check_device(device: str) -> None:
+    """Raise an ArgumentError if PyTorch cannot use a device."""
+    import torch
+
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise ArgumentError(f"device {device!r} is not available: {reason}") from None
+
+
+def _changes(settings: Any) -> dict[str, Any]:
+    """The fields of settings that were set, or a copy of a mapping."""
+    return settings.model_dump(exclude_unset=True) if hasattr(settings, "model_dump") else dict(settings or {})
+
+
+@dataclass(frozen=True)
+class CoevolutionRun:
+    """A finished run of `coevolve`."""
+
+    folder: Path
+    summary: "CoevolutionSummary"
+
+    def __str__(self) -> str:
+        return str(self.summary)
+
+
+def coevolve(
+    domain: Any = "tools",
+    proposer: str = "genenv",
+    *,
+    plan: Mapping[str, Any] | None = None,
+    curriculum: Mapping[str, Any] | None = None,
+    agent: str | Path | None = None,
+    environment: str | Path | None = None,
+    agent_settings: Mapping[str, Any] | None = None,
+    environment_settings: Mapping[str, Any] | None = None,
+    pretraining: Mapping[str, Any] | None = None,
+    model_size: Mapping[str, Any] | None = None,
+    models_folder: str | Path = OUT / "models",
+    seed: int = 0,
+    folder: str | Path | None = None,
+    agent_server: str | None = None,
+    environment_server: str | None = None,
+    dtype: str = "float32",
+    verbose: bool = True,
+) -> CoevolutionRun:
+    """Train a language model on tasks that an environment policy writes for it, and that policy too (GenEnv).
+
+    Called again with the same arguments, an interrupted run continues exactly where it was.
+
+    Args:
+        domain: A domain or its name: `"tools"`, `"answers"`, `"reasoning_gym:NAME"` or `"module:Class"`.
+        proposer: Who proposes tasks: genenv, genenv-grpo, random, static, uniform, dapo or greedy.
+        plan: Fields of `CoevolutionPlan` that differ from the defaults, such as `{"rollouts": 2048}`.
+        curriculum: Fields of `Curriculum`, such as `{"alpha": 0.5}`.
+        agent: The model to start from, a folder or a name on the Hugging Face hub. Default: a small model that is
+            pretrained first, which takes a few minutes.
+        environment: The same for the environment policy. Default: the agent's model.
+        agent_settings: How the agent learns, such as `{"learning_rate": 1e-6}`.
+        environment_settings: How the environment policy learns.
+        pretraining: How small models are pretrained.
+        model_size: The size of small models.
+        models_folder: Where small models are kept.
+        seed: Seed of everything random.
+        folder: The run directory. Default: `out/coevolve-<domain>-<proposer>-<seed>`.
+        agent_server: Address of a vLLM server that generates the agent's completions.
+        environment_server: The same for the environment policy.
+        dtype: The data type in which models are loaded: `"float32"` or `"bfloat16"`.
+        verbose: Show progress on the terminal.
+    """
+    raise NotImplementedError
+
+
+def evaluate(
+    run: "str | Path | TrainingRun | Policy",
+    episodes: int = 256,
+    *,
+    world: str | World | None = None,
+    level: Any = None,
+    seed: int | None = None,
+    observation: str | None = None,
+    deterministic: bool = False,
+    device: str = "cpu",
+) -> "Evaluation":
+    """Play episodes with a trained policy, without learning.
+
+    Args:
+        run: A run directory, a folder saved by `policy.save`, a `TrainingRun` or a policy.
+        episodes: Number of episodes.
+        world: The world to play in. Default: the one that the policy was trained in.
+        level: The level to play. Default: the original.
+        seed: Seed of environments and actions. Default: one that training never uses.
+        observation: What the policy observes. Default: what it was trained with.
+        deterministic: Take the most likely action instead of sampling.
+        device: The device of the network.
+    """
+    from envgen.agents.policy import Policy
+    from envgen.curriculum.evaluate import evaluate as evaluate_policy
+    from envgen.curriculum.plan import EVALUATION_SEED
+
+    if episodes < 1:
+        raise ArgumentError(f"episodes must be at least 1, not {episodes}")
+    seed = EVALUATION_SEED if seed is None else seed
+    if seed < 0:
+        raise ArgumentError(f"seed must be 0 or greater, not {seed}")
+    policy = run if isinstance(run, Policy) else load_policy(run.folder if isinstance(run, TrainingRun) else run, device)
+    world = world or policy.world
+    if world is None:
+        raise ArgumentError("this policy does not name its world; pass world=...")
+    played_in = make_world(world)
+    return evaluate_policy(
+        policy, played_in, played_in.Level.parse(level), episodes, seed, observation or policy.observation or "symbols",
+        deterministic,
+    )  # fmt: skip
+
+
+def compare(*runs: str | Path | TrainingRun) -> "Comparison":
+    """A table of finished runs, with intervals over seeds. Runs that differ only in their seed form one group.
+
+    Args:
+        runs: Run directories, or folders that contain some.
+    """
+    from envgen.runs.compare import compare as compare_runs
+
+    return compare_runs([run.folder if isinstance(run, TrainingRun) else run for run in runs])
+
+
+def load_policy(folder: str | Path, device: str = "cpu") -> "Policy":
+    """Load the policy of a run directory, or one that was saved with `policy.save`.
+
+    `policy.predict(obs)` takes one observation or a batch; `policy.act(obs)` takes a batch.
+    """
+    from envgen.agents.policy import load_policy as load_saved_policy
+    from envgen.curriculum.trainer import load_run_policy
+
+    check_device(device)
+    if (Path(folder) / "run.json").exists():
+        return load_run_policy(Path(folder), device)
+    return load_saved_policy(Path(folder), device)

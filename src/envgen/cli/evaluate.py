@@ -1,0 +1,117 @@
+"""`envgen evaluate`, `compare` and `migrate`: commands for finished runs."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import Positional
+
+from .common import (
+    UserError,
+    load_world,
+    read_level,
+    require_extra,
+    require_positive,
+    require_seed,
+    run_errors,
+    suggest_path,
+)
+from .options import default
+
+
+def evaluate(
+    run: Annotated[Path, Positional],
+    episodes: int = 256,
+    level: Path | None = None,
+    seed: Annotated[int | None, default("one that training never uses")] = None,
+    deterministic: bool = False,
+    reference_episodes: int = 0,
+    device: str = "cpu",
+) -> None:
+    """Play episodes with the policy of a run, without learning.
+
+    Args:
+        run: The run directory, or a folder saved by `policy.save`.
+        episodes: Number of episodes.
+        level: A JSON file with a level. Default: the original.
+        seed: Seed of environments and actions.
+        deterministic: Take the most likely action instead of sampling.
+        reference_episodes: Episodes to play in the world's reference package as well.
+        device: Device of the network: cpu, cuda, cuda:1, ...
+    """
+    require_extra("train")
+    require_positive(episodes=episodes)
+    if seed is not None:
+        require_seed(seed)
+    if reference_episodes < 0:
+        raise UserError(f"--reference-episodes must be 0 or greater, not {reference_episodes}")
+    if not run.exists():
+        raise UserError(f"{run} does not exist{suggest_path(run)}")
+    from envgen import api
+
+    with run_errors("evaluate", run, is_main=False):
+        policy = api.load_policy(run, device)
+        if policy.world is None:
+            raise UserError(f"{run} does not name the world that its policy was trained in")
+        world = load_world(policy.world)
+        if reference_episodes and not hasattr(world, "reference"):
+            raise UserError(f"--reference-episodes: there is no reference package of {world.name} to play in")
+        result = api.evaluate(
+            policy, episodes, world=world, level=read_level(level, world), seed=seed, deterministic=deterministic
+        )
+        print(result)
+        if world.random_baseline:
+            print(world.random_baseline)
+        if reference_episodes:
+            compare_with_reference(policy, result, reference_episodes)
+
+
+def compare_with_reference(policy: Any, result: Any, episodes: int) -> Any:
+    """Play in the world's reference package, and print both results side by side."""
+    from envgen.curriculum.evaluate import evaluate as evaluate_policy
+
+    world = load_world(result.world)
+    envs = world.reference(  # pyright: ignore[reportAttributeAccessIssue]  checked before
+        num_envs=min(episodes, 64), seed=result.seed, observation=policy.observation, episodes=episodes
+    )
+    reference = evaluate_policy(policy, world, None, episodes, result.seed, policy.observation, envs=envs)
+    for name in ("reward", "score"):
+        ours, theirs = getattr(result, name), getattr(reference, name)
+        verdict = "agrees" if ours.agrees(theirs) else "DIFFERS"
+        print(f"{name} in the reference package {theirs}, here {ours}: {verdict}")
+    return reference
+
+
+def compare(runs: Annotated[tuple[Path, ...], Positional], markdown: bool = False) -> None:
+    """Print a table of finished runs. Runs that differ only in their seed form one group.
+
+    Args:
+        runs: Run directories, or folders that contain some.
+        markdown: Print Markdown.
+    """
+    require_extra("train")
+    import shutil
+
+    from envgen import api
+
+    if not runs:
+        raise UserError("compare needs at least one run directory")
+    with run_errors("compare", Path(), is_main=False):
+        comparison = api.compare(*runs)
+    print(comparison.markdown() if markdown else comparison.text(shutil.get_terminal_size().columns))
+
+
+def migrate(runs: Annotated[tuple[Path, ...], Positional]) -> None:
+    """Convert run directories of version 0.1 to the current format, in place.
+
+    Args:
+        runs: Run directories.
+    """
+    require_extra("train")
+    from envgen.runs.migrate import migrate_run
+
+    if not runs:
+        raise UserError("migrate needs at least one run directory")
+    for run in runs:
+        with run_errors("migrate", run, is_main=False):
+            changed = migrate_run(run)
+        print(f"{run}: {'converted' if changed else 'already in the current format'}")

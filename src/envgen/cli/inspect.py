@@ -1,0 +1,98 @@
+"""Commands that look at worlds, levels and designers without training: `stats`, `preview`, `play`, `worlds`, `designers`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional
+
+from envgen.worlds.world import LevelError
+
+from .common import UserError, load_world, prepare_png, read_level, require_positive, require_seed
+
+MAX_PREVIEWS = 64
+
+
+def stats(level: Annotated[Path | None, Positional] = None, world: str = "crafter", seeds: int = 32) -> None:
+    """Print statistics of the environments that a level generates: what they contain, and how often.
+
+    Args:
+        level: A JSON file with a level. Default: the original.
+        world: The world of the level.
+        seeds: Number of environments to generate.
+    """
+    require_positive(seeds=seeds)
+    chosen = load_world(world)
+    print(chosen.level_stats(read_level(level, chosen), range(seeds)))
+
+
+def preview(
+    level: Annotated[Path | None, Positional] = None,
+    world: str = "crafter",
+    out: Path = Path("preview.png"),
+    seeds: int = 4,
+) -> None:
+    """Draw environments of a level from above, and print their statistics.
+
+    Args:
+        level: A JSON file with a level. Default: the original.
+        world: The world of the level.
+        out: The PNG file to write.
+        seeds: Number of environments to draw.
+    """
+    require_positive(seeds=seeds)
+    if seeds > MAX_PREVIEWS:
+        raise UserError(f"--seeds must be at most {MAX_PREVIEWS}, not {seeds}: each is one picture in {out}")
+    chosen = load_world(world)
+    parsed, picture = read_level(level, chosen), prepare_png(out)
+    chosen.render_levels({f"seed {seed}": parsed for seed in range(seeds)}, columns=min(4, seeds)).save(picture)
+    print(f"{seeds} environments: {picture}")
+    stats(level, world)
+
+
+def play(
+    world: Annotated[str, Positional] = "crafter",
+    level: Path | None = None,
+    seed: int = 0,
+    terminal: bool = False,
+) -> None:
+    """Play a world yourself, in a window or in the terminal.
+
+    Args:
+        world: The world to play.
+        level: A JSON file with a level. Default: the original.
+        seed: Seed of the environment.
+        terminal: Play in the terminal, even where a window could open.
+    """
+    from envgen.play import PlayError
+    from envgen.play import play as play_world
+
+    require_seed(seed)
+    chosen = load_world(world)
+    try:
+        play_world(chosen, read_level(level, chosen), seed, terminal)
+    except (PlayError, LevelError) as error:
+        raise UserError(str(error)) from None
+
+
+def worlds() -> None:
+    """List the worlds, with what an agent can observe and learn in each."""
+    from envgen.worlds.registry import world_names
+
+    for name in world_names():
+        world = load_world(name)
+        print(f"{name}: {len(world.actions)} actions, {len(world.skills)} skills")
+        print(f"  observations: {', '.join(world.observations)}")
+        print(f"  level settings: {', '.join(world.Level.model_fields)}")
+        print(f"  skills: {', '.join(skill.name for skill in world.skills)}")
+
+
+def designers() -> None:
+    """List the designers, with the settings of each."""
+    from envgen.designers.registry import designer_descriptions, settings_class
+
+    for name, description in designer_descriptions().items():
+        print(f"{name}: {description}")
+        settings = settings_class(name)
+        for field_name, field in (settings.model_fields if settings else {}).items():
+            option = f"--designer.{field_name.replace('_', '-')}"
+            print(f"  {option} (default: {field.default})  {' '.join((field.description or '').split())}")

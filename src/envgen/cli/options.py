@@ -1,0 +1,64 @@
+"""Settings classes as command-line options.
+
+An option that is left out is None, so a command knows which ones the user gave. Where None is itself a value, it is
+written `none` on the command line.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import tyro
+from pydantic import BaseModel, ConfigDict, create_model
+from pydantic.fields import FieldInfo
+
+NONE = "none"
+
+
+def optional_settings(settings_class: type[BaseModel], name: str, **defaults: str) -> Any:
+    """A model with the same fields as `settings_class`, all of them optional.
+
+    The help text shows the default of each field, or the text in `defaults` where it depends on something else.
+    """
+    fields: dict[str, Any] = {}
+    for field_name, field in settings_class.model_fields.items():
+        hint = defaults.get(field_name, "" if field.is_required() else str(_as_text(field.default)))
+        option = tyro.conf.arg(
+            help=" ".join((field.description or "").split()),
+            help_behavior_hint=f"(default: {hint})" if hint else "",
+        )
+        fields[field_name] = (Annotated[_optional(field), option], None)
+    return create_model(name, __config__=ConfigDict(frozen=True), __doc__=settings_class.__doc__, **fields)
+
+
+def _optional(field: FieldInfo) -> Any:
+    annotation = field.annotation
+    accepts_none = type(None) in get_args(annotation) and get_origin(annotation) is not Literal
+    if accepts_none and field.default is not None:
+        return annotation | Literal["none"]  # pyright: ignore[reportOptionalOperand]
+    return annotation | None  # pyright: ignore[reportOptionalOperand]
+
+
+def _as_text(default: Any) -> Any:
+    return NONE if default is None else default
+
+
+def explicitly_set(options: BaseModel | None) -> dict[str, Any]:
+    """The options that the user gave."""
+    if options is None:
+        return {}
+    values = {name: getattr(options, name) for name in type(options).model_fields}
+    return {name: None if value == NONE else value for name, value in values.items() if value is not None}
+
+
+def flag(name: str) -> str:
+    """How a field is written on the command line."""
+    return "--" + name.replace("_", "-")
+
+
+def given_flags(prefix: str, options: Mapping[str, Any]) -> list[str]:
+    return [flag(f"{prefix}.{name}" if prefix else name) for name in options]
+
+
+def default(text: str) -> Any:
+    """The default to show for an option whose value is None if it is left out."""
+    return tyro.conf.arg(help_behavior_hint=f"(default: {text})")
