@@ -1,4 +1,4 @@
-# Everything from a fresh machine: `make demo` shows the package's main job, `make test` proves it.
+# Everything from a fresh machine: `make demo` runs the main job, `make test` runs the tests.
 FITS := -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))'
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
 	$$p $(FITS) 2>/dev/null && echo $$p && break; done)
@@ -6,7 +6,9 @@ ORACLE_PYTHON ?= $(shell for p in python3.11 python3.12; do command -v $$p && br
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint soak bench oracle clean
+WORKERS ?= 2
+
+.PHONY: demo test test-all lint soak bench oracle clean
 .DELETE_ON_ERROR:
 
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -26,15 +28,16 @@ $(VENV)/complete: $(VENV)/installed
 demo: $(VENV)/learning
 	$(BIN)/envgen demo
 
-test: $(VENV)/complete
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest
-
 lint: $(VENV)/complete
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile
+
+test-all: lint
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 soak: $(VENV)/installed
 	$(BIN)/python benchmarks/crafter_parity.py --steps 1000000
