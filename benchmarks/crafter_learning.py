@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-
 from envgen.cli.judge import agent_of
+
 from envgen.curriculum.display import TrainDisplay
 from envgen.curriculum.evaluate import evaluate, score
 from envgen.curriculum.loop import train

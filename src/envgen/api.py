@@ -324,7 +324,9 @@ def evaluate(
     seed = EVALUATION_SEED if seed is None else seed
     if seed < 0:
         raise ArgumentError(f"seed must be 0 or greater, not {seed}")
-    policy = run if isinstance(run, Policy) else load_policy(run.folder if isinstance(run, TrainingRun) else run, device)
+    if isinstance(run, TrainingRun):
+        run = run.folder
+    policy = run if isinstance(run, Policy) else load_policy(run, device)
     world = world or policy.world
     if world is None:
         raise ArgumentError("this policy does not name its world; pass world=...")

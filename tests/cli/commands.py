@@ -1,4 +1,4 @@
-"""Commands as a user types them, and what they say."""
+"""Run commands as a user types them."""
 
 import os
 import subprocess
@@ -11,17 +11,25 @@ import pytest
 from envgen.cli.main import main
 
 
-def envgen(*words: object, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "envgen.cli", *map(str, words)]
+def envgen(*args: object, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess:
+    """Run a command in a process of its own."""
+    command = [sys.executable, "-m", "envgen.cli", *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env={**os.environ, "COLUMNS": "80", **env})
 
 
-def refusal(words: Sequence[str], monkeypatch, capsys) -> str:
-    """The one sentence in which a command says what was wrong with it."""
-    monkeypatch.setattr(sys, "argv", ["envgen", *words])
-    with pytest.raises(SystemExit) as end:
+def error_of(args: Sequence[str], monkeypatch, capsys) -> str:
+    """What a command that is refused prints on stderr. It exits with code 2 and without a traceback."""
+    monkeypatch.setattr(sys, "argv", ["envgen", *args])
+    with pytest.raises(SystemExit) as exit_info:
         main()
-    told = capsys.readouterr().err
-    assert end.value.code == 2, words
-    assert len(told.strip().splitlines()) == 1, (words, told)
-    return told
+    stderr = capsys.readouterr().err
+    assert exit_info.value.code == 2, (args, stderr)
+    assert "Traceback" not in stderr
+    return " ".join(stderr.replace("│", " ").split())
+
+
+def sentence_of(args: Sequence[str], monkeypatch, capsys) -> str:
+    """The same for errors of envgen itself, which are one sentence on one line."""
+    message = error_of(args, monkeypatch, capsys)
+    assert message.startswith("envgen: "), message
+    return message

@@ -1,6 +1,7 @@
 """What the commands share: input checks, and errors as one sentence."""
 
 import difflib
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import tyro
 from envgen.settings import nearest
 from envgen.worlds.world import LevelError, World
 
+MAX_LEVEL_BYTES = 1 << 20
 EXTRAS = {
     "train": ("torch", "safetensors", "rich", "matplotlib"),
     "genenv": ("torch", "safetensors", "rich", "matplotlib", "transformers", "tokenizers", "accelerate"),
@@ -59,18 +61,43 @@ def require_extra(extra: str) -> None:
             raise UserError(f"this command needs {library}: pip install 'envgen[{extra}]'")
 
 
-def read_level(file: Path | None, world: World) -> Any:
-    """The level in a JSON file, or the original if there is no file."""
-    if file is None:
-        return world.original
+def read_levels(file: Path, world: World) -> list[Any]:
+    """The levels in a JSON file: one level, a list of levels, or a `levels.json` of a run."""
     try:
-        return world.Level.parse(file.read_text())
+        if file.stat().st_size > MAX_LEVEL_BYTES:
+            raise UserError(f"{file} is larger than {MAX_LEVEL_BYTES:,} bytes; it is not a level file")
+        data = json.loads(file.read_text())
     except OSError as error:
         raise UserError(f"cannot read the level {file}: {error.strerror}{suggest_path(file)}") from None
     except UnicodeDecodeError:
         raise UserError(f"cannot read the level {file}: it is not a text file") from None
-    except LevelError as error:
-        raise UserError(f"{file}: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{file}: Invalid JSON: {error}") from None
+    for key in ("proposal", "levels"):
+        data = data[key] if isinstance(data, dict) and key in data else data
+    items = data if isinstance(data, list) else [data]
+    levels = []
+    for item in items:
+        overrides = item["level"] if isinstance(item, dict) and isinstance(item.get("level"), dict) else item
+        if not isinstance(overrides, dict):
+            raise UserError(f"{file}: a level is a JSON object, not {overrides!r:.60}")
+        try:
+            levels.append(world.Level.parse(overrides))
+        except LevelError as error:
+            raise UserError(f"{file}: {error}") from None
+    if not levels:
+        raise UserError(f"{file} contains no level")
+    return levels
+
+
+def read_level(file: Path | None, world: World) -> Any:
+    """The one level in a JSON file, or the original if there is no file."""
+    if file is None:
+        return world.original
+    levels = read_levels(file, world)
+    if len(levels) > 1:
+        raise UserError(f"{file} contains {len(levels)} levels; this command takes a file with one")
+    return levels[0]
 
 
 def suggest_path(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Commands that look at worlds, levels and designers without training: `stats`, `preview`, `play`, `worlds`, `designers`."""
+"""Commands that need no training: `stats`, `preview`, `play`, `worlds` and `designers`."""
 
 from pathlib import Path
 from typing import Annotated

@@ -15,7 +15,7 @@ from envgen.settings import Settings
 from .common import (
     UserError,
     load_world,
-    read_level,
+    read_levels,
     refuse_with_resume,
     require_choice,
     require_extra,
@@ -26,7 +26,9 @@ from .common import (
 from .options import default, explicitly_set, flag, given_flags, optional_settings
 
 DEFAULT_DESIGNER = "expert"
-BY_OBSERVATION = ("num_envs", "num_steps", "num_minibatches", "learning_rate", "update_epochs", "ent_coef", "gae_lambda")
+BY_OBSERVATION = (  # settings whose defaults depend on the observation
+    "num_envs", "num_steps", "num_minibatches", "learning_rate", "update_epochs", "ent_coef", "gae_lambda",
+)  # fmt: skip
 
 PlanOptions = optional_settings(TrainingPlan, "PlanOptions")
 LlmOptions = optional_settings(LlmConfig, "LlmOptions", llm="none")
@@ -108,7 +110,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         require_choice("observation", observation, [name for name in chosen.observations if name != "text"])
         if model and "llm" not in model:
             raise UserError(f"{flag(next(iter(model)))} requires --llm")
-        levels = [read_level(file, chosen) for file in level_files]
+        levels = [level for file in level_files for level in read_levels(file, chosen)]
         require_extra("train")
         _require_reference(chosen, reference_episodes)
         from envgen.api import default_folder

@@ -1,0 +1,90 @@
+"""Commands that look at worlds and levels."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from commands import envgen, error_of, sentence_of
+
+
+def test_stats_counts_what_a_level_generates(tmp_path):
+    (tmp_path / "level.json").write_text('{"trees": "none", "near": {"table": true}}')
+    result = envgen("stats", "level.json", "--seeds", "4", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    rows = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()[1:] if line.strip()}
+    assert rows["tree"][0] == "0.0"
+    assert rows["table"] == ["1.0", "3.0", "100%"]
+
+
+def test_preview_writes_a_picture(tmp_path):
+    result = envgen("preview", "--out", "levels.png", "--seeds", "2", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "levels.png").read_bytes()[1:4] == b"PNG"
+
+
+def test_levels_of_a_run_are_a_level_file(tmp_path):
+    level = {"level": {"trees": "none"}, "purpose": "", "skills": []}
+    (tmp_path / "levels.json").write_text(json.dumps({"proposal": {"levels": [level]}, "audits": []}))
+    result = envgen("stats", "levels.json", "--seeds", "2", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    (tmp_path / "levels.json").write_text(json.dumps({"proposal": {"levels": [level, level]}}))
+    result = envgen("stats", "levels.json", cwd=tmp_path)
+    assert "contains 2 levels; this command takes a file with one" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"tress": "none"}', "did you mean 'trees'?"),
+        ("{", "Invalid JSON"),
+        ("[" * 100_000, "Invalid JSON"),
+        ("[]", "contains no level"),
+        ("3", "a level is a JSON object, not 3"),
+        (None, "cannot read the level level.json: No such file"),
+    ],
+)
+def test_a_wrong_level_file_is_one_sentence(tmp_path, text, message, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "level.json").write_text(text)
+    assert message in sentence_of(["stats", "level.json"], monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["preview", "--seeds", "3000"], "--seeds must be at most 64, not 3000"),
+        (["preview", "--seeds", "0"], "--seeds must be a positive number, not 0"),
+        (["preview", "--out", "blocked/levels.png"], "cannot write blocked/levels.png"),
+        (["preview", "--out", "levels.abc"], "pictures are written as .png files"),
+        (["preview", "levl.json"], "did you mean level.json?"),
+        (["stats", "--world", "craftr"], "did you mean 'crafter'?"),
+        (["play", "craftr"], "did you mean 'crafter'?"),
+        (["play", "--seed", "-1"], "--seed must be 0 or greater, not -1"),
+        (["bench", "--seconds", "-1"], "--seconds must be at least 0.1, not -1.0"),
+        (["bench", "--seconds", "0"], "--seconds must be at least 0.1, not 0.0"),
+        (["bench", "--seconds", "nan"], "--seconds must be at least 0.1, not nan"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(args, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "blocked").write_text("a file")
+    (tmp_path / "level.json").write_text("{}")
+    assert message in sentence_of(args, monkeypatch, capsys)
+    assert not (tmp_path / "preview.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [(["trian"], "trian"), ([], "Missing subcommand"), (["stats", "--seds", "3"], "--seeds")],
+)
+def test_unknown_commands_and_options_exit_with_usage(args, message, monkeypatch, capsys):
+    assert message in error_of(args, monkeypatch, capsys)
+
+
+def test_a_world_is_played_with_keys_from_a_pipe(tmp_path):
+    command = [sys.executable, "-m", "envgen.cli", "play", "crafter", "--terminal"]
+    result = subprocess.run(command, input="right right space\n", capture_output=True, text=True, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "step 3" in result.stdout, result.stdout

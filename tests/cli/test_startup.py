@@ -1,0 +1,114 @@
+"""The command line starts everywhere, also without the optional extras."""
+
+import subprocess
+import sys
+
+import pytest
+from commands import envgen
+
+from envgen import __version__
+
+OPTIONAL = (
+    "torch",
+    "safetensors",
+    "rich",
+    "matplotlib",
+    "openai",
+    "anthropic",
+    "transformers",
+    "tokenizers",
+    "accelerate",
+)
+WITHOUT_EXTRAS = f"""
+import importlib.abc, sys
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {OPTIONAL!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Missing())
+import importlib.util
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *args: None if name in {OPTIONAL!r} else real(name, *args)
+sys.argv = ["envgen", *sys.argv[1:]]
+from envgen.cli.main import main
+main()
+"""
+COMMANDS = (
+    "demo",
+    "train",
+    "coevolve",
+    "evaluate",
+    "compare",
+    "stats",
+    "preview",
+    "play",
+    "worlds",
+    "designers",
+    "bench",
+)
+
+
+def without_extras(*args: str, cwd=None) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS, *args], capture_output=True, text=True, cwd=cwd)
+
+
+def test_version_is_printed():
+    result = envgen("--version")
+    assert result.returncode == 0
+    assert result.stdout == f"envgen {__version__}\n"
+
+
+def test_help_lists_every_command_without_extras():
+    result = without_extras("--help")
+    assert result.returncode == 0, result.stderr
+    for command in COMMANDS:
+        assert command in result.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_works_without_extras(command):
+    result = without_extras(command, "--help")
+    assert result.returncode == 0, result.stderr
+    assert "usage: envgen" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "extra"),
+    [
+        (["train"], "train"),
+        (["evaluate", "out"], "train"),
+        (["compare", "out"], "train"),
+        (["demo"], "train"),
+        (["coevolve"], "genenv"),
+    ],
+)
+def test_a_missing_extra_is_named(args, extra, tmp_path):
+    result = without_extras(*args, cwd=tmp_path)
+    assert result.returncode == 2
+    assert f"pip install 'envgen[{extra}]'" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_simulators_work_without_extras(tmp_path):
+    result = without_extras("stats", "--seeds", "2", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "tree" in result.stdout
+
+
+def test_a_closed_pipe_is_not_an_error():
+    command = f"{sys.executable} -m envgen.cli worlds | head -n 1; exit ${{PIPESTATUS[0]}}"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert result.returncode in (0, 141)
+    assert "Traceback" not in result.stderr
+    assert "Exception" not in result.stderr
+
+
+def test_worlds_and_designers_are_listed():
+    worlds = envgen("worlds").stdout
+    assert "crafter: 17 actions, 22 skills" in worlds
+    assert "heist:" in worlds
+    designers = envgen("designers").stdout
+    for name in ("none", "expert", "random", "alpha", "llm", "fixed", "easy-to-hard", "adversarial"):
+        assert f"{name}: " in designers
+    assert "--designer.beta (default: 8.0)" in designers
