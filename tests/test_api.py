@@ -1,0 +1,141 @@
+"""The public API: what `import envgen` offers, and a run from training to a loaded policy."""
+
+import subprocess
+import sys
+import time
+
+import gymnasium
+import numpy as np
+import pytest
+
+import envgen
+from envgen.designers.designer import Brief, Cycle, Proposal, ProposedLevel
+
+SMALL = {"cycles": 1, "levels": 2, "cycle_steps": 512, "final_steps": 512, "feedback_seeds": 2, "feedback_episodes": 2,
+         "episodes": 3, "audit_steps": 20}  # fmt: skip
+PPO = {"num_envs": 8, "num_steps": 32}
+
+
+class TreesOnly(envgen.Designer):
+    """A designer of a user: it implements the one required method and nothing else."""
+
+    name = "trees-only"
+
+    def design(self, brief: Brief, history: list[Cycle]) -> Proposal:
+        level = brief.Level.parse({"trees": "very common"})
+        return Proposal(levels=(ProposedLevel(level=level, skills=("collect_wood",)),) * brief.num_levels)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> envgen.TrainingRun:
+    folder = tmp_path_factory.mktemp("api") / "run"
+    return envgen.train("crafter", "expert", plan=SMALL, ppo=PPO, folder=folder, verbose=False)
+
+
+def test_importing_is_fast_and_imports_no_heavy_library():
+    program = "import sys, envgen; print([m for m in ('numba', 'torch', 'crafter', 'pydantic') if m in sys.modules])"
+    durations = []
+    for _ in range(3):
+        start = time.perf_counter()
+        result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        durations.append(time.perf_counter() - start)
+        assert result.stdout.strip() == "[]"
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import gymnasium"], check=True)
+    assert min(durations) < time.perf_counter() - start + 0.3
+
+
+@pytest.mark.parametrize("name", envgen.__all__)
+def test_every_public_name_exists_and_is_documented(name):
+    assert getattr(envgen, name).__doc__
+    assert name in dir(envgen)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="trian"):
+        envgen.trian  # noqa: B018
+
+
+def test_a_run_has_an_evaluation_and_a_policy(run):
+    assert run.final.episodes == 3
+    assert run.final.world == "crafter"
+    assert "3 episodes of crafter" in run.report()
+    obs, _ = envgen.make_world("crafter").make(num_envs=4, seed=0, observation="symbols").reset()
+    assert run.policy().act(obs).shape == (4,)
+
+
+def test_a_policy_is_loaded_from_a_run_and_from_a_saved_folder(run, tmp_path):
+    policy = envgen.load_policy(run.folder)
+    env = gymnasium.make("envgen/Crafter-v0", observation="symbols")
+    obs, _ = env.reset(seed=0)
+    action, state = policy.predict(obs, deterministic=True)
+    assert state is None
+    assert env.action_space.contains(int(action))
+    batch = np.stack([obs, obs])
+    assert policy.predict(batch, deterministic=True)[0].tolist() == [int(action)] * 2
+    policy.save(tmp_path / "policy")
+    saved = envgen.load_policy(tmp_path / "policy")
+    assert saved.predict(obs, deterministic=True)[0] == action
+    first, second = envgen.evaluate(policy, 4), envgen.evaluate(tmp_path / "policy", 4)
+    assert first == second
+    assert first == envgen.evaluate(run, 4)
+
+
+def test_evaluation_plays_a_given_level(run):
+    result = envgen.evaluate(run, 2, level={"trees": "none"})
+    assert result.level["trees"] == "none"
+    assert result.skills["collect_wood"].value == 0
+
+
+def test_a_designer_of_ones_own_is_accepted_as_instance_class_and_path(tmp_path, monkeypatch):
+    results = []
+    for k, designer in enumerate((TreesOnly(), TreesOnly)):
+        run = envgen.train("crafter", designer, plan=SMALL, ppo=PPO, folder=tmp_path / str(k), verbose=False)
+        results.append(run.final)
+    (tmp_path / "own_module.py").write_text(
+        "from envgen.designers.designer import Proposal\nimport envgen\n"
+        "class Own(envgen.Designer):\n    name = 'own'\n    def design(self, brief, history): return Proposal()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    run = envgen.train("crafter", "own_module:Own", plan=SMALL, ppo=PPO, folder=tmp_path / "own", verbose=False)
+    assert results[0] == results[1]
+    assert run.summary.steps["levels"] == 0
+
+
+@pytest.mark.parametrize("returned", [None, 3, "levels", [{}]])
+def test_a_designer_that_returns_no_proposal_is_an_error_with_a_message(returned, tmp_path):
+    class Wrong(envgen.Designer):
+        name = "wrong"
+
+        def design(self, brief, history):
+            return returned
+
+    with pytest.raises(envgen.EnvgenError, match="Proposal"):
+        envgen.train("crafter", Wrong(), plan=SMALL, ppo=PPO, folder=tmp_path / "run", verbose=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"world": "craftr"}, "did you mean 'crafter'"),
+        ({"designer": "exprt"}, "did you mean 'expert'"),
+        ({"preset": "fast"}, "'fast' is not one of"),
+        ({"plan": {"cycels": 3}}, "did you mean 'cycles'"),
+        ({"ppo": {"learning_rat": 1}}, "did you mean 'learning_rate'"),
+        ({"seed": -1}, "seed"),
+        ({"observation": "pixel"}, "did you mean 'pixels'"),
+        ({"device": "banana"}, "device 'banana' is not available"),
+        ({"learner": "pp"}, "did you mean 'ppo'"),
+        ({"designer": "alpha", "designer_options": {"bta": 1}}, "did you mean 'beta'"),
+    ],
+)
+def test_wrong_arguments_are_errors_with_the_nearest_right_one(arguments, message, tmp_path):
+    with pytest.raises(envgen.EnvgenError, match=message):
+        envgen.train(**{"plan": SMALL, "folder": tmp_path / "run", "verbose": False, **arguments})
+    assert not (tmp_path / "run").exists()
+
+
+def test_runs_are_compared(run):
+    comparison = envgen.compare(run.folder)
+    assert "expert" in comparison.markdown()
+    assert "collect_wood" in comparison.text(100)
