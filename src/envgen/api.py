@@ -18,11 +18,12 @@ from envgen.worlds.world import World
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from envgen.agents.learner import Learner
     from envgen.agents.policy import Policy
     from envgen.agents.settings import PpoSettings
     from envgen.coevolve.train import CoevolutionSummary
     from envgen.curriculum.evaluate import Evaluation
-    from envgen.curriculum.loop import TrainingSummary
+    from envgen.curriculum.loop import Summary
     from envgen.curriculum.plan import TrainingPlan
     from envgen.runs.compare import Comparison
 
@@ -38,7 +39,7 @@ class TrainingRun:
     """A finished run of `train`."""
 
     folder: Path
-    summary: "TrainingSummary"
+    summary: "Summary"
 
     @property
     def final(self) -> "Evaluation":
@@ -51,27 +52,9 @@ class TrainingRun:
 
     def report(self) -> str:
         """A summary for people: the final evaluation, the training score, steps, and what the language model cost."""
-        summary, steps, llm = self.summary, self.summary.steps, self.summary.llm
-        lines = ["", str(summary.final)]
-        baseline = make_world(summary.final.world).random_baseline
-        lines += [baseline] if baseline else []
-        if summary.training:
-            lines.append(
-                f"training episodes of the last phase: score {summary.training.score:.1f}, "
-                f"reward {summary.training.reward:.1f}"
-            )
-        scoring = f", {steps['ranking']:,} in agents that score levels" if steps["ranking"] else ""
-        lines.append(
-            f"{steps['levels']:,} steps in levels, {steps['original']:,} in the original{scoring}; "
-            f"{summary.seconds:.0f} s"
-        )
-        if llm["calls"]:
-            cost = "cost unknown" if llm["cost"] is None else f"${llm['cost']:.2f}"
-            lines.append(
-                f"language model: {llm['calls']} calls, {llm['prompt_tokens']:,} prompt tokens, "
-                f"{llm['reply_tokens']:,} completion tokens, {cost}"
-            )
-        return "\n".join(lines)
+        from envgen.curriculum.display import describe_summary
+
+        return describe_summary(self.summary, make_world(self.summary.final.world))
 
     def __str__(self) -> str:
         return str(self.summary.final)
@@ -86,7 +69,7 @@ def train(
     observation: str = "symbols",
     seed: int = 0,
     folder: str | Path | None = None,
-    learner: str = "ppo",
+    learner: "str | type[Learner]" = "ppo",
     ppo: "PpoSettings | Mapping[str, Any] | None" = None,
     designer_options: Mapping[str, Any] | None = None,
     levels: Sequence[Any] = (),
@@ -109,7 +92,7 @@ def train(
         observation: What the agent observes; one of `world.observations`.
         seed: Seed of everything random.
         folder: The run directory. Default: `out/<world>-<designer>-<preset>-<observation>-<seed>`.
-        learner: The algorithm that trains the agent.
+        learner: The algorithm that trains the agent: a name, or a class of your own.
         ppo: Hyperparameters that differ from the defaults, such as `{"learning_rate": 1e-4}`.
         designer_options: Settings of a designer that is given by name, such as `{"alpha": 0.5}`.
         levels: Levels for the designer `"fixed"`.
@@ -121,16 +104,14 @@ def train(
         save_every: Seconds between checkpoints.
         verbose: Show progress on the terminal.
     """
-    from envgen.curriculum.plan import TrainingPlan, plan_for
+    from envgen.curriculum.plan import TrainingPlan, check_seed, plan_for
 
+    check_seed(seed)
     world = make_world(world)
     if observation not in world.observations:
         raise ArgumentError(f"observation {nearest(observation, world.observations)}")
     if not isinstance(plan, TrainingPlan):
-        try:
-            plan = plan_for(preset, world, **(plan or {}))
-        except ValidationError as error:
-            raise ArgumentError(explain(error)) from None
+        plan = plan_for(preset, world, **(plan or {}))
     name = designer if isinstance(designer, str) else designer.name
     run_folder = Path(folder) if folder else default_folder(world, name, preset, observation, seed)
     model = {"llm": llm} if isinstance(llm, str) else dict(llm or {})
@@ -172,8 +153,9 @@ def resume(
     request, stored = read_request(run_folder)
     try:
         plan = TrainingPlan(**request["plan"])
-        world_name, observation, seed, ppo = (request[key] for key in ("world", "observation", "seed", "ppo"))
-        config, learner = request["designer"], request.get("learner", "ppo")
+        world_name, observation, seed, config = (request[key] for key in ("world", "observation", "seed", "designer"))
+        settings = dict(request["learner"])
+        learner = settings.pop("name")
         runtime = resume_runtime(config, stored, runtime_options or {})
         designer = rebuild_designer(config, run_folder, runtime)
     except ValidationError as error:
@@ -181,14 +163,14 @@ def resume(
     except (KeyError, TypeError, AttributeError):
         raise RunError(f"{run_folder} is not a run of envgen train") from None
     return _train(
-        run_folder, make_world(world_name), designer, plan, observation, seed, learner, ppo, False, device, compile,
+        run_folder, make_world(world_name), designer, plan, observation, seed, learner, settings, False, device, compile,
         save_every, verbose,
     )  # fmt: skip
 
 
 def _train(
-    folder: Path, world: World, designer: Designer, plan: "TrainingPlan", observation: str, seed: int, learner: str,
-    ppo: dict[str, Any], extend: bool, device: str, compile: bool, save_every: float, verbose: bool,
+    folder: Path, world: World, designer: Designer, plan: "TrainingPlan", observation: str, seed: int, learner: Any,
+    settings: dict[str, Any], extend: bool, device: str, compile: bool, save_every: float, verbose: bool,
 ) -> TrainingRun:  # fmt: skip
     from envgen.curriculum.display import TrainDisplay
     from envgen.curriculum.loop import train as run_loop
@@ -197,7 +179,8 @@ def _train(
     console, log = terminal(verbose)
     with TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console) as display:
         summary = run_loop(
-            folder, world, designer, plan, observation, seed, ppo, device, compile, display, log, save_every,
+            folder, world, designer, plan, observation, seed, learner, settings, device, compile, display, log, save_every,
+            extend,
         )  # fmt: skip
     return TrainingRun(folder, summary)
 
@@ -327,12 +310,12 @@ def evaluate(
     if isinstance(run, TrainingRun):
         run = run.folder
     policy = run if isinstance(run, Policy) else load_policy(run, device)
-    world = world or policy.world
+    world = world or policy.metadata.get("world")
     if world is None:
         raise ArgumentError("this policy does not name its world; pass world=...")
     played_in = make_world(world)
     return evaluate_policy(
-        policy, played_in, played_in.Level.parse(level), episodes, seed, observation or policy.observation or "symbols",
+        policy, played_in, played_in.Level.parse(level), episodes, seed, observation or policy.metadata.get("observation", "symbols"),
         deterministic,
     )  # fmt: skip
 
@@ -354,9 +337,29 @@ def load_policy(folder: str | Path, device: str = "cpu") -> "Policy":
     `policy.predict(obs)` takes one observation or a batch; `policy.act(obs)` takes a batch.
     """
     from envgen.agents.policy import load_policy as load_saved_policy
-    from envgen.curriculum.trainer import load_run_policy
 
     check_device(device)
-    if (Path(folder) / "run.json").exists():
-        return load_run_policy(Path(folder), device)
-    return load_saved_policy(Path(folder), device)
+    if (Path(folder) / "policy.json").exists():
+        return load_saved_policy(Path(folder), device)
+    return _load_run_policy(Path(folder), device)
+
+
+def _load_run_policy(folder: Path, device: str) -> "Policy":
+    """The policy of the last checkpoint of a run."""
+    from envgen.curriculum.trainer import make_learner
+    from envgen.runs.checkpoint import latest
+    from envgen.runs.store import RunError, read_request
+
+    request, _ = read_request(folder)
+    try:
+        world_name, observation, settings = request["world"], request["observation"], dict(request["learner"])
+        name = settings.pop("name")
+    except (KeyError, TypeError, ValueError):
+        raise RunError(f"{folder} is not a run of envgen train") from None
+    checkpoint = latest(folder / "checkpoints")
+    if checkpoint is None:
+        raise RunError(f"{folder} has no checkpoint yet")
+    learner = make_learner(make_world(world_name), observation, name, settings, device=device)
+    learner.load(checkpoint.arrays["agent"], checkpoint.values["agent"])
+    learner.policy.metadata.update(world=world_name, observation=observation)
+    return learner.policy

@@ -2,12 +2,14 @@
 
 import torch
 
+from envgen.errors import EnvgenError
 
-class SpaceError(ValueError):
+
+class SpaceError(EnvgenError, ValueError):
     """No network supports this observation or action space, or it differs from the learner's."""
 
 
-class NonFiniteLossError(ArithmeticError):
+class NonFiniteLossError(EnvgenError, ArithmeticError):
     """The loss or gradient norm is NaN or infinite. The weights are left as they were before this minibatch."""
 
 

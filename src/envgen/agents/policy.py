@@ -23,6 +23,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
+from envgen.errors import EnvgenError
 from envgen.runs.checkpoint import write_flushed
 from envgen.runs.files import read_regular
 from envgen.worlds.world import SymbolMap
@@ -42,7 +43,7 @@ DAMAGE = (
 NetworkFactory = Callable[[spaces.Space, spaces.Space, SymbolMap | None], PolicyNetwork]
 
 
-class PolicyError(Exception):
+class PolicyError(EnvgenError):
     """A saved policy cannot be read or written; the message names the file and what is wrong with it."""
 
 

@@ -23,7 +23,7 @@ EXTRAS = {
 WorldName = Annotated[str, tyro.conf.arg(metavar="WORLD")]
 
 
-class UserError(Exception):
+class UserError(EnvgenError):
     """A mistake in what the user typed. It is printed as one sentence, with exit code 2."""
 
 

@@ -50,10 +50,10 @@ def evaluate(
 
     with run_errors("evaluate", run, is_main=False):
         policy = api.load_policy(run, device)
-        if policy.world is None:
+        if "world" not in policy.metadata:
             raise UserError(f"{run} does not name the world that its policy was trained in")
-        world = load_world(policy.world)
-        if reference_episodes and not hasattr(world, "reference"):
+        world = load_world(policy.metadata["world"])
+        if reference_episodes and not hasattr(world, "reference_envs"):
             raise UserError(f"--reference-episodes: there is no reference package of {world.name} to play in")
         result = api.evaluate(
             policy, episodes, world=world, level=read_level(level, world), seed=seed, deterministic=deterministic
@@ -69,11 +69,11 @@ def compare_with_reference(policy: Any, result: Any, episodes: int) -> Any:
     """Play in the world's reference package, and print both results side by side."""
     from envgen.curriculum.evaluate import evaluate as evaluate_policy
 
-    world = load_world(result.world)
-    envs = world.reference(  # pyright: ignore[reportAttributeAccessIssue]  checked before
-        num_envs=min(episodes, 64), seed=result.seed, observation=policy.observation, episodes=episodes
+    world, observation = load_world(result.world), policy.metadata["observation"]
+    envs = world.reference_envs(  # pyright: ignore[reportAttributeAccessIssue]  checked before
+        num_envs=min(episodes, 64), seed=result.seed, observation=observation, episodes=episodes
     )
-    reference = evaluate_policy(policy, world, None, episodes, result.seed, policy.observation, envs=envs)
+    reference = evaluate_policy(policy, world, None, episodes, result.seed, observation, envs=envs)
     for name in ("reward", "score"):
         ours, theirs = getattr(result, name), getattr(reference, name)
         verdict = "agrees" if ours.agrees(theirs) else "DIFFERS"

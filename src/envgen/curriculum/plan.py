@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from envgen.errors import EnvgenError
 from envgen.settings import Settings, explain, nearest
 from envgen.worlds.world import World
 
@@ -17,7 +18,7 @@ Count = Annotated[int, Field(ge=1)]
 Steps = Annotated[int, Field(ge=0)]
 
 
-class PlanError(ValueError):
+class PlanError(EnvgenError, ValueError):
     """A plan, preset or seed is invalid. The message names the wrong value and what is allowed."""
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from envgen.errors import EnvgenError
 from envgen.worlds.world import Level, Skill
 
 LevelOverrides = dict[str, Any]  # what a level changes
@@ -19,7 +20,7 @@ ScoredBy = Literal["throwaway", "agent"]  # who plays: a fresh agent trained in 
 SettingEffects = dict[str, dict[str, list[str]]]  # setting: value: what worlds then hold, in words
 
 
-class DesignError(Exception):
+class DesignError(EnvgenError):
     """A designer cannot do its work; the message says what to do."""
 
 

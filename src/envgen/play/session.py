@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from envgen.errors import EnvgenError
 from envgen.settings import nearest
 from envgen.worlds.world import World
 
 QUIT_KEYS, RESTART_KEY = ("q", "escape"), "r"  # unless the world binds them to actions
 
 
-class PlayError(Exception):
+class PlayError(EnvgenError):
     """A world that cannot be played this way; the message says how to play it."""
 
 

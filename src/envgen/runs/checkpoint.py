@@ -25,6 +25,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
+from envgen.errors import EnvgenError
+
 from .files import read_regular
 
 MAX_TO_KEEP = 2
@@ -32,7 +34,7 @@ MANIFEST = "manifest.json"
 TEMP_PREFIX = ".unfinished-"
 
 
-class CheckpointError(Exception):
+class CheckpointError(EnvgenError):
     """A checkpoint cannot be written or read. The message names it and says which checkpoint is still intact."""
 
 

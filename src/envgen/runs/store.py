@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from envgen.errors import EnvgenError
+
 from . import checkpoint
 from .checkpoint import Checkpoint, CheckpointError
 from .files import check_inside, exists, open_regular, read_regular
@@ -32,7 +34,7 @@ LIBRARIES = ("envgen", "numpy", "numba", "gymnasium", "torch")
 MAX_VALUE_CHARS = 60  # of a value in an error message
 
 
-class RunError(Exception):
+class RunError(EnvgenError):
     """A run directory is not in the expected state. The message says what to do."""
 
 
@@ -114,7 +116,7 @@ class Run:
         entry = self.read("run")
         before = flatten(previous)
         old_values = {name: before[name] for name in sorted(extendable)}
-        for name in ("summary", "published"):  # results of the shorter run
+        for name in ("summary", "reference"):  # results of the shorter run
             (self.folder / f"{name}.json").unlink(missing_ok=True)
         extended_from = [*entry.get("extended_from", []), old_values]
         self.write("run", {**entry, "request": self.request, "extended_from": extended_from})

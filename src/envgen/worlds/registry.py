@@ -6,6 +6,7 @@ import warnings
 from importlib import import_module, metadata
 from typing import Any
 
+from envgen.errors import EnvgenError
 from envgen.settings import nearest
 
 from .world import World
@@ -17,7 +18,7 @@ OWN_WORLDS = {
 }
 
 
-class WorldError(ValueError):
+class WorldError(EnvgenError, ValueError):
     """A world that cannot be found or loaded."""
 
 

@@ -14,10 +14,11 @@ from gymnasium.vector import VectorEnv
 from PIL import Image
 from pydantic import ValidationError
 
+from envgen.errors import EnvgenError
 from envgen.settings import Settings, explain
 
 
-class LevelError(ValueError):
+class LevelError(EnvgenError, ValueError):
     """A level that its world does not have. The message names the wrong value and the nearest valid one."""
 
 

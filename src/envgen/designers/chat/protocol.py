@@ -9,10 +9,12 @@ from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from envgen.errors import EnvgenError
+
 MAX_REPLY_CHARS = 200_000  # longer replies are cut, so that a model that never stops cannot fill the disk
 
 
-class ChatError(Exception):
+class ChatError(EnvgenError):
     """The conversation cannot continue. The message says why and what to do."""
 
 

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
+from envgen.errors import EnvgenError
+
 from . import sprites
 from .constants import COLORS, NUM_BACKGROUNDS, NUM_COLORS
 
@@ -53,7 +55,7 @@ class TextureAtlas(NamedTuple):
     regions: np.ndarray  # (NUM_TEXTURES, 3) int64: first texel, width, height
 
 
-class MissingTexturesError(Exception):
+class MissingTexturesError(EnvgenError):
     """The original's textures were not found; the message explains how to install them."""
 
 
