@@ -41,7 +41,7 @@ def run_seed(folder: Path, seed: int, steps: int, episodes: int, package_episode
     agent, _, _ = agent_of(folder)
     lines = list(read_progress(folder))
     training_seconds = steps / np.median([line["steps_per_second"] for line in lines])
-    envs = world.published(min(64, package_episodes), final.seed, "symbols", package_episodes)
+    envs = world.reference_envs(min(64, package_episodes), final.seed, "symbols", package_episodes)
     package = evaluate(agent, world, None, package_episodes, final.seed, envs=envs)
     print(f"seed {seed}: {training_seconds:.0f} s of training, {time.perf_counter() - start:.0f} s in total")
     return {

@@ -163,8 +163,8 @@ def resume(
     except (KeyError, TypeError, AttributeError):
         raise RunError(f"{run_folder} is not a run of envgen train") from None
     return _train(
-        run_folder, make_world(world_name), designer, plan, observation, seed, learner, settings, False, device, compile,
-        save_every, verbose,
+        run_folder, make_world(world_name), designer, plan, observation, seed, learner, settings, False, device,
+        compile, save_every, verbose,
     )  # fmt: skip
 
 
@@ -179,8 +179,8 @@ def _train(
     console, log = terminal(verbose)
     with TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console) as display:
         summary = run_loop(
-            folder, world, designer, plan, observation, seed, learner, settings, device, compile, display, log, save_every,
-            extend,
+            folder, world, designer, plan, observation, seed, learner, settings, device, compile, display, log,
+            save_every, extend,
         )  # fmt: skip
     return TrainingRun(folder, summary)
 
@@ -314,10 +314,10 @@ def evaluate(
     if world is None:
         raise ArgumentError("this policy does not name its world; pass world=...")
     played_in = make_world(world)
+    observation = observation or policy.metadata.get("observation", "symbols")
     return evaluate_policy(
-        policy, played_in, played_in.Level.parse(level), episodes, seed, observation or policy.metadata.get("observation", "symbols"),
-        deterministic,
-    )  # fmt: skip
+        policy, played_in, played_in.Level.parse(level), episodes, seed, observation, deterministic
+    )
 
 
 def compare(*runs: str | Path | TrainingRun) -> "Comparison":

@@ -198,7 +198,8 @@ def test_a_foreign_run_directory_gets_no_key(tmp_path, monkeypatch, capsys):
         write(request=foreign, runtime_options={})
         message = sentence_of(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
         assert "is not a run of envgen train" in message
-    for text in ("[]", "[" * 100_000, '{"format": 2, "request": 1}', '{"format": 2, "request": {}, "runtime_options": []}'):
+    wrong_runtime = '{"format": 2, "request": {}, "runtime_options": []}'
+    for text in ("[]", "[" * 100_000, '{"format": 2, "request": 1}', wrong_runtime):
         run_json.write_text(text)
         assert "run.json" in sentence_of(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
@@ -216,7 +217,11 @@ def test_every_setting_is_an_option_and_designers_have_their_own():
 def test_two_processes_train_one_agent(tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=29611"]
     result = subprocess.run(
-        [*command, "-m", "envgen.cli", "train", *SMALL, "--folder", "run"], capture_output=True, text=True, cwd=tmp_path, timeout=300
+        [*command, "-m", "envgen.cli", "train", *SMALL, "--folder", "run"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=300,
     )
     assert result.returncode == 0, result.stderr[-2000:]
     assert result.stdout.count("3 episodes of crafter") == 1

@@ -37,7 +37,7 @@ def test_episodes_equal_those_of_the_package_with_ordered_sets(agents, observati
     """With the same seeds, policy and random numbers, returns, lengths and skills are equal one by one."""
     count, world = 2, Crafter()
     ours = world.make([{}], num_envs=count, seed=70, observation=observation)
-    theirs = world.published(count, 70, observation, episodes, ordered=True)
+    theirs = world.reference_envs(count, 70, observation, episodes, ordered=True)
     results = [run_episodes(agents[observation], envs, episodes, np.random.default_rng(1)) for envs in (ours, theirs)]
     for actual, expected in zip(*results, strict=True):
         np.testing.assert_allclose(actual, expected, atol=1e-9)
@@ -61,7 +61,7 @@ def test_unmodified_package_agrees_within_the_interval(agents):
     """The package is not repeatable, so estimates are compared, from the same seeds."""
     world = Crafter()
     ours = evaluate(agents["symbols"], world, episodes=12, seed=9)
-    theirs = evaluate(agents["symbols"], world, episodes=12, seed=9, envs=world.published(12, 9))
+    theirs = evaluate(agents["symbols"], world, episodes=12, seed=9, envs=world.reference_envs(12, 9))
     assert ours.reward.agrees_with(theirs.reward)
     assert ours.score.agrees_with(theirs.score)
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from envgen.errors import EnvgenError
 from envgen.settings import nearest
 from envgen.worlds.world import LevelError, World
 
@@ -130,8 +131,6 @@ def refuse_with_resume(flags: Sequence[str]) -> None:
 @contextmanager
 def run_errors(command: str, folder: Path, is_main: bool, resume_flags: str = "") -> Iterator[None]:
     """Turn the errors of a run into one sentence, and say after Ctrl-C how to continue."""
-    from envgen.errors import EnvgenError
-
     try:
         yield
     except EnvgenError as error:

@@ -57,7 +57,7 @@ class Crafter(EngineWorld):
     vector_env_class, single_env_class = CrafterVectorEnv, CrafterEnv
     map_image_size = MAP_SIZE * CELL_SIZE
 
-    def published(
+    def reference_envs(
         self, num_envs: int, seed: int, observation: str = "symbols", episodes: int = 1, ordered: bool = False
     ) -> OriginalCrafterVectorEnv:
         """The `crafter` package's own games, to evaluate in; `episodes` in all, shared out as evenly as can be."""
