@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from envgen.agents.learner import Learner
     from envgen.agents.policy import Policy
     from envgen.agents.settings import PpoSettings
-    from envgen.coevolve.train import CoevolutionSummary
+    from envgen.coevolution.train import CoevolutionSummary, CoevolveRequest
     from envgen.curriculum.evaluate import Evaluation
     from envgen.curriculum.loop import Summary
     from envgen.curriculum.plan import TrainingPlan
@@ -224,8 +224,14 @@ class CoevolutionRun:
     folder: Path
     summary: "CoevolutionSummary"
 
+    def report(self) -> str:
+        """A summary for people: accuracy before and after, per feature, and what the run used."""
+        from envgen.coevolution.display import describe_summary
+
+        return describe_summary(self.summary)
+
     def __str__(self) -> str:
-        return str(self.summary)
+        return self.report()
 
 
 def coevolve(
@@ -272,7 +278,94 @@ def coevolve(
         dtype: The data type in which models are loaded: `"float32"` or `"bfloat16"`.
         verbose: Show progress on the terminal.
     """
-    raise NotImplementedError
+    from envgen.coevolution.domains.registry import domain_path, load_domain
+    from envgen.coevolution.settings import ModelSize, PretrainSettings
+    from envgen.coevolution.train import CoevolveRequest
+
+    loaded = load_domain(domain) if isinstance(domain, str) else domain
+    agent = str(agent or "")
+    try:
+        request = CoevolveRequest.model_validate({
+            "proposer": proposer,
+            "agent": agent,
+            "environment": str(environment or agent),
+            "seed": seed,
+            "plan": dict(plan or {}),
+            "curriculum": {"success_threshold": loaded.success_threshold, **(curriculum or {})},
+            "agent_settings": dict(agent_settings or {}),
+            "environment_settings": dict(environment_settings or {}),
+        })  # fmt: skip
+        recipe = None
+        if not agent:
+            ModelSize(**(model_size or {}))
+            PretrainSettings(**(pretraining or {}))
+            recipe = {"size": dict(model_size or {}), "pretraining": dict(pretraining or {}), "seed": seed}
+    except ValidationError as error:
+        raise ArgumentError(explain(error)) from None
+    run_folder = Path(folder) if folder else default_coevolution_folder(domain_path(loaded), proposer, seed)
+    servers = (agent_server, environment_server)
+    return _coevolve(run_folder, loaded, request, recipe, Path(models_folder), servers, dtype, verbose)
+
+
+def default_coevolution_folder(domain: str, proposer: str, seed: int) -> Path:
+    """The run directory that `coevolve` uses if it is given none."""
+    return OUT / f"coevolve-{domain.replace(':', '-').replace('.', '-')}-{proposer}-{seed}"
+
+
+def resume_coevolution(
+    folder: str | Path,
+    *,
+    models_folder: str | Path = OUT / "models",
+    agent_server: str | None = None,
+    environment_server: str | None = None,
+    dtype: str = "float32",
+    verbose: bool = True,
+) -> CoevolutionRun:
+    """Continue an interrupted run of `coevolve` with the settings in its run directory."""
+    from envgen.coevolution.domains.registry import load_domain
+    from envgen.coevolution.train import CoevolveRequest
+    from envgen.runs.store import RunError, read_request
+
+    run_folder = Path(folder)
+    stored, _ = read_request(run_folder)
+    try:
+        domain, recipe = stored.pop("domain"), stored.pop("pretrain_recipe")
+        request = CoevolveRequest(**{**stored, "proposer": stored["proposer"]["name"]})
+    except (KeyError, TypeError, AttributeError, ValidationError):
+        raise RunError(f"{run_folder} is not a run of envgen coevolve") from None
+    servers = (agent_server, environment_server)
+    return _coevolve(run_folder, load_domain(domain), request, recipe, Path(models_folder), servers, dtype, verbose)
+
+
+def _coevolve(
+    folder: Path, domain: Any, request: "CoevolveRequest", recipe: Mapping[str, Any] | None, models_folder: Path,
+    servers: tuple[str | None, str | None], dtype: str, verbose: bool,
+) -> CoevolutionRun:  # fmt: skip
+    from accelerate import Accelerator
+
+    from envgen.coevolution.display import CoevolutionDisplay
+    from envgen.coevolution.pretraining import pretrain
+    from envgen.coevolution.settings import ModelSize, PretrainSettings
+    from envgen.coevolution.train import coevolve as run_loop
+    from envgen.coevolution.vllm import GROUP_PORTS, VllmSampler
+
+    console, log = terminal(verbose)
+    agent_sampler, environment_sampler = (
+        VllmSampler(server, port) if server else None for server, port in zip(servers, GROUP_PORTS, strict=True)
+    )
+    accelerator = Accelerator()
+    model_paths: tuple[str, str] | None = None
+    if recipe is not None:
+        size, settings = ModelSize(**recipe["size"]), PretrainSettings(**recipe["pretraining"])
+        with accelerator.main_process_first():
+            agent, environment = pretrain(domain, models_folder, recipe["seed"], size, settings, log)
+        model_paths = str(agent), str(environment)
+    with CoevolutionDisplay(request.plan.rollouts, request.curriculum.alpha, console) as display:
+        summary = run_loop(
+            folder, domain, request, recipe, model_paths, display, accelerator, (agent_sampler, environment_sampler),
+            dtype,
+        )  # fmt: skip
+    return CoevolutionRun(folder, summary)
 
 
 def evaluate(

@@ -13,12 +13,14 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
+from envgen.errors import EnvgenError
+
 disable_progress_bar()
 # The warnings about missing convolution kernels only matter on GPUs.
 logging.getLogger("transformers.integrations.hub_kernels").addFilter(lambda _: torch.cuda.is_available())
 
 
-class ModelError(Exception):
+class ModelError(EnvgenError):
     """A language model could not be loaded or lacks a capability; the message says what to do instead."""
 
 

@@ -24,6 +24,8 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.tensor import DTensor
 
+from envgen.errors import EnvgenError
+
 from .language_model import LanguageModel, ModelError
 from .losses import LossType, completion_logps, token_losses, token_weights
 from .sampling import Completions, HfSampler, Sampler
@@ -56,7 +58,7 @@ class TrainBatch:
         return torch.from_numpy(indices.reshape(-1))
 
 
-class NonFiniteLossError(Exception):
+class NonFiniteLossError(EnvgenError):
     """The loss is NaN or infinite. The model is as before the gradient step."""
 
 

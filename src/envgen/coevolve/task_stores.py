@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from envgen.errors import EnvgenError
 from envgen.runs.files import check_regular, exists, open_regular
 from envgen.runs.store import Run
 
 Record = dict[str, Any]
 
 
-class TaskStoreError(Exception):
+class TaskStoreError(EnvgenError):
     """A store on disk does not match its checkpoint."""
 
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import ValidationError
 
+from envgen.errors import EnvgenError
 from envgen.settings import Settings, explain
 
 HELD_OUT_SEED = 20_251_222  # of the tasks that are never trained on
@@ -23,7 +24,7 @@ class SpecError(ValueError):
     """A text is not a spec, or no task can be made of it; the message says why."""
 
 
-class DomainError(Exception):
+class DomainError(EnvgenError):
     """A domain contradicts itself, so its scores cannot be trusted."""
 
 

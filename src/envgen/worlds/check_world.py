@@ -11,13 +11,15 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from PIL import Image
 
+from envgen.errors import EnvgenError
+
 from .world import Level, LevelEnv, LevelError, LevelVectorEnv, Skill, World
 
 NUM_ENVS = 3
 REQUIRED_INFOS = ("level", "episode_number", "episode_return", "episode_length", "achievements")
 
 
-class ContractError(Exception):
+class ContractError(EnvgenError):
     """A world breaks its contract. `violations` has a sentence about each violation."""
 
     def __init__(self, world: str, violations: Sequence[str]):
