@@ -8,8 +8,8 @@ of alpha. GRPO has a gradient if the n replies do not all have the same score.
 
 import argparse
 
-from envgen.coevolve.reward import acceptance_rate
-from envgen.coevolve.settings import Curriculum
+from envgen.coevolution.reward import acceptance_rate
+from envgen.coevolution.settings import Curriculum
 from envgen.runs.tables import markdown_table
 
 NUM_REPLIES = (4, 8, 16)

@@ -11,9 +11,9 @@ from importlib.metadata import version
 
 import numpy as np
 
-from envgen.coevolve.domains.reasoning_gym.domain import ReasoningGymDomain
-from envgen.coevolve.domains.reasoning_gym.package import load_factory
-from envgen.coevolve.tasks import DomainError, validate
+from envgen.coevolution.domains.reasoning_gym.domain import ReasoningGymDomain
+from envgen.coevolution.domains.reasoning_gym.package import load_factory
+from envgen.coevolution.tasks import DomainError, validate
 from envgen.runs.tables import markdown_table
 
 

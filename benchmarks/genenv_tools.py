@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from envgen.coevolve.display import CoevolutionDisplay
-from envgen.coevolve.domains.tools.domain import ToolsDomain
-from envgen.coevolve.pretraining import pretrain
-from envgen.coevolve.settings import Curriculum, ModelSize, PretrainSettings
-from envgen.coevolve.train import CoevolveRequest, coevolve
+from envgen.coevolution.display import CoevolutionDisplay
+from envgen.coevolution.domains.tools.domain import ToolsDomain
+from envgen.coevolution.pretraining import pretrain
+from envgen.coevolution.settings import Curriculum, ModelSize, PretrainSettings
+from envgen.coevolution.train import CoevolveRequest, coevolve
 from envgen.report.coevolution import accuracy_at, paired_difference, plot_runs, read_summary, steps_to_match, tokens
 from envgen.runs.compare import compare
 from envgen.runs.store import read_progress

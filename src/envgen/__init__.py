@@ -9,21 +9,12 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 if TYPE_CHECKING:
-    from .api import (
-        CoevolutionRun,
-        TrainingRun,
-        coevolve,
-        compare,
-        evaluate,
-        load_policy,
-        resume,
-        train,
-    )
-    from .designers.designer import Designer
-    from .errors import EnvgenError
-    from .worlds.check_world import check_world
-    from .worlds.registry import make_world
-    from .worlds.world import Level, World
+    from envgen.api import CoevolutionRun, TrainingRun, coevolve, compare, evaluate, load_policy, resume, train
+    from envgen.designers.designer import Designer
+    from envgen.errors import EnvgenError
+    from envgen.worlds.check_world import check_world
+    from envgen.worlds.registry import make_world
+    from envgen.worlds.world import Level, World
 
 __version__ = "0.2.0"
 

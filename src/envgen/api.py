@@ -278,11 +278,11 @@ def coevolve(
         dtype: The data type in which models are loaded: `"float32"` or `"bfloat16"`.
         verbose: Show progress on the terminal.
     """
-    from envgen.coevolution.domains.registry import domain_path, load_domain
+    from envgen.coevolution.domains.registry import domain_path
     from envgen.coevolution.settings import ModelSize, PretrainSettings
     from envgen.coevolution.train import CoevolveRequest
 
-    loaded = load_domain(domain) if isinstance(domain, str) else domain
+    loaded = _load_domain(domain)
     agent = str(agent or "")
     try:
         request = CoevolveRequest.model_validate({
@@ -299,7 +299,7 @@ def coevolve(
         if not agent:
             ModelSize(**(model_size or {}))
             PretrainSettings(**(pretraining or {}))
-            recipe = {"size": dict(model_size or {}), "pretraining": dict(pretraining or {}), "seed": seed}
+            recipe = {"model_size": dict(model_size or {}), "pretrain": dict(pretraining or {}), "seed": seed}
     except ValidationError as error:
         raise ArgumentError(explain(error)) from None
     run_folder = Path(folder) if folder else default_coevolution_folder(domain_path(loaded), proposer, seed)
@@ -322,7 +322,6 @@ def resume_coevolution(
     verbose: bool = True,
 ) -> CoevolutionRun:
     """Continue an interrupted run of `coevolve` with the settings in its run directory."""
-    from envgen.coevolution.domains.registry import load_domain
     from envgen.coevolution.train import CoevolveRequest
     from envgen.runs.store import RunError, read_request
 
@@ -334,7 +333,16 @@ def resume_coevolution(
     except (KeyError, TypeError, AttributeError, ValidationError):
         raise RunError(f"{run_folder} is not a run of envgen coevolve") from None
     servers = (agent_server, environment_server)
-    return _coevolve(run_folder, load_domain(domain), request, recipe, Path(models_folder), servers, dtype, verbose)
+    return _coevolve(run_folder, _load_domain(domain), request, recipe, Path(models_folder), servers, dtype, verbose)
+
+
+def _load_domain(domain: Any) -> Any:
+    from envgen.coevolution.domains.registry import load_domain
+
+    try:
+        return load_domain(domain) if isinstance(domain, str) else domain
+    except (ValueError, ImportError) as error:
+        raise ArgumentError(str(error)) from None
 
 
 def _coevolve(
@@ -356,7 +364,7 @@ def _coevolve(
     accelerator = Accelerator()
     model_paths: tuple[str, str] | None = None
     if recipe is not None:
-        size, settings = ModelSize(**recipe["size"]), PretrainSettings(**recipe["pretraining"])
+        size, settings = ModelSize(**recipe["model_size"]), PretrainSettings(**recipe["pretrain"])
         with accelerator.main_process_first():
             agent, environment = pretrain(domain, models_folder, recipe["seed"], size, settings, log)
         model_paths = str(agent), str(environment)
@@ -408,9 +416,7 @@ def evaluate(
         raise ArgumentError("this policy does not name its world; pass world=...")
     played_in = make_world(world)
     observation = observation or policy.metadata.get("observation", "symbols")
-    return evaluate_policy(
-        policy, played_in, played_in.Level.parse(level), episodes, seed, observation, deterministic
-    )
+    return evaluate_policy(policy, played_in, played_in.Level.parse(level), episodes, seed, observation, deterministic)
 
 
 def compare(*runs: str | Path | TrainingRun) -> "Comparison":

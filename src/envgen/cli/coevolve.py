@@ -16,15 +16,7 @@ from envgen.coevolution.settings import (
     PretrainSettings,
 )
 
-from .common import (
-    UserError,
-    refuse_with_resume,
-    require_choice,
-    require_extra,
-    require_seed,
-    run_errors,
-    suggest_path,
-)
+from .common import UserError, refuse_with_resume, require_choice, require_extra, require_seed, run_errors, suggest_path
 from .options import default, explicitly_set, flag, given_flags, optional_settings
 
 PlanOptions = optional_settings(CoevolutionPlan, "PlanOptions")

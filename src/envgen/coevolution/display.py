@@ -1,0 +1,89 @@
+"""The progress display of a co-evolution."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from envgen.runs.display import ProgressDisplay, rate_bars
+
+from .train import CoevolutionSummary
+
+PHASES = ("rollout", "update", "environment", "evaluation")
+
+
+class CoevolutionDisplay(ProgressDisplay):
+    unit = "rollouts"
+
+    def __init__(self, rollouts: int, alpha: float, console: Console | None = None):
+        super().__init__(rollouts, console)
+        self.alpha = alpha
+        self.last_evaluation: Mapping[str, Any] = {}  # the last line with an evaluation
+        self._start: tuple[int, float] | None = None  # rollouts and time at the first line
+
+    def __call__(self, line: Mapping[str, Any]) -> None:
+        self._start = self._start or (line["rollouts"], time.monotonic())
+        self.last_evaluation = line if "eval_accuracy" in line else self.last_evaluation
+        super().__call__(line)
+
+    def title(self, line: Mapping[str, Any]) -> str:
+        return self.unit
+
+    def seconds_left(self, line: Mapping[str, Any]) -> float | None:
+        start_rollouts, start_time = self._start or (0, time.monotonic())
+        done = line["rollouts"] - start_rollouts
+        return (time.monotonic() - start_time) * (self.total - line["rollouts"]) / done if done else None
+
+    def details(self, line: Mapping[str, Any]) -> list[str]:
+        evaluation = [self._evaluation()] if self.last_evaluation else []
+        return [self.time_left(line), *evaluation, *(self._step_metrics(line) if line["step"] else [])]
+
+    def rows(self, line: Mapping[str, Any]) -> list[RenderableType]:
+        rows: list[RenderableType] = [Text(f" {self.time_left(line)}")]
+        if line["step"]:
+            rows.append(Text(" " + "   ".join(self._step_metrics(line)), style="cyan"))
+            diversity = line["diversity"]
+            entropy = "  ".join(f"{name} {bits:.1f}" for name, bits in diversity["entropy"].items())
+            rows.append(Text(f" proposed: {diversity['distinct_fraction']:.0%} distinct; entropy in bits: {entropy}"))
+        if self.last_evaluation:
+            rows += [Text(f" {self._evaluation()}", style="bold"), rate_bars(self._accuracy_by_first_feature())]
+        return rows
+
+    def _evaluation(self) -> str:
+        accuracy, rollouts = self.last_evaluation["eval_accuracy"], self.last_evaluation["rollouts"]
+        return f"held-out accuracy {accuracy:.1%} at {rollouts:,}"
+
+    def _accuracy_by_first_feature(self) -> dict[str, float]:
+        """The accuracy in percent by the values of the domain's first feature."""
+        name, rates = next(iter(self.last_evaluation["eval_accuracy_by"].items()))
+        return {f"  {name} {value}": 100 * rate for value, rate in rates.items()}
+
+    def _step_metrics(self, line: Mapping[str, Any]) -> list[str]:
+        seconds = line["seconds"]
+        total = max(1e-9, sum(seconds.get(phase, 0.0) for phase in PHASES))
+        shares = ", ".join(f"{phase} {seconds[phase] / total:.0%}" for phase in PHASES if phase in seconds)
+        metrics = [f"success {line['success_rate']:.0%}"]
+        if line["proposed_success_rate"] is not None:
+            metrics.append(f"p {line['proposed_success_rate']:.2f} (alpha {self.alpha:g})")
+        num_rejected = sum(line["rejected"].values())
+        metrics += [f"{num_rejected} rejected"] if num_rejected else []
+        return [*metrics, f"{line['tokens_per_second']:,} tokens/s ({shares})"]
+
+
+def describe_summary(summary: CoevolutionSummary) -> str:
+    """The results of a run as text."""
+    counts, total = summary.counts, max(1e-9, summary.total_seconds)
+    lines = [
+        "",
+        f"accuracy on the held-out tasks: {summary.initial_accuracy:.1f}% before, {summary.final_accuracy:.1f}% after",
+    ]
+    for feature, values in summary.final_accuracy_by.items():
+        lines.append(f"  {feature:12} " + "  ".join(f"{value} {accuracy:.1f}%" for value, accuracy in values.items()))
+    shares = ", ".join(f"{phase} {seconds / total:.0%}" for phase, seconds in summary.seconds.items())
+    lines.append(
+        f"{counts['rollouts']:,} rollouts, {counts['tasks_proposed']:,} tasks proposed, {counts['agent_tokens']:,} "
+        f"tokens by the agent, {counts['environment_tokens']:,} by the environment; {total:.0f} s ({shares})"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,194 @@
+"""The entry point of the co-evolution: from a request to a finished run directory."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from accelerate import Accelerator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from envgen.runs.store import Run
+from envgen.settings import nearest
+
+from .agent import AgentPolicy
+from .domains.registry import domain_path
+from .language_model import LanguageModel, load_model
+from .loop import Coevolution, ProgressLine
+from .policy import LanguageModelPolicy
+from .proposers import ProposerContext, Uniform
+from .registry import PROPOSERS
+from .reward import SuccessStats
+from .sampling import Sampler
+from .settings import AgentSettings, CoevolutionPlan, Curriculum, EnvironmentSettings
+from .task_filter import TaskFilter
+from .task_stores import TaskStores
+from .tasks import Domain, Spec, Task, validate
+
+BASE_SEED = 20_251_219  # of the base tasks, the same in every run
+VALIDATION_TASKS = 200  # tasks on which a domain is validated before a run
+TOKENIZER_CHECKS = 20  # texts that each tokenizer must represent exactly
+PHASES = ("environment", "rollout", "update", "evaluation")
+
+
+class CoevolutionSummary(BaseModel):
+    """The results of a finished run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    initial_accuracy: float  # on the held-out tasks before training, %
+    final_accuracy: float  # after training, %
+    mean_accuracy: float  # mean of all evaluations but the first, %
+    final_accuracy_by: dict[str, dict[str, float]]  # feature: value: %
+    accuracy_curve: list[tuple[int, int, int, float]]  # rollouts, tokens of both models, tasks proposed, accuracy %
+    counts: dict[str, int]
+    seconds: dict[str, float]  # by phase
+    total_seconds: float
+
+
+class CoevolveRequest(BaseModel):
+    """The settings that identify a run. `agent` and `environment` are model folders or names on the hub."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    proposer: str
+    agent: str
+    environment: str
+    curriculum: Curriculum = Curriculum()
+    agent_settings: AgentSettings = AgentSettings()
+    environment_settings: EnvironmentSettings = EnvironmentSettings()
+    plan: CoevolutionPlan = CoevolutionPlan()
+    seed: Annotated[int, Field(ge=0, lt=2**62)] = 0
+
+    @field_validator("proposer")
+    @classmethod
+    def _check_proposer(cls, name: str) -> str:
+        if name not in PROPOSERS:
+            raise ValueError(nearest(name, list(PROPOSERS)))
+        return name
+
+
+def coevolve(
+    folder: Path,
+    domain: Domain,
+    request: CoevolveRequest,
+    pretrain_recipe: Mapping[str, Any] | None = None,
+    model_paths: tuple[str, str] | None = None,
+    on_progress: Callable[[ProgressLine], None] = lambda line: None,
+    accelerator: Accelerator | None = None,
+    samplers: tuple[Sampler | None, Sampler | None] = (None, None),
+    dtype: str = "float32",
+    save_every: float = 60.0,
+) -> CoevolutionSummary:
+    """Train an agent and an environment policy together; called again with the same arguments, it resumes.
+
+    Args:
+        folder: The run directory.
+        domain: The family of tasks.
+        request: All settings. A run directory only resumes with the same request.
+        pretrain_recipe: How models created from scratch were made. It identifies the run in place of their paths.
+        model_paths: Folders of the agent and the environment model, if they are not those of the request.
+        on_progress: Called with each line of progress.jsonl.
+        accelerator: Created if None.
+        samplers: Generators of completions for the agent and the environment; by default the models themselves.
+        dtype: The torch dtype in which the models are loaded.
+        save_every: Seconds between checkpoints.
+    """
+    accelerator = accelerator or Accelerator()
+    entry = PROPOSERS[request.proposer]
+    agent_settings = request.agent_settings.model_copy(update=dict(entry.agent_overrides))
+    agent_path, environment_path = model_paths or (request.agent, request.environment)
+
+    # Everything that can be refused is checked before the directory is claimed: a failure must leave no run.json.
+    setup = setup_tasks(domain, request.plan)
+    agent_lm = load_model(agent_path, dtype)
+    oracle_replies = [domain.oracle_reply(task) for task in setup.eval_tasks[:TOKENIZER_CHECKS]]
+    agent_lm.check_round_trip(oracle_replies, f"replies of {domain.name}")
+    environment_lm: LanguageModel | None = None
+    if entry.needs_model:
+        environment_lm = load_model(environment_path, dtype)
+        spec_texts = [spec.text for spec in setup.base_specs[:TOKENIZER_CHECKS]]
+        environment_lm.check_round_trip(spec_texts, f"specs of {domain.name}")
+
+    def build_environment_policy(settings: EnvironmentSettings, seed: int) -> LanguageModelPolicy:
+        assert environment_lm is not None, "a proposer that trains a model sets needs_model in the registry"
+        return LanguageModelPolicy(environment_lm, settings, seed, accelerator, samplers[1])
+
+    with Run(
+        folder, _stored_request(domain, request, agent_settings, pretrain_recipe), accelerator.is_main_process
+    ) as run:
+        policy = LanguageModelPolicy(agent_lm, agent_settings, request.seed, accelerator, samplers[0])
+        stores = TaskStores(run)
+        context = ProposerContext(
+            domain, request.curriculum, request.environment_settings, request.plan, request.seed + 10, run, stores,
+            setup.task_filter, setup.base_specs, build_environment_policy,
+        )  # fmt: skip
+        loop = Coevolution(
+            run, domain, AgentPolicy(domain, policy, agent_settings), entry.build(context), stores, setup.task_filter,
+            setup.base_specs, setup.eval_tasks, request.curriculum, request.plan, request.seed, on_progress, save_every,
+        )  # fmt: skip
+        summary = summarize(loop.run())
+        if run.is_main:
+            run.write("summary", summary.model_dump(mode="json"))
+        return summary
+
+
+def _stored_request(
+    domain: Domain, request: CoevolveRequest, agent_settings: AgentSettings, pretrain_recipe: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """What run.json holds: the request with the settings that its proposer implies."""
+    return {
+        "domain": domain_path(domain),
+        **request.model_dump(mode="json"),
+        "agent_settings": agent_settings.model_dump(mode="json"),
+        "proposer": {"name": request.proposer},
+        "pretrain_recipe": pretrain_recipe,
+    }
+
+
+@dataclass(frozen=True)
+class TaskSetup:
+    task_filter: TaskFilter
+    base_specs: list[Spec]
+    eval_tasks: tuple[Task, ...]
+
+
+def setup_tasks(domain: Domain, plan: CoevolutionPlan) -> TaskSetup:
+    """The held-out tasks, on which the domain is validated, and the base specs."""
+    eval_tasks = domain.held_out_tasks(plan.num_eval_tasks)
+    validate(domain, eval_tasks[:VALIDATION_TASKS])
+    task_filter = TaskFilter(domain, eval_tasks)
+    proposals = Uniform(domain, BASE_SEED).propose(plan.num_base_tasks, [], SuccessStats(), task_filter)
+    base_specs = [candidate.task.spec for candidate in proposals.accepted if candidate.task is not None]
+    return TaskSetup(task_filter, base_specs, eval_tasks)
+
+
+def summarize(lines: Sequence[ProgressLine]) -> CoevolutionSummary:
+    """The summary of a finished run from its progress."""
+    evaluations = [line for line in lines if "eval_accuracy" in line]
+    first, last = evaluations[0], evaluations[-1]
+    seconds: dict[str, float] = {
+        phase: round(sum(line.get("seconds", {}).get(phase, 0.0) for line in lines), 1) for phase in PHASES
+    }
+    return CoevolutionSummary(
+        initial_accuracy=100 * first["eval_accuracy"],
+        final_accuracy=100 * last["eval_accuracy"],
+        mean_accuracy=100 * sum(line["eval_accuracy"] for line in evaluations[1:]) / max(1, len(evaluations) - 1),
+        final_accuracy_by={
+            feature: {value: 100 * accuracy for value, accuracy in values.items()}
+            for feature, values in last["eval_accuracy_by"].items()
+        },
+        accuracy_curve=[
+            (
+                line["rollouts"],
+                line["agent_tokens"] + line["environment_tokens"],
+                line["tasks_proposed"],
+                100 * line["eval_accuracy"],
+            )
+            for line in evaluations
+        ],
+        counts={
+            name: lines[-1][name]
+            for name in ("step", "rollouts", "tasks_proposed", "agent_tokens", "environment_tokens")
+        },
+        seconds=seconds,
+        total_seconds=round(sum(seconds.values()), 1),
+    )

@@ -1,0 +1,173 @@
+"""check_domain accepts every domain of the project and explains each way to break the contract."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from toy import Toy, ToySpec
+
+from envgen.coevolution.domains.answers.domain import AnswersDomain
+from envgen.coevolution.domains.registry import load_domain
+from envgen.coevolution.domains.tools.domain import ToolsDomain
+from envgen.coevolution.domains.validation import check_domain
+from envgen.coevolution.tasks import CheckResult, DomainError, SpecError, Task
+
+
+@pytest.mark.parametrize("domain", [Toy(), AnswersDomain(), ToolsDomain()], ids=lambda domain: domain.name)
+def test_domains_keep_the_contract(domain: Any):
+    check_domain(domain)
+
+
+def test_reasoning_gym_domains_keep_the_contract():
+    pytest.importorskip("reasoning_gym")
+    check_domain(load_domain("reasoning_gym:leg_counting"), num_specs=20)
+
+
+class NoName(Toy):
+    name = ""
+
+
+class NoInstructions(Toy):
+    instructions = None  # type: ignore[assignment]
+
+
+class WrongSpecClass(Toy):
+    Spec = dict  # type: ignore[assignment]
+
+
+class WrongThreshold(Toy):
+    success_threshold = 1.5
+
+
+class UnseededSampling(Toy):
+    counter = itertools.count()
+
+    def sample(self, rng: np.random.Generator) -> Any:
+        return ToySpec(which=1, letters="abcdefgh"[next(self.counter) % 8])
+
+
+class ForeignSpec(Toy):
+    def sample(self, rng: np.random.Generator) -> Any:
+        return AnswersDomain().sample(rng)
+
+    def vary(self, spec: Any, rng: np.random.Generator) -> Any:
+        return spec
+
+
+class InvalidSample(Toy):
+    def sample(self, rng: np.random.Generator) -> Any:
+        return ToySpec(which=2, letters="a")
+
+    def vary(self, spec: Any, rng: np.random.Generator) -> Any:
+        return spec
+
+
+class ChangingTask(Toy):
+    counter = itertools.count()
+
+    def make_task(self, spec: Any) -> Task:
+        task = super().make_task(spec)
+        return Task(spec, f"{task.prompt} {next(self.counter)}", task.gold)
+
+
+class EmptyPrompt(Toy):
+    def make_task(self, spec: Any) -> Task:
+        return Task(spec, "", super().make_task(spec).gold)
+
+
+class CrashingCheck(Toy):
+    def check(self, task: Task, reply: str) -> CheckResult:
+        return CheckResult(float(reply.encode() == task.gold.encode()), True)
+
+
+class ScoreAboveOne(Toy):
+    def check(self, task: Task, reply: str) -> CheckResult:
+        return CheckResult(2.0, True)
+
+
+class InvalidButScored(Toy):
+    def check(self, task: Task, reply: str) -> CheckResult:
+        return CheckResult(1.0, False)
+
+
+class WrongOracle(Toy):
+    def oracle_reply(self, task: Task) -> str:
+        return "z"
+
+
+class LenientCheck(Toy):
+    def check(self, task: Task, reply: str) -> CheckResult:
+        return CheckResult(float(reply.strip().lower() == task.gold.lower()), True)
+
+
+class NoWrongReplies(Toy):
+    def wrong_replies(self, task: Task) -> tuple[str, ...]:
+        return ()
+
+
+class NumericFeatures(Toy):
+    def features(self, spec: Any) -> Any:
+        return {"which": spec.which}
+
+
+class VaryingFeatures(Toy):
+    def features(self, spec: Any) -> dict[str, str]:
+        return {spec.letters[0]: "yes"}
+
+
+class InfiniteDifficulty(Toy):
+    def difficulty(self, spec: Any) -> float:
+        return float("inf")
+
+
+@pytest.mark.parametrize(
+    ("domain_class", "message"),
+    [
+        (NoName, "NoName.name is empty"),
+        (NoInstructions, "NoInstructions.instructions must be a string"),
+        (WrongSpecClass, "Spec must be a subclass of envgen.coevolution.tasks.Spec"),
+        (WrongThreshold, r"success_threshold is 1.5, not in \(0, 1\]"),
+        (UnseededSampling, "equal generators sample different specs"),
+        (ForeignSpec, "a sampled spec is a AnswersSpec, not a ToySpec"),
+        (InvalidSample, "is refused: there is no letter 2"),
+        (ChangingTask, "equal specs make different tasks"),
+        (EmptyPrompt, "has no prompt"),
+        (CrashingCheck, "check fails on the reply .*UnicodeEncodeError"),
+        (ScoreAboveOne, "must return a CheckResult with a score from 0 to 1"),
+        (InvalidButScored, "check scores the invalid reply '' 1.0, not 0"),
+        (WrongOracle, "scores its own answer 0.0"),
+        (LenientCheck, "scores the wrong "),
+        (NoWrongReplies, "wrong_replies is empty"),
+        (NumericFeatures, "must map strings to strings"),
+        (VaryingFeatures, "specs differ in the names of their features"),
+        (InfiniteDifficulty, "is inf, which is not finite"),
+    ],
+)
+def test_broken_domains_are_explained(domain_class: type[Toy], message: str):
+    with pytest.raises(DomainError, match=message):
+        check_domain(domain_class())
+
+
+def test_spec_that_does_not_round_trip_is_explained():
+    class LossySpec(ToySpec):
+        @property
+        def text(self) -> str:
+            return ToySpec(which=1, letters=self.letters[0]).text
+
+    class LossyText(Toy):
+        Spec = LossySpec
+
+        def sample(self, rng: np.random.Generator) -> Any:
+            return LossySpec(which=1, letters="ab")
+
+        def vary(self, spec: Any, rng: np.random.Generator) -> Any:
+            return spec
+
+        def make_task(self, spec: Any) -> Task:
+            if spec.which > len(spec.letters):
+                raise SpecError("unused")
+            return Task(spec, "a", spec.letters[0])
+
+    with pytest.raises(DomainError, match="is parsed as"):
+        check_domain(LossyText())

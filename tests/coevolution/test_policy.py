@@ -1,0 +1,157 @@
+"""Generation and updates follow their plain definitions, whatever is cached or batched for speed."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from envgen.coevolution.losses import completion_logps
+from envgen.coevolution.policy import LanguageModelPolicy, NonFiniteLossError, TrainBatch
+from envgen.coevolution.sampling import Completions, generate
+from envgen.coevolution.settings import ModelSize, PolicySettings
+from envgen.coevolution.tiny_models import new_model, train_tokenizer
+
+TEXTS = ["abc : 2 loud", "a b c d : 4", "B", "d d d a"]
+PROMPTS = ("abc : 2", "a b c d : 4 loud", "d : 1")
+
+
+def make_model(seed: int = 0):
+    size = ModelSize(width=32, num_layers=2, num_heads=2, mlp_width=64)
+    return new_model(train_tokenizer(TEXTS, 300), size, seed)
+
+
+@pytest.fixture
+def lm():
+    lm = make_model()
+    with torch.no_grad():  # a sharper distribution makes mistakes visible
+        for parameter in lm.model.parameters():
+            parameter *= 3
+    return lm
+
+
+def sample_completions(lm, num_generations=3, max_new_tokens=6):
+    prompts = [lm.encode_prompt("", text) for text in PROMPTS]
+    return prompts, generate(lm, prompts, num_generations, max_new_tokens, torch.Generator().manual_seed(1))
+
+
+def reference_logps(lm, prompts, num_generations, completions):
+    """One completion at a time, without padding, cache or shared prompts."""
+    out = torch.zeros(completions.ids.shape)
+    for row, (ids, mask) in enumerate(zip(completions.ids, completions.mask, strict=True)):
+        prompt, completion = prompts[row // num_generations], ids[mask].tolist()
+        logits = lm.model(input_ids=torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1]
+        out[row, : len(completion)] = torch.log_softmax(logits, -1)[range(len(completion)), completion]
+    return out
+
+
+def test_shared_prompt_encoding_gives_the_same_logps_and_gradients(lm):
+    prompts, completions = sample_completions(lm)
+    mask = completions.mask.float()
+    logps, _ = completion_logps(lm.model, prompts, 3, completions.ids, completions.mask, lm.pad_token_id)
+    expected = reference_logps(lm, prompts, 3, completions)
+    torch.testing.assert_close(logps * mask, expected * mask, rtol=1e-4, atol=1e-5)
+    parameters = list(lm.model.parameters())
+    gradients = torch.autograd.grad((logps * mask).sum(), parameters)
+    expected_gradients = torch.autograd.grad((expected * mask).sum(), parameters)
+    for gradient, expected_gradient in zip(gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(gradient, expected_gradient, rtol=1e-3, atol=1e-4)
+
+
+def test_samples_follow_the_distribution_of_the_model(lm):
+    prompt = lm.encode_prompt("", PROMPTS[0])
+    completions = generate(lm, [prompt], 4000, 1, torch.Generator().manual_seed(0))
+    expected = torch.softmax(lm.model(input_ids=torch.tensor([prompt])).logits[0, -1].detach(), -1)
+    frequencies = torch.bincount(completions.ids[:, 0], minlength=len(expected)) / 4000
+    assert (frequencies - expected).abs().max() < 0.03
+
+
+def test_greedy_generation_equals_uncached_decoding(lm):
+    prompts = [lm.encode_prompt("", text) for text in PROMPTS]
+    completions = generate(lm, prompts, 1, 8, None)
+    for prompt, ids, mask in zip(prompts, completions.ids, completions.mask, strict=True):
+        tokens = []
+        while len(tokens) < 8 and (not tokens or tokens[-1] != lm.eos_token_id):
+            logits = lm.model(input_ids=torch.tensor([prompt + tokens])).logits[0, -1]
+            tokens.append(int(logits.argmax()))
+        assert ids[mask].tolist() == tokens
+
+
+def test_completions_end_at_the_first_eos(lm):
+    _, completions = sample_completions(lm, num_generations=200, max_new_tokens=12)
+    lengths = completions.mask.sum(1)
+    assert (completions.mask == (torch.arange(completions.ids.shape[1]) < lengths[:, None])).all()
+    is_eos = (completions.ids == lm.eos_token_id) & completions.mask
+    assert is_eos.any(1).sum() >= 5
+    assert all(int(row.nonzero()[0]) == length - 1 for row, length in zip(is_eos, lengths, strict=True) if row.any())
+
+
+@pytest.mark.parametrize("loss_type", ["ppo_clip", "weighted_nll"])
+def test_microbatch_size_does_not_change_the_update(loss_type):
+    results = []
+    for microbatch_size in (4096, 3):
+        lm = make_model()
+        prompts, completions = sample_completions(lm)
+        settings = PolicySettings(microbatch_size=microbatch_size, epochs=2, learning_rate=1e-2)
+        policy = LanguageModelPolicy(lm, settings, seed=0)
+        metrics = policy.update(TrainBatch(prompts, 3, completions, torch.linspace(-1, 1, 9)), loss_type)
+        assert metrics["gradient_steps"] == 2
+        results.append([parameter.detach().clone() for parameter in policy.lm.model.parameters()])
+    for parameter, expected in zip(*results, strict=True):
+        torch.testing.assert_close(parameter, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_update_raises_the_probability_of_positive_advantages():
+    lm = make_model()
+    prompts, completions = sample_completions(lm)
+    policy = LanguageModelPolicy(lm, PolicySettings(learning_rate=1e-2), seed=0)
+    batch = TrainBatch(prompts, 3, completions, torch.tensor([1.0, -1.0, 0.0] * 3))
+    before = policy._logps(batch, np.arange(3))
+    policy.update(batch, "ppo_clip")
+    change = ((policy._logps(batch, np.arange(3)) - before) * completions.mask).sum(1)
+    assert (change[0::3] > change[1::3]).all()
+
+
+def test_update_stops_at_the_target_kl():
+    def count_steps(target_kl):
+        lm = make_model()
+        prompts, completions = sample_completions(lm)
+        settings = PolicySettings(learning_rate=3e-2, epochs=20, target_kl=target_kl)
+        batch = TrainBatch(prompts, 3, completions, torch.ones(9))
+        return LanguageModelPolicy(lm, settings, seed=0).update(batch, "weighted_nll")["gradient_steps"]
+
+    assert count_steps(None) == 20
+    assert 1 <= count_steps(1e-3) < 20
+
+
+def test_non_finite_loss_is_reported_and_leaves_the_model_unchanged():
+    lm = make_model()
+    prompts, completions = sample_completions(lm)
+    policy = LanguageModelPolicy(lm, PolicySettings(), seed=0)
+    before = copy.deepcopy(policy.lm.model.state_dict())
+    with pytest.raises(NonFiniteLossError, match="not finite"):
+        policy.update(TrainBatch(prompts, 3, completions, torch.full((9,), torch.nan)), "ppo_clip")
+    assert all(torch.equal(before[name], weights) for name, weights in policy.lm.model.state_dict().items())
+
+
+def test_state_restores_exactly():
+    def sample_and_update(policy, prompts):
+        completions = policy.generate(prompts, 3)
+        policy.update(TrainBatch(prompts, 3, completions, torch.linspace(-1, 1, 9)), "ppo_clip")
+        return completions.ids
+
+    settings = PolicySettings(epochs=2, num_minibatches=2, learning_rate=1e-2)
+    policy, restored = (LanguageModelPolicy(make_model(), settings, seed) for seed in (3, 4))
+    prompts = [policy.lm.encode_prompt("", text) for text in PROMPTS]
+    sample_and_update(policy, prompts)
+    arrays, values = policy.state()
+    restored.load({name: np.array(array) for name, array in arrays.items()}, values)
+    for _ in range(2):
+        assert torch.equal(sample_and_update(policy, prompts), sample_and_update(restored, prompts))
+    for parameter, expected in zip(restored.lm.model.parameters(), policy.lm.model.parameters(), strict=True):
+        assert torch.equal(parameter, expected)
+
+
+def test_completions_count_their_tokens():
+    mask = torch.tensor([[True, True, False], [True, False, False]])
+    assert Completions(torch.zeros(2, 3, dtype=torch.long), mask).num_tokens == 3

@@ -1,0 +1,192 @@
+"""Models created from scratch learn a little, are reproducible, created once, and resumed exactly when interrupted."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from toy import Toy
+
+from envgen.coevolution.language_model import load_model
+from envgen.coevolution.losses import completion_logps
+from envgen.coevolution.pretrain_data import PretrainData
+from envgen.coevolution.pretraining import completion_loss, pretrain
+from envgen.coevolution.sampling import Completions, generate
+from envgen.coevolution.settings import ModelSize, PretrainSettings
+from envgen.coevolution.task_filter import TaskFilter
+from envgen.coevolution.tiny_models import new_model, train_tokenizer
+
+DOMAIN, NUM_HELD_OUT = Toy(), 40
+SIZE = ModelSize(width=32, num_layers=2, num_heads=2, mlp_width=64, vocab_size=400)
+SETTINGS = PretrainSettings(agent_steps=100, environment_steps=150, num_tokenizer_specs=200, num_held_out=NUM_HELD_OUT)
+SHORT = SETTINGS.model_copy(update={"agent_steps": 2, "environment_steps": 2, "batch_size": 4})
+RESUMED = SETTINGS.model_copy(update={"agent_steps": 30, "environment_steps": 20, "batch_size": 4})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    return pretrain(DOMAIN, tmp_path_factory.mktemp("models"), 0, SIZE, SETTINGS)
+
+
+def read_weights(folders):
+    return [(folder / "model.safetensors").read_bytes() for folder in folders]
+
+
+def test_agent_solves_many_easy_tasks(pretrained):
+    lm, rng = load_model(pretrained[0]), np.random.default_rng(5)
+    tasks = [DOMAIN.make_task(DOMAIN.sample_easy(rng)) for _ in range(100)]
+    replies = generate(lm, [lm.encode_prompt("", task.prompt) for task in tasks], 1, 4, None).decode(lm)
+    assert np.mean([DOMAIN.check(*pair).score for pair in zip(tasks, replies, strict=True)]) > 0.4  # chance: 1/8
+
+
+def test_environment_writes_mostly_valid_specs(pretrained):
+    lm, data = load_model(pretrained[1]), PretrainData(DOMAIN, 0.0, NUM_HELD_OUT, 5)
+    data.tokenizer_texts(100)
+    prompts = [lm.encode_prompt("", data.environment_example()[0]) for _ in range(100)]
+    task_filter = TaskFilter(DOMAIN, DOMAIN.held_out_tasks(NUM_HELD_OUT))
+    specs = generate(lm, prompts, 1, 64, torch.Generator().manual_seed(0)).decode(lm)
+    assert np.mean([task_filter.check(text).task is not None for text in specs]) > 0.4
+
+
+def test_both_models_share_a_tokenizer(pretrained):
+    agent, environment = ((folder / "tokenizer.json").read_bytes() for folder in pretrained)
+    assert agent == environment
+
+
+def test_equal_arguments_find_existing_models_and_others_do_not(tmp_path):
+    lines = []
+    models = pretrain(DOMAIN, tmp_path, 0, SIZE, SHORT, lines.append)
+    assert any(line.startswith("agent (1 of 2): step 2 of 2, loss ") for line in lines)
+    assert any(line.startswith("environment (2 of 2): step 2 of 2") for line in lines)
+    assert all(line.endswith("0:00:00 left for this model") for line in lines if "step 2 of 2" in line)
+    lines.clear()
+    assert pretrain(DOMAIN, tmp_path, 0, SIZE, SHORT, lines.append) == models
+    assert not lines
+    others = (
+        pretrain(DOMAIN, tmp_path, 1, SIZE, SHORT),
+        pretrain(DOMAIN, tmp_path, 0, SIZE.model_copy(update={"mlp_width": 32}), SHORT),
+        pretrain(DOMAIN, tmp_path, 0, SIZE, SHORT.model_copy(update={"hard_fraction": 0.1})),
+    )
+    assert len({models, *others}) == 4
+
+
+def test_models_are_reproducible(tmp_path):
+    first, second = (pretrain(DOMAIN, tmp_path / name, 0, SIZE, SHORT) for name in ("first", "second"))
+    assert read_weights(first) == read_weights(second)
+
+
+def test_of_two_processes_the_first_to_finish_publishes_its_models(tmp_path):
+    concurrent = []
+
+    def pretrain_concurrently(line):
+        if not concurrent:
+            concurrent.append(None)
+            concurrent[0] = pretrain(DOMAIN, tmp_path, 0, SIZE, SHORT)
+
+    assert pretrain(DOMAIN, tmp_path, 0, SIZE, SHORT, pretrain_concurrently) == concurrent[0]
+    assert [path.name for path in tmp_path.iterdir()] == [concurrent[0][0].parent.name]
+    load_model(concurrent[0][0])
+
+
+@pytest.mark.parametrize("model", ["agent", "environment"])
+def test_interrupted_pretraining_resumes_exactly(tmp_path, model):
+    expected = pretrain(DOMAIN, tmp_path / "undisturbed", 0, SIZE, RESUMED)
+
+    def interrupt(line):
+        if line.startswith(model) and " step 15 " in line:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(DOMAIN, tmp_path / "interrupted", 0, SIZE, RESUMED, interrupt, save_every=0)
+    assert not (tmp_path / "interrupted" / expected[0].parent.name).exists()  # unfinished models are not found
+    lines = []
+    resumed = pretrain(DOMAIN, tmp_path / "interrupted", 0, SIZE, RESUMED, lines.append, save_every=0)
+    assert lines[0].startswith(f"{model} ")
+    assert "resumed at step" in lines[0]
+    assert read_weights(resumed) == read_weights(expected)
+    assert [path.name for path in (tmp_path / "interrupted").iterdir()] == [expected[0].parent.name]
+
+
+PRETRAIN_IN_SUBPROCESS = """
+from pathlib import Path
+from test_pretraining import *
+torch.set_num_threads(1)
+pretrain(DOMAIN, Path("models"), 0, SIZE, RESUMED, lambda line: print(line, flush=True), save_every=0)
+"""
+
+
+def test_killed_pretraining_resumes_exactly(tmp_path):
+    expected = pretrain(DOMAIN, tmp_path / "undisturbed", 0, SIZE, RESUMED)
+    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    command = [sys.executable, "-c", PRETRAIN_IN_SUBPROCESS]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        for line in process.stdout:
+            if line.startswith("agent") and "loss" in line:
+                break
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert not (tmp_path / "models" / expected[0].parent.name).exists()
+    lines = []
+    resumed = pretrain(DOMAIN, tmp_path / "models", 0, SIZE, RESUMED, lines.append)
+    assert lines[0].startswith("agent (1 of 2): resumed at step ")
+    assert read_weights(resumed) == read_weights(expected)
+
+
+def test_reports_state_the_time_left(tmp_path, monkeypatch):
+    clock = iter(range(0, 10**6, 10))  # each step takes 10 seconds, each check of the clock too
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    lines = []
+    pretrain(DOMAIN, tmp_path, 0, SIZE, SHORT.model_copy(update={"agent_steps": 4}), lines.append, save_every=1e9)
+    agent_lines = [line for line in lines if line.startswith("agent") and "loss" in line]
+    assert [line.rsplit(", ", 1)[1].split()[0] for line in agent_lines] == ["0:00:30", "0:00:20", "0:00:10", "0:00:00"]
+
+
+def test_held_out_tasks_never_occur():
+    tasks = DOMAIN.held_out_tasks(NUM_HELD_OUT)
+    held_out = {f"{task.prompt}\n" for task in tasks} | {task.spec.text for task in tasks}
+    data = PretrainData(DOMAIN, 0.5, NUM_HELD_OUT, 0)
+    assert not held_out & set(data.tokenizer_texts(300))
+    assert not held_out & {f"{data.agent_example()[0]}\n" for _ in range(300)}
+    assert not held_out & {data.environment_example()[1] for _ in range(300)}
+
+
+def test_loss_is_the_mean_negative_logp_of_completion_tokens():
+    lm = new_model(train_tokenizer(["abc : 2 loud"] * 20, 300), SIZE, 0)
+    examples = (("abc : 2", "b"), ("d a d a : 4 loud", "A a"))
+    encoded = [(lm.encode_prompt("", prompt), lm.encode_completion(text)) for prompt, text in examples]
+    completions = Completions.from_token_lists([completion for _, completion in encoded], lm.pad_token_id)
+    prompts = [prompt for prompt, _ in encoded]
+    logps, _ = completion_logps(lm.model, prompts, 1, completions.ids, completions.mask, lm.pad_token_id)
+    torch.testing.assert_close(completion_loss(lm, encoded), -logps[completions.mask].mean())
+
+
+def test_word_is_the_same_token_in_every_context():
+    tokenizer = train_tokenizer(["find the cost of silk", "price(item=silk)"] * 20, 400)
+    alone = tokenizer("silk")["input_ids"]
+    assert len(alone) == 1
+    for text in ("of silk", "item=silk)", '["silk $1"', "(silk, tea)"):
+        assert alone[0] in tokenizer(text)["input_ids"]
+
+
+TOKENIZER = train_tokenizer(["a few words, then 12 more: some(x=1).\n"] * 20, 300)
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\x1f")) | st.text("aB1 .\n", max_size=12))
+def test_every_text_survives_tokenization(text):
+    assert TOKENIZER.decode(TOKENIZER(text)["input_ids"]) == text

@@ -1,0 +1,116 @@
+"""Proposers without a model: how they choose specs, and that they resume exactly."""
+
+import json
+
+import numpy as np
+import pytest
+from toy import Toy, ToySpec
+
+from envgen.coevolution.environment import Static
+from envgen.coevolution.proposers import Greedy, ProposalBatch, Uniform
+from envgen.coevolution.reward import SuccessStats
+from envgen.coevolution.settings import Curriculum
+from envgen.coevolution.task_filter import TaskFilter
+
+SPECS = [ToySpec(which=1, letters=letter).text for letter in "abcde"]
+
+
+def accepted_texts(proposals):
+    return [candidate.text for candidate in proposals.accepted]
+
+
+def propose(proposer, count, stats=None, task_filter=None):
+    return proposer.propose(count, [], stats or SuccessStats(), task_filter or TaskFilter(Toy(), []))
+
+
+def make_stats(loud, quiet):
+    """Statistics by which `loud` of 100 loud tasks and `quiet` of 100 quiet ones succeeded."""
+    stats = SuccessStats()
+    for which in "12":
+        stats.add({"which": which, "loud": "yes"}, loud, 100)
+        stats.add({"which": which, "loud": "no"}, quiet, 100)
+    return stats
+
+
+@pytest.mark.parametrize("proposer", [Uniform(Toy(), 0), Greedy(Toy(), 0, Curriculum())])
+def test_requested_number_is_proposed_without_duplicates_and_held_out_tasks(proposer):
+    held_out = Toy().held_out_tasks(40)
+    task_filter = TaskFilter(Toy(), held_out)
+    batches = [propose(proposer, count, task_filter=task_filter) for count in (30, 20, 0)]
+    assert [len(batch.accepted) for batch in batches] == [30, 20, 0]
+    specs = [text for batch in batches for text in accepted_texts(batch)]
+    assert len(set(specs)) == 50
+    assert not set(specs) & {task.spec.text for task in held_out}
+    assert all(candidate.task.spec.text == candidate.text for candidate in batches[0].accepted)
+    rejected = [candidate for candidate in batches[1].candidates if candidate.task is None]
+    assert {candidate.rejection for candidate in rejected} <= {"held_out", "duplicate"}
+
+
+@pytest.mark.parametrize("proposer", [Uniform(Toy(), 0, "fallback"), Greedy(Toy(), 0, Curriculum())])
+def test_candidates_carry_their_source_and_index(proposer):
+    batch = propose(proposer, 100)
+    assert {candidate.source for candidate in batch.candidates} == {proposer.name}
+    assert [candidate.index for candidate in batch.candidates] == list(range(len(batch.candidates)))
+    assert len({candidate.group for candidate in batch.accepted}) == 100  # not variations of one another
+
+
+def test_fewer_are_proposed_when_no_new_ones_are_left():
+    batch = propose(Uniform(Toy(), 0), 1000)
+    assert 250 < len(batch.accepted) < 1000  # 272 exist
+    assert all(candidate.rejection == "duplicate" for candidate in batch.candidates if candidate.task is None)
+
+
+def test_uniform_ignores_success_rates():
+    specs = [ToySpec.parse(text) for text in accepted_texts(propose(Uniform(Toy(), 0), 200, make_stats(50, 0)))]
+    assert 0.4 < np.mean([spec.loud == "yes" for spec in specs]) < 0.6
+
+
+@pytest.mark.parametrize(
+    ("loud", "quiet", "alpha", "preferred"),
+    [(50, 99, 0.5, "yes"), (50, 1, 0.5, "yes"), (99, 45, 0.5, "no"), (90, 50, 0.9, "yes"), (10, 60, 0.1, "yes")],
+)
+def test_greedy_prefers_features_with_success_rates_near_alpha(loud, quiet, alpha, preferred):
+    proposer = Greedy(Toy(), 0, Curriculum(alpha=alpha))
+    specs = [ToySpec.parse(text) for text in accepted_texts(propose(proposer, 60, make_stats(loud, quiet)))]
+    assert np.mean([spec.loud == preferred for spec in specs]) > 0.9
+
+
+def test_static_uses_its_whole_set_before_repeating_in_a_new_order():
+    proposer = Static(Toy(), SPECS, num_tokens=70, seed=0)
+    cycles = [accepted_texts(propose(proposer, len(SPECS))) for _ in range(6)]
+    assert all(sorted(cycle) == SPECS for cycle in cycles)
+    assert len({tuple(cycle) for cycle in cycles}) > 1
+
+
+def test_static_keeps_its_position_between_batches_and_reports_its_tokens_once():
+    proposer = Static(Toy(), SPECS, num_tokens=70, seed=0)
+    batches = [propose(proposer, 2) for _ in range(5)]
+    assert sorted(text for batch in batches for text in accepted_texts(batch)) == sorted(2 * SPECS)
+    assert len({text for batch in batches[:2] for text in accepted_texts(batch)}) == 4
+    assert [batch.num_tokens for batch in batches] == [70, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda seed: Uniform(Toy(), seed),
+        lambda seed: Greedy(Toy(), seed, Curriculum()),
+        lambda seed: Static(Toy(), SPECS, 70, seed),
+    ],
+)
+def test_state_restores_exactly_through_json(make):
+    proposer, restored, stats = make(0), make(1), make_stats(50, 90)
+    propose(proposer, 3, stats)
+    arrays, values = proposer.state()
+    assert arrays == {}
+    saved = json.loads(json.dumps(values))
+    expected = [propose(proposer, 7, stats) for _ in range(2)]
+    restored.load({}, saved)
+    batches = [propose(restored, 7, stats) for _ in range(2)]
+    assert [(accepted_texts(batch), batch.num_tokens) for batch in batches] == [
+        (accepted_texts(batch), batch.num_tokens) for batch in expected
+    ]
+
+
+def test_proposers_without_a_model_do_not_learn():
+    assert Uniform(Toy(), 0).update(ProposalBatch(()), {}) == {}

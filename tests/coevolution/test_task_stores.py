@@ -1,0 +1,108 @@
+"""Task stores are append-only, hold each record once, and are restored to the length in a checkpoint."""
+
+import json
+
+import numpy as np
+import pytest
+
+from envgen.coevolution.task_stores import TaskStore, TaskStoreError
+
+
+def add(store, *names):
+    return store.add(({"name": name, "more": 1} for name in names), key=lambda record: record["name"])
+
+
+def read_names(file):
+    return [json.loads(line)["name"] for line in file.read_text().splitlines()]
+
+
+def select_name(record):
+    return record["name"]
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "store.jsonl"
+
+
+def test_each_record_is_stored_once_in_order(file):
+    store = TaskStore(file, select_name)
+    assert add(store, "a", "b", "a") == 2
+    assert add(store, "b", "c") == 1
+    assert add(store, "c") == 0
+    assert store.items == read_names(file) == ["a", "b", "c"]
+    assert len(store) == 3
+
+
+def test_existing_lines_are_never_rewritten(file):
+    store = TaskStore(file)
+    add(store, "a")
+    before = file.read_bytes()
+    add(store, "b")
+    assert file.read_bytes().startswith(before)
+    assert store.flush() == file.stat().st_size
+
+
+@pytest.mark.parametrize("later_bytes", ["", '{"key": "0", "na', '{"key": "0", "name": "late"}\n'])
+def test_restore_drops_everything_written_after_the_checkpoint(file, later_bytes):
+    store = TaskStore(file, select_name)
+    add(store, "a", "b")
+    length = store.flush()
+    add(store, "c")
+    with open(file, "a") as out:
+        out.write(later_bytes)
+    restored = TaskStore(file, select_name)
+    restored.restore(length)
+    assert restored.items == read_names(file) == ["a", "b"]
+    assert add(restored, "b", "c") == 1
+    assert restored.items == read_names(file) == ["a", "b", "c"]
+    assert restored.flush() == file.stat().st_size
+
+
+def test_restore_to_zero_empties_the_file(file):
+    file.write_text("an unfinished")
+    store = TaskStore(file)
+    store.restore(0)
+    assert len(store) == 0
+    assert file.read_text() == ""
+
+
+def test_file_shorter_than_its_checkpoint_is_refused(file):
+    store = TaskStore(file)
+    add(store, "a")
+    length = store.flush()
+    with pytest.raises(TaskStoreError, match=f"has {length} bytes, but the checkpoint expects at least {length + 1}"):
+        store.restore(length + 1)
+    file.unlink()
+    with pytest.raises(TaskStoreError, match=str(file)):
+        TaskStore(file).restore(length)
+    TaskStore(file).restore(0)
+
+
+def test_only_the_main_process_writes_and_all_hold_the_same(file):
+    main, other = TaskStore(file), TaskStore(file, is_main=False)
+    for store in (main, other):
+        add(store, "a", "b", "a")
+    assert main.items == other.items
+    assert main.num_bytes == other.num_bytes == file.stat().st_size
+    other.restore(main.flush())
+    assert other.items == main.items
+
+
+def test_samples_are_uniform_and_an_empty_store_has_none(file):
+    store, rng = TaskStore(file, select_name), np.random.default_rng(0)
+    assert store.sample(3, rng) == []
+    add(store, "a", "b", "c")
+    assert store.sample(0, rng) == []
+    samples = store.sample(3000, rng)
+    assert all(abs(samples.count(name) - 1000) < 120 for name in "abc")
+
+
+def test_links_are_refused(file, tmp_path):
+    target = tmp_path / "target.jsonl"
+    add(TaskStore(target), "a")
+    before = target.read_bytes()
+    file.symlink_to(target)
+    with pytest.raises(TaskStoreError, match=r"cannot open .*link"):
+        TaskStore(file).restore(0)
+    assert target.read_bytes() == before

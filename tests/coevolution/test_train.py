@@ -1,0 +1,161 @@
+"""Whole co-evolution runs: their accounting, exact resume, and that the agent improves."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from toy import Toy
+
+from envgen.coevolution.language_model import ModelError
+from envgen.coevolution.registry import PROPOSERS
+from envgen.coevolution.settings import AgentSettings, CoevolutionPlan, Curriculum, EnvironmentSettings
+from envgen.coevolution.train import CoevolveRequest, coevolve
+from envgen.runs.compare import compare
+from envgen.runs.store import read_progress
+from envgen.settings import explain
+
+PLAN = CoevolutionPlan(rollouts=256, tasks_per_step=8, num_base_tasks=8, num_eval_tasks=12, eval_every=2)
+STORES = ("tasks.jsonl", "agent_traces.jsonl", "environment_specs.jsonl")
+
+
+def make_request(models, proposer="genenv", **changes):
+    agent, environment = map(str, models)
+    settings = {
+        "curriculum": Curriculum(filter_tolerance=None),
+        "plan": PLAN,
+        "agent_settings": AgentSettings(max_new_tokens=4, learning_rate=1e-3),
+        "environment_settings": EnvironmentSettings(max_new_tokens=48, learning_rate=1e-3),
+    }
+    return CoevolveRequest(proposer=proposer, agent=agent, environment=environment, **{**settings, **changes})
+
+
+@pytest.mark.parametrize("proposer", PROPOSERS)
+def test_every_proposer_spends_its_budget_and_accounts_for_it(models, tmp_path, proposer):
+    summary = coevolve(tmp_path / "run", Toy(), make_request(models, proposer))
+    lines = list(read_progress(tmp_path / "run"))
+    assert 256 <= summary.counts["rollouts"] < 256 + 4 * 64  # refilled groups may exceed the plan
+    assert proposer == "dapo" or summary.counts["rollouts"] == 256
+    assert [line["rollouts"] for line in lines] == sorted(line["rollouts"] for line in lines)
+    assert (summary.counts["environment_tokens"] > 0) == PROPOSERS[proposer].needs_model
+    for line in lines[1:]:
+        assert set(line["rejected"]) == {"malformed", "unsolvable", "held_out", "duplicate"}
+        assert 0 <= line["success_rate"] <= 1
+    records = [json.loads(text) for text in (tmp_path / "run" / "tasks.jsonl").read_text().splitlines()]
+    assert len({record["spec"] for record in records}) == len(records)
+    assert {record["source"] for record in records} <= {"genenv", "static", "uniform", "greedy", "fallback"}
+    held_out = {task.spec.text for task in Toy().held_out_tasks(12)}
+    assert not held_out & {record["spec"] for record in records}
+
+
+def test_agent_improves(models, tmp_path):
+    plan = CoevolutionPlan(rollouts=8192, tasks_per_step=32, num_base_tasks=64, num_eval_tasks=30, eval_every=40)
+    settings = AgentSettings(max_new_tokens=4, learning_rate=3e-3, num_generations=16)
+    coevolve(tmp_path / "run", Toy(), make_request(models, "uniform", plan=plan, agent_settings=settings))
+    success = [line["success_rate"] for line in read_progress(tmp_path / "run") if line["step"]]
+    assert np.mean(success[-8:]) > np.mean(success[:8]) + 0.1
+
+
+def test_interrupted_run_resumes_exactly(models, tmp_path):
+    request = make_request(models)
+    undisturbed = coevolve(tmp_path / "undisturbed", Toy(), request)
+
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(line):
+        if line["step"] in (1, 3):
+            raise Interrupted
+
+    for _ in range(2):
+        with pytest.raises(Interrupted):
+            coevolve(tmp_path / "interrupted", Toy(), request, on_progress=interrupt, save_every=0)
+    resumed = coevolve(tmp_path / "interrupted", Toy(), request, save_every=0)
+    assert resumed.accuracy_curve == undisturbed.accuracy_curve
+    assert resumed.counts == undisturbed.counts
+    for name in STORES:
+        assert (tmp_path / "interrupted" / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
+
+
+def test_runs_are_compared_with_uniform_specs(models, tmp_path):
+    for proposer in ("uniform", "random"):
+        for seed in (0, 1):
+            coevolve(tmp_path / f"{proposer}-{seed}", Toy(), make_request(models, proposer, seed=seed))
+    (table,) = compare([tmp_path]).tables
+    assert [group.title for group in table.groups] == ["uniform (n=2)", "random (n=2)"]
+    assert table.warnings == ()
+    page = compare([tmp_path]).markdown()
+    assert "| proposer | seeds | initial % | final % |" in page
+    assert "which 1" in page
+    assert "loud yes" in page
+
+
+def test_failure_before_training_leaves_no_run_directory(models, tmp_path):
+    agent, environment = map(str, models)
+    for names in ((str(tmp_path / "missing"), environment), (agent, str(tmp_path / "missing"))):
+        with pytest.raises(ModelError, match="cannot load the model"):
+            coevolve(tmp_path / "run", Toy(), make_request(names))
+    assert not (tmp_path / "run").exists()
+    plan = PLAN.model_copy(update={"rollouts": 64})
+    coevolve(tmp_path / "run", Toy(), make_request(models, plan=plan))  # the same directory, with the right models
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seed": -1}, "seed: Input should be greater than or equal to 0 (got -1)"),
+        ({"seed": 2**70}, "seed: Input should be less than"),
+        ({"proposer": "genvn"}, "did you mean 'genenv'?"),
+    ],
+)
+def test_invalid_requests_are_explained(changes, message):
+    with pytest.raises(ValidationError) as error:
+        CoevolveRequest(**{"proposer": "genenv", "agent": "a", "environment": "b", **changes})
+    assert message in explain(error.value)
+
+
+RUN_WITH_REPETITION_PENALTY = """
+import sys
+from pathlib import Path
+import torch
+from test_train import *
+torch.set_num_threads(1)
+curriculum = Curriculum(filter_tolerance=None, repetition_penalty=1.0)
+plan = PLAN.model_copy(update={"rollouts": 192})
+request = make_request(sys.argv[2:], sys.argv[1], curriculum=curriculum, plan=plan)
+coevolve(Path("run"), Toy(), request)
+"""
+
+
+def read_files(folder):
+    """Everything a run wrote, without times."""
+    files = {}
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name, data = str(file.relative_to(folder)), file.read_bytes()
+        if file.name == "progress.jsonl":
+            lines = [json.loads(line) for line in data.splitlines()]
+            data = [{k: v for k, v in line.items() if k not in ("seconds", "tokens_per_second")} for line in lines]
+        elif file.name == "summary.json":
+            data = {k: v for k, v in json.loads(data).items() if k not in ("seconds", "total_seconds")}
+        elif file.name in ("values.json", "manifest.json"):  # hold the length of progress.jsonl, which has times
+            data = {k: v for k, v in json.loads(data).items() if k not in ("progress_bytes", "values.json")}
+        files[name] = data
+    return files
+
+
+def test_runs_do_not_depend_on_the_hash_seed(models, tmp_path):
+    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    runs = []
+    for hash_seed in ("1", "2", "3"):
+        folder = tmp_path / hash_seed
+        folder.mkdir()
+        command = [sys.executable, "-c", RUN_WITH_REPETITION_PENALTY, "genenv-grpo", *map(str, models)]
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+        subprocess.run(command, cwd=folder, env=environment, check=True)
+        runs.append(read_files(folder / "run"))
+    assert any(name.endswith("proposer.safetensors") for name in runs[0])
+    assert runs[0] == runs[1] == runs[2]
