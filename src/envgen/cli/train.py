@@ -12,14 +12,13 @@ from envgen.curriculum.plan import PRESETS, PlanError, TrainingPlan, plan_for
 from envgen.designers.chat.protocol import ChatError
 from envgen.designers.designer import Designer, DesignError
 from envgen.designers.registry import (
-    NAMES,
     LlmConfig,
     LlmRuntime,
     build_designer,
-    custom_endpoint,
-    format_flags,
-    merge_runtime_options,
+    designer_names,
     rebuild_designer,
+    resume_flags,
+    resume_runtime,
 )
 from envgen.worlds.world import LevelError, World
 
@@ -69,7 +68,7 @@ def train(
         seed: Of everything random.
         folder: The run directory; out/<world>-<designer>-<preset>-<observation>-<seed> if left out.
         resume: A run directory to go on with, as it was begun. So does the same command as before.
-        options: Settings of the designers expert, random and alpha, as name=value: beta=4, keep=0.7, ...
+        options: Settings of the designers expert, random and alpha, as name=value: beta=4, keep_prob=0.7, ...
         level_files: JSON files of levels, for the designer fixed.
         ppo: Settings of the learner, as name=value: learning_rate=1e-4, num_envs=32, ...
         device: Where the network lives: cpu, cuda, cuda:1, ...
@@ -86,7 +85,7 @@ def train(
         _resume(resume, flags, device, compile, published)
         return
     chosen = world_named(world)
-    one_of("designer", designer, NAMES)
+    one_of("designer", designer, designer_names())
     one_of("preset", preset, tuple(PRESETS))
     one_of("observation", observation, tuple(view for view in chosen.observations if view != "text"))
     if flags and "llm" not in flags:
@@ -114,7 +113,7 @@ def _resume(folder: Path, flags: dict[str, Any], device: str, compile: bool, pub
         learner_settings = dict(request["learner"])
         learner = learner_settings.pop("name")
         told = request["designer"]
-        designer = rebuild_designer(told, folder, merge_runtime_options(told, means, flags))
+        designer = rebuild_designer(told, folder, resume_runtime(told, means, flags))
     except (DesignError, ChatError, ValidationError) as error:
         raise UserError(str(error)) from None
     except (KeyError, TypeError, AttributeError):
@@ -166,7 +165,7 @@ def _run(
         console.print(text, markup=False, highlight=False)
 
     errors = (RunError, CheckpointError, NonFiniteLossError, DesignError, LevelError, ChatError, ValueError)
-    again = format_flags(custom_endpoint(designer.config(), designer.runtime_options()))
+    again = resume_flags(designer.runtime_options())
     with resumable("train", folder, lead, errors, again):
         with TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console) as display:
             summary = loop.train(
