@@ -1,76 +1,102 @@
-"""Co-evolution from the command line, from making the models to its last words, and a sentence for every mistake."""
+"""`envgen coevolve`, from pretraining the models to the final report."""
 
 import json
 
 import pytest
-from commands import envgen, refusal
+from commands import envgen, error_of, sentence_of
 
-TINY = ["--warmup", "agent_steps=12", "environment_steps=12", "batch_size=8", "num_tokenizer_specs=100", "num_held_out=12",
-        "--size", "width=32", "num_layers=2", "num_heads=2", "mlp_width=64"]  # fmt: skip
-SHORT = ["--rollouts", "64", "--tasks-per-step", "4", "--num-base-tasks", "8", "--num-eval-tasks", "12", "--eval-every", "1",
-         "--max-attempts", "1",
-         "--agent-options", "num_generations=4", "max_new_tokens=24",
-         "--environment-options", "max_new_tokens=32"]  # fmt: skip
+TINY = ["--pretrain.agent-steps", "12", "--pretrain.environment-steps", "12", "--pretrain.batch-size", "8",
+        "--pretrain.num-tokenizer-specs", "100", "--pretrain.num-held-out", "12", "--model-size.width", "32",
+        "--model-size.num-layers", "2", "--model-size.num-heads", "2", "--model-size.mlp-width", "64"]  # fmt: skip
+SHORT = ["--rollouts", "64", "--tasks-per-step", "4", "--num-base-tasks", "8", "--num-eval-tasks", "12",
+         "--eval-every", "1", "--max-attempts", "1", "--agent.num-generations", "4", "--agent.max-new-tokens", "24",
+         "--environment.max-new-tokens", "32"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
-    """A small run, in a folder of its own."""
-    home = tmp_path_factory.mktemp("home")
-    return home, envgen("coevolve", "tools", *TINY, *SHORT, cwd=home)
+def finished(tmp_path_factory):
+    """A small run in a folder of its own."""
+    folder = tmp_path_factory.mktemp("coevolve")
+    return folder, envgen("coevolve", "tools", *TINY, *SHORT, cwd=folder)
 
 
-def test_one_command_makes_the_models_and_trains_them(done):
-    home, told = done
-    assert told.returncode == 0, told.stderr
-    assert "agent (1 of 2): step 12 of 12" in told.stdout
-    assert "of the held-out tasks before" in told.stdout
-    assert "64 rollouts" in told.stdout
-    folder = home / "out" / "coevolve-tools-genenv-0"
-    assert json.loads((folder / "summary.json").read_text())["counts"]["rollouts"] == 64
-    assert len([line for line in (folder / "progress.jsonl").read_text().splitlines()]) == 5
+def test_one_command_pretrains_the_models_and_trains_them(finished):
+    folder, result = finished
+    assert result.returncode == 0, result.stderr
+    assert "agent: step 12 of 12" in result.stdout
+    assert "accuracy on the held-out tasks" in result.stdout
+    assert "64 rollouts" in result.stdout
+    run = folder / "out" / "coevolve-tools-genenv-0"
+    assert json.loads((run / "summary.json").read_text())["counts"]["rollouts"] == 64
+    assert len((run / "progress.jsonl").read_text().splitlines()) == 5
 
 
-def test_a_finished_run_is_told_again_with_the_models_it_had(done):
-    home, told = done
-    again = envgen("coevolve", "--resume", "out/coevolve-tools-genenv-0", cwd=home)
+def test_a_finished_run_is_reported_again_with_the_same_models(finished):
+    folder, first = finished
+    again = envgen("coevolve", "--resume", "out/coevolve-tools-genenv-0", cwd=folder)
     assert again.returncode == 0, again.stderr
     assert "step 12 of 12" not in again.stdout
-    assert told.stdout.splitlines()[-1] == again.stdout.splitlines()[-1]
+    assert first.stdout.splitlines()[-1] == again.stdout.splitlines()[-1]
 
 
-def test_models_of_a_folder_take_the_place_of_those_made(done):
-    home, _ = done
-    (agent,) = home.glob("out/models/*/agent")
-    told = envgen("coevolve", "tools", "--proposer", "uniform", "--agent", agent, *SHORT, cwd=home)
-    assert told.returncode == 0, told.stderr
-    assert "step 12 of 12" not in told.stdout
+def test_a_model_folder_replaces_pretraining(finished):
+    folder, _ = finished
+    (agent,) = folder.glob("out/models/*/agent")
+    result = envgen("coevolve", "tools", "--proposer", "uniform", "--agent", agent, *SHORT, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert "step 12 of 12" not in result.stdout
+
+
+def test_commands_for_policies_refuse_a_run_of_coevolve(finished):
+    folder, _ = finished
+    for args in (["evaluate", "out/coevolve-tools-genenv-0"], ["train", "--resume", "out/coevolve-tools-genenv-0"]):
+        result = envgen(*args, cwd=folder)
+        assert result.returncode == 2, result.stderr
+        assert "is not a run of envgen train" in result.stderr
+        assert "Traceback" not in result.stderr
+
+
+def test_a_failed_start_does_not_block_the_next_call(tmp_path):
+    failed = envgen("coevolve", "tools", "--agent", "/nope", *SHORT, "--folder", "run", cwd=tmp_path)
+    assert failed.returncode == 2
+    assert "/nope" in failed.stderr
+    assert not (tmp_path / "run" / "run.json").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("args", "message"),
     [
-        (["toolz"], "domain 'toolz' is not one of answers, gym:<generator>, tools; did you mean 'tools'?"),
+        (["toolz"], "did you mean 'tools'?"),
+        (["gym:leg_counting"], "reasoning_gym:leg_counting"),
         (["tools", "--proposer", "genvn"], "did you mean 'genenv'?"),
+        (["tools", "--seed", "-1"], "--seed must be 0 or greater, not -1"),
         (["tools", "--alpha", "1.5"], "alpha: Input should be less than or equal to 1"),
-        (["tools", "--agent-options", "num_generation=4"], "did you mean 'num_generations'?"),
-        (
-            ["tools", "--agent-options", "zero_variance_groups=away"],
-            "zero_variance_groups: 'away' is not one of keep, drop, refill",
-        ),
-        (["tools", "--size", "width=many"], "--size takes name=value with a number"),
-        (["tools", "--warmup", "steps=3"], "'steps' is not one of"),
-        (["tools", "--agent", "no/such/folder/here"], "cannot load the model no/such/folder/here"),
+        (["tools", "--agent.num-generations", "1"], "num_generations: Input should be greater than or equal to 2"),
+        (["tools", "--agent", "no/such/folder/here"], "no/such/folder/here"),
         (["--resume", "out/nothing"], "out/nothing is not a run directory"),
-        (["--resume", "out", "--repetition-penalty", "0"], "--repetition-penalty cannot be given with --resume"),
-        (["answers", "--resume", "out"], "a domain cannot be given with --resume"),
-        (["--resume", "out", "--agent-options", "num_generations=4"], "--agent-options cannot be given with --resume"),
-        (["tools", "--agent-server", "somewhere"], "'somewhere' is not the address of a vLLM server"),
+        (["--resume", "out", "--repetition-penalty", "0"], "--repetition-penalty cannot be combined with --resume"),
+        (["--resume", "out", "--seed", "0"], "--seed cannot be combined with --resume"),
+        (["answers", "--resume", "out"], "DOMAIN cannot be combined with --resume"),
+        (["--resume", "out", "--agent.num-generations", "4"], "--agent.num-generations cannot be combined"),
+        (["tools", "--agent-server", "somewhere"], "somewhere"),
     ],
 )
-def test_a_mistake_is_one_sentence(words, said, monkeypatch, capsys, tmp_path):
+def test_wrong_arguments_are_one_sentence(args, message, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    told = refusal(["coevolve", *words], monkeypatch, capsys)
-    assert said in told
-    assert told.count("\n") == 1
+    assert message in sentence_of(["coevolve", *args], monkeypatch, capsys)
+    assert not list(tmp_path.rglob("run.json"))
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["tools", "--agent.num-generation", "4"], "--agent.num-generations"),
+        (["tools", "--agent.zero-variance-groups", "away"], "refill"),
+        (["tools", "--model-size.width", "many"], "--model-size.width"),
+        (["tools", "--pretrain.steps", "3"], "--pretrain"),
+    ],
+)
+def test_unknown_options_exit_with_usage(args, message, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert message in error_of(["coevolve", *args], monkeypatch, capsys)

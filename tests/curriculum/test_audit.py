@@ -24,13 +24,13 @@ ORIGINAL_STATS = CRAFTER.level_stats(None, AUDIT_SEEDS).as_dict()
 
 
 def audit_ladder(world, level: Mapping[str, Any], *skills: str, steps: int = 100) -> AuditResult:
-    return audit_level(
-        world, ProposedLevel(level=dict(level), skills=skills), steps, world.level_stats(None, AUDIT_SEEDS).as_dict()
-    )
+    proposed = ProposedLevel(level=world.Level.parse(level), skills=skills)
+    return audit_level(world, proposed, steps, world.level_stats(None, AUDIT_SEEDS).as_dict())
 
 
 def audit_crafter(level: Mapping[str, Any], *skills: str, steps: int = 100) -> AuditResult:
-    return audit_level(CRAFTER, ProposedLevel(level=dict(level), skills=skills), steps, ORIGINAL_STATS)
+    proposed = ProposedLevel(level=CRAFTER.Level.parse(level), skills=skills)
+    return audit_level(CRAFTER, proposed, steps, ORIGINAL_STATS)
 
 
 # --- in Crafter

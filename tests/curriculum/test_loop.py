@@ -20,8 +20,6 @@ from envgen.designers.designer import Brief, Cycle, Designer, DesignError, Propo
 from envgen.runs.checkpoint import load_latest
 from envgen.runs.store import RunError, read_progress, read_request
 from envgen.worlds.crafter.world import Crafter
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "designers" / "chat"))
 from loopback import Loopback, hang
 
 WORKER = Path(__file__).with_name("loop_worker.py")
@@ -163,11 +161,11 @@ class BrokenDesigner(Designer):
 @pytest.mark.parametrize(
     ("proposal", "message"),
     [
-        (None, r"design\(\) of BrokenDesigner must return a Proposal, not None"),
-        ([{}], r"must return a Proposal, not \[\{\}\]"),
+        (None, r"the designer broken returned None; design\(\) must return a Proposal"),
+        ([{}], r"returned \[\{\}\]; design\(\) must return a Proposal"),
         (
-            Proposal(levels=(ProposedLevel(level={}, skills=("collect_wod",)),)),
-            "targets the skill 'collect_wod' is not one of .* did you mean 'collect_wood'",
+            Proposal(levels=(ProposedLevel(level=Crafter.Level(), skills=("collect_wod",)),)),
+            "a level for the skill 'collect_wod' is not one of .* did you mean 'collect_wood'",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""The prompt tells all that a designer must know, once; what it hears of a cycle is what it was promised to hear."""
+"""The prompt contains everything that a designer must know, once; a cycle report contains what its settings promise."""
 
 import contextlib
 import dataclasses
@@ -17,7 +17,7 @@ from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.world import LevelError
 
 SKILLS = [skill.name for skill in Crafter.skills]
-FACTS = {
+EFFECTS = {
     "iron": {"rare": ["iron per world 17.8 -> 5.6"], "very common": ["iron per world 17.8 -> 118.7", "lava 1 -> 2"]},
     "near.cave": {"True": ["steps to the nearest path 9.4 -> 6.0"]},
     "inventory.wood": {"9": ["steps to the first table 90.0 -> 4.0"]},
@@ -25,13 +25,13 @@ FACTS = {
 WORLD = Crafter
 BRIEF = Brief(
     WORLD.name, WORLD.rules, WORLD.skills, WORLD.Level, WORLD.skill_levels, num_levels=4, cycle=1, num_cycles=3, seed=0,
-    setting_effects=lambda: FACTS,
+    setting_effects=lambda: EFFECTS,
 )  # fmt: skip
 INITIAL = prompt.initial_prompt(BRIEF)
 
 
-def line_of(name: str) -> str:
-    """The line that tells of a setting, by its dotted name."""
+def setting_line(name: str) -> str:
+    """The line that describes a setting, by its dotted name."""
     text = INITIAL[INITIAL.index("## Settings") : INITIAL.index("## Rules")]
     group, _, name = name.rpartition(".")
     if group:
@@ -41,137 +41,137 @@ def line_of(name: str) -> str:
     return line
 
 
-def test_every_skill_is_there_with_all_it_needs():
+def test_every_skill_is_listed_with_its_prerequisites():
     for skill in Crafter.skills:
         needs = f" (needs {', '.join(skill.prerequisites)})" if skill.prerequisites else ""
         assert INITIAL.split("\n").count(f"- {skill.name}{needs}") == 1
 
 
 @pytest.mark.parametrize("name", setting_values(Crafter.Level))
-def test_every_setting_is_there_once_with_all_its_values(name):
+def test_every_setting_is_described_once_with_all_its_values(name):
     original, *_ = values = setting_values(Crafter.Level)[name]
-    line = line_of(name)
-    told = f" {line.partition(': ')[2]}"
+    line = setting_line(name)
+    description = f" {line.partition(': ')[2]}"
     if all(isinstance(value, str) for value in values):
-        assert {word.strip() for word in told.partition(" (")[0].split("|")} == set(values)
+        assert {word.strip() for word in description.partition(" (")[0].split("|")} == set(values)
     elif isinstance(original, bool):
-        assert " true or false " in told
+        assert " true or false " in description
     else:
-        low, high = map(int, re.findall(r" (\d+) to (\d+) ", told)[0])
-        for value, good in ((low, True), (high, True), (low - 1, False), (high + 1, False)):
-            with contextlib.nullcontext() if good else pytest.raises(LevelError):
+        low, high = map(int, re.findall(r" (\d+) to (\d+) ", description)[0])
+        for value, is_valid in ((low, True), (high, True), (low - 1, False), (high + 1, False)):
+            with contextlib.nullcontext() if is_valid else pytest.raises(LevelError):
                 Crafter.Level.parse(unflatten({name: value}))
-    assert f"(default {str(original).lower() if isinstance(original, bool) else original})" in told
+    assert f"(default {str(original).lower() if isinstance(original, bool) else original})" in description
 
 
-def documentation(kind: type[BaseModel]) -> list[str]:
-    told = []
-    for field in kind.model_fields.values():
-        told += [" ".join(field.description.split())] if field.description else []
+def documentation(model: type[BaseModel]) -> list[str]:
+    sentences = []
+    for field in model.model_fields.values():
+        sentences += [" ".join(field.description.split())] if field.description else []
         inner = field.annotation
-        told += documentation(inner) if isinstance(inner, type) and issubclass(inner, BaseModel) else []
-    return told
+        sentences += documentation(inner) if isinstance(inner, type) and issubclass(inner, BaseModel) else []
+    return sentences
 
 
-def test_every_sentence_about_a_setting_is_there():
-    told = documentation(Crafter.Level)
-    assert len(told) > 20
-    assert all(INITIAL.count(text) == 1 for text in told)
+def test_the_documentation_of_every_setting_is_included_once():
+    sentences = documentation(Crafter.Level)
+    assert len(sentences) > 20
+    assert all(INITIAL.count(text) == 1 for text in sentences)
 
 
-def test_bounds_are_those_that_are_kept():
-    assert "0 to 299 (default 0)" in line_of("time_of_day")
-    assert "1 to 10000 (default 10000)" in line_of("length")
-    assert "0 to 4 (default 0)" in line_of("near.cows")
-    assert "1 to 9 (default 9)" in line_of("vitals.food")
-    assert "0 to 1 (default 0)" in line_of("inventory.iron_sword")
+def test_bounds_match_the_validated_ones():
+    assert "0 to 299 (default 0)" in setting_line("time_of_day")
+    assert "1 to 10000 (default 10000)" in setting_line("length")
+    assert "0 to 4 (default 0)" in setting_line("near.cows")
+    assert "1 to 9 (default 9)" in setting_line("vitals.food")
+    assert "0 to 1 (default 0)" in setting_line("inventory.iron_sword")
 
 
-def test_what_was_measured_stands_below_its_setting():
+def test_measured_effects_are_below_their_setting():
     lines = INITIAL.split("\n")
-    iron = lines.index(line_of("iron"))
+    iron = lines.index(setting_line("iron"))
     assert lines[iron + 1 : iron + 3] == [
         "    rare: iron per world 17.8 -> 5.6",
         "    very common: iron per world 17.8 -> 118.7; lava 1 -> 2",
     ]
-    assert lines[lines.index(line_of("near.cave")) + 1] == "      true: steps to the nearest path 9.4 -> 6.0"
-    assert lines[lines.index(line_of("inventory.wood")) + 1].strip().startswith("9: steps to the first table")
+    assert lines[lines.index(setting_line("near.cave")) + 1] == "      true: steps to the nearest path 9.4 -> 6.0"
+    assert lines[lines.index(setting_line("inventory.wood")) + 1].strip().startswith("9: steps to the first table")
     assert "means over worlds" in INITIAL
 
 
-def test_where_nothing_was_measured_nothing_is_said_of_figures():
+def test_without_measured_effects_there_is_no_legend():
     text = prompt.initial_prompt(dataclasses.replace(BRIEF, setting_effects=dict))
     assert "->" not in text
     assert "means over worlds" not in text
 
 
-def test_settings_that_differ_in_nothing_but_their_names_share_a_line():
+def test_settings_with_equal_descriptions_share_a_line():
     text = prompt.initial_prompt(dataclasses.replace(BRIEF, setting_effects=dict))
     assert "  - sapling, wood, stone, coal, iron, diamond: 0 to 9 (default 0).\n" in text
     assert "  - health, food, drink, energy: 1 to 9 (default 9).\n" in text
 
 
-def test_the_rules_are_told_once_and_in_full():
+def test_the_rules_are_included_once_and_in_full():
     assert INITIAL.count(Crafter.rules.strip()) == 1
 
 
-def test_nothing_is_left_to_be_filled_in():
+def test_no_placeholder_remains():
     plain = INITIAL.replace(prompt.example_reply(BRIEF), "")
     assert not re.findall(r"[{}<>]|\.\.\.|TODO|None|True|False", plain.replace("->", ""))
 
 
 @pytest.mark.parametrize(
-    ("num_levels", "told"), [(1, "exactly 1 level:"), (4, "exactly 4 levels:"), (16, "exactly 16 levels:")]
+    ("num_levels", "phrase"), [(1, "exactly 1 level:"), (4, "exactly 4 levels:"), (16, "exactly 16 levels:")]
 )
-def test_prompt_and_schema_state_the_number_of_levels(num_levels, told):
+def test_prompt_and_schema_state_the_number_of_levels(num_levels, phrase):
     brief = dataclasses.replace(BRIEF, num_levels=num_levels)
     text = prompt.initial_prompt(brief)
-    assert text.count(told) == 1
+    assert text.count(phrase) == 1
     assert {int(number) for number in re.findall(r"(\d+) levels?\b", text)} == {num_levels}
     schema = prompt.reply_schema(brief)["properties"]["levels"]
     assert (schema["minItems"], schema["maxItems"]) == (num_levels, num_levels)
 
 
-def test_a_single_cycle_is_not_told_in_the_plural():
-    assert "Once it trains" in prompt.initial_prompt(dataclasses.replace(BRIEF, num_cycles=1))
+def test_a_single_cycle_is_described_in_the_singular():
+    assert "It trains once in" in prompt.initial_prompt(dataclasses.replace(BRIEF, num_cycles=1))
     assert "In each of 3 cycles it trains" in INITIAL
 
 
 @pytest.mark.parametrize("lessons", [Crafter.skill_levels, {}, {"wake_up": Crafter.skill_levels["wake_up"]}])
-def test_the_example_is_a_reply_that_would_be_understood(lessons):
+def test_the_example_is_a_valid_reply(lessons):
     brief = dataclasses.replace(BRIEF, skill_levels=lessons, num_levels=1)
     text = prompt.example_reply(brief)
     assert text in prompt.initial_prompt(brief)
-    understood = parse_reply(text, brief)
-    assert understood.errors == ()
-    assert understood.levels[0].skills == (next(iter(lessons), SKILLS[0]),)
-    assert understood.levels[0].level == next(iter(lessons.values()), {})
+    reply = parse_reply(text, brief)
+    assert reply.errors == ()
+    assert reply.levels[0].skills == (next(iter(lessons), SKILLS[0]),)
+    assert reply.levels[0].level.to_overrides() == next(iter(lessons.values()), {})
 
 
-def test_the_same_is_told_each_time():
+def test_prompt_and_schema_are_repeatable():
     assert prompt.initial_prompt(BRIEF) == INITIAL
     assert json.dumps(prompt.reply_schema(BRIEF)) == json.dumps(prompt.reply_schema(BRIEF))
 
 
 def test_the_prompt_and_the_schema_stay_short():
-    """Every request of a run repeats them."""
+    """They are part of every request of a run."""
     assert len(prompt.initial_prompt(dataclasses.replace(BRIEF, setting_effects=dict))) < 6_500
     assert len(json.dumps(prompt.reply_schema(BRIEF))) < 4_000
 
 
-# --- what is said of a cycle
+# --- cycle reports
 
 
-def cycle(**kw: Any) -> Cycle:
+def make_cycle(**fields: Any) -> Cycle:
     levels = (
-        ProposedLevel(level={"iron": "common"}, purpose="the first", skills=("collect_iron",)),
-        ProposedLevel(level={"near": {"cave": True}}, purpose="the second", skills=()),
+        ProposedLevel(level=Crafter.Level(iron="common"), purpose="the first", skills=("collect_iron",)),
+        ProposedLevel(level=Crafter.Level.parse({"near": {"cave": True}}), purpose="the second", skills=()),
     )
     rates = {name: 0.0 for name in SKILLS}
-    told = {
+    defaults = {
         "number": 2, "steps": 960_000, "proposal": Proposal(levels=levels, raw_reply="words"), "reward": 4.2,
         "audits": (
-            AuditResult(verdict="doubtful", reasons=("nobody got there",), findings=("iron 1 -> 2",)),
+            AuditResult(verdict="doubtful", reasons=("no player reached it",), findings=("iron 1 -> 2",)),
             AuditResult(verdict="good"),
         ),
         "outcomes": (
@@ -184,15 +184,15 @@ def cycle(**kw: Any) -> Cycle:
         ),
         "success_rates": {name: SuccessRate(mean=k / 10, std=2 * k / 10) for k, name in enumerate(SKILLS)},
     }  # fmt: skip
-    return Cycle(**{**told, **kw})
+    return Cycle(**(defaults | fields))
 
 
-def after(feedback: prompt.Feedback, **kw: Any) -> str:
-    return prompt.cycle_report(BRIEF, cycle(**kw), feedback)
+def report(feedback: prompt.Feedback, **fields: Any) -> str:
+    return prompt.cycle_report(BRIEF, make_cycle(**fields), feedback)
 
 
-def test_without_feedback_nothing_is_told_but_that_the_cycle_is_over():
-    text = after("none")
+def test_without_feedback_the_report_only_says_that_the_cycle_is_over():
+    text = report("none")
     assert "Cycle 2 is over" in text
     assert "Now design the 4 levels of cycle 3 of 3" in text
     assert "%" not in text
@@ -201,50 +201,50 @@ def test_without_feedback_nothing_is_told_but_that_the_cycle_is_over():
 
 
 @pytest.mark.parametrize("feedback", ["paper", "rich"])
-def test_success_in_the_original_is_told_of_all_skills_with_one_decimal(feedback):
-    lines = after(feedback).split("\n")
+def test_success_rates_of_all_skills_are_reported_with_one_decimal(feedback):
+    lines = report(feedback).split("\n")
     for k, name in enumerate(SKILLS):
         assert lines.count(f"- {name}: {k / 10:.1f}% ± {2 * k / 10:.1f}%") == 1
     assert "- defeat_skeleton: 0.7% ± 1.4%" in lines
 
 
 @pytest.mark.parametrize("feedback", ["paper", "rich"])
-def test_the_levels_told_are_those_that_were_used(feedback):
-    text = after(feedback)
+def test_the_reported_levels_are_those_that_were_used(feedback):
+    text = report(feedback)
     assert 'Level 1: {"skills": ["collect_iron"], "level": {"iron": "common"}}' in text
     assert 'Level 2: {"skills": [], "level": {"near": {"cave": true}}}' in text
-    assert "Say in each purpose which of these figures" in text
+    assert "State in each purpose which of these figures" in text
 
 
-def test_only_rich_feedback_tells_what_was_learned_and_audited_in_each_level():
-    assert not re.findall("episode|nobody got there|mean reward", after("paper"))
-    lines = after("rich").split("\n")
+def test_only_rich_feedback_contains_outcomes_and_audits():
+    assert not re.findall("episode|no player reached it|mean reward", report("paper"))
+    lines = report("rich").split("\n")
     (first,) = (k for k, line in enumerate(lines) if line.startswith("Level 1"))
     assert lines[first + 1] == (
-        "  120 episodes, mean reward 4.2; success in the first -> last third of training: "
-        "collect_iron 0.0% -> 0.3%, collect_wood 40.2% -> 71.0%"  # what it aims at, and what is not rare
+        "  120 episodes, mean reward 4.2; success rates in the first -> last third of training: "
+        "collect_iron 0.0% -> 0.3%, collect_wood 40.2% -> 71.0%"  # its skill, and one that is not rare
     )
-    assert lines[first + 2 : first + 4] == ["  nobody got there", "  iron 1 -> 2"]
-    assert lines[first + 5] == "  no episode ended there"
+    assert lines[first + 2 : first + 4] == ["  no player reached it", "  iron 1 -> 2"]
+    assert lines[first + 5] == "  no episode ended in it"
 
 
-def test_a_cycle_without_levels_or_audit_can_be_told():
+def test_a_cycle_without_levels_or_audits_can_be_reported():
     for feedback in ("none", "paper", "rich"):
-        assert after(feedback, proposal=Proposal(), audits=(), outcomes=())
-        assert after(feedback, audits=(), outcomes=(None, None))
+        assert report(feedback, proposal=Proposal(), audits=(), outcomes=())
+        assert report(feedback, audits=(), outcomes=(None, None))
 
 
-def test_the_audit_is_told_by_level():
-    one = cycle()
-    text = prompt.audit_report(BRIEF, one.proposal, one.audits)
-    assert "Level 1 is doubtful.\n  nobody got there\n  iron 1 -> 2\nLevel 2 is good." in text
+def test_the_audit_is_reported_by_level():
+    cycle = make_cycle()
+    text = prompt.audit_report(BRIEF, cycle.proposal, cycle.audits)
+    assert "Level 1 is doubtful.\n  no player reached it\n  iron 1 -> 2\nLevel 2 is good." in text
     assert "all 4 levels again" in text
-    assert '"iron"' not in text  # they stand in the reply above
-    replaced = one.proposal.model_copy(update={"notes": ("fallback",)})
-    assert '"level": {"iron": "common"}' in prompt.audit_report(BRIEF, replaced, one.audits)
+    assert '"iron"' not in text  # they are in the reply above
+    replaced = cycle.proposal.model_copy(update={"notes": ("fallback",)})
+    assert '"level": {"iron": "common"}' in prompt.audit_report(BRIEF, replaced, cycle.audits)
 
 
-def test_all_problems_of_a_reply_are_told():
+def test_all_errors_of_a_reply_are_reported():
     text = prompt.error_report(BRIEF, ["level 1: this", "level 2: that"])
     assert "\n- level 1: this\n- level 2: that\n" in text
     assert "all 4 levels again" in text

@@ -1,155 +1,350 @@
-"""Designers by name, from a person's flags or from what a run remembers; what cannot be is refused in a sentence."""
+"""Designers by name, from flags or from a run directory. What is wrong is refused with a sentence."""
 
 import json
+import sys
 
 import pytest
 
 from envgen.designers.alpha import AlphaDesigner, AlphaSettings
-from envgen.designers.baselines import EasyToHardDesigner, FixedDesigner, RandomDesigner, RandomSettings, UserLevels
-from envgen.designers.designer import Designer, DesignError
+from envgen.designers.baselines import (
+    EasyToHardDesigner,
+    FixedDesigner,
+    RandomDesigner,
+    RandomSettings,
+    UserLevels,
+)
+from envgen.designers.designer import Designer, DesignError, DesignerWrapper, Proposal
 from envgen.designers.expert import ExpertDesigner, ExpertSettings
-from envgen.designers.registry import NAMES, build_designer, custom_endpoint, merge_runtime_options, rebuild_designer
+from envgen.designers.llm import LlmDesigner
+from envgen.designers.registry import (
+    build_designer,
+    designer_descriptions,
+    designer_names,
+    load_designer_class,
+    rebuild_designer,
+    resume_flags,
+    resume_runtime,
+    settings_class,
+)
+from envgen.settings import Settings
+from envgen.worlds.crafter.level import CrafterLevel
 
 MANUAL = {"llm": "manual", "feedback": "rich", "obfuscate": True, "max_calls": 7, "timeout": 9.0}
+NAMES = ("none", "expert", "random", "alpha", "llm", "fixed", "easy-to-hard", "adversarial")
+
+
+def test_all_designers_are_listed_with_one_line_each():
+    assert designer_names() == NAMES
+    descriptions = designer_descriptions()
+    assert tuple(descriptions) == NAMES
+    assert all(20 < len(line) < 110 and line.endswith((".", ")")) for line in descriptions.values()), descriptions
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_builds_the_designer_of_that_name(tmp_path, name):
     designer = build_designer(name, tmp_path, MANUAL if name == "llm" else None)
-    assert designer.name == designer.config()["name"] == name
+    assert designer.name == designer.config()["name"] == name == load_designer_class(name).name
     assert list(tmp_path.iterdir()) == []  # nothing is written before a run is held
 
 
-def test_who_designs_for_those_that_repeat_or_rank(tmp_path):
-    assert build_designer("fixed", tmp_path).config()["first"]["name"] == "expert"
-    assert build_designer("fixed", tmp_path, levels=[{}]).config()["first"] == {"name": "given", "levels": [{}]}
-    assert build_designer("fixed", tmp_path, MANUAL).config()["first"]["name"] == "llm"
+def test_settings_classes_are_found_by_name():
+    expected = {"expert": ExpertSettings, "random": RandomSettings, "alpha": AlphaSettings}
+    assert {name: settings_class(name) for name in NAMES} == {name: expected.get(name) for name in NAMES}
+    assert settings_class("no-such-designer") is settings_class("no_such_module:Class") is None
+    for kind in expected.values():
+        assert all(field.description for field in kind.model_fields.values())
+
+
+def test_sources_of_wrappers(tmp_path):
+    assert build_designer("fixed", tmp_path).config()["source"]["name"] == "expert"
+    with_levels = build_designer("fixed", tmp_path, levels=[{}, CrafterLevel(iron="rare")])
+    assert with_levels.config()["source"] == {"name": "user-levels", "levels": [{}, {"iron": "rare"}]}
+    assert build_designer("fixed", tmp_path, MANUAL).config()["source"]["name"] == "llm"
     for name in ("easy-to-hard", "adversarial"):
         assert build_designer(name, tmp_path).config()["source"]["name"] == "random"
         assert build_designer(name, tmp_path, MANUAL).config()["source"]["name"] == "llm"
 
 
-BUILT = {
-    **{name: {"name": name} for name in NAMES if name != "llm"},
-    "expert with options": {"name": "expert", "options": {"prerequisite_threshold": 30, "mastery_threshold": 95}},
-    "alpha with options": {"name": "alpha", "options": {"alpha": 0.7, "learning_rate": 2}},
-    "random with options": {"name": "random", "options": {"keep_prob": 0.9}},
-    "levels of one's own": {"name": "fixed", "levels": [{"iron": "rare"}, {"near": {"cave": True}}]},
-    **{f"{name} with a model": {"name": name, "model": MANUAL}
+ARGUMENTS = {
+    **{name: {"designer": name} for name in NAMES if name != "llm"},
+    "expert with settings": {
+        "designer": "expert", "settings": {"prerequisite_threshold": 30, "mastery_threshold": 95},
+    },
+    "alpha with settings": {"designer": "alpha", "settings": {"alpha": 0.7, "learning_rate": 2}},
+    "random with settings": {"designer": "random", "settings": {"keep_prob": 0.9}},
+    "levels of your own": {"designer": "fixed", "levels": [{"iron": "rare"}, {"near": {"cave": True}}]},
+    **{f"{name} with a model": {"designer": name, "llm": MANUAL}
        for name in ("llm", "fixed", "easy-to-hard", "adversarial")},
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", BUILT)
-def test_what_a_designer_says_about_itself_builds_it_again(tmp_path, what):
-    again_is_the_same(build_designer(folder=tmp_path, **BUILT[what]), tmp_path)
+@pytest.mark.parametrize("case", ARGUMENTS)
+def test_a_designer_is_rebuilt_from_its_config(tmp_path, case):
+    check_rebuild(build_designer(folder=tmp_path, **ARGUMENTS[case]), tmp_path)
 
 
 @pytest.mark.parametrize(
     "designer",
     [
-        FixedDesigner(ExpertDesigner(ExpertSettings(prerequisite_threshold=30))), EasyToHardDesigner(RandomDesigner(RandomSettings(keep_prob=0.9))),
-        FixedDesigner(EasyToHardDesigner(AlphaDesigner(AlphaSettings(beta=2)))), FixedDesigner(UserLevels([])),
-    ],
-)  # fmt: skip
-def test_so_does_what_one_put_together_says(tmp_path, designer):
-    again_is_the_same(designer, tmp_path)
-
-
-def again_is_the_same(designer: Designer, folder) -> None:
-    about = json.loads(json.dumps(designer.config()))  # as a run keeps it
-    again = rebuild_designer(about, folder, {})
-    assert type(again) is type(designer)
-    assert again.config() == designer.config()
-
-
-def test_how_a_model_is_reached_may_change_and_no_password_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "a-key-for-nobody")
-    told = {"llm": "openai:some-model", "base_url": "http://me:secret@localhost:8000/v1", "max_calls": 3}
-    designer = build_designer("llm", tmp_path, told)
-    about, means = designer.config(), designer.runtime_options()
-    assert "secret" not in json.dumps([about, means])
-    assert "a-key-for-nobody" not in json.dumps([about, means])
-    assert means["base_url"] == "http://localhost:8000/v1"
-    assert means["max_calls"] == 3
-    again = rebuild_designer(about, tmp_path, {**means, "base_url": "http://localhost:9/v1", "max_calls": 5})
-    assert again.config() == about
-    assert again.runtime_options() == {**means, "base_url": "http://localhost:9/v1", "max_calls": 5}
-
-
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        ({"name": "expret"}, r"designer 'expret' is not one of none, expert, .*; did you mean 'expert'\?"),
-        ({"name": "easy_to_hard"}, r"did you mean 'easy-to-hard'\?"),
-        ({"name": "given"}, "'given' is not one of none, expert"),
-        ({"name": "expert", "options": {"master_threshold": 3}}, r"did you mean 'mastery_threshold'\?"),
-        ({"name": "expert", "options": {"mastery_threshold": 101}}, "mastery_threshold: .*less than or equal to 100 .*101"),
-        ({"name": "random", "options": {"keep_prob": "often"}}, "keep_prob: .*'often'"),
-        ({"name": "alpha", "options": {"alpha": 1}}, "alpha: .*less than 1"),
-        ({"name": "llm", "model": {**MANUAL, "feedback": "papre"}}, r"feedback: 'papre' .*did you mean 'paper'\?"),
-        ({"name": "llm", "model": {"lmm": "manual"}}, r"setting 'lmm' is not one of .*did you mean 'llm'\?"),
-        ({"name": "llm", "model": {**MANUAL, "price_prompt": 1.0}}, "both price_prompt and price_reply, or neither"),
+        FixedDesigner(ExpertDesigner(ExpertSettings(prerequisite_threshold=30))),
+        EasyToHardDesigner(RandomDesigner(RandomSettings(keep_prob=0.9))),
+        FixedDesigner(EasyToHardDesigner(AlphaDesigner(AlphaSettings(beta=2)))),
+        FixedDesigner(UserLevels([])),
     ],
 )
-def test_a_wrong_word_or_number_is_named_with_the_nearest_right_one(tmp_path, asked, says):
-    with pytest.raises(DesignError, match=f"(?s){says}"):
-        build_designer(folder=tmp_path, **asked)
+def test_a_nested_designer_is_rebuilt_from_its_config(tmp_path, designer):
+    check_rebuild(designer, tmp_path)
+
+
+def check_rebuild(designer: Designer, folder) -> None:
+    config = json.loads(json.dumps(designer.config()))  # as a run keeps it
+    rebuilt = rebuild_designer(config, folder, {})
+    assert type(rebuilt) is type(designer)
+    assert rebuilt.config() == designer.config()
+
+
+def test_runtime_options_may_change_and_contain_no_password(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-for-nobody")
+    llm = {"llm": "openai:some-model", "base_url": "http://me:secret@localhost:8000/v1", "max_calls": 3}
+    designer = build_designer("llm", tmp_path, llm)
+    config, options = designer.config(), designer.runtime_options()
+    assert "secret" not in json.dumps([config, options])
+    assert "a-key-for-nobody" not in json.dumps([config, options])
+    assert options["base_url"] == "http://localhost:8000/v1"
+    assert options["max_calls"] == 3
+    rebuilt = rebuild_designer(config, tmp_path, {**options, "base_url": "http://localhost:9/v1", "max_calls": 5})
+    assert rebuilt.config() == config
+    assert rebuilt.runtime_options() == {**options, "base_url": "http://localhost:9/v1", "max_calls": 5}
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("arguments", "message"),
     [
-        *[({"name": name, "model": MANUAL}, f"the designer {name} asks no language model")
-          for name in ("none", "expert", "random", "alpha")],
-        *[({"name": name, "levels": [{}]}, f"levels of your own go with the designer fixed, not {name}")
-          for name in NAMES if name != "fixed"],
-        *[({"name": name, "options": {"keep_prob": 1}}, f"the designer {name} has no options; expert, random, alpha do")
-          for name in NAMES if name not in ("expert", "random", "alpha")],
-        ({"name": "fixed", "levels": [{}], "model": MANUAL}, "levels of your own or those of a language model, not"),
-        ({"name": "llm"}, "needs a model: --llm openai:MODEL"),
+        ({"designer": "expret"}, r"designer 'expret' is not one of none, expert, .*; did you mean 'expert'\?"),
+        ({"designer": "easy_to_hard"}, r"did you mean 'easy-to-hard'\?"),
+        ({"designer": "user-levels"}, "'user-levels' is not one of none, expert"),
+        ({"designer": "expert", "settings": {"master_threshold": 3}},
+         r"setting 'master_threshold' is not one of .*did you mean 'mastery_threshold'\?"),
+        ({"designer": "expert", "settings": {"mastery_threshold": 101}},
+         "mastery_threshold: .*less than or equal to 100 .*101"),
+        ({"designer": "random", "settings": {"keep_prob": "often"}}, "keep_prob: .*'often'"),
+        ({"designer": "alpha", "settings": {"alpha": 1}}, "alpha: .*less than 1"),
+        ({"designer": "llm", "llm": {**MANUAL, "feedback": "papre"}}, r"feedback: 'papre' .*did you mean 'paper'\?"),
+        ({"designer": "llm", "llm": {"lmm": "manual"}}, r"setting 'lmm' is not one of .*did you mean 'llm'\?"),
+        ({"designer": "llm", "llm": {**MANUAL, "price_prompt": 1.0}}, "both price_prompt and price_reply, or neither"),
     ],
 )  # fmt: skip
-def test_what_does_not_go_together_is_refused(tmp_path, asked, says):
-    with pytest.raises(DesignError, match=says):
-        build_designer(folder=tmp_path, **asked)
+def test_wrong_names_and_values_are_refused_with_the_nearest_right_one(tmp_path, arguments, message):
+    with pytest.raises(DesignError, match=f"(?s){message}"):
+        build_designer(folder=tmp_path, **arguments)
 
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        *[({"designer": name, "llm": MANUAL},
+           f"the designer {name} uses no language model; --llm requires one of llm, fixed, easy-to-hard, adversarial")
+          for name in ("none", "expert", "random", "alpha")],
+        *[({"designer": name, "levels": [{}]}, f"levels of your own require the designer fixed, not {name}")
+          for name in NAMES if name != "fixed"],
+        *[({"designer": name, "settings": {"keep_prob": 1}},
+           f"the designer {name} has no settings; only expert, random, alpha do")
+          for name in NAMES if name not in ("expert", "random", "alpha")],
+        ({"designer": "fixed", "levels": [{}], "llm": MANUAL}, "levels of your own or a language model, not both"),
+        ({"designer": "llm"}, "needs a model: --llm openai:MODEL"),
+    ],
+)  # fmt: skip
+def test_incompatible_arguments_are_refused(tmp_path, arguments, message):
+    with pytest.raises(DesignError, match=message):
+        build_designer(folder=tmp_path, **arguments)
+
+
+# --- designers of your own
+
+
+class CuriousSettings(Settings):
+    curiosity: float = 0.5
+    """How curious it is."""
+
+
+class Curious(Designer):
+    settings_type = CuriousSettings
+
+    def __init__(self, settings: CuriousSettings):
+        self.settings = settings
+
+    def design(self, brief, history):
+        return Proposal()
+
+
+class Plain(Designer):
+    def design(self, brief, history):
+        return Proposal()
+
+
+class Doubling(DesignerWrapper):
+    def design(self, brief, history):
+        return self.source.design(brief, history)
+
+
+def test_a_designer_is_built_from_a_path_a_class_or_an_instance(tmp_path):
+    path = f"{__name__}:Curious"
+    for designer in (path, Curious):
+        built = build_designer(designer, tmp_path, settings={"curiosity": 0.9})
+        assert type(built) is Curious
+        assert built.config() == {"name": path, "curiosity": 0.9}
+    assert settings_class(path) is CuriousSettings
+    instance = Plain()
+    assert build_designer(instance, tmp_path) is instance
+    assert build_designer(Plain, tmp_path).config() == {"name": f"{__name__}:Plain"}
+    assert build_designer(Doubling, tmp_path, llm=MANUAL).config()["source"]["name"] == "llm"
+    assert type(build_designer("envgen.designers.llm:LlmDesigner", tmp_path, MANUAL)) is LlmDesigner
+
+
+def test_a_module_in_the_current_directory_is_found(tmp_path, monkeypatch):
+    code = "from envgen.designers.baselines import NoDesigner\nclass Mine(NoDesigner): pass\n"
+    (tmp_path / "module_in_current_directory.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    path = list(sys.path)
+    designer = build_designer("module_in_current_directory:Mine", tmp_path)
+    assert designer.config() == {"name": "module_in_current_directory:Mine"}
+    assert sys.path == path
+
+
+class NotADesigner:
+    def design(self, brief, history):
+        return Proposal()
+
+
+class Unfinished(Designer):
+    pass
+
+
+class NeedsArguments(Plain):
+    def __init__(self, skill):
+        self.skill = skill
+
+
+class WrongSettings(Plain):
+    def __init__(self):
+        self.settings = {"curiosity": 0.5}
+
+
+class NoConfig(Plain):
+    def config(self):
+        return None
+
+
+class NamelessConfig(Plain):
+    def config(self):
+        return {"skill": "climb"}
+
+
+class WrongConfig(Plain):
+    def config(self):
+        return {"name": "wrong", "values": {1, 2}}
+
+
+@pytest.mark.parametrize(
+    ("designer", "message"),
+    [
+        (":", "module:Class loads one of your own"),
+        ("module:", "module:Class loads one of your own"),
+        ("no_such_module:Mine", "cannot import no_such_module for the designer no_such_module:Mine: ModuleNotFound"),
+        (f"{__name__}:Missing", "has no class Missing"),
+        (f"{__name__}:CuriousSettings", "CuriousSettings is not a designer; subclass envgen.Designer"),
+        (f"{__name__}:MANUAL", "is not a designer"),
+        (f"{__name__}:NotADesigner", r"NotADesigner is not a designer; .* define design\(brief, history\)"),
+        (NotADesigner, "NotADesigner is not a designer"),
+        (NotADesigner(), "is not a designer"),
+        (None, "is not a designer"),
+        (Unfinished, "cannot create the designer .*Unfinished: .*abstract.*; pass an instance"),
+        (NeedsArguments, "cannot create the designer .*NeedsArguments: .*skill.*; pass an instance"),
+        (WrongSettings, "the settings of the designer .*WrongSettings are a dict; use an envgen.settings.Settings"),
+        (WrongSettings(), "are a dict"),
+        (NoConfig, r"config\(\) of the designer .*NoConfig must return JSON data in a dict"),
+        (WrongConfig(), r"config\(\) of the designer .*WrongConfig must return JSON data"),
+        (NamelessConfig(), r"config\(\) of the designer .*NamelessConfig must contain its name"),
+    ],
+)
+def test_what_is_not_a_designer_is_refused_with_a_sentence(tmp_path, designer, message):
+    with pytest.raises(DesignError, match=f"(?s){message}"):
+        build_designer(designer, tmp_path)
+
+
+def test_a_module_that_fails_to_import_is_named(tmp_path, monkeypatch):
+    (tmp_path / "module_that_fails.py").write_text("1 / 0")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DesignError, match=r"cannot import module_that_fails .*ZeroDivisionError"):
+        build_designer("module_that_fails:Mine", tmp_path)
+
+
+def test_an_instance_takes_no_further_arguments(tmp_path):
+    with pytest.raises(DesignError, match="is already built; pass its class or name to configure it"):
+        build_designer(Plain(), tmp_path, settings={"curiosity": 1})
+
+
+def test_nothing_that_a_run_directory_names_is_imported(tmp_path, monkeypatch):
+    (tmp_path / "module_of_someone_else.py").write_text("raise SystemExit")
+    monkeypatch.chdir(tmp_path)
+    for config in ({"name": "module_of_someone_else:Mine"}, {"name": f"{__name__}:Plain"}):
+        with pytest.raises(DesignError, match="cannot be rebuilt from the run directory; resume by repeating"):
+            rebuild_designer(config, tmp_path, {})
+
+
+# --- servers and keys of a resumed run
 
 OPENAI = {"name": "llm", "llm": "openai:some-model"}
 ELSEWHERE = {"base_url": "http://elsewhere:1/v1", "key_env": "SECRET"}
 
 
 @pytest.mark.parametrize(
-    ("kept", "given", "says"),
+    ("stored", "given", "message"),
     [
-        (ELSEWHERE, {}, "give --base-url http://elsewhere:1/v1 --key-env SECRET again"),
-        (ELSEWHERE, {"base_url": "http://mine/v1"}, "give --key-env SECRET again"),
-        (ELSEWHERE, {"key_env": "MINE"}, "give --base-url http://elsewhere:1/v1 again"),
-        ({"base_url": "http://localhost:8000/v1"}, {"max_calls": 3}, "give --base-url http://localhost:8000/v1 again"),
-        ({"key_env": "ANTHROPIC_API_KEY"}, {}, "give --key-env ANTHROPIC_API_KEY again"),  # not this provider's
-        ({"base_url": "http://x/v1 --key-env HOME"}, {}, "give --base-url 'http://x/v1 --key-env HOME' again"),
-        ({"key_env": "A\nB"}, {}, r"give --key-env 'A\nB' again"),
+        (ELSEWHERE, {}, "pass --base-url http://elsewhere:1/v1 --key-env SECRET again"),
+        (ELSEWHERE, {"base_url": "http://mine/v1"}, "pass --key-env SECRET again"),
+        (ELSEWHERE, {"key_env": "MINE"}, "pass --base-url http://elsewhere:1/v1 again"),
+        ({"base_url": "http://localhost:8000/v1"}, {"max_calls": 3}, "pass --base-url http://localhost:8000/v1 again"),
+        ({"key_env": "ANTHROPIC_API_KEY"}, {}, "pass --key-env ANTHROPIC_API_KEY again"),  # not this provider's
+        ({"base_url": "http://x/v1 --key-env HOME"}, {}, "pass --base-url 'http://x/v1 --key-env HOME' again"),
+        ({"key_env": "A\nB"}, {}, r"pass --key-env 'A\nB' again"),
     ],
-)  # fmt: skip
-def test_a_run_does_not_decide_where_a_key_is_sent(kept, given, says):
-    for about in (OPENAI, {"name": "fixed", "first": OPENAI}):
-        with pytest.raises(DesignError) as refused:
-            merge_runtime_options(about, kept, given)
-        assert says in str(refused.value)
-        assert "\n" not in str(refused.value)
+)
+def test_a_run_directory_does_not_decide_where_a_key_is_sent(stored, given, message):
+    for config in (OPENAI, {"name": "fixed", "source": OPENAI}):
+        with pytest.raises(DesignError) as caught:
+            resume_runtime(config, stored, given)
+        assert message in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
-def test_the_provider_s_own_server_and_key_need_not_be_given_again():
-    kept = {"base_url": None, "key_env": "OPENAI_API_KEY", "timeout": 9.0, "max_calls": 3}
-    assert merge_runtime_options(OPENAI, kept, {"max_calls": 5}) == {**kept, "max_calls": 5}
-    assert merge_runtime_options(OPENAI, ELSEWHERE, ELSEWHERE) == ELSEWHERE
+def test_the_providers_own_server_and_key_need_not_be_given_again():
+    stored = {"base_url": None, "key_env": "OPENAI_API_KEY", "timeout": 9.0, "max_calls": 3}
+    assert resume_runtime(OPENAI, stored, {"max_calls": 5}) == {**stored, "max_calls": 5}
+    assert resume_runtime(OPENAI, ELSEWHERE, ELSEWHERE) == ELSEWHERE
     mine = {"base_url": "http://mine/v1", "key_env": "MINE"}
-    assert merge_runtime_options(OPENAI, ELSEWHERE, mine) == mine
-    assert merge_runtime_options({"name": "expert"}, {}, {}) == {}
-    assert custom_endpoint({"name": "llm", "llm": "anthropic:some-model"}, {"key_env": "ANTHROPIC_API_KEY"}) == {}
+    assert resume_runtime(OPENAI, ELSEWHERE, mine) == mine
+    assert resume_runtime({"name": "expert"}, {}, {}) == {}
+    anthropic = {"name": "llm", "llm": "anthropic:some-model"}
+    assert resume_runtime(anthropic, {"key_env": "ANTHROPIC_API_KEY"}, {}) == {"key_env": "ANTHROPIC_API_KEY"}
+
+
+@pytest.mark.parametrize(
+    ("options", "flags"),
+    [
+        ({}, ""),
+        ({"max_calls": 3, "timeout": 9.0}, ""),
+        ({"llm": "openai:some-model", "key_env": "OPENAI_API_KEY"}, ""),
+        (ELSEWHERE, "--base-url http://elsewhere:1/v1 --key-env SECRET"),
+        ({"base_url": "http://me:secret@localhost:8000/v1"}, "--base-url http://localhost:8000/v1"),
+    ],
+)
+def test_the_flags_to_resume_with_contain_no_password(options, flags):
+    assert resume_flags(options) == flags
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
-def test_a_server_cannot_hide_in_what_a_designer_says_about_itself(tmp_path, name):
-    with pytest.raises(DesignError, match=f"does not say by which {name}"):
+def test_the_record_of_a_designer_cannot_contain_a_server(tmp_path, name):
+    with pytest.raises(DesignError, match=f"the record of a designer must not contain {name}"):
         rebuild_designer({**OPENAI, name: ELSEWHERE[name]}, tmp_path, {})

@@ -1,15 +1,14 @@
-"""Whatever a language model writes, it is read as levels or as sentences about what is wrong with it, and soon."""
+"""Any reply of a language model is parsed to levels or to sentences about its errors, in bounded time."""
 
 import json
 import re
 import time
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import overrides, world_brief
 
-from envgen.designers.designer import Brief
 from envgen.designers.level_space import setting_values, unflatten
 from envgen.designers.reply import MAX_CHARS, MAX_ERROR_CHARS, MAX_ERRORS, MAX_TEXT_CHARS, parse_reply
 from envgen.worlds.crafter.world import Crafter
@@ -24,35 +23,29 @@ LEVELS = [
 SKILLS = [["collect_coal"], ["eat_cow", "collect_drink"], [], ["wake_up"]]
 PURPOSE = 'See https://example.org/#top, /* "[or]" */ // {50%}, ok'
 ITEMS = [{"purpose": PURPOSE, "skills": skills, "level": level} for skills, level in zip(SKILLS, LEVELS, strict=True)]
-WHOLE = {"reasoning": "None is True, // so # it /* seems", "levels": ITEMS}
-GOOD = json.dumps(WHOLE)
+REPLY = {"reasoning": "None is True, // so # it /* seems", "levels": ITEMS}
+VALID = json.dumps(REPLY)
 
 
-def brief(wanted: int = 4, world: Any = Crafter) -> Brief:
-    return Brief(
-        world.name, world.rules, world.skills, world.Level, world.skill_levels, wanted, cycle=1, num_cycles=4, seed=0
-    )
+def parse_levels(text: str, num_levels: int = 4) -> list[dict]:
+    parsed = parse_reply(text, world_brief(num_levels=num_levels))
+    assert parsed.errors == ()
+    return overrides(parsed)
 
 
-def levels(text: str, wanted: int = 4) -> list[dict]:
-    understood = parse_reply(text, brief(wanted))
-    assert understood.errors == ()
-    return [one.level for one in understood.levels]
+def parse_errors(text: str, num_levels: int = 4) -> str:
+    """All errors in one text."""
+    errors = parse_reply(text, world_brief(num_levels=num_levels)).errors
+    assert errors
+    assert all(line == line.strip() and line.isprintable() and len(line) <= MAX_ERROR_CHARS for line in errors)
+    return "\n".join(errors)
 
 
-def problem(text: str, wanted: int = 4) -> str:
-    """All that is wrong, in one text."""
-    found = parse_reply(text, brief(wanted)).errors
-    assert found
-    assert all(line == line.strip() and line.isprintable() and len(line) <= MAX_ERROR_CHARS for line in found)
-    return "\n".join(found)
-
-
-def one(level: object) -> str:
+def reply_with(level: object) -> str:
     return json.dumps({"levels": [{"purpose": "p", "skills": [], "level": level}]})
 
 
-# --- what is understood
+# --- valid replies
 
 
 def fenced(text: str, language: str = "json") -> str:
@@ -108,22 +101,22 @@ DECORATIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", DECORATIONS)
-def test_levels_are_understood(how):
-    understood = parse_reply(DECORATIONS[how](GOOD), brief())
-    assert understood.errors == ()
-    assert [one.level for one in understood.levels] == LEVELS
-    assert [list(one.skills) for one in understood.levels] == SKILLS
-    if "with a text" not in how and "backslashes" not in how:
-        assert {one.purpose for one in understood.levels} == {PURPOSE}
+@pytest.mark.parametrize("decoration", DECORATIONS)
+def test_levels_are_found_in_every_decoration(decoration):
+    parsed = parse_reply(DECORATIONS[decoration](VALID), world_brief())
+    assert parsed.errors == ()
+    assert overrides(parsed) == LEVELS
+    assert [list(item.skills) for item in parsed.levels] == SKILLS
+    if "with a text" not in decoration and "backslashes" not in decoration:
+        assert {item.purpose for item in parsed.levels} == {PURPOSE}
 
 
 @st.composite
 def proposals(draw) -> dict:
     def level() -> dict:
-        told = setting_values(Crafter.Level)
-        names = draw(st.lists(st.sampled_from(sorted(told)), max_size=6, unique=True))
-        return unflatten({name: draw(st.sampled_from(told[name])) for name in names})
+        space = setting_values(Crafter.Level)
+        names = draw(st.lists(st.sampled_from(sorted(space)), max_size=6, unique=True))
+        return unflatten({name: draw(st.sampled_from(space[name])) for name in names})
 
     words = st.text(st.characters(codec="utf-8"), max_size=60)
     skills = st.lists(st.sampled_from([skill.name for skill in Crafter.skills]), max_size=3, unique=True)
@@ -134,61 +127,63 @@ def proposals(draw) -> dict:
 
 @settings(max_examples=60)
 @given(proposals(), st.sampled_from(sorted(DECORATIONS)), st.booleans())
-def test_any_valid_proposal_is_understood_in_every_decoration(proposal, how, ascii):
-    text = DECORATIONS[how](json.dumps(proposal, ensure_ascii=ascii))
-    if not ascii and how in ("with comments", "with trailing commas", "with Python's constants"):
-        text = DECORATIONS[how](json.dumps(proposal))
-    understood = parse_reply(text, brief(len(proposal["levels"])))
-    assert understood.errors == ()
-    for read, item in zip(understood.levels, proposal["levels"], strict=True):
-        assert Crafter.Level.parse(read.level) == Crafter.Level.parse(item["level"])
-        assert list(read.skills) == item["skills"]
+def test_any_valid_proposal_is_parsed_in_every_decoration(proposal, decoration, ascii):
+    text = DECORATIONS[decoration](json.dumps(proposal, ensure_ascii=ascii))
+    if not ascii and decoration in ("with comments", "with trailing commas", "with Python's constants"):
+        text = DECORATIONS[decoration](json.dumps(proposal))
+    parsed = parse_reply(text, world_brief(num_levels=len(proposal["levels"])))
+    assert parsed.errors == ()
+    for level, item in zip(parsed.levels, proposal["levels"], strict=True):
+        assert level.level == Crafter.Level.parse(item["level"])
+        assert list(level.skills) == item["skills"]
 
 
-def test_bare_settings_are_levels_wherever_it_is_clear():
-    assert levels("\n".join(fenced(json.dumps(level)) for level in LEVELS if level), 3) == [x for x in LEVELS if x]
-    assert levels(json.dumps(LEVELS)) == LEVELS
-    assert levels(json.dumps({"levels": LEVELS})) == LEVELS
-    assert levels('Use {"coal": "rare"} in the interval [0, 9).', 1) == [{"coal": "rare"}]
+def test_bare_settings_are_parsed_as_levels():
+    assert parse_levels("\n".join(fenced(json.dumps(level)) for level in LEVELS if level), 3) == [
+        x for x in LEVELS if x
+    ]
+    assert parse_levels(json.dumps(LEVELS)) == LEVELS
+    assert parse_levels(json.dumps({"levels": LEVELS})) == LEVELS
+    assert parse_levels('Use {"coal": "rare"} in the interval [0, 9).', 1) == [{"coal": "rare"}]
 
 
 @pytest.mark.parametrize("word", ["very common", "Very Common", "VERY_COMMON", "very-common", " very  common "])
-def test_words_of_settings_may_be_written_in_any_way(word):
-    assert levels(one({"coal": word}), 1) == [{"coal": "very common"}]
+def test_values_may_be_written_in_any_case_and_with_any_separator(word):
+    assert parse_levels(reply_with({"coal": word}), 1) == [{"coal": "very common"}]
 
 
 @pytest.mark.parametrize("name", ["collect_coal", "Collect coal", "COLLECT-COAL", " collect_Coal "])
-def test_so_may_names_of_skills_each_once(name):
+def test_skill_names_may_too_and_duplicates_are_removed(name):
     text = json.dumps([{"skills": [name, "collect_coal"], "level": {}}])
-    assert parse_reply(text, brief(1)).levels[0].skills == ("collect_coal",)
+    assert parse_reply(text, world_brief(num_levels=1)).levels[0].skills == ("collect_coal",)
 
 
 @pytest.mark.parametrize("number", [5, 5.0, "5", " 5 ", "5.0", "+5"])
-def test_numbers_of_settings_may_be_written_as_text(number):
+def test_numbers_may_be_written_as_text(number):
     for setting in ("maze_size", "length"):
-        read = parse_reply(one({setting: number}), brief(1, Heist))
-        assert read.errors == ()
-        assert [level.level for level in read.levels] == [{setting: 5}]
+        parsed = parse_reply(reply_with({setting: number}), world_brief(Heist, num_levels=1))
+        assert parsed.errors == ()
+        assert overrides(parsed) == [{setting: 5}]
 
 
-def test_the_last_list_is_meant_not_the_sum_of_all():
+def test_the_last_list_replaces_earlier_ones():
     final = json.dumps({"levels": [{"level": {"iron": "common"}}]})
-    assert levels(f"{GOOD}\nOr rather\n{final}", 1) == [{"iron": "common"}]
+    assert parse_levels(f"{VALID}\nOr rather\n{final}", 1) == [{"iron": "common"}]
 
 
-def test_what_is_left_as_in_the_original_is_not_told():
-    assert levels(one({"coal": "original", "near": {"cave": False}, "length": 10000}), 1) == [{}]
+def test_values_of_the_original_are_not_overrides():
+    assert parse_levels(reply_with({"coal": "original", "near": {"cave": False}, "length": 10000}), 1) == [{}]
 
 
-# --- what is not, and what the model hears of it
+# --- invalid replies
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "the reply is empty"),
         (" \n\t ", "the reply is empty"),
-        ("I would rather not. Coal [common] is nice, as is {iron}.", "the reply has no JSON object with a list of levels"),
+        ("I would rather not. Coal [common] is nice, as is {iron}.", "no JSON object with a list of levels"),
         ("[]", "the reply has no JSON"),
         ("{}", "the reply has no JSON"),
         ("null", "the reply has no JSON"),
@@ -199,24 +194,24 @@ def test_what_is_left_as_in_the_original_is_not_told():
         (json.dumps({"levels": ITEMS[:3]}), "the number of levels is 3, not 4"),
         (json.dumps({"levels": [*ITEMS, ITEMS[0]]}), "the number of levels is 5, not 4"),
         (json.dumps({"levels": [1, "two", None, [3]]}), 'level 2: expected an object .* not "two"'),
-        (GOOD.replace('"level"', '"settings"'), "level 1: expected an object with .purpose., .skills. and .level."),
-        (GOOD.replace('"purpose"', '"coal"'), "level 1: 'coal' is not .*; settings belong inside \"level\""),
+        (VALID.replace('"level"', '"settings"'), "level 1: expected an object with .purpose., .skills. and .level."),
+        (VALID.replace('"purpose"', '"coal"'), "level 1: 'coal' is not .*; settings belong inside \"level\""),
     ],
 )  # fmt: skip
-def test_a_reply_without_the_levels_wanted_is_told_so(text, says):
-    assert re.search(says, problem(text))
+def test_missing_or_malformed_levels_are_reported(text, message):
+    assert re.search(message, parse_errors(text))
 
 
-def test_a_schema_that_is_sent_back_is_no_reply():
-    assert "the reply has no JSON object" in problem(json.dumps(Crafter.Level.model_json_schema()))
+def test_an_echoed_schema_is_not_a_reply():
+    assert "the reply has no JSON object" in parse_errors(json.dumps(Crafter.Level.model_json_schema()))
 
 
-def test_of_a_schema_and_a_reply_the_reply_is_read():
-    assert levels(f"{json.dumps(Crafter.Level.model_json_schema())}\n{GOOD}") == LEVELS
+def test_a_reply_after_an_echoed_schema_is_parsed():
+    assert parse_levels(f"{json.dumps(Crafter.Level.model_json_schema())}\n{VALID}") == LEVELS
 
 
 @pytest.mark.parametrize(
-    ("level", "says"),
+    ("level", "message"),
     [
         ({"coal": "comon"}, "coal: 'comon' is not one of none, rare, .*; did you mean 'common'?"),
         ({"caol": "rare"}, "setting 'caol' is not one of biome, .*; did you mean 'coal'?"),
@@ -239,94 +234,94 @@ def test_of_a_schema_and_a_reply_the_reply_is_read():
         ({"time_of_day": 10**4000}, "time_of_day: .*"),
     ],
 )  # fmt: skip
-def test_a_wrong_setting_is_named_with_what_would_be_right(level, says):
-    told = problem(one(level), 1)
-    assert told.startswith("level 1: ")
-    for part in says.split(".*"):
-        assert part in told
+def test_an_invalid_setting_is_reported_with_valid_ones(level, message):
+    errors = parse_errors(reply_with(level), 1)
+    assert errors.startswith("level 1: ")
+    for part in message.split(".*"):
+        assert part in errors
 
 
 @pytest.mark.parametrize(
-    ("value", "got"),
+    ("value", "quoted"),
     [
         ("6", "6"), ("six", "'six'"), ("", "''"), ("-5", "-5"), ("5.5", "'5.5'"), ("9" * 5000, "'9999"), (6, "6"),
         (None, "None"), (True, "True"), ("true", "'true'"), ([5], "[5]"), ({"5": 5}, "{'5': 5}"),
         (float("nan"), "nan"), (float("inf"), "inf"), (10**4000, "inf"),
     ],
 )  # fmt: skip
-def test_a_number_that_is_not_one_of_some_is_told_which_are(value, got):
-    (told,) = parse_reply(one({"maze_size": value}), brief(1, Heist)).errors
-    assert told.startswith(
-        f"level 1: maze_size: Input should be 0, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23 or 25 (got {got}"
+def test_an_invalid_choice_of_numbers_lists_the_valid_ones(value, quoted):
+    (error,) = parse_reply(reply_with({"maze_size": value}), world_brief(Heist, num_levels=1)).errors
+    assert error.startswith(
+        f"level 1: maze_size: Input should be 0, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23 or 25 (got {quoted}"
     )
 
 
-def test_a_long_name_leaves_room_for_the_right_ones():
+def test_a_long_name_leaves_room_for_the_valid_ones():
     for level in ({"m" * 5_000: 1}, {"mode": "m" * 5_000}):
-        (told,) = parse_reply(one(level), brief(1, Heist)).errors
-        assert "is not one of " in told
-        assert "hard" in told or "door_reward" in told
+        (error,) = parse_reply(reply_with(level), world_brief(Heist, num_levels=1)).errors
+        assert "is not one of " in error
+        assert "hard" in error or "door_reward" in error
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "9" * 5000, "1" + "0" * 30, "-Infinity"])
-def test_no_number_is_too_great_to_be_told_that_it_is(number):
-    text = one({"inventory": {"wood": 0}}).replace("0", number)
-    assert "level 1: inventory.wood: " in problem(text, 1)
+def test_no_number_is_too_large_to_be_reported(number):
+    text = reply_with({"inventory": {"wood": 0}}).replace("0", number)
+    assert "level 1: inventory.wood: " in parse_errors(text, 1)
 
 
 @pytest.mark.parametrize("skill", ["fly", 3, None, ["collect_coal"], "", "\ud800", "x" * 10_000])
-def test_an_unknown_skill_is_named(skill):
-    told = problem(json.dumps([{"skills": [skill], "level": {}}]), 1)
-    assert told.startswith("level 1: skill ")
-    assert "is not one of collect_coal" in told
+def test_an_unknown_skill_is_reported(skill):
+    errors = parse_errors(json.dumps([{"skills": [skill], "level": {}}]), 1)
+    assert errors.startswith("level 1: skill ")
+    assert "is not one of collect_coal" in errors
 
 
-def test_skills_that_are_no_list_are_refused():
-    assert '"skills" must be a list of names, not "collect_coal"' in problem(
+def test_skills_must_be_a_list():
+    assert '"skills" must be a list of names, not "collect_coal"' in parse_errors(
         '[{"skills": "collect_coal", "level": {}}]', 1
     )
 
 
-def test_levels_that_are_right_are_kept_beside_those_that_are_not():
-    understood = parse_reply(GOOD.replace('"beach"', '"baech"'), brief())
-    assert [one.level for one in understood.levels] == [LEVELS[0], *LEVELS[2:]]
-    assert len(understood.errors) == 1
-    assert understood.errors[0].startswith("level 2: biome: 'baech'")
+def test_valid_levels_are_kept_next_to_invalid_ones():
+    parsed = parse_reply(VALID.replace('"beach"', '"baech"'), world_brief())
+    assert overrides(parsed) == [LEVELS[0], *LEVELS[2:]]
+    assert len(parsed.errors) == 1
+    assert parsed.errors[0].startswith("level 2: biome: 'baech'")
 
 
-@pytest.mark.parametrize("cut", range(20, len(GOOD), 17))
-def test_a_reply_that_breaks_off_is_never_taken_for_a_whole_one(cut):
-    understood = parse_reply(GOOD[:cut], brief())
-    assert [one.level for one in understood.levels] == LEVELS[: len(understood.levels)]
-    if understood.errors:
-        assert "the JSON has no end; the reply may have been cut off" in understood.errors
+@pytest.mark.parametrize("cut", range(20, len(VALID), 17))
+def test_a_truncated_reply_is_never_taken_for_a_complete_one(cut):
+    parsed = parse_reply(VALID[:cut], world_brief())
+    assert overrides(parsed) == LEVELS[: len(parsed.levels)]
+    if parsed.errors:
+        assert "the JSON has no end; the reply may have been cut off" in parsed.errors
     else:  # all that is missing are brackets
-        assert len(understood.levels) == 4
+        assert len(parsed.levels) == 4
 
 
-def test_a_part_of_a_level_that_breaks_off_is_no_level():
+def test_a_fragment_of_a_truncated_level_is_not_a_level():
     text = json.dumps({"levels": [*ITEMS[:3], {"level": {"near": {}, "inventory": {"coal": 1}, "vitals": {}}}]})
-    assert "the number of levels is 3, not 4" in problem(text[:-5])
-    assert "no end" in problem('{"level": {"near": {}, "vitals": {"food": 3}, "inven', 1)
+    assert "the number of levels is 3, not 4" in parse_errors(text[:-5])
+    assert "no end" in parse_errors('{"level": {"near": {}, "vitals": {"food": 3}, "inven', 1)
 
 
-def test_a_draft_does_not_stand_in_for_a_final_list_that_breaks_off():
-    assert "no end" in problem(f"Draft: {GOOD}\nFinal: {GOOD[:-40]}")
+def test_a_draft_does_not_replace_a_truncated_final_list():
+    assert "no end" in parse_errors(f"Draft: {VALID}\nFinal: {VALID[:-40]}")
 
 
-def test_where_the_json_is_broken_the_model_hears_where():
-    told = problem(GOOD.replace('"skills": ["eat_cow"', '"skills" ["eat_cow"'))
-    assert "the JSON is broken in" in told
-    assert "eat_cow" in told
+def test_broken_json_is_reported_with_its_context():
+    errors = parse_errors(VALID.replace('"skills": ["eat_cow"', '"skills" ["eat_cow"'))
+    assert "the JSON is broken in" in errors
+    assert "eat_cow" in errors
 
 
-# --- words
+# --- free text
 
 
-def purpose(text: object) -> str:
-    understood = parse_reply(json.dumps([{"purpose": text, "level": {}}]), brief(1))
-    assert understood.errors == ()
-    return understood.levels[0].purpose
+def parse_purpose(text: object) -> str:
+    parsed = parse_reply(json.dumps([{"purpose": text, "level": {}}]), world_brief(num_levels=1))
+    assert parsed.errors == ()
+    return parsed.levels[0].purpose
 
 
 @pytest.mark.parametrize(
@@ -337,29 +332,31 @@ def purpose(text: object) -> str:
         "x" * 50_000, "\n" * 1000, "%s {0} {levels} $HOME \\u0000",
     ],
 )  # fmt: skip
-def test_words_are_kept_as_printable_data_of_bounded_length(text):
-    read = purpose(text)
-    assert read.isprintable()
-    assert len(read) <= MAX_TEXT_CHARS
-    read.encode()
-    assert all(c in read for c in text[:MAX_TEXT_CHARS] if c.isprintable() and not c.isspace())
+def test_free_text_is_printable_and_of_bounded_length(text):
+    purpose = parse_purpose(text)
+    assert purpose.isprintable()
+    assert len(purpose) <= MAX_TEXT_CHARS
+    purpose.encode()
+    assert all(c in purpose for c in text[:MAX_TEXT_CHARS] if c.isprintable() and not c.isspace())
 
 
-@pytest.mark.parametrize(("text", "read"), [(None, ""), (3, "3"), ("", ""), (["a"], "['a']"), ({"b": 1}, "{'b': 1}")])
-def test_a_purpose_that_is_no_text_does_no_harm(text, read):
-    assert purpose(text) == read
+@pytest.mark.parametrize(
+    ("text", "purpose"), [(None, ""), (3, "3"), ("", ""), (["a"], "['a']"), ({"b": 1}, "{'b': 1}")]
+)
+def test_a_purpose_may_be_any_json_value(text, purpose):
+    assert parse_purpose(text) == purpose
 
 
-def test_a_problem_quotes_no_more_of_a_reply_than_it_must():
+def test_errors_quote_a_bounded_part_of_the_reply():
     enormous = {"levels": [{"level": {"coal": "x" * 40_000}}, {"level": {"y" * 40_000: 1}}]}
-    assert len(problem(json.dumps(enormous), 2)) < 3 * MAX_ERROR_CHARS
-    many = parse_reply(json.dumps([{"level": 1}] * 5_000), brief(5_000)).errors
+    assert len(parse_errors(json.dumps(enormous), 2)) < 3 * MAX_ERROR_CHARS
+    many = parse_reply(json.dumps([{"level": 1}] * 5_000), world_brief(num_levels=5_000)).errors
     assert len(many) == MAX_ERRORS + 1
     assert many[-1] == f"and {5_000 - MAX_ERRORS} more errors"
-    assert len(parse_reply(json.dumps([{"level": 1}] * 5_000), brief(4)).errors) == 5
+    assert len(parse_reply(json.dumps([{"level": 1}] * 5_000), world_brief()).errors) == 5
 
 
-# --- attacks on the reader
+# --- hostile replies
 
 
 ENORMOUS = {
@@ -394,19 +391,19 @@ ENORMOUS = {
 }
 
 
-@pytest.mark.parametrize("what", ENORMOUS)
-def test_nothing_takes_long_to_be_read(what):
-    began = time.process_time()
-    parse_reply(ENORMOUS[what], brief())
-    assert time.process_time() - began < 2  # a few tenths; what is not linear takes minutes
+@pytest.mark.parametrize("name", ENORMOUS)
+def test_no_reply_takes_long_to_parse(name):
+    start = time.process_time()
+    parse_reply(ENORMOUS[name], world_brief())
+    assert time.process_time() - start < 2  # a few tenths; anything superlinear takes minutes
 
 
-@pytest.mark.parametrize("deep", [10, 18, 30, 200, 900, 20_000])
-def test_depth_does_no_harm_where_it_is_not_wanted(deep):
-    nested = "[" * deep + "]" * deep
+@pytest.mark.parametrize("depth", [10, 18, 30, 200, 900, 20_000])
+def test_deep_nesting_is_harmless_in_every_place(depth):
+    nested = "[" * depth + "]" * depth
     for text in ('[{"purpose": 0, "level": {}}]', '[{"skills": [0], "level": {}}]', '{"levels": 0}', "0"):
-        parse_reply(text.replace("0", nested), brief(1))
-    assert problem(one({"coal": 0}).replace("0", nested), 1)
+        parse_reply(text.replace("0", nested), world_brief(num_levels=1))
+    assert parse_errors(reply_with({"coal": 0}).replace("0", nested), 1)
 
 
 SCRAPS = [
@@ -418,18 +415,18 @@ SCRAPS = [
 
 @settings(max_examples=300)
 @given(st.one_of(st.text(max_size=200), st.lists(st.sampled_from(SCRAPS), max_size=80).map("".join)))
-def test_no_text_at_all_breaks_the_reader(text):
-    understood = parse_reply(text, brief(2))
-    assert len(understood.levels) <= 2
-    assert understood.errors or len(understood.levels) == 2
-    for read in understood.levels:
-        Crafter.Level.parse(read.level)
-        assert read.purpose.isprintable()
-    assert all(line.isprintable() for line in understood.errors)
+def test_no_text_breaks_the_parser(text):
+    parsed = parse_reply(text, world_brief(num_levels=2))
+    assert len(parsed.levels) <= 2
+    assert parsed.errors or len(parsed.levels) == 2
+    for level in parsed.levels:
+        assert isinstance(level.level, Crafter.Level)
+        assert level.purpose.isprintable()
+    assert all(line.isprintable() for line in parsed.errors)
 
 
 @settings(max_examples=100)
-@given(st.integers(0, len(GOOD)), st.integers(0, 30), st.lists(st.sampled_from(SCRAPS), max_size=4).map("".join))
-def test_no_damage_to_a_good_reply_breaks_the_reader(at, gone, put):
-    understood = parse_reply(GOOD[:at] + put + GOOD[at + gone :], brief())
-    assert understood.errors or len(understood.levels) == 4
+@given(st.integers(0, len(VALID)), st.integers(0, 30), st.lists(st.sampled_from(SCRAPS), max_size=4).map("".join))
+def test_no_damage_to_a_valid_reply_breaks_the_parser(position, removed, inserted):
+    parsed = parse_reply(VALID[:position] + inserted + VALID[position + removed :], world_brief())
+    assert parsed.errors or len(parsed.levels) == 4

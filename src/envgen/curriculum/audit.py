@@ -31,7 +31,7 @@ ActionFunction = Callable[[Any], np.ndarray | None]  # actions for the environme
 def audit_level(world: World, proposed: ProposedLevel, steps: int, original_stats: Mapping[str, float]) -> AuditResult:
     """Audit one level. `original_stats` are the statistics of the original's worlds."""
     try:
-        level = world.Level.parse(proposed.level)
+        level = proposed.level
         stats = world.level_stats(level, AUDIT_SEEDS)
         possible = world.reachable_skills(level, stats)
         rng = np.random.default_rng(SEED)

@@ -5,13 +5,12 @@ The agent is either the one that trains in the run, or a throwaway agent trained
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Any
 
 import numpy as np
 
 from envgen.agents.learner import Learner, SupportsAct
 from envgen.designers.designer import ScoredBy
-from envgen.worlds.world import World
+from envgen.worlds.world import Level, World
 
 from .evaluate import evaluate
 
@@ -41,13 +40,13 @@ class LevelScorer:
         self.train_steps, self.seeds = train_steps, [seed, cycle]
         self.steps = 0
 
-    def score(self, levels: Sequence[Any], scored_by: ScoredBy) -> list[float]:
+    def score(self, levels: Sequence[Level], scored_by: ScoredBy) -> list[float]:
         """Return the score that the run's agent, or a throwaway agent trained there, reaches in each level."""
         if scored_by == "agent":
             return [self._evaluate(self.learner, level) for level in levels]
         return [self._evaluate(self._train_throwaway(level, k), level) for k, level in enumerate(levels)]
 
-    def _train_throwaway(self, level: Any, index: int) -> Learner:
+    def _train_throwaway(self, level: Level, index: int) -> Learner:
         seed = int(np.random.SeedSequence([*self.seeds, index]).generate_state(1)[0] >> 1)
         num_envs = self.learner.settings.num_envs
         with closing(self.world.make([level], num_envs=num_envs, seed=seed, observation=self.observation)) as envs:
@@ -56,5 +55,5 @@ class LevelScorer:
         self.steps += throwaway.steps
         return throwaway
 
-    def _evaluate(self, agent: SupportsAct, level: Any) -> float:
+    def _evaluate(self, agent: SupportsAct, level: Level) -> float:
         return evaluate(agent, self.world, level, NUM_EPISODES, SEED, self.observation).score.value

@@ -19,9 +19,16 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from envgen.agents.learner import LEARNERS, Learner, learner_class
-from envgen.designers.designer import AuditResult, Brief, Cycle, Designer, DesignError, Proposal
+from envgen.designers.designer import (
+    AuditResult,
+    Brief,
+    Cycle,
+    Designer,
+    Proposal,
+    request_proposal,
+    request_revision,
+)
 from envgen.runs.store import Run, read_progress
-from envgen.settings import nearest
 from envgen.worlds.world import Level, World
 
 from .audit import AUDIT_SEEDS, audit_level, setting_effects
@@ -143,7 +150,7 @@ class Loop:
 
     def phases(self, cycle: int, proposal: Proposal) -> list[Phase]:
         """Return what a cycle trains in."""
-        plan, levels = self.plan, [self.world.Level.parse(proposed.level) for proposed in proposal.levels]
+        plan, levels = self.plan, [proposed.level for proposed in proposal.levels]
         if plan.mixing == "mixed":  # each environment plays one level or the original
             num_envs = self.learner.settings.num_envs
             num_level_envs = plan.num_level_envs(num_envs) if levels else 0
@@ -176,7 +183,7 @@ class Loop:
             }
 
         data = self.load_or_create(f"cycles/{cycle}/levels", create)
-        proposal = Proposal.model_validate(data["proposal"])
+        proposal = Proposal.from_json(data["proposal"], self.world.Level)
         audits = tuple(AuditResult.model_validate(audit) for audit in data["audits"])
         self.on_message(describe_proposal(cycle, proposal, audits))
         return proposal, audits
@@ -194,11 +201,10 @@ class Loop:
             lines = [line for line in read_progress(self.run_dir.folder) if line["phase"] == phase.name]
             trained = unique(phase.levels)  # in the order of the progress lines
             by_level = dict(zip(trained, level_outcomes(lines, skills, len(trained)), strict=True))
-            levels = [world.Level.parse(proposed.level) for proposed in proposal.levels]
             return {
                 "cycle": Cycle(
                     number=cycle, steps=self.learner.steps, proposal=proposal, audits=audits,
-                    outcomes=tuple(by_level.get(level) for level in levels),
+                    outcomes=tuple(by_level.get(proposed.level) for proposed in proposal.levels),
                     success_rates=success_rates, reward=evaluation.reward.value,
                 ).model_dump(mode="json"),
                 "evaluation": evaluation.model_dump(mode="json"),
@@ -207,7 +213,7 @@ class Loop:
         data = self.load_or_create(f"cycles/{cycle}/evaluation", create)
         score = Evaluation.model_validate(data["evaluation"]).score
         self.on_message(f"After cycle {cycle}, in the original: score {score}, reward {data['cycle']['reward']:.2f}")
-        return Cycle.model_validate(data["cycle"])
+        return Cycle.from_json(data["cycle"], self.world.Level)
 
     def summarize(self) -> dict[str, Any]:
         """Evaluate the final policy and return the summary of the run."""
@@ -262,28 +268,14 @@ def propose_and_audit(
     world: World, designer: Designer, brief: Brief, history: Sequence[Cycle], audit_steps: int
 ) -> tuple[Proposal, tuple[AuditResult, ...]]:
     """Return the designer's levels and their audits. If one is bad, the designer may revise its proposal once."""
-    proposal = validate(designer.design(brief, history), designer, world)
+    proposal = request_proposal(designer, brief, history)
     audits = audit_all(world, proposal, audit_steps)
     if any(audit.verdict == "bad" for audit in audits):
-        revised = designer.revise(brief, history, proposal, audits)
+        revised = request_revision(designer, brief, history, proposal, audits)
         if revised is not None:
-            proposal = validate(revised, designer, world)
+            proposal = revised
             audits = audit_all(world, proposal, audit_steps)
     return proposal, audits
-
-
-def validate(proposal: Any, designer: Designer, world: World) -> Proposal:
-    """Return the proposal with its levels as overrides. Raises DesignError or LevelError if it is invalid."""
-    if not isinstance(proposal, Proposal):
-        raise DesignError(f"design() of {type(designer).__name__} must return a Proposal, not {proposal!r:.80}")
-    names = [skill.name for skill in world.skills]
-    for unknown in (name for proposed in proposal.levels for name in proposed.skills if name not in names):
-        raise DesignError(f"a level targets the skill {nearest(unknown, names)}")
-    levels = tuple(
-        proposed.model_copy(update={"level": world.Level.parse(proposed.level).to_overrides()})
-        for proposed in proposal.levels
-    )
-    return proposal.model_copy(update={"levels": levels})
 
 
 def audit_all(world: World, proposal: Proposal, steps: int) -> tuple[AuditResult, ...]:
@@ -302,6 +294,6 @@ def describe_proposal(cycle: int, proposal: Proposal, audits: Sequence[AuditResu
     for k, proposed in enumerate(proposal.levels):
         verdict = f" [{audits[k].verdict}]" if audits else ""
         lines.append(f"  {k + 1}{verdict} {proposed.purpose or 'no purpose given'}")
-        lines.append(f"      {proposed.level or 'the original'}")
+        lines.append(f"      {proposed.level.to_overrides() or 'the original'}")
         lines += [f"      {reason}" for reason in (audits[k].reasons if audits else ())]
     return "\n".join([*lines, *(f"  note: {note}" for note in proposal.notes)])

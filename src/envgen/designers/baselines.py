@@ -1,10 +1,10 @@
-"""Designers to compare against: no design, fixed levels, random levels and two ways to rank random levels.
+"""Designers to compare against: none, fixed, random, easy-to-hard and adversarial.
 
-Each class names the part of EnvGen (arXiv 2403.12014) that it reproduces.
+They reproduce the baselines of EnvGen (arXiv 2403.12014).
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from envgen.settings import Settings
+from envgen.worlds.world import Level
 
 from .designer import (
     AuditResult,
@@ -20,11 +21,9 @@ from .designer import (
     Designer,
     DesignError,
     DesignerWrapper,
-    LevelOverrides,
     Proposal,
     ProposedLevel,
     ScoredBy,
-    to_overrides,
 )
 from .level_space import setting_values, unflatten
 
@@ -32,7 +31,7 @@ POOL_FACTOR = 4  # `adversarial` ranks this many times the levels it uses
 
 
 class NoDesigner(Designer):
-    """`none`: train in the original only, for the same number of steps."""
+    """No levels: train in the original for the same number of steps."""
 
     name = "none"
 
@@ -41,26 +40,30 @@ class NoDesigner(Designer):
 
 
 class FixedDesigner(DesignerWrapper):
-    """`fixed`: repeat the first proposal of another designer in every cycle (EnvGen, table 2, "fixed")."""
+    """The first proposal of another designer, or levels of your own, in every cycle (EnvGen, table 2)."""
 
-    name, source_key = "fixed", "first"
+    name = "fixed"
+    default_source = "expert"
+    takes_levels = True
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         if history:
             return Proposal(levels=history[0].proposal.levels)
         return self.source.design(brief, history)
 
-    def revise(self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, verdicts: Sequence[AuditResult]):
-        return None if history else self.source.revise(brief, history, proposal, verdicts)
+    def revise(
+        self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, audits: Sequence[AuditResult]
+    ) -> Proposal | None:
+        return None if history else self.source.revise(brief, history, proposal, audits)
 
 
 class UserLevels(Designer):
     """Levels written by the user, repeated in order until there are enough."""
 
-    name = "given"
+    name = "user-levels"
 
-    def __init__(self, levels: Sequence[LevelOverrides]):
-        self.levels = list(levels)
+    def __init__(self, levels: Sequence[Level | Mapping[str, Any]]):
+        self.levels = [level.to_overrides() if isinstance(level, Level) else dict(level) for level in levels]
 
     def config(self) -> dict[str, Any]:
         return {"name": self.name, "levels": self.levels}
@@ -68,11 +71,11 @@ class UserLevels(Designer):
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         if len(self.levels) > brief.num_levels:
             raise DesignError(
-                f"{len(self.levels)} levels were given, and a cycle trains in {brief.num_levels}; "
-                f"let the plan have levels={len(self.levels)}, or give fewer"
+                f"there are {len(self.levels)} levels, but a cycle trains in {brief.num_levels}; "
+                f"set levels={len(self.levels)} in the plan, or pass fewer levels"
             )
-        levels = [to_overrides(level, brief.Level) for level in islice(cycle(self.levels), brief.num_levels)]
-        return Proposal(levels=tuple(ProposedLevel(level=level, purpose="given") for level in levels))
+        levels = [brief.Level.parse(level) for level in islice(cycle(self.levels), brief.num_levels)]
+        return Proposal(levels=tuple(ProposedLevel(level=level, purpose="written by the user") for level in levels))
 
 
 class RandomSettings(Settings):
@@ -81,13 +84,15 @@ class RandomSettings(Settings):
 
 
 class RandomDesigner(Designer):
-    """`random`: domain randomization, the control for every designer that chooses.
+    """Domain randomization: every setting at random. The control for designers that choose.
 
     Each setting keeps its original value with probability `keep_prob`, otherwise it takes a value drawn uniformly. With
     `keep_prob` 0 a Crafter player would start with half of every item, and nothing would be left to learn.
     """
 
     name = "random"
+    settings_type = RandomSettings
+    settings: RandomSettings
 
     def __init__(self, settings: RandomSettings | None = None):
         self.settings = settings or RandomSettings()
@@ -99,12 +104,13 @@ class RandomDesigner(Designer):
         for _ in range(brief.num_levels):
             changes = {name: values[rng.integers(len(values))]
                        for name, values in space.items() if rng.random() >= self.settings.keep_prob}  # fmt: skip
-            levels.append(ProposedLevel(level=to_overrides(unflatten(changes), brief.Level), purpose="drawn at random"))
+            level = brief.Level.parse(unflatten(changes))
+            levels.append(ProposedLevel(level=level, purpose="drawn at random"))
         return Proposal(levels=tuple(levels))
 
 
 class EasyToHardDesigner(DesignerWrapper):
-    """`easy-to-hard`: rank the levels of all cycles at once and use the easiest first (EnvGen, appendix D).
+    """Rank the levels of all cycles at once and use the easiest first (EnvGen, appendix D).
 
     The rank is the score that a throwaway agent reaches in the level after training in it.
     """
@@ -120,7 +126,7 @@ class EasyToHardDesigner(DesignerWrapper):
 
 
 class AdversarialDesigner(DesignerWrapper):
-    """`adversarial`: propose new levels each cycle and use the hardest (EnvGen, appendix D).
+    """Rank new levels in each cycle and use the hardest (EnvGen, appendix D).
 
     The first cycle ranks by the score of a throwaway agent that trained in each level, later cycles by the score of the
     agent itself.
@@ -146,6 +152,6 @@ def rank_proposal(
     scores = brief.score_levels([item.level for item in levels], scored_by)
     order = sorted(range(len(levels)), key=lambda k: (-scores[k], k))
     candidates = tuple(
-        levels[k].model_copy(update={"purpose": f"{levels[k].purpose}; score in it {scores[k]:.1f}"}) for k in order
+        levels[k].model_copy(update={"purpose": f"{levels[k].purpose}; score {scores[k]:.1f}"}) for k in order
     )
     return proposal.model_copy(update={"levels": (), "candidates": candidates})

@@ -1,52 +1,72 @@
-"""The contract of a designer: what it is told, what it answers, and what comes back of it.
+"""The contract of a designer: what it is told (`Brief`, `Cycle`) and what it returns (`Proposal`).
 
-A level travels as what it changes in the original: `{}` is the original, `{"iron": "common"}` one change. All values
-here are data that a run keeps as JSON. What a designer may want to have measured is lent to it in the brief as
-functions; it never touches a simulator itself.
+A designer never touches a simulator. What it may want to measure is passed to it in the brief as functions. To write
+one, subclass `Designer` and define `design`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_serializer, field_validator
 
 from envgen.errors import EnvgenError
+from envgen.settings import Settings, explain, nearest
 from envgen.worlds.world import Level, Skill
 
-LevelOverrides = dict[str, Any]  # what a level changes
-ScoredBy = Literal["throwaway", "agent"]  # who plays: a fresh agent trained in each level, or the agent of this run
-SettingEffects = dict[str, dict[str, list[str]]]  # setting: value: what worlds then hold, in words
+LevelOverrides = dict[str, Any]  # the settings of a level that differ from the original, as JSON data
+ScoredBy = Literal["throwaway", "agent"]  # a fresh agent trained in each level, or the agent of this run
+_Level = Level  # Brief has a field of that name
+SettingEffects = dict[str, dict[str, list[str]]]  # setting: value: its measured effects, in words
 
 
 class DesignError(EnvgenError):
-    """A designer cannot do its work; the message says what to do."""
+    """A designer cannot do its work. The message says what to do."""
 
 
 class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    @classmethod
+    def from_json(cls, data: Any, level_type: type[Level]) -> Self:
+        """Load what `model_dump(mode="json")` wrote. Levels in it become instances of `level_type`."""
+        return cls.model_validate(data, context={"level_type": level_type})
+
 
 class ProposedLevel(FrozenModel):
-    """One level, and why."""
+    """A level and its purpose."""
 
-    level: LevelOverrides
+    level: Level
     purpose: str = ""
-    skills: tuple[str, ...] = ()  # that it is meant to teach
+    skills: tuple[str, ...] = ()  # that the level is meant to teach
+
+    @field_validator("level", mode="before")
+    @classmethod
+    def _parse_level(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, Level):
+            return value
+        level_type = (info.context or {}).get("level_type")
+        if level_type is None:
+            raise ValueError(f"expected a Level, such as brief.Level(), not {type(value).__name__}")
+        return level_type.parse(value)
+
+    @field_serializer("level")
+    def _dump_level(self, level: Level) -> LevelOverrides:
+        return level.to_overrides()
 
 
 class Proposal(FrozenModel):
-    """The levels of one cycle. None at all: train in the original."""
+    """The levels of one cycle. An empty proposal means training in the original."""
 
     levels: tuple[ProposedLevel, ...] = ()
-    raw_reply: str = ""  # the words of a language model, as they came
+    raw_reply: str = ""  # of a language model
     notes: tuple[str, ...] = ()  # what did not go as planned
-    candidates: tuple[ProposedLevel, ...] = ()  # those among which it chose, best first
+    candidates: tuple[ProposedLevel, ...] = ()  # the levels it chose from, best first
 
 
 class AuditResult(FrozenModel):
-    """What the audit found in one level before anybody trained in it."""
+    """What the audit of a level found before any training in it."""
 
     verdict: Literal["good", "doubtful", "bad"]
     reasons: tuple[str, ...] = ()
@@ -64,7 +84,7 @@ class SuccessRate(FrozenModel):
 
 
 class LevelOutcome(FrozenModel):
-    """How training went in one level: success rates in percent, in all its episodes, its first and its last third."""
+    """How training went in one level: success rates in percent over all episodes, the first and the last third."""
 
     episodes: int
     reward: float
@@ -74,73 +94,87 @@ class LevelOutcome(FrozenModel):
 
 
 class Cycle(FrozenModel):
-    """One turn of the loop, as designers see it afterwards."""
+    """A finished cycle, as designers see it."""
 
-    number: int
+    number: int  # from 1
     steps: int  # of the agent so far
     proposal: Proposal
     audits: tuple[AuditResult, ...]
-    outcomes: tuple[LevelOutcome | None, ...]  # by level; None where no episode ended
-    success_rates: dict[str, SuccessRate]  # in the original, without learning
+    outcomes: tuple[LevelOutcome | None, ...]  # one per level; None where no episode ended
+    success_rates: dict[str, SuccessRate]  # in the original, measured without training
     reward: float
 
 
 @dataclass(frozen=True)
 class Brief:
-    """What a designer is told of a world and of its task."""
+    """The world and the task, as designers see them."""
 
     world: str
     rules: str
     skills: tuple[Skill, ...]
-    Level: type[Level]
-    skill_levels: Mapping[str, Mapping[str, Any]]  # skill: settings that grant what it needs
-    num_levels: int  # levels
-    cycle: int  # which this is, from 1
+    Level: type[_Level]
+    skill_levels: Mapping[str, Mapping[str, Any]]  # skill: settings of a level in which its prerequisites are granted
+    num_levels: int
+    cycle: int  # from 1
     num_cycles: int
     seed: int
     setting_effects: Callable[[], SettingEffects] = dict
-    score_levels: Callable[[Sequence[LevelOverrides], ScoredBy], list[float]] | None = (
-        None  # the score reached in each level
-    )
+    score_levels: Callable[[Sequence[_Level], ScoredBy], list[float]] | None = None  # the score reached in each level
 
 
 class Designer(ABC):
+    """Turns the history of a run into the levels of its next cycle."""
+
     name: ClassVar[str]
+    """Defaults to `module:Class`."""
+    settings_type: ClassVar[type[Settings] | None] = None
+    """The class of the designer's settings, if it has any. An instance of it is passed to `__init__`."""
+    settings: Any = None
 
-    def config(self) -> dict[str, Any]:
-        """Which designer this is, with all its settings, as data."""
-        settings = getattr(self, "settings", None)
-        return {"name": self.name, **(settings.model_dump(mode="json") if settings else {})}
-
-    def runtime_options(self) -> dict[str, Any]:
-        """By which means it is reached and what it may cost; they may change while the run stays the same."""
-        return {}
-
-    def usage(self) -> dict[str, float | None]:
-        """What was asked of a language model so far, and what it cost in dollars; None if nobody knows."""
-        return {"calls": 0, "prompt_tokens": 0, "reply_tokens": 0, "cost": 0.0}
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = f"{cls.__module__}:{cls.__name__}"
 
     @abstractmethod
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
-        """The levels of the next cycle. The same arguments give the same levels: an interrupted run asks again."""
+        """Propose the levels of the next cycle.
+
+        Equal arguments must give equal levels, because an interrupted run calls this again.
+        """
 
     def revise(
-        self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, verdicts: Sequence[AuditResult]
+        self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, audits: Sequence[AuditResult]
     ) -> Proposal | None:
-        """Another proposal, now that the audit called some level bad; None to stand by this one."""
+        """Return another proposal after the audit called a level bad, or None to keep this one."""
         return None
+
+    def config(self) -> dict[str, Any]:
+        """The name and all settings, as JSON data. A run is resumed only by a designer with an equal config."""
+        return {"name": self.name, **(self.settings.model_dump(mode="json") if self.settings is not None else {})}
+
+    def runtime_options(self) -> dict[str, Any]:
+        """Options that may differ when the run is resumed: how a language model is reached and what it may cost."""
+        return {}
+
+    def usage(self) -> dict[str, float | None]:
+        """The usage of a language model so far. `cost` is in dollars, or None if it is unknown."""
+        return {"calls": 0, "prompt_tokens": 0, "reply_tokens": 0, "cost": 0.0}
 
 
 class DesignerWrapper(Designer):
-    """A designer that works on what another one, its `source`, proposes."""
+    """A designer that works on the proposals of another one, its source."""
 
-    source_key: ClassVar[str] = "source"  # what `about` calls the other
+    default_source: ClassVar[str] = "random"
+    """The name of the source where none is given."""
+    takes_levels: ClassVar[bool] = False
+    """Whether levels written by the user may be the source."""
 
     def __init__(self, source: Designer):
         self.source = source
 
     def config(self) -> dict[str, Any]:
-        return {"name": self.name, self.source_key: self.source.config()}
+        return {"name": self.name, "source": self.source.config()}
 
     def runtime_options(self) -> dict[str, Any]:
         return self.source.runtime_options()
@@ -149,6 +183,36 @@ class DesignerWrapper(Designer):
         return self.source.usage()
 
 
-def to_overrides(level: Mapping[str, Any], Level: type[Level]) -> LevelOverrides:
-    """A level as what it changes, or a LevelError."""
-    return Level.parse(level).model_dump(mode="json", exclude_defaults=True)
+def request_proposal(designer: Designer, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+    """Call `design` and check what it returns. Raises DesignError if that is not a valid proposal."""
+    try:
+        proposal = designer.design(brief, history)
+    except ValidationError as error:
+        raise DesignError(f"the designer {designer.name} failed: {explain(error)}") from error
+    return check_proposal(proposal, designer, brief)
+
+
+def request_revision(
+    designer: Designer, brief: Brief, history: Sequence[Cycle], proposal: Proposal, audits: Sequence[AuditResult]
+) -> Proposal | None:
+    """Call `revise` and check what it returns, like `request_proposal`."""
+    try:
+        revision = designer.revise(brief, history, proposal, audits)
+    except ValidationError as error:
+        raise DesignError(f"the designer {designer.name} failed: {explain(error)}") from error
+    return None if revision is None else check_proposal(revision, designer, brief)
+
+
+def check_proposal(proposal: object, designer: Designer, brief: Brief) -> Proposal:
+    """Return the proposal if it is valid in the brief's world, else raise DesignError."""
+    if not isinstance(proposal, Proposal):
+        raise DesignError(f"the designer {designer.name} returned {proposal!r:.80}; design() must return a Proposal")
+    names = [skill.name for skill in brief.skills]
+    for item in (*proposal.levels, *proposal.candidates):
+        if not isinstance(item.level, brief.Level):
+            expected, actual = brief.Level.__name__, type(item.level).__name__
+            raise DesignError(f"the designer {designer.name} proposed a {actual}; {brief.world} needs a {expected}")
+        for name in item.skills:
+            if name not in names:
+                raise DesignError(f"the designer {designer.name} proposed a level for the skill {nearest(name, names)}")
+    return proposal

@@ -1,8 +1,8 @@
-"""`expert`: rules over the world's skill graph, no model and no network.
+"""`expert`: rules over the world's skill graph. No language model and no network.
 
-It works at the frontier: the skills that fail although what they need succeeds. For each there is a lesson, a level of
-the world in which what the skill needs is granted. First come those with most to gain: how often a skill fails, times
-how many wait for it.
+It works at the frontier: the skills that fail although their prerequisites succeed. For each of them it uses the level
+of the world that grants the prerequisites. The skills with the largest gain come first: the failure rate of the skill,
+times the number of skills that depend on it.
 """
 
 from collections.abc import Sequence
@@ -13,21 +13,25 @@ from pydantic import Field
 from envgen.settings import Settings
 from envgen.worlds.world import Skill
 
-from .designer import Brief, Cycle, Designer, Proposal, ProposedLevel, to_overrides
+from .designer import Brief, Cycle, Designer, Proposal, ProposedLevel
 
 Percent = Annotated[float, Field(ge=0, le=100)]
-EASED = (1.0, 0.4, 0.1, 0.0)  # by how much `known` is lowered, in turn, until there are skills enough
+RELAXATIONS = (1.0, 0.4, 0.1, 0.0)  # factors on prerequisite_threshold, tried in turn until there are enough skills
 
 
 class ExpertSettings(Settings):
     prerequisite_threshold: Percent = 50
-    """A skill that succeeds in so many percent of episodes is there to build on."""
+    """The success rate from which a skill counts as a basis for others, in percent."""
     mastery_threshold: Percent = 80
-    """A skill that succeeds in so many percent needs no lesson."""
+    """The success rate from which a skill needs no more levels, in percent."""
 
 
 class ExpertDesigner(Designer):
+    """Rules: train the skills that fail although their prerequisites succeed."""
+
     name = "expert"
+    settings_type = ExpertSettings
+    settings: ExpertSettings
 
     def __init__(self, settings: ExpertSettings | None = None):
         self.settings = settings or ExpertSettings()
@@ -36,42 +40,40 @@ class ExpertDesigner(Designer):
         rates = {name: rate.mean for name, rate in history[-1].success_rates.items()} if history else {}
         levels = [
             ProposedLevel(
-                level=to_overrides(brief.skill_levels[skill.name], brief.Level),
-                purpose=_why(skill, rates),
+                level=brief.Level.parse(brief.skill_levels[skill.name]),
+                purpose=_purpose(skill, rates),
                 skills=(skill.name,),
             )
-            for skill in self.frontier(brief.skills, rates, brief)
-        ]  # fmt: skip
-        spare = brief.num_levels - len(levels)
-        levels += [ProposedLevel(level={}, purpose="the original: there is no other skill to teach")] * spare
+            for skill in self.frontier(brief, rates)
+        ]
+        original = ProposedLevel(level=brief.Level(), purpose="the original: no other skill needs a level")
+        levels += [original] * (brief.num_levels - len(levels))
         return Proposal(levels=tuple(levels))
 
-    def frontier(self, skills: Sequence[Skill], rates: dict[str, float], brief: Brief) -> list[Skill]:
-        """At most `brief.wanted` skills, the one with most to gain first."""
-        gain = {s.name: (1 + _waiting(s.name, skills)) * (100 - rates.get(s.name, 0)) for s in skills}
+    def frontier(self, brief: Brief, rates: dict[str, float]) -> list[Skill]:
+        """At most `brief.num_levels` skills, the largest gain first."""
+        skills = brief.skills
+        gains = {s.name: (1 + num_descendants(s.name, skills)) * (100 - rates.get(s.name, 0)) for s in skills}
         failing = [
             s for s in skills if s.name in brief.skill_levels and rates.get(s.name, 0) < self.settings.mastery_threshold
         ]
-        chosen: list[Skill] = []
-        for ease in EASED:
-            able = [
-                s
-                for s in failing
-                if all(rates.get(n, 0) >= ease * self.settings.prerequisite_threshold for n in s.prerequisites)
-            ]
-            able.sort(key=lambda s: (-gain[s.name], s.name))
-            chosen += [skill for skill in able if skill not in chosen]
-        return chosen[: brief.num_levels]
+        selected: list[Skill] = []
+        for factor in RELAXATIONS:
+            threshold = factor * self.settings.prerequisite_threshold
+            ready = [s for s in failing if all(rates.get(name, 0) >= threshold for name in s.prerequisites)]
+            ready.sort(key=lambda s: (-gains[s.name], s.name))
+            selected += [skill for skill in ready if skill not in selected]
+        return selected[: brief.num_levels]
 
 
-def _waiting(name: str, skills: Sequence[Skill]) -> int:
-    """How many skills wait for this one, directly or not."""
-    found = {name}
-    while more := {s.name for s in skills if s.name not in found and found & set(s.prerequisites)}:
-        found |= more
-    return len(found) - 1
+def num_descendants(name: str, skills: Sequence[Skill]) -> int:
+    """The number of skills that depend on this one, directly or indirectly."""
+    reached = {name}
+    while new := {s.name for s in skills if s.name not in reached and reached & set(s.prerequisites)}:
+        reached |= new
+    return len(reached) - 1
 
 
-def _why(skill: Skill, rates: dict[str, float]) -> str:
-    needs = ", ".join(f"{name} {rates.get(name, 0):.1f}%" for name in skill.prerequisites) or "nothing"
-    return f"teach {skill.name} ({rates.get(skill.name, 0):.1f}%), which needs {needs}"
+def _purpose(skill: Skill, rates: dict[str, float]) -> str:
+    prerequisites = ", ".join(f"{name} {rates.get(name, 0):.1f}%" for name in skill.prerequisites) or "nothing"
+    return f"teach {skill.name} ({rates.get(skill.name, 0):.1f}%), which needs {prerequisites}"

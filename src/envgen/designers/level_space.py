@@ -1,4 +1,4 @@
-"""The fields of a Level as one flat list of choices, for random draws, learned policies and measurements."""
+"""The settings of a Level class as one flat space of values, for sampling, learned policies and measurements."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
@@ -7,27 +7,27 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-MAX_VALUES = 10  # values of a number; of longer ranges so many are taken, evenly up to the greatest
+MAX_VALUES = 10  # of an integer; longer ranges are sampled evenly, including the upper bound
 
 
 def setting_values(Level: type[BaseModel], prefix: str = "") -> dict[str, tuple[Any, ...]]:
-    """By dotted name, the values each field can take, the original's first."""
-    found: dict[str, tuple[Any, ...]] = {}
+    """The values that each setting can take, by dotted name, with the original's value first."""
+    space: dict[str, tuple[Any, ...]] = {}
     for name, field in Level.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            found |= setting_values(kind, f"{prefix}{name}.")
+        annotation = field.annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            space |= setting_values(annotation, f"{prefix}{name}.")
         else:
             default = field.get_default(call_default_factory=True)
-            found[prefix + name] = (default, *(value for value in _values(field) if value != default))
-    return found
+            space[prefix + name] = (default, *(value for value in _field_values(field) if value != default))
+    return space
 
 
-def _values(field: FieldInfo) -> list[Any]:
-    kind = field.annotation
-    if get_origin(kind) is Literal:
-        return list(get_args(kind))
-    if kind is bool:
+def _field_values(field: FieldInfo) -> list[Any]:
+    annotation = field.annotation
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    if annotation is bool:
         return [False, True]
     low, high = int_bounds(field)
     if high - low < MAX_VALUES:
@@ -36,10 +36,10 @@ def _values(field: FieldInfo) -> list[Any]:
 
 
 def int_bounds(field: FieldInfo) -> tuple[int, int]:
-    """The least and greatest value of a whole number."""
+    """The smallest and largest value of an integer field."""
     low = high = None
-    for mark in field.metadata:
-        match mark:
+    for constraint in field.metadata:
+        match constraint:
             case Ge(ge=limit):
                 low = limit
             case Gt(gt=limit):
@@ -49,17 +49,25 @@ def int_bounds(field: FieldInfo) -> tuple[int, int]:
             case Lt(lt=limit):
                 high = limit - 1  # pyright: ignore[reportOperatorIssue]
     if field.annotation is not int or not isinstance(low, int) or not isinstance(high, int):
-        raise TypeError(f"a level's field must be a choice of words, a bool or a bounded int, not {field!r}")
+        raise TypeError(f"a level's field must be a Literal, a bool or an int with both bounds, not {field!r}")
     return low, high
 
 
 def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by dotted name as a level's nested settings."""
-    level: dict[str, Any] = {}
+    """Nest values by dotted name: {"near.cows": 2} becomes {"near": {"cows": 2}}."""
+    nested: dict[str, Any] = {}
     for name, value in values.items():
         *groups, last = name.split(".")
-        inside = level
-        for group in groups:
-            inside = inside.setdefault(group, {})
-        inside[last] = value
-    return level
+        group = nested
+        for part in groups:
+            group = group.setdefault(part, {})
+        group[last] = value
+    return nested
+
+
+def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The inverse of `unflatten`."""
+    flat: dict[str, Any] = {}
+    for name, value in nested.items():
+        flat |= flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return flat

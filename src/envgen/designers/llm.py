@@ -1,149 +1,209 @@
-"""`llm`: a language model designs. One conversation runs through all cycles; what cannot be used is asked for again, a
-bounded number of times, and then replaced by what is on record as a fallback.
+"""`llm`: a language model designs the levels.
+
+One conversation runs through all cycles. A reply that is not usable is sent back with its errors a bounded number of
+times; then a recorded fallback is used.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from envgen.settings import Settings
+from envgen.settings import Settings, explain
 
 from . import prompt
-from .chat.chat import Chat
+from .chat.backends import make_backend
+from .chat.budget import Budget, Prices
+from .chat.chat import Chat, check_prices
+from .chat.ledger import LEDGER, Ledger
 from .chat.protocol import BudgetExceededError, ChatRequest, Message
-from .designer import AuditResult, Brief, Cycle, Designer, Proposal, ProposedLevel
+from .chat.redact import redact_url
+from .designer import AuditResult, Brief, Cycle, Designer, DesignError, Proposal, ProposedLevel
 from .names import NameObfuscator
 from .prompt import Feedback
 from .reply import parse_reply
 
-MAX_REPLY_CHARS = 20_000  # characters of a reply that stay in the conversation
+MAX_REPLY_CHARS = 20_000  # of a reply that stay in the conversation and in the record
 REPEATED_PREFIX = "fallback, as in the last cycle: "
 
 
 class LlmSettings(Settings):
     feedback: Feedback = "paper"
-    """What the model hears of each cycle: nothing; success rates, as in the paper; or also what was learned in each
-    level and what the audit found (rich)."""
+    """What the model learns about each cycle: nothing (none), success rates (paper), or also the progress in each level
+    and the findings of the audit (rich)."""
     obfuscate: bool = False
-    """Whether settings, values and skills go by codes instead of names (an ablation of the paper)."""
+    """Replace the names of settings, values and skills by codes (an ablation of the paper)."""
     json_schema: bool = True
-    """Whether the server is asked to hold the reply to a JSON schema, if it can."""
+    """Ask the server to constrain the reply to a JSON schema, if it can."""
     max_retries: Annotated[int, Field(ge=0, le=10)] = 2
-    """How often a reply that cannot be used is asked for again."""
+    """How often a reply with errors is sent back to be corrected."""
     revise: bool = True
-    """Whether the model may answer the audit, once a cycle."""
+    """Let the model answer the audit, once per cycle."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    """The server's own if left out; the paper's runs used 0."""
+    """The sampling temperature; the server's default if not set. The paper used 0."""
     max_reply_tokens: Annotated[int, Field(ge=256)] = 8192
-    """The longest reply."""
+    """The maximum length of a reply."""
+
+
+class LlmRuntime(Budget):
+    """How a language model is reached and what it may cost."""
+
+    base_url: str | None = None
+    """The server, if not the provider's own: http://localhost:8000/v1 for vLLM, :11434/v1 for Ollama, ..."""
+    key_env: str | None = None
+    """The environment variable with the key, if not OPENAI_API_KEY or ANTHROPIC_API_KEY."""
+    timeout: float = Field(default=300.0, gt=0)
+    """Seconds to wait for a reply."""
+    price_prompt: float | None = Field(default=None, ge=0)
+    """Dollars per million prompt tokens, for the reports and for max_cost."""
+    price_reply: float | None = Field(default=None, ge=0)
+    """Dollars per million reply tokens."""
+
+
+class LlmConfig(LlmRuntime, LlmSettings):
+    """Which language model designs, and how."""
+
+    llm: str
+    """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, or replay:RUN."""
 
 
 class LlmDesigner(Designer):
+    """A language model, which sees the success rates of each cycle (EnvGen)."""
+
     name = "llm"
+    settings: LlmSettings
 
     def __init__(
         self,
         open_chat: Callable[[], Chat],
         settings: LlmSettings | None = None,
-        model: str = "",
-        means: dict[str, Any] | None = None,
+        llm: str = "",
+        runtime_options: dict[str, Any] | None = None,
     ):
-        """The chat is opened when it is needed: its ledger belongs to whoever holds the run."""
-        self._open, self.settings, self.model, self._means = open_chat, settings or LlmSettings(), model, means or {}
+        """The chat is opened when it is first used, because its ledger belongs to the process that holds the run."""
+        self.settings, self.llm = settings or LlmSettings(), llm
+        self._open_chat, self._runtime_options = open_chat, runtime_options or {}
 
     @cached_property
     def chat(self) -> Chat:
-        return self._open()
+        return self._open_chat()
 
     def config(self) -> dict[str, Any]:
-        return {**super().config(), "llm": self.model}
+        return {**super().config(), "llm": self.llm}
 
     def runtime_options(self) -> dict[str, Any]:
-        return self._means
+        return self._runtime_options
 
     def usage(self) -> dict[str, float | None]:
-        totals, replies = self.chat.totals(), [one for one in self.chat.ledger.lines if one["event"] == "reply"]
-        cost = None if any(one["cost"] is None for one in replies) else totals.cost
+        totals, replies = self.chat.totals(), [line for line in self.chat.ledger.lines if line["event"] == "reply"]
+        cost = None if any(line["cost"] is None for line in replies) else totals.cost
         return {**{name: getattr(totals, name) for name in ("calls", "prompt_tokens", "reply_tokens")}, "cost": cost}
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
-        found = self._agree(brief, self.conversation(brief, history), reasks=self.settings.max_retries)
-        return found if not found.notes else self._filled(found, brief, history)
+        messages = self.conversation(brief, history)
+        proposal = self._ask_until_valid(brief, messages, self.settings.max_retries)
+        return self._with_fallback(proposal, brief, history) if proposal.notes else proposal
 
     def revise(
-        self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, verdicts: Sequence[AuditResult]
+        self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, audits: Sequence[AuditResult]
     ) -> Proposal | None:
         if not self.settings.revise:
             return None
-        talk = [
+        messages = [
             *self.conversation(brief, history),
-            Message(role="assistant", content=_spoken(proposal.raw_reply)),
-            Message(role="user", content=prompt.audit_report(brief, proposal, verdicts)),
+            Message(role="assistant", content=_truncate(proposal.raw_reply)),
+            Message(role="user", content=prompt.audit_report(brief, proposal, audits)),
         ]
-        found = self._agree(brief, talk, reasks=0)
-        if found.notes:
-            return proposal.model_copy(update={"notes": (*proposal.notes, "revision: " + found.notes[0])})
-        return found.model_copy(update={"notes": proposal.notes})
+        revision = self._ask_until_valid(brief, messages, max_retries=0)
+        if revision.notes:
+            return proposal.model_copy(update={"notes": (*proposal.notes, "revision: " + revision.notes[0])})
+        return revision.model_copy(update={"notes": proposal.notes})
 
     def conversation(self, brief: Brief, history: Sequence[Cycle]) -> list[Message]:
-        talk = [Message(role="user", content=prompt.initial_prompt(brief))]
+        messages = [Message(role="user", content=prompt.initial_prompt(brief))]
         for cycle in history:
-            talk.append(Message(role="assistant", content=_spoken(cycle.proposal.raw_reply)))
-            talk.append(Message(role="user", content=prompt.cycle_report(brief, cycle, self.settings.feedback)))
-        return talk
+            messages.append(Message(role="assistant", content=_truncate(cycle.proposal.raw_reply)))
+            messages.append(Message(role="user", content=prompt.cycle_report(brief, cycle, self.settings.feedback)))
+        return messages
 
-    def _agree(self, brief: Brief, talk: list[Message], reasks: int) -> Proposal:
-        """A proposal, with a note if the model came to none: its levels are then what is right of its last reply."""
+    def _ask_until_valid(self, brief: Brief, messages: list[Message], max_retries: int) -> Proposal:
+        """A valid proposal, or one with a note: then its levels are the valid ones of the last reply."""
         levels: tuple[ProposedLevel, ...] = ()
-        problems: tuple[str, ...] = ()
-        said = ""
-        for _ in range(1 + reasks):
+        errors: tuple[str, ...] = ()
+        raw_reply = ""
+        for _ in range(1 + max_retries):
             try:
-                ask, said = self._ask(brief, talk)
+                request, raw_reply = self._complete(brief, messages)
             except BudgetExceededError as error:
-                return Proposal(
-                    levels=levels[: brief.num_levels], raw_reply=said[:MAX_REPLY_CHARS], notes=(str(error),)
-                )
-            levels, problems = parse_reply(said, brief)
-            self.chat.record_validation(ask, not problems, list(problems))
-            if not problems:
-                return Proposal(levels=levels, raw_reply=said[:MAX_REPLY_CHARS])
-            talk = [
-                *talk,
-                Message(role="assistant", content=_spoken(said)),
-                Message(role="user", content=prompt.error_report(brief, problems)),
+                note = str(error)
+                break
+            levels, errors = parse_reply(raw_reply, brief)
+            self.chat.record_validation(request, not errors, errors)
+            if not errors:
+                return Proposal(levels=levels, raw_reply=raw_reply[:MAX_REPLY_CHARS])
+            messages = [
+                *messages,
+                Message(role="assistant", content=_truncate(raw_reply)),
+                Message(role="user", content=prompt.error_report(brief, errors)),
             ]
-        note = f"after {1 + reasks} replies there is still this: {'; '.join(problems)}"
-        return Proposal(levels=levels[: brief.num_levels], raw_reply=said[:MAX_REPLY_CHARS], notes=(note,))
+        else:
+            count = "1 reply" if max_retries == 0 else f"{1 + max_retries} replies"
+            note = f"not usable after {count}: {'; '.join(errors)}"
+        return Proposal(levels=levels[: brief.num_levels], raw_reply=raw_reply[:MAX_REPLY_CHARS], notes=(note,))
 
-    def _ask(self, brief: Brief, talk: list[Message]) -> tuple[ChatRequest, str]:
-        s = self.settings
-        names = NameObfuscator(brief.Level, brief.skills, brief.world) if s.obfuscate else None
-        schema = prompt.reply_schema(brief, names.encode if names else str) if s.json_schema else None
+    def _complete(self, brief: Brief, messages: list[Message]) -> tuple[ChatRequest, str]:
+        settings = self.settings
+        names = NameObfuscator(brief.Level, brief.skills, brief.world) if settings.obfuscate else None
+        schema = prompt.reply_schema(brief, names.encode_name if names else str) if settings.json_schema else None
         if names:
-            talk = [Message(role=one.role, content=names.encode(one.content)) for one in talk]
-        ask = ChatRequest(
-            messages=tuple(talk), json_schema=schema, max_tokens=s.max_reply_tokens, temperature=s.temperature
+            messages = [Message(role=message.role, content=names.encode(message.content)) for message in messages]
+        request = ChatRequest(
+            messages=tuple(messages),
+            json_schema=schema,
+            max_tokens=settings.max_reply_tokens,
+            temperature=settings.temperature,
         )
-        text = self.chat.complete(ask).text
-        return ask, names.decode(text) if names else text
+        text = self.chat.complete(request).text
+        return request, names.decode(text) if names else text
 
-    def _filled(self, found: Proposal, brief: Brief, history: Sequence[Cycle]) -> Proposal:
-        """The fallback: what is right of the reply, then the levels of the last cycle, then the original."""
-        before = history[-1].proposal.levels if history else ()
-        more = [
-            one.model_copy(update={"purpose": REPEATED_PREFIX + one.purpose.removeprefix(REPEATED_PREFIX)})
-            for one in before
+    def _with_fallback(self, proposal: Proposal, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+        """Fill up with the levels of the last cycle, then with the original."""
+        previous = history[-1].proposal.levels if history else ()
+        fallback = [
+            item.model_copy(update={"purpose": REPEATED_PREFIX + item.purpose.removeprefix(REPEATED_PREFIX)})
+            for item in previous
         ]
-        more += [ProposedLevel(level={}, purpose="fallback: the original")] * brief.num_levels
-        levels = (*found.levels, *more)[: brief.num_levels]
-        missing = brief.num_levels - len(found.levels)
-        note = f"fallback for {missing} of {brief.num_levels} levels" if missing else "the first levels of it are used"
-        return found.model_copy(update={"levels": levels, "notes": (*found.notes, note)})
+        fallback += [ProposedLevel(level=brief.Level(), purpose="fallback: the original")] * brief.num_levels
+        levels = (*proposal.levels, *fallback)[: brief.num_levels]
+        missing = brief.num_levels - len(proposal.levels)
+        note = f"fallback for {missing} of {brief.num_levels} levels" if missing else "its first levels are used"
+        return proposal.model_copy(update={"levels": levels, "notes": (*proposal.notes, note)})
 
 
-def _spoken(said: str) -> str:
-    """As a turn in the conversation, which may not be empty."""
-    return said[:MAX_REPLY_CHARS] if said[:MAX_REPLY_CHARS].strip() else "(nothing)"
+def build_llm_designer(config: Mapping[str, Any], folder: Path) -> LlmDesigner:
+    """Build the designer from the fields of `LlmConfig`. `folder` keeps its ledger and the files of `manual`."""
+    try:
+        parsed = LlmConfig(**config)
+    except ValidationError as error:
+        raise DesignError(explain(error)) from None
+    if (parsed.price_prompt is None) != (parsed.price_reply is None):
+        raise DesignError("set both price_prompt and price_reply, or neither")
+    prices = None
+    if parsed.price_prompt is not None and parsed.price_reply is not None:
+        prices = Prices(prompt=parsed.price_prompt, reply=parsed.price_reply)
+    backend = make_backend(parsed.llm, parsed.base_url, folder / "requests", parsed.timeout, parsed.key_env)
+    budget = Budget(**{name: getattr(parsed, name) for name in Budget.model_fields})
+    check_prices(backend, budget, prices)
+    runtime_options = {name: getattr(parsed, name) for name in LlmRuntime.model_fields}
+    runtime_options["base_url"] = redact_url(parsed.base_url) if parsed.base_url else None
+    settings = LlmSettings(**{name: getattr(parsed, name) for name in LlmSettings.model_fields})
+    return LlmDesigner(
+        lambda: Chat(backend, Ledger(folder / LEDGER), budget, prices), settings, parsed.llm, runtime_options
+    )
+
+
+def _truncate(raw_reply: str) -> str:
+    """A reply as a message, which must not be empty."""
+    return raw_reply[:MAX_REPLY_CHARS] if raw_reply[:MAX_REPLY_CHARS].strip() else "(empty reply)"

@@ -1,174 +1,238 @@
-"""Every designer by name, built from plain data: a person's flags, or what a run directory says it was made with."""
+"""All designers by name. To add one, write its file and add one line to `DESIGNERS`."""
 
+import importlib
+import inspect
+import json
+import os
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from envgen.settings import Settings, explain, nearest
+from envgen.worlds.world import Level
 
-from .alpha import AlphaDesigner, AlphaSettings
-from .baselines import (
-    AdversarialDesigner,
-    EasyToHardDesigner,
-    FixedDesigner,
-    NoDesigner,
-    RandomDesigner,
-    RandomSettings,
-    UserLevels,
-)
-from .chat.backends import KEY_VARIABLES, make_backend
-from .chat.budget import Budget, Prices
-from .chat.chat import Chat, check_prices
-from .chat.ledger import LEDGER, Ledger
+from .baselines import UserLevels
+from .chat.backends import KEY_VARIABLES
 from .chat.redact import redact_url
 from .designer import Designer, DesignError, DesignerWrapper
-from .expert import ExpertDesigner, ExpertSettings
-from .llm import LlmDesigner, LlmSettings
+from .llm import LlmConfig, LlmDesigner, LlmRuntime, build_llm_designer
 
-NAMES = ("none", "expert", "random", "alpha", "llm", "fixed", "easy-to-hard", "adversarial")
-SETTINGS: dict[str, type[Settings]] = {"expert": ExpertSettings, "random": RandomSettings, "alpha": AlphaSettings}
-AROUND: dict[str, type[DesignerWrapper]] = {
-    kind.name: kind for kind in (FixedDesigner, EasyToHardDesigner, AdversarialDesigner)
+__all__ = [
+    "DESIGNERS", "LlmConfig", "LlmRuntime", "build_designer", "designer_descriptions", "designer_names",
+    "load_designer_class", "rebuild_designer", "resume_flags", "resume_runtime", "settings_class",
+]  # fmt: skip
+
+DESIGNERS: dict[str, str] = {  # name: module:Class, imported when it is used
+    "none": "envgen.designers.baselines:NoDesigner",
+    "expert": "envgen.designers.expert:ExpertDesigner",
+    "random": "envgen.designers.baselines:RandomDesigner",
+    "alpha": "envgen.designers.alpha:AlphaDesigner",
+    "llm": "envgen.designers.llm:LlmDesigner",
+    "fixed": "envgen.designers.baselines:FixedDesigner",
+    "easy-to-hard": "envgen.designers.baselines:EasyToHardDesigner",
+    "adversarial": "envgen.designers.baselines:AdversarialDesigner",
 }
 
 
-class LlmRuntime(Budget):
-    """How a language model is reached, and what it may cost."""
-
-    base_url: str | None = None
-    """Where the server is, if not at its maker's: http://localhost:8000/v1 for vLLM, :11434/v1 for Ollama, ..."""
-    key_env: str | None = None
-    """The environment variable with the key, if not OPENAI_API_KEY or ANTHROPIC_API_KEY."""
-    timeout: float = Field(default=300.0, gt=0)
-    """Seconds to wait for a reply."""
-    price_prompt: float | None = Field(default=None, ge=0)
-    """Dollars for a million tokens sent, for the reports and for max_cost."""
-    price_reply: float | None = Field(default=None, ge=0)
-    """Dollars for a million tokens of replies."""
+def designer_names() -> tuple[str, ...]:
+    return tuple(DESIGNERS)
 
 
-class LlmConfig(LlmRuntime, LlmSettings):
-    """Which language model designs, and how."""
+def designer_descriptions() -> dict[str, str]:
+    """One line about each designer."""
+    return {name: (inspect.getdoc(load_designer_class(name)) or "").split("\n")[0] for name in DESIGNERS}
 
-    llm: str
-    """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, or replay:RUN."""
+
+def settings_class(designer: str) -> type[Settings] | None:
+    """The class of a designer's settings; None if it has none or cannot be loaded."""
+    try:
+        return load_designer_class(designer).settings_type
+    except DesignError:
+        return None
+
+
+def load_designer_class(designer: str) -> type[Designer]:
+    """The class of a designer by its name or as `module:Class`. Modules in the current directory are found as well."""
+    path = DESIGNERS.get(designer, designer)
+    module_name, _, class_name = path.partition(":")
+    if not (module_name and class_name):
+        raise DesignError(f"designer {nearest(designer, designer_names())}; module:Class loads one of your own")
+    try:
+        designer_class = getattr(_import_module(module_name), class_name, None)
+    except Exception as error:  # whatever the module raises while it is imported
+        raise DesignError(f"cannot import {module_name} for the designer {designer}: {error!r:.200}") from error
+    if designer_class is None:
+        raise DesignError(f"the module {module_name} has no class {class_name}")
+    return _check_class(designer_class)
+
+
+def _import_module(name: str) -> Any:
+    folder = os.getcwd()
+    if folder in sys.path:
+        return importlib.import_module(name)
+    sys.path.append(folder)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(folder)
+
+
+def _check_class(designer_class: Any) -> type[Designer]:
+    if not (isinstance(designer_class, type) and issubclass(designer_class, Designer)):
+        raise DesignError(
+            f"{getattr(designer_class, '__name__', repr(designer_class))} is not a designer; "
+            "subclass envgen.Designer and define design(brief, history)"
+        )
+    return designer_class
 
 
 def build_designer(
-    name: str,
+    designer: str | Designer | type[Designer],
     folder: Path,
-    model: Mapping[str, Any] | None = None,
-    options: Mapping[str, Any] | None = None,
-    levels: Sequence[dict[str, Any]] = (),
+    llm: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    levels: Sequence[Level | Mapping[str, Any]] = (),
 ) -> Designer:
-    """A designer whose conversation, if it has one, is kept in `folder`.
+    """Build a designer.
 
-    `fixed` repeats the given levels, else what the model proposes first, else the expert. Those that rank levels take
-    them from the model, else from chance.
+    Args:
+        designer: A name of `designer_names()`, `module:Class`, a class, or an instance, which is returned.
+        folder: The run directory. A language model keeps its ledger there.
+        llm: The fields of `LlmConfig`, for designers that use a language model.
+        settings: The fields of the designer's `settings_type`.
+        levels: Levels for `fixed` to repeat.
     """
-    if name not in NAMES:
-        raise DesignError(f"designer {nearest(name, NAMES)}")
-    if levels and name != "fixed":
-        raise DesignError(f"levels of your own go with the designer fixed, not {name}")
-    if model and name in ("none", *SETTINGS):
-        raise DesignError(f"the designer {name} asks no language model; --llm goes with llm, fixed and those that rank")
-    if model and levels:
-        raise DesignError("the designer fixed repeats levels of your own or those of a language model, not both")
-    if options and name not in SETTINGS:
-        raise DesignError(f"the designer {name} has no options; {', '.join(SETTINGS)} do")
-    if name in SETTINGS:
-        settings = _made(SETTINGS[name], options or {})
-        return {"expert": ExpertDesigner, "random": RandomDesigner, "alpha": AlphaDesigner}[name](settings)  # pyright: ignore
-    if name == "none":
-        return NoDesigner()
-    if name == "llm":
-        if not model:
+    if isinstance(designer, Designer):
+        if llm or settings or levels:
+            raise DesignError(f"the designer {designer.name} is already built; pass its class or name to configure it")
+        return check_designer(designer)
+    designer_class = load_designer_class(designer) if isinstance(designer, str) else _check_class(designer)
+    name = designer_class.name
+    is_llm, is_wrapper = issubclass(designer_class, LlmDesigner), issubclass(designer_class, DesignerWrapper)
+    if levels and not (issubclass(designer_class, DesignerWrapper) and designer_class.takes_levels):
+        raise DesignError(f"levels of your own require the designer fixed, not {name}")
+    if llm and not (is_llm or is_wrapper):
+        users = [other for other in DESIGNERS if issubclass(load_designer_class(other), LlmDesigner | DesignerWrapper)]
+        raise DesignError(f"the designer {name} uses no language model; --llm requires one of {', '.join(users)}")
+    if llm and levels:
+        raise DesignError(f"the designer {name} takes levels of your own or a language model, not both")
+    if settings and designer_class.settings_type is None:
+        others = [other for other in DESIGNERS if settings_class(other)]
+        raise DesignError(f"the designer {name} has no settings; only {', '.join(others)} do")
+    if is_llm:
+        if not llm:
             raise DesignError(
-                "the designer llm needs a model: --llm openai:MODEL, anthropic:MODEL, manual or replay:RUN"
+                f"the designer {name} needs a model: --llm openai:MODEL, anthropic:MODEL, manual or replay:RUN"
             )
-        return build_llm_designer(model, folder)
-    if name == "fixed":
-        return FixedDesigner(
-            UserLevels(levels) if levels else build_llm_designer(model, folder) if model else ExpertDesigner()
-        )
-    ranked = build_llm_designer(model, folder) if model else RandomDesigner()
-    return EasyToHardDesigner(ranked) if name == "easy-to-hard" else AdversarialDesigner(ranked)
+        return build_llm_designer(llm, folder)
+    if issubclass(designer_class, DesignerWrapper):
+        if levels:
+            return designer_class(UserLevels(levels))
+        source = build_llm_designer(llm, folder) if llm else build_designer(designer_class.default_source, folder)
+        return designer_class(source)
+    return _create(designer_class, settings or {})
 
 
-def rebuild_designer(about: Mapping[str, Any], folder: Path, means: Mapping[str, Any]) -> Designer:
-    """The designer that `about` describes, reached by `means`."""
-    name = about["name"]
-    if name in AROUND:
-        kind = AROUND[name]
-        return kind(rebuild_designer(about[kind.source_key], folder, means))
-    told = {key: value for key, value in about.items() if key != "name"}
-    if name == "given":
-        return UserLevels(told["levels"])
-    if reached := sorted(told.keys() & LlmRuntime.model_fields.keys()):
-        raise DesignError(f"a designer does not say by which {reached[0]} its language model is reached")
-    return (
-        build_designer(name, folder, model={**told, **means})
-        if name == "llm"
-        else build_designer(name, folder, options=told)
-    )
+def _create(designer_class: type[Designer], settings: Mapping[str, Any]) -> Designer:
+    """An instance of a class whose only argument, if any, is its settings."""
+    arguments = []
+    if designer_class.settings_type is not None:
+        try:
+            arguments = [designer_class.settings_type(**settings)]
+        except ValidationError as error:
+            raise DesignError(explain(error)) from None
+    try:
+        designer = designer_class(*arguments)
+    except TypeError as error:
+        raise DesignError(f"cannot create the designer {designer_class.name}: {error}; pass an instance") from error
+    return check_designer(designer)
 
 
-def merge_runtime_options(
-    about: Mapping[str, Any], kept: Mapping[str, Any], given: Mapping[str, Any]
-) -> dict[str, Any]:
-    """By which means the designer that `about` describes goes on: those `kept` in its run, but for those `given` now.
+def check_designer(designer: Designer) -> Designer:
+    """Return the designer if it can be recorded in a run directory, else raise DesignError."""
+    if designer.settings is not None and not isinstance(designer.settings, Settings):
+        kind = type(designer.settings).__name__
+        raise DesignError(f"the settings of the designer {designer.name} are a {kind}; use an envgen.settings.Settings")
+    for method in (designer.config, designer.runtime_options):
+        value = method()
+        try:
+            is_json = isinstance(value, dict) and json.loads(json.dumps(value)) == value
+        except (TypeError, ValueError):
+            is_json = False
+        if not is_json:
+            raise DesignError(f"{method.__name__}() of the designer {designer.name} must return JSON data in a dict")
+    if not isinstance(designer.config().get("name"), str):
+        raise DesignError(f"config() of the designer {designer.name} must contain its name")
+    return designer
+
+
+def rebuild_designer(config: Mapping[str, Any], folder: Path, runtime_options: Mapping[str, Any]) -> Designer:
+    """Build the designer that a run directory describes.
+
+    A run directory may come from someone else, so nothing that it names is imported: only designers of this package are
+    rebuilt, and the server of a language model comes from `runtime_options` alone.
+    """
+    name = config["name"]
+    fields = {key: value for key, value in config.items() if key != "name"}
+    if name == UserLevels.name:
+        return UserLevels(fields["levels"])
+    if name not in DESIGNERS:
+        raise DesignError(f"the designer {name} cannot be rebuilt from the run directory; "
+                          "resume by repeating the command or call that started the run")  # fmt: skip
+    designer_class = load_designer_class(name)
+    if issubclass(designer_class, DesignerWrapper):
+        return designer_class(rebuild_designer(fields["source"], folder, runtime_options))
+    if present := sorted(fields.keys() & LlmRuntime.model_fields.keys()):
+        raise DesignError(f"the record of a designer must not contain {present[0]}; how a model is reached is separate")
+    if issubclass(designer_class, LlmDesigner):
+        return build_designer(name, folder, llm={**fields, **runtime_options})
+    return build_designer(name, folder, settings=fields)
+
+
+def resume_runtime(config: Mapping[str, Any], stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The runtime options for resuming a run: the stored ones, updated by those that are given now.
 
     The run may be someone else's, and a key is sent to its server. A server or key variable that is not the provider's
     own is therefore not taken from the run: it must be given again.
     """
-    own = custom_endpoint(about, kept)
-    if missing := {name: value for name, value in own.items() if name not in given}:
+    custom = _custom_endpoint(config, stored)
+    if missing := {name: value for name, value in custom.items() if name not in given}:
         raise DesignError(
-            f"this run used {format_flags(own)}; "
-            f"give {format_flags(missing)} again to resume with that server and key, or others instead"
+            f"this run used {_format_flags(custom)}; "
+            f"pass {_format_flags(missing)} again to resume with that server and key, or pass others"
         )
-    return {**kept, **given}
+    return {**stored, **given}
 
 
-def custom_endpoint(about: Mapping[str, Any], means: Mapping[str, Any]) -> dict[str, Any]:
-    """The server and the key variable, as far as they are not those of the language model's provider."""
-    while "llm" not in about and about.get("name") in AROUND:
-        about = about[AROUND[about["name"]].source_key]
-    provider = str(about.get("llm", "")).partition(":")[0]
-    usual = {"base_url": None, "key_env": KEY_VARIABLES.get(provider)}
-    return {name: means[name] for name in usual if means.get(name) not in (None, usual[name])}
+def _custom_endpoint(config: Mapping[str, Any], runtime_options: Mapping[str, Any]) -> dict[str, Any]:
+    """The server and the key variable, where they differ from the defaults of the model's provider."""
+    while "llm" not in config and "source" in config:
+        config = config["source"]
+    provider = str(config.get("llm", "")).partition(":")[0]
+    defaults = {"base_url": None, "key_env": KEY_VARIABLES.get(provider)}
+    return {
+        name: runtime_options[name]
+        for name, default in defaults.items()
+        if runtime_options.get(name) not in (None, default)
+    }
 
 
-def format_flags(means: Mapping[str, Any]) -> str:
-    """Means as they are written on the command line."""
-    return " ".join(f"--{name.replace('_', '-')} {_quoted(str(value))}" for name, value in means.items())
+def resume_flags(runtime_options: Mapping[str, Any]) -> str:
+    """The flags that must be repeated to resume a run with these options, without passwords."""
+    endpoint = _custom_endpoint(runtime_options, runtime_options)
+    if "base_url" in endpoint:
+        endpoint["base_url"] = redact_url(endpoint["base_url"])
+    return _format_flags(endpoint)
 
 
-def _quoted(value: str) -> str:
+def _format_flags(options: Mapping[str, Any]) -> str:
+    """Options as flags of the command line."""
+    return " ".join(f"--{name.replace('_', '-')} {_quote(str(value))}" for name, value in options.items())
+
+
+def _quote(value: str) -> str:
     return shlex.quote(value) if value.isprintable() else ascii(value)
-
-
-def build_llm_designer(data: Mapping[str, Any], folder: Path) -> LlmDesigner:
-    model = _made(LlmConfig, data)
-    if (model.price_prompt is None) != (model.price_reply is None):
-        raise DesignError("give both price_prompt and price_reply, or neither")
-    prices = None
-    if model.price_prompt is not None and model.price_reply is not None:
-        prices = Prices(prompt=model.price_prompt, reply=model.price_reply)
-    backend = make_backend(model.llm, model.base_url, folder / "requests", model.timeout, model.key_env)
-    budget = Budget(**{name: getattr(model, name) for name in Budget.model_fields})
-    check_prices(backend, budget, prices)
-    means = {name: getattr(model, name) for name in LlmRuntime.model_fields}
-    means["base_url"] = redact_url(model.base_url) if model.base_url else None  # passwords in it are not kept
-    settings = LlmSettings(**{name: getattr(model, name) for name in LlmSettings.model_fields})
-    return LlmDesigner(lambda: Chat(backend, Ledger(folder / LEDGER), budget, prices), settings, model.llm, means)
-
-
-def _made(kind: type[Any], data: Mapping[str, Any]) -> Any:
-    try:
-        return kind(**data)
-    except ValidationError as error:
-        raise DesignError(explain(error)) from None

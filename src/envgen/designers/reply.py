@@ -1,4 +1,4 @@
-"""Read the levels in a language model's reply: find the JSON in it, repair common slips, validate it against the schema.
+"""Read the levels in a language model's reply: find the JSON in it, repair common slips, validate the levels.
 
 A reply is data. It is parsed, never evaluated, in bounded time; its free text is cut to a fixed length and to printable
 characters.
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from envgen.settings import nearest
 from envgen.worlds.world import LevelError
 
-from .designer import Brief, ProposedLevel, to_overrides
+from .designer import Brief, ProposedLevel
 
 MAX_CHARS = 100_000  # of a reply; longer ones are refused
 MAX_TEXT_CHARS = 400  # of free text that is kept
@@ -62,7 +62,7 @@ def _parse_item(item: Any, brief: Brief) -> ProposedLevel | str:
         if _normalize(skill) not in by_normalized_name:
             return f"skill {nearest(str(skill)[:80], names)}"
     try:
-        level = to_overrides(item["level"], brief.Level)
+        level = brief.Level.parse(item["level"])
     except LevelError as error:
         return str(error)
     return ProposedLevel(

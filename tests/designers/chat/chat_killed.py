@@ -1,4 +1,4 @@
-"""A program that a test kills in mid-call: `python chat_killed.py RUN BASE_URL`. It asks two questions."""
+"""A program that a test kills during a call: `python chat_killed.py RUN BASE_URL`. It sends two requests."""
 
 import sys
 from pathlib import Path

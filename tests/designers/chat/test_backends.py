@@ -1,4 +1,4 @@
-"""Both vendors' backends, against a server on this machine that does all that servers do."""
+"""OpenAI's and Anthropic's backends, against a server on this machine that behaves well and badly."""
 
 import json
 import re
@@ -8,6 +8,18 @@ from email.utils import formatdate
 from pathlib import Path
 
 import pytest
+
+from envgen.designers.chat.backends import AnthropicBackend, OpenAIBackend, make_backend
+from envgen.designers.chat.offline import ManualBackend
+from envgen.designers.chat.protocol import (
+    MAX_REPLY_CHARS,
+    AmbiguousError,
+    ChatError,
+    ChatRequest,
+    Message,
+    RejectedError,
+    RetryableError,
+)
 from loopback import (
     Loopback,
     cut,
@@ -21,21 +33,9 @@ from loopback import (
     trickle,
 )
 
-from envgen.designers.chat.backends import AnthropicBackend, OpenAIBackend, make_backend
-from envgen.designers.chat.offline import ManualBackend
-from envgen.designers.chat.protocol import (
-    MAX_REPLY_CHARS,
-    AmbiguousError,
-    ChatError,
-    ChatRequest,
-    Message,
-    RejectedError,
-    RetryableError,
-)
-
 SCHEMA = {"type": "object", "properties": {"trees": {"type": "integer"}}}
-TALK = (Message(role="system", content="Design."), Message(role="user", content="Trees?"))
-ASK = ChatRequest(messages=TALK)
+MESSAGES = (Message(role="system", content="Design."), Message(role="user", content="Trees?"))
+REQUEST = ChatRequest(messages=MESSAGES)
 KEY = "sk-planted-0123456789"
 both = pytest.mark.parametrize("kind", [OpenAIBackend, AnthropicBackend])
 
@@ -47,21 +47,21 @@ def _keys(monkeypatch):
         monkeypatch.delenv(f"{vendor}_BASE_URL", raising=False)
 
 
-def asked(kind, *answers, ask=ASK, times=1, timeout=20.0):
-    """What a backend made of some answers: its last reply or error, and what reached the server."""
+def exchange(kind, *answers, request=REQUEST, times=1, timeout=20.0):
+    """The last reply or error of a backend that received these answers, and the server."""
     with Loopback(answers) as server:
-        backend, last = kind("model", base_url=server.url, timeout=timeout), None
+        backend, result = kind("model", base_url=server.url, timeout=timeout), None
         for _ in range(times):
             try:
-                last = backend.send(ask)
+                result = backend.send(request)
             except ChatError as error:
-                last = error
-        return last, server
+                result = error
+        return result, server
 
 
 @both
-def test_a_reply_comes_with_what_it_used(kind):
-    reply, server = asked(kind, good("hello", prompt=12, reply=3))
+def test_a_reply_has_its_usage(kind):
+    reply, server = exchange(kind, good("hello", prompt=12, reply=3))
     assert (reply.text, reply.model) == ("hello", "model")
     assert (reply.usage.prompt_tokens, reply.usage.reply_tokens) == (12, 3)
     body = server.requests[0].body
@@ -69,22 +69,22 @@ def test_a_reply_comes_with_what_it_used(kind):
     assert body["messages"][-1] == {"role": "user", "content": "Trees?"}
 
 
-def test_dollars_are_taken_from_a_server_that_tells_them():
-    reply, _ = asked(OpenAIBackend, good("hello", cost=0.25))
+def test_the_cost_is_taken_from_servers_that_report_it():
+    reply, _ = exchange(OpenAIBackend, good("hello", cost=0.25))
     assert reply.usage.cost == 0.25
 
 
-def test_anthropic_hears_the_system_message_apart_and_cached_tokens_are_counted():
+def test_anthropic_receives_the_system_message_separately_and_cached_tokens_count():
     usage = b'"usage": {"input_tokens": 1, "cache_read_input_tokens": 5, "output_tokens": 2}'
-    reply, server = asked(AnthropicBackend, raw(b'{"content": [{"type": "text", "text": "x"}], %s}' % usage))
+    reply, server = exchange(AnthropicBackend, raw(b'{"content": [{"type": "text", "text": "x"}], %s}' % usage))
     assert server.requests[0].body["system"] == "Design."
     assert [message["role"] for message in server.requests[0].body["messages"]] == ["user"]
     assert reply.usage.prompt_tokens == 6
 
 
 @both
-def test_a_schema_shapes_the_reply(kind):
-    reply, server = asked(kind, '{"trees": 3}', ask=ChatRequest(messages=TALK, json_schema=SCHEMA))
+def test_a_schema_is_sent(kind):
+    reply, server = exchange(kind, '{"trees": 3}', request=ChatRequest(messages=MESSAGES, json_schema=SCHEMA))
     assert reply.text == '{"trees": 3}'
     body = server.requests[0].body
     if kind is OpenAIBackend:
@@ -97,8 +97,8 @@ def test_a_schema_shapes_the_reply(kind):
 
 @both
 @pytest.mark.parametrize("answer", [good(None), good("")])
-def test_a_model_that_says_nothing_gives_an_empty_reply(kind, answer):
-    assert asked(kind, answer)[0].text == ""
+def test_an_empty_answer_is_an_empty_reply(kind, answer):
+    assert exchange(kind, answer)[0].text == ""
 
 
 @pytest.mark.parametrize(
@@ -113,18 +113,18 @@ def test_a_model_that_says_nothing_gives_an_empty_reply(kind, answer):
         (b'{"choices": [{"message": {"content": "half \\ud83d"}}]}', "half ?"),
     ],
 )
-def test_replies_of_odd_servers_are_understood(body, text):
-    assert asked(OpenAIBackend, raw(body))[0].text == text
+def test_unusual_replies_are_parsed(body, text):
+    assert exchange(OpenAIBackend, raw(body))[0].text == text
 
 
 @both
-def test_an_endless_reply_is_cut(kind):
-    assert len(asked(kind, good("x" * 1_000_000))[0].text) == MAX_REPLY_CHARS
+def test_an_overlong_reply_is_cut(kind):
+    assert len(exchange(kind, good("x" * 1_000_000))[0].text) == MAX_REPLY_CHARS
 
 
 @both
 @pytest.mark.parametrize(
-    ("answer", "error", "says"),
+    ("answer", "error_type", "message"),
     [
         (hang, AmbiguousError, "did not answer within 0.3 seconds"),
         (trickle, AmbiguousError, "incomplete after 0.3 seconds"),
@@ -148,129 +148,129 @@ def test_an_endless_reply_is_cut(kind):
         (status(307), RejectedError, "redirects are not followed"),
     ],
 )
-def test_each_misbehaviour_is_named(kind, answer, error, says):
-    got, server = asked(kind, answer, timeout=0.3 if answer in (hang, trickle) else 20.0)
-    assert type(got) is error, got
-    with pytest.raises(error, match=says):
-        raise got
-    assert re.match(r"(openai|anthropic):model at http://127\.0\.0\.1:", str(got))
+def test_every_kind_of_failure_has_its_error(kind, answer, error_type, message):
+    error, server = exchange(kind, answer, timeout=0.3 if answer in (hang, trickle) else 20.0)
+    assert type(error) is error_type, error
+    with pytest.raises(error_type, match=message):
+        raise error
+    assert re.match(r"(openai|anthropic):model at http://127\.0\.0\.1:", str(error))
     assert len(server.requests) == 1
     assert server.sent < 30_000_000  # of the 40 MB of an enormous answer; the rest is in the system's pipes
 
 
 @both
-def test_nobody_there_is_busy(kind):
-    with Loopback() as gone:
+def test_an_unreachable_server_is_retryable(kind):
+    with Loopback() as server:
         pass
     with pytest.raises(RetryableError, match="cannot be reached"):
-        kind("model", base_url=gone.url).send(ASK)
+        kind("model", base_url=server.url).send(REQUEST)
 
 
 @both
 @pytest.mark.parametrize(("wait", "seconds"), [("7", 7), ("0.5", 0.5), ("soon", None), ("nan", None), ("-3", 0)])
-def test_a_busy_server_says_when_to_come_back(kind, wait, seconds):
-    assert asked(kind, status(429, wait=wait))[0].retry_after == seconds
+def test_retry_after_is_read(kind, wait, seconds):
+    assert exchange(kind, status(429, wait=wait))[0].retry_after == seconds
 
 
-def test_a_busy_server_may_say_so_as_a_date():
-    got, _ = asked(OpenAIBackend, status(503, wait=formatdate(usegmt=True)))
-    assert got.retry_after == 0
-    got, _ = asked(OpenAIBackend, status(503, wait=formatdate(4e9, usegmt=True)))
-    assert got.retry_after > 1e6
+def test_retry_after_may_be_a_date():
+    error, _ = exchange(OpenAIBackend, status(503, wait=formatdate(usegmt=True)))
+    assert error.retry_after == 0
+    error, _ = exchange(OpenAIBackend, status(503, wait=formatdate(4e9, usegmt=True)))
+    assert error.retry_after > 1e6
 
 
 @both
 @pytest.mark.parametrize("address", ["{url}", "http://crafty:hunter%402%21@{host}"])
-def test_a_key_that_is_sent_back_is_hidden(kind, address):
+def test_an_echoed_key_is_redacted(kind, address):
     with Loopback([echo_key(401), echo_key(503), raw(KEY.encode()), good(f"you are {KEY}")]) as server:
         backend = kind("model", base_url=address.format(url=server.url, host=server.url.removeprefix("http://")))
-        said = []
+        texts = []
         for _ in range(3):
             with pytest.raises(ChatError) as caught:
-                backend.send(ASK)
-            said.append(f"{caught.value!r} {caught.value.__cause__}")
-        said.append(backend.send(ASK).text)
+                backend.send(REQUEST)
+            texts.append(f"{caught.value!r} {caught.value.__cause__}")
+        texts.append(backend.send(REQUEST).text)
         assert server.requests[0].headers["authorization"].startswith("Bearer sk-" if "{url}" in address else "Basic ")
-    for text in said:
+    for text in texts:
         assert "[key]" in text
         assert not any(secret in text for secret in (KEY, "hunter", "crafty:", "Y3JhZnR5"))
 
 
 @both
-def test_without_a_schema_if_the_server_has_none(kind):
+def test_an_unsupported_schema_is_left_out(kind):
     part = "response_format" if kind is OpenAIBackend else "tools"
-    ask = ChatRequest(messages=TALK, json_schema=SCHEMA)
+    request = ChatRequest(messages=MESSAGES, json_schema=SCHEMA)
     with Loopback([refusing(part, "first")] * 2 + ["second"]) as server:
         backend = kind("model", base_url=server.url)
-        assert [backend.send(ask).text, backend.send(ask).text] == ["first", "second"]
-        assert [part in request.body for request in server.requests] == [True, False, False]  # remembered
+        assert [backend.send(request).text, backend.send(request).text] == ["first", "second"]
+        assert [part in sent.body for sent in server.requests] == [True, False, False]  # remembered
 
 
-def test_a_schema_is_suspected_first_when_a_request_is_bad_for_no_named_reason():
-    ask = ChatRequest(messages=TALK, json_schema=SCHEMA, temperature=0.5)
-    reply, server = asked(OpenAIBackend, status(422, "cannot parse"), "good", "good", ask=ask, times=2)
+def test_the_schema_is_left_out_first_if_no_part_is_named():
+    request = ChatRequest(messages=MESSAGES, json_schema=SCHEMA, temperature=0.5)
+    reply, server = exchange(OpenAIBackend, status(422, "cannot parse"), "good", "good", request=request, times=2)
     assert reply.text == "good"
-    assert ["response_format" in request.body for request in server.requests] == [True, False, False]
-    assert all("temperature" in request.body for request in server.requests)
+    assert ["response_format" in sent.body for sent in server.requests] == [True, False, False]
+    assert all("temperature" in sent.body for sent in server.requests)
 
 
-def test_what_a_server_repeats_of_the_request_is_no_complaint():
+def test_an_echoed_request_names_no_part():
     problem = {"loc": ["body", "response_format"], "msg": "unknown", "input": {"temperature": 0.5, "max_tokens": 8192}}
     echo = raw(json.dumps({"detail": [problem]}).encode(), code=422)
-    reply, server = asked(
-        OpenAIBackend, echo, "good", ask=ChatRequest(messages=TALK, json_schema=SCHEMA, temperature=0.5)
+    reply, server = exchange(
+        OpenAIBackend, echo, "good", request=ChatRequest(messages=MESSAGES, json_schema=SCHEMA, temperature=0.5)
     )
     assert reply.text == "good"
     assert {"temperature", "max_tokens"} < server.requests[1].body.keys()
 
 
-def test_a_schema_is_not_given_up_when_it_was_not_the_reason():
-    ask = ChatRequest(messages=TALK, json_schema=SCHEMA)
+def test_the_schema_is_kept_if_leaving_it_out_does_not_help():
+    request = ChatRequest(messages=MESSAGES, json_schema=SCHEMA)
     too_long = status(400, "the conversation is too long")
     with Loopback([too_long, too_long, '{"trees": 1}']) as server:
         backend = OpenAIBackend("model", base_url=server.url)
         with pytest.raises(RejectedError, match="too long"):
-            backend.send(ask)
-        backend.send(ask)
+            backend.send(request)
+        backend.send(request)
         assert "response_format" in server.requests[-1].body
 
 
-def test_a_model_that_cannot_be_forced_is_offered_the_tool():
+def test_the_tool_is_optional_for_models_without_forced_calls():
     forced = status(400, 'tool_choice: type "tool" and "any" are not supported for this model.')
-    ask = ChatRequest(messages=TALK, json_schema=SCHEMA)
-    reply, server = asked(AnthropicBackend, forced, '{"trees": 2}', ask=ask)
+    request = ChatRequest(messages=MESSAGES, json_schema=SCHEMA)
+    reply, server = exchange(AnthropicBackend, forced, '{"trees": 2}', request=request)
     assert reply.text == '{"trees": 2}'
-    assert [request.body["tool_choice"]["type"] for request in server.requests] == ["tool", "auto"]
+    assert [sent.body["tool_choice"]["type"] for sent in server.requests] == ["tool", "auto"]
 
 
 @both
-def test_without_a_temperature_if_the_model_takes_none(kind):
-    ask = ChatRequest(messages=TALK, temperature=0.5)
-    complaint = refusing("temperature", "fine")
-    reply, server = asked(kind, complaint, complaint, complaint, ask=ask, times=2)
+def test_an_unsupported_temperature_is_left_out(kind):
+    request = ChatRequest(messages=MESSAGES, temperature=0.5)
+    refuse = refusing("temperature", "fine")
+    reply, server = exchange(kind, refuse, refuse, refuse, request=request, times=2)
     assert reply.text == "fine"
-    assert [request.body.get("temperature") for request in server.requests] == [0.5, None, None]
+    assert [sent.body.get("temperature") for sent in server.requests] == [0.5, None, None]
 
 
-def test_a_limit_is_called_as_the_server_calls_it():
+def test_the_token_limit_is_sent_under_the_name_that_the_server_knows():
     old, new = "max_tokens", "max_completion_tokens"
-    reply, server = asked(OpenAIBackend, refusing(old, "fine"), refusing(old, "fine"))
+    reply, server = exchange(OpenAIBackend, refusing(old, "fine"), refusing(old, "fine"))
     assert reply.text == "fine"
-    assert [(old in request.body, new in request.body) for request in server.requests] == [(1, 0), (0, 1)]
-    got, server = asked(OpenAIBackend, *[status(400, "max_tokens is too large")] * 9)
-    assert isinstance(got, RejectedError)
+    assert [(old in sent.body, new in sent.body) for sent in server.requests] == [(1, 0), (0, 1)]
+    error, server = exchange(OpenAIBackend, *[status(400, "max_tokens is too large")] * 9)
+    assert isinstance(error, RejectedError)
     assert len(server.requests) == 2
 
 
-def test_a_local_server_needs_no_key_and_openai_does(monkeypatch):
+def test_a_local_server_needs_no_key_but_openai_does(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
-    _, server = asked(OpenAIBackend, "hello")
+    _, server = exchange(OpenAIBackend, "hello")
     assert server.requests[0].headers["authorization"] == "Bearer none"
     with pytest.raises(ChatError, match="set OPENAI_API_KEY"):
         OpenAIBackend("gpt-5")
     monkeypatch.setenv("MINE", f" {KEY}\n")
     with Loopback(["hello"]) as server:
-        OpenAIBackend("model", base_url=server.url, key_env="MINE").send(ASK)
+        OpenAIBackend("model", base_url=server.url, key_env="MINE").send(REQUEST)
         assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     monkeypatch.setenv("MINE", "sk-ключ")
     with pytest.raises(ChatError, match="MINE contains characters"):
@@ -278,26 +278,26 @@ def test_a_local_server_needs_no_key_and_openai_does(monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["localhost:8000", "ftp://host/v1", "http://", "http://me:secret/word@host"])
-def test_an_address_that_is_none_is_refused_without_showing_its_password(address):
+def test_an_invalid_base_url_is_refused_without_its_password(address):
     with pytest.raises(ChatError, match="is not an address; write an address such as http://") as caught:
         OpenAIBackend("model", base_url=address)
     assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("kind", "extra"), [(OpenAIBackend, "llm"), (AnthropicBackend, "anthropic")])
-def test_a_missing_library_is_named_with_its_remedy(monkeypatch, kind, extra):
+def test_a_missing_package_is_named_with_the_command_to_install_it(monkeypatch, kind, extra):
     monkeypatch.setitem(sys.modules, kind.__name__.removesuffix("Backend").lower(), None)
     with pytest.raises(ChatError, match=rf"needs the \w+ package: pip install 'envgen\[{extra}\]'"):
         kind("model")
 
 
-def test_the_libraries_are_loaded_only_when_used():
+def test_the_packages_are_imported_only_when_used():
     code = "import sys, envgen.designers.chat; print({'openai', 'anthropic', 'httpx2'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
-def test_a_backend_is_found_by_how_it_is_written(tmp_path):
+def test_backends_are_made_from_their_spec(tmp_path):
     assert make_backend("openai:llama3:8b").name == "openai:llama3:8b"
     assert make_backend("anthropic:claude-sonnet-5").name == "anthropic:claude-sonnet-5"
     assert isinstance(make_backend("manual", folder=tmp_path), ManualBackend)
@@ -306,7 +306,7 @@ def test_a_backend_is_found_by_how_it_is_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("spec", "says"),
+    ("spec", "message"),
     [
         ("opneai:gpt-5", "did you mean 'openai'"),
         ("gpt-5", "valid forms: openai:MODEL"),
@@ -317,6 +317,6 @@ def test_a_backend_is_found_by_how_it_is_written(tmp_path):
         ("manual", "needs a folder"),
     ],
 )
-def test_a_backend_that_is_none_is_answered_with_the_nearest(spec, says):
-    with pytest.raises(ChatError, match=says):
+def test_an_invalid_spec_is_refused_with_the_valid_forms(spec, message):
+    with pytest.raises(ChatError, match=message):
         make_backend(spec)

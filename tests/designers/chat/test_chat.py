@@ -11,7 +11,6 @@ from pathlib import Path
 import chat_killed
 import pytest
 from chat_killed import question
-from loopback import Loopback, cut, echo_key, good, hang, raw, status
 
 from envgen.designers.chat.backends import OpenAIBackend
 from envgen.designers.chat.budget import Budget, Prices
@@ -27,6 +26,7 @@ from envgen.designers.chat.protocol import (
     Reply,
     RetryableError,
 )
+from loopback import Loopback, cut, echo_key, good, hang, raw, status
 
 KEY = "sk-planted-0123456789"
 
@@ -37,34 +37,34 @@ def _key(monkeypatch):
 
 
 @pytest.fixture
-def begin(tmp_path):
-    """A chat in the same run directory each time, as a resumed program would begin it; it notes how long it slept."""
+def open_chat(tmp_path):
+    """Creates a chat in the same run directory each time, as a resumed program does; it records its pauses."""
 
-    def begin(server: Loopback, timeout: float = 20, **kw) -> Chat:
-        slept = []
+    def open_chat(server: Loopback, timeout: float = 20, **kw) -> Chat:
+        pauses = []
         backend = OpenAIBackend("model", server.url, timeout=timeout)
-        chat = Chat(backend, Ledger(tmp_path / "ledger.jsonl"), sleep=slept.append, **kw)
-        chat.slept = slept
+        chat = Chat(backend, Ledger(tmp_path / "ledger.jsonl"), sleep=pauses.append, **kw)
+        chat.pauses = pauses
         return chat
 
-    return begin
+    return open_chat
 
 
 def events(folder: Path) -> list[str]:
     return [json.loads(line)["event"] for line in (folder / "ledger.jsonl").read_text().splitlines()]
 
 
-def test_a_resumed_program_hears_the_same_answers_and_sends_only_new_questions(begin, tmp_path):
+def test_a_resumed_program_gets_recorded_replies_and_sends_only_new_requests(open_chat, tmp_path):
     with Loopback(["red", "green", "blue", "white"]) as server:
-        chat = begin(server)
-        said = [chat.complete(question("colour?")).text, chat.complete(question("colour?")).text]
-        said.append(chat.complete(question("another?")).text)
-        assert said == ["red", "green", "blue"]
+        chat = open_chat(server)
+        texts = [chat.complete(question("colour?")).text, chat.complete(question("colour?")).text]
+        texts.append(chat.complete(question("another?")).text)
+        assert texts == ["red", "green", "blue"]
         before = (tmp_path / "ledger.jsonl").read_bytes()
-        chat = begin(server)
+        chat = open_chat(server)
         assert chat.ledger.unused.keys() == {question("colour?").digest, question("another?").digest}
-        again = [chat.complete(question("colour?")).text, chat.complete(question("colour?")).text]
-        assert [*again, chat.complete(question("another?")).text] == said
+        repeated = [chat.complete(question("colour?")).text, chat.complete(question("colour?")).text]
+        assert [*repeated, chat.complete(question("another?")).text] == texts
         assert len(server.requests) == 3
         assert (tmp_path / "ledger.jsonl").read_bytes() == before
         assert not chat.ledger.unused
@@ -72,7 +72,7 @@ def test_a_resumed_program_hears_the_same_answers_and_sends_only_new_questions(b
         assert chat.totals().calls == 4
 
 
-def test_a_program_killed_in_mid_call_pays_for_it_and_asks_again(tmp_path):
+def test_a_call_killed_midway_counts_and_is_repeated(tmp_path):
     with Loopback(["first", hang]) as server:
         env = {**os.environ, "OPENAI_API_KEY": KEY}
         command = [sys.executable, chat_killed.__file__, str(tmp_path), server.url]
@@ -89,15 +89,15 @@ def test_a_program_killed_in_mid_call_pays_for_it_and_asks_again(tmp_path):
     assert Ledger(tmp_path / "ledger.jsonl").totals().calls == 3
 
 
-def test_the_ledger_says_all_that_happened(begin, tmp_path):
+def test_the_ledger_records_everything(open_chat, tmp_path):
     with Loopback([status(503), good("{oops", prompt=7, reply=2)]) as server:
-        chat = begin(server, prices=Prices(prompt=1e6, reply=2e6), backoff=0.5)
+        chat = open_chat(server, prices=Prices(prompt=1e6, reply=2e6), backoff=0.5)
         chat.complete(question("levels?"))
         chat.record_validation(question("levels?"), False, ["not JSON"])
-        assert chat.slept == [0.5]
+        assert chat.pauses == [0.5]
     lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
     assert [line["event"] for line in lines] == ["request", "failure", "request", "reply", "validation"]
-    request, failure, _, reply, verdict = lines
+    request, failure, _, reply, validation = lines
     assert request["number"] == failure["number"] == 1
     assert request["backend"] == "openai:model"
     assert request["request"]["messages"] == [{"role": "user", "content": "levels?"}]
@@ -106,56 +106,56 @@ def test_the_ledger_says_all_that_happened(begin, tmp_path):
     assert reply["text"] == "{oops"
     assert reply["usage"] == {"prompt_tokens": 7, "reply_tokens": 2, "cost": None}
     assert reply["cost"] == 11.0
-    assert verdict["errors"] == ["not JSON"]
+    assert validation["errors"] == ["not JSON"]
     assert len({line["digest"] for line in lines}) == 1
 
 
-def test_a_reply_is_on_the_disk_before_anybody_reads_it(begin, tmp_path):
+def test_a_request_is_on_disk_before_its_reply_is_used(open_chat, tmp_path):
     with Loopback(["kept"]) as server:
-        chat = begin(server)
+        chat = open_chat(server)
 
-        class Nosy(Chat):
+        class Checked(Chat):
             def _cost(self, reply):
                 assert events(tmp_path) == ["request"]
                 return None
 
-        nosy = Nosy(chat.backend, chat.ledger)
-        nosy.complete(question("?"))
+        checked = Checked(chat.backend, chat.ledger)
+        checked.complete(question("?"))
     assert events(tmp_path) == ["request", "reply"]
 
 
-def test_a_busy_or_lost_server_is_asked_again_ever_more_slowly(begin):
+def test_failed_requests_are_retried_with_growing_pauses(open_chat):
     answers = [status(500), cut, raw(b"<html>", "text/html"), status(429, wait=9), "at last"]
     with Loopback(answers) as server:
-        chat = begin(server, backoff=1.0)
+        chat = open_chat(server, backoff=1.0)
         assert chat.complete(question("?")).text == "at last"
-        assert chat.slept == [1, 2, 4, 9]
-        assert chat.totals().calls == 3  # two lost, one answered; who was turned away pays nothing
+        assert chat.pauses == [1, 2, 4, 9]
+        assert chat.totals().calls == 3  # two ambiguous, one answered; those that were turned away do not count
 
 
 @pytest.mark.parametrize(("answer", "pauses"), [(status(429, wait=9999), [120, 120]), (status(503), [40, 60])])
-def test_no_pause_is_endless(begin, answer, pauses):
+def test_pauses_are_limited(open_chat, answer, pauses):
     with Loopback([answer] * 3) as server:
-        chat = begin(server, backoff=40, attempts=3)
+        chat = open_chat(server, backoff=40, attempts=3)
         with pytest.raises(RetryableError):
             chat.complete(question("?"))
-        assert chat.slept == pauses
+        assert chat.pauses == pauses
 
 
-def test_after_the_last_attempt_the_error_says_that_the_run_can_be_resumed(begin):
+def test_the_last_error_says_that_the_run_can_be_resumed(open_chat):
     with Loopback([status(503, "overloaded")] * 3 + ["at last"]) as server:
         with pytest.raises(RetryableError, match=r"overloaded.*tried 3 times; resume the run"):
-            begin(server, attempts=3).complete(question("?"))
-        assert begin(server, attempts=3).complete(question("?")).text == "at last"
+            open_chat(server, attempts=3).complete(question("?"))
+        assert open_chat(server, attempts=3).complete(question("?")).text == "at last"
 
 
-def test_a_refusal_is_not_repeated_and_costs_nothing(begin):
+def test_a_rejected_request_is_not_retried_and_costs_nothing(open_chat):
     with Loopback([status(401)]) as server:
-        chat = begin(server)
+        chat = open_chat(server)
         with pytest.raises(RejectedError):
             chat.complete(question("?"))
         assert len(server.requests) == 1
-        assert chat.slept == []
+        assert chat.pauses == []
         assert chat.totals().calls == 0
 
 
@@ -163,11 +163,11 @@ def test_a_refusal_is_not_repeated_and_costs_nothing(begin):
     "budget",
     [{"max_calls": 2}, {"max_tokens": 240}, {"max_cost": 0.2}],
 )
-def test_a_cap_holds_across_resumes(begin, budget):
+def test_limits_hold_across_resumes(open_chat, budget):
     prices = Prices(prompt=800, reply=1000)  # 0.1 dollars a call of 100 and 20 tokens
     with Loopback(["one", "two", "three", "three"]) as server:
-        begin(server, budget=Budget(**budget), prices=prices).complete(question("1"))
-        chat = begin(server, budget=Budget(**budget), prices=prices)
+        open_chat(server, budget=Budget(**budget), prices=prices).complete(question("1"))
+        chat = open_chat(server, budget=Budget(**budget), prices=prices)
         assert [chat.complete(question("1")).text, chat.complete(question("2")).text] == ["one", "two"]
         [cap] = budget
         for _ in range(2):
@@ -175,35 +175,35 @@ def test_a_cap_holds_across_resumes(begin, budget):
                 BudgetExceededError, match=rf"{cap} is .*2 calls, 240 tokens, \$0.2000.*raise {cap} and resume"
             ):
                 chat.complete(question("3"))
-        chat = begin(server, budget=Budget(**budget), prices=prices)
-        assert chat.complete(question("2")).text == "two"  # what is remembered is free
+        chat = open_chat(server, budget=Budget(**budget), prices=prices)
+        assert chat.complete(question("2")).text == "two"  # recorded replies are free
         assert len(server.requests) == 2
         raised = Budget(**{cap: 10 * value for cap, value in budget.items()})
-        assert begin(server, budget=raised, prices=prices).complete(question("3")).text == "three"
+        assert open_chat(server, budget=raised, prices=prices).complete(question("3")).text == "three"
 
 
-def test_time_is_capped_too_and_lost_calls_take_time(begin):
+def test_time_is_limited_and_includes_failed_calls(open_chat):
     with Loopback([hang, hang]) as server:
         with pytest.raises(AmbiguousError):
-            begin(server, timeout=0.3, attempts=1).complete(question("?"))
+            open_chat(server, timeout=0.3, attempts=1).complete(question("?"))
         with pytest.raises(BudgetExceededError, match="max_seconds"):
-            begin(server, budget=Budget(max_seconds=0.2)).complete(question("?"))
+            open_chat(server, budget=Budget(max_seconds=0.2)).complete(question("?"))
         assert len(server.requests) == 1
 
 
-def test_retries_stop_at_the_cap(begin):
+def test_retries_stop_at_the_limit(open_chat):
     with Loopback([cut] * 9) as server:
-        chat = begin(server, budget=Budget(max_calls=2))
+        chat = open_chat(server, budget=Budget(max_calls=2))
         with pytest.raises(BudgetExceededError):
             chat.complete(question("?"))
         assert len(server.requests) == 2
-        assert len(chat.slept) == 1  # nobody waits for what cannot be paid
+        assert len(chat.pauses) == 1  # no pause before an error
 
 
-def test_what_a_server_does_not_tell_counts_as_the_most_it_may_have_been(begin):
+def test_unreported_usage_counts_as_the_maximum(open_chat):
     prices = Prices(prompt=1e6, reply=1e6)
     with Loopback([cut, good("abcdefgh", prompt=None)]) as server:
-        chat = begin(server, prices=prices)
+        chat = open_chat(server, prices=prices)
         chat.complete(question("12345678"))
         used = chat.totals()
         assert used.calls == 2
@@ -211,37 +211,37 @@ def test_what_a_server_does_not_tell_counts_as_the_most_it_may_have_been(begin):
         assert used.estimated_tokens == (3 + 50) + (3 + 3)
         assert used.estimated_cost == used.estimated_tokens
         with pytest.raises(BudgetExceededError):
-            begin(server, budget=Budget(max_tokens=59)).complete(question("more"))
+            open_chat(server, budget=Budget(max_tokens=59)).complete(question("more"))
 
 
-def test_a_server_that_tells_its_price_is_believed(begin):
+def test_a_reported_cost_takes_precedence(open_chat):
     with Loopback([good("x", cost=0.5)]) as server:
-        chat = begin(server, prices=Prices(prompt=1e6, reply=1e6))
+        chat = open_chat(server, prices=Prices(prompt=1e6, reply=1e6))
         chat.complete(question("?"))
         assert chat.totals().cost == 0.5
 
 
-def test_a_cap_on_dollars_needs_prices(begin):
+def test_max_cost_needs_prices(open_chat):
     with Loopback() as server, pytest.raises(ChatError, match="max_cost needs the prices of openai:model"):
-        begin(server, budget=Budget(max_cost=1))
+        open_chat(server, budget=Budget(max_cost=1))
 
 
-def test_a_budget_explains_its_fields_and_refuses_nonsense():
+def test_a_budget_documents_its_fields_and_refuses_invalid_values():
     assert all(field.description for field in Budget.model_fields.values())
-    for wrong in ({"max_calls": 0}, {"max_cost": float("nan")}, {"max_call": 3}):
+    for fields in ({"max_calls": 0}, {"max_cost": float("nan")}, {"max_call": 3}):
         with pytest.raises(ValueError, match="max_c"):
-            Budget(**wrong)
+            Budget(**fields)
 
 
-def test_a_replayed_run_hears_the_same_and_pays_nothing(begin, tmp_path):
+def test_a_replay_gets_the_same_replies_for_free(open_chat, tmp_path):
     with Loopback(["red", "green", cut, "blue"]) as server:
-        chat = begin(server, prices=Prices(prompt=1, reply=1))
-        said = [chat.complete(question(text)).text for text in ("colour?", "colour?", "another?")]
+        chat = open_chat(server, prices=Prices(prompt=1, reply=1))
+        texts = [chat.complete(question(text)).text for text in ("colour?", "colour?", "another?")]
     other = tmp_path / "other" / "ledger.jsonl"
     chat = Chat(ReplayBackend(tmp_path), Ledger(other), Budget(max_cost=1))
     assert chat.complete(question("colour?")).text == "red"
     chat = Chat(ReplayBackend(tmp_path), Ledger(other), Budget(max_cost=1))  # killed and resumed in between
-    assert [chat.complete(question(text)).text for text in ("colour?", "colour?", "another?")] == said
+    assert [chat.complete(question(text)).text for text in ("colour?", "colour?", "another?")] == texts
     assert chat.totals().cost == 0
     with pytest.raises(RejectedError, match=r"differs from the one in .*: request 4 \(\w{8}\) is not recorded"):
         chat.complete(question("something new"))
@@ -249,10 +249,10 @@ def test_a_replayed_run_hears_the_same_and_pays_nothing(begin, tmp_path):
         chat.complete(question("colour?"))
 
 
-def test_a_half_written_line_is_cut_off_and_its_call_asked_again(begin, tmp_path):
+def test_an_incomplete_line_is_removed_and_its_call_repeated(open_chat, tmp_path):
     file = tmp_path / "ledger.jsonl"
     with Loopback(["one", "two", "two"]) as server:
-        chat = begin(server)
+        chat = open_chat(server)
         chat.complete(question("1"))
         chat.complete(question("2"))
         whole = file.read_bytes()
@@ -260,14 +260,14 @@ def test_a_half_written_line_is_cut_off_and_its_call_asked_again(begin, tmp_path
             file.write_bytes(whole[:length])
             assert Ledger(file).totals().calls == 2  # the second may have been charged
             assert file.read_bytes().endswith(b"}\n")
-        chat = begin(server)
+        chat = open_chat(server)
         assert [chat.complete(question("1")).text, chat.complete(question("2")).text] == ["one", "two"]
         assert chat.totals().calls == 3
-        assert begin(server).totals().calls == 3
+        assert open_chat(server).totals().calls == 3
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
         ("{oops", "line 3 of .* is damaged"),
         ("[]", "line 3 of .* is damaged"),
@@ -275,18 +275,18 @@ def test_a_half_written_line_is_cut_off_and_its_call_asked_again(begin, tmp_path
         ('{"event": "failure", "number": 9, "digest": "", "kind": "", "error": "", "seconds": 1}', "no request"),
     ],
 )
-def test_a_damaged_ledger_is_not_guessed_at(begin, tmp_path, line, says):
+def test_a_damaged_ledger_is_refused(open_chat, tmp_path, line, message):
     with Loopback(["one"]) as server:
-        begin(server).complete(question("1"))
+        open_chat(server).complete(question("1"))
         with open(tmp_path / "ledger.jsonl", "a") as out:
             out.write(line + "\n")
-        with pytest.raises(LedgerError, match=says):
-            begin(server)
+        with pytest.raises(LedgerError, match=message):
+            open_chat(server)
 
 
-def test_a_ledger_that_cannot_be_written_stops_the_run_before_anything_is_sent(begin, tmp_path):
+def test_nothing_is_sent_if_the_ledger_cannot_be_written(open_chat, tmp_path):
     with Loopback(["one"]) as server:
-        chat = begin(server)
+        chat = open_chat(server)
         (tmp_path / "ledger.jsonl").unlink()
         (tmp_path / "ledger.jsonl").mkdir()
         with pytest.raises(LedgerError, match="cannot write the ledger"):
@@ -294,46 +294,46 @@ def test_a_ledger_that_cannot_be_written_stops_the_run_before_anything_is_sent(b
         assert server.requests == []
 
 
-def test_a_verdict_reached_again_after_a_resume_is_not_written_again(begin, tmp_path):
+def test_a_repeated_validation_is_not_written_again(open_chat, tmp_path):
     with Loopback(["one"]) as server:
         for _ in range(2):
-            chat = begin(server)
+            chat = open_chat(server)
             chat.complete(question("1"))
             chat.record_validation(question("1"), True)
     assert events(tmp_path) == ["request", "reply", "validation"]
 
 
-def test_a_key_is_found_in_nothing_that_is_written_or_said(tmp_path):
-    said = []
+def test_a_key_is_never_written_or_shown(tmp_path):
+    texts = []
     answers = [echo_key(503), good(f"you are {KEY}"), echo_key(401), raw(KEY.encode()), cut]
     with Loopback(answers) as server:
         address = server.url.replace("//", "//crafty:hunter22@")
         for base_url in (server.url, address):
             server.answers = iter(answers)
-            folder = tmp_path / str(len(said))
+            folder = tmp_path / str(len(texts))
             backend = OpenAIBackend("model", base_url)
             chat = Chat(backend, Ledger(folder / "ledger.jsonl"), attempts=2, sleep=lambda seconds: None)
-            ask = question(f"I wrote my key {KEY} into the prompt")
-            said.append(chat.complete(ask).text)
-            chat.record_validation(ask, False, [f"{KEY} is no JSON"])
+            request = question(f"I wrote my key {KEY} into the prompt")
+            texts.append(chat.complete(request).text)
+            chat.record_validation(request, False, [f"{KEY} is no JSON"])
             for text in ("rejected", "ambiguous"):
                 with pytest.raises(ChatError) as caught:
                     chat.complete(question(text))
-                said.append(str(caught.value))
-            again = Chat(backend, Ledger(folder / "ledger.jsonl"))
-            assert again.complete(ask).text == said[-3] == "you are [key]"
+                texts.append(str(caught.value))
+            resumed = Chat(backend, Ledger(folder / "ledger.jsonl"))
+            assert resumed.complete(request).text == texts[-3] == "you are [key]"
     written = "".join(file.read_text() for file in tmp_path.rglob("*") if file.is_file())
     assert written.count("[key]") >= 8
-    for text in (*said, written):
+    for text in (*texts, written):
         assert not any(secret in text for secret in (KEY, "hunter22", "crafty:", "Y3JhZnR5"))
 
 
-def test_a_backend_that_does_not_hide_its_secrets_is_helped(tmp_path):
+def test_the_secrets_of_any_backend_are_redacted(tmp_path):
     class Careless(Backend):
         name, secrets = "careless", (KEY,)
 
-        def send(self, ask):
-            if "fail" in ask.messages[0].content:
+        def send(self, request):
+            if "fail" in request.messages[0].content:
                 raise RejectedError(f"{KEY} is wrong")
             return Reply(text=f"{KEY} is right", model=KEY)
 
@@ -344,11 +344,11 @@ def test_a_backend_that_does_not_hide_its_secrets_is_helped(tmp_path):
     assert KEY not in (tmp_path / "ledger.jsonl").read_text()
 
 
-@pytest.mark.parametrize("what", ["link", "fifo"])
-def test_a_ledger_is_a_regular_file(tmp_path, what):
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+def test_a_ledger_is_a_regular_file(tmp_path, kind):
     file, other = tmp_path / "ledger.jsonl", tmp_path / "other"
     other.write_text("not a ledger")
-    if what == "link":
+    if kind == "link":
         file.symlink_to(other)
     else:
         os.mkfifo(file)
@@ -357,7 +357,7 @@ def test_a_ledger_is_a_regular_file(tmp_path, what):
     assert other.read_text() == "not a ledger"
 
 
-def test_a_ledger_that_is_named_may_be_a_link(tmp_path):
+def test_a_ledger_named_by_the_user_may_be_a_link(tmp_path):
     other = tmp_path / "other"
     other.write_text("")
     (tmp_path / "mine").symlink_to(other)

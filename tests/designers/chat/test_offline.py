@@ -1,4 +1,4 @@
-"""A person answers through files, at their own pace, and no restart loses anything."""
+"""A person answers through files, at any pace and across restarts."""
 
 import json
 import threading
@@ -13,120 +13,122 @@ from envgen.designers.chat.protocol import ChatError, ChatRequest, Message
 POLL = 0.02
 
 
-def talk(*contents: str, **kw) -> ChatRequest:
+def request_with(*contents: str, **fields) -> ChatRequest:
     roles = ("system", *("user", "assistant") * 9)
-    return ChatRequest(messages=tuple(Message(role=r, content=c) for r, c in zip(roles, contents, strict=False)), **kw)
+    return ChatRequest(
+        messages=tuple(Message(role=r, content=c) for r, c in zip(roles, contents, strict=False)), **fields
+    )
 
 
-class Waiting(Exception):
+class Interrupted(Exception):
     pass
 
 
-def asked(folder, ask):
-    """The page a person finds, of a program that was killed while it waited."""
+def send_and_kill(folder, request):
+    """The request file and reply file of a program that was killed while it waited, and its message."""
 
     def kill(line):
-        raise Waiting(line)
+        raise Interrupted(line)
 
-    with pytest.raises(Waiting) as caught:
-        ManualBackend(folder, POLL, kill).send(ask)
-    [request] = [file for file in folder.iterdir() if str(file) in str(caught.value)]
-    return request, request.with_name(f"{request.stem}.reply.md"), str(caught.value)
+    with pytest.raises(Interrupted) as caught:
+        ManualBackend(folder, POLL, kill).send(request)
+    [request_file] = [file for file in folder.iterdir() if str(file) in str(caught.value)]
+    return request_file, request_file.with_name(f"{request_file.stem}.reply.md"), str(caught.value)
 
 
-def test_a_request_is_a_page_with_the_newest_message_last(tmp_path):
-    ask = talk("You design.", "Trees?", "Three.", "Fewer!", json_schema={"type": "object"})
-    request, answer, said = asked(tmp_path, ask)
-    assert request.name == f"1-{ask.digest[:8]}.md"
-    assert str(request) in said
-    assert str(answer) in said
-    page = request.read_text()
+def test_a_request_file_has_the_newest_message_last(tmp_path):
+    request = request_with("You design.", "Trees?", "Three.", "Fewer!", json_schema={"type": "object"})
+    request_file, reply_file, message = send_and_kill(tmp_path, request)
+    assert request_file.name == f"1-{request.digest[:8]}.md"
+    assert str(request_file) in message
+    assert str(reply_file) in message
+    page = request_file.read_text()
     places = [page.index(text) for text in ("You design.", "Trees?", "Three.", "Fewer!")]
     assert places == sorted(places)
-    assert json.loads(request.with_suffix(".schema.json").read_text()) == {"type": "object"}
+    assert json.loads(request_file.with_suffix(".schema.json").read_text()) == {"type": "object"}
     headings = [line for line in page.splitlines() if line.startswith("## ")]
     assert headings == ["## system", "## user", "## assistant", "## user (new since the last reply)"]
-    assert page.splitlines()[-1].endswith(str(answer))
+    assert page.splitlines()[-1].endswith(str(reply_file))
 
 
-def test_a_reply_is_read_only_when_it_is_whole(tmp_path):
-    ask, said = talk("You design.", "Trees?"), []
-    answer = tmp_path / f"1-{ask.digest[:8]}.reply.md"
-    strokes = iter(["", " \n", '{"trees":', ' {"of":', " 3}}"])  # what the person adds between two looks
+def test_a_reply_is_read_only_when_it_is_complete(tmp_path):
+    request, messages = request_with("You design.", "Trees?"), []
+    reply_file = tmp_path / f"1-{request.digest[:8]}.reply.md"
+    strokes = iter(["", " \n", '{"trees":', ' {"of":', " 3}}"])  # what the person adds between two polls
 
     def write(seconds):
-        with open(answer, "a") as out:
+        with open(reply_file, "a") as out:
             out.write(next(strokes, ""))
 
-    assert ManualBackend(tmp_path, POLL, said.append, write).send(ask).text == '{"trees": {"of": 3}}'
-    assert len(said) == 1
+    assert ManualBackend(tmp_path, POLL, messages.append, write).send(request).text == '{"trees": {"of": 3}}'
+    assert len(messages) == 1
 
 
 def test_a_person_may_write_while_the_program_waits(tmp_path):
-    ask, asked = talk("You design.", "Trees?"), threading.Event()
+    request, is_waiting = request_with("You design.", "Trees?"), threading.Event()
 
     def person():
-        asked.wait(10)
-        with open(tmp_path / f"1-{ask.digest[:8]}.reply.md", "w") as out:
+        is_waiting.wait(10)
+        with open(tmp_path / f"1-{request.digest[:8]}.reply.md", "w") as out:
             for half in ("thr", "ee"):
                 out.write(half)
                 out.flush()
 
     writer = threading.Thread(target=person)
     writer.start()
-    assert ManualBackend(tmp_path, 0.3, lambda line: asked.set()).send(ask).text == "three"
+    assert ManualBackend(tmp_path, 0.3, lambda line: is_waiting.set()).send(request).text == "three"
     writer.join()
 
 
-def test_an_answer_given_while_the_program_was_dead_is_found(tmp_path):
-    _, answer, _ = asked(tmp_path, talk("s", "one"))
-    again, _, _ = asked(tmp_path, talk("s", "one"))
-    assert again.name.startswith("1-")
-    other, _, _ = asked(tmp_path, talk("s", "two"))
+def test_a_reply_written_while_the_program_was_dead_is_found(tmp_path):
+    _, reply_file, _ = send_and_kill(tmp_path, request_with("s", "one"))
+    repeated, _, _ = send_and_kill(tmp_path, request_with("s", "one"))
+    assert repeated.name.startswith("1-")
+    other, _, _ = send_and_kill(tmp_path, request_with("s", "two"))
     assert other.name.startswith("2-")
-    answer.write_bytes(b"\xef\xbb\xbfyes\r\n")  # as some editors write
-    assert ManualBackend(tmp_path, POLL, lambda line: None).send(talk("s", "one")).text == "yes"
+    reply_file.write_bytes(b"\xef\xbb\xbfyes\r\n")  # as some editors write
+    assert ManualBackend(tmp_path, POLL, lambda line: None).send(request_with("s", "one")).text == "yes"
 
 
-def test_the_same_question_twice_is_two_pages(tmp_path):
-    ask, ledger = talk("s", "one"), tmp_path / "ledger.jsonl"
+def test_the_same_request_twice_is_two_files(tmp_path):
+    request, ledger = request_with("s", "one"), tmp_path / "ledger.jsonl"
     folder = tmp_path / "manual"
-    _, answer, _ = asked(folder, ask)
-    answer.write_text("first")
+    _, reply_file, _ = send_and_kill(folder, request)
+    reply_file.write_text("first")
     chat = Chat(ManualBackend(folder, POLL, lambda line: None), Ledger(ledger))
-    assert chat.complete(ask).text == "first"
-    (folder / f"2-{ask.digest[:8]}.reply.md").write_text("second")
+    assert chat.complete(request).text == "first"
+    (folder / f"2-{request.digest[:8]}.reply.md").write_text("second")
     chat = Chat(ManualBackend(folder, POLL, lambda line: None), Ledger(ledger))  # restarted
-    assert [chat.complete(ask).text, chat.complete(ask).text] == ["first", "second"]
-    assert (folder / f"2-{ask.digest[:8]}.md").exists()
+    assert [chat.complete(request).text, chat.complete(request).text] == ["first", "second"]
+    assert (folder / f"2-{request.digest[:8]}.md").exists()
     assert chat.totals().cost == 0
 
 
-def test_waiting_costs_no_calls(tmp_path):
-    ask = talk("s", "one")
+def test_waiting_counts_no_calls(tmp_path):
+    request = request_with("s", "one")
 
     def kill(line):
-        raise Waiting
+        raise Interrupted
 
     for _ in range(3):
         chat = Chat(ManualBackend(tmp_path, POLL, kill), Ledger(tmp_path / "ledger.jsonl"))
-        with pytest.raises(Waiting):
-            chat.complete(ask)
+        with pytest.raises(Interrupted):
+            chat.complete(request)
     assert chat.totals().calls == 0
 
 
-def test_a_file_that_is_no_text_is_complained_of_and_waited_for(tmp_path):
-    _, answer, _ = asked(tmp_path, talk("s", "one"))
-    answer.write_bytes("ja".encode("utf-16"))
-    said = []
+def test_a_reply_that_is_not_utf8_is_reported_and_awaited(tmp_path):
+    _, reply_file, _ = send_and_kill(tmp_path, request_with("s", "one"))
+    reply_file.write_bytes("ja".encode("utf-16"))
+    messages = []
 
-    def hear(line):
-        said.append(line)
+    def notify(line):
+        messages.append(line)
         if "UTF-8" in line:
-            answer.write_text("yes")
+            reply_file.write_text("yes")
 
-    assert ManualBackend(tmp_path, POLL, hear).send(talk("s", "one")).text == "yes"
-    assert len(said) == 2
+    assert ManualBackend(tmp_path, POLL, notify).send(request_with("s", "one")).text == "yes"
+    assert len(messages) == 2
 
 
 def test_ctrl_c_ends_the_wait(tmp_path):
@@ -134,10 +136,10 @@ def test_ctrl_c_ends_the_wait(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ManualBackend(tmp_path, POLL, lambda line: None, interrupt).send(talk("s", "one"))
+        ManualBackend(tmp_path, POLL, lambda line: None, interrupt).send(request_with("s", "one"))
 
 
-def test_a_folder_that_cannot_be_used_is_named(tmp_path):
+def test_an_unusable_folder_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ChatError, match="cannot use the files in"):
-        ManualBackend(tmp_path / "file", POLL, lambda line: None).send(talk("s", "one"))
+        ManualBackend(tmp_path / "file", POLL, lambda line: None).send(request_with("s", "one"))

@@ -141,9 +141,8 @@ def test_impossible_skills_never_succeed(keep):
     count = 60
     brief = Brief(WORLD.name, "", WORLD.skills, CrafterLevel, {}, num_levels=2 * count, cycle=1, num_cycles=1, seed=3)
     sampled = RandomDesigner(RandomSettings(keep_prob=keep)).design(brief, ()).levels
-    levels = [
-        {**proposed.level, "inventory": {}} if i < count else proposed.level for i, proposed in enumerate(sampled)
-    ]
+    levels = [proposed.level.to_overrides() for proposed in sampled]
+    levels[:count] = [{**level, "inventory": {}} for level in levels[:count]]
     possible = np.ones((len(levels), len(NAMES)), np.bool_)
     for i, level in enumerate(levels):
         possible[i, [NAMES.index(name) for name in impossible_skills(level, [100 + i])]] = False

@@ -70,6 +70,6 @@ def enforce(budget: Budget, usage: UsageTotals) -> None:
         limit = getattr(budget, name)
         if limit is not None and amount >= limit:
             raise BudgetExceededError(
-                f"the budget is spent: {name} is {limit:,}, and the run has used {usage.calls} calls, {tokens:,} tokens, "
-                f"${cost:.4f} and {usage.seconds:.0f} seconds; raise {name} and resume the run"
+                f"the budget is spent: {name} is {limit:,}, and the run has used {usage.calls} calls, {tokens:,} "
+                f"tokens, ${cost:.4f} and {usage.seconds:.0f} seconds; raise {name} and resume the run"
             )
