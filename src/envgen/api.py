@@ -446,7 +446,7 @@ def load_policy(folder: str | Path, device: str = "cpu") -> "Policy":
 def _load_run_policy(folder: Path, device: str) -> "Policy":
     """The policy of the last checkpoint of a run."""
     from envgen.curriculum.trainer import make_learner
-    from envgen.runs.checkpoint import latest
+    from envgen.runs.checkpoint import load_latest
     from envgen.runs.store import RunError, read_request
 
     request, _ = read_request(folder)
@@ -455,10 +455,11 @@ def _load_run_policy(folder: Path, device: str) -> "Policy":
         name = settings.pop("name")
     except (KeyError, TypeError, ValueError):
         raise RunError(f"{folder} is not a run of envgen train") from None
-    checkpoint = latest(folder / "checkpoints")
+    checkpoint = load_latest(folder / "checkpoints")
     if checkpoint is None:
         raise RunError(f"{folder} has no checkpoint yet")
     learner = make_learner(make_world(world_name), observation, name, settings, device=device)
     learner.load(checkpoint.arrays["agent"], checkpoint.values["agent"])
-    learner.policy.metadata.update(world=world_name, observation=observation)
-    return learner.policy
+    policy = learner.policy
+    policy.metadata.update(world=world_name, observation=observation)
+    return policy

@@ -78,8 +78,9 @@ def _learning_speed(world, seconds: float) -> float:
 
     learner = make_learner(world, "symbols")
     envs = world.make(num_envs=learner.settings.num_envs, seed=0, observation="symbols")
-    learner.train(envs, learner.settings.batch_size)  # compile and warm up
+    batch_size = 64 * learner.settings.num_envs
+    learner.train(envs, batch_size)  # compile and warm up
     start, start_steps = time.perf_counter(), learner.steps
     while time.perf_counter() - start < seconds:
-        learner.train(envs, learner.settings.batch_size)
+        learner.train(envs, batch_size)
     return (learner.steps - start_steps) / (time.perf_counter() - start)

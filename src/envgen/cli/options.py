@@ -31,11 +31,11 @@ def optional_settings(settings_class: type[BaseModel], name: str, **defaults: st
 
 
 def _optional(field: FieldInfo) -> Any:
-    annotation = field.annotation
+    annotation: Any = field.annotation
     accepts_none = type(None) in get_args(annotation) and get_origin(annotation) is not Literal
     if accepts_none and field.default is not None:
-        return annotation | Literal["none"]  # pyright: ignore[reportOptionalOperand]
-    return annotation | None  # pyright: ignore[reportOptionalOperand]
+        return annotation | Literal["none"]
+    return annotation | None
 
 
 def _as_text(default: Any) -> Any:
