@@ -13,7 +13,7 @@ import platform
 from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -67,14 +67,9 @@ class Run:
         folder = self.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = open_regular(folder / "lock", "a")  # held as long as the run is open
         except OSError as error:
             raise RunError(f"cannot create the run directory {folder}: {error.strerror}") from error
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise RunError(f"another process is using {folder}") from None
+        self._lock = lock_folder(folder)
         if not exists(folder / "run.json"):
             self.write(
                 "run",
@@ -188,6 +183,21 @@ class Run:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def lock_folder(folder: Path) -> IO[str]:
+    """Lock a run directory until the returned file is closed."""
+    try:
+        lock = open_regular(folder / "lock", "a")
+    except OSError as error:
+        raise RunError(f"cannot create the run directory {folder}: {error.strerror}") from error
+    if fcntl is not None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise RunError(f"another process is using {folder}") from None
+    return lock
 
 
 def read_request(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
