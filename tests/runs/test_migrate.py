@@ -12,6 +12,7 @@ from envgen.runs.checkpoint import load_latest, save_checkpoint
 from envgen.runs.compare import compare
 from envgen.runs.migrate import migrate_run
 from envgen.runs.store import Run, RunError, lock_folder, read_progress, read_request
+from envgen.worlds.heist.level import HeistLevel
 
 DATA = Path(__file__).with_name("data")
 
@@ -47,9 +48,9 @@ def test_migrated_training_run_is_readable(train_run):
     assert request["learner"]["vf_coef"] == 0.5
     assert request["designer"] == {"name": "expert", "prerequisite_threshold": 50.0, "mastery_threshold": 80.0}
     design = load(train_run / "cycles/1/levels.json")
-    proposal = Proposal.model_validate(design["proposal"])
+    proposal = Proposal.from_json(design["proposal"], HeistLevel)
     audits = tuple(AuditResult.model_validate(audit) for audit in design["audits"])
-    cycle = Cycle.model_validate(load(train_run / "cycles/1/evaluation.json")["cycle"])
+    cycle = Cycle.from_json(load(train_run / "cycles/1/evaluation.json")["cycle"], HeistLevel)
     assert (cycle.proposal, cycle.audits) == (proposal, audits)
     assert cycle.success_rates["take_blue_key"].mean == 100.0
     assert {"clipfrac", "approx_kl"} < next(iter(read_progress(train_run))).keys()
@@ -98,10 +99,22 @@ def test_designers_inside_designers_and_user_levels_are_renamed(train_run):
 def test_checkpoint_of_training_is_converted(train_run):
     progress = (train_run / "progress.jsonl").read_bytes()
     first_line = len(progress.splitlines(keepends=True)[0])
-    names = ["network.choice.weight", "network.value.bias", "network.body.first.table",
-             "network.body.first.norms.0.bias", "network.body.dense.weight", "network.body.stacks.0.steps.1.weight", "normaliser.mean_", "adam.3.exp_avg",
-             "stream.env.out", "stream.env.seeds", "stream.begins", "ahead.seen", "ahead.episodes.skills"]  # fmt: skip
-    arrays = {name: np.full(3, k, np.float32) for k, name in enumerate(names)}
+    new_names = {
+        "network.choice.weight": "network.policy_head.weight",
+        "network.value.bias": "network.value_head.bias",
+        "network.body.first.table": "network.encoder.embedding.embedding",
+        "network.body.first.norms.0.bias": "network.encoder.embedding.norms.0.bias",
+        "network.body.dense.weight": "network.encoder.dense.weight",
+        "network.body.stacks.0.steps.1.weight": "network.encoder.stacks.0.layers.1.weight",
+        "normaliser.mean_": "return_normalizer.running_mean",
+        "adam.3.exp_avg": "optimizer.3.exp_avg",
+        "stream.env.out": "runner.env.obs",
+        "stream.env.seeds": "runner.env.seeds",
+        "stream.begins": "runner.needs_reset",
+        "ahead.seen": "prefetched.obs",
+        "ahead.episodes.skills": "prefetched.episodes.skill_counts",
+    }
+    arrays = {name: np.full(3, k, np.float32) for k, name in enumerate(new_names)}
     values = {
         "agent": {
             "settings": {"rollout": 8, "clip": 0.2},
@@ -122,13 +135,8 @@ def test_checkpoint_of_training_is_converted(train_run):
         "settings": {"num_steps": 8, "clip_coef": 0.2}, "action_rng": {"state": 1}, "shuffle_rng": {"state": 2},
         "steps": 68,
     }  # fmt: skip
-    expected = ["network.policy_head.weight", "network.value_head.bias", "network.encoder.embedding.embedding",
-                "network.encoder.embedding.norms.0.bias", "network.encoder.dense.weight",
-                "network.encoder.stacks.0.layers.1.weight", "return_normalizer.running_mean", "optimizer.3.exp_avg",
-                "runner.env.obs", "runner.env.seeds", "runner.needs_reset", "prefetched.obs",
-                "prefetched.episodes.skill_counts"]  # fmt: skip
     assert {name: array[0] for name, array in checkpoint.arrays["agent"].items()} == {
-        name: k for k, name in enumerate(expected)
+        name: k for k, name in enumerate(new_names.values())
     }
     with Run(train_run, read_request(train_run)[0]) as run:
         run.resume()  # cuts the progress back to the first line, which has another length now
