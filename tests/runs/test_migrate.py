@@ -180,7 +180,7 @@ def test_checkpoint_of_coevolution_is_converted(coevolve_run):
     migrate_run(coevolve_run)
     checkpoint = load_latest(coevolve_run / "checkpoints")
     assert checkpoint is not None
-    assert {group: list(named) for group, named in checkpoint.arrays.items()} == {
+    assert {group: sorted(named) for group, named in checkpoint.arrays.items()} == {
         "agent": ["model.w", "optimizer.w.step"], "proposer": ["rng.0"],
     }  # fmt: skip
     stores = checkpoint.values["stores"]

@@ -97,11 +97,11 @@ def migrate_run(folder: Path) -> bool:
     entry = read_json(folder / "run.json")
     if not isinstance(entry, dict) or not isinstance(entry.get("request"), dict):
         raise RunError(f"{folder / 'run.json'} has no request; it was not written by a run")
-    found = entry.get("format", 1)
-    if found == FORMAT:
+    version = entry.get("format", 1)
+    if version == FORMAT:
         return False
-    if found != 1:
-        raise RunError(f"{folder} has the format {found!r:.20}; only format 1 can be converted to {FORMAT}")
+    if version != 1:
+        raise RunError(f"{folder} has the format {version!r:.20}; only format 1 can be converted to {FORMAT}")
     copy, backup = (folder.with_name(f".{folder.name}.{suffix}") for suffix in ("migrating", "format-1"))
     with lock_folder(folder):
         try:

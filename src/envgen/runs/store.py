@@ -215,11 +215,11 @@ def read_request(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def check_format(folder: Path, entry: Mapping[str, Any]) -> None:
     """Raise RunError if a run directory, whose run.json holds `entry`, has another format than this version writes."""
-    found = entry.get("format", 1)
-    if found == 1:
+    version = entry.get("format", 1)
+    if version == 1:
         raise RunError(f"{folder} was written by an older version; convert it with: envgen migrate {folder}")
-    if found != FORMAT:
-        raise RunError(f"{folder} has the format {found!r:.20}; this version of envgen reads format {FORMAT}")
+    if version != FORMAT:
+        raise RunError(f"{folder} has the format {version!r:.20}; this version of envgen reads format {FORMAT}")
 
 
 def read_json(file: Path) -> Any:
