@@ -1,10 +1,10 @@
-"""A language model server on this machine that answers from a script, well or badly.
+"""A language model server on this machine that answers from a script.
 
     with Loopback(["the first reply", status(429, wait=2), "the second"]) as server:
         OpenAIBackend("model", base_url=server.url)
 
-An item is the text of a good reply, or a function of the handler and the request that misbehaves as it likes. Chat
-completions (OpenAI's) and messages (Anthropic's) are answered alike. `server.requests` is all that reached it.
+An item is the text of a valid reply, or a function of the handler and the request body that answers in any way. It
+serves chat completions (OpenAI) and messages (Anthropic). `server.requests` has every request that reached it.
 """
 
 import json
@@ -35,10 +35,10 @@ class Handler(BaseHTTPRequestHandler):
             loopback.requests.append(Request(self.path, {k.lower(): v for k, v in self.headers.items()}, body))
             answer = next(loopback.answers, status(400, "the script has no answer left"))
         if isinstance(answer, str):
-            answer = good(answer)
+            answer = completion(answer)
         try:
             answer(self, body)
-        except (BrokenPipeError, ConnectionResetError):  # the client gave up, which some scripts want
+        except (BrokenPipeError, ConnectionResetError):  # the client gave up, as some tests intend
             self.close_connection = True
 
     def respond(self, code: int, data: bytes, kind: str = "application/json", **headers: str) -> None:
@@ -60,8 +60,8 @@ class _Server(ThreadingHTTPServer):
 class Loopback:
     def __init__(self, answers: Iterable[Answer] = ()):
         self.answers, self.requests, self.lock = iter(list(answers)), list[Request](), threading.Lock()
-        self.sent = 0  # bytes that somebody took of an enormous answer
-        self.over = threading.Event()  # a hanging answer waits for it, not longer
+        self.sent = 0  # bytes of an enormous answer that were read
+        self.over = threading.Event()  # ends a hanging answer
         self._server = _Server(("127.0.0.1", 0), Handler)
         self._server.loopback = self
         self.root = f"http://127.0.0.1:{self._server.server_port}"
@@ -77,8 +77,8 @@ class Loopback:
         self._server.server_close()
 
 
-def good(text: str | None, prompt: int | None = 100, reply: int = 20, cost: float | None = None) -> Answer:
-    """A proper reply in the shape that the path asks for; None: the model says nothing. No `prompt`: no usage told."""
+def completion(text: str | None, prompt: int | None = 100, reply: int = 20, cost: float | None = None) -> Answer:
+    """A valid reply in the format of the path. Text None: an empty reply. `prompt` None: usage is not reported."""
 
     def answer(handler: Handler, body: Any) -> None:
         if handler.path.endswith("/messages"):
@@ -86,13 +86,13 @@ def good(text: str | None, prompt: int | None = 100, reply: int = 20, cost: floa
             if "tools" in body and text is not None:
                 content = [{"type": "tool_use", "id": "t", "name": body["tools"][0]["name"], "input": json.loads(text)}]
             usage = {"input_tokens": prompt, "output_tokens": reply}
-            told = {"type": "message", "role": "assistant", "content": content, "stop_reason": "end_turn"}
+            response = {"type": "message", "role": "assistant", "content": content, "stop_reason": "end_turn"}
         else:
             message = {"role": "assistant", "content": text}
             usage = {"prompt_tokens": prompt, "completion_tokens": reply, **({} if cost is None else {"cost": cost})}
-            told = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
-        told |= {"id": "r", "model": body["model"], **({} if prompt is None else {"usage": usage})}
-        handler.respond(200, json.dumps(told).encode())
+            response = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+        response |= {"id": "r", "model": body["model"], **({} if prompt is None else {"usage": usage})}
+        handler.respond(200, json.dumps(response).encode())
 
     return answer
 
@@ -102,20 +102,20 @@ def raw(data: bytes, kind: str = "application/json", code: int = 200) -> Answer:
 
 
 def status(code: int, message: str = "no", /, wait: object = None, **more: str) -> Answer:
-    """An error as both vendors write it; `wait` is sent as Retry-After."""
+    """An error in the format of both vendors; `wait` is sent as Retry-After."""
     data = json.dumps({"type": "error", "error": {"type": "trouble", "message": message, **more}}).encode()
     headers = {} if wait is None else {"Retry_After": str(wait)}
     return lambda handler, body: handler.respond(code, data, **headers)
 
 
 def refusing(part: str, then: Answer, code: int = 400) -> Answer:
-    """Complains of a part of the request while it is there."""
+    """Rejects requests that contain a part."""
 
     def answer(handler: Handler, body: Any) -> None:
         if part in body:
             status(code, f"Unsupported parameter: '{part}'")(handler, body)
         else:
-            (good(then) if isinstance(then, str) else then)(handler, body)
+            (completion(then) if isinstance(then, str) else then)(handler, body)
 
     return answer
 
@@ -126,7 +126,7 @@ def hang(handler: Handler, body: Any) -> None:
 
 
 def trickle(handler: Handler, body: Any) -> None:
-    """A byte now and then, for ever."""
+    """One byte now and then, without end."""
     handler.send_response(200)
     handler.send_header("Content-Length", "1000000")
     handler.end_headers()
@@ -135,7 +135,7 @@ def trickle(handler: Handler, body: Any) -> None:
 
 
 def cut(handler: Handler, body: Any) -> None:
-    """Half of what was announced, then nothing."""
+    """Half of the announced content, then nothing."""
     handler.send_response(200)
     handler.send_header("Content-Type", "application/json")
     handler.send_header("Content-Length", "1000")
@@ -145,7 +145,7 @@ def cut(handler: Handler, body: Any) -> None:
 
 
 def enormous(code: int = 200) -> Answer:
-    """Far more than any reply, without saying how much."""
+    """Far more than any reply, without a content length."""
 
     def answer(handler: Handler, body: Any) -> None:
         handler.send_response(code)
@@ -161,7 +161,7 @@ def enormous(code: int = 200) -> Answer:
 
 
 def echo_key(code: int) -> Answer:
-    """Sends back all the credentials it was given, in every form."""
+    """Repeats the credentials of the request, in every form."""
 
     def answer(handler: Handler, body: Any) -> None:
         sent = [handler.headers.get(name) for name in ("authorization", "x-api-key")]

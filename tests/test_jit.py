@@ -1,5 +1,4 @@
-"""The cache of compiled code: new sources get a new folder, a folder that cannot be written is no error, and one that
-another user can write is not used."""
+"""The cache of compiled code: changed sources, unwritable folders, and folders that other users can write to."""
 
 import os
 import pickle
@@ -41,17 +40,17 @@ def run(home, tmp) -> list[str]:
     return done.stdout.split()
 
 
-def test_compiled_code_is_kept_and_found_again(tmp_path):
+def test_compiled_code_is_cached_and_reused(tmp_path):
     home = tmp_path / "home"
     assert run(home, tmp_path)[0] == "0"
-    kept = sorted(file for file in home.rglob("*.nbc"))
-    assert kept
-    times = [file.stat().st_mtime_ns for file in kept]
+    files = sorted(file for file in home.rglob("*.nbc"))
+    assert files
+    times = [file.stat().st_mtime_ns for file in files]
     run(home, tmp_path)
-    assert [file.stat().st_mtime_ns for file in kept] == times
+    assert [file.stat().st_mtime_ns for file in files] == times
 
 
-def test_a_cache_that_cannot_be_written_falls_back_with_one_warning(tmp_path):
+def test_unwritable_cache_falls_back_with_one_warning(tmp_path):
     blocked = tmp_path / "blocked"
     blocked.write_text("a file where the folder should be")
     warned, folder = run(blocked, tmp_path)
@@ -60,7 +59,7 @@ def test_a_cache_that_cannot_be_written_falls_back_with_one_warning(tmp_path):
     assert "blocked" not in folder
 
 
-def test_a_full_disk_falls_back_with_one_warning(tmp_path, monkeypatch):
+def test_full_disk_falls_back_with_one_warning(tmp_path, monkeypatch):
     monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path / "home"))
     monkeypatch.setattr(cache, "MIN_FREE_BYTES", 1 << 62)
     with pytest.warns(RuntimeWarning, match="compiled code is not cached") as caught:
@@ -68,7 +67,7 @@ def test_a_full_disk_falls_back_with_one_warning(tmp_path, monkeypatch):
     assert len(caught) == 1
 
 
-def test_a_disk_that_fills_up_while_compiling_costs_only_the_cache(tmp_path):
+def test_disk_filling_up_during_compilation_only_disables_the_cache(tmp_path):
     class Store:
         enabled = True
 
@@ -90,7 +89,7 @@ def test_a_disk_that_fills_up_while_compiling_costs_only_the_cache(tmp_path):
     assert len(caught) == 1
 
 
-def test_another_source_means_another_folder(tmp_path, monkeypatch):
+def test_changed_source_changes_the_hash(tmp_path, monkeypatch):
     (tmp_path / "a.py").write_text("x = 1")
     monkeypatch.setattr(cache, "WORLDS_DIR", tmp_path)
     first = cache.source_hash()
@@ -99,7 +98,7 @@ def test_another_source_means_another_folder(tmp_path, monkeypatch):
     assert cache.source_hash() != first
 
 
-def test_a_worlds_folder_depends_on_itself_and_on_what_is_shared_but_on_no_other_world(tmp_path, monkeypatch):
+def test_hash_of_a_world_covers_its_files_and_the_shared_ones(tmp_path, monkeypatch):
     def write(name, text):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -116,14 +115,14 @@ def test_a_worlds_folder_depends_on_itself_and_on_what_is_shared_but_on_no_other
         before = cache.source_hash("heist")
 
 
-def test_a_function_is_kept_with_its_world():
+def test_scope_of_a_function():
     from envgen.worlds.crafter import kernel
     from envgen.worlds.kernels import mt19937
 
     assert cache.world_folder(kernel.step_batch.py_func) == "crafter"
     assert cache.world_folder(mt19937.next_word.py_func) == ""
     assert cache.source_scope(cache.__file__) == ""
-    assert cache.world_folder(test_a_function_is_kept_with_its_world) == str(Path(__file__).parent)
+    assert cache.world_folder(test_scope_of_a_function) == str(Path(__file__).parent)
 
 
 def test_outside_package_is_recompiled_when_another_of_its_files_changes(tmp_path):
@@ -161,23 +160,23 @@ def test_changed_callee_in_another_file_takes_effect(tmp_path):
     assert results == ["2", "3"]
 
 
-def test_sums_are_reordered_only_where_that_is_asked_for():
+def test_only_jit_fastmath_reorders_sums():
     def total(x):
-        found = np.float32(0)
+        result = np.float32(0)
         for k in range(x.size):
-            found += x[k]
-        return found
+            result += x[k]
+        return result
 
     def total_in_any_order(x):
-        found = np.float32(0)
+        result = np.float32(0)
         for k in range(x.size):
-            found += x[k]
-        return found
+            result += x[k]
+        return result
 
     x = np.random.default_rng(0).random(10_000, np.float32)
-    assert cache.jit(total)(x) == total(x)  # one after the other, as Python does
+    assert cache.jit(total)(x) == total(x)  # in order, as in Python
     reordered = cache.jit_fastmath(total_in_any_order)(x)
-    assert reordered != total(x)  # sums in vectors come nearer to the truth
+    assert reordered != total(x)  # SIMD sums are more accurate
     assert reordered == pytest.approx(x.sum(dtype=np.float64), rel=1e-5)
 
 

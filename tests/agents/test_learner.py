@@ -1,13 +1,24 @@
 """The learner contract: state and load continue training bit for bit, environments in mid-episode included."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
-from envgen.agents.learner import LEARNERS, learner_class, make_learner
+from envgen.agents.learner import LEARNERS, learner_class
+from envgen.agents.parallel import ProcessGroup
+from envgen.agents.policy import Policy
 from envgen.agents.ppo import PPO
-from envgen.agents.settings import PpoSettings
+from envgen.agents.rollout import EpisodeStats, UpdateResult, VecEnvRunner
+from envgen.agents.settings import LearnerSettings, PpoSettings
+from envgen.curriculum.loop import train
+from envgen.curriculum.plan import TrainingPlan
+from envgen.designers.baselines import NoDesigner
+from envgen.runs.store import read_progress
 from envgen.worlds.crafter.env import CrafterVectorEnv
+from envgen.worlds.crafter.world import Crafter
 
 SMALL = PpoSettings(num_envs=2, num_steps=10, update_epochs=2, num_minibatches=2)
 NUM_UPDATES = 5
@@ -90,22 +101,72 @@ def test_seed_determines_the_learner_whatever_the_global_rng():
     assert_same_state(learner, PPO.for_envs(make_envs(), settings=SMALL, seed=5))
 
 
-def test_make_learner_applies_overrides_to_the_defaults_of_the_observation():
-    learner = make_learner("ppo", make_envs(), {"gamma": 0.9}, seed=3)
-    assert isinstance(learner, PPO)
-    assert learner.settings == PPO.settings_for(make_envs().single_observation_space, gamma=0.9)
-    assert learner.settings.num_envs == 128
-    assert_same_state(learner, PPO.for_envs(make_envs(), settings=learner.settings, seed=3))
+class RandomSettings(LearnerSettings):
+    """Settings of the learner below."""
 
 
-def test_make_learner_accepts_a_class():
-    class MyLearner(PPO):
-        pass
+class RandomLearner:
+    """The smallest learner: it acts at random and learns nothing."""
 
-    assert type(make_learner(MyLearner, make_envs())) is MyLearner
+    def __init__(self, action_space: spaces.Discrete, settings: RandomSettings, seed: int):
+        self.action_space, self.settings, self.seed = action_space, settings, seed
+        self.process_group = ProcessGroup()
+        self.steps = self.updates = 0
+        self.runner: VecEnvRunner | None = None
+
+    @property
+    def policy(self) -> Policy:
+        raise NotImplementedError
+
+    @classmethod
+    def settings_for(cls, observation_space, **overrides):
+        return RandomSettings(**overrides)
+
+    @classmethod
+    def for_envs(cls, envs, settings=None, seed=0, device: Any = "cpu", compile=False, distributed=True):
+        return cls(envs.single_action_space, settings or RandomSettings(), seed)
+
+    def untrained_copy(self, seed):
+        return type(self)(self.action_space, self.settings, seed)
+
+    def act(self, obs, rng=None):
+        return (rng or np.random.default_rng(self.seed)).integers(0, self.action_space.n, len(obs))
+
+    def train(self, envs, steps, on_update=lambda result: None, seed=None, resume=False):
+        runner = self.runner if resume and self.runner else VecEnvRunner(envs, seed)
+        while self.steps < steps:
+            episodes = EpisodeStats()
+            for _ in range(50):
+                runner.step(self.act(runner.obs, np.random.default_rng([self.seed, self.steps])), episodes)
+                self.steps += envs.num_envs
+            self.updates += 1
+            on_update(UpdateResult(self.steps, {"policy_loss": 0.0}, episodes))
+
+    def state(self):
+        return {"weights": np.zeros(1)}, {"steps": self.steps, "updates": self.updates}
+
+    def load(self, arrays, values, envs=None):
+        self.steps, self.updates = values["steps"], values["updates"]
+
+
+def test_another_learner_needs_its_class_and_an_entry_in_learners(tmp_path, monkeypatch):
+    """The training loop runs, saves and evaluates it knowing only the contract."""
+    monkeypatch.setitem(LEARNERS, "random", RandomLearner)
+    plan = TrainingPlan(cycles=0, final_steps=400, episodes=2)
+    summary = train(tmp_path, Crafter(), NoDesigner(), plan, learner="random", learner_settings={"num_envs": 2})
+    assert summary.final.episodes == 2
+    lines = list(read_progress(tmp_path))
+    assert [line["steps"] for line in lines] == [100, 200, 300, 400]
+    assert train(  # finished: nothing is trained again
+        tmp_path, Crafter(), NoDesigner(), plan, learner="random", learner_settings={"num_envs": 2}
+    ) == summary  # fmt: skip
+
+
+def test_learner_class_accepts_names_and_classes():
     assert learner_class("ppo") is LEARNERS["ppo"] is PPO
+    assert learner_class(RandomLearner) is RandomLearner
 
 
 def test_unknown_learner_is_refused_with_a_suggestion():
     with pytest.raises(ValueError, match="learner 'ppp' is not one of ppo; did you mean 'ppo'"):
-        make_learner("ppp", make_envs())
+        learner_class("ppp")

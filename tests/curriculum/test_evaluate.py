@@ -27,7 +27,7 @@ def agents() -> dict[str, PPO]:
     """Untrained, but with preferences: the weights of the policy head are scaled up."""
     agents = {}
     for observation in ("symbols", "pixels"):
-        agents[observation] = PPO.for_envs(CrafterVectorEnv(1, None, observation), seed=2)
+        agents[observation] = PPO.for_envs(Crafter().make(num_envs=1, observation=observation), seed=2)
         agents[observation].network.policy_head.weight.data *= 50
     return agents
 
@@ -46,7 +46,7 @@ def test_episodes_equal_those_of_the_package_with_ordered_sets(agents, observati
 
 def test_symbols_read_from_the_package_equal_ours():
     pair, rng = ParityChecker(seed=5), np.random.default_rng(0)
-    twin = CrafterVectorEnv(1, None, "symbols")
+    twin = Crafter().make(num_envs=1, observation="symbols")
     pair.reset()
     seen, _ = twin.reset(seed=5)
     for _ in range(250):

@@ -1,10 +1,12 @@
 """The contract of designers: what is recorded can be loaded, and an invalid proposal is refused with a sentence."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from samples import NO_USAGE, ToyLevel, make_cycle, make_outcome, make_proposal, toy_brief, world_brief
+from samples import NO_USAGE, ToyLevel, make_cycle, make_outcome, make_proposal, overrides, toy_brief, world_brief
 
 from envgen.designers.alpha import AlphaDesigner
 from envgen.designers.baselines import (
@@ -26,6 +28,7 @@ from envgen.designers.designer import (
     request_revision,
 )
 from envgen.designers.expert import ExpertDesigner
+from envgen.designers.registry import build_designer
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.world import Level, LevelError
 
@@ -147,6 +150,17 @@ def test_a_designer_of_your_own_needs_one_method():
     assert designer.config() == {"name": f"{__name__}:OneMethod"}
     assert designer.runtime_options() == {}
     assert designer.usage() == NO_USAGE
+
+
+def test_the_designer_in_the_documentation_works():
+    text = (Path(__file__).parents[2] / "docs" / "designers.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    namespace = {"__name__": "my_designers"}
+    exec(code, namespace)
+    designer = build_designer(namespace["Darkness"], Path("unused"))
+    assert designer.name == "my_designers:Darkness"
+    levels = overrides(request_proposal(designer, world_brief(cycle=4), ()))
+    assert [level["time_of_day"] for level in levels] == [120, 150, 180, 210]
 
 
 def test_a_subclass_does_not_inherit_the_name_of_a_builtin_designer():

@@ -300,7 +300,7 @@ ELSEWHERE = {"base_url": "http://elsewhere:1/v1", "key_env": "SECRET"}
 
 
 @pytest.mark.parametrize(
-    ("stored", "given", "message"),
+    ("stored", "new", "message"),
     [
         (ELSEWHERE, {}, "pass --base-url http://elsewhere:1/v1 --key-env SECRET again"),
         (ELSEWHERE, {"base_url": "http://mine/v1"}, "pass --key-env SECRET again"),
@@ -311,10 +311,10 @@ ELSEWHERE = {"base_url": "http://elsewhere:1/v1", "key_env": "SECRET"}
         ({"key_env": "A\nB"}, {}, r"pass --key-env 'A\nB' again"),
     ],
 )
-def test_a_run_directory_does_not_decide_where_a_key_is_sent(stored, given, message):
+def test_a_run_directory_does_not_decide_where_a_key_is_sent(stored, new, message):
     for config in (OPENAI, {"name": "fixed", "source": OPENAI}):
         with pytest.raises(DesignError) as caught:
-            resume_runtime(config, stored, given)
+            resume_runtime(config, stored, new)
         assert message in str(caught.value)
         assert "\n" not in str(caught.value)
 

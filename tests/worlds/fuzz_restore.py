@@ -1,8 +1,8 @@
-"""Restores damaged states into a world, and plays on from each that is accepted. Run by test_restoring.py.
+"""Restore damaged states and play on from those that are accepted. Run by test_state_validation.py.
 
     python fuzz_restore.py WORLD SEED
 
-The process may hang or crash where a check is missing: whoever runs it sets a time limit.
+The process may hang or crash if a check is missing, so the caller sets a time limit.
 """
 
 import sys
@@ -50,7 +50,7 @@ def extremes(kind: np.dtype) -> list:
 
 
 def damaged(state: dict, dtypes: dict, rng: np.random.Generator):
-    """Copies of a state, each with something wrong in it, and what that is."""
+    """Yields (description, damaged copy of the state)."""
     for name, array in state.items():
         for _ in range(RANDOM // 8):
             fresh = np.frombuffer(rng.bytes(array.nbytes), array.dtype).reshape(array.shape)
@@ -64,7 +64,7 @@ def damaged(state: dict, dtypes: dict, rng: np.random.Generator):
         if array.ndim:
             yield f"shorter {name}", {**state, name: array[..., :-1].copy()}
         yield f"float {name}", {**state, name: array.astype(np.float32)}
-        yield f"no {name}", {other: kept for other, kept in state.items() if other != name}
+        yield f"no {name}", {other: values for other, values in state.items() if other != name}
     for array, dtype in dtypes.items():
         for offset, kind, count, name in leaves(dtype):
             for value in extremes(kind):
@@ -103,7 +103,7 @@ def main(world: str, seed: int) -> None:
         states.append(envs.get_state())
         for state in states:
             for what, bad in damaged(state, dtypes, rng):
-                print(observation, what, flush=True, file=sys.stderr)  # the last line says what it died of
+                print(observation, what, flush=True, file=sys.stderr)  # names the cause of a crash
                 try:
                     envs.set_state(bad)
                 except ValueError:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
+from envgen.worlds.check_world import check_world
 from envgen.worlds.python_world import PythonEnv, PythonWorld
 from envgen.worlds.world import Level, LevelError, Skill
 
@@ -181,10 +182,22 @@ def test_statistics_and_pictures():
     assert world.single(render_mode="rgb_array").render_mode == "rgb_array"
 
 
-def test_worlds_without_draw_say_how_to_get_pictures():
-    class Invisible(Line):
-        class env_class(LineEnv):
-            draw = PythonEnv.draw
+def test_worlds_without_draw_show_their_state_as_text():
+    class TextEnv(LineEnv):
+        draw = PythonEnv.draw
 
-    with pytest.raises(NotImplementedError, match="env_class cannot be rendered: implement draw"):
-        Invisible().render_levels({"original": {}})
+    env = TextEnv(Line(), [LineLevel()], render_mode="rgb_array")
+    env.reset(seed=0)
+    image = env.render()
+    assert image.shape == (16, 16, 3)
+    assert image.dtype == np.uint8
+    assert 0 < (image < 128).sum() < image.size
+
+
+def test_other_autoreset_modes_are_refused():
+    with pytest.raises(TypeError, match="only same-step autoreset"):
+        Line().make([], 2, autoreset_mode="NextStep")
+
+
+def test_world_keeps_the_contract():
+    check_world(Line())

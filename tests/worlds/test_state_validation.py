@@ -1,4 +1,4 @@
-"""A damaged state is refused with a sentence before a kernel sees it, and changes nothing."""
+"""A damaged state is refused before a kernel sees it, and changes nothing."""
 
 import os
 import subprocess
@@ -21,8 +21,8 @@ WORLDS = {
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_no_restored_state_takes_a_kernel_out_of_its_arrays(world, tmp_path):
-    """With numba's bounds checking, in a process of its own that may crash or hang."""
+def test_restored_states_never_make_kernels_leave_their_arrays(world, tmp_path):
+    """Run with numba's bounds checking in a subprocess, which may crash or hang."""
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "ENVGEN_CACHE": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, FUZZ, world, "0"], env=environment, capture_output=True, text=True, timeout=900
@@ -43,7 +43,7 @@ def world(request):
     return request.param, envs, dtypes
 
 
-BAD = {
+INVALID_VALUES = {
     "crafter": [
         ("envs", "level", 1), ("envs", "level", -1), ("envs", "step", -1), ("envs", "step", 10_000),
         ("envs", "num_entities", 0), ("envs", "num_entities", 30_000),
@@ -67,20 +67,20 @@ BAD = {
 }  # fmt: skip
 
 
-def test_each_field_that_a_kernel_relies_on_is_checked(world):
+def test_every_field_used_by_kernels_is_checked(world):
     name, envs, dtypes = world
     before = envs.get_state()
-    for array, field, value in BAD[name]:
-        state = {key: kept.copy() for key, kept in before.items()}
-        place = state[array].view(dtypes[array])[field][1, 0]  # of one field, or of all its numbers
-        state[array].view(dtypes[array])[field][1, 0] = np.full_like(place, value)
+    for array, field, value in INVALID_VALUES[name]:
+        state = {key: values.copy() for key, values in before.items()}
+        old_value = state[array].view(dtypes[array])[field][1, 0]  # a number or an array
+        state[array].view(dtypes[array])[field][1, 0] = np.full_like(old_value, value)
         with pytest.raises(ValueError, match="environment 1"):
             envs.set_state(state)
     after = envs.get_state()
     assert all(np.array_equal(after[key], before[key]) for key in before)
 
 
-def test_the_numbers_of_a_level_are_those_of_the_level(world):
+def test_params_must_be_those_of_the_level(world):
     _, envs, dtypes = world
     state = envs.get_state()
     state["envs"].view(dtypes["envs"])["params"]["length"][0] = 2**30
@@ -89,7 +89,7 @@ def test_the_numbers_of_a_level_are_those_of_the_level(world):
 
 
 @pytest.mark.parametrize(
-    ("name", "array", "says"),
+    ("name", "array", "message"),
     [
         ("envs", None, "no array 'envs'"),
         ("phase", np.array([1, 3], np.uint8), "phase of environment 1"),
@@ -108,18 +108,18 @@ def test_the_numbers_of_a_level_are_those_of_the_level(world):
         ("reports", np.zeros((2, 3), np.uint8), "'reports'"),
     ],
 )
-def test_each_array_is_checked(world, name, array, says):
+def test_every_array_is_checked(world, name, array, message):
     _, envs, _ = world
     state = envs.get_state()
     if array is None:
         del state[name]
     else:
         state[name] = array
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=message):
         envs.set_state(state)
 
 
-def test_symbols_that_there_are_not_are_refused(world):
+def test_invalid_symbols_are_refused(world):
     _, envs, _ = world
     state = envs.get_state()
     state["obs"][1, 0] = 200

@@ -113,23 +113,3 @@ def learner_class(learner: str | type[Learner]) -> type[Learner]:
     if learner not in LEARNERS:
         raise ValueError(f"learner {nearest(learner, list(LEARNERS))}")
     return LEARNERS[learner]
-
-
-def make_learner(
-    learner: str | type[Learner],
-    envs: VectorEnv,
-    overrides: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    device: str | torch.device = "cpu",
-    compile: bool = False,
-) -> Learner:
-    """A learner for environments like `envs`.
-
-    Args:
-        learner: A name in `LEARNERS`, or a class of your own.
-        envs: Any environments with the right spaces; they are not stepped.
-        overrides: Settings that differ from the defaults for this kind of observation.
-    """
-    cls = learner_class(learner)
-    settings = cls.settings_for(envs.single_observation_space, **(overrides or {}))
-    return cls.for_envs(envs, settings=settings, seed=seed, device=device, compile=compile)

@@ -267,7 +267,7 @@ class Categorical(nn.Module):
 
 
 class DiagGaussian(nn.Module):
-    """Continuous actions, from their means. The standard deviation is learned and does not depend on the state."""
+    """Continuous actions, from their mean. The standard deviation is learned and does not depend on the state."""
 
     def __init__(self, space: spaces.Box):
         super().__init__()
@@ -280,17 +280,17 @@ class DiagGaussian(nn.Module):
     def noise(self, rng: np.random.Generator, count: int) -> np.ndarray:
         return rng.standard_normal((count, self.num_params), np.float32)
 
-    def sample(self, means: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        return means + self.log_std.exp() * noise
+    def sample(self, mean: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        return mean + self.log_std.exp() * noise
 
-    def mode(self, means: torch.Tensor) -> torch.Tensor:
-        return means
+    def mode(self, mean: torch.Tensor) -> torch.Tensor:
+        return mean
 
-    def log_prob_and_entropy(self, means: torch.Tensor, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        z_scores = (actions - means) / self.log_std.exp()
+    def log_prob_and_entropy(self, mean: torch.Tensor, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        z_scores = (actions - mean) / self.log_std.exp()
         log_prob = (-z_scores.square() / 2 - self.log_std - LOG_SQRT_2PI).sum(-1)
         entropy = (self.log_std + LOG_SQRT_2PI + 0.5).sum()
-        return log_prob, entropy.expand(len(means))
+        return log_prob, entropy.expand(len(mean))
 
     def to_action(self, actions: torch.Tensor) -> np.ndarray:
         """Clipped to the space; PPO learns from the unclipped sample."""

@@ -283,8 +283,8 @@ class PPO:
                 location = f"epoch {epoch + 1} of {s.update_epochs}, minibatch {k + 1} of {s.num_minibatches}"
                 sums += self._update_minibatch(minibatch, location)
         self.updates += 1
-        means = (sums / (s.update_epochs * s.num_minibatches)).tolist()
-        return dict(zip(METRICS, [*means, explained_variance], strict=True))
+        averages = (sums / (s.update_epochs * s.num_minibatches)).tolist()
+        return dict(zip(METRICS, [*averages, explained_variance], strict=True))
 
     @torch.no_grad()
     def _make_batch(self, rollout: Rollout) -> tuple[Minibatch, float]:

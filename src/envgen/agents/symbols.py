@@ -101,14 +101,14 @@ class NearestSymbolEncoder(nn.Module):
         near_cells = np.flatnonzero(chebyshev <= symbol_map.near_radius)
         kept_slots = [plane * num_cells + near_cells for plane in range(symbol_map.planes)]
         kept_slots.append(np.arange(symbol_map.planes * num_cells, len(max_values)))
-        kept = np.concatenate(kept_slots)
+        kept_indices = np.concatenate(kept_slots)
         self.num_symbols = max_values[: symbol_map.planes * num_cells].reshape(symbol_map.planes, num_cells).max(1)
         self.first_slot = 2 * (np.cumsum(self.num_symbols) - self.num_symbols)
         self.num_nearest = int(2 * self.num_symbols.sum())
         facing_max = self.num_symbols[: 0 if symbol_map.facing_index is None else None]
         nearest_max = np.tile([self.column_codes.max(), self.row_codes.max()], self.num_symbols.sum())
-        self.max_values = np.concatenate([max_values[kept], facing_max, nearest_max]).astype(np.int64)
-        self.register_buffer("kept_slots", torch.from_numpy(kept), persistent=False)
+        self.max_values = np.concatenate([max_values[kept_indices], facing_max, nearest_max]).astype(np.int64)
+        self.register_buffer("kept_slots", torch.from_numpy(kept_indices), persistent=False)
         offsets = [0, *(columns + rows * symbol_map.columns for columns, rows in symbol_map.direction_offsets)]
         self.register_buffer("facing_cells", center + torch.tensor(offsets), persistent=False)
 

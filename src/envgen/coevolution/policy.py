@@ -134,7 +134,7 @@ class LanguageModelPolicy:
     def update(self, batch: TrainBatch, loss_type: LossType) -> dict[str, float]:
         """Train on a batch; returns the mean of METRICS over the gradient steps, and their number."""
         s, (indices, is_real) = self.settings, self._local_indices(len(batch.prompts))
-        # After a single gradient step the model still is the one that generated: old_logps are logps.
+        # With a single gradient step the updated model is the one that generated, so old_logps equal logps.
         old_logps = self._logps(batch, indices, loss_type) if s.epochs * s.num_minibatches > 1 else None
         permutations = (self.shuffle_rng.permutation(len(indices)) for _ in range(s.epochs))
         minibatches = (

@@ -93,7 +93,7 @@ class PhaseTrainer:
         if resume and self._checkpoint is not None:
             learner.load(self._checkpoint.arrays["agent"], self._checkpoint.values["agent"], envs)
         self._checkpoint, self.current_phase = None, name
-        self._level_indices = [self._levels.index(level) for level in envs.levels]  # pyright: ignore[reportAttributeAccessIssue]
+        self._level_indices = [self._levels.index(level) for level in envs.levels]
         self._start_clocks()
         try:
             with GracefulInterrupt() as self._interrupt:

@@ -193,19 +193,19 @@ def rebuild_designer(config: Mapping[str, Any], folder: Path, runtime_options: M
     return build_designer(name, folder, settings=fields)
 
 
-def resume_runtime(config: Mapping[str, Any], stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The runtime options for resuming a run: the stored ones, updated by those that are given now.
+def resume_runtime(config: Mapping[str, Any], stored: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The runtime options for resuming a run: the stored ones, updated by the new ones.
 
     The run may be someone else's, and a key is sent to its server. A server or key variable that is not the provider's
     own is therefore not taken from the run: it must be given again.
     """
     custom = _custom_endpoint(config, stored)
-    if missing := {name: value for name, value in custom.items() if name not in given}:
+    if missing := {name: value for name, value in custom.items() if name not in new}:
         raise DesignError(
             f"this run used {_format_flags(custom)}; "
             f"pass {_format_flags(missing)} again to resume with that server and key, or pass others"
         )
-    return {**stored, **given}
+    return {**stored, **new}
 
 
 def _custom_endpoint(config: Mapping[str, Any], runtime_options: Mapping[str, Any]) -> dict[str, Any]:

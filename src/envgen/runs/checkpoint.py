@@ -57,12 +57,7 @@ def save_checkpoint(
     try:
         _remove_unfinished(folder)
         temp.mkdir(parents=True)
-        files = {f"{group}.safetensors": save_arrays(_to_contiguous(named)) for group, named in arrays.items()}
-        files["values.json"] = json.dumps(values, indent=1).encode()
-        for name, data in files.items():
-            write_flushed(temp / name, data)
-        write_flushed(temp / MANIFEST, manifest_of(files))
-        flush_folder(temp)
+        write_checkpoint(temp, arrays, values)
         os.replace(temp, final)
         flush_folder(folder)
     except OSError as error:
@@ -74,10 +69,16 @@ def save_checkpoint(
     return final
 
 
-def manifest_of(files: Mapping[str, bytes]) -> bytes:
-    """Return the manifest of a checkpoint's files: their sizes and checksums as JSON."""
-    entries = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
-    return json.dumps(entries, indent=1).encode()
+def write_checkpoint(folder: Path, arrays: Mapping[str, Mapping[str, np.ndarray]], values: Mapping[str, Any]) -> None:
+    """Write the files of a checkpoint to a folder, the manifest last."""
+    files = {f"{group}.safetensors": save_arrays(_to_contiguous(named)) for group, named in arrays.items()}
+    files["values.json"] = json.dumps(values, indent=1).encode()
+    manifest = {}
+    for name, data in files.items():
+        write_flushed(folder / name, data)
+        manifest[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    write_flushed(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
+    flush_folder(folder)
 
 
 def _to_contiguous(named: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

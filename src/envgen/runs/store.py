@@ -13,7 +13,7 @@ import platform
 from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -69,14 +69,9 @@ class Run:
         folder = self.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = open_regular(folder / "lock", "a")  # held as long as the run is open
         except OSError as error:
             raise RunError(f"cannot create the run directory {folder}: {error.strerror}") from error
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise RunError(f"another process is using {folder}") from None
+        self._lock = lock_folder(folder)
         if not exists(folder / "run.json"):
             self.write(
                 "run",
@@ -192,6 +187,21 @@ class Run:
         self.close()
 
 
+def lock_folder(folder: Path) -> IO[str]:
+    """Lock a run directory until the returned file is closed."""
+    try:
+        lock = open_regular(folder / "lock", "a")
+    except OSError as error:
+        raise RunError(f"cannot create the run directory {folder}: {error.strerror}") from error
+    if fcntl is not None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            raise RunError(f"another process is using {folder}") from None
+    return lock
+
+
 def read_request(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the request of a run and its runtime options."""
     file = folder / "run.json"
@@ -207,11 +217,11 @@ def read_request(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def check_format(folder: Path, entry: Mapping[str, Any]) -> None:
     """Raise RunError if a run directory, whose run.json holds `entry`, has another format than this version writes."""
-    found = entry.get("format", 1)
-    if found == 1:
+    version = entry.get("format", 1)
+    if version == 1:
         raise RunError(f"{folder} was written by an older version; convert it with: envgen migrate {folder}")
-    if found != FORMAT:
-        raise RunError(f"{folder} has the format {found!r:.20}; this version of envgen reads format {FORMAT}")
+    if version != FORMAT:
+        raise RunError(f"{folder} has the format {version!r:.20}; this version of envgen reads format {FORMAT}")
 
 
 def read_json(file: Path) -> Any:

@@ -14,7 +14,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from . import validation as checks
 from .rendering import image_grid
@@ -59,8 +59,11 @@ class PythonEnv(LevelEnv):
         raise NotImplementedError
 
     def draw(self) -> np.ndarray:
-        """An image of the current state, (image_size, image_size, 3) uint8."""
-        raise NotImplementedError(f"{type(self).__name__} cannot be rendered: implement draw()")
+        """An image of the current state, (image_size, image_size, 3) uint8. By default it lists the state as text."""
+        image = Image.new("RGB", (self.image_size, self.image_size), "white")
+        text = "\n".join(f"{name}\n {value}" for name, value in self.state.items())
+        ImageDraw.Draw(image).text((2, 2), text, fill="black")
+        return np.asarray(image)
 
     def achieve(self, skill: str) -> None:
         """Count a success of a skill."""
@@ -113,7 +116,16 @@ class PythonEnv(LevelEnv):
 class PythonVectorEnv(LevelVectorEnv):
     """`num_envs` environments of a `PythonWorld`, with same-step autoreset. See `LevelVectorEnv`."""
 
-    def __init__(self, world: "PythonWorld", level: Any, num_envs: int, sample_levels: bool = False):
+    def __init__(
+        self,
+        world: "PythonWorld",
+        level: Any,
+        num_envs: int,
+        sample_levels: bool = False,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+    ):
+        if AutoresetMode(autoreset_mode) != AutoresetMode.SAME_STEP:
+            raise TypeError(f"a PythonWorld supports only same-step autoreset, not {autoreset_mode}")
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, **world.metadata}
         self.num_envs, self.world, self.render_mode = checks.check_count("num_envs", num_envs), world, None
         self._levels: list[Any] = []

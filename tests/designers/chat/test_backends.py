@@ -22,10 +22,10 @@ from envgen.designers.chat.protocol import (
 )
 from loopback import (
     Loopback,
+    completion,
     cut,
     echo_key,
     enormous,
-    good,
     hang,
     raw,
     refusing,
@@ -61,7 +61,7 @@ def exchange(kind, *answers, request=REQUEST, times=1, timeout=20.0):
 
 @both
 def test_a_reply_has_its_usage(kind):
-    reply, server = exchange(kind, good("hello", prompt=12, reply=3))
+    reply, server = exchange(kind, completion("hello", prompt=12, reply=3))
     assert (reply.text, reply.model) == ("hello", "model")
     assert (reply.usage.prompt_tokens, reply.usage.reply_tokens) == (12, 3)
     body = server.requests[0].body
@@ -70,7 +70,7 @@ def test_a_reply_has_its_usage(kind):
 
 
 def test_the_cost_is_taken_from_servers_that_report_it():
-    reply, _ = exchange(OpenAIBackend, good("hello", cost=0.25))
+    reply, _ = exchange(OpenAIBackend, completion("hello", cost=0.25))
     assert reply.usage.cost == 0.25
 
 
@@ -96,7 +96,7 @@ def test_a_schema_is_sent(kind):
 
 
 @both
-@pytest.mark.parametrize("answer", [good(None), good("")])
+@pytest.mark.parametrize("answer", [completion(None), completion("")])
 def test_an_empty_answer_is_an_empty_reply(kind, answer):
     assert exchange(kind, answer)[0].text == ""
 
@@ -119,7 +119,7 @@ def test_unusual_replies_are_parsed(body, text):
 
 @both
 def test_an_overlong_reply_is_cut(kind):
-    assert len(exchange(kind, good("x" * 1_000_000))[0].text) == MAX_REPLY_CHARS
+    assert len(exchange(kind, completion("x" * 1_000_000))[0].text) == MAX_REPLY_CHARS
 
 
 @both
@@ -182,7 +182,7 @@ def test_retry_after_may_be_a_date():
 @both
 @pytest.mark.parametrize("address", ["{url}", "http://crafty:hunter%402%21@{host}"])
 def test_an_echoed_key_is_redacted(kind, address):
-    with Loopback([echo_key(401), echo_key(503), raw(KEY.encode()), good(f"you are {KEY}")]) as server:
+    with Loopback([echo_key(401), echo_key(503), raw(KEY.encode()), completion(f"you are {KEY}")]) as server:
         backend = kind("model", base_url=address.format(url=server.url, host=server.url.removeprefix("http://")))
         texts = []
         for _ in range(3):

@@ -26,7 +26,7 @@ from envgen.designers.chat.protocol import (
     Reply,
     RetryableError,
 )
-from loopback import Loopback, cut, echo_key, good, hang, raw, status
+from loopback import Loopback, completion, cut, echo_key, hang, raw, status
 
 KEY = "sk-planted-0123456789"
 
@@ -90,7 +90,7 @@ def test_a_call_killed_midway_counts_and_is_repeated(tmp_path):
 
 
 def test_the_ledger_records_everything(open_chat, tmp_path):
-    with Loopback([status(503), good("{oops", prompt=7, reply=2)]) as server:
+    with Loopback([status(503), completion("{oops", prompt=7, reply=2)]) as server:
         chat = open_chat(server, prices=Prices(prompt=1e6, reply=2e6), backoff=0.5)
         chat.complete(question("levels?"))
         chat.record_validation(question("levels?"), False, ["not JSON"])
@@ -202,7 +202,7 @@ def test_retries_stop_at_the_limit(open_chat):
 
 def test_unreported_usage_counts_as_the_maximum(open_chat):
     prices = Prices(prompt=1e6, reply=1e6)
-    with Loopback([cut, good("abcdefgh", prompt=None)]) as server:
+    with Loopback([cut, completion("abcdefgh", prompt=None)]) as server:
         chat = open_chat(server, prices=prices)
         chat.complete(question("12345678"))
         used = chat.totals()
@@ -215,7 +215,7 @@ def test_unreported_usage_counts_as_the_maximum(open_chat):
 
 
 def test_a_reported_cost_takes_precedence(open_chat):
-    with Loopback([good("x", cost=0.5)]) as server:
+    with Loopback([completion("x", cost=0.5)]) as server:
         chat = open_chat(server, prices=Prices(prompt=1e6, reply=1e6))
         chat.complete(question("?"))
         assert chat.totals().cost == 0.5
@@ -305,7 +305,7 @@ def test_a_repeated_validation_is_not_written_again(open_chat, tmp_path):
 
 def test_a_key_is_never_written_or_shown(tmp_path):
     texts = []
-    answers = [echo_key(503), good(f"you are {KEY}"), echo_key(401), raw(KEY.encode()), cut]
+    answers = [echo_key(503), completion(f"you are {KEY}"), echo_key(401), raw(KEY.encode()), cut]
     with Loopback(answers) as server:
         address = server.url.replace("//", "//crafty:hunter22@")
         for base_url in (server.url, address):

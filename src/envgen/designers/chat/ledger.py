@@ -182,7 +182,7 @@ def _add_reply(
     estimated = [0, 0]
     if None in reported:
         estimate = estimate_tokens(ChatRequest.model_validate(request["request"]), line["text"])
-        estimated = [tokens if known is None else 0 for known, tokens in zip(reported, estimate, strict=True)]
+        estimated = [tokens if count is None else 0 for count, tokens in zip(reported, estimate, strict=True)]
     prompt, reply = (tokens or 0 for tokens in reported)
     totals = totals.plus(calls=1, prompt_tokens=prompt, reply_tokens=reply, estimated_tokens=sum(estimated))
     totals = totals.plus(seconds=line["seconds"])

@@ -51,9 +51,9 @@ def step_batch(
 ):  # fmt: skip
     """Do what is pending in the environments `env_ids`: a step, or a reset to a new episode.
 
-    An environment whose entity array is too short stays pending; none of its step or reset has happened. A new episode
-    of environment i takes its level from `level_params`: the one that `env_level_ids` gives in turn, or a random one of
-    these with `sample_levels`.
+    An environment whose entity array is too short stays pending, and its state does not change. In a new episode,
+    environment i plays the level `env_level_ids[i % env_level_ids.size]`, or a random one of `env_level_ids` with
+    `sample_levels`. The ids are indices of `level_params`.
     """
     for i in env_ids:
         env, entities = state.envs[i], state.entities[i]

@@ -1,4 +1,4 @@
-"""Crafter as a World: the object through which everything above `worlds/` knows it."""
+"""`Crafter`, the world through which the rest of the project uses this simulator, its rules and its key bindings."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -60,7 +60,7 @@ class Crafter(EngineWorld):
     def reference_envs(
         self, num_envs: int, seed: int, observation: str = "symbols", episodes: int = 1, ordered: bool = False
     ) -> OriginalCrafterVectorEnv:
-        """The `crafter` package's own games, to evaluate in; `episodes` in all, shared out as evenly as can be."""
+        """The original game from the `crafter` package, to evaluate in, with at least `episodes` episodes in all."""
         return OriginalCrafterVectorEnv(num_envs, seed, observation, -(-episodes // num_envs), ordered)
 
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> CrafterLevelStats:

@@ -1,8 +1,8 @@
 """The Mersenne Twister as numpy's legacy `RandomState` seeds and draws from it, bit for bit.
 
 A generator is one row of 625 uint32: the 624 words of MT19937 and, last, how many of them are used up. All functions
-take that row, so that every environment carries its own stream. Only what the worlds draw is here: no normals, no
-shuffles, no 64-bit integers.
+take that row, so that every environment has its own stream. Only what the worlds need is implemented: no normal
+distribution, no shuffling, no 64-bit integers.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ ONE = np.uint32(1)
 
 @jit
 def seed(mt, value):
-    """`RandomState(value)` for 0 <= value < 2**32: Knuth's initialisation."""
+    """`RandomState(value)` for 0 <= value < 2**32: Knuth's initialization."""
     word = np.uint32(value)
     for i in range(WORDS):
         mt[i] = word
@@ -36,7 +36,7 @@ def _mix(this, next_):
 
 @jit
 def _twist(mt):
-    """The next block of 624 words. In runs of at most 227, in which no word depends on another: they vectorise."""
+    """The next block of 624 words, in runs of at most 227 independent words, which LLVM vectorizes."""
     gap = WORDS - SHIFT  # 227
     for i in range(gap):
         mt[i] = mt[i + SHIFT] ^ _mix(mt[i], mt[i + 1])
@@ -76,7 +76,7 @@ def next_word(mt):
 def uniform(mt):
     """`RandomState.uniform()`: a double in [0, 1) from two words."""
     used = np.int64(mt[WORDS])
-    if used >= WORDS - 1:  # one word left, or none: the rare case
+    if used >= WORDS - 1:  # at most one word is left, which is rare
         return _double(next_word(mt), next_word(mt))
     mt[WORDS] = np.uint32(used + 2)
     return _double(_temper(mt[used]), _temper(mt[used + 1]))
@@ -99,7 +99,7 @@ def randint(mt, low, high):
 
 @jit
 def skip(mt, words):
-    """Draw `words` words and forget them: whole blocks are turned over without being looked at."""
+    """Draw and discard `words` words; whole blocks are skipped without tempering."""
     used = np.int64(mt[WORDS]) + words
     while used > WORDS:
         _twist(mt)
@@ -109,12 +109,12 @@ def skip(mt, words):
 
 @jit
 def fill_uniform(mt, out):
-    """`out[...] = uniform()` in order, a run of whole words at a time; `out` holds doubles, one dimension."""
+    """`out[k] = uniform()` for each k in order; `out` is a one-dimensional array of doubles."""
     done = 0
     while done < out.size:
         used = np.int64(mt[WORDS])
         pairs = min((WORDS - used) // 2, out.size - done)
-        if pairs <= 0:  # none left, or one word: a number that straddles two blocks
+        if pairs <= 0:  # at most one word is left: the number spans two blocks
             out[done] = uniform(mt)
             done += 1
             continue
@@ -138,6 +138,6 @@ def episode_seed(seed_hash, episode):
         acc *= p1
     acc += np.uint64(2) ^ (p5 ^ np.uint64(3527539))
     signed = np.int64(acc)
-    if signed == -1:  # CPython keeps -1 for errors
+    if signed == -1:  # CPython reserves -1 for errors
         signed = np.int64(1546275796)
     return signed % np.int64(2**31 - 1)

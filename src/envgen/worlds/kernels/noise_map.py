@@ -1,13 +1,11 @@
 """Noise over a whole 64 x 64 map at once, nearly exact and some thirty times faster than cell by cell.
 
-Noise is a sum of round bumps, one per lattice point. Instead of asking at every cell which points reach it, this goes
-through the points and adds each one's bump to the cells it covers, eight at a time in single precision: no branches, no
-look-ups per cell.
+Noise is a sum of round bumps, one per lattice point. Instead of finding the points that reach each cell, this adds each
+point's bump to the cells that it covers, eight at a time in single precision, without branches or look-ups per cell.
 
-The result differs from `simplex.noise3` for two reasons: rounding (about 1e-6), and that OpenSimplex leaves out a
-corner whose bump is small in some places (measured: 1.21e-4 at the most, over 12,882 seeds); ERROR leaves room. Worlds
-only ever ask on which side of a threshold a value lies, so a cell further than its error from the threshold is decided,
-and `noise3` decides the others.
+The result differs from `simplex.noise3` for two reasons: rounding (about 1e-6), and OpenSimplex omits corners whose
+bump is small in some places (at most 1.21e-4 over 12,882 seeds; MAX_ERROR is larger). Worlds only compare noise with
+thresholds, so `noise3` is needed only for cells whose value is within the error of the threshold.
 """
 
 import numpy as np
@@ -16,7 +14,7 @@ from envgen.jit import jit
 
 from .simplex import GRADIENTS, NORM, gradient
 
-MAX_ERROR = 2.0e-4  # more than |splat - noise3| ever measured, for a weight of 1
+MAX_ERROR = 2.0e-4  # above the largest measured |add_noise - noise3|, for a weight of 1
 SIDE = 64
 LANES = 8  # cells of one vector operation
 RADIUS = np.sqrt(2.0)  # of a bump
@@ -56,7 +54,7 @@ def add_noise(perm, plane, weight, u_step, v_step, z, v_first, first, last, want
 
 @jit
 def _bump(plane, u, v, room, radius, gu, gv, base, u_step, v_step, wanted):
-    """Add one lattice point's bump, centred at (u, v), to the cells within its radius.
+    """Add one lattice point's bump, centered at (u, v), to the cells within its radius.
 
     Two rows at a time and unsigned indices: with these the compiler makes it one vector loop.
     """

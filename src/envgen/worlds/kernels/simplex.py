@@ -2,9 +2,10 @@
 
 The lattice is a cube grid squeezed along its diagonal: the point (i, j, k) lies at (i, j, k) + (i + j + k) / 3. A place
 gets a bump from each corner of the tetrahedron or octahedron around it, and from two more corners that may reach in.
-Every bump and every subtraction happens in the package's order, because floating point remembers it.
+Every bump and every subtraction happens in the package's order, because floating-point results depend on it.
 
-`splat.py` computes a whole picture of it at once, much faster and nearly exactly; this file settles the doubtful cells.
+`noise_map.py` computes a whole map at once, much faster but not exactly; this file decides the cells for which that
+is not enough.
 """
 
 import numpy as np
@@ -34,7 +35,7 @@ INCREMENT = np.int64(1442695040888963407)
 
 @jit
 def permute(seed, perm, order):
-    """Fill `perm` (256,) from a seed; `order` (256,) is scratch."""
+    """Fill `perm` (256,) from a seed; `order` (256,) is a buffer."""
     state = np.int64(seed)
     for _ in range(3):
         state = state * MULTIPLIER + INCREMENT
@@ -49,7 +50,7 @@ def permute(seed, perm, order):
 
 @jit
 def gradient(perm, i, j, k):
-    """Which of GRADIENTS stands at the lattice point (i, j, k)."""
+    """The index in GRADIENTS of the lattice point (i, j, k)."""
     a = np.int64(perm[i & 255])
     b = np.int64(perm[(a + j) & 255])
     return np.int64(perm[(b + k) & 255]) % 24

@@ -1,23 +1,19 @@
 """Run a kernel over ranges of environments on several threads.
 
-Kernels release the GIL, so plain threads use plain cores. The calling thread works too: with one thread nothing is
-handed over at all. Threads are daemons, started when first needed and stopped by `close`, or when
-nobody holds the shards any more.
+Kernels release the GIL, so threads use several cores. The calling thread works too: with one thread, no work is handed
+to another. The other threads are daemons; they start when they are first needed and end with `close`, or when their
+`ThreadedRange` is garbage collected.
 """
 
 import threading
 import weakref
 from collections.abc import Callable
 
-RANGES_PER_THREAD = 4  # for each thread, where nothing is known of the work
+RANGES_PER_THREAD = 4  # if nothing is known about the work
 
 
 class ThreadedRange:
-    """`run(job, size)` calls job(lo, hi, k) for ranges that cover [0, size), in thread k, and waits for all of them.
-
-    With several threads there are `ranges` of them for each; who is done takes the next, so that all end together. Few
-    do where the work is even: between two ranges a thread waits for the interpreter, which another may hold.
-    """
+    """Splits [0, size) into ranges and runs a job on them in several threads."""
 
     def __init__(self, threads: int):
         self.num_threads = threads
@@ -25,28 +21,36 @@ class ThreadedRange:
         weakref.finalize(self, _stop, self._helpers)
 
     def run(self, job: Callable[[int, int, int], None], size: int, ranges: int = RANGES_PER_THREAD) -> None:
+        """Call job(start, stop, thread) for ranges that cover [0, size), and wait for all of them.
+
+        Args:
+            job: Errors that it raises are raised again here.
+            size: The number of environments.
+            ranges: Ranges per thread. Threads that are idle take the next range, which balances uneven work. For even
+                work use 1: between two ranges a thread waits for the GIL.
+        """
         threads = min(self.num_threads, size)
-        if threads <= 1:  # microseconds count here
+        if threads <= 1:  # fast path: microseconds matter here
             if size:
                 job(0, size, 0)
             return
-        grain = -(-size // (threads * ranges))
-        starts = iter(range(0, size, max(1, grain)))  # shared: the interpreter hands out each once
+        range_size = -(-size // (threads * ranges))
+        starts = iter(range(0, size, max(1, range_size)))  # shared: under the GIL each is taken once
 
-        def work(k: int) -> None:
-            for lo in starts:
-                job(lo, min(lo + grain, size), k)
+        def work(thread: int) -> None:
+            for start in starts:
+                job(start, min(start + range_size, size), thread)
 
         while len(self._helpers) < threads - 1:
             self._helpers.append(_Helper())
         started: list[_Helper] = []
         failure: BaseException | None = None
         try:
-            for k, helper in enumerate(self._helpers[: threads - 1], 1):
+            for thread, helper in enumerate(self._helpers[: threads - 1], 1):
                 started.append(helper)
-                helper.start(work, k)
+                helper.start(work, thread)
             work(0)
-        finally:  # never leave while a helper still works on the caller's arrays, not even for Ctrl-C
+        finally:  # never return while a helper still uses the caller's arrays, not even on Ctrl-C
             interrupt: BaseException | None = None
             while started:
                 try:
@@ -63,7 +67,7 @@ class ThreadedRange:
         return {"threads": self.num_threads}
 
     def __setstate__(self, state: dict) -> None:
-        self.__init__(state["threads"])  # threads are not copied; they start when needed
+        self.__init__(state["threads"])  # threads are not pickled; they start when needed
 
     def close(self) -> None:
         _stop(self._helpers)
@@ -75,7 +79,7 @@ def _stop(helpers: "list[_Helper]") -> None:
 
 
 class _Helper:
-    """A thread that waits for a job. Two locks hand it over: cheaper than a queue when a job takes microseconds."""
+    """A thread that waits for jobs. Two locks are faster than a queue, and jobs may take only microseconds."""
 
     def __init__(self):
         self._go, self._done = threading.Lock(), threading.Lock()
@@ -84,27 +88,27 @@ class _Helper:
         self._job: tuple | None = None
         self._failure: BaseException | None = None
         self._stopped = False
-        threading.Thread(target=self._work, name="envgen-shard", daemon=True).start()
+        threading.Thread(target=self._work, name="envgen-worker", daemon=True).start()
 
     def _work(self) -> None:
         while True:
             self._go.acquire()
             if self._stopped or self._job is None:
                 return
-            work, k = self._job
+            work, thread = self._job
             try:
-                work(k)
-            except BaseException as error:  # noqa: BLE001  it is raised again in the calling thread
+                work(thread)
+            except BaseException as error:  # noqa: BLE001  raised again in the calling thread
                 self._failure = error
             finally:
                 self._done.release()
 
-    def start(self, work: Callable[[int], None], k: int) -> None:
-        self._job = (work, k)
+    def start(self, work: Callable[[int], None], thread: int) -> None:
+        self._job = (work, thread)
         self._go.release()
 
     def wait(self) -> BaseException | None:
-        """What went wrong, if anything. May be called again if it was interrupted."""
+        """Wait for the job; return its exception, if any. May be called again after an interrupt."""
         if self._job is not None:
             self._done.acquire()
             self._job = None

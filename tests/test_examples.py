@@ -1,0 +1,59 @@
+"""Every script in examples/ runs as it is, in a process and a folder of its own, and fits on a page."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import envgen
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+REQUIRED_PACKAGES = {
+    "own_domain.py": ("torch", "transformers", "accelerate"),
+    "own_designer.py": ("torch",),
+    "own_world.py": ("torch",),
+    "level_file.py": ("torch",),
+    "llm_designer_offline.py": ("torch", "openai"),
+    "load_and_record.py": ("torch",),
+    "sb3_crafter.py": ("stable_baselines3",),
+}
+EXPECTED_OUTPUT = {
+    "own_domain.py": "accuracy",
+    "own_designer.py": "steps in levels",
+    "own_world.py": "reach_goal",
+    "level_file.py": "steps in levels",
+    "llm_designer_offline.py": "2 calls",
+    "load_and_record.py": "51 frames",
+    "sb3_crafter.py": "per episode of the original Crafter",
+}
+
+
+def run_example(script: Path, folder: Path, *arguments: str) -> str:
+    """What an example prints. To refresh the recorded conversation: python examples/llm_designer_offline.py record"""
+    process = subprocess.run(
+        [sys.executable, str(script), *arguments],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert process.returncode == 0, process.stderr[-3000:]
+    return process.stdout
+
+
+@pytest.mark.skipif(not hasattr(envgen, "train"), reason="the examples use the public API")
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_example_runs(script: Path, tmp_path: Path):
+    for package in REQUIRED_PACKAGES[script.name]:
+        pytest.importorskip(package)
+    assert EXPECTED_OUTPUT[script.name] in run_example(script, tmp_path)
+    assert not list(tmp_path.iterdir())  # examples clean up after themselves
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_example_is_under_60_lines(script: Path):
+    assert len(script.read_text().splitlines()) < 60
