@@ -415,8 +415,8 @@ def evaluate(
     if world is None:
         raise ArgumentError("this policy does not name its world; pass world=...")
     played_in = make_world(world)
-    observation = observation or policy.metadata.get("observation", "symbols")
-    return evaluate_policy(policy, played_in, played_in.Level.parse(level), episodes, seed, observation, deterministic)
+    kind: str = observation or policy.metadata.get("observation", "symbols")
+    return evaluate_policy(policy, played_in, played_in.Level.parse(level), episodes, seed, kind, deterministic)
 
 
 def compare(*runs: str | Path | TrainingRun) -> "Comparison":
