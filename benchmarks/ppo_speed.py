@@ -32,6 +32,7 @@ from envgen.agents import symbols
 from envgen.agents.networks import ActorCritic, SymbolEncoder, count_parameters, make_encoder
 from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings, ppo_settings_for
+from envgen.sb3 import Sb3VecEnv
 from envgen.worlds.crafter.world import Crafter
 
 
@@ -73,47 +74,6 @@ class EnvgenFloat32Trainer(EnvgenTrainer):
 
 
 # -------------------------------------------------------------------------------------------------- Stable-Baselines3
-
-
-class SB3VecEnv(VecEnv):
-    """envgen's vector environment in the interface of Stable-Baselines3."""
-
-    def __init__(self, envs):
-        super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
-        self.envs, self.empty_infos = envs, [{} for _ in range(envs.num_envs)]
-
-    def reset(self):
-        return self.envs.reset()[0]
-
-    def step_async(self, actions):
-        self.actions = actions
-
-    def step_wait(self):
-        obs, rewards, terminated, truncated, vector_infos = self.envs.step(self.actions)
-        dones, infos = terminated | truncated, self.empty_infos
-        if dones.any():
-            infos = [{} for _ in range(self.num_envs)]
-            for i in np.flatnonzero(dones):
-                infos[i] = {
-                    "terminal_observation": vector_infos["final_obs"][i],
-                    "TimeLimit.truncated": truncated[i],
-                }
-        return obs, rewards, dones, infos
-
-    def close(self):
-        self.envs.close()
-
-    def get_attr(self, attr_name, indices=None):
-        return [None] * self.num_envs
-
-    def set_attr(self, attr_name, value, indices=None):
-        raise NotImplementedError
-
-    def env_method(self, method_name, *args, indices=None, **kwargs):
-        raise NotImplementedError
-
-    def env_is_wrapped(self, wrapper_class, indices=None):
-        return [False] * self.num_envs
 
 
 class EncoderExtractor(BaseFeaturesExtractor):
@@ -176,7 +136,7 @@ class SB3Trainer:
         )  # fmt: skip
 
     def make_vec_env(self, observation: str, num_envs: int) -> VecEnv:
-        return SB3VecEnv(make_envs(observation, num_envs))
+        return Sb3VecEnv(make_envs(observation, num_envs))
 
     def train(self, num_updates: int) -> None:
         self.learner.learn(num_updates * self.settings.batch_size, reset_num_timesteps=False)

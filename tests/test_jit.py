@@ -251,7 +251,7 @@ def fresh_folder(monkeypatch) -> list:
     return removers
 
 
-def test_the_planted_file_of_these_tests_is_read_where_the_folder_is_trusted(tmp_path, blocked):
+def test_planted_file_is_read_from_a_trusted_folder(tmp_path, blocked):
     _, folder = run(blocked, tmp_path)
     plant(Path(folder), tmp_path / "executed")
     assert stat.S_IMODE(Path(folder).stat().st_mode) == stat.S_IMODE(Path(folder).parent.stat().st_mode) == 0o700
@@ -261,7 +261,7 @@ def test_the_planted_file_of_these_tests_is_read_where_the_folder_is_trusted(tmp
 
 @as_root
 @pytest.mark.parametrize("what", ["parent", "folder"])
-def test_a_temporary_folder_of_another_user_is_not_read(tmp_path, blocked, what):
+def test_temporary_folder_of_another_user_is_not_read(tmp_path, blocked, what):
     _, first = run(blocked, tmp_path)
     planted = Path(first)
     plant(planted, tmp_path / "executed")
@@ -277,7 +277,7 @@ def test_a_temporary_folder_of_another_user_is_not_read(tmp_path, blocked, what)
 
 @as_root
 @pytest.mark.parametrize("depth", [0, 1, 2])
-def test_a_usual_cache_of_another_user_is_not_read(tmp_path, depth):
+def test_cache_of_another_user_is_not_read(tmp_path, depth):
     home = tmp_path / "home"
     warned, first = run(home, tmp_path)
     assert warned == "0"
@@ -291,7 +291,7 @@ def test_a_usual_cache_of_another_user_is_not_read(tmp_path, depth):
 
 @pytest.mark.parametrize("mode", [0o777, 0o707, 0o755, 0o701, 0o770])
 @pytest.mark.parametrize("what", ["parent", "folder"])
-def test_a_temporary_folder_that_is_open_to_others_is_not_used(temporary, monkeypatch, mode, what):
+def test_temporary_folder_open_to_other_users_is_not_used(temporary, monkeypatch, mode, what):
     removers = fresh_folder(monkeypatch)
     folder = spare_parent(temporary) / "name"
     folder.mkdir(mode=0o700, parents=True)
@@ -309,7 +309,7 @@ def test_a_temporary_folder_that_is_open_to_others_is_not_used(temporary, monkey
 
 
 @pytest.mark.parametrize("what", ["parent", "folder"])
-def test_a_temporary_folder_that_is_a_link_is_not_used(temporary, tmp_path, monkeypatch, what):
+def test_temporary_folder_that_is_a_link_is_not_used(temporary, tmp_path, monkeypatch, what):
     fresh_folder(monkeypatch)
     target = tmp_path / "target"
     (target / "name").mkdir(mode=0o700, parents=True)
@@ -326,7 +326,7 @@ def test_a_temporary_folder_that_is_a_link_is_not_used(temporary, tmp_path, monk
     assert not fresh.resolve().is_relative_to(target)
 
 
-def test_a_forked_process_leaves_the_fresh_folder_alone(temporary, monkeypatch):
+def test_forked_process_keeps_the_temporary_folder(temporary, monkeypatch):
     removers = fresh_folder(monkeypatch)
     folder = cache._temporary_folder()
     (remove,) = removers
@@ -335,7 +335,7 @@ def test_a_forked_process_leaves_the_fresh_folder_alone(temporary, monkeypatch):
     assert folder.is_dir()
 
 
-def test_without_any_temporary_folder_nothing_is_kept(monkeypatch):
+def test_nothing_is_cached_without_a_temporary_folder(monkeypatch):
     def none():
         raise FileNotFoundError("No usable temporary directory found")
 
@@ -344,7 +344,7 @@ def test_without_any_temporary_folder_nothing_is_kept(monkeypatch):
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
-def test_a_usual_cache_that_others_can_write_is_not_used(tmp_path, temporary, monkeypatch, depth):
+def test_cache_writable_by_other_users_is_not_used(tmp_path, temporary, monkeypatch, depth):
     monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path / "home"))
     folder = cache.cache_folder.__wrapped__()
     wide = [folder.parents[1], folder.parent, folder][depth]
@@ -358,20 +358,20 @@ def test_a_usual_cache_that_others_can_write_is_not_used(tmp_path, temporary, mo
         assert cache.cache_folder.__wrapped__() == folder
 
 
-def test_a_usual_cache_behind_a_link_is_used_by_its_real_path(tmp_path, monkeypatch):
+def test_cache_behind_a_link_is_used_by_its_real_path(tmp_path, monkeypatch):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path / "link"))
     assert cache.cache_folder.__wrapped__().is_relative_to(tmp_path / "real")
 
 
-def test_a_cache_in_a_folder_with_the_sticky_bit_is_used(tmp_path, monkeypatch):
+def test_cache_in_a_folder_with_the_sticky_bit_is_used(tmp_path, monkeypatch):
     tmp_path.chmod(0o1777)
     monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path))
     assert cache.cache_folder.__wrapped__().is_relative_to(tmp_path)
 
 
-def test_new_folders_of_the_cache_are_closed_to_others(tmp_path, monkeypatch):
+def test_new_cache_folders_are_closed_to_other_users(tmp_path, monkeypatch):
     monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path / "home"))
     folder = cache.cache_folder.__wrapped__()
     assert [stat.S_IMODE(one.stat().st_mode) for one in (folder, *folder.parents[:2])] == [0o700] * 3
@@ -395,7 +395,7 @@ def danger(mode: int, owner: int, group: int, private: bool = False, shared: boo
         (0o700, 1001, "owned", "owned"),
     ],
 )
-def test_who_can_write_a_folder_decides_whether_it_is_used(monkeypatch, mode, owner, usual, private):
+def test_folders_writable_by_other_users_are_refused(monkeypatch, mode, owner, usual, private):
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     monkeypatch.setattr(cache, "_is_own_group", lambda group: group == 1000)
     for found, says in ((danger(mode, owner, 1000), usual), (danger(mode, owner, 1000, private=True), private)):
@@ -403,7 +403,7 @@ def test_who_can_write_a_folder_decides_whether_it_is_used(monkeypatch, mode, ow
         assert bool(found) == bool(says)
 
 
-def test_a_group_with_other_members_and_what_is_no_folder_are_not_trusted(monkeypatch):
+def test_shared_groups_and_non_directories_are_refused(monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     monkeypatch.setattr(cache, "_is_own_group", lambda group: group == 1000)
     assert "written" in danger(0o775, 1000, 100)
@@ -420,19 +420,19 @@ def test_a_group_with_other_members_and_what_is_no_folder_are_not_trusted(monkey
     ("name", "members", "own"),
     [("ada", [], True), ("ada", ["ada"], True), ("ada", ["ada", "bob"], False), ("staff", [], False)],
 )
-def test_a_users_own_group_has_their_name_and_no_other_member(monkeypatch, name, members, own):
+def test_own_group_has_the_users_name_and_no_other_member(monkeypatch, name, members, own):
     grp, pwd = pytest.importorskip("grp"), pytest.importorskip("pwd")
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: pwd.struct_passwd(("ada", "x", 1000, 1000, "", "/", "/")))
     monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group((name, "x", gid, members)))
     assert cache._is_own_group(1000) is own
 
 
-def test_a_group_or_user_without_a_name_is_not_ones_own():
+def test_group_or_user_without_a_name_is_not_own():
     pytest.importorskip("grp")
     assert not cache._is_own_group(2**31 - 7)
 
 
-def test_a_system_without_user_ids_is_not_checked(tmp_path, temporary, monkeypatch):
+def test_systems_without_user_ids_are_not_checked(tmp_path, temporary, monkeypatch):
     monkeypatch.delattr(os, "getuid")
     monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path / "home"))
     folder = cache.cache_folder.__wrapped__()

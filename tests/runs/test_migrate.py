@@ -93,7 +93,7 @@ def test_designers_inside_designers_and_user_levels_are_renamed(train_run):
     (train_run / "run.json").write_text(json.dumps(entry))
     migrate_run(train_run)
     designer = read_request(train_run)[0]["designer"]
-    assert designer["source"]["first"]["levels"] == [{"open_doors": {"red": True}}]
+    assert designer["source"]["source"] == {"name": "user-levels", "levels": [{"open_doors": {"red": True}}]}
 
 
 def test_checkpoint_of_training_is_converted(train_run):

@@ -38,6 +38,7 @@ DESIGNER_SETTINGS: Mapping[str, Names] = {  # by the name of the designer
     "alpha": {"rate": "learning_rate", "keep": "keep_prob"},
     "random": {"keep": "keep_prob"},
     "expert": {"known": "prerequisite_threshold", "mastered": "mastery_threshold"},
+    "fixed": {"first": "source"},
     "llm": {"reasks": "max_retries", "schema_reply": "json_schema", "reply_tokens": "max_reply_tokens"},
 }
 HEIST_LEVEL: Names = {
@@ -192,9 +193,10 @@ def _train_request(request: dict[str, Any]) -> dict[str, Any]:
 
 def _designer(config: dict[str, Any], level: Names) -> dict[str, Any]:
     config = rename(config, DESIGNER_SETTINGS.get(config.get("name", ""), {}))
-    for key in ("source", "first"):  # the designer inside
-        if isinstance(config.get(key), dict):
-            config[key] = _designer(config[key], level)
+    if config.get("name") == "given":
+        config["name"] = "user-levels"
+    if isinstance(config.get("source"), dict):  # the designer inside
+        config["source"] = _designer(config["source"], level)
     if isinstance(config.get("levels"), list):  # of the user
         config["levels"] = [rename(overrides, level) for overrides in config["levels"]]
     return config

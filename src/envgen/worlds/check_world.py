@@ -118,8 +118,7 @@ class _Checker:
 
     def actions(self, num_envs: int, steps: int | None = None) -> np.ndarray:
         """Random actions, (steps, num_envs)."""
-        rng = np.random.default_rng(self.seed)
-        return rng.integers(len(self.world.actions), size=(steps or self.steps, num_envs))
+        return np.random.default_rng(self.seed).integers(len(self.world.actions), size=(steps or self.steps, num_envs))
 
     # --- what a world declares
 
@@ -515,15 +514,10 @@ class _Checker:
             obs, reward, terminated, truncated, _ = env.step(int(actions[0]))
             vector_obs, rewards, vector_terminated, vector_truncated, infos = envs.step(actions)
             ended = terminated or truncated
-            same = same and (reward, terminated, truncated) == (
-                rewards[0],
-                vector_terminated[0],
-                vector_truncated[0],
-            )
-            if ended and envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP:
-                same = same and _equal(obs, infos["final_obs"][0])
-            else:
-                same = same and _equal(obs, _row(vector_obs, 0))
+            flags = vector_terminated[0], vector_truncated[0]
+            same = same and reward == rewards[0] and (terminated, truncated) == flags
+            final = ended and envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
+            same = same and _equal(obs, infos["final_obs"][0] if final else _row(vector_obs, 0))
             if ended:
                 break
         self.require(same, "single and vector environments with the same seed and actions must play the same episode")
@@ -586,9 +580,7 @@ class _Checker:
 
 def _row(obs: Any, i: int) -> Any:
     """The observation of environment i from a batch."""
-    if isinstance(obs, Mapping):
-        return {key: _row(value, i) for key, value in obs.items()}
-    return obs[i]
+    return {key: _row(value, i) for key, value in obs.items()} if isinstance(obs, Mapping) else obs[i]
 
 
 def _copy(value: Any) -> Any:
@@ -607,6 +599,4 @@ def _equal(a: Any, b: Any) -> bool:
         return isinstance(b, tuple | list) and len(a) == len(b) and all(map(_equal, a, b))
     if isinstance(a, np.ndarray) and a.dtype == object:
         return isinstance(b, np.ndarray) and len(a) == len(b) and all(map(_equal, a, b))
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return np.array_equal(a, b)
-    return bool(a == b)
+    return np.array_equal(a, b)

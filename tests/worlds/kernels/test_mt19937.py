@@ -24,7 +24,7 @@ def seeded(value: int) -> np.ndarray:
 
 
 @given(seed=st.integers(0, 2**31 - 1), draws=DRAWS)
-def test_every_draw_is_numpys(seed, draws):
+def test_random_numbers_equal_numpys(seed, draws):
     ours, theirs = seeded(seed), np.random.RandomState(seed)
     for draw in draws:
         if draw[0] == "uniform":
@@ -45,7 +45,7 @@ def test_every_draw_is_numpys(seed, draws):
     assert ours[-1] == state[2]
 
 
-def test_a_range_of_one_draws_nothing():
+def test_range_of_one_uses_no_random_word():
     mt = seeded(1)
     before = mt.copy()
     assert mt19937.randint(mt, 3, 4) == 3
@@ -53,5 +53,5 @@ def test_a_range_of_one_draws_nothing():
 
 
 @given(seed=st.integers(0, 2**80), episode=st.integers(1, 2**31))
-def test_episode_seeds_follow_pythons_hash_of_a_tuple(seed, episode):
+def test_episode_seed_equals_pythons_tuple_hash(seed, episode):
     assert mt19937.episode_seed(hash(seed), episode) == hash((seed, episode)) % (2**31 - 1)

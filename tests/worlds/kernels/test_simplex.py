@@ -45,7 +45,7 @@ PLANES = [  # steps in both axes, layer, whether the axes are exchanged
 
 
 @pytest.mark.parametrize(("u_step", "v_step", "z", "v_first"), PLANES)
-def test_a_splatted_plane_stays_within_its_error(u_step, v_step, z, v_first):
+def test_noise_map_stays_within_its_error(u_step, v_step, z, v_first):
     worst = 0.0
     for seed in range(6):
         perm, plane = permutation(seed), np.zeros(SIDE * SIDE, np.float32)
@@ -57,7 +57,7 @@ def test_a_splatted_plane_stays_within_its_error(u_step, v_step, z, v_first):
     assert 0 < worst < MAX_ERROR
 
 
-def test_a_part_of_a_plane_is_the_whole_planes():
+def test_part_of_a_noise_map_equals_the_whole():
     perm = permutation(5)
     whole, part = np.zeros(SIDE * SIDE, np.float32), np.zeros(SIDE * SIDE, np.float32)
     add_noise(perm, whole, 1.0, 1 / 3, 1 / 3, 8.0, False, 0, SIDE - 1, EVERYWHERE)

@@ -1,4 +1,4 @@
-"""Whatever a level is parsed from, it is a level or a LevelError about what is wrong."""
+"""Parsing settings: any input gives valid settings or an error that names the problem."""
 
 from contextlib import suppress
 from typing import Any, Literal
@@ -30,18 +30,18 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("family", [CrafterLevel, HeistLevel, Toy])
-def test_any_object_is_a_level_or_a_level_error(family):
-    tried = [{name: value} for name in family.model_fields for value in VALUES]
-    tried += [{key: 1} for key in (5, None, 10**5000, deep, (1, "a"), float("nan"), b"mode", "x" * 10_000, "\ud800")]
-    tried += [5, [], b"{}", "", "[", "[" * 100_000, '{"length": %s}' % ("9" * 5000), "\ud800", *VALUES[:6]]
-    for data in tried:
+@pytest.mark.parametrize("Kind", [CrafterLevel, HeistLevel, Toy])
+def test_parse_returns_a_level_or_raises_level_error(Kind):
+    inputs = [{name: value} for name in Kind.model_fields for value in VALUES]
+    inputs += [{key: 1} for key in (5, None, 10**5000, deep, (1, "a"), float("nan"), b"mode", "x" * 10_000, "\ud800")]
+    inputs += [5, [], b"{}", "", "[", "[" * 100_000, '{"length": %s}' % ("9" * 5000), "\ud800", *VALUES[:6]]
+    for data in inputs:
         with suppress(LevelError):
-            assert isinstance(family.parse(data), family)
+            assert isinstance(Kind.parse(data), Kind)
 
 
 @pytest.mark.parametrize(
-    ("data", "read"),
+    ("data", "expected"),
     [
         ({"signed": "5"}, 5),
         ({"signed": "-5"}, -5),
@@ -51,13 +51,13 @@ def test_any_object_is_a_level_or_a_level_error(family):
         ({"mixed": "2"}, 2),
     ],
 )
-def test_an_option_may_be_written_as_text(data, read):
+def test_options_may_be_given_as_text(data, expected):
     (name,) = data
-    assert getattr(Toy.parse(data), name) == read
+    assert getattr(Toy.parse(data), name) == expected
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "message"),
     [
         ({"signed": "6"}, "signed: Input should be -5, 0 or 5 (got 6)"),
         ({"signed": "five"}, "signed: Input should be -5, 0 or 5 (got 'five')"),
@@ -68,7 +68,7 @@ def test_an_option_may_be_written_as_text(data, read):
         ({"s" * 10_000: 1}, f"setting {'s' * 80!r} is not one of signed, mixed"),
     ],
 )
-def test_what_is_no_option_is_told_with_the_right_ones(data, says):
+def test_invalid_option_is_reported_with_the_valid_ones(data, message):
     with pytest.raises(LevelError) as error:
         Toy.parse(data)
-    assert says in str(error.value)
+    assert message in str(error.value)
