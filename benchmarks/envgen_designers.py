@@ -151,7 +151,7 @@ def main() -> None:
         for folder in group:
             copy_results(folder, results)
     plot_curves(folders, results / "curves.png")
-    discussion_file = results / "meaning.md"  # written by hand
+    discussion_file = results / "discussion.md"  # written by hand
     discussion = discussion_file.read_text() if discussion_file.exists() else ""
     (results / "README.md").write_text(results_page(study, folders, args.seeds, discussion))
 

@@ -218,7 +218,7 @@ def test_markdown_has_a_row_per_group_and_per_skill(tmp_path):
         "seeds", "score in training %", "reward in training", "final score %", "final reward"
     ]  # fmt: skip
     assert rows["llm"][0] == "4"
-    assert rows["llm"][3] == "20.1 [20.0, 20.3]\\*"
+    assert rows["llm"][3] == "20.1 [20.0, 20.3]"
     assert rows["llm"][5:] == ["480,000 + 1,480,000", "4", "0.12", "0:01:55"]
     assert rows["none"][5:] == ["480,000 + 1,480,000", "0", "-", "0:01:55"]
     skills = parse_table(text, "final success %")
@@ -228,9 +228,9 @@ def test_markdown_has_a_row_per_group_and_per_skill(tmp_path):
 
 
 def test_interval_entirely_above_the_baseline_has_a_star(tmp_path):
-    write_seeds(tmp_path, "n", {"name": "none"}, 10)
-    write_seeds(tmp_path, "l", LLM, 20)
-    write_seeds(tmp_path, "r", {"name": "random"}, 10.1)
+    write_seeds(tmp_path, "n", {"name": "none"}, 10, count=8)
+    write_seeds(tmp_path, "l", LLM, 20, count=8)
+    write_seeds(tmp_path, "r", {"name": "random"}, 10.1, count=8)
     text = compare([tmp_path]).markdown()
     wood = parse_table(text, "final success %")["collect_wood"]
     assert [cell.endswith("]\\*") for cell in wood] == [False, True, False]
@@ -238,8 +238,17 @@ def test_interval_entirely_above_the_baseline_has_a_star(tmp_path):
     assert "* entirely above none" in text
 
 
+@pytest.mark.parametrize("counts", [(7, 8), (8, 7), (3, 3)])
+def test_fewer_than_eight_seeds_get_no_star(tmp_path, counts):
+    write_seeds(tmp_path, "n", {"name": "none"}, 10, count=counts[0])
+    write_seeds(tmp_path, "l", LLM, 60, count=counts[1])
+    text = compare([tmp_path]).markdown()
+    assert "]\\*" not in text
+    assert "entirely above" not in text
+
+
 def test_rounding_error_earns_no_star(tmp_path):
-    for name, count in (("none", 3), ("random", 5), ("fixed", 7)):
+    for name, count in (("none", 8), ("random", 9), ("fixed", 11)):
         for seed in range(count):
             write_run(tmp_path / f"{name}-{seed}", {"name": name}, seed, 33.3, wood=99.9)
     assert "]\\*" not in compare([tmp_path]).markdown()

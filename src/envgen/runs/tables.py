@@ -10,6 +10,8 @@ from typing import Any
 from .kinds import Kind
 from .statistics import Aggregate
 
+MIN_STAR_SEEDS = 8
+
 
 @dataclass(frozen=True)
 class Group:
@@ -49,17 +51,25 @@ class Table:
         return [[name, *(self.cell(group, name) for group in groups)] for name in names]
 
     def cell(self, group: Group, name: str) -> str:
-        """Format an aggregate, with a star if its interval lies entirely above that of every baseline group."""
+        """Format an aggregate, with a star if its interval lies entirely above that of every baseline group.
+
+        Groups with fewer than MIN_STAR_SEEDS seeds get no star: their bootstrap interval is little more than the range
+        of the seeds.
+        """
         aggregate = group.aggregates.get(name)
-        baselines = [other.aggregates.get(name) for other in self.groups if other.is_baseline]
         if aggregate is None:
             return "-"
+        baselines = [other.aggregates.get(name) for other in self.groups if other.is_baseline]
         is_better = baselines and all(baseline and aggregate.is_above(baseline) for baseline in baselines)
-        return f"{aggregate}*" if is_better else str(aggregate)
+        return f"{aggregate}*" if is_better and self._can_have_star(group) else str(aggregate)
+
+    def _can_have_star(self, group: Group) -> bool:
+        baseline_seeds = [other.num_seeds for other in self.groups if other.is_baseline]
+        return bool(baseline_seeds) and min(group.num_seeds, *baseline_seeds) >= MIN_STAR_SEEDS
 
     def legend(self) -> str:
-        has_baseline = any(group.is_baseline for group in self.groups)
-        star = f"; * entirely above {self.kind.baseline}" if has_baseline else ""
+        has_stars = any(self._can_have_star(group) for group in self.groups if not group.is_baseline)
+        star = f"; * entirely above {self.kind.baseline}" if has_stars else ""
         return f"Interquartile mean over seeds [95% bootstrap interval]{star}. Costs are means per run."
 
 
