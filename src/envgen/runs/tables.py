@@ -11,6 +11,7 @@ from .kinds import Kind
 from .statistics import Aggregate
 
 MIN_STAR_SEEDS = 8
+MAX_TITLE_WIDTH = 20  # characters; longer titles are wrapped
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,8 @@ def _rate_blocks(table: Table, width: int) -> Iterable[tuple[list[str], list[lis
     """Yield the table of rates in blocks of as many groups as fit side by side."""
     kind, rows = table.kind, table.rate_rows(table.groups)
     name_width = max(len(text) for text in (kind.row_label, *(row[0] for row in rows)))
-    cell_width = max(12, *(len(text) for row in rows for text in row[1:]))
+    title_width = min(MAX_TITLE_WIDTH, max(len(group.title) for group in table.groups))
+    cell_width = max(title_width, *(len(text) for row in rows for text in row[1:]))
     num_columns = max(1, (width - name_width) // (cell_width + 2))
     for start in range(0, len(table.groups), num_columns):
         groups = table.groups[start : start + num_columns]
