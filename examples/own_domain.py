@@ -9,7 +9,7 @@ import tempfile
 import numpy as np
 from pydantic import Field
 
-from envgen.api import coevolve
+import envgen
 from envgen.coevolution.domains.validation import check_domain
 from envgen.coevolution.tasks import CheckResult, Domain, Spec, Task
 
@@ -56,4 +56,4 @@ class SortLetters(Domain):
 if __name__ == "__main__":
     check_domain(SortLetters())
     with tempfile.TemporaryDirectory() as folder:
-        print(coevolve(SortLetters(), "greedy", folder=f"{folder}/run", models_folder=folder, **TINY))
+        print(envgen.coevolve(SortLetters(), "greedy", folder=f"{folder}/run", models_folder=folder, **TINY))

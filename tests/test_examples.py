@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import envgen
-
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 REQUIRED_PACKAGES = {
@@ -45,7 +43,6 @@ def run_example(script: Path, folder: Path, *arguments: str) -> str:
     return process.stdout
 
 
-@pytest.mark.skipif(not hasattr(envgen, "train"), reason="the examples use the public API")
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_example_runs(script: Path, tmp_path: Path):
     for package in REQUIRED_PACKAGES[script.name]:

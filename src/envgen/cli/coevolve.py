@@ -32,7 +32,7 @@ def coevolve(
     proposer: Annotated[str | None, default("genenv")] = None,
     seed: Annotated[int | None, default("0")] = None,
     folder: Annotated[Path | None, default("out/coevolve-<domain>-<proposer>-<seed>")] = None,
-    resume: Path | None = None,
+    resume: Annotated[Path | None, default("start a new run")] = None,
     plan: Annotated[PlanOptions, OmitArgPrefixes] = PlanOptions(),  # pyright: ignore # noqa: B008
     curriculum: Annotated[CurriculumOptions, OmitArgPrefixes] = CurriculumOptions(),  # pyright: ignore # noqa: B008
     agent: Annotated[str | None, default("a small model, pretrained first")] = None,

@@ -55,9 +55,9 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         observation: Annotated[str | None, default("symbols")] = None,
         seed: Annotated[int | None, default("0")] = None,
         folder: Annotated[Path | None, default("out/<world>-<designer>-<preset>-<observation>-<seed>")] = None,
-        resume: Path | None = None,
+        resume: Annotated[Path | None, default("start a new run")] = None,
         extend: bool = False,
-        level_files: tuple[Path, ...] = (),
+        level_files: Annotated[tuple[Path, ...], default("none")] = (),
         plan: Annotated[PlanOptions, OmitArgPrefixes] = PlanOptions(),  # pyright: ignore # noqa: B008
         designer_options: Annotated[DesignerOptions, tyro.conf.arg(name="designer")] = DesignerOptions(),  # pyright: ignore # noqa: B008
         llm: Annotated[LlmOptions, OmitArgPrefixes] = LlmOptions(),  # pyright: ignore # noqa: B008
