@@ -3,7 +3,7 @@
 The material of a cell depends on about a dozen comparisons of noise with a threshold. These are evaluated first, for
 whole noise maps at once, into one word of flags per cell. Only then are the random numbers drawn.
 
-Noise maps are computed with `kernels/noise_map.py`, which is fast but has a small error. Where a value is so close to
+Noise maps are computed with `kernels/noise.py`, which is fast but has a small error. Where a value is so close to
 its threshold that the error could matter, the cell is recomputed with the exact noise, so all flags are the original's.
 """
 
@@ -15,8 +15,7 @@ import numpy as np
 from envgen.jit import jit
 
 from ..kernels import mt19937
-from ..kernels.noise_map import MAX_ERROR, add_noise
-from ..kernels.simplex import noise3, permute
+from ..kernels.noise import MAX_ERROR, add_noise, noise3, permute
 from . import constants as const
 from .entities import add_entity, count_ground
 from .level import NEVER

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envgen.worlds.kernels.noise_map import MAX_ERROR, SIDE, add_noise
-from envgen.worlds.kernels.simplex import noise3, permute
+from envgen.worlds.kernels.noise import MAX_ERROR, SIDE, add_noise, noise3, permute
 
 
 def permutation(seed: int) -> np.ndarray:
