@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from envgen.cli.judge import agent_of
 
+from envgen.api import load_policy
 from envgen.curriculum.display import TrainDisplay
 from envgen.curriculum.evaluate import evaluate, score
 from envgen.curriculum.loop import train
@@ -38,7 +38,7 @@ def run_seed(folder: Path, seed: int, steps: int, episodes: int, package_episode
     with TrainDisplay([skill.name for skill in world.skills], steps) as display:
         plan = TrainingPlan(cycles=0, final_steps=steps, episodes=episodes)
         final = train(folder, world, NoDesigner(), plan, seed=seed, on_progress=display).final
-    agent, _, _ = agent_of(folder)
+    agent = load_policy(folder)
     lines = list(read_progress(folder))
     training_seconds = steps / np.median([line["steps_per_second"] for line in lines])
     envs = world.reference_envs(min(64, package_episodes), final.seed, "symbols", package_episodes)
@@ -135,7 +135,7 @@ def main() -> None:
         run_seed(args.runs / str(seed), seed, args.steps, args.episodes, args.package_episodes) for seed in args.seeds
     ]
     num_agreeing = {
-        measure: sum(getattr(result["final"], measure).agrees(getattr(result["package"], measure)) for result in seeds)
+        measure: sum(getattr(result["final"], measure).agrees_with(getattr(result["package"], measure)) for result in seeds)
         for measure in ("reward", "score")
     }
     seconds = [result["seconds"] for result in seeds]

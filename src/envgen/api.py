@@ -51,7 +51,7 @@ class TrainingRun:
         return load_policy(self.folder, device)
 
     def report(self) -> str:
-        """A summary for people: the final evaluation, the training score, steps, and what the language model cost."""
+        """A human-readable summary: the final evaluation, the training score, steps, and what the language model cost."""
         from envgen.curriculum.display import describe_summary
 
         return describe_summary(self.summary, make_world(self.summary.final.world))
@@ -90,7 +90,7 @@ def train(
         preset: The plan to start from: `"paper"` or `"quick"`.
         plan: A `TrainingPlan`, or the fields that differ from the preset, such as `{"cycles": 2}`.
         observation: What the agent observes; one of `world.observations`.
-        seed: Seed of everything random.
+        seed: Random seed.
         folder: The run directory. Default: `out/<world>-<designer>-<preset>-<observation>-<seed>`.
         learner: The algorithm that trains the agent: a name, or a class of your own.
         ppo: Hyperparameters that differ from the defaults, such as `{"learning_rate": 1e-4}`.
@@ -142,7 +142,7 @@ def resume(
 
     Args:
         folder: The run directory.
-        runtime_options: How the language model is reached and what it may cost, where this differs from before. A
+        runtime_options: Connection settings and budget of the language model, where they differ from before. A
             server or key variable that is not the provider's own must be given again: the run directory may be
             someone else's, and a key is sent to that server.
     """
@@ -225,7 +225,7 @@ class CoevolutionRun:
     summary: "CoevolutionSummary"
 
     def report(self) -> str:
-        """A summary for people: accuracy before and after, per feature, and what the run used."""
+        """A human-readable summary: accuracy before and after, per feature, and what the run used."""
         from envgen.coevolution.display import describe_summary
 
         return describe_summary(self.summary)
@@ -244,7 +244,7 @@ def coevolve(
     environment: str | Path | None = None,
     agent_settings: Mapping[str, Any] | None = None,
     environment_settings: Mapping[str, Any] | None = None,
-    pretraining: Mapping[str, Any] | None = None,
+    pretrain: Mapping[str, Any] | None = None,
     model_size: Mapping[str, Any] | None = None,
     models_folder: str | Path = OUT / "models",
     seed: int = 0,
@@ -254,7 +254,7 @@ def coevolve(
     dtype: str = "float32",
     verbose: bool = True,
 ) -> CoevolutionRun:
-    """Train a language model on tasks that an environment policy writes for it, and that policy too (GenEnv).
+    """Train a language model and the environment policy that writes its tasks (GenEnv).
 
     Called again with the same arguments, an interrupted run continues exactly where it was.
 
@@ -268,10 +268,10 @@ def coevolve(
         environment: The same for the environment policy. Default: the agent's model.
         agent_settings: How the agent learns, such as `{"learning_rate": 1e-6}`.
         environment_settings: How the environment policy learns.
-        pretraining: How small models are pretrained.
+        pretrain: How small models are pretrained.
         model_size: The size of small models.
         models_folder: Where small models are kept.
-        seed: Seed of everything random.
+        seed: Random seed.
         folder: The run directory. Default: `out/coevolve-<domain>-<proposer>-<seed>`.
         agent_server: Address of a vLLM server that generates the agent's completions.
         environment_server: The same for the environment policy.
@@ -298,8 +298,8 @@ def coevolve(
         recipe = None
         if not agent:
             ModelSize(**(model_size or {}))
-            PretrainSettings(**(pretraining or {}))
-            recipe = {"model_size": dict(model_size or {}), "pretrain": dict(pretraining or {}), "seed": seed}
+            PretrainSettings(**(pretrain or {}))
+            recipe = {"model_size": dict(model_size or {}), "pretrain": dict(pretrain or {}), "seed": seed}
     except ValidationError as error:
         raise ArgumentError(explain(error)) from None
     run_folder = Path(folder) if folder else default_coevolution_folder(domain_path(loaded), proposer, seed)
@@ -352,7 +352,7 @@ def _coevolve(
     from accelerate import Accelerator
 
     from envgen.coevolution.display import CoevolutionDisplay
-    from envgen.coevolution.pretraining import pretrain
+    from envgen.coevolution.pretraining import pretrain as pretrain_models
     from envgen.coevolution.settings import ModelSize, PretrainSettings
     from envgen.coevolution.train import coevolve as run_loop
     from envgen.coevolution.vllm import GROUP_PORTS, VllmSampler
@@ -366,7 +366,7 @@ def _coevolve(
     if recipe is not None:
         size, settings = ModelSize(**recipe["model_size"]), PretrainSettings(**recipe["pretrain"])
         with accelerator.main_process_first():
-            agent, environment = pretrain(domain, models_folder, recipe["seed"], size, settings, log)
+            agent, environment = pretrain_models(domain, models_folder, recipe["seed"], size, settings, log)
         model_paths = str(agent), str(environment)
     with CoevolutionDisplay(request.plan.rollouts, request.curriculum.alpha, console) as display:
         summary = run_loop(

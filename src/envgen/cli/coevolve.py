@@ -48,12 +48,12 @@ def coevolve(
     environment_server: str | None = None,
     dtype: Literal["float32", "bfloat16"] = "float32",
 ) -> None:
-    """Train a language model on tasks that an environment policy writes for it, and that policy too (GenEnv).
+    """Train a language model and the environment policy that writes its tasks (GenEnv).
 
     Args:
         domain: What the tasks are about: tools, answers, reasoning_gym:NAME, or module:Class for your own.
         proposer: Who proposes tasks: genenv, genenv-grpo, random, static, uniform, dapo or greedy.
-        seed: Seed of everything random.
+        seed: Random seed.
         folder: The run directory.
         resume: Continue the run in this directory with its own settings.
         plan: The budget, and what each step consists of.
@@ -98,7 +98,7 @@ def coevolve(
         lambda: api.coevolve(
             domain, proposer, plan=explicitly_set(plan), curriculum=explicitly_set(curriculum), agent=agent,
             environment=environment, agent_settings=groups["agent"], environment_settings=groups["environment"],
-            pretraining=groups["pretrain"], model_size=groups["model_size"], seed=seed, folder=run_folder, **runtime,
+            pretrain=groups["pretrain"], model_size=groups["model_size"], seed=seed, folder=run_folder, **runtime,
         ),
         run_folder, servers,
     )  # fmt: skip

@@ -29,7 +29,7 @@ def demo(out: Path = Path("out"), seed: int = 0) -> None:
 
     Args:
         out: The folder to write to.
-        seed: Seed of everything random.
+        seed: Random seed.
     """
     require_seed(seed)
     require_extra("train")

@@ -76,7 +76,7 @@ def compare_with_reference(policy: Any, result: Any, episodes: int) -> Any:
     reference = evaluate_policy(policy, world, None, episodes, result.seed, observation, envs=envs)
     for name in ("reward", "score"):
         ours, theirs = getattr(result, name), getattr(reference, name)
-        verdict = "agrees" if ours.agrees(theirs) else "DIFFERS"
+        verdict = "agrees" if ours.agrees_with(theirs) else "DIFFERS"
         print(f"{name} in the reference package {theirs}, here {ours}: {verdict}")
     return reference
 

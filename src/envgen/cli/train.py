@@ -73,7 +73,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             designer: Who designs the levels; `envgen designers` lists them. module:Class names your own.
             preset: The plan to start from: paper or quick.
             observation: What the agent observes.
-            seed: Seed of everything random.
+            seed: Random seed.
             folder: The run directory.
             resume: Continue the run in this directory with its own settings.
             extend: Continue a finished run whose plan now has more cycles or final steps.
