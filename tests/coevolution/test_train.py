@@ -17,7 +17,7 @@ from envgen.coevolution.settings import AgentSettings, CoevolutionPlan, Curricul
 from envgen.coevolution.train import CoevolveRequest, coevolve
 from envgen.runs.compare import compare
 from envgen.runs.store import read_progress
-from envgen.settings import explain
+from envgen.settings import format_validation_error
 
 PLAN = CoevolutionPlan(rollouts=256, tasks_per_step=8, num_base_tasks=8, num_eval_tasks=12, eval_every=2)
 STORES = ("tasks.jsonl", "agent_traces.jsonl", "environment_specs.jsonl")
@@ -115,7 +115,7 @@ def test_failure_before_training_leaves_no_run_directory(models, tmp_path):
 def test_invalid_requests_are_explained(changes, message):
     with pytest.raises(ValidationError) as error:
         CoevolveRequest(**{"proposer": "genenv", "agent": "a", "environment": "b", **changes})
-    assert message in explain(error.value)
+    assert message in format_validation_error(error.value)
 
 
 RUN_WITH_REPETITION_PENALTY = """

@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
-from envgen.settings import nearest
+from envgen.settings import format_choice_error
 
 from .parallel import ProcessGroup
 from .policy import Policy
@@ -111,5 +111,5 @@ def learner_class(learner: str | type[Learner]) -> type[Learner]:
     if not isinstance(learner, str):
         return learner
     if learner not in LEARNERS:
-        raise ValueError(f"learner {nearest(learner, list(LEARNERS))}")
+        raise ValueError(f"learner {format_choice_error(learner, list(LEARNERS))}")
     return LEARNERS[learner]

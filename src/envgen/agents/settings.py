@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 from pydantic import Field, ValidationError
 
-from envgen.settings import Settings, explain
+from envgen.settings import Settings, format_validation_error
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -78,4 +78,4 @@ def ppo_settings_for(observation_space: spaces.Space, **overrides: Any) -> PpoSe
     try:
         return PpoSettings(**overrides)
     except ValidationError as error:
-        raise ValueError(explain(error)) from None
+        raise ValueError(format_validation_error(error)) from None

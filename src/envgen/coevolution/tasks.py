@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from envgen.errors import EnvgenError
-from envgen.settings import Settings, explain
+from envgen.settings import Settings, format_validation_error
 
 HELD_OUT_SEED = 20_251_222  # of the tasks that are never trained on
 
@@ -43,7 +43,7 @@ class Spec(Settings):
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            raise SpecError(explain(error)) from None
+            raise SpecError(format_validation_error(error)) from None
 
     @property
     def text(self) -> str:

@@ -9,7 +9,7 @@ from accelerate import Accelerator
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from envgen.runs.store import Run
-from envgen.settings import nearest
+from envgen.settings import format_choice_error
 
 from .agent import AgentPolicy
 from .domains.registry import domain_path
@@ -62,7 +62,7 @@ class CoevolveRequest(BaseModel):
     @classmethod
     def _check_proposer(cls, name: str) -> str:
         if name not in PROPOSERS:
-            raise ValueError(nearest(name, list(PROPOSERS)))
+            raise ValueError(format_choice_error(name, list(PROPOSERS)))
         return name
 
 

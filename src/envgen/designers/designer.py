@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_serializer, field_validator
 
 from envgen.errors import EnvgenError
-from envgen.settings import Settings, explain, nearest
+from envgen.settings import Settings, format_choice_error, format_validation_error
 from envgen.worlds.world import Level, Skill
 
 LevelOverrides = dict[str, Any]  # the settings of a level that differ from the original, as JSON data
@@ -188,7 +188,7 @@ def request_proposal(designer: Designer, brief: Brief, history: Sequence[Cycle])
     try:
         proposal = designer.design(brief, history)
     except ValidationError as error:
-        raise DesignError(f"the designer {designer.name} failed: {explain(error)}") from error
+        raise DesignError(f"the designer {designer.name} failed: {format_validation_error(error)}") from error
     return check_proposal(proposal, designer, brief)
 
 
@@ -199,7 +199,7 @@ def request_revision(
     try:
         revision = designer.revise(brief, history, proposal, audits)
     except ValidationError as error:
-        raise DesignError(f"the designer {designer.name} failed: {explain(error)}") from error
+        raise DesignError(f"the designer {designer.name} failed: {format_validation_error(error)}") from error
     return None if revision is None else check_proposal(revision, designer, brief)
 
 
@@ -214,5 +214,7 @@ def check_proposal(proposal: object, designer: Designer, brief: Brief) -> Propos
             raise DesignError(f"the designer {designer.name} proposed a {actual}; {brief.world} needs a {expected}")
         for name in item.skills:
             if name not in names:
-                raise DesignError(f"the designer {designer.name} proposed a level for the skill {nearest(name, names)}")
+                raise DesignError(
+                    f"the designer {designer.name} proposed a level for the skill {format_choice_error(name, names)}"
+                )
     return proposal

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from envgen.settings import Settings, explain
+from envgen.settings import Settings, format_validation_error
 
 from . import prompt
 from .chat.backends import make_backend
@@ -187,7 +187,7 @@ def build_llm_designer(config: Mapping[str, Any], folder: Path) -> LlmDesigner:
     try:
         parsed = LlmConfig(**config)
     except ValidationError as error:
-        raise DesignError(explain(error)) from None
+        raise DesignError(format_validation_error(error)) from None
     if (parsed.price_prompt is None) != (parsed.price_reply is None):
         raise DesignError("set both price_prompt and price_reply, or neither")
     prices = None

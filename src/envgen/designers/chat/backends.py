@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-from envgen.settings import nearest
+from envgen.settings import format_choice_error
 
 from .offline import ManualBackend, ReplayBackend
 from .protocol import AmbiguousError, Backend, ChatError, ChatRequest, RejectedError, Reply, RetryableError, Usage
@@ -47,7 +47,7 @@ def make_backend(
     """
     kind, _, argument = spec.partition(":")
     if kind not in SPECS:
-        raise ChatError(f"{nearest(kind, list(SPECS))}; valid forms: {'; '.join(SPECS.values())}")
+        raise ChatError(f"{format_choice_error(kind, list(SPECS))}; valid forms: {'; '.join(SPECS.values())}")
     if bool(argument) != (kind != "manual"):
         raise ChatError(
             f"{spec!r} is incomplete; write {SPECS[kind]}" if not argument else f"write {SPECS[kind]} alone"

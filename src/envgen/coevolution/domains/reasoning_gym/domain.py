@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, create_model
 
-from envgen.settings import nearest
+from envgen.settings import format_choice_error
 
 from ...tasks import CheckResult, Domain, DomainError, Spec, SpecError, Task
 from .package import CallBudgetExceeded, EvaluatesReplies, isolated_rng, load_factory, score
@@ -56,7 +56,7 @@ class ReasoningGymDomain(Domain):
     def __init__(self, generator: str):
         factory = load_factory()
         if generator not in factory.DATASETS:
-            raise ValueError(f"the reasoning-gym generator {nearest(generator, sorted(factory.DATASETS))}")
+            raise ValueError(f"the reasoning-gym generator {format_choice_error(generator, sorted(factory.DATASETS))}")
         if generator in UNSUITABLE:
             raise DomainError(f"the reasoning-gym generator {generator} cannot be a domain: {UNSUITABLE[generator]}")
         self.generator = generator

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, field_validator
 
-from envgen.settings import nearest
+from envgen.settings import format_choice_error
 
 from ...tasks import Spec
 from .apps import TOOLS, Tool
@@ -62,7 +62,7 @@ def parse_steps(texts: Sequence[str]) -> list[Step]:
 def _parse_step(text: str, earlier: Sequence[Step]) -> Step:
     name, *ref_texts = text.lower().split() or [""]
     if name not in TOOLS:
-        raise ValueError(nearest(name, list(TOOLS)))
+        raise ValueError(format_choice_error(name, list(TOOLS)))
     tool, refs = TOOLS[name], {}
     for ref_text in ref_texts:
         if not re.fullmatch(r"\$[1-9]", ref_text):
