@@ -14,14 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy import Toy
 
-from envgen.coevolution.language_model import load_model
+from envgen.coevolution.language_model import load_model, new_model, train_tokenizer
 from envgen.coevolution.losses import completion_logps
 from envgen.coevolution.pretrain_data import PretrainData
 from envgen.coevolution.pretraining import completion_loss, pretrain
 from envgen.coevolution.sampling import Completions, generate
 from envgen.coevolution.settings import ModelSize, PretrainSettings
-from envgen.coevolution.task_filter import TaskFilter
-from envgen.coevolution.tiny_models import new_model, train_tokenizer
+from envgen.coevolution.task_stores import TaskFilter
 
 DOMAIN, NUM_HELD_OUT = Toy(), 40
 SIZE = ModelSize(width=32, num_layers=2, num_heads=2, mlp_width=64, vocab_size=400)

@@ -10,9 +10,8 @@ from samples import make_cycle, overrides, world_brief
 
 from envgen.designers import llm
 from envgen.designers.chat.backends import AnthropicBackend, OpenAIBackend
-from envgen.designers.chat.budget import Budget
 from envgen.designers.chat.chat import Chat
-from envgen.designers.chat.ledger import Ledger
+from envgen.designers.chat.ledger import Budget, Ledger
 from envgen.designers.chat.offline import ReplayBackend
 from envgen.designers.chat.protocol import RejectedError
 from envgen.designers.designer import AuditResult, Brief, Cycle, Proposal, ProposedLevel

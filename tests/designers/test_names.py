@@ -11,8 +11,7 @@ from pydantic import Field
 from samples import world_brief
 
 from envgen.designers import prompt
-from envgen.designers.designer import Brief
-from envgen.designers.level_space import setting_values, unflatten
+from envgen.designers.designer import Brief, setting_values, unflatten
 from envgen.designers.names import COMMON_WORDS, RESERVED, NameObfuscator
 from envgen.designers.reply import parse_reply
 from envgen.settings import Settings

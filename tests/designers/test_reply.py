@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import overrides, world_brief
 
-from envgen.designers.level_space import setting_values, unflatten
+from envgen.designers.designer import setting_values, unflatten
 from envgen.designers.reply import MAX_CHARS, MAX_ERROR_CHARS, MAX_ERRORS, MAX_TEXT_CHARS, parse_reply
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist

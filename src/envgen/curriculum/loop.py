@@ -32,8 +32,7 @@ from envgen.runs.store import Run, read_progress
 from envgen.worlds.world import Level, World
 
 from .audit import AUDIT_SEEDS, audit_level, setting_effects
-from .evaluate import Evaluation, evaluate, evaluate_over_seeds, level_outcomes
-from .level_scoring import LevelScorer
+from .evaluate import Evaluation, LevelScorer, evaluate, evaluate_over_seeds, level_outcomes
 from .plan import EVALUATION_SEED, PlanError, TrainingPlan, check_seed
 from .trainer import PhaseTrainer, TrainingStats, make_learner, training_stats, unique
 

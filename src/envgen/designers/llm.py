@@ -15,11 +15,9 @@ from envgen.settings import Settings, format_validation_error
 
 from . import prompt
 from .chat.backends import make_backend
-from .chat.budget import Budget, Prices
 from .chat.chat import Chat, check_prices
-from .chat.ledger import LEDGER, Ledger
-from .chat.protocol import BudgetExceededError, ChatRequest, Message
-from .chat.redact import redact_url
+from .chat.ledger import LEDGER, Budget, Ledger, Prices
+from .chat.protocol import BudgetExceededError, ChatRequest, Message, redact_url
 from .designer import AuditResult, Brief, Cycle, Designer, DesignError, Proposal, ProposedLevel
 from .names import NameObfuscator
 from .prompt import Feedback

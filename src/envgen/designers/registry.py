@@ -17,7 +17,7 @@ from envgen.worlds.world import Level
 
 from .baselines import UserLevels
 from .chat.backends import KEY_VARIABLES
-from .chat.redact import redact_url
+from .chat.protocol import redact_url
 from .designer import Designer, DesignError, DesignerWrapper
 from .llm import LlmConfig, LlmDesigner, LlmRuntime, build_llm_designer
 

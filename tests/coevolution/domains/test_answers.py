@@ -17,8 +17,15 @@ from envgen.coevolution.domains.answers.domain import (
     token_f1,
     tokenize,
 )
-from envgen.coevolution.domains.answers.parsing import ParseError, find_answer, parse_text
-from envgen.coevolution.domains.answers.questions import NAMES, NUMBERS, ROLES, VERBS
+from envgen.coevolution.domains.answers.questions import (
+    NAMES,
+    NUMBERS,
+    ROLES,
+    VERBS,
+    ParseError,
+    find_answer,
+    parse_text,
+)
 from envgen.coevolution.tasks import SpecError, Task, validate
 
 DOMAIN = AnswersDomain()

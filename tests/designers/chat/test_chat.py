@@ -13,9 +13,8 @@ import pytest
 from chat_killed import question
 
 from envgen.designers.chat.backends import OpenAIBackend
-from envgen.designers.chat.budget import Budget, Prices
 from envgen.designers.chat.chat import Chat
-from envgen.designers.chat.ledger import Ledger, LedgerError
+from envgen.designers.chat.ledger import Budget, Ledger, LedgerError, Prices
 from envgen.designers.chat.offline import ReplayBackend
 from envgen.designers.chat.protocol import (
     AmbiguousError,

@@ -15,8 +15,20 @@ from typing import Any, ClassVar
 from envgen.settings import format_choice_error
 
 from .offline import ManualBackend, ReplayBackend
-from .protocol import AmbiguousError, Backend, ChatError, ChatRequest, RejectedError, Reply, RetryableError, Usage
-from .redact import read_key, redact, redact_url, secret_forms
+from .protocol import (
+    AmbiguousError,
+    Backend,
+    ChatError,
+    ChatRequest,
+    RejectedError,
+    Reply,
+    RetryableError,
+    Usage,
+    read_key,
+    redact,
+    redact_url,
+    secret_forms,
+)
 
 SPECS = {
     "openai": "openai:MODEL, such as openai:gpt-5",

@@ -8,10 +8,8 @@ continues with the first request that has no reply yet. Not safe for concurrent 
 import time
 from collections.abc import Callable, Sequence
 
-from .budget import Budget, Prices, UsageTotals, enforce
-from .ledger import Ledger
-from .protocol import AmbiguousError, Backend, ChatError, ChatRequest, Reply, RetryableError
-from .redact import redact
+from .ledger import Budget, Ledger, Prices, UsageTotals, enforce
+from .protocol import AmbiguousError, Backend, ChatError, ChatRequest, Reply, RetryableError, redact
 
 MAX_BACKOFF = 60.0  # seconds between two attempts, unless the server asks for more
 MAX_RETRY_AFTER = 120.0  # seconds, even if the server asks for more

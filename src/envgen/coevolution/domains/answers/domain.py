@@ -16,8 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from ...tasks import CheckResult, Domain, Spec, Task
-from .parsing import find_answer
-from .questions import NAMES, NUMBERS, TOWNS, VERBS, sample_question, write_question, write_sentences
+from .questions import NAMES, NUMBERS, TOWNS, VERBS, find_answer, sample_question, write_question, write_sentences
 
 MAX_WORDS, MAX_CHARS = 8, 200  # of a reply: twice the longest answer, so that copying the text does not pay
 MAX_HOPS = MAX_ANSWERS = 4

@@ -10,8 +10,7 @@ from toy import Toy, ToySpec
 from envgen.coevolution.domains.answers.domain import AnswersDomain
 from envgen.coevolution.domains.registry import load_domain
 from envgen.coevolution.domains.tools.domain import ToolsDomain
-from envgen.coevolution.domains.validation import check_domain
-from envgen.coevolution.tasks import CheckResult, DomainError, SpecError, Task
+from envgen.coevolution.tasks import CheckResult, DomainError, SpecError, Task, check_domain
 
 
 @pytest.mark.parametrize("domain", [Toy(), AnswersDomain(), ToolsDomain()], ids=lambda domain: domain.name)
