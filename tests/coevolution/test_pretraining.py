@@ -101,7 +101,7 @@ def test_of_two_processes_the_first_to_finish_publishes_its_models(tmp_path):
 
 @pytest.mark.parametrize("model", ["agent", "environment"])
 def test_interrupted_pretraining_resumes_exactly(tmp_path, model):
-    expected = pretrain(DOMAIN, tmp_path / "undisturbed", 0, SIZE, RESUMED)
+    expected = pretrain(DOMAIN, tmp_path / "uninterrupted", 0, SIZE, RESUMED)
 
     def interrupt(line):
         if line.startswith(model) and " step 15 " in line:
@@ -127,7 +127,7 @@ pretrain(DOMAIN, Path("models"), 0, SIZE, RESUMED, lambda line: print(line, flus
 
 
 def test_killed_pretraining_resumes_exactly(tmp_path):
-    expected = pretrain(DOMAIN, tmp_path / "undisturbed", 0, SIZE, RESUMED)
+    expected = pretrain(DOMAIN, tmp_path / "uninterrupted", 0, SIZE, RESUMED)
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     command = [sys.executable, "-c", PRETRAIN_IN_SUBPROCESS]
     process = subprocess.Popen(

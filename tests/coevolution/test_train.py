@@ -62,7 +62,7 @@ def test_agent_improves(models, tmp_path):
 
 def test_interrupted_run_resumes_exactly(models, tmp_path):
     request = make_request(models)
-    undisturbed = coevolve(tmp_path / "undisturbed", Toy(), request)
+    uninterrupted = coevolve(tmp_path / "uninterrupted", Toy(), request)
 
     class Interrupted(Exception):
         pass
@@ -75,10 +75,10 @@ def test_interrupted_run_resumes_exactly(models, tmp_path):
         with pytest.raises(Interrupted):
             coevolve(tmp_path / "interrupted", Toy(), request, on_progress=interrupt, save_every=0)
     resumed = coevolve(tmp_path / "interrupted", Toy(), request, save_every=0)
-    assert resumed.accuracy_curve == undisturbed.accuracy_curve
-    assert resumed.counts == undisturbed.counts
+    assert resumed.accuracy_curve == uninterrupted.accuracy_curve
+    assert resumed.counts == uninterrupted.counts
     for name in STORES:
-        assert (tmp_path / "interrupted" / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
+        assert (tmp_path / "interrupted" / name).read_bytes() == (tmp_path / "uninterrupted" / name).read_bytes()
 
 
 def test_runs_are_compared_with_uniform_specs(models, tmp_path):

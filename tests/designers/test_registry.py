@@ -268,7 +268,7 @@ class WrongConfig(Plain):
         (NamelessConfig(), r"config\(\) of the designer .*NamelessConfig must contain its name"),
     ],
 )
-def test_what_is_not_a_designer_is_refused_with_a_sentence(tmp_path, designer, message):
+def test_non_designers_are_rejected(tmp_path, designer, message):
     with pytest.raises(DesignError, match=f"(?s){message}"):
         build_designer(designer, tmp_path)
 

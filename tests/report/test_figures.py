@@ -56,19 +56,19 @@ def test_plot_of_curves_is_written_as_png(run, tmp_path):
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-def write_run(folder, seed, tests):
-    """Write a run that was tested at (rollouts, tokens of both models, accuracy in %)."""
+def write_run(folder, seed, evaluations):
+    """Write a run with evaluations (rollouts, tokens of both models, accuracy in %)."""
     folder.mkdir()
     (folder / "run.json").write_text(json.dumps({"format": 2, "request": {"seed": seed}}))
     lines = [
         {"step": k, "rollouts": rollouts, "agent_tokens": tokens - 10, "environment_tokens": 10, "tasks_proposed": k,
          "proposed_success_rate": 0.4, "difficulty": 2.0,
          "diversity": {"entropy": {"steps": 1.5}, "ngram_overlap": 0.1}, "eval_accuracy": accuracy / 100}
-        for k, (rollouts, tokens, accuracy) in enumerate(tests)
+        for k, (rollouts, tokens, accuracy) in enumerate(evaluations)
     ]  # fmt: skip
     (folder / "progress.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    curve = [[rollouts, tokens, k, accuracy] for k, (rollouts, tokens, accuracy) in enumerate(tests)]
-    (folder / "summary.json").write_text(json.dumps({"final_accuracy": tests[-1][2], "accuracy_curve": curve}))
+    curve = [[rollouts, tokens, k, accuracy] for k, (rollouts, tokens, accuracy) in enumerate(evaluations)]
+    (folder / "summary.json").write_text(json.dumps({"final_accuracy": evaluations[-1][2], "accuracy_curve": curve}))
     return folder
 
 
@@ -102,7 +102,7 @@ def test_steps_to_match_leaves_out_runs_that_never_match(groups):
     assert steps_to_match(groups["uniform"], groups["uniform"], "rollouts") == [200, 200]
 
 
-def test_accuracy_at_tokens_interpolates_between_tests(groups):
+def test_accuracy_at_interpolates_between_evaluations(groups):
     assert tokens(groups["genenv"][1]) == 3000
     assert accuracy_at(groups["genenv"][1], 750 + 5) == pytest.approx(25)
     assert accuracy_at(groups["genenv"][1], 9000) == 36

@@ -238,7 +238,7 @@ def test_interval_entirely_above_the_baseline_has_a_star(tmp_path):
     assert "* entirely above none" in text
 
 
-def test_rounding_error_earns_no_star(tmp_path):
+def test_rounding_error_is_not_marked_as_significant(tmp_path):
     for name, count in (("none", 3), ("random", 5), ("fixed", 7)):
         for seed in range(count):
             write_run(tmp_path / f"{name}-{seed}", {"name": name}, seed, 33.3, wood=99.9)

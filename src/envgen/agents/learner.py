@@ -1,4 +1,4 @@
-"""The contract between a learning algorithm and the training loop, and the algorithms that fulfill it.
+"""The interface between a learning algorithm and the training loop, and the registered algorithms.
 
 To add an algorithm, write a class with the methods of `Learner` in a file of its own and add it to `LEARNERS`.
 `ppo.py` is the example to copy.

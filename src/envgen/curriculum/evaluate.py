@@ -205,8 +205,10 @@ def evaluate_over_seeds(
 
 
 def _mean_and_std(rates: np.ndarray) -> SuccessRate:
-    known = rates[np.isfinite(rates)]
-    return SuccessRate(mean=float(known.mean()), std=float(known.std())) if known.size else SuccessRate(mean=0, std=0)
+    finite_rates = rates[np.isfinite(rates)]
+    if not finite_rates.size:
+        return SuccessRate(mean=0, std=0)
+    return SuccessRate(mean=float(finite_rates.mean()), std=float(finite_rates.std()))
 
 
 def level_outcomes(

@@ -111,7 +111,7 @@ def train(
 
 def _learner_name(learner: str | type[Learner]) -> str:
     cls = learner_class(learner)
-    names = [name for name, known in LEARNERS.items() if known is cls]
+    names = [name for name, registered in LEARNERS.items() if registered is cls]
     return names[0] if names else f"{cls.__module__}:{cls.__qualname__}"
 
 

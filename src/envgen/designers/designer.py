@@ -1,7 +1,7 @@
-"""The contract of a designer: what it is told (`Brief`, `Cycle`) and what it returns (`Proposal`).
+"""The designer interface: its inputs (`Brief`, `Cycle`) and its output (`Proposal`).
 
-A designer never touches a simulator. What it may want to measure is passed to it in the brief as functions. To write
-one, subclass `Designer` and define `design`.
+Designers do not access the simulator. The brief provides functions for the measurements they may need. To write a
+designer, subclass `Designer` and define `design`.
 
 `setting_values` gives the settings of a Level class as one flat space of values, for sampling, learned policies and
 measurements.
@@ -113,7 +113,7 @@ class Cycle(FrozenModel):
 
 @dataclass(frozen=True)
 class Brief:
-    """The world and the task, as designers see them."""
+    """The world, the budget of levels and the measurement functions that a designer may use."""
 
     world: str
     rules: str
@@ -160,7 +160,7 @@ class Designer(ABC):
         return {"name": self.name, **(self.settings.model_dump(mode="json") if self.settings is not None else {})}
 
     def runtime_options(self) -> dict[str, Any]:
-        """Options that may differ when the run is resumed: how a language model is reached and what it may cost."""
+        """Options that may differ when the run is resumed: connection settings and budget of a language model."""
         return {}
 
     def usage(self) -> dict[str, float | None]:

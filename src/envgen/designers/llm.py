@@ -46,7 +46,7 @@ class LlmSettings(Settings):
 
 
 class LlmRuntime(Budget):
-    """How a language model is reached and what it may cost."""
+    """Connection settings and budget of a language model."""
 
     base_url: str | None = None
     """The server, if not the provider's own: http://localhost:8000/v1 for vLLM, :11434/v1 for Ollama, ..."""

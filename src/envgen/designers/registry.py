@@ -189,7 +189,7 @@ def rebuild_designer(config: Mapping[str, Any], folder: Path, runtime_options: M
     if issubclass(designer_class, DesignerWrapper):
         return designer_class(rebuild_designer(fields["source"], folder, runtime_options))
     if present := sorted(fields.keys() & LlmRuntime.model_fields.keys()):
-        raise DesignError(f"the record of a designer must not contain {present[0]}; how a model is reached is separate")
+        raise DesignError(f"run.json must not store {present[0]} with the designer; pass it as a runtime option")
     if issubclass(designer_class, LlmDesigner):
         return build_designer(name, folder, llm={**fields, **runtime_options})
     return build_designer(name, folder, settings=fields)

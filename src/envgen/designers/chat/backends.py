@@ -62,7 +62,9 @@ def make_backend(
         raise ChatError(f"{format_choice_error(kind, list(SPECS))}; valid forms: {'; '.join(SPECS.values())}")
     if bool(argument) != (kind != "manual"):
         raise ChatError(
-            f"{spec!r} is incomplete; write {SPECS[kind]}" if not argument else f"write {SPECS[kind]} alone"
+            f"{spec!r} is not valid: {SPECS[kind]} takes no argument"
+            if argument
+            else f"{spec!r} is incomplete; write {SPECS[kind]}"
         )
     if base_url and kind not in KEY_VARIABLES:
         raise ChatError(f"{kind} uses no server; remove base_url")

@@ -21,7 +21,7 @@ from pydantic import Field, create_model
 from envgen.settings import format_choice_error
 
 from ...tasks import CheckResult, Domain, DomainError, Spec, SpecError, Task
-from .package import CallBudgetExceeded, EvaluatesReplies, isolated_rng, load_factory, score
+from .package import CallBudgetExceeded, UnsafeScorerError, isolated_rng, load_factory, score
 
 MAX_EXACT_VALUES = 12  # an integer parameter with more values is labeled by fifths of its range
 FIFTHS = ("lowest", "low", "middle", "high", "highest")
@@ -272,7 +272,7 @@ class ReasoningGymDomain(Domain):
                 raise SpecError(f"the {key} has {len(entry[key]):,} characters; it must have 1 to {limit:,}")
         try:
             result = score(dataset, entry, entry["answer"])
-        except EvaluatesReplies as error:
+        except UnsafeScorerError as error:
             raise DomainError(f"{self.generator} cannot be a domain: {error}") from None
         except (Exception, CallBudgetExceeded) as error:  # noqa: BLE001  third-party scorers may raise anything
             result = repr(error)
