@@ -345,6 +345,6 @@ def test_the_flags_to_resume_with_contain_no_password(options, flags):
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
-def test_the_record_of_a_designer_cannot_contain_a_server(tmp_path, name):
-    with pytest.raises(DesignError, match=f"the record of a designer must not contain {name}"):
+def test_stored_designer_config_cannot_contain_a_server(tmp_path, name):
+    with pytest.raises(DesignError, match=f"run.json must not store {name}"):
         rebuild_designer({**OPENAI, name: ELSEWHERE[name]}, tmp_path, {})

@@ -1,8 +1,8 @@
 """The contract of a domain: a closed schema of task specs, and an answer key and checker of its own.
 
 A spec only selects *what* is asked. The domain turns it into a task, knows a reply that scores 1.0 and scores any other
-reply. Nobody else writes an answer key, and no reply is ever executed as code. `check_domain` proves that a domain
-keeps this contract.
+reply. Nobody else writes an answer key, and no reply is ever executed as code. `check_domain` checks that a domain
+follows this contract.
 """
 
 import hashlib
