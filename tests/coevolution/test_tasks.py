@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from toy import Toy, ToySpec
 
-from envgen.coevolution.domains.answers.domain import AnswersDomain
+from envgen.coevolution.domains.answers import AnswersDomain
 from envgen.coevolution.domains.registry import load_domain
 from envgen.coevolution.domains.tools.domain import ToolsDomain
 from envgen.coevolution.tasks import CheckResult, DomainError, SpecError, Task, check_domain

@@ -13,7 +13,7 @@ from envgen.settings import format_choice_error
 from ..tasks import Domain
 
 DOMAINS = {
-    "answers": "envgen.coevolution.domains.answers.domain:AnswersDomain",
+    "answers": "envgen.coevolution.domains.answers:AnswersDomain",
     "tools": "envgen.coevolution.domains.tools.domain:ToolsDomain",
     "reasoning_gym:<generator>": "envgen.coevolution.domains.reasoning_gym.domain:ReasoningGymDomain",
 }
