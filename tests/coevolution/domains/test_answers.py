@@ -149,7 +149,7 @@ def test_tasks_do_not_depend_on_string_hashes():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "not JSON"),
+        ("{", "not valid JSON"),
         ("[1]", "a JSON object, not list"),
         ('{"ask":"what"}', "hops: Field required"),
         ('{"ask":"where","hops":1}', "ask: 'where' is not one of what, count, not, who"),
