@@ -135,7 +135,9 @@ def main() -> None:
         run_seed(args.runs / str(seed), seed, args.steps, args.episodes, args.package_episodes) for seed in args.seeds
     ]
     num_agreeing = {
-        measure: sum(getattr(result["final"], measure).agrees_with(getattr(result["package"], measure)) for result in seeds)
+        measure: sum(
+            getattr(result["final"], measure).agrees_with(getattr(result["package"], measure)) for result in seeds
+        )
         for measure in ("reward", "score")
     }
     seconds = [result["seconds"] for result in seeds]

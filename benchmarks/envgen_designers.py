@@ -26,7 +26,7 @@ from envgen.curriculum.evaluate import evaluate
 from envgen.curriculum.loop import train
 from envgen.curriculum.plan import EVALUATION_SEED, TrainingPlan
 from envgen.designers.registry import build_designer
-from envgen.report.curves import plot_curves
+from envgen.report.figures import plot_curves
 from envgen.runs.compare import compare
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist

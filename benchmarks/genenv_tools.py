@@ -26,7 +26,7 @@ from envgen.coevolution.domains.tools.domain import ToolsDomain
 from envgen.coevolution.pretraining import pretrain
 from envgen.coevolution.settings import Curriculum, ModelSize, PretrainSettings
 from envgen.coevolution.train import CoevolveRequest, coevolve
-from envgen.report.coevolution import accuracy_at, paired_difference, plot_runs, read_summary, steps_to_match, tokens
+from envgen.report.figures import accuracy_at, paired_difference, plot_runs, read_summary, steps_to_match, tokens
 from envgen.runs.compare import compare
 from envgen.runs.store import read_progress
 from envgen.runs.tables import markdown_table

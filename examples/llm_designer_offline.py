@@ -15,9 +15,8 @@ import tempfile
 from pathlib import Path
 
 import envgen
-from envgen.designers.chat.budget import Budget
 from envgen.designers.chat.chat import Chat
-from envgen.designers.chat.ledger import Ledger
+from envgen.designers.chat.ledger import Budget, Ledger
 from envgen.designers.chat.offline import ManualBackend
 from envgen.designers.llm import LlmDesigner, LlmSettings
 

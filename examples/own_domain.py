@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import Field
 
 import envgen
-from envgen.coevolution.domains.validation import check_domain
-from envgen.coevolution.tasks import CheckResult, Domain, Spec, Task
+from envgen.coevolution.tasks import CheckResult, Domain, Spec, Task, check_domain
 
 TINY = {"model_size": {"width": 32, "num_layers": 2}, "pretrain": {"agent_steps": 20, "environment_steps": 1},
         "plan": {"rollouts": 128, "num_eval_tasks": 50}, "agent_settings": {"max_new_tokens": 16}}  # fmt: skip

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from envgen.designers.designer import Designer
 from envgen.designers.registry import build_designer, rebuild_designer, resume_runtime
 from envgen.errors import EnvgenError
-from envgen.settings import explain, nearest
+from envgen.settings import format_choice_error, format_validation_error
 from envgen.worlds.registry import make_world
 from envgen.worlds.world import World
 
@@ -109,7 +109,7 @@ def train(
     check_seed(seed)
     world = make_world(world)
     if observation not in world.observations:
-        raise ArgumentError(f"observation {nearest(observation, world.observations)}")
+        raise ArgumentError(f"observation {format_choice_error(observation, world.observations)}")
     if not isinstance(plan, TrainingPlan):
         plan = plan_for(preset, world, **(plan or {}))
     name = designer if isinstance(designer, str) else designer.name
@@ -159,7 +159,7 @@ def resume(
         runtime = resume_runtime(config, stored, runtime_options or {})
         designer = rebuild_designer(config, run_folder, runtime)
     except ValidationError as error:
-        raise RunError(f"{run_folder} cannot be resumed: {explain(error)}") from None
+        raise RunError(f"{run_folder} cannot be resumed: {format_validation_error(error)}") from None
     except (KeyError, TypeError, AttributeError):
         raise RunError(f"{run_folder} is not a run of envgen train") from None
     return _train(
@@ -301,7 +301,7 @@ def coevolve(
             PretrainSettings(**(pretrain or {}))
             recipe = {"model_size": dict(model_size or {}), "pretrain": dict(pretrain or {}), "seed": seed}
     except ValidationError as error:
-        raise ArgumentError(explain(error)) from None
+        raise ArgumentError(format_validation_error(error)) from None
     run_folder = Path(folder) if folder else default_coevolution_folder(domain_path(loaded), proposer, seed)
     servers = (agent_server, environment_server)
     return _coevolve(run_folder, loaded, request, recipe, Path(models_folder), servers, dtype, verbose)

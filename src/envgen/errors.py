@@ -1,5 +1,9 @@
-"""The base class of every error that has a message for the user."""
+"""The base class of every error that has a message for the user, and the error of both training loops."""
 
 
 class EnvgenError(Exception):
     """Something a user can correct: a wrong setting, file, run directory, model or server. The message says how."""
+
+
+class NonFiniteLossError(EnvgenError, ArithmeticError):
+    """The loss or gradient norm is NaN or infinite. The weights were not updated."""

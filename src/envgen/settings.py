@@ -1,4 +1,4 @@
-"""The base class of all settings, and messages that explain what is wrong with one."""
+"""The base class of all settings, and error messages for invalid ones."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -6,22 +6,22 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
-MAX_QUOTED_CHARS = 80  # of an unknown word
+MAX_QUOTED_CHARS = 80  # of an unknown name or option
 INTEGER = TypeAdapter(int)
 
 
-def nearest(word: str, words: Sequence[str]) -> str:
-    """`'tress' is not one of ..., did you mean 'trees'?`"""
-    word = word[:MAX_QUOTED_CHARS]
-    close = difflib.get_close_matches(word.lower(), words, n=1, cutoff=0.5)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    return f"{word!r} is not one of {', '.join(words)}{hint}"
+def format_choice_error(value: str, choices: Sequence[str]) -> str:
+    """The error message for an unknown choice: `'tress' is not one of ...; did you mean 'trees'?`"""
+    value = value[:MAX_QUOTED_CHARS]
+    matches = difflib.get_close_matches(value.lower(), choices, n=1, cutoff=0.5)
+    hint = f"; did you mean {matches[0]!r}?" if matches else ""
+    return f"{value!r} is not one of {', '.join(choices)}{hint}"
 
 
 class Settings(BaseModel):
-    """A frozen group of settings that refuses what it does not know, with the nearest word it does know.
+    """A frozen group of settings. An unknown name or option is an error that suggests the closest valid one.
 
-    Words may be written in any case and with spaces, hyphens or underscores, numbers also as text.
+    Options are accepted in any case and with spaces, hyphens or underscores, numbers also as strings.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
@@ -36,22 +36,21 @@ class Settings(BaseModel):
         for key, value in data.items():
             if key not in fields:
                 unknown = key if isinstance(key, str) else _format_value(key)
-                raise ValueError(f"{cls.__name__}: setting {nearest(unknown, list(fields))}")
-            kind = fields[key].annotation
-            if get_origin(kind) is Literal and isinstance(value, str):
-                value = _parse_option(key, value, get_args(kind))
+                raise ValueError(f"{cls.__name__}: setting {format_choice_error(unknown, list(fields))}")
+            annotation = fields[key].annotation
+            if get_origin(annotation) is Literal and isinstance(value, str):
+                value = _parse_option(key, value, get_args(annotation))
             clean[key] = value
         return clean
 
 
 def _parse_option(name: str, text: str, options: Sequence[Any]) -> Any:
-    """The option that a text stands for. Where some options are not words, an unknown text is left for pydantic to
-    refuse."""
+    """The option that a string names. If some options are not strings, pydantic rejects an unknown string later."""
     words = {normalize_word(option): option for option in options if isinstance(option, str)}
     if normalize_word(text) in words:
         return words[normalize_word(text)]
     if all(isinstance(option, str) for option in options):
-        raise ValueError(f"{name}: {nearest(text, list(words.values()))}")
+        raise ValueError(f"{name}: {format_choice_error(text, list(words.values()))}")
     try:
         return INTEGER.validate_python(text)
     except ValidationError:
@@ -62,16 +61,16 @@ def normalize_word(word: str) -> str:
     return " ".join(word.lower().replace("_", " ").replace("-", " ").split())
 
 
-def explain(error: ValidationError) -> str:
-    """What is wrong with some settings, in a sentence each."""
-    return "; ".join(_describe_error(problem) for problem in error.errors())
+def format_validation_error(error: ValidationError) -> str:
+    """The errors in some settings as one line."""
+    return "; ".join(_describe_error(details) for details in error.errors())
 
 
-def _describe_error(problem: Mapping[str, Any]) -> str:
-    place = ".".join(str(part) for part in problem["loc"])
-    message = problem["msg"].removeprefix("Value error, ")
-    got = "" if problem["type"] == "value_error" else f" (got {_format_value(problem['input'])})"
-    return f"{place}: {message}{got}" if place else f"{message}{got}"
+def _describe_error(details: Mapping[str, Any]) -> str:
+    location = ".".join(str(part) for part in details["loc"])
+    message = details["msg"].removeprefix("Value error, ")
+    got = "" if details["type"] == "value_error" else f" (got {_format_value(details['input'])})"
+    return f"{location}: {message}{got}" if location else f"{message}{got}"
 
 
 def _format_value(value: Any) -> str:

@@ -7,11 +7,12 @@ import torch
 from gymnasium.vector import AutoresetMode
 from torch import nn
 
-from envgen.agents.errors import NonFiniteLossError, SpaceError
+from envgen.agents.errors import SpaceError
 from envgen.agents.networks import ActorCritic, PolicyNetwork, make_distribution
 from envgen.agents.ppo import METRICS, PPO
 from envgen.agents.rollout import EpisodeStats, VecEnvRunner
 from envgen.agents.settings import PpoSettings, ppo_settings_for
+from envgen.errors import NonFiniteLossError
 from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.crafter.world import Crafter
 

@@ -6,9 +6,9 @@ import torch
 from toy import Toy
 
 from envgen.coevolution.environment import environment_prompt
+from envgen.coevolution.language_model import new_model, save_model, train_tokenizer
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.settings import ModelSize, PolicySettings
-from envgen.coevolution.tiny_models import new_model, save_model, train_tokenizer
 
 
 def train_model(sample_examples, tokenizer, num_steps: int):

@@ -142,10 +142,10 @@ def main():
     texts = {"sampled": sampled.decode(policy.lm), "greedy": greedy.decode(policy.lm)}
     (out / f"texts.{rank}.json").write_text(json.dumps(texts))
     request = make_request(agent, environment)
-    undisturbed = coevolve(out / "undisturbed", Toy(), request, accelerator=accelerator)
+    uninterrupted = coevolve(out / "uninterrupted", Toy(), request, accelerator=accelerator)
     interrupted = run_interrupted(out / "interrupted", request, accelerator)
     summaries = {
-        "undisturbed": undisturbed.model_dump(mode="json"), "interrupted": interrupted.model_dump(mode="json"),
+        "uninterrupted": uninterrupted.model_dump(mode="json"), "interrupted": interrupted.model_dump(mode="json"),
     }  # fmt: skip
     (out / f"summaries.{rank}.json").write_text(json.dumps(summaries))
     update_sharded(agent, accelerator, out)

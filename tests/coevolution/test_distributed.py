@@ -72,14 +72,14 @@ def test_both_processes_get_all_texts_in_order_and_greedy_ones_equal_those_of_on
 
 def test_runs_of_two_processes_agree_and_resume_exactly(out):
     first, second = (read_json(out, f"summaries.{rank}") for rank in (0, 1))
-    for run in ("undisturbed", "interrupted"):
+    for run in ("uninterrupted", "interrupted"):
         ignored = {"seconds": {}, "total_seconds": 0}
         assert {**first[run], **ignored} == {**second[run], **ignored}
-    assert first["undisturbed"]["accuracy_curve"] == first["interrupted"]["accuracy_curve"]
-    assert first["undisturbed"]["counts"] == first["interrupted"]["counts"]
-    assert first["undisturbed"]["counts"]["rollouts"] == 96
+    assert first["uninterrupted"]["accuracy_curve"] == first["interrupted"]["accuracy_curve"]
+    assert first["uninterrupted"]["counts"] == first["interrupted"]["counts"]
+    assert first["uninterrupted"]["counts"]["rollouts"] == 96
     for name in ("tasks.jsonl", "agent_traces.jsonl", "environment_specs.jsonl"):
-        assert (out / "interrupted" / name).read_bytes() == (out / "undisturbed" / name).read_bytes()
+        assert (out / "interrupted" / name).read_bytes() == (out / "uninterrupted" / name).read_bytes()
 
 
 def test_sharded_model_updates_like_a_whole_one_and_is_sent_and_saved_whole(out, models):

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from envgen.coevolution.language_model import LanguageModel
+from envgen.coevolution.language_model import LanguageModel, new_model, save_model, train_tokenizer
 from envgen.coevolution.losses import group_advantages, kl_k3, ppo_clip_loss, token_weights, weighted_nll
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.sampling import Completions, pad_left
 from envgen.coevolution.settings import ModelSize, PolicySettings
-from envgen.coevolution.tiny_models import new_model, save_model, train_tokenizer
 
 TEXTS = ("abc : 2 loud", "a b c d : 4", "B", "d d d a")
 PROMPTS = ("abc : 2", "a b c d : 4 loud", "d : 1")

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from envgen.coevolution.language_model import new_model, train_tokenizer
 from envgen.coevolution.losses import completion_logps
-from envgen.coevolution.policy import LanguageModelPolicy, NonFiniteLossError, TrainBatch
+from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.sampling import Completions, generate
 from envgen.coevolution.settings import ModelSize, PolicySettings
-from envgen.coevolution.tiny_models import new_model, train_tokenizer
+from envgen.errors import NonFiniteLossError
 
 TEXTS = ["abc : 2 loud", "a b c d : 4", "B", "d d d a"]
 PROMPTS = ("abc : 2", "a b c d : 4 loud", "d : 1")

@@ -14,14 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy import Toy
 
-from envgen.coevolution.language_model import load_model
+from envgen.coevolution.language_model import load_model, new_model, train_tokenizer
 from envgen.coevolution.losses import completion_logps
 from envgen.coevolution.pretrain_data import PretrainData
 from envgen.coevolution.pretraining import completion_loss, pretrain
 from envgen.coevolution.sampling import Completions, generate
 from envgen.coevolution.settings import ModelSize, PretrainSettings
-from envgen.coevolution.task_filter import TaskFilter
-from envgen.coevolution.tiny_models import new_model, train_tokenizer
+from envgen.coevolution.task_stores import TaskFilter
 
 DOMAIN, NUM_HELD_OUT = Toy(), 40
 SIZE = ModelSize(width=32, num_layers=2, num_heads=2, mlp_width=64, vocab_size=400)
@@ -102,7 +101,7 @@ def test_of_two_processes_the_first_to_finish_publishes_its_models(tmp_path):
 
 @pytest.mark.parametrize("model", ["agent", "environment"])
 def test_interrupted_pretraining_resumes_exactly(tmp_path, model):
-    expected = pretrain(DOMAIN, tmp_path / "undisturbed", 0, SIZE, RESUMED)
+    expected = pretrain(DOMAIN, tmp_path / "uninterrupted", 0, SIZE, RESUMED)
 
     def interrupt(line):
         if line.startswith(model) and " step 15 " in line:
@@ -128,7 +127,7 @@ pretrain(DOMAIN, Path("models"), 0, SIZE, RESUMED, lambda line: print(line, flus
 
 
 def test_killed_pretraining_resumes_exactly(tmp_path):
-    expected = pretrain(DOMAIN, tmp_path / "undisturbed", 0, SIZE, RESUMED)
+    expected = pretrain(DOMAIN, tmp_path / "uninterrupted", 0, SIZE, RESUMED)
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     command = [sys.executable, "-c", PRETRAIN_IN_SUBPROCESS]
     process = subprocess.Popen(

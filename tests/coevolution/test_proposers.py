@@ -10,7 +10,7 @@ from envgen.coevolution.environment import Static
 from envgen.coevolution.proposers import Greedy, ProposalBatch, Uniform
 from envgen.coevolution.reward import SuccessStats
 from envgen.coevolution.settings import Curriculum
-from envgen.coevolution.task_filter import TaskFilter
+from envgen.coevolution.task_stores import TaskFilter
 
 SPECS = [ToySpec(which=1, letters=letter).text for letter in "abcde"]
 

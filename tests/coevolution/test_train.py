@@ -17,7 +17,7 @@ from envgen.coevolution.settings import AgentSettings, CoevolutionPlan, Curricul
 from envgen.coevolution.train import CoevolveRequest, coevolve
 from envgen.runs.compare import compare
 from envgen.runs.store import read_progress
-from envgen.settings import explain
+from envgen.settings import format_validation_error
 
 PLAN = CoevolutionPlan(rollouts=256, tasks_per_step=8, num_base_tasks=8, num_eval_tasks=12, eval_every=2)
 STORES = ("tasks.jsonl", "agent_traces.jsonl", "environment_specs.jsonl")
@@ -62,7 +62,7 @@ def test_agent_improves(models, tmp_path):
 
 def test_interrupted_run_resumes_exactly(models, tmp_path):
     request = make_request(models)
-    undisturbed = coevolve(tmp_path / "undisturbed", Toy(), request)
+    uninterrupted = coevolve(tmp_path / "uninterrupted", Toy(), request)
 
     class Interrupted(Exception):
         pass
@@ -75,10 +75,10 @@ def test_interrupted_run_resumes_exactly(models, tmp_path):
         with pytest.raises(Interrupted):
             coevolve(tmp_path / "interrupted", Toy(), request, on_progress=interrupt, save_every=0)
     resumed = coevolve(tmp_path / "interrupted", Toy(), request, save_every=0)
-    assert resumed.accuracy_curve == undisturbed.accuracy_curve
-    assert resumed.counts == undisturbed.counts
+    assert resumed.accuracy_curve == uninterrupted.accuracy_curve
+    assert resumed.counts == uninterrupted.counts
     for name in STORES:
-        assert (tmp_path / "interrupted" / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
+        assert (tmp_path / "interrupted" / name).read_bytes() == (tmp_path / "uninterrupted" / name).read_bytes()
 
 
 def test_runs_are_compared_with_uniform_specs(models, tmp_path):
@@ -115,7 +115,7 @@ def test_failure_before_training_leaves_no_run_directory(models, tmp_path):
 def test_invalid_requests_are_explained(changes, message):
     with pytest.raises(ValidationError) as error:
         CoevolveRequest(**{"proposer": "genenv", "agent": "a", "environment": "b", **changes})
-    assert message in explain(error.value)
+    assert message in format_validation_error(error.value)
 
 
 RUN_WITH_REPETITION_PENALTY = """

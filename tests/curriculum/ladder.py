@@ -106,8 +106,8 @@ class Ladder(World):
     def level_stats(self, level=None, seeds: Sequence[int] = range(16)) -> LadderStats:
         return LadderStats(LadderLevel.parse(level).rungs)
 
-    def reachable_skills(self, level, census) -> set[str]:
-        return {"climb"} if census.rungs < LadderLevel.parse(level).length else set()
+    def reachable_skills(self, level, stats) -> set[str]:
+        return {"climb"} if stats.rungs < LadderLevel.parse(level).length else set()
 
 
 class LadderWithExpert(Ladder):

@@ -45,16 +45,16 @@ def test_episodes_equal_those_of_the_package_with_ordered_sets(agents, observati
 
 
 def test_symbols_read_from_the_package_equal_ours():
-    pair, rng = ParityChecker(seed=5), np.random.default_rng(0)
-    twin = Crafter().make(num_envs=1, observation="symbols")
-    pair.reset()
-    seen, _ = twin.reset(seed=5)
+    checker, rng = ParityChecker(seed=5), np.random.default_rng(0)
+    envs = Crafter().make(num_envs=1, observation="symbols")
+    checker.reset()
+    obs, _ = envs.reset(seed=5)
     for _ in range(250):
-        np.testing.assert_array_equal(symbols_of_original(pair.original), seen[0])
+        np.testing.assert_array_equal(symbols_of_original(checker.original), obs[0])
         action = int(rng.integers(17))
-        if pair.step(action):
-            pair.reset()
-        seen, *_ = twin.step(np.array([action]))
+        if checker.step(action):
+            checker.reset()
+        obs, *_ = envs.step(np.array([action]))
 
 
 def test_unmodified_package_agrees_within_the_interval(agents):
@@ -140,8 +140,8 @@ def test_rate_counts_only_episodes_in_which_the_skill_is_possible():
 # --- feedback for the designer
 
 
-class SomeClimb:
-    """Goes up in some environments, which it recognizes by the index that they show."""
+class SelectiveClimber:
+    """Climbs only in the environments whose index is in `climbers`."""
 
     def __init__(self, climbers: set[int]):
         self.climbers = climbers
@@ -153,7 +153,7 @@ class SomeClimb:
 def test_rates_are_means_and_standard_deviations_over_seeds():
     """Of 3 seeds with 4 episodes each, 4, 2 and 1 episodes succeed."""
     evaluation, rates = evaluate_over_seeds(
-        SomeClimb({0, 1, 2, 3, 4, 7, 10}), Ladder(), 3, 4, seed=9, observation="number"
+        SelectiveClimber({0, 1, 2, 3, 4, 7, 10}), Ladder(), 3, 4, seed=9, observation="number"
     )
     by_seed = np.array([100.0, 50.0, 25.0])
     assert rates["climb"].mean == pytest.approx(by_seed.mean())
@@ -166,12 +166,14 @@ def test_rates_are_means_and_standard_deviations_over_seeds():
 
 
 def test_rare_success_is_not_rounded_away():
-    _, rates = evaluate_over_seeds(SomeClimb({17}), Ladder(), 12, 20, seed=0, observation="number")
+    _, rates = evaluate_over_seeds(SelectiveClimber({17}), Ladder(), 12, 20, seed=0, observation="number")
     assert str(rates["climb"]) == "0.4% ± 1.4%"
 
 
 def test_skill_counts_once_per_episode():
-    _, rates = evaluate_over_seeds(SomeClimb(set(range(4))), LadderWithExpert(), 2, 2, seed=0, observation="number")
+    _, rates = evaluate_over_seeds(
+        SelectiveClimber(set(range(4))), LadderWithExpert(), 2, 2, seed=0, observation="number"
+    )
     assert rates["climb"] == SuccessRate(mean=100, std=0)
 
 

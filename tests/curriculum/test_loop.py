@@ -20,7 +20,7 @@ from envgen.designers.designer import Brief, Cycle, Designer, DesignError, Propo
 from envgen.runs.checkpoint import load_latest
 from envgen.runs.store import RunError, read_progress, read_request
 from envgen.worlds.crafter.world import Crafter
-from loopback import Loopback, hang
+from fake_llm_server import FakeLlmServer, hang_response
 
 WORKER = Path(__file__).with_name("loop_worker.py")
 TIME_KEYS = {"steps_per_second", "seconds"}
@@ -183,7 +183,7 @@ def test_negative_seed_is_refused_before_training(tmp_path):
 # --- interruptions
 
 
-def test_run_killed_at_random_moments_ends_like_an_undisturbed_one(finished_run, tmp_path):
+def test_killed_run_resumes_to_the_same_result(finished_run, tmp_path):
     rng, kills = random.Random(4), 0
     command = [sys.executable, str(WORKER), str(tmp_path)]
     for _ in range(4):
@@ -219,10 +219,10 @@ def test_ctrl_c_saves_and_the_run_resumes_exactly(finished_run, tmp_path):
 
 
 def test_run_killed_during_a_call_repeats_only_that_call(tmp_path):
-    with Loopback(DESIGNS) as server:
-        undisturbed = main(tmp_path / "undisturbed", server.url)
-        assert len(server.requests) == undisturbed.llm["calls"] == 2
-    with Loopback([DESIGNS[0], hang, DESIGNS[1]]) as server:
+    with FakeLlmServer(DESIGNS) as server:
+        uninterrupted = main(tmp_path / "uninterrupted", server.url)
+        assert len(server.requests) == uninterrupted.llm["calls"] == 2
+    with FakeLlmServer([DESIGNS[0], hang_response, DESIGNS[1]]) as server:
         command = [sys.executable, str(WORKER), str(tmp_path / "killed"), server.url]
         process = subprocess.Popen(command, stderr=subprocess.PIPE)
         while process.poll() is None and len(server.requests) < 2:
@@ -234,7 +234,7 @@ def test_run_killed_during_a_call_repeats_only_that_call(tmp_path):
         assert server.requests[1].body == server.requests[2].body
     summary = json.loads((tmp_path / "killed" / "summary.json").read_text())
     assert summary["llm"]["calls"] == 3  # the interrupted call may have been charged
-    assert summary["final"] == undisturbed.final.model_dump(mode="json")
+    assert summary["final"] == uninterrupted.final.model_dump(mode="json")
 
 
 def test_results_do_not_depend_on_the_hash_seed(tmp_path):
@@ -296,7 +296,7 @@ def test_added_final_steps_are_a_phase_of_their_own(tmp_path):
 
 
 def test_designer_is_told_how_its_levels_did(tmp_path):
-    with Loopback(DESIGNS) as server:
+    with FakeLlmServer(DESIGNS) as server:
         main(tmp_path, server.url)
         messages = server.requests[1].body["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant", "user"]
@@ -308,7 +308,7 @@ def test_designer_is_told_how_its_levels_did(tmp_path):
 def test_run_directory_contains_no_key(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
     reply_with_key = json.dumps({"levels": "sk-planted-0123456789"})
-    with Loopback([reply_with_key, *DESIGNS]) as server:
+    with FakeLlmServer([reply_with_key, *DESIGNS]) as server:
         main(tmp_path, server.url.replace("//", "//user:sk-hidden-987654@"))
     assert server.requests[0].headers["authorization"] != ""
     for file in tmp_path.rglob("*"):

@@ -29,9 +29,9 @@ def num_lines(folder: Path) -> int:
 
 
 @pytest.mark.parametrize("observation", ["symbols", "pixels"])
-def test_run_killed_at_random_moments_ends_like_an_undisturbed_one(tmp_path, observation):
-    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "killed"
-    main(undisturbed, observation)
+def test_killed_run_resumes_to_the_same_result(tmp_path, observation):
+    uninterrupted, folder = tmp_path / "uninterrupted", tmp_path / "killed"
+    main(uninterrupted, observation)
     rng, kills = random.Random(observation), 0
     command = [sys.executable, str(WORKER), str(folder), observation]
     for _ in range(3):
@@ -49,7 +49,7 @@ def test_run_killed_at_random_moments_ends_like_an_undisturbed_one(tmp_path, obs
     assert 0 < num_lines(folder) < NUM_UPDATES[observation]
     subprocess.run(command, check=True, capture_output=True)
 
-    expected, resumed = load_latest(undisturbed / "checkpoints"), load_latest(folder / "checkpoints")
+    expected, resumed = load_latest(uninterrupted / "checkpoints"), load_latest(folder / "checkpoints")
     assert expected.values.pop("progress_bytes") > 0
     resumed.values.pop("progress_bytes")
     assert resumed.values == expected.values
@@ -59,7 +59,7 @@ def test_run_killed_at_random_moments_ends_like_an_undisturbed_one(tmp_path, obs
         np.testing.assert_array_equal(resumed.arrays["agent"][name], array, err_msg=name)
     progress = [
         [{key: value for key, value in line.items() if key not in TIME_KEYS} for line in read_progress(run)]
-        for run in (undisturbed, folder)
+        for run in (uninterrupted, folder)
     ]
     assert progress[0] == progress[1]
     assert len(progress[0]) == NUM_UPDATES[observation]

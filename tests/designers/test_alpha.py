@@ -7,8 +7,7 @@ import pytest
 from samples import ToyLevel, make_cycle, make_outcome, make_proposal, toy_brief
 
 from envgen.designers.alpha import AlphaDesigner, AlphaSettings, softmax
-from envgen.designers.designer import Cycle, Proposal
-from envgen.designers.level_space import setting_values
+from envgen.designers.designer import Cycle, Proposal, setting_values
 
 SPACE = setting_values(ToyLevel)
 

@@ -22,8 +22,15 @@ from envgen.designers.baselines import (
     RandomSettings,
     UserLevels,
 )
-from envgen.designers.designer import AuditResult, Designer, DesignError, Proposal, ProposedLevel
-from envgen.designers.level_space import setting_values, unflatten
+from envgen.designers.designer import (
+    AuditResult,
+    Designer,
+    DesignError,
+    Proposal,
+    ProposedLevel,
+    setting_values,
+    unflatten,
+)
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.world import LevelError
 

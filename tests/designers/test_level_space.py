@@ -6,7 +6,7 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import Field
 
-from envgen.designers.level_space import flatten, int_bounds, setting_values, unflatten
+from envgen.designers.designer import flatten, int_bounds, setting_values, unflatten
 from envgen.settings import Settings
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.world import Level

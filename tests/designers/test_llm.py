@@ -10,9 +10,8 @@ from samples import make_cycle, overrides, world_brief
 
 from envgen.designers import llm
 from envgen.designers.chat.backends import AnthropicBackend, OpenAIBackend
-from envgen.designers.chat.budget import Budget
 from envgen.designers.chat.chat import Chat
-from envgen.designers.chat.ledger import Ledger
+from envgen.designers.chat.ledger import Budget, Ledger
 from envgen.designers.chat.offline import ReplayBackend
 from envgen.designers.chat.protocol import RejectedError
 from envgen.designers.designer import AuditResult, Brief, Cycle, Proposal, ProposedLevel
@@ -20,7 +19,7 @@ from envgen.designers.llm import REPEATED_PREFIX, LlmDesigner, LlmSettings
 from envgen.designers.names import COMMON_WORDS, NameObfuscator
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
-from loopback import Loopback, refusing
+from fake_llm_server import FakeLlmServer, reject_parameter
 
 BAD = (AuditResult(verdict="bad", reasons=("wake_up is impossible here",)), AuditResult(verdict="good"))
 NONSENSE = "I cannot do that."
@@ -52,7 +51,7 @@ def open_designer(tmp_path):
     """Creates a designer with the same ledger each time, as a resumed run does."""
 
     def open_designer(
-        server: Loopback, kind: str = "openai", budget: Budget | None = None, **settings: Any
+        server: FakeLlmServer, kind: str = "openai", budget: Budget | None = None, **settings: Any
     ) -> LlmDesigner:
         def open_chat() -> Chat:
             make = {"openai": OpenAIBackend, "anthropic": AnthropicBackend}[kind]
@@ -68,7 +67,7 @@ def finish(proposal: Proposal, number: int = 1) -> Cycle:
     return make_cycle(proposal, number=number, rates={skill.name: 0.4 for skill in Crafter.skills})
 
 
-def messages(server: Loopback, k: int = -1) -> list[dict[str, str]]:
+def messages(server: FakeLlmServer, k: int = -1) -> list[dict[str, str]]:
     """The messages of the k-th request. Roles alternate and no message is empty."""
     sent = server.requests[k].body["messages"]
     assert [message["role"] for message in sent] == [("user", "assistant")[k % 2] for k in range(len(sent))]
@@ -83,7 +82,7 @@ def messages(server: Loopback, k: int = -1) -> list[dict[str, str]]:
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 @pytest.mark.parametrize("json_schema", [True, False])
 def test_a_valid_reply_becomes_levels(open_designer, kind, json_schema):
-    with Loopback([FIRST]) as server:
+    with FakeLlmServer([FIRST]) as server:
         proposal = open_designer(server, kind, json_schema=json_schema).design(brief(), ())
         assert overrides(proposal) == [{"iron": "common"}, {"near": {"cave": True}}]
         assert [item.skills for item in proposal.levels] == [("collect_iron",)] * 2
@@ -96,19 +95,19 @@ def test_a_valid_reply_becomes_levels(open_designer, kind, json_schema):
 
 
 def test_a_reply_in_prose_becomes_levels_too(open_designer):
-    with Loopback([f"Let's see.\n```json\n{FIRST[:-1]},}}\n```"]) as server:
+    with FakeLlmServer([f"Let's see.\n```json\n{FIRST[:-1]},}}\n```"]) as server:
         assert overrides(open_designer(server).design(brief(), ())) == [{"iron": "common"}, {"near": {"cave": True}}]
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 def test_the_schema_is_sent_only_if_json_schema_is_set(open_designer, kind):
-    def sent(server: Loopback) -> Any:
+    def sent(server: FakeLlmServer) -> Any:
         body = server.requests[-1].body
         if kind == "openai":
             return body.get("response_format", {}).get("json_schema", {}).get("schema")
         return body["tools"][0]["input_schema"] if "tools" in body else None
 
-    with Loopback([FIRST, SECOND]) as server:
+    with FakeLlmServer([FIRST, SECOND]) as server:
         open_designer(server, kind).design(brief(), ())
         items = sent(server)["properties"]["levels"]["items"]["properties"]
         assert set(items) == {"purpose", "skills", "level"}
@@ -118,12 +117,12 @@ def test_the_schema_is_sent_only_if_json_schema_is_set(open_designer, kind):
 
 
 def test_the_schema_is_left_out_for_a_server_without_support(open_designer):
-    with Loopback([refusing("response_format", FIRST)] * 2) as server:
+    with FakeLlmServer([reject_parameter("response_format", FIRST)] * 2) as server:
         assert open_designer(server).design(brief(), ()).notes == ()
 
 
 def test_temperature_and_max_reply_tokens_are_sent(open_designer):
-    with Loopback([FIRST, SECOND]) as server:
+    with FakeLlmServer([FIRST, SECOND]) as server:
         open_designer(server, temperature=0.0, max_reply_tokens=512).design(brief(), ())
         assert server.requests[0].body["temperature"] == 0
         assert server.requests[0].body["max_tokens"] == 512
@@ -135,7 +134,7 @@ def test_temperature_and_max_reply_tokens_are_sent(open_designer):
 
 
 def test_an_invalid_reply_is_sent_back_with_its_errors(open_designer, tmp_path):
-    with Loopback([HALF, SECOND]) as server:
+    with FakeLlmServer([HALF, SECOND]) as server:
         proposal = open_designer(server).design(brief(), ())
         assert overrides(proposal) == [{"trees": "rare"}, {"biome": "beach"}]
         assert proposal.notes == ()
@@ -150,7 +149,7 @@ def test_an_invalid_reply_is_sent_back_with_its_errors(open_designer, tmp_path):
 
 @pytest.mark.parametrize("max_retries", [0, 1, 3])
 def test_retries_are_limited(open_designer, max_retries):
-    with Loopback([NONSENSE] * 9) as server:
+    with FakeLlmServer([NONSENSE] * 9) as server:
         proposal = open_designer(server, max_retries=max_retries).design(brief(), ())
         assert len(server.requests) == 1 + max_retries
         assert len(messages(server)) == 1 + 2 * max_retries
@@ -163,7 +162,7 @@ def test_retries_are_limited(open_designer, max_retries):
 
 @pytest.mark.parametrize("text", ["", "   \n", "\x00\ufeff", "\ud800"])
 def test_an_empty_reply_is_an_error(open_designer, text):
-    with Loopback([text, FIRST]) as server:
+    with FakeLlmServer([text, FIRST]) as server:
         assert open_designer(server).design(brief(), ()).notes == ()
         assert len(messages(server)) == 3
 
@@ -171,7 +170,7 @@ def test_an_empty_reply_is_an_error(open_designer, text):
 def test_valid_levels_are_kept_and_filled_up_from_the_last_cycle(open_designer):
     coal = ProposedLevel(level=Crafter.Level(coal="rare"), purpose="for coal")
     history = [finish(Proposal(levels=(coal, ProposedLevel(level=Crafter.Level()))))]
-    with Loopback([HALF] * 2) as server:
+    with FakeLlmServer([HALF] * 2) as server:
         proposal = open_designer(server, max_retries=1).design(brief(2), history)
     assert overrides(proposal) == [{"iron": "common"}, {"coal": "rare"}]
     assert proposal.levels[1].purpose == f"{REPEATED_PREFIX}for coal"
@@ -181,28 +180,28 @@ def test_valid_levels_are_kept_and_filled_up_from_the_last_cycle(open_designer):
 def test_the_original_fills_up_the_rest_and_purposes_do_not_grow(open_designer):
     coal = ProposedLevel(level=Crafter.Level(coal="rare"), purpose=f"{REPEATED_PREFIX}for coal")
     history = [finish(Proposal(levels=(coal,)))]
-    with Loopback([NONSENSE]) as server:
+    with FakeLlmServer([NONSENSE]) as server:
         proposal = open_designer(server, max_retries=0).design(brief(2), history)
     assert overrides(proposal) == [{"coal": "rare"}, {}]
     assert [item.purpose for item in proposal.levels] == [f"{REPEATED_PREFIX}for coal", "fallback: the original"]
 
 
 def test_of_too_many_levels_the_first_are_used_with_a_note(open_designer):
-    with Loopback([reply({"iron": "rare"}, {"coal": "rare"}, {"trees": "rare"})] * 2) as server:
+    with FakeLlmServer([reply({"iron": "rare"}, {"coal": "rare"}, {"trees": "rare"})] * 2) as server:
         proposal = open_designer(server, max_retries=0).design(brief(), ())
         assert overrides(proposal) == [{"iron": "rare"}, {"coal": "rare"}]
         assert "the number of levels is 3, not 2" in proposal.notes[0]
 
 
 def test_a_huge_reply_is_truncated_in_the_conversation(open_designer):
-    with Loopback(["x" * 150_000, "[" * 90_000, FIRST]) as server:
+    with FakeLlmServer(["x" * 150_000, "[" * 90_000, FIRST]) as server:
         proposal = open_designer(server).design(brief(), ())
         assert proposal.notes == ()
         assert sum(len(message["content"]) for message in messages(server)) < 60_000
 
 
 def test_an_exceeded_budget_leads_to_the_fallback_with_a_note(open_designer):
-    with Loopback([HALF, FIRST]) as server:
+    with FakeLlmServer([HALF, FIRST]) as server:
         designer = open_designer(server, budget=Budget(max_calls=1))
         proposal = designer.design(brief(), ())
         assert len(server.requests) == 1
@@ -216,7 +215,7 @@ def test_an_exceeded_budget_leads_to_the_fallback_with_a_note(open_designer):
 
 
 def test_a_rejected_request_ends_the_run_with_the_servers_message(open_designer):
-    with Loopback([]) as server, pytest.raises(RejectedError, match="the script has no answer left"):
+    with FakeLlmServer([]) as server, pytest.raises(RejectedError, match="the script has no answer left"):
         open_designer(server, json_schema=False).design(brief(), ())
 
 
@@ -224,7 +223,7 @@ def test_a_rejected_request_ends_the_run_with_the_servers_message(open_designer)
 
 
 def test_the_audit_can_be_answered_once(open_designer):
-    with Loopback([FIRST, SECOND]) as server:
+    with FakeLlmServer([FIRST, SECOND]) as server:
         designer = open_designer(server)
         proposal = designer.design(brief(), ())
         revised = designer.revise(brief(), (), proposal, BAD)
@@ -238,7 +237,7 @@ def test_the_audit_can_be_answered_once(open_designer):
 
 @pytest.mark.parametrize("text", [NONSENSE, HALF, ""])
 def test_an_invalid_revision_keeps_the_first_proposal(open_designer, text):
-    with Loopback([FIRST, text, SECOND]) as server:
+    with FakeLlmServer([FIRST, text, SECOND]) as server:
         designer = open_designer(server)
         proposal = designer.design(brief(), ())
         result = designer.revise(brief(), (), proposal, BAD)
@@ -249,7 +248,7 @@ def test_an_invalid_revision_keeps_the_first_proposal(open_designer, text):
 
 
 def test_a_revision_of_a_fallback_shows_its_levels_and_keeps_its_notes(open_designer):
-    with Loopback([NONSENSE, FIRST]) as server:
+    with FakeLlmServer([NONSENSE, FIRST]) as server:
         designer = open_designer(server, max_retries=0)
         proposal = designer.design(brief(), ())
         revised = designer.revise(brief(), (), proposal, BAD)
@@ -259,7 +258,7 @@ def test_a_revision_of_a_fallback_shows_its_levels_and_keeps_its_notes(open_desi
 
 
 def test_without_revise_no_request_is_sent(open_designer):
-    with Loopback([FIRST]) as server:
+    with FakeLlmServer([FIRST]) as server:
         designer = open_designer(server, revise=False)
         assert designer.revise(brief(), (), designer.design(brief(), ()), BAD) is None
         assert len(server.requests) == 1
@@ -280,7 +279,7 @@ def run(designer: LlmDesigner, num_cycles: int = 3, revise: bool = False) -> lis
 
 @pytest.mark.parametrize("feedback", ["none", "paper", "rich"])
 def test_all_cycles_are_one_conversation_about_the_levels_that_were_used(open_designer, feedback):
-    with Loopback([FIRST, NONSENSE, SECOND]) as server:
+    with FakeLlmServer([FIRST, NONSENSE, SECOND]) as server:
         history = run(open_designer(server, feedback=feedback, max_retries=0))
         texts = [message["content"] for message in messages(server)]
         assert len(texts) == 5
@@ -300,7 +299,7 @@ REPLIES = [FIRST, HALF, SECOND, NONSENSE, FIRST, FIRST, SECOND, FIRST]  # propos
 
 @pytest.mark.parametrize("obfuscate", [False, True])
 def test_a_resumed_run_sends_nothing_again(open_designer, tmp_path, obfuscate):
-    with Loopback(REPLIES) as server:
+    with FakeLlmServer(REPLIES) as server:
         history = run(open_designer(server, obfuscate=obfuscate, max_retries=1), revise=True)
         count, ledger = len(server.requests), (tmp_path / "ledger.jsonl").read_bytes()
         assert count >= 6
@@ -311,13 +310,13 @@ def test_a_resumed_run_sends_nothing_again(open_designer, tmp_path, obfuscate):
 
 
 def test_a_replay_of_the_ledger_is_the_same_run(open_designer, tmp_path):
-    with Loopback(REPLIES) as server:
+    with FakeLlmServer(REPLIES) as server:
         history = run(open_designer(server, max_retries=1), revise=True)
     assert run(replay_designer(tmp_path, max_retries=1), revise=True) == history
 
 
 def test_a_replay_with_other_settings_is_refused(open_designer, tmp_path):
-    with Loopback([FIRST, SECOND]) as server:
+    with FakeLlmServer([FIRST, SECOND]) as server:
         run(open_designer(server), num_cycles=2)
     with pytest.raises(RejectedError, match="the conversation differs"):
         run(replay_designer(tmp_path, feedback="rich"), num_cycles=2)
@@ -341,7 +340,7 @@ def test_a_run_is_resumed_after_the_parser_crashed(open_designer, tmp_path, monk
     def crash(text: str, brief: Brief) -> None:
         raise AttributeError
 
-    with Loopback(replies) as server:
+    with FakeLlmServer(replies) as server:
         with monkeypatch.context() as patched:
             patched.setattr(llm, "parse_reply", crash)
             with pytest.raises(AttributeError):
@@ -360,7 +359,7 @@ def test_a_run_is_resumed_after_the_parser_crashed(open_designer, tmp_path, monk
 
 
 def test_usage_is_counted_across_restarts(open_designer):
-    with Loopback([HALF, FIRST]) as server:
+    with FakeLlmServer([HALF, FIRST]) as server:
         open_designer(server).design(brief(), ())
         assert open_designer(server).usage() == {"calls": 2, "prompt_tokens": 200, "reply_tokens": 40, "cost": None}
 
@@ -380,7 +379,7 @@ def test_the_chat_is_opened_only_when_it_is_used():
 def test_an_obfuscated_conversation_contains_no_name_and_is_decoded(open_designer, kind):
     names = NameObfuscator(Crafter.Level, Crafter.skills, Crafter.name)
     invalid = names.encode(HALF.replace("cow", "moo"))
-    with Loopback([invalid, names.encode(FIRST), names.encode(SECOND), names.encode(FIRST), NONSENSE]) as server:
+    with FakeLlmServer([invalid, names.encode(FIRST), names.encode(SECOND), names.encode(FIRST), NONSENSE]) as server:
         history = run(
             open_designer(server, kind, obfuscate=True, feedback="rich", json_schema=kind == "openai"), 2, revise=True
         )

@@ -11,8 +11,7 @@ from pydantic import Field
 from samples import world_brief
 
 from envgen.designers import prompt
-from envgen.designers.designer import Brief
-from envgen.designers.level_space import setting_values, unflatten
+from envgen.designers.designer import Brief, setting_values, unflatten
 from envgen.designers.names import COMMON_WORDS, RESERVED, NameObfuscator
 from envgen.designers.reply import parse_reply
 from envgen.settings import Settings
@@ -90,7 +89,7 @@ def test_any_level_with_its_skills_is_decoded_exactly(level, skills):
 
 @settings(max_examples=50)
 @given(level_overrides(Odd), st.lists(st.sampled_from([skill.name for skill in ODD_SKILLS]), max_size=3, unique=True))
-def test_so_is_any_level_of_a_world_with_confusing_names(level, skills):
+def test_levels_with_ambiguous_names_are_decoded_exactly(level, skills):
     names = NameObfuscator(Odd, ODD_SKILLS, "odd")
     text = json.dumps({"levels": [{"purpose": "", "skills": skills, "level": level}]})
     assert names.decode(names.encode(text)) == text
@@ -133,7 +132,7 @@ def test_codes_are_decoded_in_any_case_and_unknown_codes_stay():
     )
 
 
-def remaining(text: str, names: NameObfuscator) -> set[str]:
+def find_unencoded_names(text: str, names: NameObfuscator) -> set[str]:
     """The names that a text contains, in the singular or plural; common words only where they are names."""
     plain = " ".join(re.findall(r"[a-z]+", text.lower().replace("_", " ")))
     matches = set()
@@ -151,13 +150,13 @@ def remaining(text: str, names: NameObfuscator) -> set[str]:
 def test_the_initial_prompt_contains_no_name():
     effects = {"trees": {"rare": ["tree per world 180.0 -> 50.0"]}, "near.cave": {"True": ["steps to iron 9.0 -> 4.0"]}}
     text = prompt.initial_prompt(brief(setting_effects=lambda: effects))
-    assert remaining(text, NAMES) == set(NAMES.codes)  # before encoding
-    assert remaining(NAMES.encode(text), NAMES) == set()
+    assert find_unencoded_names(text, NAMES) == set(NAMES.codes)  # before encoding
+    assert find_unencoded_names(NAMES.encode(text), NAMES) == set()
 
 
 def test_the_schema_contains_no_name():
-    assert remaining(json.dumps(prompt.reply_schema(brief())), NAMES) == set(NAMES.codes) - {"crafter"}
-    assert remaining(json.dumps(prompt.reply_schema(brief(), NAMES.encode_name)), NAMES) == set()
+    assert find_unencoded_names(json.dumps(prompt.reply_schema(brief())), NAMES) == set(NAMES.codes) - {"crafter"}
+    assert find_unencoded_names(json.dumps(prompt.reply_schema(brief(), NAMES.encode_name)), NAMES) == set()
 
 
 def test_error_reports_contain_no_name():
@@ -167,12 +166,12 @@ def test_error_reports_contain_no_name():
         {"level": {"coal": "comon"}},
         {"skills": ["fly"], "level": {}},
     ]
-    items += [{"level": {"inventory": {"wood": 12}}}, {"level": {"coal": "option99"}}, {"colour": "red"}, {"level": 3}]
+    items += [{"level": {"inventory": {"wood": 12}}}, {"level": {"coal": "option99"}}, {"color": "red"}, {"level": 3}]
     for item in items:
         errors = parse_reply(json.dumps({"levels": [item]}), brief()).errors
         assert errors
         report = NAMES.encode(prompt.error_report(brief(), errors))
-        assert remaining(report, NAMES) == set()
+        assert find_unencoded_names(report, NAMES) == set()
         assert "crafter" not in report.lower()
 
 
@@ -288,5 +287,5 @@ def test_common_words_are_encoded_where_they_are_names(text, expected):
 
 def test_the_heist_prompt_contains_no_name():
     names, text = NameObfuscator(Heist.Level, Heist.skills, Heist.name), prompt.initial_prompt(brief(Heist))
-    assert len(remaining(text, names)) > 30
-    assert remaining(names.encode(text), names) == set()
+    assert len(find_unencoded_names(text, names)) > 30
+    assert find_unencoded_names(names.encode(text), names) == set()

@@ -10,8 +10,17 @@ import pytest
 from pydantic import BaseModel
 
 from envgen.designers import prompt
-from envgen.designers.designer import AuditResult, Brief, Cycle, LevelOutcome, Proposal, ProposedLevel, SuccessRate
-from envgen.designers.level_space import setting_values, unflatten
+from envgen.designers.designer import (
+    AuditResult,
+    Brief,
+    Cycle,
+    LevelOutcome,
+    Proposal,
+    ProposedLevel,
+    SuccessRate,
+    setting_values,
+    unflatten,
+)
 from envgen.designers.reply import parse_reply
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.world import LevelError

@@ -268,7 +268,7 @@ class WrongConfig(Plain):
         (NamelessConfig(), r"config\(\) of the designer .*NamelessConfig must contain its name"),
     ],
 )
-def test_what_is_not_a_designer_is_refused_with_a_sentence(tmp_path, designer, message):
+def test_non_designers_are_rejected(tmp_path, designer, message):
     with pytest.raises(DesignError, match=f"(?s){message}"):
         build_designer(designer, tmp_path)
 
@@ -345,6 +345,6 @@ def test_the_flags_to_resume_with_contain_no_password(options, flags):
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
-def test_the_record_of_a_designer_cannot_contain_a_server(tmp_path, name):
-    with pytest.raises(DesignError, match=f"the record of a designer must not contain {name}"):
+def test_stored_designer_config_cannot_contain_a_server(tmp_path, name):
+    with pytest.raises(DesignError, match=f"run.json must not store {name}"):
         rebuild_designer({**OPENAI, name: ELSEWHERE[name]}, tmp_path, {})

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import overrides, world_brief
 
-from envgen.designers.level_space import setting_values, unflatten
+from envgen.designers.designer import setting_values, unflatten
 from envgen.designers.reply import MAX_CHARS, MAX_ERROR_CHARS, MAX_ERRORS, MAX_TEXT_CHARS, parse_reply
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
@@ -97,7 +97,7 @@ DECORATIONS = {
     "a fence for each": lambda text: "\n".join(f"Level:\n{fenced(json.dumps(i))}" for i in json.loads(text)["levels"]),
     "with a text over two lines": lambda text: text.replace("See https:", "See\n\thttps:"),
     "with needless backslashes": lambda text: text.replace("See https:", "See\\ it\\'s https:"),
-    "with a key told twice": lambda text: text.replace('"levels": [', '"levels": [{}], "levels": [', 1),
+    "with a duplicate key": lambda text: text.replace('"levels": [', '"levels": [{}], "levels": [', 1),
 }  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def test_values_may_be_written_in_any_case_and_with_any_separator(word):
 
 
 @pytest.mark.parametrize("name", ["collect_coal", "Collect coal", "COLLECT-COAL", " collect_Coal "])
-def test_skill_names_may_too_and_duplicates_are_removed(name):
+def test_skill_names_are_normalized_and_deduplicated(name):
     text = json.dumps([{"skills": [name, "collect_coal"], "level": {}}])
     assert parse_reply(text, world_brief(num_levels=1)).levels[0].skills == ("collect_coal",)
 

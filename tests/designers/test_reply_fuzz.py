@@ -12,7 +12,7 @@ import pytest
 from samples import world_brief
 
 from envgen.designers import prompt
-from envgen.designers.level_space import setting_values, unflatten
+from envgen.designers.designer import setting_values, unflatten
 from envgen.designers.names import NameObfuscator
 from envgen.designers.reply import MAX_ERROR_CHARS, parse_reply
 from envgen.worlds.crafter.world import Crafter

@@ -247,7 +247,7 @@ def test_fewer_than_eight_seeds_get_no_star(tmp_path, counts):
     assert "entirely above" not in text
 
 
-def test_rounding_error_earns_no_star(tmp_path):
+def test_rounding_error_is_not_marked_as_significant(tmp_path):
     for name, count in (("none", 8), ("random", 9), ("fixed", 11)):
         for seed in range(count):
             write_run(tmp_path / f"{name}-{seed}", {"name": name}, seed, 33.3, wood=99.9)

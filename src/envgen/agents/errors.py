@@ -9,10 +9,6 @@ class SpaceError(EnvgenError, ValueError):
     """No network supports this observation or action space, or it differs from the learner's."""
 
 
-class NonFiniteLossError(EnvgenError, ArithmeticError):
-    """The loss or gradient norm is NaN or infinite. The weights are left as they were before this minibatch."""
-
-
 def describe_batch(minibatch: dict[str, torch.Tensor], metrics: dict[str, float], location: str) -> str:
     """`policy_loss is nan in update 3, ...; the minibatch: obs (512, 81) 0 to 12; actions (512,) 0 to 16; ...`"""
     non_finite = [f"{name} is {value}" for name, value in metrics.items() if not abs(value) < float("inf")]

@@ -1,4 +1,4 @@
-"""The contract between a learning algorithm and the training loop, and the algorithms that fulfill it.
+"""The interface between a learning algorithm and the training loop, and the registered algorithms.
 
 To add an algorithm, write a class with the methods of `Learner` in a file of its own and add it to `LEARNERS`.
 `ppo.py` is the example to copy.
@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
-from envgen.settings import nearest
+from envgen.settings import format_choice_error
 
 from .parallel import ProcessGroup
 from .policy import Policy
@@ -111,5 +111,5 @@ def learner_class(learner: str | type[Learner]) -> type[Learner]:
     if not isinstance(learner, str):
         return learner
     if learner not in LEARNERS:
-        raise ValueError(f"learner {nearest(learner, list(LEARNERS))}")
+        raise ValueError(f"learner {format_choice_error(learner, list(LEARNERS))}")
     return LEARNERS[learner]

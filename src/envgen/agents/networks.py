@@ -232,7 +232,7 @@ class MlpEncoder(Encoder):
 
 # ------------------------------------------------------------------------------------------------ action distributions
 #
-# Both sample with noise passed in by the caller, who thereby owns every random number.
+# Both sample with noise passed in by the caller, so the caller controls all randomness.
 
 
 class Categorical(nn.Module):

@@ -1,4 +1,4 @@
-"""Devices, precision, threads and processes: everything about where PPO computes rather than what.
+"""Devices, precision, threads and processes used by PPO.
 
 `ThreadedGradients` splits each minibatch between two threads on the CPU. `ProcessGroup` combines the gradients of
 several processes started by `torchrun`.
@@ -149,7 +149,7 @@ def split_minibatch(minibatch: Minibatch, num_chunks: int) -> list[Minibatch]:
 class ProcessGroup:
     """The processes that train one learner together; by default this process alone.
 
-    `torchrun` starts every process with the same seed and its share of the environments. Each process draws the same
+    `torchrun` starts every process with the same seed and its share of the environments. Each process samples the same
     random numbers for all environments and uses its own slice, and a minibatch is the union of the rows that each
     process holds. The number of processes therefore changes rounding and nothing else.
 

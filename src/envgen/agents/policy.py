@@ -24,8 +24,7 @@ from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
 from envgen.errors import EnvgenError
-from envgen.runs.checkpoint import write_flushed
-from envgen.runs.files import read_regular
+from envgen.runs.checkpoint import read_regular, write_flushed
 from envgen.worlds.world import SymbolMap
 
 from .errors import SpaceError

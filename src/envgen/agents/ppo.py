@@ -23,9 +23,10 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from torch import nn
 
+from envgen.errors import NonFiniteLossError
 from envgen.worlds.world import SymbolMap
 
-from .errors import NonFiniteLossError, SpaceError, describe_batch
+from .errors import SpaceError, describe_batch
 from .networks import ActorCritic, PolicyNetwork, run_network
 from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, supports_bf16
 from .policy import NetworkFactory, Policy

@@ -1,7 +1,7 @@
 """Playing a vector environment (`VecEnvRunner`) and storing what happened (`Rollout`).
 
-The runner hides the differences between Gymnasium's three autoreset modes. Under next-step autoreset, the step that
-only resets is no experience: it is marked invalid and never learned from.
+The runner hides the differences between Gymnasium's three autoreset modes. Under next-step autoreset, the
+reset-only steps are marked invalid and excluded from training.
 """
 
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ class SupportsState(Protocol):
 
 
 class StepResult(NamedTuple):
-    """What one step of every environment gave."""
+    """The result of one vector step."""
 
     rewards: np.ndarray  # (B,)
     dones: np.ndarray  # (B,) whether an episode ended with this step

@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 from pydantic import Field, ValidationError
 
-from envgen.settings import Settings, explain
+from envgen.settings import Settings, format_validation_error
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -47,15 +47,15 @@ class PpoSettings(LearnerSettings):
     adam_eps: Positive = 1e-8
     """Epsilon of Adam."""
     return_norm_decay: Fraction | None = 0.99
-    """Decay of the running return statistics that normalize value targets; null disables normalization."""
+    """Decay of the running return statistics that normalize value targets; none disables normalization."""
     norm_adv: bool = True
     """Normalize advantages, once over the whole rollout."""
     bootstrap_on_truncation: bool = False
     """Bootstrap from the value of the last observation when a time limit ends an episode. The published agent does
     not."""
     bfloat16: bool | None = None
-    """Multiply matrices in bfloat16; weights, heads and losses stay float32. null: only on devices that support it in
-    hardware."""
+    """Multiply matrices in bfloat16; weights, heads and losses stay float32. Default: only on devices that
+    support it in hardware."""
     async_collect: bool = False
     """Collect the next rollout with a snapshot of the network while updating on the current one."""
 
@@ -78,4 +78,4 @@ def ppo_settings_for(observation_space: spaces.Space, **overrides: Any) -> PpoSe
     try:
         return PpoSettings(**overrides)
     except ValidationError as error:
-        raise ValueError(explain(error)) from None
+        raise ValueError(format_validation_error(error)) from None

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from envgen.errors import EnvgenError
-from envgen.settings import nearest
+from envgen.settings import format_choice_error
 from envgen.worlds.world import LevelError, World
 
 MAX_LEVEL_BYTES = 1 << 20
@@ -39,7 +39,7 @@ def load_world(name: str) -> World:
 
 def require_choice(what: str, value: str, choices: Sequence[str]) -> str:
     if value not in choices:
-        raise UserError(f"{what} {nearest(value, choices)}")
+        raise UserError(f"{what} {format_choice_error(value, choices)}")
     return value
 
 

@@ -140,7 +140,7 @@ def _value_of(option: str, args: Sequence[str]) -> str | None:
 
 
 def _is_runtime(name: str) -> bool:
-    """Whether an option may change when a run is resumed: how a model is reached, and what it may cost."""
+    """Whether an option may change when a run is resumed: connection settings and budget of a language model."""
     return name in LlmRuntime.model_fields
 
 

@@ -16,8 +16,7 @@ from .proposers import Candidate, ProposalBatch, Proposer, ProposerContext
 from .reward import SuccessStats, curriculum_rewards, near_target, ngram_overlap, rwr_weights
 from .sampling import Completions, concat_completions
 from .settings import Curriculum, EnvironmentSettings
-from .task_filter import TaskFilter
-from .task_stores import TaskStore
+from .task_stores import TaskFilter, TaskStore
 from .tasks import Domain, DomainError, Spec
 
 STATIC_VARIATIONS = 5  # of each base spec in the static set, as in the paper

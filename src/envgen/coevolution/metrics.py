@@ -9,7 +9,7 @@ import numpy as np
 
 from .reward import curriculum_rewards, ngram_overlap
 from .settings import Curriculum
-from .task_filter import count_rejections
+from .task_stores import count_rejections
 from .tasks import Domain, Task
 
 if TYPE_CHECKING:

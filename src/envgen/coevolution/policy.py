@@ -24,7 +24,7 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.tensor import DTensor
 
-from envgen.errors import EnvgenError
+from envgen.errors import NonFiniteLossError
 
 from .language_model import LanguageModel, ModelError
 from .losses import LossType, completion_logps, token_losses, token_weights
@@ -56,10 +56,6 @@ class TrainBatch:
         """The rows of the completions of some prompts."""
         indices = prompt_indices[:, None] * self.num_generations + np.arange(self.num_generations)
         return torch.from_numpy(indices.reshape(-1))
-
-
-class NonFiniteLossError(EnvgenError):
-    """The loss is NaN or infinite. The model is as before the gradient step."""
 
 
 class LanguageModelPolicy:

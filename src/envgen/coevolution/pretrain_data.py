@@ -14,7 +14,7 @@ from .environment import environment_prompt
 from .language_model import LanguageModel
 from .reward import SuccessStats
 from .sampling import generate
-from .task_filter import TaskFilter
+from .task_stores import TaskFilter
 from .tasks import Domain, Spec
 
 ALPHAS = (0.3, 0.5, 0.7)

@@ -27,8 +27,8 @@ from torch.nn import functional as F
 from envgen.runs.checkpoint import Checkpoint, flush_folder, load_latest, save_checkpoint
 from envgen.runs.display import format_duration
 
-from . import pretrain_data, tiny_models
-from .language_model import LanguageModel
+from . import language_model, pretrain_data
+from .language_model import LanguageModel, new_model, save_model, train_tokenizer
 from .pretrain_data import Example, PretrainData
 from .settings import ModelSize, PretrainSettings
 from .tasks import Domain
@@ -69,7 +69,7 @@ def pretrain(
     final = folder / f"{domain.name}-{_recipe_key(texts, seed, size, settings)}"
     names = ("agent", "environment")
     if not final.exists():
-        tokenizer = tiny_models.train_tokenizer(texts, size.vocab_size)
+        tokenizer = train_tokenizer(texts, size.vocab_size)
         examples = (data.agent_example, data.environment_example)
         evaluations = (data.evaluate_agent, data.evaluate_environment)
         num_steps = (settings.agent_steps, settings.environment_steps)
@@ -79,7 +79,7 @@ def pretrain(
             for k, name in enumerate(names):
                 if name in finished:
                     continue
-                lm = tiny_models.new_model(tokenizer, size, 2 * seed + k)
+                lm = new_model(tokenizer, size, 2 * seed + k)
                 training = SupervisedTraining(lm, data, examples[k], num_steps[k], settings)
                 if checkpoint is not None:
                     training.load(checkpoint)
@@ -93,7 +93,7 @@ def pretrain(
                 save()  # also marks the models before this one as finished
                 prefix = f"{name} ({k + 1} of 2)"
                 training.run(evaluations[k], lambda line, prefix=prefix: report(f"{prefix}: {line}"), save, save_every)
-                tiny_models.save_model(lm, work / "models" / name)
+                save_model(lm, work / "models" / name)
                 _flush_files(work / "models" / name)
             _publish(work / "models", final)
     return final / names[0], final / names[1]
@@ -244,7 +244,7 @@ def _recipe_key(texts: list[str], seed: int, size: ModelSize, settings: Pretrain
     """A hash of everything that the models depend on; the domain counts by its texts."""
     recipe = [seed, size.model_dump(), settings.model_dump(), texts]
     versions = [module.__version__ for module in (np, tokenizers, torch, transformers)]
-    sources = [Path(str(file)).read_text() for file in (__file__, pretrain_data.__file__, tiny_models.__file__)]
+    sources = [Path(str(file)).read_text() for file in (__file__, pretrain_data.__file__, language_model.__file__)]
     return hashlib.sha256(json.dumps([recipe, versions, sources]).encode()).hexdigest()[:16]
 
 

@@ -19,8 +19,7 @@ from .policy import LanguageModelPolicy
 from .reward import SuccessStats, curriculum_rewards
 from .sampling import Completions
 from .settings import CoevolutionPlan, Curriculum, EnvironmentSettings
-from .task_filter import TaskFilter
-from .task_stores import TaskStores
+from .task_stores import TaskFilter, TaskStores
 from .tasks import Domain, Spec, Task
 
 SAMPLES_PER_TASK = 20  # attempts before `sample_valid` returns fewer tasks than requested

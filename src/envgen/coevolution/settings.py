@@ -21,11 +21,11 @@ class Curriculum(Settings):
     """Sharpness of the reward exp(-beta (p - alpha)^2). Not given in the paper."""
     success_over: Literal["task", "group", "batch"] = "task"
     """Replies over which the success rate p is averaged: those to one task, to all variations of one spec, or to all
-    tasks of a step. Open in the paper, which describes the last two."""
+    tasks of a step. Not specified in the paper, which describes the last two."""
     success_threshold: PositiveFloat = 1.0
-    """Lowest score that counts as success. Open in the paper."""
+    """Lowest score that counts as success. Not specified in the paper."""
     filter_tolerance: PositiveFloat | None = 0.1
-    """Reward-weighted regression only uses specs whose p is within this distance of alpha (k_min in the paper); null
+    """Reward-weighted regression only uses specs whose p is within this distance of alpha (k_min in the paper); none
     uses all."""
     rwr_lambda: NonNegativeFloat = 1.0
     """Lambda in the weights exp(lambda R) of reward-weighted regression."""
@@ -49,9 +49,9 @@ class PolicySettings(Settings):
     clip_coef: PositiveFloat = 0.2
     """Clipping range of the probability ratio (epsilon of PPO)."""
     kl_coef: NonNegativeFloat = 1e-3
-    """Weight of the KL penalty against the initial model. Open in the paper."""
+    """Weight of the KL penalty against the initial model. Not specified in the paper."""
     target_kl: PositiveFloat | None = None
-    """Stop the update when the KL divergence per token exceeds this, in nats; null never stops. The paper limits the
+    """Stop the update when the KL divergence per token exceeds this, in nats; none never stops. The paper limits the
     environment's update but gives no number."""
     max_grad_norm: PositiveFloat = 1.0
     """Maximum norm for gradient clipping."""
@@ -86,7 +86,7 @@ class EnvironmentSettings(PolicySettings):
     The proposer sets this."""
     epochs: PositiveInt = 2
     replay_ratio: NonNegativeFloat = 1.0
-    """Earlier specs to train on for each fresh one in reward-weighted regression. Open in the paper."""
+    """Earlier specs to train on for each fresh one in reward-weighted regression. Not specified in the paper."""
     kl_coef: NonNegativeFloat = 1e-2
     target_kl: PositiveFloat | None = 0.1
     max_new_tokens: PositiveInt = 64

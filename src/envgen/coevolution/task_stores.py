@@ -1,23 +1,74 @@
-"""Append-only stores of a run: its tasks, the agent's traces and the training data of the environment policy.
+"""The way of a spec into a run: the filter that makes it a task or names a reason to reject it, and the stores.
 
-Each is a file with one JSON line per distinct record. A checkpoint holds its length, to which a resumed run truncates
-it.
+The stores of a run only grow: its tasks, the agent's traces and the training data of the environment policy. Each is a
+file with one JSON line per distinct record. A checkpoint holds its length, to which a resumed run truncates it.
 """
 
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from envgen.errors import EnvgenError
-from envgen.runs.files import check_regular, exists, open_regular
+from envgen.runs.checkpoint import check_regular, exists, open_regular
 from envgen.runs.store import Run
 
+from .tasks import Domain, DomainError, Spec, SpecError, Task, validate
+
+Rejection = Literal["malformed", "unsolvable", "held_out", "duplicate"]
 Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class FilterResult:
+    """Either a task or the reason for its rejection."""
+
+    task: Task | None
+    rejection: Rejection | None = None
+
+
+class TaskFilter:
+    """Accepts each solvable spec once, and no held-out task."""
+
+    def __init__(self, domain: Domain, held_out: Iterable[Task]):
+        self.domain = domain
+        self.held_out_keys = {task.spec.key for task in held_out}
+        self.accepted_keys: set[str] = set()
+
+    def check(self, text: str) -> FilterResult:
+        """The task of a spec, with its answer key and checker validated, or the reason for its rejection."""
+        try:
+            spec = self.domain.Spec.parse(text)
+        except SpecError:
+            return FilterResult(None, "malformed")
+        key = spec.key
+        if key in self.held_out_keys:
+            return FilterResult(None, "held_out")
+        if key in self.accepted_keys:
+            return FilterResult(None, "duplicate")
+        try:
+            task = self.domain.make_task(spec)
+            validate(self.domain, [task])
+        except (SpecError, DomainError):
+            return FilterResult(None, "unsolvable")
+        self.accepted_keys.add(key)
+        return FilterResult(task)
+
+    def mark_accepted(self, specs: Iterable[Spec]) -> None:
+        """Reject these specs as duplicates from now on."""
+        self.accepted_keys |= {spec.key for spec in specs}
+
+
+def count_rejections(rejections: Iterable[str | None]) -> dict[str, int]:
+    """The number of rejections by reason; other values are ignored."""
+    counts = Counter(rejections)
+    return {reason: counts[reason] for reason in get_args(Rejection)}
 
 
 class TaskStoreError(EnvgenError):

@@ -9,20 +9,18 @@ from accelerate import Accelerator
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from envgen.runs.store import Run
-from envgen.settings import nearest
+from envgen.settings import format_choice_error
 
-from .agent import AgentPolicy
 from .domains.registry import domain_path
 from .language_model import LanguageModel, load_model
-from .loop import Coevolution, ProgressLine
+from .loop import AgentPolicy, Coevolution, ProgressLine
 from .policy import LanguageModelPolicy
 from .proposers import ProposerContext, Uniform
 from .registry import PROPOSERS
 from .reward import SuccessStats
 from .sampling import Sampler
 from .settings import AgentSettings, CoevolutionPlan, Curriculum, EnvironmentSettings
-from .task_filter import TaskFilter
-from .task_stores import TaskStores
+from .task_stores import TaskFilter, TaskStores
 from .tasks import Domain, Spec, Task, validate
 
 BASE_SEED = 20_251_219  # of the base tasks, the same in every run
@@ -62,7 +60,7 @@ class CoevolveRequest(BaseModel):
     @classmethod
     def _check_proposer(cls, name: str) -> str:
         if name not in PROPOSERS:
-            raise ValueError(nearest(name, list(PROPOSERS)))
+            raise ValueError(format_choice_error(name, list(PROPOSERS)))
         return name
 
 

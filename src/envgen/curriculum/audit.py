@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from envgen.designers.designer import AuditResult, ProposedLevel, SettingEffects
-from envgen.designers.level_space import setting_values, unflatten
+from envgen.designers.designer import AuditResult, ProposedLevel, SettingEffects, setting_values, unflatten
 from envgen.worlds.world import World
 
 NUM_ENVS = 32  # for random actions, and for the expert

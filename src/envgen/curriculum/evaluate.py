@@ -3,6 +3,9 @@
 Every environment plays the same number of episodes, because taking the first episodes that end would favor short ones.
 The world and the policy draw from the evaluation's own seed: evaluating the same agent again gives the same numbers,
 and training continues as if there had been no evaluation.
+
+`LevelScorer` scores levels for the designers that rank them: how well an agent does in each level. This agent is
+either the one that trains in the run, or a throwaway agent trained from scratch in each level.
 """
 
 import math
@@ -14,17 +17,19 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from pydantic import BaseModel, ConfigDict
 
-from envgen.agents.learner import SupportsAct
+from envgen.agents.learner import Learner, SupportsAct
 from envgen.agents.rollout import episode_skill_counts
-from envgen.designers.designer import LevelOutcome, SuccessRate
+from envgen.designers.designer import LevelOutcome, ScoredBy, SuccessRate
 from envgen.runs.statistics import score, success_counts, success_rates
-from envgen.worlds.world import World
+from envgen.worlds.world import Level, World
 
 from .plan import check_seed
 
 Z95 = 1.959964  # 95% of a normal distribution lies within so many standard deviations
 NUM_RESAMPLES = 2000  # of the bootstrap
 MAX_ENVS = 256
+SCORING_EPISODES = 32  # of the level scorer, in each level
+SCORING_SEED = 55_000_000
 
 
 class Estimate(BaseModel):
@@ -200,8 +205,10 @@ def evaluate_over_seeds(
 
 
 def _mean_and_std(rates: np.ndarray) -> SuccessRate:
-    known = rates[np.isfinite(rates)]
-    return SuccessRate(mean=float(known.mean()), std=float(known.std())) if known.size else SuccessRate(mean=0, std=0)
+    finite_rates = rates[np.isfinite(rates)]
+    if not finite_rates.size:
+        return SuccessRate(mean=0, std=0)
+    return SuccessRate(mean=float(finite_rates.mean()), std=float(finite_rates.std()))
 
 
 def level_outcomes(
@@ -230,3 +237,44 @@ def _level_outcome(updates: Sequence[Mapping[str, Any]], skills: Sequence[str]) 
         first_third=rates(np.arange(len(updates)) <= np.argmax(ended_share >= 1 / 3)),
         last_third=rates(ended_share > 2 / 3),
     )
+
+
+class LevelScorer:
+    """Scores levels for one cycle. `steps` counts the training of throwaway agents.
+
+    Args:
+        learner: The learner of the run.
+        train_steps: Steps that a throwaway agent trains in each level.
+        seed: The seed of the run.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        observation: str,
+        learner: Learner,
+        train_steps: int,
+        seed: int,
+        cycle: int,
+    ):
+        self.world, self.observation, self.learner = world, observation, learner
+        self.train_steps, self.seeds = train_steps, [seed, cycle]
+        self.steps = 0
+
+    def score(self, levels: Sequence[Level], scored_by: ScoredBy) -> list[float]:
+        """Return the score that the run's agent, or a throwaway agent trained there, reaches in each level."""
+        if scored_by == "agent":
+            return [self._evaluate(self.learner, level) for level in levels]
+        return [self._evaluate(self._train_throwaway(level, k), level) for k, level in enumerate(levels)]
+
+    def _train_throwaway(self, level: Level, index: int) -> Learner:
+        seed = int(np.random.SeedSequence([*self.seeds, index]).generate_state(1)[0] >> 1)
+        num_envs = self.learner.settings.num_envs
+        with closing(self.world.make([level], num_envs=num_envs, seed=seed, observation=self.observation)) as envs:
+            throwaway = self.learner.untrained_copy(seed)
+            throwaway.train(envs, self.train_steps)
+        self.steps += throwaway.steps
+        return throwaway
+
+    def _evaluate(self, agent: SupportsAct, level: Level) -> float:
+        return evaluate(agent, self.world, level, SCORING_EPISODES, SCORING_SEED, self.observation).score.value

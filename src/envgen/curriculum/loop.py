@@ -32,8 +32,7 @@ from envgen.runs.store import Run, read_progress
 from envgen.worlds.world import Level, World
 
 from .audit import AUDIT_SEEDS, audit_level, setting_effects
-from .evaluate import Evaluation, evaluate, evaluate_over_seeds, level_outcomes
-from .level_scoring import LevelScorer
+from .evaluate import Evaluation, LevelScorer, evaluate, evaluate_over_seeds, level_outcomes
 from .plan import EVALUATION_SEED, PlanError, TrainingPlan, check_seed
 from .trainer import PhaseTrainer, TrainingStats, make_learner, training_stats, unique
 
@@ -112,7 +111,7 @@ def train(
 
 def _learner_name(learner: str | type[Learner]) -> str:
     cls = learner_class(learner)
-    names = [name for name, known in LEARNERS.items() if known is cls]
+    names = [name for name, registered in LEARNERS.items() if registered is cls]
     return names[0] if names else f"{cls.__module__}:{cls.__qualname__}"
 
 

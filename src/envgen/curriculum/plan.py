@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from envgen.errors import EnvgenError
-from envgen.settings import Settings, explain, nearest
+from envgen.settings import Settings, format_choice_error, format_validation_error
 from envgen.worlds.world import World
 
 EVALUATION_SEED = 1 << 31  # training seeds are smaller
@@ -75,12 +75,12 @@ PRESETS: dict[str, dict[str, Any]] = {
 def plan_for(preset: str, world: World | None = None, **changes: Any) -> TrainingPlan:
     """Return the plan of a preset, with the world's own defaults for it and then with `changes`."""
     if preset not in PRESETS:
-        raise PlanError(f"preset {nearest(preset, list(PRESETS))}")
+        raise PlanError(f"preset {format_choice_error(preset, list(PRESETS))}")
     world_defaults: Mapping[str, Any] = world.plan_defaults.get(preset, {}) if world else {}
     try:
         return TrainingPlan(**{**PRESETS[preset], **world_defaults, **changes})
     except ValidationError as error:
-        raise PlanError(explain(error)) from None
+        raise PlanError(format_validation_error(error)) from None
 
 
 def check_seed(seed: int) -> None:

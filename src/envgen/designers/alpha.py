@@ -15,8 +15,7 @@ from pydantic import Field
 
 from envgen.settings import Settings
 
-from .designer import Brief, Cycle, Designer, LevelOutcome, Proposal, ProposedLevel
-from .level_space import flatten, setting_values, unflatten
+from .designer import Brief, Cycle, Designer, LevelOutcome, Proposal, ProposedLevel, flatten, setting_values, unflatten
 
 MIN_REWARD_STD = 1e-9  # a smaller deviation is rounding error
 

@@ -24,8 +24,9 @@ from .designer import (
     Proposal,
     ProposedLevel,
     ScoredBy,
+    setting_values,
+    unflatten,
 )
-from .level_space import setting_values, unflatten
 
 POOL_FACTOR = 4  # `adversarial` ranks this many times the levels it uses
 

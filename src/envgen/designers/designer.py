@@ -1,24 +1,30 @@
-"""The contract of a designer: what it is told (`Brief`, `Cycle`) and what it returns (`Proposal`).
+"""The designer interface: its inputs (`Brief`, `Cycle`) and its output (`Proposal`).
 
-A designer never touches a simulator. What it may want to measure is passed to it in the brief as functions. To write
-one, subclass `Designer` and define `design`.
+Designers do not access the simulator. The brief provides functions for the measurements they may need. To write a
+designer, subclass `Designer` and define `design`.
+
+`setting_values` gives the settings of a Level class as one flat space of values, for sampling, learned policies and
+measurements.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_serializer, field_validator
+from pydantic.fields import FieldInfo
 
 from envgen.errors import EnvgenError
-from envgen.settings import Settings, explain, nearest
+from envgen.settings import Settings, format_choice_error, format_validation_error
 from envgen.worlds.world import Level, Skill
 
 LevelOverrides = dict[str, Any]  # the settings of a level that differ from the original, as JSON data
 ScoredBy = Literal["throwaway", "agent"]  # a fresh agent trained in each level, or the agent of this run
 _Level = Level  # Brief has a field of that name
 SettingEffects = dict[str, dict[str, list[str]]]  # setting: value: its measured effects, in words
+MAX_VALUES = 10  # of an integer; longer ranges are sampled evenly, including the upper bound
 
 
 class DesignError(EnvgenError):
@@ -107,7 +113,7 @@ class Cycle(FrozenModel):
 
 @dataclass(frozen=True)
 class Brief:
-    """The world and the task, as designers see them."""
+    """The world, the budget of levels and the measurement functions that a designer may use."""
 
     world: str
     rules: str
@@ -154,7 +160,7 @@ class Designer(ABC):
         return {"name": self.name, **(self.settings.model_dump(mode="json") if self.settings is not None else {})}
 
     def runtime_options(self) -> dict[str, Any]:
-        """Options that may differ when the run is resumed: how a language model is reached and what it may cost."""
+        """Options that may differ when the run is resumed: connection settings and budget of a language model."""
         return {}
 
     def usage(self) -> dict[str, float | None]:
@@ -188,7 +194,7 @@ def request_proposal(designer: Designer, brief: Brief, history: Sequence[Cycle])
     try:
         proposal = designer.design(brief, history)
     except ValidationError as error:
-        raise DesignError(f"the designer {designer.name} failed: {explain(error)}") from error
+        raise DesignError(f"the designer {designer.name} failed: {format_validation_error(error)}") from error
     return check_proposal(proposal, designer, brief)
 
 
@@ -199,7 +205,7 @@ def request_revision(
     try:
         revision = designer.revise(brief, history, proposal, audits)
     except ValidationError as error:
-        raise DesignError(f"the designer {designer.name} failed: {explain(error)}") from error
+        raise DesignError(f"the designer {designer.name} failed: {format_validation_error(error)}") from error
     return None if revision is None else check_proposal(revision, designer, brief)
 
 
@@ -214,5 +220,70 @@ def check_proposal(proposal: object, designer: Designer, brief: Brief) -> Propos
             raise DesignError(f"the designer {designer.name} proposed a {actual}; {brief.world} needs a {expected}")
         for name in item.skills:
             if name not in names:
-                raise DesignError(f"the designer {designer.name} proposed a level for the skill {nearest(name, names)}")
+                raise DesignError(
+                    f"the designer {designer.name} proposed a level for the skill {format_choice_error(name, names)}"
+                )
     return proposal
+
+
+def setting_values(Level: type[BaseModel], prefix: str = "") -> dict[str, tuple[Any, ...]]:
+    """The values that each setting can take, by dotted name, with the original's value first."""
+    space: dict[str, tuple[Any, ...]] = {}
+    for name, field in Level.model_fields.items():
+        annotation = field.annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            space |= setting_values(annotation, f"{prefix}{name}.")
+        else:
+            default = field.get_default(call_default_factory=True)
+            space[prefix + name] = (default, *(value for value in _field_values(field) if value != default))
+    return space
+
+
+def _field_values(field: FieldInfo) -> list[Any]:
+    annotation = field.annotation
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    if annotation is bool:
+        return [False, True]
+    low, high = int_bounds(field)
+    if high - low < MAX_VALUES:
+        return list(range(low, high + 1))
+    return [round(low + (k + 1) * (high - low) / MAX_VALUES) for k in range(MAX_VALUES)]
+
+
+def int_bounds(field: FieldInfo) -> tuple[int, int]:
+    """The smallest and largest value of an integer field."""
+    low = high = None
+    for constraint in field.metadata:
+        match constraint:
+            case Ge(ge=limit):
+                low = limit
+            case Gt(gt=limit):
+                low = limit + 1  # pyright: ignore[reportOperatorIssue]
+            case Le(le=limit):
+                high = limit
+            case Lt(lt=limit):
+                high = limit - 1  # pyright: ignore[reportOperatorIssue]
+    if field.annotation is not int or not isinstance(low, int) or not isinstance(high, int):
+        raise TypeError(f"a level's field must be a Literal, a bool or an int with both bounds, not {field!r}")
+    return low, high
+
+
+def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nest values by dotted name: {"near.cows": 2} becomes {"near": {"cows": 2}}."""
+    nested: dict[str, Any] = {}
+    for name, value in values.items():
+        *groups, last = name.split(".")
+        group = nested
+        for part in groups:
+            group = group.setdefault(part, {})
+        group[last] = value
+    return nested
+
+
+def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The inverse of `unflatten`."""
+    flat: dict[str, Any] = {}
+    for name, value in nested.items():
+        flat |= flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return flat

@@ -21,9 +21,9 @@ RELAXATIONS = (1.0, 0.4, 0.1, 0.0)  # factors on prerequisite_threshold, tried i
 
 class ExpertSettings(Settings):
     prerequisite_threshold: Percent = 50
-    """The success rate from which a skill counts as a basis for others, in percent."""
+    """The minimum success rate of a prerequisite, in percent, before the skills that depend on it are trained."""
     mastery_threshold: Percent = 80
-    """The success rate from which a skill needs no more levels, in percent."""
+    """The success rate, in percent, at which a skill is mastered and gets no more levels."""
 
 
 class ExpertDesigner(Designer):

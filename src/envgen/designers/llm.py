@@ -11,15 +11,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from envgen.settings import Settings, explain
+from envgen.settings import Settings, format_validation_error
 
 from . import prompt
 from .chat.backends import make_backend
-from .chat.budget import Budget, Prices
 from .chat.chat import Chat, check_prices
-from .chat.ledger import LEDGER, Ledger
-from .chat.protocol import BudgetExceededError, ChatRequest, Message
-from .chat.redact import redact_url
+from .chat.ledger import LEDGER, Budget, Ledger, Prices
+from .chat.protocol import BudgetExceededError, ChatRequest, Message, redact_url
 from .designer import AuditResult, Brief, Cycle, Designer, DesignError, Proposal, ProposedLevel
 from .names import NameObfuscator
 from .prompt import Feedback
@@ -48,7 +46,7 @@ class LlmSettings(Settings):
 
 
 class LlmRuntime(Budget):
-    """How a language model is reached and what it may cost."""
+    """Connection settings and budget of a language model."""
 
     base_url: str | None = None
     """The server, if not the provider's own: http://localhost:8000/v1 for vLLM, :11434/v1 for Ollama, ..."""
@@ -187,7 +185,7 @@ def build_llm_designer(config: Mapping[str, Any], folder: Path) -> LlmDesigner:
     try:
         parsed = LlmConfig(**config)
     except ValidationError as error:
-        raise DesignError(explain(error)) from None
+        raise DesignError(format_validation_error(error)) from None
     if (parsed.price_prompt is None) != (parsed.price_reply is None):
         raise DesignError("set both price_prompt and price_reply, or neither")
     prices = None

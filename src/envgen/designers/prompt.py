@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from .designer import AuditResult, Brief, Cycle, LevelOutcome, Proposal, SettingEffects
-from .level_space import int_bounds
+from .designer import AuditResult, Brief, Cycle, LevelOutcome, Proposal, SettingEffects, int_bounds
 
 Feedback = Literal["none", "paper", "rich"]
 MIN_REPORTED_RATE = 1.0  # percent; rarer successes in a level are reported only for the skills that it teaches

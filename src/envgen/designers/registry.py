@@ -12,12 +12,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from envgen.settings import Settings, explain, nearest
+from envgen.settings import Settings, format_choice_error, format_validation_error
 from envgen.worlds.world import Level
 
 from .baselines import UserLevels
 from .chat.backends import KEY_VARIABLES
-from .chat.redact import redact_url
+from .chat.protocol import redact_url
 from .designer import Designer, DesignError, DesignerWrapper
 from .llm import LlmConfig, LlmDesigner, LlmRuntime, build_llm_designer
 
@@ -60,7 +60,9 @@ def load_designer_class(designer: str) -> type[Designer]:
     path = DESIGNERS.get(designer, designer)
     module_name, _, class_name = path.partition(":")
     if not (module_name and class_name):
-        raise DesignError(f"designer {nearest(designer, designer_names())}; module:Class loads one of your own")
+        raise DesignError(
+            f"designer {format_choice_error(designer, designer_names())}; module:Class loads one of your own"
+        )
     try:
         designer_class = getattr(_import_module(module_name), class_name, None)
     except Exception as error:  # whatever the module raises while it is imported
@@ -144,7 +146,7 @@ def _create(designer_class: type[Designer], settings: Mapping[str, Any]) -> Desi
         try:
             arguments = [designer_class.settings_type(**settings)]
         except ValidationError as error:
-            raise DesignError(explain(error)) from None
+            raise DesignError(format_validation_error(error)) from None
     try:
         designer = designer_class(*arguments)
     except TypeError as error:
@@ -187,7 +189,7 @@ def rebuild_designer(config: Mapping[str, Any], folder: Path, runtime_options: M
     if issubclass(designer_class, DesignerWrapper):
         return designer_class(rebuild_designer(fields["source"], folder, runtime_options))
     if present := sorted(fields.keys() & LlmRuntime.model_fields.keys()):
-        raise DesignError(f"the record of a designer must not contain {present[0]}; how a model is reached is separate")
+        raise DesignError(f"run.json must not store {present[0]} with the designer; pass it as a runtime option")
     if issubclass(designer_class, LlmDesigner):
         return build_designer(name, folder, llm={**fields, **runtime_options})
     return build_designer(name, folder, settings=fields)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from envgen.settings import nearest
+from envgen.settings import format_choice_error
 from envgen.worlds.world import LevelError
 
 from .designer import Brief, ProposedLevel
@@ -60,7 +60,7 @@ def _parse_item(item: Any, brief: Brief) -> ProposedLevel | str:
     by_normalized_name = {_normalize(name): name for name in names}
     for skill in skills:
         if _normalize(skill) not in by_normalized_name:
-            return f"skill {nearest(str(skill)[:80], names)}"
+            return f"skill {format_choice_error(str(skill)[:80], names)}"
     try:
         level = brief.Level.parse(item["level"])
     except LevelError as error:

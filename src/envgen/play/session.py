@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from envgen.errors import EnvgenError
-from envgen.settings import nearest
+from envgen.settings import format_choice_error
 from envgen.worlds.world import World
 
 QUIT_KEYS, RESTART_KEY = ("q", "escape"), "r"  # unless the world binds them to actions
@@ -65,7 +65,7 @@ class GameSession:
             return [Event("quit")]
         if key == RESTART_KEY:
             return [Event("rejected", f"{RESTART_KEY} starts a new episode once this one has ended.")]
-        return [Event("rejected", nearest(key, [*self._actions, *self._quit_keys, RESTART_KEY]))]
+        return [Event("rejected", format_choice_error(key, [*self._actions, *self._quit_keys, RESTART_KEY]))]
 
     def _step(self, action: int) -> list[Event]:
         self.observation, reward, terminated, truncated, info = self.env.step(action)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import checkpoint
-from .files import exists, read_regular
+from .checkpoint import exists, read_regular
 from .store import FORMAT, PROGRESS, RunError, lock_folder, read_json, write_json
 
 Names = Mapping[str, str]  # old name: new name

@@ -20,8 +20,7 @@ import numpy as np
 from envgen.errors import EnvgenError
 
 from . import checkpoint
-from .checkpoint import Checkpoint, CheckpointError
-from .files import check_inside, exists, open_regular, read_regular
+from .checkpoint import Checkpoint, CheckpointError, check_inside, exists, open_regular, read_regular
 
 try:
     import fcntl

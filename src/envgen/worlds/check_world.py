@@ -1,8 +1,7 @@
 """`check_world` proves that a world keeps the contract of `envgen.worlds.world`, for worlds of any package."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,8 @@ from PIL import Image
 
 from envgen.errors import EnvgenError
 
+from .check_episodes import NUM_ENVS, EpisodeChecker, are_equal, env_observation
 from .world import Level, LevelEnv, LevelError, LevelVectorEnv, Skill, World
-
-NUM_ENVS = 3
-REQUIRED_INFOS = ("level", "episode_number", "episode_return", "episode_length", "achievements")
 
 
 class ContractError(EnvgenError):
@@ -43,36 +40,7 @@ def check_world(world: World, level: Any = None, steps: int = 200, seed: int = 0
         raise ContractError(getattr(world, "name", type(world).__name__), checker.violations)
 
 
-class _Checker:
-    def __init__(self, world: World, level: Any, steps: int, seed: int):
-        self.world, self.level, self.steps, self.seed = world, level, steps, seed
-        self.violations: list[str] = []
-        self.skill_levels: list[Level] = []  # those that are valid
-
-    def require(self, condition: Any, violation: str) -> bool:
-        if not condition and violation not in self.violations:
-            self.violations.append(violation)
-        return bool(condition)
-
-    @contextmanager
-    def no_error(self, action: str) -> Iterator[None]:
-        """An exception is a violation, too."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001  the code under test may fail in any way
-            self.require(False, f"{action} raised {type(error).__name__}: {error}")
-
-    def raises(self, kind: type[Exception], function: Callable[[], Any], violation: str) -> Exception | None:
-        try:
-            function()
-        except kind as error:
-            return error
-        except Exception as error:  # noqa: BLE001
-            self.require(False, f"{violation}; it raised {type(error).__name__}: {error}")
-            return None
-        self.require(False, violation)
-        return None
-
+class _Checker(EpisodeChecker):
     def run(self) -> None:
         self.check_declarations()
         if not self.check_levels():
@@ -84,7 +52,7 @@ class _Checker:
         if len(self.violations) > found_before:
             return  # later checks would only repeat what is wrong
         observation = self.world.observations[-1] if "symbols" not in self.world.observations else "symbols"
-        self.make_options: dict[str, Any] = {"observation": observation}
+        self.make_options = {"observation": observation}
         checks: dict[str, Callable[[], None]] = {
             "playing": self.check_episodes,
             "seeding": self.check_seeding,
@@ -110,15 +78,6 @@ class _Checker:
                 )
                 self.check_autoreset(envs, mode)
             envs.close()
-
-    def make(self, num_envs: int = NUM_ENVS, seed: int | None = None, **kw) -> LevelVectorEnv:
-        return self.world.make(
-            [self.level], num_envs=num_envs, seed=self.seed if seed is None else seed, **{**self.make_options, **kw}
-        )
-
-    def actions(self, num_envs: int, steps: int | None = None) -> np.ndarray:
-        """Random actions, (steps, num_envs)."""
-        return np.random.default_rng(self.seed).integers(len(self.world.actions), size=(steps or self.steps, num_envs))
 
     # --- what a world declares
 
@@ -268,202 +227,6 @@ class _Checker:
         self.require(envs.num_envs == 2, "make must create one environment per level if num_envs is not given")
         envs.close()
 
-    def check_infos(self, infos: Mapping[str, Any], envs: LevelVectorEnv, name: str = "infos") -> bool:
-        """Whether infos have the right keys and shapes."""
-        before = len(self.violations)
-        num_skills = len(self.world.skills)
-        shapes = dict.fromkeys(REQUIRED_INFOS[:4], (envs.num_envs,)) | {"achievements": (envs.num_envs, num_skills)}
-        if "possible" in infos:
-            shapes["possible"] = envs.num_envs, num_skills
-        for key, shape in shapes.items():
-            if not self.require(key in infos, f"{name} lacks {key!r}"):
-                continue
-            kinds = {"episode_return": "f", "possible": "b"}.get(key, "iu")
-            actual = np.asarray(infos[key])
-            self.require(
-                actual.shape == shape and actual.dtype.kind in kinds,
-                f"{name}[{key!r}] must have shape {shape} and dtype kind {kinds!r}, not {actual.shape} and "
-                f"{actual.dtype.kind!r}",
-            )
-            mask = infos.get(f"_{key}")
-            self.require(
-                mask is not None and np.shape(mask) == (envs.num_envs,) and np.asarray(mask).dtype == np.bool_,
-                f"{name}[{'_' + key!r}] must be a boolean mask of shape (num_envs,)",
-            )
-        if len(self.violations) > before:
-            return False
-        self.require(
-            (infos["level"] >= 0).all() and (infos["level"] < len(envs.levels)).all(),
-            f'{name}["level"] must be an index into `levels`',
-        )
-        self.require((infos["achievements"] >= 0).all(), f'{name}["achievements"] must not be negative')
-        return len(self.violations) == before
-
-    def check_episodes(self) -> None:
-        """The contents of infos over some steps, whatever the autoreset mode."""
-        envs = self.make()
-        _, infos = envs.reset(seed=self.seed)
-        mode = envs.metadata["autoreset_mode"]
-        if not self.check_infos(infos, envs):
-            return
-        self.require((infos["episode_number"] == 1).all(), 'infos["episode_number"] must be 1 after reset(seed)')
-        returns, lengths = np.zeros(NUM_ENVS), np.zeros(NUM_ENVS, np.int64)
-        previous_ended = np.zeros(NUM_ENVS, np.bool_)
-        num_ended = 0
-        for actions in self.actions(NUM_ENVS):
-            _, rewards, terminated, truncated, infos = envs.step(actions)
-            if not self.check_infos(infos, envs):
-                return
-            ended = (terminated | truncated) & ~previous_ended
-            num_ended += int(ended.sum())
-            if mode == AutoresetMode.NEXT_STEP:
-                returns, lengths = (
-                    np.where(previous_ended, 0, returns + rewards),
-                    np.where(previous_ended, 0, lengths + 1),
-                )
-            else:
-                returns, lengths = returns + rewards, lengths + 1
-            last = infos
-            if mode == AutoresetMode.SAME_STEP and ended.any():
-                last = self.check_final(infos, ended, envs)
-                if last is None:
-                    return
-            running = ~ended if mode == AutoresetMode.SAME_STEP else np.ones(NUM_ENVS, np.bool_)
-            for mask, source, name in ((running, infos, "infos"), (ended, last, "the info of an episode's end")):
-                self.require(
-                    (source["episode_length"] == lengths)[mask].all(),
-                    f'{name}: "episode_length" must count the steps of the episode',
-                )
-                self.require(
-                    np.allclose(source["episode_return"][mask], returns[mask]),
-                    f'{name}: "episode_return" must be the sum of the rewards of the episode',
-                )
-            if mode == AutoresetMode.SAME_STEP:
-                self.require(
-                    (infos["episode_length"][ended] == 0).all(),
-                    'infos["episode_length"] must be 0 where an episode ended and the next one began',
-                )
-                returns[ended], lengths[ended] = 0, 0
-            elif mode == AutoresetMode.DISABLED and ended.any():
-                envs.reset(options={"reset_mask": ended})
-                returns[ended], lengths[ended] = 0, 0
-            previous_ended = ended & (mode == AutoresetMode.NEXT_STEP)
-        self.require(
-            num_ended > 0,
-            f"no episode ended within {self.steps} steps, so the ends of episodes were not checked: "
-            "pass check_world a level with shorter episodes, or more steps",
-        )
-        envs.close()
-
-    def check_final(
-        self, infos: Mapping[str, Any], ended: np.ndarray, envs: LevelVectorEnv
-    ) -> Mapping[str, Any] | None:
-        """The final infos of same-step autoreset, if they are right."""
-        for key in ("final_obs", "final_info"):
-            if not self.require(
-                key in infos and f"_{key}" in infos and np.array_equal(infos[f"_{key}"], ended),
-                f"with same-step autoreset, infos must have {key!r} and its mask where an episode ended",
-            ):
-                return None
-        for i in np.flatnonzero(ended):
-            self.require(
-                envs.single_observation_space.contains(infos["final_obs"][i]),
-                'infos["final_obs"] must hold the last observation of each episode that ended',
-            )
-        final = infos["final_info"]
-        return final if self.check_infos(final, envs, 'infos["final_info"]') else None
-
-    def check_autoreset(self, envs: LevelVectorEnv, mode: AutoresetMode) -> None:
-        envs.reset(seed=self.seed)
-        for actions in self.actions(NUM_ENVS):
-            _, _, terminated, truncated, infos = envs.step(actions)
-            ended = terminated | truncated
-            if not ended.any():
-                continue
-            numbers = infos["episode_number"].copy()
-            if mode == AutoresetMode.SAME_STEP:
-                return  # checked by check_episodes and check_final
-            if mode == AutoresetMode.NEXT_STEP:
-                _, rewards, terminated, truncated, infos = envs.step(actions)
-                self.require(
-                    not rewards[ended].any() and not (terminated | truncated)[ended].any(),
-                    "with next-step autoreset, the step after an episode's end must only reset: reward 0, not ended",
-                )
-            else:
-                self.raises(
-                    Exception,
-                    lambda: envs.step(actions),  # noqa: B023  called before the loop goes on
-                    "with autoreset disabled, step() must raise an error until the ended episodes are reset",
-                )
-                _, infos = envs.reset(options={"reset_mask": ended})
-            self.require(
-                (infos["episode_number"][ended] == numbers[ended] + 1).all()
-                and (infos["episode_length"][ended] == 0).all(),
-                f"autoreset mode {mode.value} must begin the next episode after an episode's end",
-            )
-            return
-
-    # --- seeds and states
-
-    def play(self, envs: LevelVectorEnv, actions: np.ndarray) -> list[tuple]:
-        return [_copy(envs.step(row)) for row in actions]
-
-    def check_seeding(self) -> None:
-        actions = self.actions(NUM_ENVS)
-        envs, other = self.make(), self.make()
-        first, second = _copy(envs.reset(seed=self.seed)), _copy(other.reset(seed=self.seed))
-        self.require(
-            _equal(first, second) and _equal(self.play(envs, actions), self.play(other, actions)),
-            "the same seed and actions must give the same episodes",
-        )
-        other.close()
-        fresh = self.make()
-        self.require(
-            _equal(_copy(fresh.reset()), first), "the first reset() after make(seed=s) must equal reset(seed=s)"
-        )
-        fresh.close()
-        shifted = self.make(num_envs=1, seed=self.seed + NUM_ENVS - 1)
-        obs, _ = shifted.reset(seed=self.seed + NUM_ENVS - 1)
-        same = _equal(_row(obs, 0), _row(first[0], NUM_ENVS - 1))
-        envs.reset(seed=self.seed)
-        if envs.metadata["autoreset_mode"] != AutoresetMode.DISABLED:
-            for row in actions:
-                a, b = envs.step(row), shifted.step(row[-1:])
-                same = same and _equal(_row(a[0], NUM_ENVS - 1), _row(b[0], 0)) and bool(a[1][-1] == b[1][0])
-        self.require(same, "environment i of make(seed=s) must play the episodes of seed s + i")
-        shifted.close()
-        envs.close()
-
-    def check_state(self) -> None:
-        actions = self.actions(NUM_ENVS)
-        middle = min(len(actions) // 3, 20)
-        envs = self.make()
-        envs.reset(seed=self.seed)
-        last = [_copy(envs.step(row)) for row in actions[:middle]][-1]
-        state = envs.get_state()
-        if not self.require(
-            isinstance(state, Mapping)
-            and all(isinstance(key, str) and isinstance(array, np.ndarray) for key, array in state.items())
-            and all(array.dtype.kind in "biuf" for array in state.values()),
-            "get_state must return a dict of numeric arrays",
-        ):
-            return
-        expected = self.play(envs, actions[middle:])
-        other = self.make(seed=self.seed + 1000)
-        other.reset(seed=self.seed + 1000)
-        for restored in (envs, other):
-            obs = restored.set_state(state)
-            self.require(_equal(_copy(obs), last[0]), "set_state must return the observations of the saved state")
-            self.require(
-                _equal(self.play(restored, actions[middle:]), expected),
-                "environments must continue exactly from a saved state",
-            )
-        self.raises(
-            ValueError, lambda: envs.set_state({}), "set_state must raise ValueError for a state that is damaged"
-        )
-        envs.close()
-        other.close()
-
     def check_set_levels(self) -> None:
         levels = [self.level, *self.skill_levels]
         envs = self.world.make([levels[0]], num_envs=NUM_ENVS, seed=self.seed, **self.make_options)
@@ -507,7 +270,7 @@ class _Checker:
         )
         obs, info = env.reset(seed=self.seed)
         vector_obs, _ = envs.reset(seed=self.seed)
-        same = _equal(obs, _row(vector_obs, 0))
+        same = are_equal(obs, env_observation(vector_obs, 0))
         self.require(env.level == self.level, "`level` of a single environment must be the level being played")
         self.require("achievements" in info, 'the info of a single environment lacks "achievements"')
         for actions in self.actions(1):
@@ -517,7 +280,7 @@ class _Checker:
             flags = vector_terminated[0], vector_truncated[0]
             same = same and reward == rewards[0] and (terminated, truncated) == flags
             final = ended and envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
-            same = same and _equal(obs, infos["final_obs"][0] if final else _row(vector_obs, 0))
+            same = same and are_equal(obs, infos["final_obs"][0] if final else env_observation(vector_obs, 0))
             if ended:
                 break
         self.require(same, "single and vector environments with the same seed and actions must play the same episode")
@@ -576,27 +339,3 @@ class _Checker:
                 "expert_actions must return one action for each environment, or None",
             )
         envs.close()
-
-
-def _row(obs: Any, i: int) -> Any:
-    """The observation of environment i from a batch."""
-    return {key: _row(value, i) for key, value in obs.items()} if isinstance(obs, Mapping) else obs[i]
-
-
-def _copy(value: Any) -> Any:
-    """A copy that later steps cannot change."""
-    if isinstance(value, Mapping):
-        return {key: _copy(entry) for key, entry in value.items()}
-    if isinstance(value, tuple | list):
-        return tuple(_copy(entry) for entry in value)
-    return value.copy() if isinstance(value, np.ndarray) else value
-
-
-def _equal(a: Any, b: Any) -> bool:
-    if isinstance(a, Mapping):
-        return isinstance(b, Mapping) and a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
-    if isinstance(a, tuple | list):
-        return isinstance(b, tuple | list) and len(a) == len(b) and all(map(_equal, a, b))
-    if isinstance(a, np.ndarray) and a.dtype == object:
-        return isinstance(b, np.ndarray) and len(a) == len(b) and all(map(_equal, a, b))
-    return np.array_equal(a, b)

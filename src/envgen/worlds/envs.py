@@ -17,8 +17,7 @@ from PIL import Image
 
 from . import validation as checks
 from .engine import ENDED, NOT_STARTED, RUNNING, BatchEngine, FinishedEpisodes
-from .observations import ObservationFormat
-from .rendering import RenderWindow, image_grid
+from .observations import ObservationFormat, RenderWindow, image_grid
 from .world import LevelEnv, LevelVectorEnv, SymbolMap, World
 
 E = TypeVar("E", bound=BatchEngine)

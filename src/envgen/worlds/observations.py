@@ -1,12 +1,18 @@
-"""Pixels, symbols and text: how the bytes that a kernel writes become Gymnasium observations."""
+"""What agents and people see: observations made of the bytes that a kernel writes, and images.
+
+An observation is pixels, symbols or text. For people there are a window that shows an environment, and a grid of titled
+levels.
+"""
 
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.error import DependencyNotInstalled
+from PIL import Image, ImageDraw
 
 from .validation import check_choice
 
@@ -52,3 +58,88 @@ class ObservationFormat:
         if self.name == "pixels":
             return rows.reshape(len(rows), *self.image_shape)
         return rows if self.name == "symbols" else tuple(self.describe(row) for row in rows)
+
+
+# --- images for people
+
+RENDER_SIZE = (576, 576)  # (width, height) of the images that render() returns by default
+MARGIN = 6  # pixels around each image of a grid
+TITLE_HEIGHT = 14  # pixels
+
+
+def image_grid(
+    levels: Mapping[str, Any],
+    columns: int,
+    side: int,
+    render: Callable[[int, Any], np.ndarray],
+    legend: Sequence[tuple[np.ndarray, str]] = (),
+) -> Image.Image:
+    """Lay out one image per level in rows, each under its title.
+
+    Args:
+        levels: The levels by title.
+        columns: Images in a row.
+        side: Width and height of each image in pixels.
+        render: `render(k, level)` returns the image (side, side, 3) of the k-th level.
+        legend: Icons (height, width, 3) with their descriptions, shown below the images.
+    """
+    rows = -(-len(levels) // columns)
+    width, height = columns * (side + MARGIN) + MARGIN, rows * (side + TITLE_HEIGHT + MARGIN) + MARGIN
+    positions, legend_height = _lay_out_legend(legend, width)
+    page = Image.new("RGB", (width, height + legend_height), "white")
+    canvas = ImageDraw.Draw(page)
+    for k, (title, level) in enumerate(levels.items()):
+        x, y = MARGIN + k % columns * (side + MARGIN), MARGIN + k // columns * (side + TITLE_HEIGHT + MARGIN)
+        canvas.text((x, y), title, fill="black")
+        page.paste(Image.fromarray(render(k, level)), (x, y + TITLE_HEIGHT))
+    for (icon, text), (x, y) in zip(legend, positions, strict=True):
+        page.paste(Image.fromarray(icon), (x, height + y))
+        canvas.text((x + icon.shape[1] + MARGIN, height + y + icon.shape[0] / 2), text, fill="black", anchor="lm")
+    return page
+
+
+def _lay_out_legend(legend: Sequence[tuple[np.ndarray, str]], width: int) -> tuple[list[tuple[int, int]], int]:
+    """The upper left corner of each entry, in as many lines as the width requires; and the height of all lines."""
+    canvas = ImageDraw.Draw(Image.new("RGB", (1, 1)))
+    line_height = max((icon.shape[0] for icon, _ in legend), default=0) + MARGIN
+    positions = []
+    x, y = MARGIN, 0
+    for icon, text in legend:
+        entry_width = icon.shape[1] + round(canvas.textlength(text)) + 4 * MARGIN
+        if x > MARGIN and x + entry_width > width:
+            x, y = MARGIN, y + line_height
+        positions.append((x, y))
+        x += entry_width
+    return positions, y + line_height if legend else 0
+
+
+class RenderWindow:
+    """A pygame window. pygame is imported only here."""
+
+    def __init__(self, title: str, fps: int):
+        try:
+            import pygame
+        except ImportError:
+            raise DependencyNotInstalled(
+                'render_mode="human" requires pygame; install it with pip install "envgen[play]"'
+            ) from None
+        self._pygame, self._title, self._fps = pygame, title, fps
+        self._screen = None
+
+    def show(self, image: np.ndarray) -> None:
+        """Show an image (height, width, 3), no faster than the frame rate."""
+        pygame = self._pygame
+        if self._screen is None:
+            pygame.display.init()
+            pygame.display.set_caption(self._title)
+            self._screen = pygame.display.set_mode((image.shape[1], image.shape[0]))
+            self._clock = pygame.time.Clock()
+        pygame.event.pump()
+        self._screen.blit(pygame.surfarray.make_surface(image.transpose(1, 0, 2)), (0, 0))
+        pygame.display.flip()
+        self._clock.tick(self._fps)
+
+    def close(self) -> None:
+        if self._screen is not None:
+            self._pygame.display.quit()
+            self._screen = None

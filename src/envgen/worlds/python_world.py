@@ -17,7 +17,7 @@ from gymnasium.vector.utils import batch_space
 from PIL import Image, ImageDraw
 
 from . import validation as checks
-from .rendering import image_grid
+from .observations import image_grid
 from .world import LevelEnv, LevelVectorEnv, World
 
 _MASK64 = (1 << 64) - 1

@@ -7,7 +7,7 @@ from importlib import import_module, metadata
 from typing import Any
 
 from envgen.errors import EnvgenError
-from envgen.settings import nearest
+from envgen.settings import format_choice_error
 
 from .world import World
 
@@ -47,7 +47,9 @@ def make_world(world: "str | World | type[World]") -> World:
         return _instantiate(_import(world), world)
     entry_points = _entry_points()
     if world not in entry_points:
-        raise WorldError(f"world {nearest(world, world_names())}; a world of your own is given as module:Class")
+        raise WorldError(
+            f"world {format_choice_error(world, world_names())}; a world of your own is given as module:Class"
+        )
     entry_point = entry_points[world]
     try:
         return _instantiate(entry_point.load(), f"{world} ({entry_point.value})")

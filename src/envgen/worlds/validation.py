@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from envgen.settings import nearest
+from envgen.settings import format_choice_error
 
 from .world import Level
 
@@ -42,7 +42,7 @@ def check_all_used(levels: list[L], num_envs: int, sample_levels: bool) -> list[
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     choices = list(choices)
     if value not in choices:
-        raise ValueError(f"{name} {nearest(str(value), choices)}")
+        raise ValueError(f"{name} {format_choice_error(str(value), choices)}")
     return value
 
 
@@ -50,7 +50,7 @@ def check_options(options: dict | None, known: Sequence[str]) -> dict:
     """The options of a `reset`, all of which must be known."""
     for name in options or {}:
         if name not in known:
-            raise ValueError(f"reset option {nearest(str(name), known)}")
+            raise ValueError(f"reset option {format_choice_error(str(name), known)}")
     return options or {}
 
 
@@ -58,7 +58,9 @@ def check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
     try:
         return AutoresetMode(mode)
     except ValueError:
-        raise ValueError(f"autoreset mode {nearest(str(mode), [known.value for known in AutoresetMode])}") from None
+        raise ValueError(
+            f"autoreset mode {format_choice_error(str(mode), [known.value for known in AutoresetMode])}"
+        ) from None
 
 
 def check_render_mode(mode: str | None) -> str | None:

@@ -15,7 +15,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from envgen.errors import EnvgenError
-from envgen.settings import Settings, explain
+from envgen.settings import Settings, format_validation_error
 
 
 class LevelError(EnvgenError, ValueError):
@@ -63,7 +63,7 @@ class Level(Settings):
                 raise LevelError(f"a {type(data).__name__} is not a {cls.__name__}")
             return cls.model_validate(data)
         except ValidationError as error:
-            raise LevelError(explain(error)) from None
+            raise LevelError(format_validation_error(error)) from None
 
     def to_overrides(self) -> dict[str, Any]:
         """The settings that differ from the original, as JSON data. `{}` is the original."""

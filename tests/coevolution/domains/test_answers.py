@@ -9,16 +9,21 @@ from hash_seeds import outputs_under_two_hash_seeds
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from envgen.coevolution.domains.answers.domain import (
+from envgen.coevolution.domains.answers import (
     MAX_CHARS,
     MAX_WORDS,
+    NAMES,
+    NUMBERS,
+    ROLES,
+    VERBS,
     AnswersDomain,
     AnswersSpec,
+    ParseError,
+    find_answer,
+    parse_text,
     token_f1,
     tokenize,
 )
-from envgen.coevolution.domains.answers.parsing import ParseError, find_answer, parse_text
-from envgen.coevolution.domains.answers.questions import NAMES, NUMBERS, ROLES, VERBS
 from envgen.coevolution.tasks import SpecError, Task, validate
 
 DOMAIN = AnswersDomain()
@@ -128,7 +133,7 @@ def test_task_is_reproducible():
 
 def test_tasks_do_not_depend_on_string_hashes():
     code = (
-        "from envgen.coevolution.domains.answers.domain import AnswersDomain\n"
+        "from envgen.coevolution.domains.answers import AnswersDomain\n"
         "domain = AnswersDomain()\n"
         "specs = [domain.Spec(ask='who', hops=4, answers=4, variation=k) for k in range(20)]\n"
         "print([domain.make_task(spec) for spec in specs])"
@@ -144,7 +149,7 @@ def test_tasks_do_not_depend_on_string_hashes():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "not JSON"),
+        ("{", "not valid JSON"),
         ("[1]", "a JSON object, not list"),
         ('{"ask":"what"}', "hops: Field required"),
         ('{"ask":"where","hops":1}', "ask: 'where' is not one of what, count, not, who"),

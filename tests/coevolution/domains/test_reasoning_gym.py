@@ -91,7 +91,7 @@ def test_spec_fields_are_the_parameters_of_the_curriculum():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("no", "not JSON"),
+        ("no", "not valid JSON"),
         ('{"min_animals":1}', "max_animals: Field required"),
         ('{"min_animal":1}', "did you mean 'min_animals'?"),
         ('{"min_animals":0,"max_animals":3,"min_instances":2,"max_instances":4}', "greater than or equal to 1 (got 0)"),

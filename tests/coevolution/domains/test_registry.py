@@ -52,7 +52,7 @@ def test_unknown_name_suggests_the_nearest(name: str, hint: str):
 
 
 MODULE = """
-from envgen.coevolution.domains.answers.domain import AnswersDomain
+from envgen.coevolution.domains.answers import AnswersDomain
 from envgen.coevolution.tasks import Domain
 
 class MyDomain(AnswersDomain):

@@ -20,17 +20,17 @@ from envgen.designers.chat.protocol import (
     RejectedError,
     RetryableError,
 )
-from loopback import (
-    Loopback,
+from fake_llm_server import (
+    FakeLlmServer,
     completion,
-    cut,
     echo_key,
-    enormous,
-    hang,
+    hang_response,
+    oversized_response,
     raw,
-    refusing,
+    reject_parameter,
+    slow_response,
     status,
-    trickle,
+    truncated_response,
 )
 
 SCHEMA = {"type": "object", "properties": {"trees": {"type": "integer"}}}
@@ -49,7 +49,7 @@ def _keys(monkeypatch):
 
 def exchange(kind, *answers, request=REQUEST, times=1, timeout=20.0):
     """The last reply or error of a backend that received these answers, and the server."""
-    with Loopback(answers) as server:
+    with FakeLlmServer(answers) as server:
         backend, result = kind("model", base_url=server.url, timeout=timeout), None
         for _ in range(times):
             try:
@@ -126,16 +126,16 @@ def test_an_overlong_reply_is_cut(kind):
 @pytest.mark.parametrize(
     ("answer", "error_type", "message"),
     [
-        (hang, AmbiguousError, "did not answer within 0.3 seconds"),
-        (trickle, AmbiguousError, "incomplete after 0.3 seconds"),
-        (cut, AmbiguousError, "closed the connection"),
+        (hang_response, AmbiguousError, "did not answer within 0.3 seconds"),
+        (slow_response, AmbiguousError, "incomplete after 0.3 seconds"),
+        (truncated_response, AmbiguousError, "closed the connection"),
         (raw(b"<html>Welcome</html>", "text/html"), AmbiguousError, "not JSON: '<html>Welcome"),
         (raw(b""), AmbiguousError, "not JSON: ''"),
         (raw(b"[" * 100_000), AmbiguousError, "not JSON"),
         (raw(b"[1]"), AmbiguousError, "unexpected shape"),
         (raw(b'{"detail": "hm"}'), AmbiguousError, "unexpected shape"),
-        (enormous(), AmbiguousError, "larger than"),
-        (enormous(500), AmbiguousError, "larger than"),
+        (oversized_response(), AmbiguousError, "larger than"),
+        (oversized_response(500), AmbiguousError, "larger than"),
         (status(504), AmbiguousError, "504"),
         (status(429, "slow down"), RetryableError, "429: slow down"),
         (status(500), RetryableError, "500"),
@@ -149,18 +149,20 @@ def test_an_overlong_reply_is_cut(kind):
     ],
 )
 def test_every_kind_of_failure_has_its_error(kind, answer, error_type, message):
-    error, server = exchange(kind, answer, timeout=0.3 if answer in (hang, trickle) else 20.0)
+    error, server = exchange(kind, answer, timeout=0.3 if answer in (hang_response, slow_response) else 20.0)
     assert type(error) is error_type, error
     with pytest.raises(error_type, match=message):
         raise error
     assert re.match(r"(openai|anthropic):model at http://127\.0\.0\.1:", str(error))
     assert len(server.requests) == 1
-    assert server.sent < 30_000_000  # of the 40 MB of an enormous answer; the rest is in the system's pipes
+    assert (
+        server.num_bytes_sent < 30_000_000
+    )  # of the 40 MB of an oversized response; the rest is in the system's pipes
 
 
 @both
 def test_an_unreachable_server_is_retryable(kind):
-    with Loopback() as server:
+    with FakeLlmServer() as server:
         pass
     with pytest.raises(RetryableError, match="cannot be reached"):
         kind("model", base_url=server.url).send(REQUEST)
@@ -182,7 +184,7 @@ def test_retry_after_may_be_a_date():
 @both
 @pytest.mark.parametrize("address", ["{url}", "http://crafty:hunter%402%21@{host}"])
 def test_an_echoed_key_is_redacted(kind, address):
-    with Loopback([echo_key(401), echo_key(503), raw(KEY.encode()), completion(f"you are {KEY}")]) as server:
+    with FakeLlmServer([echo_key(401), echo_key(503), raw(KEY.encode()), completion(f"you are {KEY}")]) as server:
         backend = kind("model", base_url=address.format(url=server.url, host=server.url.removeprefix("http://")))
         texts = []
         for _ in range(3):
@@ -200,7 +202,7 @@ def test_an_echoed_key_is_redacted(kind, address):
 def test_an_unsupported_schema_is_left_out(kind):
     part = "response_format" if kind is OpenAIBackend else "tools"
     request = ChatRequest(messages=MESSAGES, json_schema=SCHEMA)
-    with Loopback([refusing(part, "first")] * 2 + ["second"]) as server:
+    with FakeLlmServer([reject_parameter(part, "first")] * 2 + ["second"]) as server:
         backend = kind("model", base_url=server.url)
         assert [backend.send(request).text, backend.send(request).text] == ["first", "second"]
         assert [part in sent.body for sent in server.requests] == [True, False, False]  # remembered
@@ -227,7 +229,7 @@ def test_an_echoed_request_names_no_part():
 def test_the_schema_is_kept_if_leaving_it_out_does_not_help():
     request = ChatRequest(messages=MESSAGES, json_schema=SCHEMA)
     too_long = status(400, "the conversation is too long")
-    with Loopback([too_long, too_long, '{"trees": 1}']) as server:
+    with FakeLlmServer([too_long, too_long, '{"trees": 1}']) as server:
         backend = OpenAIBackend("model", base_url=server.url)
         with pytest.raises(RejectedError, match="too long"):
             backend.send(request)
@@ -246,7 +248,7 @@ def test_the_tool_is_optional_for_models_without_forced_calls():
 @both
 def test_an_unsupported_temperature_is_left_out(kind):
     request = ChatRequest(messages=MESSAGES, temperature=0.5)
-    refuse = refusing("temperature", "fine")
+    refuse = reject_parameter("temperature", "fine")
     reply, server = exchange(kind, refuse, refuse, refuse, request=request, times=2)
     assert reply.text == "fine"
     assert [sent.body.get("temperature") for sent in server.requests] == [0.5, None, None]
@@ -254,7 +256,7 @@ def test_an_unsupported_temperature_is_left_out(kind):
 
 def test_the_token_limit_is_sent_under_the_name_that_the_server_knows():
     old, new = "max_tokens", "max_completion_tokens"
-    reply, server = exchange(OpenAIBackend, refusing(old, "fine"), refusing(old, "fine"))
+    reply, server = exchange(OpenAIBackend, reject_parameter(old, "fine"), reject_parameter(old, "fine"))
     assert reply.text == "fine"
     assert [(old in sent.body, new in sent.body) for sent in server.requests] == [(1, 0), (0, 1)]
     error, server = exchange(OpenAIBackend, *[status(400, "max_tokens is too large")] * 9)
@@ -269,7 +271,7 @@ def test_a_local_server_needs_no_key_but_openai_does(monkeypatch):
     with pytest.raises(ChatError, match="set OPENAI_API_KEY"):
         OpenAIBackend("gpt-5")
     monkeypatch.setenv("MINE", f" {KEY}\n")
-    with Loopback(["hello"]) as server:
+    with FakeLlmServer(["hello"]) as server:
         OpenAIBackend("model", base_url=server.url, key_env="MINE").send(REQUEST)
         assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     monkeypatch.setenv("MINE", "sk-ключ")
@@ -313,7 +315,7 @@ def test_backends_are_made_from_their_spec(tmp_path):
         ("openai", "'openai' is incomplete; write openai:MODEL"),
         ("replay:", "is incomplete"),
         ("replay:/nowhere", "there is no ledger /nowhere"),
-        ("manual:me", "write manual alone"),
+        ("manual:me", "manual takes no argument"),
         ("manual", "needs a folder"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A conversation is remembered, paid for once and kept within its budget, whatever servers and power supplies do."""
+"""Chat: replies are recorded, never paid for twice, and limited by the budget, across server errors and crashes."""
 
 import json
 import os
@@ -8,14 +8,13 @@ import sys
 import time
 from pathlib import Path
 
-import chat_killed
+import chat_worker
 import pytest
-from chat_killed import question
+from chat_worker import make_request
 
 from envgen.designers.chat.backends import OpenAIBackend
-from envgen.designers.chat.budget import Budget, Prices
 from envgen.designers.chat.chat import Chat
-from envgen.designers.chat.ledger import Ledger, LedgerError
+from envgen.designers.chat.ledger import Budget, Ledger, LedgerError, Prices
 from envgen.designers.chat.offline import ReplayBackend
 from envgen.designers.chat.protocol import (
     AmbiguousError,
@@ -26,7 +25,7 @@ from envgen.designers.chat.protocol import (
     Reply,
     RetryableError,
 )
-from loopback import Loopback, completion, cut, echo_key, hang, raw, status
+from fake_llm_server import FakeLlmServer, completion, echo_key, hang_response, raw, status, truncated_response
 
 KEY = "sk-planted-0123456789"
 
@@ -40,7 +39,7 @@ def _key(monkeypatch):
 def open_chat(tmp_path):
     """Creates a chat in the same run directory each time, as a resumed program does; it records its pauses."""
 
-    def open_chat(server: Loopback, timeout: float = 20, **kw) -> Chat:
+    def open_chat(server: FakeLlmServer, timeout: float = 20, **kw) -> Chat:
         pauses = []
         backend = OpenAIBackend("model", server.url, timeout=timeout)
         chat = Chat(backend, Ledger(tmp_path / "ledger.jsonl"), sleep=pauses.append, **kw)
@@ -55,45 +54,45 @@ def events(folder: Path) -> list[str]:
 
 
 def test_a_resumed_program_gets_recorded_replies_and_sends_only_new_requests(open_chat, tmp_path):
-    with Loopback(["red", "green", "blue", "white"]) as server:
+    with FakeLlmServer(["red", "green", "blue", "white"]) as server:
         chat = open_chat(server)
-        texts = [chat.complete(question("colour?")).text, chat.complete(question("colour?")).text]
-        texts.append(chat.complete(question("another?")).text)
+        texts = [chat.complete(make_request("color?")).text, chat.complete(make_request("color?")).text]
+        texts.append(chat.complete(make_request("another?")).text)
         assert texts == ["red", "green", "blue"]
         before = (tmp_path / "ledger.jsonl").read_bytes()
         chat = open_chat(server)
-        assert chat.ledger.unused.keys() == {question("colour?").digest, question("another?").digest}
-        repeated = [chat.complete(question("colour?")).text, chat.complete(question("colour?")).text]
-        assert [*repeated, chat.complete(question("another?")).text] == texts
+        assert chat.ledger.unused.keys() == {make_request("color?").digest, make_request("another?").digest}
+        repeated = [chat.complete(make_request("color?")).text, chat.complete(make_request("color?")).text]
+        assert [*repeated, chat.complete(make_request("another?")).text] == texts
         assert len(server.requests) == 3
         assert (tmp_path / "ledger.jsonl").read_bytes() == before
         assert not chat.ledger.unused
-        assert chat.complete(question("colour?")).text == "white"
+        assert chat.complete(make_request("color?")).text == "white"
         assert chat.totals().calls == 4
 
 
 def test_a_call_killed_midway_counts_and_is_repeated(tmp_path):
-    with Loopback(["first", hang]) as server:
+    with FakeLlmServer(["first", hang_response]) as server:
         env = {**os.environ, "OPENAI_API_KEY": KEY}
-        command = [sys.executable, chat_killed.__file__, str(tmp_path), server.url]
+        command = [sys.executable, chat_worker.__file__, str(tmp_path), server.url]
         process = subprocess.Popen(command, env=env)
         while process.poll() is None and len(server.requests) < 2:
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
     assert events(tmp_path) == ["request", "reply", "validation", "request"]
-    with Loopback(["second"]) as server:
-        assert chat_killed.main(tmp_path, server.url) == ["first", "second"]
+    with FakeLlmServer(["second"]) as server:
+        assert chat_worker.main(tmp_path, server.url) == ["first", "second"]
         assert len(server.requests) == 1
     assert events(tmp_path) == ["request", "reply", "validation", "request", "request", "reply"]
     assert Ledger(tmp_path / "ledger.jsonl").totals().calls == 3
 
 
 def test_the_ledger_records_everything(open_chat, tmp_path):
-    with Loopback([status(503), completion("{oops", prompt=7, reply=2)]) as server:
+    with FakeLlmServer([status(503), completion("{oops", prompt=7, reply=2)]) as server:
         chat = open_chat(server, prices=Prices(prompt=1e6, reply=2e6), backoff=0.5)
-        chat.complete(question("levels?"))
-        chat.record_validation(question("levels?"), False, ["not JSON"])
+        chat.complete(make_request("levels?"))
+        chat.record_validation(make_request("levels?"), False, ["not JSON"])
         assert chat.pauses == [0.5]
     lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
     assert [line["event"] for line in lines] == ["request", "failure", "request", "reply", "validation"]
@@ -111,7 +110,7 @@ def test_the_ledger_records_everything(open_chat, tmp_path):
 
 
 def test_a_request_is_on_disk_before_its_reply_is_used(open_chat, tmp_path):
-    with Loopback(["kept"]) as server:
+    with FakeLlmServer(["kept"]) as server:
         chat = open_chat(server)
 
         class Checked(Chat):
@@ -120,40 +119,40 @@ def test_a_request_is_on_disk_before_its_reply_is_used(open_chat, tmp_path):
                 return None
 
         checked = Checked(chat.backend, chat.ledger)
-        checked.complete(question("?"))
+        checked.complete(make_request("?"))
     assert events(tmp_path) == ["request", "reply"]
 
 
 def test_failed_requests_are_retried_with_growing_pauses(open_chat):
-    answers = [status(500), cut, raw(b"<html>", "text/html"), status(429, wait=9), "at last"]
-    with Loopback(answers) as server:
+    answers = [status(500), truncated_response, raw(b"<html>", "text/html"), status(429, wait=9), "at last"]
+    with FakeLlmServer(answers) as server:
         chat = open_chat(server, backoff=1.0)
-        assert chat.complete(question("?")).text == "at last"
+        assert chat.complete(make_request("?")).text == "at last"
         assert chat.pauses == [1, 2, 4, 9]
         assert chat.totals().calls == 3  # two ambiguous, one answered; those that were turned away do not count
 
 
 @pytest.mark.parametrize(("answer", "pauses"), [(status(429, wait=9999), [120, 120]), (status(503), [40, 60])])
 def test_pauses_are_limited(open_chat, answer, pauses):
-    with Loopback([answer] * 3) as server:
+    with FakeLlmServer([answer] * 3) as server:
         chat = open_chat(server, backoff=40, attempts=3)
         with pytest.raises(RetryableError):
-            chat.complete(question("?"))
+            chat.complete(make_request("?"))
         assert chat.pauses == pauses
 
 
 def test_the_last_error_says_that_the_run_can_be_resumed(open_chat):
-    with Loopback([status(503, "overloaded")] * 3 + ["at last"]) as server:
+    with FakeLlmServer([status(503, "overloaded")] * 3 + ["at last"]) as server:
         with pytest.raises(RetryableError, match=r"overloaded.*tried 3 times; resume the run"):
-            open_chat(server, attempts=3).complete(question("?"))
-        assert open_chat(server, attempts=3).complete(question("?")).text == "at last"
+            open_chat(server, attempts=3).complete(make_request("?"))
+        assert open_chat(server, attempts=3).complete(make_request("?")).text == "at last"
 
 
 def test_a_rejected_request_is_not_retried_and_costs_nothing(open_chat):
-    with Loopback([status(401)]) as server:
+    with FakeLlmServer([status(401)]) as server:
         chat = open_chat(server)
         with pytest.raises(RejectedError):
-            chat.complete(question("?"))
+            chat.complete(make_request("?"))
         assert len(server.requests) == 1
         assert chat.pauses == []
         assert chat.totals().calls == 0
@@ -165,64 +164,64 @@ def test_a_rejected_request_is_not_retried_and_costs_nothing(open_chat):
 )
 def test_limits_hold_across_resumes(open_chat, budget):
     prices = Prices(prompt=800, reply=1000)  # 0.1 dollars a call of 100 and 20 tokens
-    with Loopback(["one", "two", "three", "three"]) as server:
-        open_chat(server, budget=Budget(**budget), prices=prices).complete(question("1"))
+    with FakeLlmServer(["one", "two", "three", "three"]) as server:
+        open_chat(server, budget=Budget(**budget), prices=prices).complete(make_request("1"))
         chat = open_chat(server, budget=Budget(**budget), prices=prices)
-        assert [chat.complete(question("1")).text, chat.complete(question("2")).text] == ["one", "two"]
+        assert [chat.complete(make_request("1")).text, chat.complete(make_request("2")).text] == ["one", "two"]
         [cap] = budget
         for _ in range(2):
             with pytest.raises(
                 BudgetExceededError, match=rf"{cap} is .*2 calls, 240 tokens, \$0.2000.*raise {cap} and resume"
             ):
-                chat.complete(question("3"))
+                chat.complete(make_request("3"))
         chat = open_chat(server, budget=Budget(**budget), prices=prices)
-        assert chat.complete(question("2")).text == "two"  # recorded replies are free
+        assert chat.complete(make_request("2")).text == "two"  # recorded replies are free
         assert len(server.requests) == 2
         raised = Budget(**{cap: 10 * value for cap, value in budget.items()})
-        assert open_chat(server, budget=raised, prices=prices).complete(question("3")).text == "three"
+        assert open_chat(server, budget=raised, prices=prices).complete(make_request("3")).text == "three"
 
 
 def test_time_is_limited_and_includes_failed_calls(open_chat):
-    with Loopback([hang, hang]) as server:
+    with FakeLlmServer([hang_response, hang_response]) as server:
         with pytest.raises(AmbiguousError):
-            open_chat(server, timeout=0.3, attempts=1).complete(question("?"))
+            open_chat(server, timeout=0.3, attempts=1).complete(make_request("?"))
         with pytest.raises(BudgetExceededError, match="max_seconds"):
-            open_chat(server, budget=Budget(max_seconds=0.2)).complete(question("?"))
+            open_chat(server, budget=Budget(max_seconds=0.2)).complete(make_request("?"))
         assert len(server.requests) == 1
 
 
 def test_retries_stop_at_the_limit(open_chat):
-    with Loopback([cut] * 9) as server:
+    with FakeLlmServer([truncated_response] * 9) as server:
         chat = open_chat(server, budget=Budget(max_calls=2))
         with pytest.raises(BudgetExceededError):
-            chat.complete(question("?"))
+            chat.complete(make_request("?"))
         assert len(server.requests) == 2
         assert len(chat.pauses) == 1  # no pause before an error
 
 
 def test_unreported_usage_counts_as_the_maximum(open_chat):
     prices = Prices(prompt=1e6, reply=1e6)
-    with Loopback([cut, completion("abcdefgh", prompt=None)]) as server:
+    with FakeLlmServer([truncated_response, completion("abcdefgh", prompt=None)]) as server:
         chat = open_chat(server, prices=prices)
-        chat.complete(question("12345678"))
+        chat.complete(make_request("12345678"))
         used = chat.totals()
         assert used.calls == 2
         assert used.prompt_tokens == used.reply_tokens == used.cost == 0
         assert used.estimated_tokens == (3 + 50) + (3 + 3)
         assert used.estimated_cost == used.estimated_tokens
         with pytest.raises(BudgetExceededError):
-            open_chat(server, budget=Budget(max_tokens=59)).complete(question("more"))
+            open_chat(server, budget=Budget(max_tokens=59)).complete(make_request("more"))
 
 
 def test_a_reported_cost_takes_precedence(open_chat):
-    with Loopback([completion("x", cost=0.5)]) as server:
+    with FakeLlmServer([completion("x", cost=0.5)]) as server:
         chat = open_chat(server, prices=Prices(prompt=1e6, reply=1e6))
-        chat.complete(question("?"))
+        chat.complete(make_request("?"))
         assert chat.totals().cost == 0.5
 
 
 def test_max_cost_needs_prices(open_chat):
-    with Loopback() as server, pytest.raises(ChatError, match="max_cost needs the prices of openai:model"):
+    with FakeLlmServer() as server, pytest.raises(ChatError, match="max_cost needs the prices of openai:model"):
         open_chat(server, budget=Budget(max_cost=1))
 
 
@@ -234,34 +233,34 @@ def test_a_budget_documents_its_fields_and_refuses_invalid_values():
 
 
 def test_a_replay_gets_the_same_replies_for_free(open_chat, tmp_path):
-    with Loopback(["red", "green", cut, "blue"]) as server:
+    with FakeLlmServer(["red", "green", truncated_response, "blue"]) as server:
         chat = open_chat(server, prices=Prices(prompt=1, reply=1))
-        texts = [chat.complete(question(text)).text for text in ("colour?", "colour?", "another?")]
+        texts = [chat.complete(make_request(text)).text for text in ("color?", "color?", "another?")]
     other = tmp_path / "other" / "ledger.jsonl"
     chat = Chat(ReplayBackend(tmp_path), Ledger(other), Budget(max_cost=1))
-    assert chat.complete(question("colour?")).text == "red"
+    assert chat.complete(make_request("color?")).text == "red"
     chat = Chat(ReplayBackend(tmp_path), Ledger(other), Budget(max_cost=1))  # killed and resumed in between
-    assert [chat.complete(question(text)).text for text in ("colour?", "colour?", "another?")] == texts
+    assert [chat.complete(make_request(text)).text for text in ("color?", "color?", "another?")] == texts
     assert chat.totals().cost == 0
     with pytest.raises(RejectedError, match=r"differs from the one in .*: request 4 \(\w{8}\) is not recorded"):
-        chat.complete(question("something new"))
+        chat.complete(make_request("something new"))
     with pytest.raises(RejectedError, match="is recorded 2 times and was sent once more"):
-        chat.complete(question("colour?"))
+        chat.complete(make_request("color?"))
 
 
 def test_an_incomplete_line_is_removed_and_its_call_repeated(open_chat, tmp_path):
     file = tmp_path / "ledger.jsonl"
-    with Loopback(["one", "two", "two"]) as server:
+    with FakeLlmServer(["one", "two", "two"]) as server:
         chat = open_chat(server)
-        chat.complete(question("1"))
-        chat.complete(question("2"))
+        chat.complete(make_request("1"))
+        chat.complete(make_request("2"))
         whole = file.read_bytes()
         for length in (len(whole) - 1, len(whole) - 40):  # in the middle of the last reply
             file.write_bytes(whole[:length])
             assert Ledger(file).totals().calls == 2  # the second may have been charged
             assert file.read_bytes().endswith(b"}\n")
         chat = open_chat(server)
-        assert [chat.complete(question("1")).text, chat.complete(question("2")).text] == ["one", "two"]
+        assert [chat.complete(make_request("1")).text, chat.complete(make_request("2")).text] == ["one", "two"]
         assert chat.totals().calls == 3
         assert open_chat(server).totals().calls == 3
 
@@ -276,8 +275,8 @@ def test_an_incomplete_line_is_removed_and_its_call_repeated(open_chat, tmp_path
     ],
 )
 def test_a_damaged_ledger_is_refused(open_chat, tmp_path, line, message):
-    with Loopback(["one"]) as server:
-        open_chat(server).complete(question("1"))
+    with FakeLlmServer(["one"]) as server:
+        open_chat(server).complete(make_request("1"))
         with open(tmp_path / "ledger.jsonl", "a") as out:
             out.write(line + "\n")
         with pytest.raises(LedgerError, match=message):
@@ -285,40 +284,40 @@ def test_a_damaged_ledger_is_refused(open_chat, tmp_path, line, message):
 
 
 def test_nothing_is_sent_if_the_ledger_cannot_be_written(open_chat, tmp_path):
-    with Loopback(["one"]) as server:
+    with FakeLlmServer(["one"]) as server:
         chat = open_chat(server)
         (tmp_path / "ledger.jsonl").unlink()
         (tmp_path / "ledger.jsonl").mkdir()
         with pytest.raises(LedgerError, match="cannot write the ledger"):
-            chat.complete(question("1"))
+            chat.complete(make_request("1"))
         assert server.requests == []
 
 
 def test_a_repeated_validation_is_not_written_again(open_chat, tmp_path):
-    with Loopback(["one"]) as server:
+    with FakeLlmServer(["one"]) as server:
         for _ in range(2):
             chat = open_chat(server)
-            chat.complete(question("1"))
-            chat.record_validation(question("1"), True)
+            chat.complete(make_request("1"))
+            chat.record_validation(make_request("1"), True)
     assert events(tmp_path) == ["request", "reply", "validation"]
 
 
 def test_a_key_is_never_written_or_shown(tmp_path):
     texts = []
-    answers = [echo_key(503), completion(f"you are {KEY}"), echo_key(401), raw(KEY.encode()), cut]
-    with Loopback(answers) as server:
+    answers = [echo_key(503), completion(f"you are {KEY}"), echo_key(401), raw(KEY.encode()), truncated_response]
+    with FakeLlmServer(answers) as server:
         address = server.url.replace("//", "//crafty:hunter22@")
         for base_url in (server.url, address):
             server.answers = iter(answers)
             folder = tmp_path / str(len(texts))
             backend = OpenAIBackend("model", base_url)
             chat = Chat(backend, Ledger(folder / "ledger.jsonl"), attempts=2, sleep=lambda seconds: None)
-            request = question(f"I wrote my key {KEY} into the prompt")
+            request = make_request(f"I wrote my key {KEY} into the prompt")
             texts.append(chat.complete(request).text)
             chat.record_validation(request, False, [f"{KEY} is no JSON"])
             for text in ("rejected", "ambiguous"):
                 with pytest.raises(ChatError) as caught:
-                    chat.complete(question(text))
+                    chat.complete(make_request(text))
                 texts.append(str(caught.value))
             resumed = Chat(backend, Ledger(folder / "ledger.jsonl"))
             assert resumed.complete(request).text == texts[-3] == "you are [key]"
@@ -338,9 +337,9 @@ def test_the_secrets_of_any_backend_are_redacted(tmp_path):
             return Reply(text=f"{KEY} is right", model=KEY)
 
     chat = Chat(Careless(), Ledger(tmp_path / "ledger.jsonl"))
-    assert chat.complete(question("succeed")).text == "[key] is right"
+    assert chat.complete(make_request("succeed")).text == "[key] is right"
     with pytest.raises(RejectedError, match=r"^\[key\] is wrong$"):
-        chat.complete(question("fail"))
+        chat.complete(make_request("fail"))
     assert KEY not in (tmp_path / "ledger.jsonl").read_text()
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from envgen.worlds.crafter import constants as const
-from envgen.worlds.crafter import map_image
+from envgen.worlds.crafter import render
 from envgen.worlds.crafter.engine import Engine
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.crafter.world import Crafter
 
-CELL = map_image.CELL_SIZE
+CELL = render.CELL_SIZE
 NEAR = {"table": True, "furnace": True, "water": True, "plant": "ripe", "cows": 3, "cave": True}
 
 
@@ -33,16 +33,16 @@ def test_ores_creatures_and_the_player_are_marked():
     env, entities = start_world(None, 3)
     image = Crafter().render_map(None, 3)
     assert image.shape == (64 * CELL, 64 * CELL, 3)
-    for material, color in map_image.ORE_COLORS.items():
+    for material, color in render.ORE_COLORS.items():
         cells = np.argwhere(env["ground"] == material)
         assert all(has_color(cell_image(image, x, y), color) for x, y in cells)
-    for kind, color in map_image.CREATURE_COLORS.items():
+    for kind, color in render.CREATURE_COLORS.items():
         of_kind = entities[entities["kind"] == kind]
         assert len(of_kind)
         assert all(has_color(cell_image(image, entity["x"], entity["y"]), color) for entity in of_kind)
     top_left = cell_image(image, const.CENTER - 1, const.CENTER - 1)
-    assert (top_left[0] == map_image.PLAYER_COLOR).all()
-    assert not has_color(image, map_image.NEAR_COLOR)
+    assert (top_left[0] == render.PLAYER_COLOR).all()
+    assert not has_color(image, render.NEAR_COLOR)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -53,10 +53,8 @@ def test_what_near_placed_is_outlined(seed):
     cells += [(entity["x"], entity["y"]) for entity in entities if entity["kind"] == const.PLANT]
     cells += [(entity["x"], entity["y"]) for entity in entities if entity["kind"] == const.COW][-3:]
     assert len(cells) == 6
-    assert all(has_color(cell_image(image, x, y), map_image.NEAR_COLOR) for x, y in cells)
-    outlined = [
-        (x, y) for x in range(64) for y in range(64) if has_color(cell_image(image, x, y), map_image.NEAR_COLOR)
-    ]
+    assert all(has_color(cell_image(image, x, y), render.NEAR_COLOR) for x, y in cells)
+    outlined = [(x, y) for x in range(64) for y in range(64) if has_color(cell_image(image, x, y), render.NEAR_COLOR)]
     distances = [abs(x - const.CENTER) + abs(y - const.CENTER) for x, y in outlined]
     assert max(distances) <= 16  # the far corners of the cave
     assert 7 <= len(outlined) <= 7 + 49
@@ -67,9 +65,9 @@ def test_legend_explains_every_marker():
     names = [name for _, name in legend]
     assert names[:7] == ["start", "cow", "zombie", "skeleton", "coal", "iron", "diamond"]
     assert names[-1] == "placed by near"
-    assert {icon.shape for icon, _ in legend} == {(map_image.LEGEND_CELL_SIZE, map_image.LEGEND_CELL_SIZE, 3)}
+    assert {icon.shape for icon, _ in legend} == {(render.LEGEND_CELL_SIZE, render.LEGEND_CELL_SIZE, 3)}
     page = np.asarray(Crafter().render_levels({"near": {"near": NEAR}}))
-    assert has_color(page[64 * CELL + 20 :], map_image.NEAR_COLOR)
+    assert has_color(page[64 * CELL + 20 :], render.NEAR_COLOR)
 
 
 def test_cell_size_is_checked():

@@ -8,12 +8,12 @@ import importlib
 import inspect
 from collections.abc import Callable
 
-from envgen.settings import nearest
+from envgen.settings import format_choice_error
 
 from ..tasks import Domain
 
 DOMAINS = {
-    "answers": "envgen.coevolution.domains.answers.domain:AnswersDomain",
+    "answers": "envgen.coevolution.domains.answers:AnswersDomain",
     "tools": "envgen.coevolution.domains.tools.domain:ToolsDomain",
     "reasoning_gym:<generator>": "envgen.coevolution.domains.reasoning_gym.domain:ReasoningGymDomain",
 }
@@ -41,7 +41,7 @@ def load_domain(name: str) -> Domain:
     is_module = all(part.isidentifier() for part in prefix.split("."))
     if argument and is_module and prefix not in (*DOMAINS, *_PARAMETRIZED):
         return _import_domain(name)()
-    raise ValueError(f"domain {nearest(name, [*DOMAINS, '<module>:<class>'])}")
+    raise ValueError(f"domain {format_choice_error(name, [*DOMAINS, '<module>:<class>'])}")
 
 
 def domain_path(domain: Domain) -> str:

@@ -12,11 +12,23 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-from envgen.settings import nearest
+from envgen.settings import format_choice_error
 
 from .offline import ManualBackend, ReplayBackend
-from .protocol import AmbiguousError, Backend, ChatError, ChatRequest, RejectedError, Reply, RetryableError, Usage
-from .redact import read_key, redact, redact_url, secret_forms
+from .protocol import (
+    AmbiguousError,
+    Backend,
+    ChatError,
+    ChatRequest,
+    RejectedError,
+    Reply,
+    RetryableError,
+    Usage,
+    read_key,
+    redact,
+    redact_url,
+    secret_forms,
+)
 
 SPECS = {
     "openai": "openai:MODEL, such as openai:gpt-5",
@@ -47,10 +59,12 @@ def make_backend(
     """
     kind, _, argument = spec.partition(":")
     if kind not in SPECS:
-        raise ChatError(f"{nearest(kind, list(SPECS))}; valid forms: {'; '.join(SPECS.values())}")
+        raise ChatError(f"{format_choice_error(kind, list(SPECS))}; valid forms: {'; '.join(SPECS.values())}")
     if bool(argument) != (kind != "manual"):
         raise ChatError(
-            f"{spec!r} is incomplete; write {SPECS[kind]}" if not argument else f"write {SPECS[kind]} alone"
+            f"{spec!r} is not valid: {SPECS[kind]} takes no argument"
+            if argument
+            else f"{spec!r} is incomplete; write {SPECS[kind]}"
         )
     if base_url and kind not in KEY_VARIABLES:
         raise ChatError(f"{kind} uses no server; remove base_url")

@@ -8,10 +8,8 @@ continues with the first request that has no reply yet. Not safe for concurrent 
 import time
 from collections.abc import Callable, Sequence
 
-from .budget import Budget, Prices, UsageTotals, enforce
-from .ledger import Ledger
-from .protocol import AmbiguousError, Backend, ChatError, ChatRequest, Reply, RetryableError
-from .redact import redact
+from .ledger import Budget, Ledger, Prices, UsageTotals, enforce
+from .protocol import AmbiguousError, Backend, ChatError, ChatRequest, Reply, RetryableError, redact
 
 MAX_BACKOFF = 60.0  # seconds between two attempts, unless the server asks for more
 MAX_RETRY_AFTER = 120.0  # seconds, even if the server asks for more
@@ -34,7 +32,7 @@ class Chat:
         check_prices(backend, budget, prices)
 
     def complete(self, request: ChatRequest) -> Reply:
-        """The reply, from the ledger or from the backend. It is journalled as received, before anyone parses it."""
+        """The reply, from the ledger or from the backend. It is recorded in the ledger before it is parsed."""
         recorded = self.ledger.next_recorded(request.digest)
         if recorded is not None:
             self.backend.mark_answered(request)
@@ -56,7 +54,7 @@ class Chat:
                     pause = max(pause, min(error.retry_after, MAX_RETRY_AFTER))
 
     def record_validation(self, request: ChatRequest, ok: bool, errors: Sequence[str] = ()) -> None:
-        """Journal whether the latest reply to a request was usable."""
+        """Record whether the latest reply to a request was valid."""
         self.ledger.record_validation(request.digest, ok, redact(list(errors), self.backend.secrets))
 
     def totals(self) -> UsageTotals:

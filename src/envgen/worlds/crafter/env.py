@@ -9,7 +9,7 @@ from typing import Any
 from gymnasium.vector import AutoresetMode
 
 from ..envs import EngineVectorEnv, EnvConfig, InfoField, SingleEnv, env_metadata
-from ..rendering import RENDER_SIZE
+from ..observations import RENDER_SIZE
 from .constants import ACTIONS, ITEMS, SKILLS
 from .engine import Engine
 from .observations import SYMBOL_MAP, observation_format, semantic_map

@@ -1,4 +1,7 @@
-"""Statistics of the worlds that a level generates: how much of everything there is, and how far from the start."""
+"""What a level makes possible: statistics of its worlds, the skills that they allow, and a level that teaches each.
+
+The statistics say how much of everything there is, and how far from the start.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -71,3 +74,108 @@ def _entity_mask(engine: Engine, i: int, kind: int) -> np.ndarray:
     mask = np.zeros((const.MAP_SIZE, const.MAP_SIZE), np.bool_)
     mask[entities["x"], entities["y"]] = True
     return mask
+
+
+# --- skills
+
+# A level per skill in which it is the next thing to learn: the prerequisites are mostly granted, and what the skill
+# acts on is nearby.
+SKILL_LEVELS: dict[str, dict[str, Any]] = {
+    "collect_coal": {"coal": "common", "near": {"cave": True}, "inventory": {"wood_pickaxe": 1}},
+    "collect_diamond": {
+        "biome": "mountain", "diamonds": "very common", "near": {"cave": True},
+        "inventory": {"stone_pickaxe": 1, "iron_pickaxe": 1, "wood_pickaxe": 1},
+    },
+    "collect_drink": {"water": "common", "near": {"water": True}, "vitals": {"drink": 4}},
+    "collect_iron": {
+        "biome": "mountain", "iron": "very common", "near": {"cave": True},
+        "inventory": {"wood_pickaxe": 1, "stone_pickaxe": 1},
+    },
+    "collect_sapling": {"biome": "grassland"},
+    "collect_stone": {"near": {"cave": True}, "inventory": {"wood_pickaxe": 1}},
+    "collect_wood": {"trees": "common"},
+    "defeat_skeleton": {
+        "biome": "mountain", "tunnels": "common", "skeletons": "very common", "near": {"cave": True},
+        "inventory": {"wood_sword": 1, "stone_sword": 1},
+    },
+    "defeat_zombie": {"biome": "grassland", "zombies": "common", "inventory": {"wood_sword": 1}},
+    "eat_cow": {"cows": "common", "near": {"cows": 3}, "vitals": {"food": 4}},
+    "eat_plant": {"near": {"plant": "ripe"}, "cows": "rare", "zombies": "rare", "inventory": {"sapling": 2}},
+    "make_iron_pickaxe": {
+        "near": {"table": True, "furnace": True, "cave": True},
+        "inventory": {"wood": 2, "coal": 2, "iron": 2, "stone_pickaxe": 1, "wood_pickaxe": 1},
+    },
+    "make_iron_sword": {
+        "near": {"table": True, "furnace": True, "cave": True},
+        "inventory": {"wood": 2, "coal": 2, "iron": 2, "stone_pickaxe": 1, "wood_pickaxe": 1},
+    },
+    "make_stone_pickaxe": {
+        "near": {"table": True, "cave": True}, "inventory": {"wood": 2, "stone": 2, "wood_pickaxe": 1},
+    },
+    "make_stone_sword": {
+        "near": {"table": True, "cave": True}, "inventory": {"wood": 2, "stone": 2, "wood_pickaxe": 1},
+    },
+    "make_wood_pickaxe": {"near": {"table": True}, "inventory": {"wood": 2}},
+    "make_wood_sword": {"near": {"table": True}, "inventory": {"wood": 2}},
+    "place_furnace": {"near": {"cave": True}, "inventory": {"wood_pickaxe": 1, "stone": 2}},
+    "place_plant": {"biome": "grassland"},
+    "place_stone": {"near": {"cave": True}, "inventory": {"wood_pickaxe": 1}},
+    "place_table": {"trees": "common", "inventory": {"wood": 1}},
+    "wake_up": {"zombies": "rare", "time_of_day": 180, "vitals": {"energy": 3}},
+}  # fmt: skip
+
+
+# Where each item is collected, and the pickaxe this needs.
+_SOURCES = {"wood": ("tree", None), "sapling": ("grass", None), "stone": ("stone", "wood"), "coal": ("coal", "wood"),
+            "iron": ("iron", "stone"), "diamond": ("diamond", "iron")}  # fmt: skip
+# The item and the count that placing an object costs.
+_PLACE_COSTS = {"table": ("wood", const.TABLE_WOOD), "furnace": ("stone", const.FURNACE_STONE), "stone": ("stone", 1),
+                "plant": ("sapling", 1)}  # fmt: skip
+_MINING_SKILLS = {"collect_stone", "collect_coal", "collect_iron", "collect_diamond"}
+# The skill of each creature and the ground it spawns on.
+_CREATURES = {
+    "cow": ("eat_cow", "grass"), "zombie": ("defeat_zombie", "grass"), "skeleton": ("defeat_skeleton", "path"),
+}  # fmt: skip
+
+
+def reachable_skills(level: CrafterLevel, stats: CrafterLevelStats) -> set[str]:
+    """The skills that are possible in worlds with these statistics, given enough patience, skill and luck.
+
+    Skills are added until nothing changes. A placed stone can be mined again, which allows `collect_stone` but gives no
+    additional stone. Mining leaves path behind, on which skeletons can spawn.
+    """
+    inventory, near = dict(level.inventory), dict(level.near)
+
+    def exists(name: str) -> bool:
+        return stats.presence[name] > 0
+
+    skills = {"wake_up"} | ({"collect_drink"} if exists("water") else set())
+
+    def can_spawn(creature: str, ground: str) -> bool:
+        is_enabled = getattr(level, f"{creature}s") != "none" and level.respawn != "none"
+        return is_enabled and (exists(ground) or (ground == "path" and bool(skills & _MINING_SKILLS)))
+
+    def can_get(item: str, count: int) -> bool:
+        return inventory[item] >= count or (f"collect_{item}" in skills and exists(_SOURCES[item][0]))
+
+    def can_get_tool(tool: str) -> bool:
+        return inventory[tool] > 0 or f"make_{tool}" in skills
+
+    def can_make(tool: str) -> bool:
+        stations = ("table", "furnace") if tool in const.NEEDS_FURNACE else ("table",)
+        has_stations = all(near[station] or f"place_{station}" in skills for station in stations)
+        return has_stations and all(can_get(item, count) for item, count in const.RECIPES[tool].items())
+
+    previous: set[str] = set()
+    while skills != previous:
+        previous = set(skills)
+        for item, (source, tool) in _SOURCES.items():
+            has_source = exists(source) or f"place_{source}" in skills
+            if has_source and (tool is None or can_get_tool(f"{tool}_pickaxe")):
+                skills.add(f"collect_{item}")
+        skills |= {f"place_{name}" for name, (item, count) in _PLACE_COSTS.items() if can_get(item, count)}
+        skills |= {f"make_{tool}" for tool in const.RECIPES if can_make(tool)}
+        skills |= {skill for name, (skill, ground) in _CREATURES.items() if exists(name) or can_spawn(name, ground)}
+        if "place_plant" in skills or near["plant"] != "none":
+            skills.add("eat_plant")
+    return skills

@@ -1,13 +1,17 @@
-"""The original's image of a world, byte for byte: tiles from an atlas, blended with the daylight.
+"""The original's image of a world, byte for byte: tiles from an atlas, blended with the daylight. And maps for people.
 
 An atlas holds everything that can be drawn in advance for one image size, from the original's textures and with its
 arithmetic. At night the original draws noise from the world's own random generator, and so does `draw_env`.
+
+`draw_map` shows a whole world from above, with markers that stay visible when a cell has only a few pixels. Ores and
+creatures are marked by colored squares, the player by a large frame. What the level's `near` setting placed is
+outlined; it is found by comparison with the world that the same level and seed give without `near`.
 """
 
 import importlib.util
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -17,6 +21,7 @@ from envgen.jit import jit
 from .. import validation
 from ..kernels import mt19937
 from . import constants as const
+from .level import CrafterLevel, Near
 
 SPRITES = (
     "none", "player-left", "player-right", "player-up", "player-down", "player-sleep", "cow", "zombie", "skeleton",
@@ -309,3 +314,121 @@ def _apply_sleep(out, corner, width, map_width, map_height):
             out[o] = np.uint8(gray + 0.5 * SLEEP_TINT[0])
             out[o + 1] = np.uint8(gray + 0.5 * SLEEP_TINT[1])
             out[o + 2] = np.uint8(gray + 0.5 * SLEEP_TINT[2])
+
+
+# --- maps
+
+CELL_SIZE = 6  # pixels
+LEGEND_CELL_SIZE = 12
+MIN_CELL_SIZE, MAX_CELL_SIZE = 4, 64
+
+ORE_COLORS = {const.COAL: (20, 20, 20), const.IRON: (255, 215, 0), const.DIAMOND: (0, 255, 255)}
+CREATURE_COLORS = {const.COW: (255, 182, 193), const.ZOMBIE: (220, 0, 0), const.SKELETON: (255, 255, 255)}
+PLAYER_COLOR = (255, 0, 0)
+NEAR_COLOR = (255, 0, 255)
+LEGEND_MATERIALS = ("grass", "tree", "water", "sand", "stone", "path", "lava", "table", "furnace")
+
+
+def draw_map(
+    env: Any, entities: np.ndarray, ground_without_near: np.ndarray, level: CrafterLevel, cell_size: int
+) -> np.ndarray:
+    """Draw the start of an episode in daylight, (64 * cell_size, 64 * cell_size, 3), with markers.
+
+    Args:
+        env: The ENV record of the episode.
+        entities: Its entities.
+        ground_without_near: The ground of the same episode without the level's `near` setting.
+        level: The level.
+        cell_size: Pixels along a side of a cell.
+    """
+    sprites = np.zeros((const.MAP_SIZE, const.MAP_SIZE), np.int64)
+    for row in range(len(entities)):
+        sprites[entities[row]["x"], entities[row]["y"]] = sprite_of(env, entities, row)
+    cells = _tiles(cell_size)[sprites, env["ground"]]  # (x, y, pixel row, pixel column, color)
+    for material, color in ORE_COLORS.items():
+        _draw_square(cells, env["ground"] == material, color)
+    for kind, color in CREATURE_COLORS.items():
+        of_kind = entities[entities["kind"] == kind]
+        _draw_square(cells, _to_mask(of_kind), color)
+    if level.near != Near():
+        _draw_outline(cells, _near_mask(level, env, entities, ground_without_near))
+    image = cells.transpose(1, 2, 0, 3, 4).reshape(const.MAP_SIZE * cell_size, const.MAP_SIZE * cell_size, 3)
+    _draw_player_frame(image, int(entities[0]["x"]), int(entities[0]["y"]), cell_size)
+    return image
+
+
+def draw_legend() -> list[tuple[np.ndarray, str]]:
+    """What `draw_map` shows: icons (height, width, 3) with their descriptions."""
+    tiles = _tiles(LEGEND_CELL_SIZE)
+    marked = np.ones((1, 1), np.bool_)
+
+    def icon(material: int, color: tuple[int, int, int] | None = None) -> np.ndarray:
+        cell = tiles[0, material][None, None].copy()
+        if color is not None:
+            _draw_square(cell, marked, color)
+        return cell[0, 0]
+
+    player = icon(const.GRASS)
+    _draw_frame(player)
+    near = tiles[0, const.GRASS][None, None].copy()
+    _draw_outline(near, marked)
+    legend = [(player, "start")]
+    for kind, color in CREATURE_COLORS.items():
+        ground = const.PATH if kind == const.SKELETON else const.GRASS
+        legend.append((icon(ground, color), const.ENTITIES[kind]))
+    legend += [(icon(material, color), const.MATERIALS[material]) for material, color in ORE_COLORS.items()]
+    legend += [(icon(const.MATERIALS.index(name)), name) for name in LEGEND_MATERIALS]
+    return [*legend, (near[0, 0], "placed by near")]
+
+
+def _tiles(cell_size: int) -> np.ndarray:
+    """(sprites, materials, cell_size, cell_size, 3)"""
+    tiles = make_atlas((cell_size * const.VIEW[0], cell_size * const.VIEW[1])).tiles
+    return tiles.reshape(*tiles.shape[:2], cell_size, cell_size, 3)
+
+
+def _to_mask(entities: np.ndarray) -> np.ndarray:
+    mask = np.zeros((const.MAP_SIZE, const.MAP_SIZE), np.bool_)
+    mask[entities["x"], entities["y"]] = True
+    return mask
+
+
+def _near_mask(
+    level: CrafterLevel, env: np.ndarray, entities: np.ndarray, ground_without_near: np.ndarray
+) -> np.ndarray:
+    """The cells (x, y) that `near` changed or put an entity on."""
+    mask = env["ground"] != ground_without_near
+    cows = entities[entities["kind"] == const.COW]
+    mask |= _to_mask(cows[len(cows) - level.near.cows :])  # the level's cows come last
+    return mask | _to_mask(entities[entities["kind"] == const.PLANT])
+
+
+def _draw_square(cells: np.ndarray, mask: np.ndarray, color: tuple[int, int, int]) -> None:
+    """Fill the middle of the cells in the mask."""
+    margin = cells.shape[2] // 6
+    inner = cells[:, :, margin : cells.shape[2] - margin, margin : cells.shape[3] - margin]
+    inner[mask] = color
+
+
+def _draw_outline(cells: np.ndarray, mask: np.ndarray) -> None:
+    """Draw the border of the region that the mask covers."""
+    padded = np.pad(mask, 1)
+    width = max(1, cells.shape[2] // 6)
+    cells[:, :, :, :width][mask & ~padded[:-2, 1:-1]] = NEAR_COLOR
+    cells[:, :, :, -width:][mask & ~padded[2:, 1:-1]] = NEAR_COLOR
+    cells[:, :, :width][mask & ~padded[1:-1, :-2]] = NEAR_COLOR
+    cells[:, :, -width:][mask & ~padded[1:-1, 2:]] = NEAR_COLOR
+
+
+def _draw_player_frame(image: np.ndarray, x: int, y: int, cell_size: int) -> None:
+    """A frame around the 3 x 3 cells around the player."""
+    top, left = (y - 1) * cell_size, (x - 1) * cell_size
+    _draw_frame(image[top : top + 3 * cell_size, left : left + 3 * cell_size])
+
+
+def _draw_frame(image: np.ndarray) -> None:
+    """Draw a red line along the border of a square image, and a white one inside it."""
+    for offset, color in ((0, PLAYER_COLOR), (1, (255, 255, 255))):
+        first, last = offset, len(image) - 1 - offset
+        image[[first, last], first : last + 1] = color
+        image[first : last + 1, [first, last]] = color

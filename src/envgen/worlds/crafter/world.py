@@ -7,15 +7,15 @@ import numpy as np
 
 from ..envs import EngineWorld
 from ..observations import OBSERVATION_MODES
-from . import skill_levels
 from .constants import ACTIONS, MAP_SIZE, SKILLS
+from .engine import Engine
 from .env import CrafterEnv, CrafterVectorEnv
 from .expert_policy import expert_actions
-from .level import CrafterLevel
-from .level_stats import CrafterLevelStats, compute_level_stats
-from .map_image import CELL_SIZE, draw_legend, draw_map
+from .level import CrafterLevel, Near
+from .level_stats import SKILL_LEVELS, CrafterLevelStats, compute_level_stats, reachable_skills
 from .observations import ascii_map
 from .original import OriginalCrafterVectorEnv
+from .render import CELL_SIZE, MAX_CELL_SIZE, MIN_CELL_SIZE, draw_legend, draw_map
 
 RULES = """\
 You control a person in a square world of 64 x 64 cells and see the 9 x 7 cells around you. In each step you move, act
@@ -52,7 +52,7 @@ class Crafter(EngineWorld):
     actions = ACTIONS
     observations = tuple(OBSERVATION_MODES)
     rules = RULES
-    skill_levels = skill_levels.SKILL_LEVELS
+    skill_levels = SKILL_LEVELS
     key_bindings = KEYS
     vector_env_class, single_env_class = CrafterVectorEnv, CrafterEnv
     map_image_size = MAP_SIZE * CELL_SIZE
@@ -68,13 +68,19 @@ class Crafter(EngineWorld):
 
     def render_map(self, level: Any = None, seed: int = 0, cell_size: int = CELL_SIZE) -> np.ndarray:
         """The whole world in daylight, (64 * cell_size, 64 * cell_size, 3), with markers that `map_legend` explains."""
-        return draw_map(level, seed, cell_size)
+        if not MIN_CELL_SIZE <= cell_size <= MAX_CELL_SIZE:
+            raise ValueError(f"cell_size must be from {MIN_CELL_SIZE} to {MAX_CELL_SIZE} pixels, not {cell_size}")
+        level = CrafterLevel.parse(level)
+        engine = Engine(2, [level, level.model_copy(update={"near": Near()})], False, threads=1)
+        engine.start([seed, seed])
+        env, other = engine.envs
+        return draw_map(env, engine.state.entities[0][: env["num_entities"]], other["ground"], level, cell_size)
 
     def map_legend(self) -> list[tuple[np.ndarray, str]]:
         return draw_legend()
 
     def reachable_skills(self, level: Any, stats: CrafterLevelStats) -> set[str]:
-        return skill_levels.reachable_skills(CrafterLevel.parse(level), stats)
+        return reachable_skills(CrafterLevel.parse(level), stats)
 
     def expert_actions(self, envs: CrafterVectorEnv) -> np.ndarray:
         return expert_actions(envs.engine)

@@ -13,11 +13,10 @@ from ..observations import NO_OBSERVATION, PIXELS, SYMBOLS
 from . import constants as const
 from . import maze, state
 from .background import FRAME_SIZE
-from .kernel import REPORT, init_seed_stream, step_batch
+from .kernel import GEM_RY, HALF, KEY_RY, REPORT, init_seed_stream, step_batch
 from .level import HeistLevel
 from .observations import MAX_SYMBOLS, SYMBOLS_SIZE
 from .render import FRAME_BYTES, allocate_buffers, render_hd
-from .reset import GEM_RY, HALF, KEY_RY
 from .rules import AGENT_RADIUS, COLLISION_RADIUS
 from .textures import load_atlas
 

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from ..envs import EngineVectorEnv, EnvConfig, InfoField, SingleEnv, env_metadata
-from ..rendering import RENDER_SIZE
+from ..observations import RENDER_SIZE
 from ..validation import check_choice, check_seed, parse_image_size
 from .constants import ACTIONS, COLORS, NUM_MOVES, SKILLS
 from .engine import ALL_SEEDS, Engine

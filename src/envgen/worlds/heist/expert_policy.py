@@ -9,8 +9,7 @@ from envgen.jit import jit
 
 from . import constants as const
 from .engine import Engine
-from .maze import MAX_CELLS, NUM_KEY_SETS
-from .search import UNREACHABLE, find_gem, to_search_grid
+from .maze import MAX_CELLS, NUM_KEY_SETS, UNREACHABLE, find_gem, to_search_grid
 
 STRIDE = const.MAX_WORLD_SIZE + 2
 COAST_STEPS = 0.45 / (1 - 0.45)  # the agent coasts this many steps' worth of its velocity

@@ -1,4 +1,6 @@
-"""Statistics of the mazes that a level generates: the facts behind what its settings promise."""
+"""What a level makes possible: statistics of its mazes, and the skills that they allow. And for each skill a level in
+which it comes next.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,9 +12,8 @@ from envgen.jit import jit
 from ..validation import check_seed
 from . import constants as const
 from .engine import Engine
-from .level import HeistLevel
-from .maze import MAX_CELLS, NUM_KEY_SETS
-from .search import compute_moves
+from .level import TOP_SPEED, HeistLevel
+from .maze import MAX_CELLS, NUM_KEY_SETS, compute_moves
 
 _COLOR_IDS = range(const.NUM_COLORS)
 SKILL_CELLS = {  # skill: the content of the cell that it acts on
@@ -80,3 +81,29 @@ def _compute_all_moves(envs, moves_to):
     queue, distance = np.empty(NUM_KEY_SETS * MAX_CELLS, np.int32), np.empty(NUM_KEY_SETS * MAX_CELLS, np.int32)
     for i in range(envs.size):
         compute_moves(envs[i], cells, queue, distance, moves_to[i])
+
+
+# --- skills
+
+# Each level gives the skill's prerequisites and puts its goal nearby; everything else is the original.
+SKILL_LEVELS: dict[str, dict[str, Any]] = {
+    "take_blue_key": {"keys": "one", "start": "blue key"},
+    "open_blue_door": {"maze_size": 7, "keys": "one", "held_keys": {"blue": True}},
+    "take_green_key": {"maze_size": 9, "keys": "two", "start": "green key"},
+    "open_green_door": {
+        "maze_size": 7, "keys": "two", "held_keys": {"blue": True, "green": True}, "open_doors": {"blue": True},
+    },
+    "take_red_key": {"maze_size": 9, "keys": "three", "start": "red key"},
+    "open_red_door": {
+        "maze_size": 9, "keys": "three", "held_keys": {"blue": True, "green": True, "red": True},
+        "open_doors": {"blue": True, "green": True},
+    },
+    "steal_gem": {"keys": "none", "start": "gem"},
+}  # fmt: skip
+TOUCH_RANGE = 1  # the agent can touch an entity from the cell next to it
+
+
+def reachable_skills(level: HeistLevel, stats: HeistLevelStats) -> set[str]:
+    """The skills that are possible in some maze of the level and can be reached in time at top speed."""
+    max_moves = level.length * TOP_SPEED[level.speed] + TOUCH_RANGE
+    return {skill for skill, moves in stats.min_moves.items() if moves is not None and moves <= max_moves}

@@ -12,9 +12,8 @@ from .engine import Engine
 from .env import HeistEnv, HeistVectorEnv
 from .expert_policy import expert_actions
 from .level import HeistLevel, HeldKeys, OpenDoors
-from .level_stats import HeistLevelStats, compute_level_stats
+from .level_stats import SKILL_LEVELS, HeistLevelStats, compute_level_stats, reachable_skills
 from .render import preview_legend, render_preview
-from .skill_levels import SKILL_LEVELS, reachable_skills
 
 RULES = """\
 You are a thief in a maze of narrow corridors, seen from above. Touching the yellow gem ends the episode with a reward

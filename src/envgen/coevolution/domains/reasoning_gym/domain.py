@@ -1,29 +1,33 @@
 """The domains `reasoning_gym:<generator>`: any generator of reasoning-gym, with the extra `envgen[reasoning-gym]`.
 
-The numbers of a generator's curriculum are the fields of a spec, its items are the tasks, its answers are the oracle's
-replies and its scorer is the checker. Scorers give partial credit for wrong replies (0.01 for any reply, 0.05 for one
-that can be parsed, more for a close one), each by its own rule. Here a reply scores 1 if the scorer returns exactly 1,
-and 0 otherwise.
+A generator's items are the tasks, its answers are the oracle's replies and its scorer is the checker. Scorers give
+partial credit for wrong replies (0.01 for any reply, 0.05 for one that can be parsed, more for a close one), each by
+its own rule. Here a reply scores 1 if the scorer returns exactly 1, and 0 otherwise.
+
+The fields of a spec are the numbers that the curriculum of the generator's authors makes easier or harder, with levels
+from easy to hard. All other parameters (weights, tables, limits on attempts) keep the package's defaults, and so do
+those of the four generators without a curriculum, none of which has a number that makes it harder.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import Field, create_model
 
-from envgen.settings import nearest
+from envgen.settings import format_choice_error
 
 from ...tasks import CheckResult, Domain, DomainError, Spec, SpecError, Task
-from .package import CallBudgetExceeded, EvaluatesReplies, isolated_rng, load_factory, score
-from .parameters import curriculum_parameters
+from .package import CallBudgetExceeded, UnsafeScorerError, isolated_rng, load_factory, score
 
+MAX_EXACT_VALUES = 12  # an integer parameter with more values is labeled by fifths of its range
+FIFTHS = ("lowest", "low", "middle", "high", "highest")
 NUM_VARIATIONS = 1000
-MAX_QUESTION_CHARS, MAX_ANSWER_CHARS = 8_000, 2_000  # at the highest levels, some generators exceed them by far
 MAX_ATTEMPTS = 100  # to sample a spec that gives a task; for the worst generators, one in four does
+
 _SETS = "it iterates over sets of words, whose order differs between processes, and so do its items"
 # Defects of version 0.1.25 that checking answers does not reveal:
 UNSUITABLE = {
@@ -35,9 +39,83 @@ UNSUITABLE = {
     "ransom_note": _SETS,
     "word_ladder": _SETS,
 }
+
 # No answer contains these, and they fool some scorers: every comparison with NaN is false, and 1e999999999 as a
 # fraction has a billion digits.
 _NOT_A_NUMBER = re.compile(r"\b(nan|inf|infinity)\b|(?<!\w)[\d.]+e[+-]?\d{4}", re.IGNORECASE)
+
+
+class Parameter(NamedTuple):
+    """A parameter and its levels, from easy to hard. Values between two levels are allowed too."""
+
+    name: str
+    levels: tuple[float, ...]
+    description: str
+
+    @property
+    def value_type(self) -> type:
+        if isinstance(self.levels[0], bool):
+            return bool
+        return float if any(level % 1 for level in self.levels) else int
+
+    @property
+    def range_text(self) -> str:
+        easiest, hardest = self.levels[0], self.levels[-1]
+        return "true or false" if self.value_type is bool else f"from {easiest}, which is easy, to {hardest}"
+
+    def to_field(self) -> Any:
+        """The type and the pydantic field for a spec."""
+        if self.value_type is bool:
+            return bool, Field(description=self.description)
+        bounds = {"ge": min(self.levels), "le": max(self.levels), "allow_inf_nan": False}
+        return self.value_type, Field(**bounds, description=f"{self.description}: {self.range_text}.")
+
+    def sample(self, rng: np.random.Generator) -> float:
+        """A random value: uniform if there are few values, otherwise each interval between levels equally often."""
+        low, high = min(self.levels), max(self.levels)
+        if self.value_type is not float and high - low < MAX_EXACT_VALUES:
+            return self.value_type(rng.integers(int(low), int(high) + 1))
+        positions = np.linspace(0, 1, len(self.levels))
+        value = float(np.interp(rng.random(), positions, self.levels))
+        return round(value) if self.value_type is int else round(value, 6)
+
+    def normalized(self, value: float) -> float:
+        """The position of a value from the easiest level, 0, to the hardest, 1. Levels are equally spaced."""
+        levels, positions = np.array(self.levels, float), np.linspace(0, 1, len(self.levels))
+        increasing = levels[-1] > levels[0]
+        return float(np.interp(value, levels, positions) if increasing else np.interp(-value, -levels, positions))
+
+    def label(self, value: float) -> str:
+        """A value as one of a few words."""
+        if self.value_type is bool:
+            return "yes" if value else "no"
+        if self.value_type is int and max(self.levels) - min(self.levels) < MAX_EXACT_VALUES:
+            return str(value)
+        return FIFTHS[min(int(self.normalized(value) * len(FIFTHS)), len(FIFTHS) - 1)]
+
+
+def curriculum_parameters(curriculum: Any) -> tuple[tuple[Parameter, ...], tuple[tuple[str, str], ...]]:
+    """The parameters of a curriculum, and the (min, max) pairs among their names."""
+    parameters, ranges = [], []
+    for attribute in curriculum.attributes.values():
+        bounds = getattr(attribute, "lower_field_name", ""), getattr(attribute, "upper_field_name", "")
+        names = bounds if all(bounds) else (attribute.field_name,)
+        levels = _sort_levels(attribute.levels)
+        if len(levels) < 2:
+            continue
+        parameters += [Parameter(name, levels, attribute.description or name) for name in names]
+        ranges += [names] if len(names) == 2 else []
+    return tuple(parameters), tuple(ranges)
+
+
+def _sort_levels(levels: Any) -> tuple[float, ...]:
+    """The distinct levels from easy to hard, or none if they are not numbers."""
+    if not all(isinstance(level, bool | int | float) for level in levels):
+        return ()
+    return tuple(sorted(set(levels), reverse=levels[-1] < levels[0]))
+
+
+MAX_QUESTION_CHARS, MAX_ANSWER_CHARS = 8_000, 2_000  # at the highest levels, some generators exceed them by far
 
 
 @dataclass(frozen=True)
@@ -56,7 +134,7 @@ class ReasoningGymDomain(Domain):
     def __init__(self, generator: str):
         factory = load_factory()
         if generator not in factory.DATASETS:
-            raise ValueError(f"the reasoning-gym generator {nearest(generator, sorted(factory.DATASETS))}")
+            raise ValueError(f"the reasoning-gym generator {format_choice_error(generator, sorted(factory.DATASETS))}")
         if generator in UNSUITABLE:
             raise DomainError(f"the reasoning-gym generator {generator} cannot be a domain: {UNSUITABLE[generator]}")
         self.generator = generator
@@ -194,7 +272,7 @@ class ReasoningGymDomain(Domain):
                 raise SpecError(f"the {key} has {len(entry[key]):,} characters; it must have 1 to {limit:,}")
         try:
             result = score(dataset, entry, entry["answer"])
-        except EvaluatesReplies as error:
+        except UnsafeScorerError as error:
             raise DomainError(f"{self.generator} cannot be a domain: {error}") from None
         except (Exception, CallBudgetExceeded) as error:  # noqa: BLE001  third-party scorers may raise anything
             result = repr(error)

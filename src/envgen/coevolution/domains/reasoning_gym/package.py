@@ -20,8 +20,8 @@ CALL_BUDGET = 2_000_000  # calls and returns of Python functions, about a second
 _lock = threading.Lock()  # standard output and the global random generators are shared by all threads
 
 
-class EvaluatesReplies(Exception):
-    """A scorer tried to compile a reply as Python, which is never allowed."""
+class UnsafeScorerError(Exception):
+    """The scorer tried to compile a reply as Python code."""
 
 
 class CallBudgetExceeded(BaseException):
@@ -54,7 +54,7 @@ def score(dataset: Any, entry: Any, reply: str) -> float:
     catch the exception and continue as if the reply were not Python.
 
     Raises:
-        EvaluatesReplies: The scorer tried to compile something else, and did not find the reply right by other means.
+        UnsafeScorerError: The scorer tried to compile the reply, and did not accept it in any other way.
     """
     _install_audit_hook()
     sources = (entry["answer"], *entry["metadata"].values())
@@ -66,7 +66,7 @@ def score(dataset: Any, entry: Any, reply: str) -> float:
     finally:
         _scoring.is_scoring = False
     if _scoring.refused and result != 1:
-        raise EvaluatesReplies("its scorer would evaluate replies as code")
+        raise UnsafeScorerError("its scorer would evaluate replies as code")
     return result
 
 
@@ -82,7 +82,7 @@ def _refuse_to_compile(event: str, args: tuple[Any, ...]) -> None:
         if source in _scoring.allowed_sources:
             return
         _scoring.refused = True
-        raise EvaluatesReplies
+        raise UnsafeScorerError
 
 
 @contextmanager

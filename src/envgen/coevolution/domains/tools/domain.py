@@ -15,11 +15,20 @@ import numpy as np
 
 from ...tasks import CheckResult, Domain, Task
 from .apps import TOOLS, AppState
-from .calls import Call, CallError, Trace, execute, format_calls, parse_calls
-from .negatives import wrong_programs
+from .calls import Call, CallError, Trace, execute, format_calls, parse_calls, wrong_programs
 from .phrasing import phrase_request
-from .sampling import choose, sample_calls, sample_linked_pair, sample_steps, shuffle
-from .spec import MAX_DISTRACTORS, MAX_STEPS, NUM_VARIATIONS, ToolsSpec, parse_steps
+from .spec import (
+    MAX_DISTRACTORS,
+    MAX_STEPS,
+    NUM_VARIATIONS,
+    ToolsSpec,
+    choose,
+    parse_steps,
+    sample_calls,
+    sample_linked_pair,
+    sample_steps,
+    shuffle,
+)
 
 STYLES: tuple[str, ...] = get_args(ToolsSpec.model_fields["style"].annotation)
 MAX_STATES = 20  # initial states tried to find one in which all results differ

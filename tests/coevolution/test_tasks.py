@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from toy import Toy, ToySpec
 
-from envgen.coevolution.domains.answers.domain import AnswersDomain
+from envgen.coevolution.domains.answers import AnswersDomain
 from envgen.coevolution.domains.registry import load_domain
 from envgen.coevolution.domains.tools.domain import ToolsDomain
-from envgen.coevolution.domains.validation import check_domain
-from envgen.coevolution.tasks import CheckResult, DomainError, SpecError, Task
+from envgen.coevolution.tasks import CheckResult, DomainError, SpecError, Task, check_domain
 
 
 @pytest.mark.parametrize("domain", [Toy(), AnswersDomain(), ToolsDomain()], ids=lambda domain: domain.name)

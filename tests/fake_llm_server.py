@@ -1,10 +1,10 @@
-"""A language model server on this machine that answers from a script.
+"""A local language model server with scripted replies.
 
-    with Loopback(["the first reply", status(429, wait=2), "the second"]) as server:
+    with FakeLlmServer(["the first reply", status(429, wait=2), "the second"]) as server:
         OpenAIBackend("model", base_url=server.url)
 
-An item is the text of a valid reply, or a function of the handler and the request body that answers in any way. It
-serves chat completions (OpenAI) and messages (Anthropic). `server.requests` has every request that reached it.
+An item is the text of a valid reply, or a function of the handler and the request body that sends any response. The
+server implements chat completions (OpenAI) and messages (Anthropic). `server.requests` lists every request received.
 """
 
 import json
@@ -30,10 +30,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))
         body = json.loads(raw)
-        loopback = self.server.loopback
-        with loopback.lock:
-            loopback.requests.append(Request(self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-            answer = next(loopback.answers, status(400, "the script has no answer left"))
+        owner = self.server.owner
+        with owner.lock:
+            owner.requests.append(Request(self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+            answer = next(owner.answers, status(400, "the script has no answer left"))
         if isinstance(answer, str):
             answer = completion(answer)
         try:
@@ -54,25 +54,25 @@ class Handler(BaseHTTPRequestHandler):
 
 class _Server(ThreadingHTTPServer):
     daemon_threads, block_on_close = True, False
-    loopback: "Loopback"
+    owner: "FakeLlmServer"
 
 
-class Loopback:
+class FakeLlmServer:
     def __init__(self, answers: Iterable[Answer] = ()):
         self.answers, self.requests, self.lock = iter(list(answers)), list[Request](), threading.Lock()
-        self.sent = 0  # bytes of an enormous answer that were read
-        self.over = threading.Event()  # ends a hanging answer
+        self.num_bytes_sent = 0  # of an oversized response
+        self.shutdown_event = threading.Event()  # ends a hanging response
         self._server = _Server(("127.0.0.1", 0), Handler)
-        self._server.loopback = self
+        self._server.owner = self
         self.root = f"http://127.0.0.1:{self._server.server_port}"
         self.url = f"{self.root}/v1"
 
-    def __enter__(self) -> "Loopback":
+    def __enter__(self) -> "FakeLlmServer":
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.over.set()
+        self.shutdown_event.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -103,39 +103,39 @@ def raw(data: bytes, kind: str = "application/json", code: int = 200) -> Answer:
 
 def status(code: int, message: str = "no", /, wait: object = None, **more: str) -> Answer:
     """An error in the format of both vendors; `wait` is sent as Retry-After."""
-    data = json.dumps({"type": "error", "error": {"type": "trouble", "message": message, **more}}).encode()
+    data = json.dumps({"type": "error", "error": {"type": "server_error", "message": message, **more}}).encode()
     headers = {} if wait is None else {"Retry_After": str(wait)}
     return lambda handler, body: handler.respond(code, data, **headers)
 
 
-def refusing(part: str, then: Answer, code: int = 400) -> Answer:
-    """Rejects requests that contain a part."""
+def reject_parameter(parameter: str, then: Answer, code: int = 400) -> Answer:
+    """Reject requests that contain a parameter."""
 
     def answer(handler: Handler, body: Any) -> None:
-        if part in body:
-            status(code, f"Unsupported parameter: '{part}'")(handler, body)
+        if parameter in body:
+            status(code, f"Unsupported parameter: '{parameter}'")(handler, body)
         else:
             (completion(then) if isinstance(then, str) else then)(handler, body)
 
     return answer
 
 
-def hang(handler: Handler, body: Any) -> None:
-    handler.server.loopback.over.wait(30)
+def hang_response(handler: Handler, body: Any) -> None:
+    handler.server.owner.shutdown_event.wait(30)
     handler.close_connection = True
 
 
-def trickle(handler: Handler, body: Any) -> None:
-    """One byte now and then, without end."""
+def slow_response(handler: Handler, body: Any) -> None:
+    """Send one byte every 50 ms, forever."""
     handler.send_response(200)
     handler.send_header("Content-Length", "1000000")
     handler.end_headers()
-    while not handler.server.loopback.over.wait(0.05):
+    while not handler.server.owner.shutdown_event.wait(0.05):
         handler.wfile.write(b" ")
 
 
-def cut(handler: Handler, body: Any) -> None:
-    """Half of the announced content, then nothing."""
+def truncated_response(handler: Handler, body: Any) -> None:
+    """Send part of the announced content and close the connection."""
     handler.send_response(200)
     handler.send_header("Content-Type", "application/json")
     handler.send_header("Content-Length", "1000")
@@ -144,8 +144,8 @@ def cut(handler: Handler, body: Any) -> None:
     handler.close_connection = True
 
 
-def enormous(code: int = 200) -> Answer:
-    """Far more than any reply, without a content length."""
+def oversized_response(code: int = 200) -> Answer:
+    """Send 40 MB without a content length."""
 
     def answer(handler: Handler, body: Any) -> None:
         handler.send_response(code)
@@ -154,14 +154,14 @@ def enormous(code: int = 200) -> Answer:
         block = b"x" * 1_000_000
         for _ in range(40):
             handler.wfile.write(b"%x\r\n%s\r\n" % (len(block), block))
-            handler.server.loopback.sent += len(block)
+            handler.server.owner.num_bytes_sent += len(block)
         handler.wfile.write(b"0\r\n\r\n")
 
     return answer
 
 
 def echo_key(code: int) -> Answer:
-    """Repeats the credentials of the request, in every form."""
+    """Return an error that contains the credentials of the request."""
 
     def answer(handler: Handler, body: Any) -> None:
         sent = [handler.headers.get(name) for name in ("authorization", "x-api-key")]

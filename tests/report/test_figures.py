@@ -1,0 +1,113 @@
+"""Learning curves and results of co-evolutions, read from run directories."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from envgen.report.figures import (
+    accuracy_at,
+    evaluation_curve,
+    paired_difference,
+    plot_curves,
+    plot_runs,
+    read_summary,
+    steps_to_match,
+    tokens,
+    training_curve,
+)
+
+
+def write_json(file: Path, value) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(value))
+
+
+@pytest.fixture
+def run(tmp_path) -> Path:
+    """A run with two cycles and four updates in its last phase, in two environments."""
+    folder = tmp_path / "run"
+    write_json(folder / "run.json", {"format": 2, "request": {"learner": {"name": "ppo", "num_envs": 2}}})
+    for cycle, score in ((1, 5.0), (2, 8.0)):
+        result = {"cycle": {"steps": 100 * cycle}, "evaluation": {"score": {"value": score}}}
+        write_json(folder / "cycles" / str(cycle) / "evaluation.json", result)
+    write_json(folder / "summary.json", {"final": {"score": {"value": 12.0}}})
+    lines = [{"phase": "cycle 2: original", "steps": 200, "episodes": 9, "succeeded": [9]}]
+    for steps, episodes, succeeded in ((250, 1, [0]), (300, 1, [1]), (350, 0, None), (400, 4, [3])):
+        lines.append({"phase": "final", "steps": steps, "episodes": episodes, "succeeded": succeeded})
+    (folder / "progress.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def test_evaluation_curve_has_a_point_per_cycle_and_the_final_score(run):
+    steps, scores = evaluation_curve(run)
+    assert steps.tolist() == [100, 200, 400]
+    assert scores.tolist() == [5.0, 8.0, 12.0]
+
+
+def test_training_curve_starts_with_as_many_episodes_as_environments(run):
+    steps, scores = training_curve(run)
+    assert steps.tolist() == [300, 400]
+    assert scores.tolist() == pytest.approx([50.0, 75.0])
+
+
+def test_plot_of_curves_is_written_as_png(run, tmp_path):
+    plot_curves({"expert": [run]}, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def write_run(folder, seed, evaluations):
+    """Write a run with evaluations (rollouts, tokens of both models, accuracy in %)."""
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps({"format": 2, "request": {"seed": seed}}))
+    lines = [
+        {"step": k, "rollouts": rollouts, "agent_tokens": tokens - 10, "environment_tokens": 10, "tasks_proposed": k,
+         "proposed_success_rate": 0.4, "difficulty": 2.0,
+         "diversity": {"entropy": {"steps": 1.5}, "ngram_overlap": 0.1}, "eval_accuracy": accuracy / 100}
+        for k, (rollouts, tokens, accuracy) in enumerate(evaluations)
+    ]  # fmt: skip
+    (folder / "progress.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    curve = [[rollouts, tokens, k, accuracy] for k, (rollouts, tokens, accuracy) in enumerate(evaluations)]
+    (folder / "summary.json").write_text(json.dumps({"final_accuracy": evaluations[-1][2], "accuracy_curve": curve}))
+    return folder
+
+
+@pytest.fixture
+def groups(tmp_path):
+    return {
+        "uniform": [
+            write_run(tmp_path / "u0", 0, [(0, 10, 20), (100, 1000, 25), (200, 2000, 30)]),
+            write_run(tmp_path / "u1", 1, [(0, 10, 40), (100, 1000, 45), (200, 2000, 50)]),
+        ],
+        "genenv": [
+            write_run(tmp_path / "g1", 1, [(0, 10, 40), (100, 1500, 48), (200, 3000, 49)]),
+            write_run(tmp_path / "g0", 0, [(0, 10, 20), (100, 1500, 30), (200, 3000, 36)]),
+        ],
+    }
+
+
+def test_paired_difference_pairs_runs_of_the_same_seed(groups):
+    difference = paired_difference(
+        groups["genenv"], groups["uniform"], lambda folder: read_summary(folder)["final_accuracy"]
+    )
+    assert difference is not None
+    assert difference.value == pytest.approx((-1 + 6) / 2)
+    assert difference.n == 2
+    assert paired_difference(groups["genenv"], [], tokens) is None
+
+
+def test_steps_to_match_leaves_out_runs_that_never_match(groups):
+    assert steps_to_match(groups["genenv"], groups["uniform"], "rollouts") == [100]
+    assert steps_to_match(groups["genenv"], groups["uniform"], "tokens") == [1500]
+    assert steps_to_match(groups["uniform"], groups["uniform"], "rollouts") == [200, 200]
+
+
+def test_accuracy_at_interpolates_between_evaluations(groups):
+    assert tokens(groups["genenv"][1]) == 3000
+    assert accuracy_at(groups["genenv"][1], 750 + 5) == pytest.approx(25)
+    assert accuracy_at(groups["genenv"][1], 9000) == 36
+
+
+def test_plot_of_co_evolutions_is_written_as_png(groups, tmp_path):
+    plot_runs(groups, tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
