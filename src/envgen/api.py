@@ -51,7 +51,7 @@ class TrainingRun:
         return load_policy(self.folder, device)
 
     def report(self) -> str:
-        """A human-readable summary: the final evaluation, the training score, steps, and what the language model cost."""
+        """A human-readable summary: final evaluation, training score, steps, and the cost of the language model."""
         from envgen.curriculum.display import describe_summary
 
         return describe_summary(self.summary, make_world(self.summary.final.world))

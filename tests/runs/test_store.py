@@ -66,11 +66,11 @@ def plan(cycles: int, steps: int, seed: int = 0) -> dict:
 def test_extension_updates_the_request_and_removes_the_results(tmp_path):
     with Run(tmp_path, plan(2, 100)) as run:
         run.write("summary", {})
-        run.write("published", {})
+        run.write("reference", {})
         assert run.extended_from == []
     with Run(tmp_path, plan(3, 100), extendable=EXTENDABLE) as run:
         assert not run.has("summary")
-        assert not run.has("published")
+        assert not run.has("reference")
         assert run.extended_from == [{"plan.cycles": 2, "plan.steps": 100}]
     assert read_request(tmp_path)[0] == plan(3, 100)
     with Run(tmp_path, plan(3, 100), extendable=EXTENDABLE) as run:  # resumes

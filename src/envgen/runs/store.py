@@ -62,7 +62,11 @@ class Run:
         self.runtime_options = dict(runtime_options or {})
         self._lock = None
         if is_main:
-            self._open(extendable)
+            try:
+                self._open(extendable)
+            except BaseException:
+                self.close()
+                raise
 
     def _open(self, extendable: Collection[str]) -> None:
         folder = self.folder
