@@ -208,7 +208,8 @@ def test_a_foreign_run_directory_gets_no_key(tmp_path, monkeypatch, capsys):
 def test_every_setting_is_an_option_and_designers_have_their_own():
     stdout = envgen("train", "--help").stdout
     for option in ("--cycles", "--ratio", "--mixing", "--ranking-steps", "--llm", "--base-url", "--feedback",
-                   "--obfuscate", "--ppo.learning-rate", "--ppo.clip-coef", "--designer.mastery-threshold"):  # fmt: skip
+                   "--obfuscate", "--ppo.learning-rate", "--ppo.clip-coef",
+                   "--designer.mastery-threshold"):  # fmt: skip
         assert option in stdout
     assert "--designer.beta" not in stdout
     assert "--designer.beta" in envgen("train", "--designer", "alpha", "--help").stdout
