@@ -9,7 +9,7 @@ of alpha. GRPO has a gradient if the n replies do not all have the same score.
 import argparse
 
 from envgen.coevolution.reward import acceptance_rate
-from envgen.coevolution.settings import Curriculum
+from envgen.coevolution.settings import AlphaCurriculumSettings
 from envgen.runs.tables import markdown_table
 
 NUM_REPLIES = (4, 8, 16)
@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--alpha", type=float, default=0.5)
     parser.add_argument("--k-min", type=float, default=0.1)
     args = parser.parse_args()
-    curriculum = Curriculum(alpha=args.alpha, filter_tolerance=args.k_min)
+    curriculum = AlphaCurriculumSettings(alpha=args.alpha, filter_tolerance=args.k_min)
     rows = []
     for p in SUCCESS_RATES:
         accepted = [acceptance_rate(n, p, curriculum) for n in NUM_REPLIES]

@@ -24,7 +24,7 @@ import torch
 from envgen.coevolution.display import CoevolutionDisplay
 from envgen.coevolution.domains.tools.domain import ToolsDomain
 from envgen.coevolution.pretraining import pretrain
-from envgen.coevolution.settings import Curriculum, ModelSize, PretrainSettings
+from envgen.coevolution.settings import AlphaCurriculumSettings, ModelSize, PretrainSettings
 from envgen.coevolution.train import CoevolveRequest, coevolve
 from envgen.report.figures import accuracy_at, paired_difference, plot_runs, read_summary, steps_to_match, tokens
 from envgen.runs.compare import compare
@@ -39,9 +39,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "random": {"proposer": "random"},
     "genenv": {"proposer": "genenv"},
     "genenv-grpo": {"proposer": "genenv-grpo"},
-    "genenv alpha 0.3": {"proposer": "genenv", "curriculum": Curriculum(alpha=0.3)},
-    "genenv alpha 0.7": {"proposer": "genenv", "curriculum": Curriculum(alpha=0.7)},
-    "genenv-grpo varied": {"proposer": "genenv-grpo", "curriculum": Curriculum(repetition_penalty=1.0)},
+    "genenv alpha 0.3": {"proposer": "genenv", "curriculum": AlphaCurriculumSettings(alpha=0.3)},
+    "genenv alpha 0.7": {"proposer": "genenv", "curriculum": AlphaCurriculumSettings(alpha=0.7)},
+    "genenv-grpo varied": {"proposer": "genenv-grpo", "curriculum": AlphaCurriculumSettings(repetition_penalty=1.0)},
 }
 BASELINE = "uniform"
 MATCHED = ("uniform", "dapo", "greedy", "static", "random")  # whose final accuracy the others have to match

@@ -10,18 +10,18 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 REQUIRED_PACKAGES = {
-    "own_domain.py": ("torch", "transformers", "accelerate"),
-    "own_designer.py": ("torch",),
-    "own_world.py": ("torch",),
+    "custom_domain.py": ("torch", "transformers", "accelerate"),
+    "custom_designer.py": ("torch",),
+    "custom_world.py": ("torch",),
     "level_file.py": ("torch",),
     "llm_designer_offline.py": ("torch", "openai"),
     "load_and_record.py": ("torch",),
     "sb3_crafter.py": ("stable_baselines3",),
 }
 EXPECTED_OUTPUT = {
-    "own_domain.py": "accuracy",
-    "own_designer.py": "steps in levels",
-    "own_world.py": "reach_goal",
+    "custom_domain.py": "accuracy",
+    "custom_designer.py": "steps in levels",
+    "custom_world.py": "reach_goal",
     "level_file.py": "steps in levels",
     "llm_designer_offline.py": "2 calls",
     "load_and_record.py": "51 frames",

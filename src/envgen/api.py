@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from envgen.agents.settings import PpoSettings
     from envgen.coevolution.train import CoevolutionSummary, CoevolveRequest
     from envgen.curriculum.evaluate import Evaluation
-    from envgen.curriculum.loop import Summary
+    from envgen.curriculum.loop import TrainingSummary
     from envgen.curriculum.plan import TrainingPlan
     from envgen.runs.compare import Comparison
 
@@ -39,7 +39,7 @@ class TrainingRun:
     """A finished run of `train`."""
 
     folder: Path
-    summary: "Summary"
+    summary: "TrainingSummary"
 
     @property
     def final(self) -> "Evaluation":
@@ -262,7 +262,7 @@ def coevolve(
         domain: A domain or its name: `"tools"`, `"answers"`, `"reasoning_gym:NAME"` or `"module:Class"`.
         proposer: Who proposes tasks: genenv, genenv-grpo, random, static, uniform, dapo or greedy.
         plan: Fields of `CoevolutionPlan` that differ from the defaults, such as `{"rollouts": 2048}`.
-        curriculum: Fields of `Curriculum`, such as `{"alpha": 0.5}`.
+        curriculum: Fields of `AlphaCurriculumSettings`, such as `{"alpha": 0.5}`.
         agent: The model to start from, a folder or a name on the Hugging Face hub. Default: a small model that is
             pretrained first, which takes a few minutes.
         environment: The same for the environment policy. Default: the agent's model.

@@ -20,7 +20,13 @@ from toy import Toy
 from envgen.coevolution.language_model import load_model
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.sampling import Completions
-from envgen.coevolution.settings import AgentSettings, CoevolutionPlan, Curriculum, EnvironmentSettings, PolicySettings
+from envgen.coevolution.settings import (
+    AgentSettings,
+    AlphaCurriculumSettings,
+    CoevolutionPlan,
+    EnvironmentSettings,
+    PolicySettings,
+)
 from envgen.coevolution.train import CoevolveRequest, coevolve
 from envgen.coevolution.vllm import VllmSampler
 
@@ -61,7 +67,7 @@ def make_request(agent, environment):
         proposer="genenv",
         agent=agent,
         environment=environment,
-        curriculum=Curriculum(filter_tolerance=None),
+        curriculum=AlphaCurriculumSettings(filter_tolerance=None),
         plan=CoevolutionPlan(rollouts=96, tasks_per_step=6, num_base_tasks=8, num_eval_tasks=7, eval_every=2),
         agent_settings=AgentSettings(max_new_tokens=4, learning_rate=1e-3, num_generations=4),
         environment_settings=EnvironmentSettings(max_new_tokens=48, learning_rate=1e-3),

@@ -13,7 +13,7 @@ from toy import Toy
 
 from envgen.coevolution.language_model import ModelError
 from envgen.coevolution.registry import PROPOSERS
-from envgen.coevolution.settings import AgentSettings, CoevolutionPlan, Curriculum, EnvironmentSettings
+from envgen.coevolution.settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSettings
 from envgen.coevolution.train import CoevolveRequest, coevolve
 from envgen.runs.compare import compare
 from envgen.runs.store import read_progress
@@ -26,7 +26,7 @@ STORES = ("tasks.jsonl", "agent_traces.jsonl", "environment_specs.jsonl")
 def make_request(models, proposer="genenv", **changes):
     agent, environment = map(str, models)
     settings = {
-        "curriculum": Curriculum(filter_tolerance=None),
+        "curriculum": AlphaCurriculumSettings(filter_tolerance=None),
         "plan": PLAN,
         "agent_settings": AgentSettings(max_new_tokens=4, learning_rate=1e-3),
         "environment_settings": EnvironmentSettings(max_new_tokens=48, learning_rate=1e-3),
@@ -124,7 +124,7 @@ from pathlib import Path
 import torch
 from test_train import *
 torch.set_num_threads(1)
-curriculum = Curriculum(filter_tolerance=None, repetition_penalty=1.0)
+curriculum = AlphaCurriculumSettings(filter_tolerance=None, repetition_penalty=1.0)
 plan = PLAN.model_copy(update={"rollouts": 192})
 request = make_request(sys.argv[2:], sys.argv[1], curriculum=curriculum, plan=plan)
 coevolve(Path("run"), Toy(), request)

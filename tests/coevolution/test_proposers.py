@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from toy import Toy, ToySpec
 
-from envgen.coevolution.environment import Static
-from envgen.coevolution.proposers import Greedy, ProposalBatch, Uniform
+from envgen.coevolution.environment import StaticProposer
+from envgen.coevolution.proposers import GreedyProposer, ProposalBatch, UniformProposer
 from envgen.coevolution.reward import SuccessStats
-from envgen.coevolution.settings import Curriculum
+from envgen.coevolution.settings import AlphaCurriculumSettings
 from envgen.coevolution.task_stores import TaskFilter
 
 SPECS = [ToySpec(which=1, letters=letter).text for letter in "abcde"]
@@ -32,7 +32,7 @@ def make_stats(loud, quiet):
     return stats
 
 
-@pytest.mark.parametrize("proposer", [Uniform(Toy(), 0), Greedy(Toy(), 0, Curriculum())])
+@pytest.mark.parametrize("proposer", [UniformProposer(Toy(), 0), GreedyProposer(Toy(), 0, AlphaCurriculumSettings())])
 def test_requested_number_is_proposed_without_duplicates_and_held_out_tasks(proposer):
     held_out = Toy().held_out_tasks(40)
     task_filter = TaskFilter(Toy(), held_out)
@@ -46,7 +46,9 @@ def test_requested_number_is_proposed_without_duplicates_and_held_out_tasks(prop
     assert {candidate.rejection for candidate in rejected} <= {"held_out", "duplicate"}
 
 
-@pytest.mark.parametrize("proposer", [Uniform(Toy(), 0, "fallback"), Greedy(Toy(), 0, Curriculum())])
+@pytest.mark.parametrize(
+    "proposer", [UniformProposer(Toy(), 0, "fallback"), GreedyProposer(Toy(), 0, AlphaCurriculumSettings())]
+)
 def test_candidates_carry_their_source_and_index(proposer):
     batch = propose(proposer, 100)
     assert {candidate.source for candidate in batch.candidates} == {proposer.name}
@@ -55,13 +57,13 @@ def test_candidates_carry_their_source_and_index(proposer):
 
 
 def test_fewer_are_proposed_when_no_new_ones_are_left():
-    batch = propose(Uniform(Toy(), 0), 1000)
+    batch = propose(UniformProposer(Toy(), 0), 1000)
     assert 250 < len(batch.accepted) < 1000  # 272 exist
     assert all(candidate.rejection == "duplicate" for candidate in batch.candidates if candidate.task is None)
 
 
 def test_uniform_ignores_success_rates():
-    specs = [ToySpec.parse(text) for text in accepted_texts(propose(Uniform(Toy(), 0), 200, make_stats(50, 0)))]
+    specs = [ToySpec.parse(text) for text in accepted_texts(propose(UniformProposer(Toy(), 0), 200, make_stats(50, 0)))]
     assert 0.4 < np.mean([spec.loud == "yes" for spec in specs]) < 0.6
 
 
@@ -70,20 +72,20 @@ def test_uniform_ignores_success_rates():
     [(50, 99, 0.5, "yes"), (50, 1, 0.5, "yes"), (99, 45, 0.5, "no"), (90, 50, 0.9, "yes"), (10, 60, 0.1, "yes")],
 )
 def test_greedy_prefers_features_with_success_rates_near_alpha(loud, quiet, alpha, preferred):
-    proposer = Greedy(Toy(), 0, Curriculum(alpha=alpha))
+    proposer = GreedyProposer(Toy(), 0, AlphaCurriculumSettings(alpha=alpha))
     specs = [ToySpec.parse(text) for text in accepted_texts(propose(proposer, 60, make_stats(loud, quiet)))]
     assert np.mean([spec.loud == preferred for spec in specs]) > 0.9
 
 
 def test_static_uses_its_whole_set_before_repeating_in_a_new_order():
-    proposer = Static(Toy(), SPECS, num_tokens=70, seed=0)
+    proposer = StaticProposer(Toy(), SPECS, num_tokens=70, seed=0)
     cycles = [accepted_texts(propose(proposer, len(SPECS))) for _ in range(6)]
     assert all(sorted(cycle) == SPECS for cycle in cycles)
     assert len({tuple(cycle) for cycle in cycles}) > 1
 
 
 def test_static_keeps_its_position_between_batches_and_reports_its_tokens_once():
-    proposer = Static(Toy(), SPECS, num_tokens=70, seed=0)
+    proposer = StaticProposer(Toy(), SPECS, num_tokens=70, seed=0)
     batches = [propose(proposer, 2) for _ in range(5)]
     assert sorted(text for batch in batches for text in accepted_texts(batch)) == sorted(2 * SPECS)
     assert len({text for batch in batches[:2] for text in accepted_texts(batch)}) == 4
@@ -93,9 +95,9 @@ def test_static_keeps_its_position_between_batches_and_reports_its_tokens_once()
 @pytest.mark.parametrize(
     "make",
     [
-        lambda seed: Uniform(Toy(), seed),
-        lambda seed: Greedy(Toy(), seed, Curriculum()),
-        lambda seed: Static(Toy(), SPECS, 70, seed),
+        lambda seed: UniformProposer(Toy(), seed),
+        lambda seed: GreedyProposer(Toy(), seed, AlphaCurriculumSettings()),
+        lambda seed: StaticProposer(Toy(), SPECS, 70, seed),
     ],
 )
 def test_state_restores_exactly_through_json(make):
@@ -113,4 +115,4 @@ def test_state_restores_exactly_through_json(make):
 
 
 def test_proposers_without_a_model_do_not_learn():
-    assert Uniform(Toy(), 0).update(ProposalBatch(()), {}) == {}
+    assert UniformProposer(Toy(), 0).update(ProposalBatch(()), {}) == {}

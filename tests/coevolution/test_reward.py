@@ -21,7 +21,7 @@ from envgen.coevolution.reward import (
     rwr_weights,
     success_rates,
 )
-from envgen.coevolution.settings import Curriculum
+from envgen.coevolution.settings import AlphaCurriculumSettings
 
 FRACTIONS = st.floats(0, 1)
 SCORES = np.array([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0], [1.0, 0.5, 0.9, 0.0]])
@@ -31,16 +31,16 @@ def test_reward_is_one_at_alpha_and_decreases_by_equation_3():
     p = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
     for beta in (2.0, 4.0, 10.0):
         expected = [math.exp(-beta * (x - 0.5) ** 2) for x in p]
-        np.testing.assert_allclose(curriculum_rewards(p, Curriculum(beta=beta)), expected, rtol=1e-12)
+        np.testing.assert_allclose(curriculum_rewards(p, AlphaCurriculumSettings(beta=beta)), expected, rtol=1e-12)
     expected = [0.36788, 0.77880, 1.0, 0.77880, 0.36788]
-    assert curriculum_rewards(p, Curriculum(beta=4.0)) == pytest.approx(expected, abs=1e-5)
-    rewards = curriculum_rewards(np.array([0.2, 0.5]), Curriculum(alpha=0.2, beta=4.0))
+    assert curriculum_rewards(p, AlphaCurriculumSettings(beta=4.0)) == pytest.approx(expected, abs=1e-5)
+    rewards = curriculum_rewards(np.array([0.2, 0.5]), AlphaCurriculumSettings(alpha=0.2, beta=4.0))
     assert rewards == pytest.approx([1.0, math.exp(-0.36)])
 
 
 @given(p=FRACTIONS, alpha=FRACTIONS, beta=st.floats(0.01, 50))
 def test_reward_is_in_the_unit_interval_and_symmetric(p, alpha, beta):
-    reward, mirrored = curriculum_rewards(np.array([p, 2 * alpha - p]), Curriculum(alpha=alpha, beta=beta))
+    reward, mirrored = curriculum_rewards(np.array([p, 2 * alpha - p]), AlphaCurriculumSettings(alpha=alpha, beta=beta))
     assert 0 <= reward <= 1
     assert reward == pytest.approx(mirrored, rel=1e-9)
 
@@ -48,46 +48,57 @@ def test_reward_is_in_the_unit_interval_and_symmetric(p, alpha, beta):
 def test_success_rate_over_task_group_or_batch():
     groups = [0, 0, 1, 1]
     rates = [
-        success_rates(SCORES, groups, Curriculum(success_over=over)).tolist() for over in ("task", "group", "batch")
+        success_rates(SCORES, groups, AlphaCurriculumSettings(success_over=over)).tolist()
+        for over in ("task", "group", "batch")
     ]
     assert rates == [[0.5, 1.0, 0.0, 0.25], [0.75, 0.75, 0.125, 0.125], [0.4375] * 4]
 
 
 def test_scores_from_the_threshold_on_count_as_success():
-    assert success_rates(SCORES, [0] * 4, Curriculum(success_threshold=0.9)).tolist() == [0.5, 1.0, 0.0, 0.5]
-    assert success_rates(SCORES, [0] * 4, Curriculum(success_threshold=0.5)).tolist() == [0.5, 1.0, 0.0, 0.75]
+    assert success_rates(SCORES, [0] * 4, AlphaCurriculumSettings(success_threshold=0.9)).tolist() == [
+        0.5,
+        1.0,
+        0.0,
+        0.5,
+    ]
+    assert success_rates(SCORES, [0] * 4, AlphaCurriculumSettings(success_threshold=0.5)).tolist() == [
+        0.5,
+        1.0,
+        0.0,
+        0.75,
+    ]
 
 
 def test_empty_batches_give_empty_arrays():
     for over in ("task", "group", "batch"):
-        p = success_rates(np.zeros((0, 4)), [], Curriculum(success_over=over))
-        rewards, weights = curriculum_rewards(p, Curriculum()), rwr_weights(p, Curriculum())
+        p = success_rates(np.zeros((0, 4)), [], AlphaCurriculumSettings(success_over=over))
+        rewards, weights = curriculum_rewards(p, AlphaCurriculumSettings()), rwr_weights(p, AlphaCurriculumSettings())
         assert p.shape == rewards.shape == weights.shape == (0,)
 
 
 @pytest.mark.parametrize(("n", "accepted"), [(4, {2}), (8, {4}), (10, {4, 5, 6}), (16, {7, 8, 9})])
 def test_filter_accepts_rates_within_the_tolerance_inclusive(n, accepted):
-    is_near = near_target(np.arange(n + 1) / n, Curriculum())
+    is_near = near_target(np.arange(n + 1) / n, AlphaCurriculumSettings())
     assert set(np.flatnonzero(is_near)) == accepted
-    assert near_target(np.arange(n + 1) / n, Curriculum(filter_tolerance=None)).all()
+    assert near_target(np.arange(n + 1) / n, AlphaCurriculumSettings(filter_tolerance=None)).all()
 
 
 @pytest.mark.parametrize(
     ("n", "p", "expected"), [(4, 0.5, 0.375), (4, 0.138, 0.085), (8, 0.5, 0.273), (8, 0.138, 0.014)]
 )
 def test_acceptance_rate_has_known_values(n, p, expected):
-    assert acceptance_rate(n, p, Curriculum()) == pytest.approx(expected, abs=5e-4)
+    assert acceptance_rate(n, p, AlphaCurriculumSettings()) == pytest.approx(expected, abs=5e-4)
 
 
 def test_acceptance_rate_matches_simulation():
     observed = np.random.default_rng(0).binomial(8, 0.3, 50_000) / 8
-    curriculum = Curriculum(alpha=0.4, filter_tolerance=0.2)
+    curriculum = AlphaCurriculumSettings(alpha=0.4, filter_tolerance=0.2)
     assert acceptance_rate(8, 0.3, curriculum) == pytest.approx(near_target(observed, curriculum).mean(), abs=0.01)
 
 
 @given(st.lists(FRACTIONS, min_size=1, max_size=30), st.floats(0.01, 100))
 def test_weights_differ_by_at_most_a_factor_of_e_for_lambda_one(p, beta):
-    curriculum = Curriculum(beta=beta, filter_tolerance=None)
+    curriculum = AlphaCurriculumSettings(beta=beta, filter_tolerance=None)
     weights = rwr_weights(curriculum_rewards(np.array(p), curriculum), curriculum)
     assert weights.mean() == pytest.approx(1)
     assert weights.max() / weights.min() <= math.e + 1e-9
@@ -95,7 +106,7 @@ def test_weights_differ_by_at_most_a_factor_of_e_for_lambda_one(p, beta):
 
 def test_weights_are_nearly_flat_within_the_filter():
     """The filter selects specs; the reward hardly weighs them."""
-    curriculum = Curriculum(beta=2.0)
+    curriculum = AlphaCurriculumSettings(beta=2.0)
     for interval, max_ratio in (((0, 1), 1.48), ((0.4, 0.6), 1.02)):
         weights = rwr_weights(curriculum_rewards(np.linspace(*interval, 101), curriculum), curriculum)
         assert weights.max() / weights.min() == pytest.approx(max_ratio, abs=5e-3)
@@ -106,7 +117,7 @@ def test_weights_are_nearly_flat_within_the_filter():
 def test_lambda_scales_the_log_of_the_weights():
     rewards = np.array([0.2, 1.0])
     for rwr_lambda in (0.0, 1.0, 5.0):
-        low, high = rwr_weights(rewards, Curriculum(rwr_lambda=rwr_lambda))
+        low, high = rwr_weights(rewards, AlphaCurriculumSettings(rwr_lambda=rwr_lambda))
         assert high / low == pytest.approx(math.exp(0.8 * rwr_lambda))
 
 

@@ -24,7 +24,7 @@ def task_filter():
 def test_valid_spec_becomes_a_task(task_filter):
     result = task_filter.check(VALID)
     assert result.rejection is None
-    assert (result.task.spec.text, result.task.gold) == (VALID, "a")
+    assert (result.task.spec.text, result.task.answer_key) == (VALID, "a")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_specs_that_were_accepted_before_are_duplicates(task_filter):
 def test_task_whose_checker_is_wrong_is_unsolvable():
     class WrongOracle(Toy):
         def oracle_reply(self, task):
-            return "z" if task.spec.loud == "yes" else task.gold
+            return "z" if task.spec.loud == "yes" else task.answer_key
 
     class AcceptsEverything(Toy):
         def check(self, task, reply):

@@ -67,17 +67,17 @@ class ChangingTask(Toy):
 
     def make_task(self, spec: Any) -> Task:
         task = super().make_task(spec)
-        return Task(spec, f"{task.prompt} {next(self.counter)}", task.gold)
+        return Task(spec, f"{task.prompt} {next(self.counter)}", task.answer_key)
 
 
 class EmptyPrompt(Toy):
     def make_task(self, spec: Any) -> Task:
-        return Task(spec, "", super().make_task(spec).gold)
+        return Task(spec, "", super().make_task(spec).answer_key)
 
 
 class CrashingCheck(Toy):
     def check(self, task: Task, reply: str) -> CheckResult:
-        return CheckResult(float(reply.encode() == task.gold.encode()), True)
+        return CheckResult(float(reply.encode() == task.answer_key.encode()), True)
 
 
 class ScoreAboveOne(Toy):
@@ -97,7 +97,7 @@ class WrongOracle(Toy):
 
 class LenientCheck(Toy):
     def check(self, task: Task, reply: str) -> CheckResult:
-        return CheckResult(float(reply.strip().lower() == task.gold.lower()), True)
+        return CheckResult(float(reply.strip().lower() == task.answer_key.lower()), True)
 
 
 class NoWrongReplies(Toy):

@@ -34,14 +34,14 @@ class Toy(Domain):
         return Task(spec, f"{' '.join(spec.letters)} : {spec.which}{loud}", letter.upper() if loud else letter)
 
     def oracle_reply(self, task: Task) -> str:
-        return task.gold
+        return task.answer_key
 
     def wrong_replies(self, task: Task) -> tuple[str, ...]:
-        return ("", task.prompt, *(c for c in LETTERS + LETTERS.upper() if c != task.gold))
+        return ("", task.prompt, *(c for c in LETTERS + LETTERS.upper() if c != task.answer_key))
 
     def check(self, task: Task, reply: str) -> CheckResult:
         valid = reply.strip().lower() in tuple(LETTERS)
-        return CheckResult(float(reply.strip() == task.gold), valid, "" if valid else "not a letter")
+        return CheckResult(float(reply.strip() == task.answer_key), valid, "" if valid else "not a letter")
 
     def sample(self, rng: np.random.Generator) -> ToySpec:
         length = int(rng.integers(1, 3))

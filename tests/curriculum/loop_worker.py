@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from envgen.curriculum.loop import Summary, train
+from envgen.curriculum.loop import TrainingSummary, train
 from envgen.curriculum.plan import TrainingPlan
 from envgen.designers.registry import build_designer
 from envgen.worlds.crafter.world import Crafter
@@ -23,7 +23,7 @@ SETTINGS = {"num_envs": 4, "num_steps": 8, "update_epochs": 1, "num_minibatches"
 
 def main(
     folder: Path, url: str | None = None, designer: str = "expert", plan: TrainingPlan = PLAN, **kw: Any
-) -> Summary:
+) -> TrainingSummary:
     torch.set_num_threads(1)
     model = {"llm": "openai:model", "base_url": url, "timeout": 60} if url else None
     built = build_designer("llm" if url else designer, folder, model)

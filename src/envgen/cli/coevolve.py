@@ -9,8 +9,8 @@ from tyro.conf import OmitArgPrefixes, Positional
 from envgen.coevolution.registry import PROPOSERS
 from envgen.coevolution.settings import (
     AgentSettings,
+    AlphaCurriculumSettings,
     CoevolutionPlan,
-    Curriculum,
     EnvironmentSettings,
     ModelSize,
     PretrainSettings,
@@ -20,7 +20,7 @@ from .common import UserError, refuse_with_resume, require_choice, require_extra
 from .options import default, explicitly_set, flag, given_flags, optional_settings
 
 PlanOptions = optional_settings(CoevolutionPlan, "PlanOptions")
-CurriculumOptions = optional_settings(Curriculum, "CurriculumOptions")
+CurriculumOptions = optional_settings(AlphaCurriculumSettings, "CurriculumOptions")
 AgentOptions = optional_settings(AgentSettings, "AgentOptions")
 EnvironmentOptions = optional_settings(EnvironmentSettings, "EnvironmentOptions", method="that of the proposer")
 PretrainOptions = optional_settings(PretrainSettings, "PretrainOptions")

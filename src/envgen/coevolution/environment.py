@@ -15,7 +15,7 @@ from .policy import LanguageModelPolicy, TrainBatch
 from .proposers import Candidate, ProposalBatch, Proposer, ProposerContext
 from .reward import SuccessStats, curriculum_rewards, near_target, ngram_overlap, rwr_weights
 from .sampling import Completions, concat_completions
-from .settings import Curriculum, EnvironmentSettings
+from .settings import AlphaCurriculumSettings, EnvironmentSettings
 from .task_stores import TaskFilter, TaskStore
 from .tasks import Domain, DomainError, Spec
 
@@ -28,12 +28,12 @@ def environment_prompt(alpha: float, stats_prompt: str, base_spec: Spec) -> str:
     return f"aim {10 * alpha:.0f}; {stats_prompt}; like {base_spec.text}"
 
 
-class EnvironmentPolicy(Proposer):
+class LanguageModelProposer(Proposer):
     name = "genenv"
 
     def __init__(
-        self, domain: Domain, policy: LanguageModelPolicy, settings: EnvironmentSettings, curriculum: Curriculum,
-        store: TaskStore, num_variations: int, max_attempts: int, seed: int,
+        self, domain: Domain, policy: LanguageModelPolicy, settings: EnvironmentSettings,
+        curriculum: AlphaCurriculumSettings, store: TaskStore, num_variations: int, max_attempts: int, seed: int,
     ):  # fmt: skip
         self.domain, self.policy, self.settings, self.curriculum = domain, policy, settings, curriculum
         self.store, self.num_variations, self.max_attempts = store, num_variations, max_attempts
@@ -144,7 +144,7 @@ class EnvironmentPolicy(Proposer):
         self.rng.bit_generator.state = values["rng"]
 
 
-class Static(Proposer):
+class StaticProposer(Proposer):
     """Cycles through a fixed set of specs, in a new order each time. They were filtered when they were generated."""
 
     name = "static"
@@ -156,7 +156,7 @@ class Static(Proposer):
 
     @classmethod
     def from_context(cls, context: ProposerContext, **options: Any) -> Self:
-        environment = EnvironmentPolicy.from_context(context, "none", STATIC_VARIATIONS)
+        environment = LanguageModelProposer.from_context(context, "none", STATIC_VARIATIONS)
         static_set = build_static_set(context, environment)
         specs = [context.domain.Spec.parse(text) for text in static_set["specs"]]
         context.task_filter.mark_accepted(specs)
@@ -187,7 +187,7 @@ class Static(Proposer):
         self.unreported_tokens = values["unreported_tokens"]
 
 
-def build_static_set(context: ProposerContext, environment: EnvironmentPolicy) -> dict[str, Any]:
+def build_static_set(context: ProposerContext, environment: LanguageModelProposer) -> dict[str, Any]:
     """The static set of a run: `specs` and `num_tokens`. Generated once; a resumed run reads it from static.json."""
     run = context.run
     if not run.has("static"):

@@ -23,10 +23,10 @@ from envgen.runs.store import Run, read_progress
 from .losses import group_advantages
 from .metrics import eval_metrics, step_metrics
 from .policy import LanguageModelPolicy, TrainBatch
-from .proposers import Candidate, ProposalBatch, Proposer, Uniform
+from .proposers import Candidate, ProposalBatch, Proposer, UniformProposer
 from .reward import SuccessStats, curriculum_rewards, success_rates
 from .sampling import Completions, concat_completions
-from .settings import AgentSettings, CoevolutionPlan, Curriculum
+from .settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan
 from .task_stores import TaskFilter, TaskStores
 from .tasks import Domain, Spec, Task
 
@@ -129,9 +129,9 @@ class StepBatch:
 class Coevolution:
     def __init__(
         self, run: Run, domain: Domain, agent: AgentPolicy, proposer: Proposer, stores: TaskStores,
-        task_filter: TaskFilter, base_specs: Sequence[Spec], eval_tasks: Sequence[Task], curriculum: Curriculum,
-        plan: CoevolutionPlan, seed: int, on_progress: Callable[[ProgressLine], None] = lambda line: None,
-        save_every: float = 60.0,
+        task_filter: TaskFilter, base_specs: Sequence[Spec], eval_tasks: Sequence[Task],
+        curriculum: AlphaCurriculumSettings, plan: CoevolutionPlan, seed: int,
+        on_progress: Callable[[ProgressLine], None] = lambda line: None, save_every: float = 60.0,
     ):  # fmt: skip
         self.run_directory, self.domain, self.agent, self.proposer = run, domain, agent, proposer
         self.stores, self.task_filter = stores, task_filter
@@ -139,7 +139,7 @@ class Coevolution:
         self.curriculum, self.plan = curriculum, plan
         self.on_progress, self.save_every = on_progress, save_every
         self.success_stats = SuccessStats()
-        self.fallback_proposer = Uniform(domain, seed + 1, "fallback")  # fills in for missing specs
+        self.fallback_proposer = UniformProposer(domain, seed + 1, "fallback")  # fills in for missing specs
         self.rng = np.random.default_rng([seed, 2])
         self.counts = {"step": 0, "rollouts": 0, "tasks_proposed": 0, "agent_tokens": 0, "environment_tokens": 0}
         self.seconds: dict[str, float] = {}  # of the current step, by phase

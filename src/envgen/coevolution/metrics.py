@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .reward import curriculum_rewards, ngram_overlap
-from .settings import Curriculum
+from .settings import AlphaCurriculumSettings
 from .task_stores import count_rejections
 from .tasks import Domain, Task
 
@@ -19,7 +19,7 @@ NEAR_TARGET = 0.1  # the paper's k_min: the distance from alpha that is logged a
 
 
 def step_metrics(
-    domain: Domain, batches: Sequence["StepBatch"], curriculum: Curriculum, new_counts: Mapping[str, int],
+    domain: Domain, batches: Sequence["StepBatch"], curriculum: AlphaCurriculumSettings, new_counts: Mapping[str, int],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:  # fmt: skip
     """Metrics of one step. `new_counts` are the counters' increments during it."""

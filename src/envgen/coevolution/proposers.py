@@ -18,7 +18,7 @@ from envgen.runs.store import Run
 from .policy import LanguageModelPolicy
 from .reward import SuccessStats, curriculum_rewards
 from .sampling import Completions
-from .settings import CoevolutionPlan, Curriculum, EnvironmentSettings
+from .settings import AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSettings
 from .task_stores import TaskFilter, TaskStores
 from .tasks import Domain, Spec, Task
 
@@ -54,7 +54,7 @@ class ProposerContext:
     """Everything a proposer may be built from."""
 
     domain: Domain
-    curriculum: Curriculum
+    curriculum: AlphaCurriculumSettings
     environment_settings: EnvironmentSettings
     plan: CoevolutionPlan
     seed: int
@@ -93,7 +93,7 @@ class Proposer(ABC):
         return
 
 
-class Uniform(Proposer):
+class UniformProposer(Proposer):
     def __init__(self, domain: Domain, seed: int, name: str = "uniform"):
         self.domain, self.name, self.rng = domain, name, np.random.default_rng(seed)
 
@@ -116,10 +116,10 @@ class Uniform(Proposer):
         self.rng.bit_generator.state = values["rng"]
 
 
-class Greedy(Uniform):
+class GreedyProposer(UniformProposer):
     NUM_SAMPLES = 8  # specs per choice
 
-    def __init__(self, domain: Domain, seed: int, curriculum: Curriculum):
+    def __init__(self, domain: Domain, seed: int, curriculum: AlphaCurriculumSettings):
         super().__init__(domain, seed, "greedy")
         self.curriculum = curriculum
 

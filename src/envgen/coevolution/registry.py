@@ -29,24 +29,26 @@ class ProposerEntry:
 PROPOSERS: dict[str, ProposerEntry] = {
     "genenv": ProposerEntry(
         "the environment policy, trained by reward-weighted regression as in the paper",
-        "environment:EnvironmentPolicy", {"method": "rwr"}, needs_model=True,
+        "environment:LanguageModelProposer", {"method": "rwr"}, needs_model=True,
     ),
     "genenv-grpo": ProposerEntry(
         "the environment policy, trained by the policy gradient",
-        "environment:EnvironmentPolicy", {"method": "grpo"}, needs_model=True,
+        "environment:LanguageModelProposer", {"method": "grpo"}, needs_model=True,
     ),
     "random": ProposerEntry(
         "the environment policy, never updated (GenEnv-Random)",
-        "environment:EnvironmentPolicy", {"method": "none"}, needs_model=True,
+        "environment:LanguageModelProposer", {"method": "none"}, needs_model=True,
     ),
     "static": ProposerEntry(
         "a fixed set that the environment policy generated before training (GenEnv-Static)",
-        "environment:Static", needs_model=True,
+        "environment:StaticProposer", needs_model=True,
     ),
-    "uniform": ProposerEntry("uniform specs", "proposers:Uniform"),
+    "uniform": ProposerEntry("uniform specs", "proposers:UniformProposer"),
     "dapo": ProposerEntry(
         "uniform specs; groups without variance are dropped and replaced",
-        "proposers:Uniform", agent_overrides={"zero_variance_groups": "refill"},
+        "proposers:UniformProposer", agent_overrides={"zero_variance_groups": "refill"},
     ),
-    "greedy": ProposerEntry("uniform specs, selected by recent success rates of similar tasks", "proposers:Greedy"),
+    "greedy": ProposerEntry(
+        "uniform specs, selected by recent success rates of similar tasks", "proposers:GreedyProposer"
+    ),
 }  # fmt: skip

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .settings import Curriculum
+from .settings import AlphaCurriculumSettings
 
 DECAY = 0.9  # of the success statistics after each step
 PRIOR_COUNT = 1.0  # replies below which a success rate is not reported
 
 
-def success_rates(scores: np.ndarray, groups: Sequence[int], curriculum: Curriculum) -> np.ndarray:
+def success_rates(scores: np.ndarray, groups: Sequence[int], curriculum: AlphaCurriculumSettings) -> np.ndarray:
     """Equation 2: p of each task (N,) from the scores (N, G) of its replies.
 
     Tasks with equal `groups` are variations of one spec.
@@ -25,25 +25,25 @@ def success_rates(scores: np.ndarray, groups: Sequence[int], curriculum: Curricu
     return np.array([rates[group_ids == group_id].mean() for group_id in group_ids])
 
 
-def curriculum_rewards(p: np.ndarray, curriculum: Curriculum) -> np.ndarray:
+def curriculum_rewards(p: np.ndarray, curriculum: AlphaCurriculumSettings) -> np.ndarray:
     """Equation 3: R = exp(-beta (p - alpha)^2)."""
     return np.exp(-curriculum.beta * (p - curriculum.alpha) ** 2)
 
 
-def near_target(p: np.ndarray, curriculum: Curriculum) -> np.ndarray:
+def near_target(p: np.ndarray, curriculum: AlphaCurriculumSettings) -> np.ndarray:
     """Whether each success rate is close enough to alpha for reward-weighted regression."""
     if curriculum.filter_tolerance is None:
         return np.ones(p.shape, np.bool_)
     return np.abs(p - curriculum.alpha) <= curriculum.filter_tolerance + 1e-9
 
 
-def rwr_weights(rewards: np.ndarray, curriculum: Curriculum) -> np.ndarray:
+def rwr_weights(rewards: np.ndarray, curriculum: AlphaCurriculumSettings) -> np.ndarray:
     """exp(lambda R), normalized to mean 1 so that lambda does not change the step size."""
     raw = np.exp(curriculum.rwr_lambda * rewards)
     return raw / raw.mean() if raw.size else raw
 
 
-def acceptance_rate(n: int, p: float, curriculum: Curriculum) -> float:
+def acceptance_rate(n: int, p: float, curriculum: AlphaCurriculumSettings) -> float:
     """The probability that a task of true success rate p passes `near_target` when n replies are sampled."""
     observed = np.arange(n + 1) / n
     probabilities = [math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)]

@@ -12,7 +12,7 @@ NonNegativeFloat = Annotated[float, Field(ge=0)]
 PositiveInt = Annotated[int, Field(ge=1)]
 
 
-class Curriculum(Settings):
+class AlphaCurriculumSettings(Settings):
     """The reward of the environment policy (equation 3 and section 2.2.2)."""
 
     alpha: Fraction = 0.5

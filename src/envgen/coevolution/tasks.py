@@ -61,11 +61,11 @@ class Spec(Settings):
 
 @dataclass(frozen=True)
 class Task:
-    """The task of a spec. `gold` is whatever the domain's checker compares replies with."""
+    """The task of a spec. `answer_key` is whatever the domain's checker compares replies with."""
 
     spec: Spec
     prompt: str
-    gold: Any
+    answer_key: Any
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,11 @@ def _check_spec(domain: Domain, spec: Any) -> Task:
         raise DomainError(f"{domain.name}: the spec {spec.text} is parsed as {parsed.text}")
     if not isinstance(task.prompt, str) or not task.prompt:
         raise DomainError(f"{domain.name}: the spec {spec.text} has no prompt")
-    if (task.prompt, task.gold, domain.oracle_reply(task)) != (again.prompt, again.gold, domain.oracle_reply(again)):
+    if (task.prompt, task.answer_key, domain.oracle_reply(task)) != (
+        again.prompt,
+        again.answer_key,
+        domain.oracle_reply(again),
+    ):
         raise DomainError(f"{domain.name}: equal specs make different tasks: {spec.text}")
     return task
 

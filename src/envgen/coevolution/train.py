@@ -15,11 +15,11 @@ from .domains.registry import domain_path
 from .language_model import LanguageModel, load_model
 from .loop import AgentPolicy, Coevolution, ProgressLine
 from .policy import LanguageModelPolicy
-from .proposers import ProposerContext, Uniform
+from .proposers import ProposerContext, UniformProposer
 from .registry import PROPOSERS
 from .reward import SuccessStats
 from .sampling import Sampler
-from .settings import AgentSettings, CoevolutionPlan, Curriculum, EnvironmentSettings
+from .settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSettings
 from .task_stores import TaskFilter, TaskStores
 from .tasks import Domain, Spec, Task, validate
 
@@ -50,7 +50,7 @@ class CoevolveRequest(BaseModel):
     proposer: str
     agent: str
     environment: str
-    curriculum: Curriculum = Curriculum()
+    curriculum: AlphaCurriculumSettings = AlphaCurriculumSettings()
     agent_settings: AgentSettings = AgentSettings()
     environment_settings: EnvironmentSettings = EnvironmentSettings()
     plan: CoevolutionPlan = CoevolutionPlan()
@@ -154,7 +154,7 @@ def setup_tasks(domain: Domain, plan: CoevolutionPlan) -> TaskSetup:
     eval_tasks = domain.held_out_tasks(plan.num_eval_tasks)
     validate(domain, eval_tasks[:VALIDATION_TASKS])
     task_filter = TaskFilter(domain, eval_tasks)
-    proposals = Uniform(domain, BASE_SEED).propose(plan.num_base_tasks, [], SuccessStats(), task_filter)
+    proposals = UniformProposer(domain, BASE_SEED).propose(plan.num_base_tasks, [], SuccessStats(), task_filter)
     base_specs = [candidate.task.spec for candidate in proposals.accepted if candidate.task is not None]
     return TaskSetup(task_filter, base_specs, eval_tasks)
 

@@ -9,7 +9,7 @@ from rich.text import Text
 from envgen.runs.display import ProgressDisplay, rate_bars
 from envgen.worlds.world import World
 
-from .loop import Summary
+from .loop import TrainingSummary
 
 
 class TrainDisplay(ProgressDisplay):
@@ -43,7 +43,7 @@ class TrainDisplay(ProgressDisplay):
         return [stats, rate_bars(dict(zip(self.skills, recent["skills"], strict=True)), num_columns=2)]
 
 
-def describe_summary(summary: Summary, world: World) -> str:
+def describe_summary(summary: TrainingSummary, world: World) -> str:
     """Return the results of a run as text."""
     lines = ["", str(summary.final), *filter(None, [world.random_baseline]), _describe_training(summary, world)]
     steps, llm = summary.steps, summary.llm
@@ -60,7 +60,7 @@ def describe_summary(summary: Summary, world: World) -> str:
     return "\n".join(lines)
 
 
-def _describe_training(summary: Summary, world: World) -> str:
+def _describe_training(summary: TrainingSummary, world: World) -> str:
     if summary.training is None:
         return "last phase of training: too few episodes ended for a score"
     training, skill = summary.training, world.published_skill

@@ -39,7 +39,7 @@ from .trainer import PhaseTrainer, TrainingStats, make_learner, training_stats, 
 EXTENDABLE = ("plan.cycles", "plan.final_steps")
 
 
-class Summary(BaseModel):
+class TrainingSummary(BaseModel):
     """The results of a run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -71,7 +71,7 @@ def train(
     on_message: Callable[[str], None] = lambda text: None,
     save_every: float = 30.0,
     extend: bool = False,
-) -> Summary:
+) -> TrainingSummary:
     """Train an agent in levels that a designer adapts to it. Call it again with the same arguments to resume.
 
     Args:
@@ -125,7 +125,7 @@ class Loop:
         self.run_dir, self.world, self.learner = trainer.run_dir, trainer.world, trainer.learner
         self.setting_effects = functools.cache(lambda: setting_effects(self.world))  # only if a designer asks
 
-    def run(self) -> Summary:
+    def run(self) -> TrainingSummary:
         history: list[Cycle] = []
         for num_cycles, final_phase in self.stages():
             for cycle in range(len(history) + 1, num_cycles + 1):
@@ -135,7 +135,7 @@ class Loop:
                 history.append(self.evaluate_cycle(cycle, proposal, audits))
             if final_phase.steps:
                 self.trainer.run_phase(*final_phase)
-        return Summary.model_validate(self.load_or_create("summary", self.summarize))
+        return TrainingSummary.model_validate(self.load_or_create("summary", self.summarize))
 
     def stages(self) -> Iterator[tuple[int, Phase]]:
         """Yield the number of cycles and the final phase: once, and once more for each extension of the run."""
@@ -229,7 +229,7 @@ class Loop:
         seconds = [line["seconds"] for line in lines]
         for design, evaluation in zip(designs, evaluations, strict=True):
             seconds += [design["seconds"], evaluation["seconds"]]
-        return Summary(
+        return TrainingSummary(
             steps={
                 "levels": steps_in_levels,
                 "original": plan.total_steps - steps_in_levels,

@@ -1,7 +1,7 @@
 """Worlds in plain Python: implement one environment, and `PythonWorld` keeps the whole contract of a `World`.
 
 It is meant for prototypes and for worlds that need no speed: every environment is stepped in turn by the interpreter.
-examples/own_world.py is a complete world.
+examples/custom_world.py is a complete world.
 """
 
 import json

@@ -32,7 +32,7 @@ PROMPT = (
     "Cleo. Gus lives in Quito. Cleo keeps a dog, a snake and a pig. The teacher of Gus is Cleo. What does "
     "the teacher of Hana keep?"
 )
-GOLD = ("dog", "snake", "pig")
+ANSWER_KEY = ("dog", "snake", "pig")
 
 
 def sample_tasks(count: int, seed: int = 0) -> list[Task]:
@@ -63,7 +63,7 @@ def test_oracle_replies_score_one_and_wrong_replies_zero():
 
 def test_parsing_a_text_finds_its_answer():
     for task in TASKS:
-        assert Counter(find_answer(task.prompt)) == Counter(task.gold)
+        assert Counter(find_answer(task.prompt)) == Counter(task.answer_key)
 
 
 def test_answers_need_one_fact_per_hop():
@@ -73,7 +73,7 @@ def test_answers_need_one_fact_per_hop():
         for k in range(len(sentences)):
             try:
                 is_same = sorted(find_answer("".join([*sentences[:k], *sentences[k + 1 :], question]))) == sorted(
-                    task.gold
+                    task.answer_key
                 )
             except ParseError:
                 is_same = False
@@ -113,7 +113,7 @@ def test_answer_words_occur_once_in_the_text():
     for task in TASKS:
         if task.spec.ask in ("what", "not"):
             words = Counter(tokenize(task.prompt))
-            assert all(words[word] == 1 for word in task.gold)
+            assert all(words[word] == 1 for word in task.answer_key)
 
 
 def test_texts_are_short_with_a_small_vocabulary():
@@ -126,7 +126,7 @@ def test_texts_are_short_with_a_small_vocabulary():
 
 def test_task_is_reproducible():
     assert make_task().prompt == PROMPT
-    assert make_task().gold == GOLD
+    assert make_task().answer_key == ANSWER_KEY
     assert make_task() == make_task()
     assert make_task(variation=8).prompt != PROMPT
 
@@ -194,14 +194,14 @@ def test_sampled_specs_are_uniform_and_easy_ones_are_easy():
 
 def test_order_case_articles_and_punctuation_do_not_matter():
     task = make_task()
-    x, y, z = task.gold
+    x, y, z = task.answer_key
     for reply in (f"{x} {y} {z}", f"{z} {x} {y}", f"  The {y.upper()}, a {x}; an {z}!\n"):
         assert DOMAIN.check(task, reply).score == 1.0
 
 
 def test_partial_answers_get_partial_credit():
     task = make_task()
-    x, y, _ = task.gold
+    x, y, _ = task.answer_key
     assert DOMAIN.check(task, x).score == pytest.approx(2 * (1 / 1 * 1 / 3) / (1 / 1 + 1 / 3))
     assert DOMAIN.check(task, f"{x} {y} zebra").score == pytest.approx(2 / 3)
     assert DOMAIN.check(task, "zebra").score == 0
@@ -210,7 +210,7 @@ def test_partial_answers_get_partial_credit():
 
 def test_numbers_get_no_partial_credit():
     task = make_task(ask="count")
-    number = task.gold[0]
+    number = task.answer_key[0]
     assert DOMAIN.check(task, f"{number}.").score == 1
     other = next(word for word in NUMBERS if word != number)
     for reply in (other, f"{number} {other}", f"it is {number}", " ".join(NUMBERS)):
@@ -219,7 +219,7 @@ def test_numbers_get_no_partial_credit():
 
 def test_repeating_a_word_lowers_the_score():
     task = make_task()
-    word = task.gold[0]
+    word = task.answer_key[0]
     assert DOMAIN.check(task, f"{word} {word} {word}").score == pytest.approx(1 / 3)
 
 
@@ -236,7 +236,7 @@ def test_listing_words_scores_low():
     copied, listed, truncated, correct = [], [], [], []
     for task in TASKS:
         kinds = (NAMES, NUMBERS, *(verb.objects for verb in VERBS.values()))
-        same_kind = next(words for words in kinds if task.gold[0] in words)
+        same_kind = next(words for words in kinds if task.answer_key[0] in words)
         words = [word for word in same_kind if word.lower() in tokenize(task.prompt)] or list(same_kind)
         copied.append(DOMAIN.check(task, task.prompt).score)
         listed.append(DOMAIN.check(task, " ".join(words)).score)

@@ -66,7 +66,7 @@ def test_task_is_a_function_of_its_spec():
         domain = ReasoningGymDomain(name)
         for task in reversed(tasks):
             copy = domain.make_task(domain.Spec.parse(task.spec.text))
-            assert (copy.prompt, copy.gold) == (task.prompt, task.gold)
+            assert (copy.prompt, copy.answer_key) == (task.prompt, task.answer_key)
 
 
 def test_tasks_do_not_depend_on_string_hashes():
@@ -74,7 +74,7 @@ def test_tasks_do_not_depend_on_string_hashes():
         "import numpy as np\n"
         "from envgen.coevolution.domains.reasoning_gym.domain import ReasoningGymDomain\n"
         "for name in ('leg_counting', 'number_sorting', 'list_functions'):\n"
-        "    print([(task.prompt, task.gold) for task in ReasoningGymDomain(name).held_out_tasks(20)])\n"
+        "    print([(task.prompt, task.answer_key) for task in ReasoningGymDomain(name).held_out_tasks(20)])\n"
     )
     first, second = outputs_under_two_hash_seeds(code)
     assert first == second
@@ -143,12 +143,12 @@ def test_vary_keeps_some_parameters_if_there_are_any():
 def test_partial_credit_counts_as_zero():
     domain = ReasoningGymDomain("tower_of_hanoi")
     task = domain.make_task(domain.sample_easy(np.random.default_rng(0)))
-    longer = f"{task.gold.answer}\n{reverse(task.gold.answer)}\n{task.gold.answer}"
+    longer = f"{task.answer_key.answer}\n{reverse(task.answer_key.answer)}\n{task.answer_key.answer}"
     dataset = domain._dataset(domain._values(task.spec))
-    assert 0 < dataset.score_answer(longer, task.gold.entry) < 1
+    assert 0 < dataset.score_answer(longer, task.answer_key.entry) < 1
     result = domain.check(task, longer)
     assert (result.score, result.valid) == (0, True)
-    assert domain.check(task, f"\n {task.gold.answer} \n").score == 1
+    assert domain.check(task, f"\n {task.answer_key.answer} \n").score == 1
 
 
 def reverse(moves: str) -> str:
@@ -167,7 +167,7 @@ def test_replies_are_never_evaluated_as_code(name: str, tmp_path: Path):
     marker = tmp_path / "marker"
     reply = f"open({str(marker)!r}, 'w').close() or ['1']"
     dataset = domain._dataset(domain._values(task.spec))
-    dataset.score_answer(reply, task.gold.entry)
+    dataset.score_answer(reply, task.answer_key.entry)
     assert marker.exists()  # without the protection
     marker.unlink()
     result = domain.check(task, reply)
@@ -187,9 +187,9 @@ def test_generators_that_must_evaluate_replies_are_rejected(name: str):
 def test_nan_is_not_a_number():
     for name, reply in {"complex_arithmetic": "nan", "number_sorting": "[{}]"}.items():
         task = TASKS[name][0]
-        reply = reply.format(", ".join(["NaN"] * (task.gold.answer.count(",") + 1)))
+        reply = reply.format(", ".join(["NaN"] * (task.answer_key.answer.count(",") + 1)))
         dataset = DOMAINS[name]._dataset(DOMAINS[name]._values(task.spec))
-        assert dataset.score_answer(reply, task.gold.entry) == 1  # fools reasoning-gym
+        assert dataset.score_answer(reply, task.answer_key.entry) == 1  # fools reasoning-gym
         assert DOMAINS[name].check(task, reply).score == 0
 
 

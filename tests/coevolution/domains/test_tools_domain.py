@@ -60,7 +60,7 @@ def test_equal_specs_make_equal_tasks_and_variations_differ():
 
 def test_prompts_list_the_needed_tools_and_the_distractors_once():
     for task in sample_tasks(300):
-        needed = {call.tool for call in task.gold.calls}
+        needed = {call.tool for call in task.answer_key.calls}
         listed = task.prompt.split("\nrequest: ")[0].split("\n")[1:]
         assert len(set(listed)) == len(listed) == len(needed) + task.spec.distractors
         assert {TOOLS[name].signature for name in needed} <= set(listed)
@@ -69,7 +69,7 @@ def test_prompts_list_the_needed_tools_and_the_distractors_once():
 def test_literals_of_a_parameter_and_of_a_call_are_distinct():
     for steps in (["repeat"] * 5, ["guest"] * 5, ["meet"] * 5):
         for variation in range(30):
-            calls = [call.arguments for call in make_task(*steps, variation=variation).gold.calls]
+            calls = [call.arguments for call in make_task(*steps, variation=variation).answer_key.calls]
             for parameter in calls[0]:
                 assert len({arguments[parameter] for arguments in calls}) == 5
             assert all(len(set(arguments.values())) == len(arguments) for arguments in calls)
@@ -89,7 +89,7 @@ def test_held_out_tasks_are_distinct():
 
 def test_order_does_not_matter_if_results_and_state_are_the_same():
     task = make_task("price", "guest", "pay $2 $1")
-    _, price, guest = (format_calls([call]) for call in (*task.gold.calls[2:], *task.gold.calls[:2]))
+    _, price, guest = (format_calls([call]) for call in (*task.answer_key.calls[2:], *task.answer_key.calls[:2]))
     assert score(task, f"{price}; {guest}; pay(person=$2, amount=$1)") == 1.0
     assert score(task, f"{guest}\n{price}\npay(amount=$2, person=$1)") == 1.0
     assert score(task, f"{guest}; {price}; pay(person=$2, amount=$1)") == 0  # the references now point to other results
@@ -98,25 +98,25 @@ def test_order_does_not_matter_if_results_and_state_are_the_same():
 
 def test_orders_with_other_results_or_another_state_score_zero():
     task = make_task("pay", "balance")
-    pay, balance = (format_calls([call]) for call in task.gold.calls)
+    pay, balance = (format_calls([call]) for call in task.answer_key.calls)
     assert score(task, f"{pay}; {balance}") == 1.0
     assert DOMAIN.check(task, f"{balance}; {pay}").valid
     assert score(task, f"{balance}; {pay}") == 0
 
     task = make_task("latest", "write $1", "write $1")  # the last write wins
-    first, second, third = (format_calls([call]) for call in task.gold.calls)
+    first, second, third = (format_calls([call]) for call in task.answer_key.calls)
     assert score(task, f"{first}; {second}; {third}") == 1.0
     assert score(task, f"{first}; {third}; {second}") == 0
 
 
 def test_independent_lookups_may_be_in_any_order():
     task = make_task("price", "owed", "agenda", "vendor")
-    assert all(score(task, format_calls(order)) == 1.0 for order in itertools.permutations(task.gold.calls))
+    assert all(score(task, format_calls(order)) == 1.0 for order in itertools.permutations(task.answer_key.calls))
 
 
 def test_missing_extra_and_repeated_calls_score_zero():
     for task in sample_tasks(200, seed=2):
-        calls, extra = task.gold.calls, Call("balance", {})
+        calls, extra = task.answer_key.calls, Call("balance", {})
         longer = [[*calls, call] for call in (*calls, extra)] + [[extra, *calls]] * (len(calls) == 1)
         shorter = [[*calls[:k], *calls[k + 1 :]] for k in range(len(calls))]
         assert not any(score(task, format_calls(program)) for program in (*longer, *shorter))
@@ -124,18 +124,18 @@ def test_missing_extra_and_repeated_calls_score_zero():
 
 def test_any_other_literal_scores_zero():
     for task in sample_tasks(60, seed=3):
-        for k, (tool, arguments) in enumerate(task.gold.calls):
+        for k, (tool, arguments) in enumerate(task.answer_key.calls):
             for name, value in arguments.items():
                 others = VALUES[TOOLS[tool].parameters[name]] if not isinstance(value, Ref) else ()
                 for other in (other for other in others if other != value):
-                    calls = [*task.gold.calls]
+                    calls = [*task.answer_key.calls]
                     calls[k] = Call(tool, {**arguments, name: other})
                     assert score(task, format_calls(calls)) == 0
 
 
 def test_hidden_values_cannot_be_guessed():
     task = make_task("price", "pay $1", variation=5)
-    price, pay = task.gold.calls
+    price, pay = task.answer_key.calls
     replies = [format_calls([price, pay._replace(arguments={**pay.arguments, "amount": n})]) for n in range(100)]
     results = [DOMAIN.check(task, reply) for reply in replies]
     assert all(result.valid and result.score == 0 for result in results)
@@ -145,8 +145,8 @@ def test_hidden_values_cannot_be_guessed():
 
 def test_values_that_follow_from_the_prompt_need_no_reference():
     task = make_task("latest", "write $1", "read $1", "message $3")
-    topic = task.gold.calls[1].arguments["topic"]
-    *before, message = task.gold.calls
+    topic = task.answer_key.calls[1].arguments["topic"]
+    *before, message = task.answer_key.calls
     literal = message._replace(arguments={**message.arguments, "topic": topic})
     assert score(task, format_calls([*before, literal])) == 1.0  # reads what was just written
     other = next(value for value in VALUES["topic"] if value != topic)
@@ -156,7 +156,7 @@ def test_values_that_follow_from_the_prompt_need_no_reference():
 def test_reference_to_another_result_of_the_same_type_scores_zero():
     for variation in range(200):
         task = make_task("price", "owed", "balance", "pay $2", variation=variation)
-        *before, pay = task.gold.calls
+        *before, pay = task.answer_key.calls
         for step, expected in enumerate((0.0, 1.0, 0.0)):
             reply = format_calls([*before, pay._replace(arguments={**pay.arguments, "amount": Ref(step)})])
             assert score(task, reply) == expected

@@ -23,7 +23,7 @@ def test_prompts_have_exactly_one_reading():
     rng = np.random.default_rng(0)
     for sample in [DOMAIN.sample] * 1200 + [DOMAIN.sample_easy] * 600:
         task = DOMAIN.make_task(sample(rng))
-        assert find_readings(task.prompt) == {repr(task.gold.calls)}
+        assert find_readings(task.prompt) == {repr(task.answer_key.calls)}
 
 
 def test_prompts_contain_every_literal():
@@ -31,7 +31,9 @@ def test_prompts_contain_every_literal():
     for _ in range(300):
         task = DOMAIN.make_task(DOMAIN.sample(rng))
         words = re.findall(r"\w+", task.prompt.split("request: ")[1])
-        values = [value for call in task.gold.calls for value in call.arguments.values() if not isinstance(value, Ref)]
+        values = [
+            value for call in task.answer_key.calls for value in call.arguments.values() if not isinstance(value, Ref)
+        ]
         assert {str(value) for value in values} <= set(words)
 
 
@@ -60,7 +62,7 @@ def test_prompts_contain_every_literal():
 )
 def test_chain_in_every_style(style, expected):
     task = DOMAIN.make_task(DOMAIN.Spec(steps=("wish", "price $1", "pay $2"), style=style))
-    names = [task.gold.calls[0].arguments["person"], task.gold.calls[2].arguments["person"]]
+    names = [task.answer_key.calls[0].arguments["person"], task.answer_key.calls[2].arguments["person"]]
     assert task.prompt.split("request: ")[1] == expected.format(*names)
 
 

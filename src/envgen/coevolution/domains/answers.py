@@ -320,10 +320,10 @@ class AnswersDomain(Domain):
     def wrong_replies(self, task: Task) -> tuple[str, ...]:
         """Other words of the answer's kind, preferably from the text; words of another kind; and no answer."""
         kinds = (NAMES, NUMBERS, *(verb.objects for verb in VERBS.values()))
-        same_kind = next(words for words in kinds if task.gold[0] in words)
-        others = [word for word in same_kind if word not in task.gold]
+        same_kind = next(words for words in kinds if task.answer_key[0] in words)
+        others = [word for word in same_kind if word not in task.answer_key]
         others.sort(key=lambda word: word.lower() not in task.prompt.lower())
-        return " ".join(others[: len(task.gold)]), others[-1], " and ".join(TOWNS[:2]), "I do not know.", ""
+        return " ".join(others[: len(task.answer_key)]), others[-1], " and ".join(TOWNS[:2]), "I do not know.", ""
 
     def check(self, task: Task, reply: str) -> CheckResult:
         """The token F1 of a reply. A number cannot be partly right: it scores 1 or 0."""
@@ -332,10 +332,10 @@ class AnswersDomain(Domain):
             return CheckResult(0.0, False, "the reply has no words")
         if len(reply) > MAX_CHARS or len(words) > MAX_WORDS:
             return CheckResult(0.0, False, f"the reply has more than {MAX_WORDS} words or {MAX_CHARS} characters")
-        score = token_f1(words, tokenize(" ".join(task.gold)))
-        if task.gold[0] in NUMBERS and score < 1:
+        score = token_f1(words, tokenize(" ".join(task.answer_key)))
+        if task.answer_key[0] in NUMBERS and score < 1:
             score = 0.0
-        return CheckResult(score, True, "" if score == 1 else f"the answer is {' '.join(task.gold)}")
+        return CheckResult(score, True, "" if score == 1 else f"the answer is {' '.join(task.answer_key)}")
 
     def sample(self, rng: np.random.Generator) -> AnswersSpec:
         asks, styles = get_args(Ask), get_args(Style)

@@ -119,7 +119,7 @@ MAX_QUESTION_CHARS, MAX_ANSWER_CHARS = 8_000, 2_000  # at the highest levels, so
 
 
 @dataclass(frozen=True)
-class Gold:
+class ReasoningGymAnswerKey:
     """The generator's answer, and the item that its scorer reads."""
 
     answer: str
@@ -156,35 +156,37 @@ class ReasoningGymDomain(Domain):
 
     def make_task(self, spec: Any) -> Task:
         entry = self._entry(self._values(spec), spec.variation)
-        return Task(spec, entry["question"], Gold(entry["answer"], entry))
+        return Task(spec, entry["question"], ReasoningGymAnswerKey(entry["answer"], entry))
 
     def oracle_reply(self, task: Task) -> str:
-        return task.gold.answer
+        return task.answer_key.answer
 
     def wrong_replies(self, task: Task) -> tuple[str, ...]:
         """Replies that answer nothing, and variants of the answer.
 
         Variants that the scorer accepts are left out, as an answer other than the generator's may be right too.
         """
-        answer = task.gold.answer
+        answer = task.answer_key.answer
         last_digit_changed = re.sub(r"\d(?=\D*$)", lambda digit: str((int(digit[0]) + 1) % 10), answer)
         non_answers = ("", "I do not know.", "nan", task.prompt)
         variants = dict.fromkeys((answer[:-1], answer + answer[-1], answer[::-1], last_digit_changed))
         return *non_answers, *(reply for reply in variants if reply and self.check(task, reply).score < 1)
 
     def check(self, task: Task, reply: str) -> CheckResult:
-        gold, text = task.gold, reply.strip()
+        answer_key, text = task.answer_key, reply.strip()
         if not text:
             return CheckResult(0.0, False, "the reply is empty")
-        if len(text) > 4 * len(gold.answer) + 200:
-            return CheckResult(0.0, False, f"the reply has {len(text):,} characters, the answer {len(gold.answer):,}")
-        if text != gold.answer and (match := _NOT_A_NUMBER.search(text)):
+        if len(text) > 4 * len(answer_key.answer) + 200:
+            return CheckResult(
+                0.0, False, f"the reply has {len(text):,} characters, the answer {len(answer_key.answer):,}"
+            )
+        if text != answer_key.answer and (match := _NOT_A_NUMBER.search(text)):
             return CheckResult(0.0, False, f"{match[0]!r} is not a number")
         try:
-            result = score(self._dataset(self._values(task.spec)), gold.entry, text)
+            result = score(self._dataset(self._values(task.spec)), answer_key.entry, text)
         except (Exception, CallBudgetExceeded) as error:  # noqa: BLE001  third-party scorers may raise anything
             return CheckResult(0.0, False, f"the scorer cannot read the reply: {error!r:.100}")
-        return CheckResult(float(result == 1), True, "" if result == 1 else f"the answer is {gold.answer!r:.200}")
+        return CheckResult(float(result == 1), True, "" if result == 1 else f"the answer is {answer_key.answer!r:.200}")
 
     def sample(self, rng: np.random.Generator) -> Any:
         """Uniform over the levels of each parameter, among the specs that give a task."""

@@ -45,7 +45,7 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class Gold:
+class ToolsAnswerKey:
     """The correct program and its executions."""
 
     calls: tuple[Call, ...]
@@ -85,26 +85,26 @@ class ToolsDomain(Domain):
         listed_tools = tuple(shuffle(needed + others[: spec.distractors], rng))
         signatures = "\n".join(TOOLS[name].signature for name in listed_tools)
         prompt = f"tools:\n{signatures}\nrequest: {phrase_request(spec.style, calls)}"
-        return Task(spec, prompt, Gold(calls, listed_tools, _execute_twice(calls, rng)))
+        return Task(spec, prompt, ToolsAnswerKey(calls, listed_tools, _execute_twice(calls, rng)))
 
     def oracle_reply(self, task: Task) -> str:
-        return format_calls(task.gold.calls)
+        return format_calls(task.answer_key.calls)
 
     def wrong_replies(self, task: Task) -> tuple[str, ...]:
-        gold: Gold = task.gold
-        first, second = gold.executions
-        return (task.prompt, *wrong_programs(gold.calls, gold.listed_tools, first.trace, second.trace))
+        answer_key: ToolsAnswerKey = task.answer_key
+        first, second = answer_key.executions
+        return (task.prompt, *wrong_programs(answer_key.calls, answer_key.listed_tools, first.trace, second.trace))
 
     def check(self, task: Task, reply: str) -> CheckResult:
-        gold: Gold = task.gold
+        answer_key: ToolsAnswerKey = task.answer_key
         try:
-            calls = parse_calls(reply, gold.listed_tools)
+            calls = parse_calls(reply, answer_key.listed_tools)
         except CallError as error:
             return CheckResult(0.0, False, str(error))
-        if len(calls) != len(gold.calls):
-            return CheckResult(0.0, True, f"the reply has {len(calls)} calls instead of {len(gold.calls)}")
+        if len(calls) != len(answer_key.calls):
+            return CheckResult(0.0, True, f"the reply has {len(calls)} calls instead of {len(answer_key.calls)}")
         reasons = ("the calls do not match the request", "a value was guessed instead of taken from a result")
-        for execution, reason in zip(gold.executions, reasons, strict=True):
+        for execution, reason in zip(answer_key.executions, reasons, strict=True):
             trace, state = execute(calls, execution.seed)
             if state != execution.state or sorted(trace) != execution.sorted_trace:
                 return CheckResult(0.0, True, reason)

@@ -28,7 +28,7 @@ _PRODUCERS = [tool for tool in _ALL if tool.result_type]
 _CONSUMERS = {value_type: [tool for tool in _ALL if value_type in tool.parameters.values()] for value_type in VALUES}
 
 
-class Step(NamedTuple):
+class ProgramStep(NamedTuple):
     tool: Tool
     refs: dict[str, int]  # parameter: the earlier step whose result it takes, counted from 0
 
@@ -60,9 +60,9 @@ class ToolsSpec(Spec):
         return tuple(step.text for step in parse_steps(steps))
 
 
-def parse_steps(texts: Sequence[str]) -> list[Step]:
+def parse_steps(texts: Sequence[str]) -> list[ProgramStep]:
     """The steps of a spec from their texts. A ValueError explains the first step that is wrong."""
-    steps: list[Step] = []
+    steps: list[ProgramStep] = []
     for number, text in enumerate(texts, 1):
         try:
             steps.append(_parse_step(text, steps))
@@ -71,7 +71,7 @@ def parse_steps(texts: Sequence[str]) -> list[Step]:
     return steps
 
 
-def _parse_step(text: str, earlier: Sequence[Step]) -> Step:
+def _parse_step(text: str, earlier: Sequence[ProgramStep]) -> ProgramStep:
     name, *ref_texts = text.lower().split() or [""]
     if name not in TOOLS:
         raise ValueError(format_choice_error(name, list(TOOLS)))
@@ -93,13 +93,13 @@ def _parse_step(text: str, earlier: Sequence[Step]) -> Step:
             another = "other " if matching else ""
             raise ValueError(f"{tool.signature} has no {another}argument of type {result_type} for {ref_text}")
         refs[parameter] = index
-    step = Step(tool, refs)
+    step = ProgramStep(tool, refs)
     if not step.literal_parameters and step in earlier:
         raise ValueError(f"{step.text!r} repeats step {earlier.index(step) + 1}")
     return step
 
 
-def sample_calls(steps: Sequence[Step], rng: Random) -> tuple[Call, ...]:
+def sample_calls(steps: Sequence[ProgramStep], rng: Random) -> tuple[Call, ...]:
     """Fill in the literals of some steps.
 
     No parameter of a tool gets the same literal twice, and no two arguments of a call are equal. The only method of
@@ -132,18 +132,18 @@ def choose(options: Sequence[Any], rng: np.random.Generator) -> Any:
 
 def sample_steps(count: int, rng: np.random.Generator) -> list[str]:
     """The steps of a spec. Half of the arguments that can take an earlier result do, each result equally often."""
-    steps: list[Step] = []
+    steps: list[ProgramStep] = []
     while len(steps) < count:
         result_types = [step.tool.result_type for step in steps if step.tool.result_type]
         use_consumer = result_types and rng.random() < CONSUMER_PROBABILITY
         tool = choose(_CONSUMERS[choose(result_types, rng)] if use_consumer else _ALL, rng)
-        step = Step(tool, _sample_refs(tool, steps, rng))
+        step = ProgramStep(tool, _sample_refs(tool, steps, rng))
         if step.literal_parameters or step not in steps:
             steps.append(step)
     return [step.text for step in steps]
 
 
-def _sample_refs(tool: Tool, steps: Sequence[Step], rng: np.random.Generator) -> dict[str, int]:
+def _sample_refs(tool: Tool, steps: Sequence[ProgramStep], rng: np.random.Generator) -> dict[str, int]:
     """Which parameters take which results."""
     refs: dict[str, int] = {}
     literal_types = set()  # a reference goes to the first parameter of its type, so none may follow a literal

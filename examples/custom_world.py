@@ -1,8 +1,8 @@
-"""A world of your own: walk to a goal on a grid. Checked with `check_world`, then trained in with the expert designer.
+"""A custom world: walk to a goal on a grid. Checked with `check_world`, then trained in with the expert designer.
 
-    python examples/own_world.py
+    python examples/custom_world.py
 
-On the command line: `envgen train own_world:GridWorld` (with this folder on PYTHONPATH).
+On the command line: `envgen train custom_world:GridWorld` (with this folder on PYTHONPATH).
 """
 
 import tempfile

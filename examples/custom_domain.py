@@ -1,6 +1,6 @@
-"""A GenEnv domain of your own: sort letters. It is checked, and a tiny language model is trained on it.
+"""A custom GenEnv domain: sort letters. It is checked, and a tiny language model is trained on it.
 
-python examples/own_domain.py                 # or: envgen coevolve own_domain:SortLetters
+python examples/custom_domain.py                 # or: envgen coevolve custom_domain:SortLetters
 """
 
 import random
@@ -28,16 +28,16 @@ class SortLetters(Domain):
 
     def make_task(self, spec: SortSpec) -> Task:
         letters = random.Random(spec.text).sample("abcdefghij", spec.count)
-        return Task(spec, prompt=f"sort: {' '.join(letters)}", gold=" ".join(sorted(letters)))
+        return Task(spec, prompt=f"sort: {' '.join(letters)}", answer_key=" ".join(sorted(letters)))
 
     def oracle_reply(self, task: Task) -> str:
-        return task.gold
+        return task.answer_key
 
     def wrong_replies(self, task: Task) -> tuple[str, ...]:
-        return "", task.gold[::-1], task.gold[:-2], f"{task.gold} a"
+        return "", task.answer_key[::-1], task.answer_key[:-2], f"{task.answer_key} a"
 
     def check(self, task: Task, reply: str) -> CheckResult:
-        return CheckResult(score=float(reply.split() == task.gold.split()), valid=bool(reply.strip()))
+        return CheckResult(score=float(reply.split() == task.answer_key.split()), valid=bool(reply.strip()))
 
     def sample(self, rng: np.random.Generator) -> SortSpec:
         return SortSpec(count=int(rng.integers(2, 7)), variation=int(rng.integers(1000)))

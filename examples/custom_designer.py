@@ -1,9 +1,8 @@
-"""A designer of your own: each cycle, make it easier to practice the skills that succeed least.
+"""A custom designer: each cycle, make it easier to practice the skills that succeed least.
 
-    python examples/own_designer.py
+    python examples/custom_designer.py
 
-On the command line, this designer is `envgen train crafter --designer own_designer:WeakestSkills` (run in this folder,
-or with it on PYTHONPATH).
+On the command line: `envgen train crafter --designer custom_designer:WeakestSkills` (with this folder on PYTHONPATH).
 """
 
 import tempfile

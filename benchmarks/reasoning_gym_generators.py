@@ -1,6 +1,6 @@
 """Which generators of reasoning-gym make domains whose scorers can be trusted.
 
-    python benchmarks/genenv_gym.py
+    python benchmarks/reasoning_gym_generators.py
 
 Prints Markdown. Each generator is validated on uniform tasks, as before a run: its scorer gives 1 to the generator's
 own answer and 0 to known wrong ones, without executing any reply as code. Needs `envgen[reasoning-gym]`.
