@@ -2,13 +2,13 @@
 FITS := -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))'
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
 	$$p $(FITS) 2>/dev/null && echo $$p && break; done)
-ORACLE_PYTHON ?= $(shell for p in python3.11 python3.12; do command -v $$p && break; done)
+PROCGEN_PYTHON ?= $(shell for p in python3.11 python3.12; do command -v $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 
 WORKERS ?= 2
 
-.PHONY: demo test test-all lint soak bench oracle clean
+.PHONY: demo test test-all lint soak bench procgen clean
 .DELETE_ON_ERROR:
 
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -50,15 +50,15 @@ bench: $(VENV)/installed .peers/installed
 	.peers/bin/python -m pip install --quiet craftax envpool
 	touch $@
 
-# The original Heist, beside which ours is tested and measured. It needs an older numpy, hence an environment of its own.
-oracle: .oracle/installed
+# Procgen, the reference for tests and benchmarks of Heist. It needs an older numpy, hence its own virtual environment.
+procgen: .procgen/installed
 
-.oracle/installed:
-	@$(ORACLE_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' || { \
-		echo "procgen-mirror has wheels for Python 3.11 and 3.12: make oracle ORACLE_PYTHON=/path/to/python3.11"; exit 1; }
-	$(ORACLE_PYTHON) -m venv .oracle
-	.oracle/bin/python -m pip install --quiet procgen-mirror==0.10.7
+.procgen/installed:
+	@$(PROCGEN_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' || { \
+		echo "procgen-mirror has wheels for Python 3.11 and 3.12: make procgen PROCGEN_PYTHON=/path/to/python3.11"; exit 1; }
+	$(PROCGEN_PYTHON) -m venv .procgen
+	.procgen/bin/python -m pip install --quiet procgen-mirror==0.10.7
 	touch $@
 
 clean:
-	rm -rf $(VENV) .peers .oracle out
+	rm -rf $(VENV) .peers .procgen out

@@ -31,7 +31,7 @@ def main() -> None:
         cells = []
         for option in OPTIONS:
             stats = compute_level_stats({setting: option}, seeds)
-            distance = stats.nearest[name]
+            distance = stats.nearest_distances[name]
             cells.append(f"{count(stats, name):.1f}" + (f" ({distance:.0f})" if distance else ""))
         print(f"| {setting} | {name} | " + " | ".join(cells) + " |")
     print("\n| biome | " + " | ".join(BIOME_COLUMNS) + " |\n|---|" + "---:|" * len(BIOME_COLUMNS))

@@ -93,7 +93,7 @@ def main() -> None:
     print(
         f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}\n"
     )
-    print("| engine | observation | environments | threads | steps/s | times PyPI crafter |")
+    print("| engine | observation | environments | threads | steps/s | speedup |")
     print("|---|---|---:|---:|---:|---:|")
     for (engine, observation, num_envs, threads), rate in rates.items():
         print(f"| {engine} | {observation} | {num_envs:,} | {threads} | {rate:,.0f} | {rate / baseline:,.0f} |")

@@ -1,4 +1,4 @@
-"""Measures the original's speed for heist_speed.py. Runs in .oracle's Python.
+"""Measures the original's speed for heist_speed.py. Runs in .procgen's Python.
 
 python heist_original.py MODE NUM_ENVS SECONDS
 

@@ -1,6 +1,6 @@
 """Compare our Heist with the original, bit by bit: every state, and with --frames every picture.
 
-    make oracle
+    make procgen
     python benchmarks/heist_parity.py --steps 1000000
     python benchmarks/heist_parity.py --levels 10000           # only the start of each episode
 

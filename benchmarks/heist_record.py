@@ -1,6 +1,6 @@
 """Record what the original does, for tests on machines without it: tests/worlds/heist/recorded.json.gz.
 
-    make oracle
+    make procgen
     python benchmarks/heist_record.py
 
 The actions are those of original.mixed_players. For each step, the file contains a hash of the states (the bytes of

@@ -1,6 +1,6 @@
 """Measure the speed of Heist side by side with the original and with EnvPool's.
 
-    make oracle .peers/installed          # missing peers are skipped; EnvPool needs libqt5gui5
+    make procgen .peers/installed          # missing peers are skipped; EnvPool needs libqt5gui5
     python benchmarks/heist_speed.py
 
 Environment steps per second with random actions on one thread, resets included, after a warm-up that spreads the
@@ -84,7 +84,7 @@ def main() -> None:
     rates = {key: np.median([results[key] for results in rounds], axis=0) for key in engines}
     print(f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, "
           f"Python {platform.python_version()}\n")  # fmt: skip
-    print("| engine | mode | observation | environments | steps/s | steps/s of processor time | times procgen |")
+    print("| engine | mode | observation | environments | steps/s | steps/s of processor time | speedup |")
     print("|---|---|---|---:|---:|---:|---:|")
     for (name, mode, observation, num), (wall_rate, cpu_rate) in rates.items():
         procgen = rates.get(("procgen", mode, "pixels", 64))

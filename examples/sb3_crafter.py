@@ -16,7 +16,7 @@ LEVELS = [{}, {"trees": "very common"}, {"near": {"table": True}}, {"inventory":
 
 def main(steps: int) -> None:
     # One compiled batch of environments, not one process each; environment i plays LEVELS[i % 4].
-    envs = envgen.sb3.make_vec_env("crafter", n_envs=8, level=LEVELS, observation="symbols", seed=0)
+    envs = envgen.sb3.make_vec_env("crafter", n_envs=8, levels=LEVELS, observation="symbols", seed=0)
     model = PPO("MlpPolicy", envs, n_steps=32, batch_size=64, n_epochs=2, gamma=0.97, ent_coef=0.01, seed=0)
     model.learn(steps)
 

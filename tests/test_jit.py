@@ -28,7 +28,7 @@ with warnings.catch_warnings(record=True) as caught:
     print(len([w for w in caught if "cannot use its cache" in str(w.message)]))
     print(cache_folder())
 """
-STRANGER = 12345  # a user id that is not ours
+OTHER_UID = 12345  # a user id that is not ours
 as_root = pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give files away")
 
 
@@ -36,8 +36,8 @@ def run(home, tmp) -> list[str]:
     environment = {"ENVGEN_CACHE": str(home), "TMPDIR": str(tmp), "PATH": "/usr/bin:/bin", "HOME": str(tmp)}
     program = tmp / "program.py"
     program.write_text(PROGRAM)
-    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=True)
-    return done.stdout.split()
+    result = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=True)
+    return result.stdout.split()
 
 
 def test_compiled_code_is_cached_and_reused(tmp_path):
@@ -119,10 +119,10 @@ def test_scope_of_a_function():
     from envgen.worlds.crafter import kernel
     from envgen.worlds.kernels import mt19937
 
-    assert cache.world_folder(kernel.step_batch.py_func) == "crafter"
-    assert cache.world_folder(mt19937.next_word.py_func) == ""
+    assert cache.function_scope(kernel.step_batch.py_func) == "crafter"
+    assert cache.function_scope(mt19937.next_word.py_func) == ""
     assert cache.source_scope(cache.__file__) == ""
-    assert cache.world_folder(test_scope_of_a_function) == str(Path(__file__).parent)
+    assert cache.function_scope(test_scope_of_a_function) == str(Path(__file__).parent)
 
 
 def test_outside_package_is_recompiled_when_another_of_its_files_changes(tmp_path):
@@ -155,8 +155,8 @@ def test_changed_callee_in_another_file_takes_effect(tmp_path):
             f"from envgen.jit import jit\n\n@jit\ndef rule(x):\n    return {factor} * x\n"
         )
         command = [sys.executable, "-c", "import my_package.world"]
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
-        results.append(done.stdout.strip())
+        result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+        results.append(result.stdout.strip())
     assert results == ["2", "3"]
 
 
@@ -200,7 +200,7 @@ def test_compiling_is_announced_once(tmp_path, monkeypatch, capsys):
 # --- folders that other users can write
 
 
-class Planted:
+class MaliciousPickle:
     """A pickle that creates a file when it is read."""
 
     def __init__(self, mark: Path):
@@ -210,17 +210,17 @@ class Planted:
         return os.mkdir, (str(self.mark),)
 
 
-def plant(folder: Path, mark: Path) -> None:
+def write_malicious_pickles(folder: Path, mark: Path) -> None:
     """Replace numba's index files."""
     files = list(folder.rglob("*.nbi"))
     assert files
     for file in files:
-        file.write_bytes(pickle.dumps(Planted(mark)))
+        file.write_bytes(pickle.dumps(MaliciousPickle(mark)))
 
 
-def give_away(folder: Path) -> None:
+def chown_to_other_user(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
-        os.chown(path, STRANGER, STRANGER)
+        os.chown(path, OTHER_UID, OTHER_UID)
 
 
 @pytest.fixture
@@ -239,21 +239,21 @@ def temporary(tmp_path, monkeypatch) -> Path:
     return folder
 
 
-def spare_parent(temporary: Path) -> Path:
+def fallback_parent(temporary: Path) -> Path:
     return temporary / f"envgen-kernels-{os.getuid()}"
 
 
-def fresh_folder(monkeypatch) -> list:
-    """Forget the fresh folder of an earlier test; what would be removed at exit."""
+def reset_temporary_folder(monkeypatch) -> list:
+    """Forget the temporary folder of an earlier test. Returns the list of registered exit handlers."""
     removers: list = []
     monkeypatch.setattr(cache.atexit, "register", removers.append)
     monkeypatch.setattr(cache, "_temporary_folder", cache.cache(cache._temporary_folder.__wrapped__))
     return removers
 
 
-def test_planted_file_is_read_from_a_trusted_folder(tmp_path, blocked):
+def test_malicious_pickle_is_read_from_a_trusted_folder(tmp_path, blocked):
     _, folder = run(blocked, tmp_path)
-    plant(Path(folder), tmp_path / "executed")
+    write_malicious_pickles(Path(folder), tmp_path / "executed")
     assert stat.S_IMODE(Path(folder).stat().st_mode) == stat.S_IMODE(Path(folder).parent.stat().st_mode) == 0o700
     run(blocked, tmp_path)
     assert (tmp_path / "executed").exists()
@@ -264,10 +264,10 @@ def test_planted_file_is_read_from_a_trusted_folder(tmp_path, blocked):
 def test_temporary_folder_of_another_user_is_not_read(tmp_path, blocked, what):
     _, first = run(blocked, tmp_path)
     planted = Path(first)
-    plant(planted, tmp_path / "executed")
-    give_away(planted)
+    write_malicious_pickles(planted, tmp_path / "executed")
+    chown_to_other_user(planted)
     if what == "parent":
-        give_away(planted.parent)
+        chown_to_other_user(planted.parent)
     warned, second = run(blocked, tmp_path)
     assert warned == "1"
     assert not (tmp_path / "executed").exists()
@@ -281,8 +281,8 @@ def test_cache_of_another_user_is_not_read(tmp_path, depth):
     home = tmp_path / "home"
     warned, first = run(home, tmp_path)
     assert warned == "0"
-    plant(home, tmp_path / "executed")
-    give_away([home, home / "kernels", Path(first)][depth])
+    write_malicious_pickles(home, tmp_path / "executed")
+    chown_to_other_user([home, home / "kernels", Path(first)][depth])
     warned, second = run(home, tmp_path)
     assert warned == "1"
     assert not (tmp_path / "executed").exists()
@@ -292,42 +292,42 @@ def test_cache_of_another_user_is_not_read(tmp_path, depth):
 @pytest.mark.parametrize("mode", [0o777, 0o707, 0o755, 0o701, 0o770])
 @pytest.mark.parametrize("what", ["parent", "folder"])
 def test_temporary_folder_open_to_other_users_is_not_used(temporary, monkeypatch, mode, what):
-    removers = fresh_folder(monkeypatch)
-    folder = spare_parent(temporary) / "name"
+    removers = reset_temporary_folder(monkeypatch)
+    folder = fallback_parent(temporary) / "name"
     folder.mkdir(mode=0o700, parents=True)
     folder.parent.chmod(0o700)
     assert cache._fallback_folder("name") == folder
     (folder if what == "folder" else folder.parent).chmod(mode)
-    fresh = cache._fallback_folder("name")
-    assert fresh is not None
-    assert not fresh.is_relative_to(folder.parent)
-    assert stat.S_IMODE(fresh.stat().st_mode) == stat.S_IMODE(fresh.parent.stat().st_mode) == 0o700
-    assert cache._fallback_folder("name") == fresh  # one for the whole process
+    fallback = cache._fallback_folder("name")
+    assert fallback is not None
+    assert not fallback.is_relative_to(folder.parent)
+    assert stat.S_IMODE(fallback.stat().st_mode) == stat.S_IMODE(fallback.parent.stat().st_mode) == 0o700
+    assert cache._fallback_folder("name") == fallback  # one for the whole process
     (remove,) = removers
     remove()
-    assert not fresh.parent.exists()
+    assert not fallback.parent.exists()
 
 
 @pytest.mark.parametrize("what", ["parent", "folder"])
 def test_temporary_folder_that_is_a_link_is_not_used(temporary, tmp_path, monkeypatch, what):
-    fresh_folder(monkeypatch)
+    reset_temporary_folder(monkeypatch)
     target = tmp_path / "target"
     (target / "name").mkdir(mode=0o700, parents=True)
     target.chmod(0o700)
-    parent = spare_parent(temporary)
+    parent = fallback_parent(temporary)
     if what == "parent":
         parent.symlink_to(target)
     else:
         parent.mkdir(mode=0o700)
         (parent / "name").symlink_to(target / "name")
-    fresh = cache._fallback_folder("name")
-    assert fresh is not None
-    assert not fresh.is_relative_to(parent)
-    assert not fresh.resolve().is_relative_to(target)
+    fallback = cache._fallback_folder("name")
+    assert fallback is not None
+    assert not fallback.is_relative_to(parent)
+    assert not fallback.resolve().is_relative_to(target)
 
 
 def test_forked_process_keeps_the_temporary_folder(temporary, monkeypatch):
-    removers = fresh_folder(monkeypatch)
+    removers = reset_temporary_folder(monkeypatch)
     folder = cache._temporary_folder()
     (remove,) = removers
     monkeypatch.setattr(os, "getpid", lambda: -1)
@@ -347,12 +347,14 @@ def test_nothing_is_cached_without_a_temporary_folder(monkeypatch):
 def test_cache_writable_by_other_users_is_not_used(tmp_path, temporary, monkeypatch, depth):
     monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path / "home"))
     folder = cache.cache_folder.__wrapped__()
-    wide = [folder.parents[1], folder.parent, folder][depth]
-    wide.chmod(0o777)
-    with pytest.warns(RuntimeWarning, match=f"{wide} can be written by other users; using {temporary}") as caught:
-        assert cache.cache_folder.__wrapped__().is_relative_to(spare_parent(temporary))
+    writable_folder = [folder.parents[1], folder.parent, folder][depth]
+    writable_folder.chmod(0o777)
+    with pytest.warns(
+        RuntimeWarning, match=f"{writable_folder} can be written by other users; using {temporary}"
+    ) as caught:
+        assert cache.cache_folder.__wrapped__().is_relative_to(fallback_parent(temporary))
     assert len(caught) == 1
-    wide.chmod(0o755)
+    writable_folder.chmod(0o755)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert cache.cache_folder.__wrapped__() == folder
@@ -374,11 +376,15 @@ def test_cache_in_a_folder_with_the_sticky_bit_is_used(tmp_path, monkeypatch):
 def test_new_cache_folders_are_closed_to_other_users(tmp_path, monkeypatch):
     monkeypatch.setenv("ENVGEN_CACHE", str(tmp_path / "home"))
     folder = cache.cache_folder.__wrapped__()
-    assert [stat.S_IMODE(one.stat().st_mode) for one in (folder, *folder.parents[:2])] == [0o700] * 3
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.parents[:2])] == [0o700] * 3
 
 
-def danger(mode: int, owner: int, group: int, private: bool = False, shared: bool = False, kind: int = stat.S_IFDIR):
-    return cache._find_danger(os.stat_result((kind | mode, 0, 0, 0, owner, group, 0, 0, 0, 0)), private, shared)
+def find_problem(
+    mode: int, owner: int, group: int, private: bool = False, shared: bool = False, kind: int = stat.S_IFDIR
+):
+    return cache._find_permission_problem(
+        os.stat_result((kind | mode, 0, 0, 0, owner, group, 0, 0, 0, 0)), private, shared
+    )
 
 
 @pytest.mark.parametrize(
@@ -398,22 +404,25 @@ def danger(mode: int, owner: int, group: int, private: bool = False, shared: boo
 def test_folders_writable_by_other_users_are_refused(monkeypatch, mode, owner, usual, private):
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     monkeypatch.setattr(cache, "_is_own_group", lambda group: group == 1000)
-    for found, says in ((danger(mode, owner, 1000), usual), (danger(mode, owner, 1000, private=True), private)):
-        assert says in found
-        assert bool(found) == bool(says)
+    for problem, expected in (
+        (find_problem(mode, owner, 1000), usual),
+        (find_problem(mode, owner, 1000, private=True), private),
+    ):
+        assert expected in problem
+        assert bool(problem) == bool(expected)
 
 
 def test_shared_groups_and_non_directories_are_refused(monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     monkeypatch.setattr(cache, "_is_own_group", lambda group: group == 1000)
-    assert "written" in danger(0o775, 1000, 100)
-    assert danger(0o755, 1000, 100) == ""
-    assert danger(0o1777, 0, 0, shared=True) == ""
-    assert "written" in danger(0o777, 0, 0, shared=True)
-    assert "owned" in danger(0o1777, 1001, 0, shared=True)
+    assert "written" in find_problem(0o775, 1000, 100)
+    assert find_problem(0o755, 1000, 100) == ""
+    assert find_problem(0o1777, 0, 0, shared=True) == ""
+    assert "written" in find_problem(0o777, 0, 0, shared=True)
+    assert "owned" in find_problem(0o1777, 1001, 0, shared=True)
     for kind in (stat.S_IFLNK, stat.S_IFREG):
-        assert "is not a directory" in danger(0o700, 1000, 1000, kind=kind)
-        assert "is not a directory" in danger(0o700, 1000, 1000, private=True, kind=kind)
+        assert "is not a directory" in find_problem(0o700, 1000, 1000, kind=kind)
+        assert "is not a directory" in find_problem(0o700, 1000, 1000, private=True, kind=kind)
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,8 @@ def source_scope(file: str | Path) -> str:
     return str(folder)
 
 
-def world_folder(function: Callable) -> str:
-    """The scope of a function's source file."""
+def function_scope(function: Callable) -> str:
+    """The `source_scope` of the file that defines a function."""
     return source_scope(function.__code__.co_filename)
 
 
@@ -92,7 +92,7 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envgen"
 
 
-def _writable(folder: Path) -> bool:
+def _is_writable(folder: Path) -> bool:
     try:
         with tempfile.NamedTemporaryFile(dir=folder):
             pass
@@ -109,12 +109,12 @@ def _find_problem(folders: Sequence[Path], private: bool = False) -> str:
             status = folder.lstat() if private else folder.stat()
         except OSError:
             return "it is read-only or full"
-        if danger := _find_danger(status, private, shared=folder is not folders[-1]):
-            return f"{folder} {danger}"
-    return "" if _writable(folders[-1]) else "it is read-only or full"
+        if problem := _find_permission_problem(status, private, shared=folder is not folders[-1]):
+            return f"{folder} {problem}"
+    return "" if _is_writable(folders[-1]) else "it is read-only or full"
 
 
-def _find_danger(status: os.stat_result, private: bool, shared: bool) -> str:
+def _find_permission_problem(status: os.stat_result, private: bool, shared: bool) -> str:
     """How another user could put files into a folder; empty if none can.
 
     A `private` folder must be a real directory that is owned by this user and closed to all others. Other folders may
@@ -231,7 +231,7 @@ def jit_fastmath(function):
 
 def _compile(function, **extra_options):
     options = {"nogil": True, "error_model": "numpy", **extra_options}
-    folder = cache_folder(world_folder(function))
+    folder = cache_folder(function_scope(function))
     if folder is None:
         return numba.njit(**options)(function)
     previous, NUMBA_CONFIG["CACHE_DIR"] = NUMBA_CONFIG["CACHE_DIR"], str(folder)
@@ -270,7 +270,7 @@ def compiling(name: str, scope: str, seconds: int):
     """Around the first run of an engine's kernel: prints that it is being compiled, unless it is cached.
 
     Args:
-        name: What is compiled, for people.
+        name: Display name of what is compiled.
         scope: The `source_scope` of the engine's source file.
         seconds: About how long it takes.
     """

@@ -3,7 +3,7 @@
     from envgen.sb3 import make_vec_env
     from stable_baselines3 import PPO
 
-    envs = make_vec_env("crafter", 64, observation="symbols", level={"trees": "common"}, seed=0)
+    envs = make_vec_env("crafter", 64, observation="symbols", levels={"trees": "common"}, seed=0)
     PPO("MlpPolicy", envs).learn(1_000_000)
 
 All environments are stepped together by one engine, without processes. Stable-Baselines3 is imported only here.
@@ -24,7 +24,7 @@ from .worlds.world import LevelVectorEnv, World
 def make_vec_env(
     world: str | World | type[World],
     n_envs: int,
-    level: Any = None,
+    levels: Any = None,
     observation: str = "pixels",
     seed: int | None = None,
     **kw: Any,
@@ -35,14 +35,14 @@ def make_vec_env(
         world: A world's name ("crafter"), the id of its Gymnasium environment ("envgen/Crafter-v0"), "module:Class", a
             World class or a World.
         n_envs: The number of environments.
-        level: A level or a list of levels: environment i plays `level[i % len(level)]`. None is the original.
+        levels: A level or a list of levels: environment i plays `levels[i % len(levels)]`. None is the original.
         observation: One of the world's observations. Stable-Baselines3 has no policies for "text".
         seed: Environment i is seeded with `seed + i`.
         kw: Further arguments of the world's vector environment.
     """
     if isinstance(world, str) and world.startswith("envgen/"):
         world = world.removeprefix("envgen/").partition("-v")[0].lower()
-    levels = [] if level is None else level if isinstance(level, list | tuple) else [level]
+    levels = [] if levels is None else levels if isinstance(levels, list | tuple) else [levels]
     kw.setdefault("autoreset_mode", AutoresetMode.SAME_STEP)
     return Sb3VecEnv(make_world(world).make(levels, n_envs, seed, observation, **kw))
 

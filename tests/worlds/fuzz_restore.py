@@ -1,4 +1,4 @@
-"""Restore damaged states and play on from those that are accepted. Run by test_state_validation.py.
+"""Restore damaged states and continue from those that are accepted. Run by test_state_validation.py.
 
     python fuzz_restore.py WORLD SEED
 
@@ -30,50 +30,53 @@ WORLDS = {
 }  # fmt: skip
 
 
-def leaves(dtype: np.dtype, at: int = 0):
-    """(offset, scalar dtype, count, name) of every field of a record, and of the records in it."""
+def iter_fields(dtype: np.dtype, base_offset: int = 0):
+    """Yield (offset, scalar dtype, count, name) for every scalar field of a record, including nested records."""
     for name in dtype.names or ():
         kind, offset = dtype.fields[name][:2]
         inner, count = kind.base, int(np.prod(kind.shape, dtype=int))
         if inner.names:
             for k in {0, count - 1}:
-                yield from ((o, d, c, f"{name}.{n}") for o, d, c, n in leaves(inner, at + offset + k * inner.itemsize))
+                yield from (
+                    (o, d, c, f"{name}.{n}")
+                    for o, d, c, n in iter_fields(inner, base_offset + offset + k * inner.itemsize)
+                )
         else:
-            yield at + offset, inner, count, name
+            yield base_offset + offset, inner, count, name
 
 
-def extremes(kind: np.dtype) -> list:
+def extreme_values(kind: np.dtype) -> list:
     if kind.kind == "f":
         return [np.nan, np.inf, -np.inf, -1.0, 1e30, 26.0, 0.0]
-    least, most = np.iinfo(kind).min, np.iinfo(kind).max
-    return sorted({least, most, max(least, -1), 0, 1, 7, 30, 100, min(most, 600), min(most, 10_001)})
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    return sorted({low, high, max(low, -1), 0, 1, 7, 30, 100, min(high, 600), min(high, 10_001)})
 
 
-def damaged(state: dict, dtypes: dict, rng: np.random.Generator):
-    """Yields (description, damaged copy of the state)."""
+def iter_damaged_states(state: dict, dtypes: dict, rng: np.random.Generator):
+    """Yield (description, damaged copy of the state)."""
     for name, array in state.items():
         for _ in range(RANDOM // 8):
-            fresh = np.frombuffer(rng.bytes(array.nbytes), array.dtype).reshape(array.shape)
-            yield f"random {name}", {**state, name: fresh.copy()}
+            modified = np.frombuffer(rng.bytes(array.nbytes), array.dtype).reshape(array.shape)
+            yield f"random {name}", {**state, name: modified.copy()}
         for _ in range(RANDOM):
-            fresh = array.copy()
-            raw = fresh.view(np.uint8).reshape(-1)
-            where = rng.integers(raw.size, size=rng.integers(1, 9))
-            raw[where] = rng.integers(256, size=where.size)
-            yield f"bytes of {name}", {**state, name: fresh}
+            modified = array.copy()
+            raw = modified.view(np.uint8).reshape(-1)
+            positions = rng.integers(raw.size, size=rng.integers(1, 9))
+            raw[positions] = rng.integers(256, size=positions.size)
+            yield f"bytes of {name}", {**state, name: modified}
         if array.ndim:
             yield f"shorter {name}", {**state, name: array[..., :-1].copy()}
         yield f"float {name}", {**state, name: array.astype(np.float32)}
         yield f"no {name}", {other: values for other, values in state.items() if other != name}
     for array, dtype in dtypes.items():
-        for offset, kind, count, name in leaves(dtype):
-            for value in extremes(kind):
-                fresh = state[array].copy()
-                at = offset + int(rng.integers(count)) * kind.itemsize
-                fresh[rng.integers(COUNT), at : at + kind.itemsize] = np.frombuffer(
+        for offset, kind, count, name in iter_fields(dtype):
+            for value in extreme_values(kind):
+                modified = state[array].copy()
+                start = offset + int(rng.integers(count)) * kind.itemsize
+                modified[rng.integers(COUNT), start : start + kind.itemsize] = np.frombuffer(
                     np.array(value, kind).tobytes(), np.uint8
                 )
-                yield f"{array} {name} {value}", {**state, array: fresh}
+                yield f"{array} {name} {value}", {**state, array: modified}
     for name, value in (
         ("phase", 1),
         ("phase", 2),
@@ -82,9 +85,9 @@ def damaged(state: dict, dtypes: dict, rng: np.random.Generator):
         ("env_level_ids", 99),
         ("seeded", 2),
     ):
-        fresh = state[name].copy()
-        fresh[0] = value
-        yield f"{name} {value}", {**state, name: fresh}
+        modified = state[name].copy()
+        modified[0] = value
+        yield f"{name} {value}", {**state, name: modified}
     for text in (b"[" * 100_000, b"{}", b"[]", b"[1]", b"[null]", b'["{}"]', b"\xff", b'[{"length": -1}]'):
         yield "levels", {**state, "levels": np.frombuffer(text, np.uint8).copy()}
 
@@ -95,17 +98,17 @@ def main(world: str, seed: int) -> None:
     counts: Counter[bool] = Counter()
     for observation in ("symbols", "pixels"):
         envs = make(COUNT, levels, observation, threads=1)
-        actions = len(envs.action_names)
+        num_actions = len(envs.action_names)
         states = [envs.get_state()]
         envs.reset(seed=seed)
         for _ in range(60):
-            envs.step(rng.integers(actions, size=COUNT))
+            envs.step(rng.integers(num_actions, size=COUNT))
         states.append(envs.get_state())
         for state in states:
-            for what, bad in damaged(state, dtypes, rng):
-                print(observation, what, flush=True, file=sys.stderr)  # names the cause of a crash
+            for description, damaged_state in iter_damaged_states(state, dtypes, rng):
+                print(observation, description, flush=True, file=sys.stderr)  # names the cause of a crash
                 try:
-                    envs.set_state(bad)
+                    envs.set_state(damaged_state)
                 except ValueError:
                     counts[False] += 1
                     continue
@@ -113,8 +116,8 @@ def main(world: str, seed: int) -> None:
                 if envs.engine.results.phase.min() == 0:
                     envs.reset()
                 for step in range(STEPS):
-                    chosen = expert(envs.engine) if step % 3 == 0 else rng.integers(actions, size=COUNT)
-                    envs.step(chosen)
+                    actions = expert(envs.engine) if step % 3 == 0 else rng.integers(num_actions, size=COUNT)
+                    envs.step(actions)
         envs.set_state(states[-1])
     print(counts[False], counts[True])
 

@@ -46,8 +46,8 @@ class LineVectorEnv(LevelVectorEnv):
     def levels(self) -> list[LineLevel]:
         return self._levels
 
-    def set_levels(self, level: Any, sample_levels: bool = False) -> None:
-        levels = parse_levels(LineLevel, "line", level)
+    def set_levels(self, levels: Any, sample_levels: bool = False) -> None:
+        levels = parse_levels(LineLevel, "line", levels)
         for entry in levels:
             if entry not in self._levels:
                 self._levels.append(entry)

@@ -6,7 +6,7 @@ from gymnasium import spaces
 from line_world import LineEnv, LineLevel, LineVectorEnv, LineWorld
 
 from envgen.worlds.check_world import ContractError, check_world
-from envgen.worlds.registry import OWN_WORLDS, make_world
+from envgen.worlds.registry import BUILTIN_WORLDS, make_world
 from envgen.worlds.world import Level, LevelError, Skill
 
 
@@ -16,7 +16,7 @@ def violations(world: LineWorld) -> list[str]:
     return error.value.violations
 
 
-@pytest.mark.parametrize("name", OWN_WORLDS)
+@pytest.mark.parametrize("name", BUILTIN_WORLDS)
 def test_own_worlds_keep_the_contract(name):
     check_world(make_world(name), {"length": 20}, steps=60)
 

@@ -40,7 +40,7 @@ class LineEnv(PythonEnv):
             return 1.0, True
         return 0.0, False
 
-    def draw(self):
+    def render_frame(self):
         return np.full((16, 16, 3), 20 * self.state["position"], np.uint8)
 
 
@@ -182,9 +182,9 @@ def test_statistics_and_pictures():
     assert world.single(render_mode="rgb_array").render_mode == "rgb_array"
 
 
-def test_worlds_without_draw_show_their_state_as_text():
+def test_default_rendering_shows_the_state_as_text():
     class TextEnv(LineEnv):
-        draw = PythonEnv.draw
+        render_frame = PythonEnv.render_frame
 
     env = TextEnv(Line(), [LineLevel()], render_mode="rgb_array")
     env.reset(seed=0)

@@ -1,4 +1,4 @@
-"""A game played by a person: keys go in, events come out. It knows nothing of how the game is displayed."""
+"""A game session: maps key presses to environment steps and returns events. Independent of the front end."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple

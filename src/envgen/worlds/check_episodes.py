@@ -194,7 +194,7 @@ class EpisodeChecker:
 
     # --- seeds and states
 
-    def play(self, envs: LevelVectorEnv, actions: np.ndarray) -> list[tuple]:
+    def collect_steps(self, envs: LevelVectorEnv, actions: np.ndarray) -> list[tuple]:
         return [copy_values(envs.step(row)) for row in actions]
 
     def check_seeding(self) -> None:
@@ -202,7 +202,8 @@ class EpisodeChecker:
         envs, other = self.make(), self.make()
         first, second = copy_values(envs.reset(seed=self.seed)), copy_values(other.reset(seed=self.seed))
         self.require(
-            are_equal(first, second) and are_equal(self.play(envs, actions), self.play(other, actions)),
+            are_equal(first, second)
+            and are_equal(self.collect_steps(envs, actions), self.collect_steps(other, actions)),
             "the same seed and actions must give the same episodes",
         )
         other.close()
@@ -242,7 +243,7 @@ class EpisodeChecker:
             "get_state must return a dict of numeric arrays",
         ):
             return
-        expected = self.play(envs, actions[middle:])
+        expected = self.collect_steps(envs, actions[middle:])
         other = self.make(seed=self.seed + 1000)
         other.reset(seed=self.seed + 1000)
         for restored in (envs, other):
@@ -251,7 +252,7 @@ class EpisodeChecker:
                 are_equal(copy_values(obs), last[0]), "set_state must return the observations of the saved state"
             )
             self.require(
-                are_equal(self.play(restored, actions[middle:]), expected),
+                are_equal(self.collect_steps(restored, actions[middle:]), expected),
                 "environments must continue exactly from a saved state",
             )
         self.raises(

@@ -1,4 +1,4 @@
-"""`check_world` proves that a world keeps the contract of `envgen.worlds.world`, for worlds of any package."""
+"""`check_world` checks that a world follows the contract of `envgen.worlds.world`."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -132,37 +132,41 @@ class _Checker(EpisodeChecker):
 
     def check_levels(self) -> bool:
         """Check Level; False if nothing further can be checked."""
-        Kind = getattr(self.world, "Level", None)
-        if not self.require(isinstance(Kind, type) and issubclass(Kind, Level), "Level must be a subclass of Level"):
+        level_class = getattr(self.world, "Level", None)
+        if not self.require(
+            isinstance(level_class, type) and issubclass(level_class, Level), "Level must be a subclass of Level"
+        ):
             return False
-        assert Kind is not None
+        assert level_class is not None
         try:
-            original = Kind()
-            self.level = Kind.parse(self.level)
+            original = level_class()
+            self.level = level_class.parse(self.level)
         except Exception as error:  # noqa: BLE001
             return self.require(False, f"Level() raised {type(error).__name__}: {error}")
         self.require(self.world.original == original, "original must be Level()")
-        self.require(Kind.parse({}) == original and Kind.parse(None) == original, "Level.parse({}) must be Level()")
+        self.require(
+            level_class.parse({}) == original and level_class.parse(None) == original, "Level.parse({}) must be Level()"
+        )
         self.require(original.to_overrides() == {}, "Level().to_overrides() must be {}")
         with self.no_error("hash(Level())"):
             hash(original)
-        self.raises(LevelError, lambda: Kind.parse({"no_such_setting": 1}), "Level must refuse unknown settings")
-        if Kind.model_fields:
-            name = next(iter(Kind.model_fields))
+        self.raises(LevelError, lambda: level_class.parse({"no_such_setting": 1}), "Level must refuse unknown settings")
+        if level_class.model_fields:
+            name = next(iter(level_class.model_fields))
             typo = {f"{name}_": 1}
-            error = self.raises(LevelError, lambda: Kind.parse(typo), "Level must refuse unknown settings")
+            error = self.raises(LevelError, lambda: level_class.parse(typo), "Level must refuse unknown settings")
             if error is not None:
                 self.require(repr(name) in str(error), f"Level must suggest {name!r} for the unknown setting '{name}_'")
         with self.no_error("Level.model_json_schema()"):
-            properties = Kind.model_json_schema().get("properties", {})
+            properties = level_class.model_json_schema().get("properties", {})
             for name in properties:
-                described = properties[name].get("description") or Kind.model_fields[name].description
+                described = properties[name].get("description") or level_class.model_fields[name].description
                 self.require(described, f"Level: the setting {name!r} needs a docstring")
         skill_names = [skill.name for skill in self.world.skills]
         for name, level in self.world.skill_levels.items():
             self.require(name in skill_names, f"skill_levels: {name!r} is not a skill")
             try:
-                parsed = Kind.parse(level)
+                parsed = level_class.parse(level)
             except LevelError as error:
                 self.require(False, f"skill_levels: the level for {name!r} is not valid: {error}")
             else:
@@ -172,10 +176,11 @@ class _Checker(EpisodeChecker):
         return True
 
     def check_level_round_trip(self, level: Level) -> None:
-        Kind = type(level)
+        level_class = type(level)
         with self.no_error("writing a level as JSON and reading it"):
             self.require(
-                Kind.parse(level.model_dump_json()) == level and Kind.parse(level.to_overrides()) == level,
+                level_class.parse(level.model_dump_json()) == level
+                and level_class.parse(level.to_overrides()) == level,
                 f"the level {level.to_overrides()} changes when it is written as JSON and read again",
             )
 

@@ -1,7 +1,7 @@
-"""Many environments of one world stepped together: what every engine does around its own kernel.
+"""Base class of the batch engines: steps many environments of one world with a compiled kernel.
 
-A world's engine adds its state and `_run_kernel`, which does what is `pending` in some environments and writes
-`results`.
+A world's engine adds its state and `_run_kernel`, which steps or resets the given environments, as marked in
+`pending`, and writes `results`.
 
 Kernels index arrays with values from the state and check nothing, so a snapshot from a damaged or foreign file is
 checked before an engine continues from it. All these checks raise ValueError.
@@ -27,8 +27,8 @@ MAX_EPISODES = 2**31 - 2  # one more must still fit into an int32
 MIN_BYTES_TO_SHARE = 1 << 20  # smaller copies are not worth several threads
 
 
-class StepResults(NamedTuple):
-    """What a step writes."""
+class EngineStepResults(NamedTuple):
+    """Outputs of a step."""
 
     reward: np.ndarray  # (n,) float64
     terminated: np.ndarray  # (n,) bool
@@ -75,7 +75,7 @@ class BatchEngine:
         self.obs_bytes = np.zeros((num_envs, obs_size), np.uint8)
         self.pending = np.zeros(num_envs, np.uint8)
         self.actions = np.zeros(num_envs, np.int64)
-        self.results = StepResults(
+        self.results = EngineStepResults(
             reward=np.zeros(num_envs),
             terminated=np.zeros(num_envs, np.bool_),
             truncated=np.zeros(num_envs, np.bool_),
@@ -89,7 +89,7 @@ class BatchEngine:
         raise NotImplementedError
 
     def _run_kernel(self, env_ids: np.ndarray, thread: int) -> None:
-        """Do what is pending in these environments."""
+        """Step or reset these environments, as marked in `pending`."""
         raise NotImplementedError
 
     def _grow(self) -> None:
@@ -101,7 +101,7 @@ class BatchEngine:
         raise NotImplementedError
 
     def render(self, i: int, size: tuple[int, int]) -> np.ndarray:
-        """An image (height, width, 3) for people. Rendering changes no state."""
+        """An RGB image (height, width, 3) for display. Rendering changes no state."""
         raise NotImplementedError
 
     def set_levels(self, levels: Sequence[Any], sample_levels: bool) -> None:
@@ -126,7 +126,7 @@ class BatchEngine:
         self.pending[:] = np.where(mask, RESET, DONE)
         self._run_pending()
 
-    def step(self, actions: np.ndarray, reset_mask: np.ndarray | None = None) -> StepResults:
+    def step(self, actions: np.ndarray, reset_mask: np.ndarray | None = None) -> EngineStepResults:
         """Step all environments, but begin an episode instead where `reset_mask` is set. Actions must be valid."""
         self.actions[:] = actions
         self.pending[:] = STEP
@@ -161,7 +161,7 @@ class BatchEngine:
         return rows
 
     def _run_pending(self, ranges: int = RANGES_PER_THREAD) -> None:
-        """Do what is pending in all environments."""
+        """Step or reset all environments that are marked in `pending`."""
         env_ids = self.pending.nonzero()[0]
         while env_ids.size:
             job = partial(self._run_range, env_ids)

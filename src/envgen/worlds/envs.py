@@ -61,8 +61,8 @@ class SingleEnv(LevelEnv, Generic[E]):
         self._running = False
         self._window: RenderWindow | None = None
 
-    def _parse_levels(self, level: Any) -> list[Any]:
-        return checks.parse_levels(self.engine_class.Level, self.engine_class.title, level)
+    def _parse_levels(self, levels: Any) -> list[Any]:
+        return checks.parse_levels(self.engine_class.Level, self.engine_class.title, levels)
 
     def _extra_info(self) -> dict[str, Any]:
         """Entries of the info beside `info_fields`."""
@@ -143,7 +143,7 @@ class SingleEnv(LevelEnv, Generic[E]):
 class EngineVectorEnv(LevelVectorEnv, Generic[E]):
     """`num_envs` environments of a world stepped together.
 
-    Environment i plays `level[i % len(level)]`. With `sample_levels`, each episode plays a random one of the levels,
+    Environment i plays `levels[i % len(levels)]`. With `sample_levels`, each episode plays a random one of the levels,
     determined by its environment's seed. See `LevelVectorEnv` and `EpisodeInfo`.
     """
 
@@ -152,7 +152,7 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
     reset_options: ClassVar[tuple[str, ...]] = ("reset_mask",)
 
     def __init__(
-        self, config: EnvConfig[E], num_envs: int, level: Any, sample_levels: bool, threads: int | None,
+        self, config: EnvConfig[E], num_envs: int, levels: Any, sample_levels: bool, threads: int | None,
         autoreset_mode: AutoresetMode | str, render_mode: str | None,
     ):  # fmt: skip
         self.render_mode = checks.check_render_mode(render_mode)
@@ -168,19 +168,19 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         threads = checks.choose_threads(threads, num_envs, config.observation.name)
-        levels = checks.check_all_used(self._parse_levels(level), num_envs, sample_levels)
+        levels = checks.check_all_used(self._parse_levels(levels), num_envs, sample_levels)
         self.engine = config.make_engine(num_envs, levels, sample_levels, threads)
         self._window: RenderWindow | None = None
 
-    def _parse_levels(self, level: Any) -> list[Any]:
-        return checks.parse_levels(self.engine_class.Level, self.engine_class.title, level)
+    def _parse_levels(self, levels: Any) -> list[Any]:
+        return checks.parse_levels(self.engine_class.Level, self.engine_class.title, levels)
 
     @property
     def levels(self) -> list[Any]:
         return self.engine.levels
 
-    def set_levels(self, level: Any, sample_levels: bool = False) -> None:
-        levels = checks.check_all_used(self._parse_levels(level), self.num_envs, sample_levels)
+    def set_levels(self, levels: Any, sample_levels: bool = False) -> None:
+        levels = checks.check_all_used(self._parse_levels(levels), self.num_envs, sample_levels)
         self.engine.set_levels(levels, sample_levels)
 
     def reset(self, *, seed: int | Iterable[int | None] | None = None, options: dict | None = None):

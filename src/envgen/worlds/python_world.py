@@ -35,7 +35,7 @@ class PythonEnv(LevelEnv):
 
     observation_space: spaces.Space
     max_episode_steps: int = 1000
-    image_size: int = 64  # pixels along a side of `draw`'s image
+    image_size: int = 64  # pixels along a side of `render_frame`'s image
 
     def __init__(self, world: World, levels: Sequence[Any], sample_levels: bool = True, render_mode: str | None = None):
         self.world, self.render_mode = world, checks.check_render_mode(render_mode)
@@ -58,7 +58,7 @@ class PythonEnv(LevelEnv):
         """Change `self.state` by one step. Returns the reward and whether the episode terminates."""
         raise NotImplementedError
 
-    def draw(self) -> np.ndarray:
+    def render_frame(self) -> np.ndarray:
         """An image of the current state, (image_size, image_size, 3) uint8. By default it lists the state as text."""
         image = Image.new("RGB", (self.image_size, self.image_size), "white")
         text = "\n".join(f"{name}\n {value}" for name, value in self.state.items())
@@ -67,7 +67,7 @@ class PythonEnv(LevelEnv):
 
     def achieve(self, skill: str) -> None:
         """Count a success of a skill."""
-        self.achievements[[known.name for known in self.world.skills].index(skill)] += 1
+        self.achievements[[s.name for s in self.world.skills].index(skill)] += 1
 
     @property
     def level(self) -> Any:
@@ -110,7 +110,7 @@ class PythonEnv(LevelEnv):
         }
 
     def render(self):
-        return self.draw() if self.render_mode == "rgb_array" else None
+        return self.render_frame() if self.render_mode == "rgb_array" else None
 
 
 class PythonVectorEnv(LevelVectorEnv):
@@ -119,7 +119,7 @@ class PythonVectorEnv(LevelVectorEnv):
     def __init__(
         self,
         world: "PythonWorld",
-        level: Any,
+        levels: Any,
         num_envs: int,
         sample_levels: bool = False,
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
@@ -130,7 +130,7 @@ class PythonVectorEnv(LevelVectorEnv):
         self.num_envs, self.world, self.render_mode = checks.check_count("num_envs", num_envs), world, None
         self._levels: list[Any] = []
         self.envs = [world.env_class(world, [world.original], False) for _ in range(num_envs)]
-        self.set_levels(level, sample_levels)
+        self.set_levels(levels, sample_levels)
         self.single_observation_space = self.envs[0].observation_space
         self.single_action_space = self.envs[0].action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -140,8 +140,8 @@ class PythonVectorEnv(LevelVectorEnv):
     def levels(self) -> list[Any]:
         return self._levels
 
-    def set_levels(self, level: Any, sample_levels: bool = False) -> None:
-        levels = checks.parse_levels(self.world.Level, self.world.name, level)
+    def set_levels(self, levels: Any, sample_levels: bool = False) -> None:
+        levels = checks.parse_levels(self.world.Level, self.world.name, levels)
         levels = checks.check_all_used(levels, self.num_envs, sample_levels)
         self._levels += [level for level in dict.fromkeys(levels) if level not in self._levels]
         for i, env in enumerate(self.envs):
@@ -310,9 +310,9 @@ class PythonWorld(World):
         return StateStats({name: float(np.mean([state[name] for state in states])) for name in states[0]})
 
     def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
-        def draw(k: int, level: Any) -> np.ndarray:
+        def render_level(k: int, level: Any) -> np.ndarray:
             env = self.single(level, observation=self.observations[0])
             env.reset(seed=seed + k)
-            return env.draw()
+            return env.render_frame()
 
-        return image_grid(levels, columns, self.env_class.image_size, draw)
+        return image_grid(levels, columns, self.env_class.image_size, render_level)

@@ -12,7 +12,7 @@ from envgen.settings import format_choice_error
 from .world import World
 
 ENTRY_POINT_GROUP = "envgen.worlds"
-OWN_WORLDS = {
+BUILTIN_WORLDS = {
     "crafter": "envgen.worlds.crafter.world:Crafter",
     "heist": "envgen.worlds.heist.world:Heist",
 }
@@ -24,7 +24,7 @@ class WorldError(EnvgenError, ValueError):
 
 def world_names() -> list[str]:
     """The names of all worlds: this project's, then those of installed packages."""
-    return [*OWN_WORLDS, *sorted(_entry_points())]
+    return [*BUILTIN_WORLDS, *sorted(_entry_points())]
 
 
 def make_world(world: "str | World | type[World]") -> World:
@@ -41,8 +41,8 @@ def make_world(world: "str | World | type[World]") -> World:
         return world
     if not isinstance(world, str):
         return _instantiate(world, f"{world!r}")
-    if world in OWN_WORLDS:
-        return _instantiate(_import(OWN_WORLDS[world]), world)
+    if world in BUILTIN_WORLDS:
+        return _instantiate(_import(BUILTIN_WORLDS[world]), world)
     if ":" in world:
         return _instantiate(_import(world), world)
     entry_points = _entry_points()
@@ -64,7 +64,7 @@ def _entry_points() -> dict[str, metadata.EntryPoint]:
     entry_points: dict[str, metadata.EntryPoint] = {}
     for entry_point in metadata.entry_points(group=ENTRY_POINT_GROUP):
         problem = ""
-        if entry_point.name in OWN_WORLDS:
+        if entry_point.name in BUILTIN_WORLDS:
             problem = "this name belongs to envgen"
         elif entry_point.name in entry_points and entry_points[entry_point.name].value != entry_point.value:
             problem = f"{entry_points[entry_point.name].value} has the same name"

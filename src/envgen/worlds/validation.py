@@ -18,15 +18,17 @@ RENDER_MODES = ("rgb_array", "human")
 _MIN_ENVS_PER_THREAD = {"pixels": 32, "symbols": 256, "text": 256}
 
 
-def parse_levels(Kind: type[L], world: str, level: Any) -> list[L]:
+def parse_levels(level_class: type[L], world: str, level: Any) -> list[L]:
     """A list of levels from a level, a mapping, JSON text, None (the original), or a sequence of these."""
     if isinstance(level, Sequence) and not isinstance(level, str):
         if not level:
             raise ValueError(f"the list of levels is empty; pass at least one level, or None for the original {world}")
-        return [Kind.parse(entry) for entry in level]
+        return [level_class.parse(entry) for entry in level]
     if level is None or isinstance(level, Level | dict | str):
-        return [Kind.parse(level)]
-    raise TypeError(f"level must be a {Kind.__name__}, a dict, JSON text, None or a list of these, not {level!r}")
+        return [level_class.parse(level)]
+    raise TypeError(
+        f"level must be a {level_class.__name__}, a dict, JSON text, None or a list of these, not {level!r}"
+    )
 
 
 def check_all_used(levels: list[L], num_envs: int, sample_levels: bool) -> list[L]:
@@ -46,11 +48,11 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     return value
 
 
-def check_options(options: dict | None, known: Sequence[str]) -> dict:
-    """The options of a `reset`, all of which must be known."""
+def check_options(options: dict | None, allowed: Sequence[str]) -> dict:
+    """The options of a `reset`, all of which must be in `allowed`."""
     for name in options or {}:
-        if name not in known:
-            raise ValueError(f"reset option {format_choice_error(str(name), known)}")
+        if name not in allowed:
+            raise ValueError(f"reset option {format_choice_error(str(name), allowed)}")
     return options or {}
 
 
@@ -58,9 +60,7 @@ def check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
     try:
         return AutoresetMode(mode)
     except ValueError:
-        raise ValueError(
-            f"autoreset mode {format_choice_error(str(mode), [known.value for known in AutoresetMode])}"
-        ) from None
+        raise ValueError(f"autoreset mode {format_choice_error(str(mode), [m.value for m in AutoresetMode])}") from None
 
 
 def check_render_mode(mode: str | None) -> str | None:

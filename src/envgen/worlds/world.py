@@ -1,6 +1,6 @@
 """The contracts of this package: `Level`, `Skill`, the environments that play levels, and `World`, which makes them.
 
-A world of your own subclasses `World` and `Level`. `envgen.worlds.check_world.check_world` proves that it keeps these
+A world of your own subclasses `World` and `Level`. `envgen.worlds.check_world.check_world` checks that it follows these
 contracts; docs/worlds.md shows a complete example.
 """
 
@@ -85,7 +85,7 @@ class EpisodeInfo(TypedDict, total=False):
     episode_return: Required[np.ndarray]  # (num_envs,) float, sum of the episode's rewards so far
     episode_length: Required[np.ndarray]  # (num_envs,) int, steps of the episode so far
     achievements: Required[np.ndarray]  # (num_envs, skills) int, how often each skill succeeded so far
-    seed: np.ndarray  # (num_envs,) int, the seed of this episode's world
+    seed: np.ndarray  # (num_envs,) int, the seed of this episode's map
     possible: np.ndarray  # (num_envs, skills) bool, whether this episode allows the skill; if missing, all are possible
     final_obs: np.ndarray  # (num_envs,) object, the last observations of episodes that ended in this step, else None
     final_info: "EpisodeInfo"  # the same keys for these episodes
@@ -121,11 +121,11 @@ class LevelVectorEnv(VectorEnv[Any, Any, Any]):
         """Every level set so far. `infos["level"]` is an index into this list, which only grows."""
         raise NotImplementedError
 
-    def set_levels(self, level: Any, sample_levels: bool = False) -> None:
+    def set_levels(self, levels: Any, sample_levels: bool = False) -> None:
         """Set the levels of all episodes that begin from now on.
 
         Args:
-            level: A level or a list of levels. Environment i plays `level[i % len(level)]`.
+            levels: A level or a list of levels. Environment i plays `levels[i % len(levels)]`.
             sample_levels: Each episode plays a random level of the list, determined by its environment's seed.
         """
         raise NotImplementedError
@@ -143,7 +143,7 @@ class LevelVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 class LevelStats(Protocol):
-    """Statistics of the worlds that a level generates. `str()` formats them as a table."""
+    """Statistics of the maps that a level generates. `str()` formats them as a table."""
 
     def as_dict(self) -> dict[str, float]:
         """The statistics by name. Every level of a world has the same names, wherever they are defined."""
@@ -160,7 +160,7 @@ class World(ABC):
     observations: ClassVar[tuple[str, ...]]
     rules: ClassVar[str]  # the rules in prose, for designers that are language models
     skill_levels: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # skill: a level in which to learn it next
-    key_bindings: ClassVar[Mapping[str, str]] = {}  # key: action, for people who play
+    key_bindings: ClassVar[Mapping[str, str]] = {}  # key: action, for manual play
     ppo_defaults: ClassVar[Mapping[str, Any]] = {}  # PpoSettings that suit this world better than the defaults
     plan_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # preset: TrainingPlan fields that differ from it
     published_skill: ClassVar[str | None] = None  # the skill whose success rate papers report; None for the score
@@ -196,11 +196,11 @@ class World(ABC):
 
     @abstractmethod
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> LevelStats:
-        """Generate one world of the level per seed and compute statistics of them."""
+        """Generate one map of the level per seed and return statistics over them."""
 
     @abstractmethod
     def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
-        """Draw one world of each level under its title, with seeds `seed`, `seed + 1`, ..."""
+        """Render one map of each level under its title, with seeds `seed`, `seed + 1`, ..."""
 
     def reachable_skills(self, level: Any, stats: Any) -> set[str]:
         """The skills that are possible in a level, given its `level_stats`."""

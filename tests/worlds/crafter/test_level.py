@@ -75,8 +75,8 @@ def test_mountains_with_rare_water_have_a_pond():
 def test_near_places_objects_near_the_start(near, name, count, max_distance):
     stats = compute_level_stats({"near": near}, SEEDS)
     assert stats.presence[name] == 1
-    assert stats.nearest[name] <= max_distance
-    assert stats.nearest[name] < (compute_level_stats(None, SEEDS).nearest[name] or 99)
+    assert stats.nearest_distances[name] <= max_distance
+    assert stats.nearest_distances[name] < (compute_level_stats(None, SEEDS).nearest_distances[name] or 99)
     if count is not None:
         assert {**stats.cells, **stats.creatures}[name] == count
 

@@ -12,7 +12,7 @@ from envgen.worlds.crafter.expert_policy import expert_actions
 from envgen.worlds.crafter.original import ParityChecker, ParityError
 
 
-def play(seed: int, steps: int, choose_action, **kwargs) -> ParityChecker:
+def run_parity_check(seed: int, steps: int, choose_action, **kwargs) -> ParityChecker:
     checker = ParityChecker(seed, **kwargs)
     rng = np.random.default_rng(seed)
     checker.play(choose_action(checker, rng) for _ in range(steps))
@@ -33,12 +33,12 @@ def mostly_sleep(checker, rng):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_actions(seed):
-    play(seed, 400, random_action)
+    run_parity_check(seed, 400, random_action)
 
 
 @pytest.mark.parametrize("seed", [11, 12])
 def test_sleeping_through_nights_and_later_episodes(seed):
-    checker = play(seed, 700, mostly_sleep)
+    checker = run_parity_check(seed, 700, mostly_sleep)
     assert checker.original._episode > 1
 
 

@@ -89,7 +89,7 @@ def test_disabled_autoreset_resets_only_masked_environments():
 
 
 def test_make_vec_declares_the_autoreset_mode():
-    envs = gymnasium.make_vec("envgen/Crafter-v0", num_envs=2, observation="symbols", level={"water": "rare"})
+    envs = gymnasium.make_vec("envgen/Crafter-v0", num_envs=2, observation="symbols", levels={"water": "rare"})
     assert envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
     assert envs.observation_space.shape == (2, 145)
     obs, _ = envs.reset(seed=0)

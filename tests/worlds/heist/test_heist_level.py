@@ -73,10 +73,10 @@ def test_walls_and_locked_doors_block_and_keys_are_conserved(level, seed, data):
     obs, info = env.reset(seed=seed)
     record = env.engine.envs[0]
     start_entities = record["entities"][: record["num_entities"]]
-    lying = {int(entity["color"]) for entity in start_entities if entity["kind"] == const.ENTITY_KEY}
+    keys_in_maze = {int(entity["color"]) for entity in start_entities if entity["kind"] == const.ENTITY_KEY}
     held = {color for color in range(const.NUM_COLORS) if record["has_key"][color]}
-    assert not lying & held
-    assert lying | held == set(range(record["num_doors"])) | held
+    assert not keys_in_maze & held
+    assert keys_in_maze | held == set(range(record["num_doors"])) | held
     rng = np.random.default_rng(data.draw(st.integers(0, 999)))
     expert_probability = data.draw(st.floats(0, 1))
     for _ in range(80):
@@ -87,10 +87,10 @@ def test_walls_and_locked_doors_block_and_keys_are_conserved(level, seed, data):
         record = env.engine.envs[0]
         check_position(record)
         entities = record["entities"][: record["num_entities"]]
-        now_lying = {int(k["color"]) for k in entities if k["kind"] == const.ENTITY_KEY and k["alive"]}
+        remaining_keys_in_maze = {int(k["color"]) for k in entities if k["kind"] == const.ENTITY_KEY and k["alive"]}
         now_held = {color for color in range(const.NUM_COLORS) if record["has_key"][color]}
-        assert now_lying | now_held == lying | held
-        assert not now_lying & now_held
+        assert remaining_keys_in_maze | now_held == keys_in_maze | held
+        assert not remaining_keys_in_maze & now_held
         for color, name in enumerate(const.COLORS):
             opened = info["achievements"][f"open_{name}_door"]
             assert not opened or color in now_held

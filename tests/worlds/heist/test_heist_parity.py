@@ -1,6 +1,6 @@
 """Our Heist equals the original: every wall, every float, every reward and every random draw, step by step.
 
-What the original did is recorded. Where it is installed (`make oracle`), new episodes are compared as well.
+What the original did is recorded. Where it is installed (`make procgen`), new episodes are compared as well.
 """
 
 import gzip
@@ -73,7 +73,7 @@ def test_first_difference_detects_one_changed_bit():
     assert STATE.names is not None
 
 
-@pytest.mark.skipif(not ORIGINAL_VENV.exists(), reason="the original is not installed: make oracle")
+@pytest.mark.skipif(not ORIGINAL_VENV.exists(), reason="the original is not installed: make procgen")
 @pytest.mark.parametrize("mode", ["easy", "hard", "memory"])
 def test_new_episodes_match_the_original(mode):
     request = PlayRequest(mode, 8, rand_seed=99)

@@ -1,4 +1,4 @@
-"""Heist's pictures: the original's pixel for pixel, our own textures, and smooth pictures for people."""
+"""Heist's pictures: the original's pixel for pixel, our own textures, and high-resolution images for display."""
 
 import importlib.util
 import io
@@ -47,7 +47,7 @@ def start_episode(level, seed):
     return engine.envs[0]
 
 
-def draw(envs, atlas=None, buffers=None):
+def render_scene(envs, atlas=None, buffers=None):
     frame = np.zeros(render.FRAME_BYTES, np.uint8)
     buffers = buffers or render.allocate_buffers(1, 1)
     render.render_frame(envs[0], atlas or textures.load_atlas(), buffers, 0, 0, frame)
@@ -67,29 +67,29 @@ def test_original_textures_match_the_original_pixel_for_pixel():
         atlas = textures.load_atlas("procgen")
     except textures.MissingTexturesError as error:
         pytest.skip(str(error))
-    digests = [digest(draw(env_of(make_scene(k)), atlas)) for k in range(len(RECORDED["original"]))]
+    digests = [digest(render_scene(env_of(make_scene(k)), atlas)) for k in range(len(RECORDED["original"]))]
     assert digests == RECORDED["original"]
 
 
 def test_our_textures_are_unchanged():
-    frames = [draw(env_of(make_scene(k))) for k in range(len(RECORDED["original"]))]
+    frames = [render_scene(env_of(make_scene(k))) for k in range(len(RECORDED["original"]))]
     assert digest(frames) == OUR_DIGEST, "this changes what agents learn from pixels: is it intended?"
 
 
 def test_cached_frames_equal_freshly_drawn_ones():
     for k in range(0, 60, 3):
         buffers, envs = render.allocate_buffers(1, 1), env_of(make_scene(k))
-        first = draw(envs, buffers=buffers)
+        first = render_scene(envs, buffers=buffers)
         assert envs["needs_redraw"][0] == 0
         envs["x"], envs["y"], envs["facing"] = 2.2, 3.3, k % 9
-        after_move = draw(envs, buffers=buffers)
+        after_move = render_scene(envs, buffers=buffers)
         envs["entities"]["alive"][0, 0], envs["needs_redraw"] = 0, 1
-        after_removal = draw(envs, buffers=buffers)
+        after_removal = render_scene(envs, buffers=buffers)
         assert not np.array_equal(first, after_move)
         envs["entities"]["alive"][0, 0], envs["needs_redraw"] = 1, 1
-        assert np.array_equal(draw(envs), after_move)
+        assert np.array_equal(render_scene(envs), after_move)
         envs["entities"]["alive"][0, 0], envs["needs_redraw"] = 0, 1
-        assert np.array_equal(draw(envs), after_removal)
+        assert np.array_equal(render_scene(envs), after_removal)
 
 
 def test_memory_mode_shows_only_nearby_cells():
@@ -98,7 +98,7 @@ def test_memory_mode_shows_only_nearby_cells():
     near[11, 15], far[11, 17] = True, True
 
     def draw_walls(walls, memory):
-        return draw(env_of(empty_scene(world_size=23, x=11.5, y=11.5, memory=memory, walls=walls)))
+        return render_scene(env_of(empty_scene(world_size=23, x=11.5, y=11.5, memory=memory, walls=walls)))
 
     for memory in (True, False):
         plain = draw_walls(walls, memory)
@@ -125,14 +125,14 @@ def test_everything_is_distinguishable_on_every_floor(size, memory):
                 scene["entities"] = [(*content, center, center, *box)]
             x = 32 + (2 * unit if memory else 0)
             left, top = round(x - unit / 2), round(32 - unit / 2)
-            cells.append(draw(env_of(scene))[top : top + round(unit), left : left + round(unit)].astype(int))
+            cells.append(render_scene(env_of(scene))[top : top + round(unit), left : left + round(unit)].astype(int))
         for a in range(len(cells)):
             for b in range(a):
                 assert np.abs(cells[a] - cells[b]).mean() > 8, (background, contents[a], contents[b])
 
 
 def test_the_agent_faces_its_last_direction():
-    frames = [draw(env_of(empty_scene(facing=facing))) for facing in range(const.NUM_MOVES)]
+    frames = [render_scene(env_of(empty_scene(facing=facing))) for facing in range(const.NUM_MOVES)]
     right = const.ACTIONS.index("right")
     assert np.array_equal(frames[const.NOOP], frames[right])
     for a in range(const.NUM_MOVES):
@@ -182,7 +182,7 @@ def test_hd_picture_matches_the_frame(k):
     picture = render.render_hd(envs[0], 256)
     assert picture.shape == (256, 256, 3)
     small = np.asarray(Image.fromarray(picture).resize((64, 64), Image.Resampling.BOX)).astype(int)
-    assert np.abs(small - draw(envs)).mean() < 12
+    assert np.abs(small - render_scene(envs)).mean() < 12
 
 
 def test_hd_pictures_have_any_size_and_can_show_the_whole_world():

@@ -153,7 +153,7 @@ def test_set_levels_applies_from_the_next_episode():
 
 
 def test_random_levels_are_reproducible_and_all_played():
-    def play():
+    def collect_levels():
         envs = HeistVectorEnv(4, LEVELS, "symbols", sample_levels=True)
         _, infos = envs.reset(seed=9)
         played_levels = [infos["level"].tolist()]
@@ -162,8 +162,8 @@ def test_random_levels_are_reproducible_and_all_played():
             played_levels.append(infos["level"].tolist())
         return played_levels
 
-    first = play()
-    assert first == play()
+    first = collect_levels()
+    assert first == collect_levels()
     assert all(set(row) == {0, 1, 2} for row in zip(*first, strict=True))
 
 
@@ -245,7 +245,7 @@ def test_pickled_copy_continues_identically():
 
 
 def test_env_is_registered_with_same_step_autoreset():
-    envs = gymnasium.make_vec("envgen/Heist-v0", num_envs=2, observation="symbols", level={"mode": "easy"})
+    envs = gymnasium.make_vec("envgen/Heist-v0", num_envs=2, observation="symbols", levels={"mode": "easy"})
     assert envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
     assert envs.single_action_space.n == 15
     obs, _ = envs.reset(seed=0)

@@ -19,7 +19,7 @@ SMALLEST_ATLAS = (18, 18)  # for kernels that take an atlas but draw nothing
 
 
 class Engine(BatchEngine):
-    """`num_envs` Crafters.
+    """`num_envs` Crafter environments.
 
     Args:
         num_envs: The number of environments.
@@ -69,7 +69,7 @@ class Engine(BatchEngine):
         )  # fmt: skip
 
     def render(self, i: int, size: tuple[int, int]) -> np.ndarray:
-        """An image (height, width, 3) for people. It takes no number from the environment's random stream."""
+        """An RGB image (height, width, 3) for display. It takes no number from the environment's random stream."""
         if size not in self._render_buffers:
             tiles = render.make_atlas(size)
             self._render_buffers[size] = tiles, render.make_render_buffers(1, tiles)

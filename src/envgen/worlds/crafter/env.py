@@ -44,7 +44,7 @@ def _make_config(
 
 
 class CrafterEnv(SingleEnv[Engine]):
-    """One Crafter. `reset(seed=s)` begins the first episode of `crafter.Env(seed=s)`, `reset()` the next one.
+    """A Crafter environment. `reset(seed=s)` begins the first episode of `crafter.Env(seed=s)`, `reset()` the next one.
 
     Args:
         level: The level to play; of a list, each episode plays a random one. None is the original.
@@ -72,11 +72,11 @@ class CrafterEnv(SingleEnv[Engine]):
 
 
 class CrafterVectorEnv(EngineVectorEnv[Engine]):
-    """Many Crafters stepped together. See `EngineVectorEnv` for levels, seeds and infos.
+    """A vector of Crafter environments, stepped together. See `EngineVectorEnv` for levels, seeds and infos.
 
     Args:
         num_envs: The number of environments.
-        level: A level or a list of levels: environment i plays `level[i % len(level)]`. None is the original.
+        levels: A level or a list of levels: environment i plays `levels[i % len(levels)]`. None is the original.
         observation: "pixels", "symbols" or "text".
         size: Width and height of the pixels, or a pair (width, height).
         sample_levels: Each episode plays a random one of the levels instead.
@@ -92,7 +92,7 @@ class CrafterVectorEnv(EngineVectorEnv[Engine]):
     def __init__(
         self,
         num_envs: int = 1,
-        level: Any = None,
+        levels: Any = None,
         observation: str = "pixels",
         size: int | tuple[int, int] = 64,
         sample_levels: bool = False,
@@ -102,4 +102,4 @@ class CrafterVectorEnv(EngineVectorEnv[Engine]):
         render_size: int | tuple[int, int] = RENDER_SIZE,
     ):
         config = _make_config(observation, size, render_size)
-        super().__init__(config, num_envs, level, sample_levels, threads, autoreset_mode, render_mode)
+        super().__init__(config, num_envs, levels, sample_levels, threads, autoreset_mode, render_mode)

@@ -1,6 +1,7 @@
-"""The compiled entry points: `step_batch` steps or resets many environments, `render_env` draws one for people.
+"""The compiled entry points: `step_batch` steps or resets many environments, `render_env` renders one for display.
 
-The start of an episode seeds the generator, creates the world, and places what the level asks for near the start.
+The start of an episode seeds the generator, creates the world, and places the objects that the level requires near the
+start.
 """
 
 import numpy as np
@@ -52,7 +53,7 @@ def step_batch(
     state, level_params, env_level_ids, sample_levels, daylight_table, terrain_buffers, atlas, render_buffers,
     thread, env_ids, pending, actions, observation_mode, night_words, obs_bytes, results,
 ):  # fmt: skip
-    """Do what is pending in the environments `env_ids`: a step, or a reset to a new episode.
+    """Step or reset the environments `env_ids`, as marked in `pending`.
 
     An environment whose entity array is too short stays pending, and its state does not change. In a new episode,
     environment i plays the level `env_level_ids[i % env_level_ids.size]`, or a random one of `env_level_ids` with
@@ -176,7 +177,7 @@ def _write_report(env, entities, report):
 
 @jit
 def render_env(state, i, atlas, render_buffers, out):
-    """Draw environment i for people, with a copy of its random generator so that the world does not change."""
+    """Render environment i for display, with a copy of its random generator so that the world does not change."""
     draw_env(state.envs[i], state.entities[i], state.envs[i].rng.copy(), atlas, render_buffers, 0, out)
 
 

@@ -1,6 +1,6 @@
-"""What a level makes possible: statistics of its worlds, the skills that they allow, and a level that teaches each.
+"""Statistics of the maps that a level generates, the skills that they allow, and a level that teaches each skill.
 
-The statistics say how much of everything there is, and how far from the start.
+The statistics count each material and creature and measure its distance from the start.
 """
 
 from collections.abc import Sequence
@@ -17,30 +17,30 @@ CREATURES = ("cow", "zombie", "skeleton", "plant")
 
 
 class CrafterLevelStats(NamedTuple):
-    """Means over worlds. Distances are Manhattan distances from the start."""
+    """Means over generated maps. Distances are Manhattan distances from the start."""
 
-    worlds: int
+    num_maps: int
     cells: dict[str, float]  # number of cells by material
     creatures: dict[str, float]  # number of creatures by kind
-    nearest: dict[str, float | None]  # distance to the nearest, over the worlds that have one; None if no world has one
-    presence: dict[str, float]  # share of the worlds that have at least one
+    nearest_distances: dict[str, float | None]  # over the maps that have one; None if no map does
+    presence: dict[str, float]  # fraction of the maps that have at least one
 
     def as_dict(self) -> dict[str, float]:
-        """All statistics by name: counts, distances where there are any, and the percentage of worlds with each."""
+        """All statistics by name: counts, distances where there are any, and the percentage of maps with each."""
         values = {f"{name} per world": count for name, count in {**self.cells, **self.creatures}.items()}
-        values |= {f"steps to the nearest {name}": d for name, d in self.nearest.items() if d is not None}
+        values |= {f"steps to the nearest {name}": d for name, d in self.nearest_distances.items() if d is not None}
         return values | {f"worlds with {name}, %": 100 * share for name, share in self.presence.items()}
 
     def __str__(self) -> str:
-        lines = [f"{'':10} {'count':>8} {'nearest':>8} {'in worlds':>9}   (means of {self.worlds} worlds)"]
+        lines = [f"{'':10} {'count':>8} {'nearest':>8} {'in worlds':>9}   (means of {self.num_maps} worlds)"]
         for name, count in {**self.cells, **self.creatures}.items():
-            distance = "-" if self.nearest[name] is None else f"{self.nearest[name]:.1f}"
+            distance = "-" if self.nearest_distances[name] is None else f"{self.nearest_distances[name]:.1f}"
             lines.append(f"{name:10} {count:8.1f} {distance:>8} {self.presence[name]:9.0%}")
         return "\n".join(lines)
 
 
 def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> CrafterLevelStats:
-    """Create one world of the level per seed and measure it."""
+    """Generate one map of the level per seed and return statistics over them."""
     seeds = [check_seed(seed) for seed in seeds]
     if not seeds:
         raise ValueError("level statistics need at least one seed")
@@ -60,10 +60,10 @@ def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> 
         nearest[name] = float(shortest[is_present].mean()) if is_present.any() else None
         presence[name] = float(is_present.mean())
     return CrafterLevelStats(
-        worlds=len(seeds),
+        num_maps=len(seeds),
         cells={name: counts[name] for name in const.MATERIALS[1:]},
         creatures={name: counts[name] for name in CREATURES},
-        nearest=nearest,
+        nearest_distances=nearest,
         presence=presence,
     )
 

@@ -1,4 +1,4 @@
-"""Many Heists stepped together: state, buffers and threads around the one kernel, `step_batch`.
+"""The batch engine of Heist: state, buffers and threads for the kernel `step_batch`.
 
 Kernels do not check array bounds, so a restored state must be one that an environment can reach.
 """
@@ -24,7 +24,7 @@ ALL_SEEDS = 2**31 - 1  # seeds of mazes, without num_levels
 
 
 class Engine(BatchEngine):
-    """`num_envs` Heists.
+    """`num_envs` Heist environments.
 
     Args:
         num_envs: The number of environments.

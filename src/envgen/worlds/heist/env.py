@@ -66,7 +66,7 @@ def _make_config(
 
 
 class HeistEnv(SingleEnv[Engine]):
-    """One Heist. `reset(seed=s)` begins the first episode of Procgen's environment with `rand_seed` s and
+    """A Heist environment. `reset(seed=s)` begins the first episode of Procgen's environment with `rand_seed` s and
     `num_envs` 1; `reset()` begins the next one.
 
     Args:
@@ -100,7 +100,7 @@ class HeistEnv(SingleEnv[Engine]):
 
 
 class HeistVectorEnv(EngineVectorEnv[Engine]):
-    """Many Heists stepped together. See `EngineVectorEnv` for levels and infos.
+    """A vector of Heist environments, stepped together. See `EngineVectorEnv` for levels and infos.
 
     `reset(seed=s)` seeds environment i as Procgen's only environment with `rand_seed` s + i.
     `reset(options={"rand_seed": s})` seeds all of them as Procgen's `num_envs` environments with `rand_seed` s; with
@@ -108,7 +108,7 @@ class HeistVectorEnv(EngineVectorEnv[Engine]):
 
     Args:
         num_envs: The number of environments.
-        level: A level or a list of levels: environment i plays `level[i % len(level)]`. None is the original.
+        levels: A level or a list of levels: environment i plays `levels[i % len(levels)]`. None is the original.
         observation: "pixels", "symbols" or "text".
         sample_levels: Each episode plays a random one of the levels instead.
         num_levels: As in Procgen: the number of different mazes; 0 for all.
@@ -128,7 +128,7 @@ class HeistVectorEnv(EngineVectorEnv[Engine]):
     def __init__(
         self,
         num_envs: int = 1,
-        level: Any = None,
+        levels: Any = None,
         observation: str = "pixels",
         sample_levels: bool = False,
         num_levels: int = 0,
@@ -141,7 +141,7 @@ class HeistVectorEnv(EngineVectorEnv[Engine]):
         render_size: int | tuple[int, int] = RENDER_SIZE,
     ):
         config = _make_config(observation, num_levels, start_level, actions, skin, render_size)
-        super().__init__(config, num_envs, level, sample_levels, threads, autoreset_mode, render_mode)
+        super().__init__(config, num_envs, levels, sample_levels, threads, autoreset_mode, render_mode)
 
     def reset(self, *, seed: int | Iterable[int | None] | None = None, options: dict | None = None):
         if options and "rand_seed" in options:

@@ -54,7 +54,7 @@ def step_batch(
     envs, level_params, env_level_ids, sample_levels, scratch, textures, buffers, thread, env_ids, pending, actions,
     observation, obs_bytes, results,
 ):  # fmt: skip
-    """Do what is pending in the environments `env_ids`, using the scratch memory of `thread`.
+    """Step or reset the environments `env_ids`, as marked in `pending`, using the scratch memory of `thread`.
 
     A new episode of environment i plays level env_level_ids[i % size], or with `sample_levels` a random one of them.
     """

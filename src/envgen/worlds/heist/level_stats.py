@@ -1,6 +1,4 @@
-"""What a level makes possible: statistics of its mazes, and the skills that they allow. And for each skill a level in
-which it comes next.
-"""
+"""Statistics of the mazes that a level generates, the skills that they allow, and a level that teaches each skill."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,6 +1,6 @@
 """The original Heist, the PyPI package `procgen-mirror`, played in its own process and compared with ours bit by bit.
 
-    make oracle        # installs the original in a virtual environment of its own, .oracle
+    make procgen       # installs the original in a virtual environment of its own, .procgen
 
 This file runs on both sides. `OriginalHeist.play` starts the other Python with this file and sends it requests;
 `_serve` plays there and reads, from the bytes of the original's saved state, where everything is after each step. The
@@ -24,7 +24,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .env import HeistVectorEnv
 
-ORIGINAL_VENV = Path(__file__).resolve().parents[4] / ".oracle"
+ORIGINAL_VENV = Path(__file__).resolve().parents[4] / ".procgen"
 MAX_ENTITIES = 12
 ENTITY = np.dtype([("x", "<f4"), ("y", "<f4"), ("rx", "<f4"), ("ry", "<f4"), ("kind", "<i4"), ("color", "<i4")])
 STATE = np.dtype(  # the state of one environment after a step
@@ -63,7 +63,7 @@ class PlayRequest(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """What was done and what followed."""
+    """Actions and the resulting states and frames."""
 
     actions: np.ndarray  # (steps, num_envs)
     states: np.ndarray  # (steps + 1, num_envs) STATE
@@ -76,7 +76,7 @@ class OriginalHeist:
     def __init__(self, python: Path | None = None):
         python = python or ORIGINAL_VENV / "bin" / "python"
         if not python.exists():
-            raise FileNotFoundError(f"{python} does not exist; run `make oracle` to install the original there")
+            raise FileNotFoundError(f"{python} does not exist; run `make procgen` to install the original there")
         self._process = subprocess.Popen(
             [str(python), "-W", "ignore", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -101,7 +101,7 @@ class OriginalHeist:
         assert self._process.stdout is not None
         data = self._process.stdout.read(size)
         if len(data) < size:
-            raise RuntimeError("the process of the original has ended; run this file in .oracle's Python to see why")
+            raise RuntimeError("the process of the original has ended; run this file in .procgen's Python to see why")
         return data
 
     def close(self) -> None:

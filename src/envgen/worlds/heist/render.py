@@ -1,4 +1,4 @@
-"""Draws a Heist: the original's 64 x 64 picture, byte for byte, and pictures of any size for people.
+"""Renders Heist: the original's 64 x 64 image, byte for byte, and images of any size for display.
 
 `render_frame` draws what agents observe. While the whole world is visible, floor, walls, keys, doors and gem are drawn
 once and kept until `needs_redraw` is set. In memory mode the view moves with the agent and everything is drawn in every
@@ -155,7 +155,7 @@ def _draw_held_key(color, camera, atlas, frame):
     blit_rotated(frame, FRAME_SIZE, atlas.texels, region, float(x), float(y), float(width), float(height), 0.0, 1.0)
 
 
-# --- pictures for people
+# --- high-resolution rendering
 
 
 @lru_cache(maxsize=1024)
@@ -171,8 +171,8 @@ class HdCanvas:
         self.skin, self.procgen_path, self.unit, self.left, self.top = skin, procgen_path, unit, left, top
         self.image = Image.new("RGB", (pixels, pixels))
 
-    def draw(self, texture: int, x: float, y: float, width: float, height: float) -> None:
-        """Draw a texture with its upper left corner at (x, y) of the world."""
+    def paste_texture(self, texture: int, x: float, y: float, width: float, height: float) -> None:
+        """Paste a texture with its upper left corner at (x, y) of the world."""
         x0, y0 = round((x - self.left) * self.unit), round((self.top - y) * self.unit)
         x1, y1 = round((x + width - self.left) * self.unit), round((self.top - y + height) * self.unit)
         if x1 <= 0 or y1 <= 0 or x0 >= self.image.width or y0 >= self.image.height:
@@ -239,12 +239,12 @@ def render_hd(
     for i in range(math.floor(left), math.ceil(left + view)):
         for j in range(math.floor(bottom), math.ceil(bottom + view)):
             if not (0 <= i < world_size and 0 <= j < world_size) or env["grid"][j, i] == WALL:
-                canvas.draw(WALL_TEXTURE, i, j + 1, 1, 1)
+                canvas.paste_texture(WALL_TEXTURE, i, j + 1, 1, 1)
     for entity in env["entities"][: int(env["num_entities"])]:
         if entity["alive"]:
             rx, ry = float(entity["rx"]), float(entity["ry"])
             texture = TEXTURES_BY_KIND[int(entity["kind"])] + int(entity["color"])
-            canvas.draw(texture, float(entity["x"]) - rx, float(entity["y"]) + ry, 2 * rx, 2 * ry)
+            canvas.paste_texture(texture, float(entity["x"]) - rx, float(entity["y"]) + ry, 2 * rx, 2 * ry)
     unit = canvas.unit
     agent_size = 2 * float(AGENT_RADIUS) * unit
     agent_x, agent_y = (x - left) * unit, (canvas.top - y) * unit

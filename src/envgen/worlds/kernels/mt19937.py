@@ -29,8 +29,8 @@ def seed(mt, value):
 
 
 @jit
-def _mix(this, next_):
-    y = (this & UPPER) | (next_ & LOWER)
+def _mix(word, following_word):
+    y = (word & UPPER) | (following_word & LOWER)
     return (y >> ONE) ^ (MATRIX * (y & ONE))
 
 

@@ -245,12 +245,12 @@ RADIUS = np.sqrt(2.0)  # of a bump
 
 
 @jit
-def add_noise(perm, plane, weight, u_step, v_step, z, v_first, first, last, wanted):
+def add_noise(perm, plane, weight, u_step, v_step, z, v_first, first, last, block_mask):
     """Add weight * noise to `plane`, a flat (64 * 64,) float32: the noise at (u * u_step, v * v_step, z) to [64 u + v].
 
     With `v_first` the noise's axes are exchanged, at (v * v_step, u * u_step, z): rows should run along the axis in
     which the noise is wider, so that bumps cover many cells of a row. Only cells from `first` to `last`, in both axes,
-    are sure to be right, and of these only the blocks of 8 x 8 that are `wanted` (8, 8).
+    are sure to be right, and of these only the blocks of 8 x 8 that `block_mask` (8, 8) selects.
     """
     u_min, u_max = first * u_step, last * u_step
     v_min, v_max = first * v_step, last * v_step
@@ -273,11 +273,11 @@ def add_noise(perm, plane, weight, u_step, v_step, z, v_first, first, last, want
                 g = gradient(perm, j, i, k) if v_first else gradient(perm, i, j, k)
                 gu, gv = (GRADIENTS[g, 1], GRADIENTS[g, 0]) if v_first else (GRADIENTS[g, 0], GRADIENTS[g, 1])
                 base = scale * GRADIENTS[g, 2] * dz
-                _add_bump(plane, i + t, j + t, room, radius, scale * gu, scale * gv, base, u_step, v_step, wanted)
+                _add_bump(plane, i + t, j + t, room, radius, scale * gu, scale * gv, base, u_step, v_step, block_mask)
 
 
 @jit
-def _add_bump(plane, u, v, room, radius, gu, gv, base, u_step, v_step, wanted):
+def _add_bump(plane, u, v, room, radius, gu, gv, base, u_step, v_step, block_mask):
     """Add one lattice point's bump, centered at (u, v), to the cells within its radius.
 
     Two rows at a time and unsigned indices: with these the compiler makes it one vector loop.
@@ -290,7 +290,7 @@ def _add_bump(plane, u, v, room, radius, gu, gv, base, u_step, v_step, wanted):
     useful = False
     for p in range(u_from // LANES, u_to // LANES + 1):
         for q in range(v_from // LANES, v_to // LANES):
-            useful |= wanted[p, q]
+            useful |= block_mask[p, q]
     if not useful:
         return
     zero, side = np.float32(0), np.uint64(SIDE)
