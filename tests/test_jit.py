@@ -18,7 +18,7 @@ PROGRAM = """
 import warnings
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    from envgen.jit import cache_folder, jit
+    from envgen.jit import cache_folder, jit, source_scope
 
     @jit
     def twice(x):
@@ -26,7 +26,7 @@ with warnings.catch_warnings(record=True) as caught:
 
     assert twice(21) == 42
     print(len([w for w in caught if "cannot use its cache" in str(w.message)]))
-    print(cache_folder())
+    print(cache_folder(source_scope(__file__)))
 """
 OTHER_UID = 12345  # a user id that is not ours
 as_root = pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give files away")
@@ -282,7 +282,7 @@ def test_cache_of_another_user_is_not_read(tmp_path, depth):
     warned, first = run(home, tmp_path)
     assert warned == "0"
     write_malicious_pickles(home, tmp_path / "executed")
-    chown_to_other_user([home, home / "kernels", Path(first)][depth])
+    chown_to_other_user([home, Path(first).parent, Path(first)][depth])
     warned, second = run(home, tmp_path)
     assert warned == "1"
     assert not (tmp_path / "executed").exists()

@@ -1,4 +1,4 @@
-"""What `check_world` checks by playing: infos, the ends of episodes, seeds and states."""
+"""The checks of `check_world` that step environments: infos, the ends of episodes, seeds and states."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,6 @@
-"""What agents and people see: observations made of the bytes that a kernel writes, and images.
+"""Observations, decoded from the bytes that a kernel writes, and rendering for display.
 
-An observation is pixels, symbols or text. For people there are a window that shows an environment, and a grid of titled
-levels.
+An observation is pixels, symbols or text. `RenderWindow` shows an environment, `image_grid` a grid of titled levels.
 """
 
 import string
@@ -60,7 +59,7 @@ class ObservationFormat:
         return rows if self.name == "symbols" else tuple(self.describe(row) for row in rows)
 
 
-# --- images for people
+# --- images for display
 
 RENDER_SIZE = (576, 576)  # (width, height) of the images that render() returns by default
 MARGIN = 6  # pixels around each image of a grid

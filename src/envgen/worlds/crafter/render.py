@@ -1,4 +1,4 @@
-"""The original's image of a world, byte for byte: tiles from an atlas, blended with the daylight. And maps for people.
+"""The original's image of the view, byte for byte (tiles from an atlas, blended with the daylight), and map images.
 
 An atlas holds everything that can be drawn in advance for one image size, from the original's textures and with its
 arithmetic. At night the original draws noise from the world's own random generator, and so does `draw_env`.
