@@ -131,7 +131,7 @@ def test_evaluation_lists_every_skill(agents):
 def test_rate_counts_only_episodes_in_which_the_skill_is_possible():
     skill_counts = np.array([[1, -1, -1], [0, 2, -1], [3, 0, -1], [0, -1, -1]])
     evaluation = summarize_episodes(["any", "some", "none"], np.zeros(4), np.ones(4), skill_counts,
-                          world="w", level={}, seed=0, greedy=False)  # fmt: skip
+                          world="w", level={}, seed=0, deterministic=False)  # fmt: skip
     assert [evaluation.skills[name].value for name in ("any", "some", "none")] == [50, 50, 0]
     assert (evaluation.skills["none"].low, evaluation.skills["none"].high) == (0, 100)
     assert evaluation.score.value == pytest.approx(50)  # a skill that was never possible does not count as failed
@@ -161,7 +161,12 @@ def test_rates_are_means_and_standard_deviations_over_seeds():
     assert str(rates["climb"]) == "58.3% ± 31.2%"
     assert rates["fly"] == SuccessRate(mean=0, std=0)
     assert evaluation.skills["climb"].value == rates["climb"].mean
-    assert (evaluation.episodes, evaluation.seed, evaluation.world, evaluation.greedy) == (12, 9, "ladder", False)
+    assert (evaluation.episodes, evaluation.seed, evaluation.world, evaluation.deterministic) == (
+        12,
+        9,
+        "ladder",
+        False,
+    )
     assert evaluation.reward.value == pytest.approx(7 / 12)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from envgen.curriculum.evaluate import Evaluation
 from envgen.designers.designer import AuditResult, Cycle, Proposal
 from envgen.runs.checkpoint import load_latest, save_checkpoint
 from envgen.runs.compare import compare
@@ -54,6 +55,10 @@ def test_migrated_training_run_is_readable(train_run):
     assert (cycle.proposal, cycle.audits) == (proposal, audits)
     assert cycle.success_rates["take_blue_key"].mean == 100.0
     assert {"clipfrac", "approx_kl"} < next(iter(read_progress(train_run))).keys()
+    cycle_evaluation = load(train_run / "cycles/1/evaluation.json")["evaluation"]
+    for evaluation in (load(train_run / "summary.json")["final"], cycle_evaluation):
+        Evaluation.model_validate(evaluation)
+        assert evaluation["deterministic"] is False
     group = compare([train_run]).tables[0].groups[0]
     assert group.label == "expert"
     score = group.aggregates["final score %"]
@@ -150,6 +155,7 @@ def test_migrated_coevolution_is_readable(coevolve_run):
     assert request["curriculum"]["success_over"] == "task"
     assert request["agent_settings"]["num_generations"] == 8
     assert request["environment_settings"]["target_kl"] == 0.1
+    assert "method" not in request["environment_settings"]
     assert request["plan"]["num_eval_tasks"] == 600
     assert request["pretrain_recipe"]["pretrain"] == {"agent_steps": 60, "environment_steps": 40}
     summary = load(coevolve_run / "summary.json")

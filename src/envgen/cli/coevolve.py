@@ -22,7 +22,7 @@ from .options import default, explicitly_set, flag, given_flags, optional_settin
 PlanOptions = optional_settings(CoevolutionPlan, "PlanOptions")
 CurriculumOptions = optional_settings(AlphaCurriculumSettings, "CurriculumOptions")
 AgentOptions = optional_settings(AgentSettings, "AgentOptions")
-EnvironmentOptions = optional_settings(EnvironmentSettings, "EnvironmentOptions", method="that of the proposer")
+EnvironmentOptions = optional_settings(EnvironmentSettings, "EnvironmentOptions")
 PretrainOptions = optional_settings(PretrainSettings, "PretrainOptions")
 SizeOptions = optional_settings(ModelSize, "SizeOptions")
 

@@ -6,7 +6,7 @@ It learns from the success rates of its tasks by reward-weighted regression or b
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from .tasks import Domain, DomainError, Spec
 STATIC_VARIATIONS = 5  # of each base spec in the static set, as in the paper
 NOT_NEEDED = "not_needed"  # rejection of specs generated after enough were accepted
 
+# reward-weighted regression as in the paper, the policy gradient within the specs of one prompt, or no training
+TrainingMethod = Literal["rwr", "grpo", "none"]
+
 
 def environment_prompt(alpha: float, stats_prompt: str, base_spec: Spec) -> str:
     """The prompt of the environment policy."""
@@ -32,20 +35,25 @@ class LanguageModelProposer(Proposer):
     name = "genenv"
 
     def __init__(
-        self, domain: Domain, policy: LanguageModelPolicy, settings: EnvironmentSettings,
+        self, domain: Domain, policy: LanguageModelPolicy, method: TrainingMethod, settings: EnvironmentSettings,
         curriculum: AlphaCurriculumSettings, store: TaskStore, num_variations: int, max_attempts: int, seed: int,
     ):  # fmt: skip
-        self.domain, self.policy, self.settings, self.curriculum = domain, policy, settings, curriculum
+        self.domain, self.policy, self.curriculum = domain, policy, curriculum
+        self.method, self.settings = method, settings
         self.store, self.num_variations, self.max_attempts = store, num_variations, max_attempts
         self.rng = np.random.default_rng(seed)
 
     @classmethod
     def from_context(
-        cls, context: ProposerContext, method: str = "none", num_variations: int | None = None, **options: Any
+        cls,
+        context: ProposerContext,
+        method: TrainingMethod = "none",
+        num_variations: int | None = None,
+        **options: Any,
     ) -> Self:
-        settings = context.environment_settings.model_copy(update={"method": method})
+        settings = context.environment_settings
         return cls(
-            context.domain, context.build_policy(settings, context.seed), settings, context.curriculum,
+            context.domain, context.build_policy(settings, context.seed), method, settings, context.curriculum,
             context.stores.environment_specs, num_variations or context.plan.num_variations,
             context.plan.max_attempts, context.seed,
         )  # fmt: skip
@@ -87,9 +95,9 @@ class LanguageModelProposer(Proposer):
         if self.curriculum.repetition_penalty:
             overlap = ngram_overlap([candidate.text for candidate in accepted])
             rewards = rewards - self.curriculum.repetition_penalty * overlap
-        if self.settings.method == "rwr":
+        if self.method == "rwr":
             return self._rwr_update(proposals, p, rewards)
-        if self.settings.method == "grpo":
+        if self.method == "grpo":
             reward_of = {candidate.index: reward for candidate, reward in zip(accepted, rewards, strict=True)}
             return self._policy_gradient_update(proposals, reward_of)
         return {}

@@ -81,9 +81,6 @@ class AgentSettings(PolicySettings):
 class EnvironmentSettings(PolicySettings):
     """The environment policy, which writes the tasks."""
 
-    method: Literal["rwr", "grpo", "none"] = "rwr"
-    """Reward-weighted regression as in the paper, the policy gradient within the specs of one prompt, or no training.
-    The proposer sets this."""
     epochs: PositiveInt = 2
     replay_ratio: NonNegativeFloat = 1.0
     """Earlier specs to train on for each fresh one in reward-weighted regression. Not specified in the paper."""

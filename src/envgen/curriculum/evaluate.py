@@ -57,7 +57,7 @@ class Evaluation(BaseModel):
     world: str
     level: dict[str, Any]
     seed: int
-    greedy: bool
+    deterministic: bool
     episodes: int
     reward: Estimate
     length: Estimate
@@ -77,14 +77,14 @@ def evaluate(
     episodes: int = 256,
     seed: int = 0,
     observation: str = "symbols",
-    greedy: bool = False,
+    deterministic: bool = False,
     envs: VectorEnv | None = None,
 ) -> Evaluation:
     """Play episodes without learning.
 
     Args:
         level: The level to play; the original if None.
-        greedy: Take the most likely actions instead of sampling.
+        deterministic: Take the most likely actions instead of sampling.
         envs: Play these environments of the same world instead of making new ones. They must not have been used, and
             their autoreset mode must be same-step.
     """
@@ -96,13 +96,15 @@ def evaluate(
     if envs is None:
         envs = world.make([level], num_envs=min(episodes, MAX_ENVS), seed=seed, observation=observation)
     try:
-        rng = None if greedy else np.random.default_rng(seed)
+        rng = None if deterministic else np.random.default_rng(seed)
         returns, lengths, skill_counts = run_episodes(agent, envs, episodes, rng)
     finally:
         if owns_envs:
             envs.close()
     skills = [skill.name for skill in world.skills]
-    settings = {"world": world.name, "level": level.model_dump(mode="json"), "seed": seed, "greedy": greedy}
+    settings = {
+        "world": world.name, "level": level.model_dump(mode="json"), "seed": seed, "deterministic": deterministic,
+    }  # fmt: skip
     return summarize_episodes(skills, returns, lengths, skill_counts, **settings)
 
 
@@ -199,7 +201,7 @@ def evaluate_over_seeds(
     rates = success_rates((by_seed > 0).sum(1), (by_seed >= 0).sum(1))  # (seeds, skills)
     level = world.original.model_dump(mode="json")
     evaluation = summarize_episodes(
-        skills, returns, lengths, skill_counts, world=world.name, level=level, seed=seed, greedy=False
+        skills, returns, lengths, skill_counts, world=world.name, level=level, seed=seed, deterministic=False
     )
     return evaluation, {name: _mean_and_std(rates[:, k]) for k, name in enumerate(skills)}
 

@@ -81,6 +81,7 @@ AGENT_ARRAYS: Names = {  # prefixes, the longest match counts
     "ahead.episodes.skills": "prefetched.episodes.skill_counts",
 }
 RESIDUAL_LAYERS = (".steps.", ".layers.")  # within network.encoder.stacks.N
+EVALUATION: Names = {"greedy": "deterministic"}
 LEDGER_EVENTS: Names = {"verdict": "validation"}
 LEDGER_FAILURES: Names = {"busy": "retryable", "lost": "ambiguous", "refused": "rejected"}
 
@@ -227,7 +228,7 @@ def _cycle_evaluation(data: dict[str, Any], level: Names) -> dict[str, Any]:
 
 
 def _evaluation(data: dict[str, Any], level: Names) -> dict[str, Any]:
-    return {**data, "level": rename(data["level"], level)}
+    return {**rename(data, EVALUATION), "level": rename(data["level"], level)}
 
 
 def _ledger_line(line: dict[str, Any]) -> dict[str, Any]:
@@ -391,6 +392,7 @@ def _coevolve_request(request: dict[str, Any]) -> dict[str, Any]:
     request["domain"] = request["domain"].replace("gym:", "reasoning_gym:")
     request["curriculum"] = rename(request["curriculum"], CURRICULUM)
     request["plan"] = rename(request["plan"], COEVOLUTION_PLAN)
+    request["environment_settings"] = {k: v for k, v in request["environment_settings"].items() if k != "method"}
     for key in ("agent_settings", "environment_settings"):
         request[key] = rename(request[key], POLICY_SETTINGS)
         if request[key].get("loss_agg") == "text":
