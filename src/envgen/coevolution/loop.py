@@ -133,7 +133,7 @@ class Coevolution:
         curriculum: AlphaCurriculumSettings, plan: CoevolutionPlan, seed: int,
         on_progress: Callable[[ProgressLine], None] = lambda line: None, save_every: float = 60.0,
     ):  # fmt: skip
-        self.run_directory, self.domain, self.agent, self.proposer = run, domain, agent, proposer
+        self.run_dir, self.domain, self.agent, self.proposer = run, domain, agent, proposer
         self.stores, self.task_filter = stores, task_filter
         self.base_specs, self.eval_tasks = base_specs, eval_tasks
         self.curriculum, self.plan = curriculum, plan
@@ -159,7 +159,7 @@ class Coevolution:
             if is_last or self.agent.policy.broadcast_bool(time.monotonic() - last_save >= self.save_every):
                 self._save()
                 last_save = time.monotonic()
-        return list(read_progress(self.run_directory.folder))
+        return list(read_progress(self.run_dir.folder))
 
     def step(self) -> ProgressLine:
         """One update of the agent and the proposer, from several batches if groups without variance are refilled."""
@@ -263,8 +263,8 @@ class Coevolution:
         self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - start
 
     def _log(self, line: ProgressLine) -> None:
-        if self.run_directory.is_main:
-            self.run_directory.log(line)
+        if self.run_dir.is_main:
+            self.run_dir.log(line)
         self.on_progress(line)
 
     # ------------------------------------------------------------------------------------------------ checkpoints
@@ -272,7 +272,7 @@ class Coevolution:
     def _save(self) -> None:
         agent_arrays, agent_values = self.agent.policy.state()
         proposer_arrays, proposer_values = self.proposer.state()
-        if not self.run_directory.is_main:
+        if not self.run_dir.is_main:
             return
         values = {
             "agent": agent_values,
@@ -283,10 +283,10 @@ class Coevolution:
             "rng": self.rng.bit_generator.state,
             "stores": self.stores.flush(),
         }
-        self.run_directory.save({"agent": agent_arrays, "proposer": proposer_arrays}, values)
+        self.run_dir.save({"agent": agent_arrays, "proposer": proposer_arrays}, values)
 
     def _resume(self) -> None:
-        checkpoint = self.run_directory.resume()
+        checkpoint = self.run_dir.resume()
         self.stores.restore(checkpoint.values["stores"] if checkpoint else {})
         if checkpoint is None:
             return

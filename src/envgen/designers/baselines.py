@@ -28,7 +28,7 @@ from .designer import (
     unflatten,
 )
 
-POOL_FACTOR = 4  # `adversarial` ranks this many times the levels it uses
+CANDIDATES_PER_LEVEL = 4  # levels ranked by `adversarial` per level used
 
 
 class NoDesigner(Designer):
@@ -137,7 +137,7 @@ class AdversarialDesigner(DesignerWrapper):
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         scored_by = "agent" if history else "throwaway"
-        ranked = rank_proposal(self.source, brief, history, POOL_FACTOR * brief.num_levels, scored_by)
+        ranked = rank_proposal(self.source, brief, history, CANDIDATES_PER_LEVEL * brief.num_levels, scored_by)
         hardest_first = ranked.candidates[::-1]
         return ranked.model_copy(update={"levels": hardest_first[: brief.num_levels], "candidates": hardest_first})
 
