@@ -16,7 +16,7 @@ import numpy as np
 
 from envgen.worlds.crafter.constants import ACTIONS, ENTITIES, SKILLS, SLEEP
 from envgen.worlds.crafter.expert_policy import expert_actions
-from envgen.worlds.crafter.original import ParityChecker
+from envgen.worlds.crafter.reference import ParityChecker
 
 EPISODE_LENGTHS = (10_000, 10_000, 10_000, 400)  # mostly the original's; a few short ones are truncated
 RANDOM, EXPERT, SLEEPER = range(3)  # policies

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crafter_original import make_original_benchmark
+from crafter_reference import make_reference_benchmark
 from envgen.worlds.crafter.env import CrafterVectorEnv
 
 HERE = Path(__file__).parent
@@ -47,9 +47,9 @@ def make_benchmark(num_envs: int, observation: str, threads: int):
     return run
 
 
-def measure_original(seconds: float) -> float:
+def measure_reference(seconds: float) -> float:
     """The package `crafter` as installed, without numba, in a separate process."""
-    command = [sys.executable, str(HERE / "crafter_original.py"), str(seconds)]
+    command = [sys.executable, str(HERE / "crafter_reference.py"), str(seconds)]
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     return float(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
 
@@ -78,7 +78,7 @@ def main() -> None:
     args = parser.parse_args()
 
     package = "PyPI crafter", "pixels", 1, 1
-    benchmarks = {package: measure_original, ("PyPI crafter + numba", "pixels", 1, 1): make_original_benchmark()}
+    benchmarks = {package: measure_reference, ("PyPI crafter + numba", "pixels", 1, 1): make_reference_benchmark()}
     for observation in ("symbols", "pixels"):
         for num_envs in (1, 64, 1024):
             for threads in (1, 2) if num_envs > 1 else (1,):

@@ -4,7 +4,7 @@
     python benchmarks/heist_parity.py --steps 1000000
     python benchmarks/heist_parity.py --levels 10000           # only the start of each episode
 
-The players are random, expert, and mixtures of both (original.mixed_players).
+The policies are random, expert, and mixtures of both (reference.mixed_policies).
 """
 
 import argparse
@@ -13,20 +13,26 @@ import time
 
 import numpy as np
 
-from envgen.worlds.heist.original import OriginalHeist, PlayRequest, first_difference, mixed_players, play_ours
+from envgen.worlds.heist.reference import (
+    ReferenceHeist,
+    RolloutRequest,
+    first_difference,
+    mixed_policies,
+    record_engine_rollout,
+)
 
 MODES = ("easy", "hard", "memory")
 NUM_ENVS, STEPS_PER_ROUND = 16, 500
 
 
-def compare(original: OriginalHeist, request: PlayRequest, steps: int, with_frames: bool) -> tuple[int, int]:
+def compare(reference: ReferenceHeist, request: RolloutRequest, steps: int, with_frames: bool) -> tuple[int, int]:
     """Returns (finished episodes, stolen gems); exits with a message if there is a difference."""
-    players = mixed_players(request.num_envs, request.rand_seed)
-    ours = play_ours(request, steps, players, "procgen" if with_frames else None)
-    states, frames = original.play(request._replace(with_frames=with_frames), ours.actions)
-    if difference := first_difference(ours, states, frames):
+    policies = mixed_policies(request.num_envs, request.rand_seed)
+    actual = record_engine_rollout(request, steps, policies, "procgen" if with_frames else None)
+    states, frames = reference.rollout(request._replace(with_frames=with_frames), actual.actions)
+    if difference := first_difference(actual, states, frames):
         sys.exit(f"{request}: {difference}")
-    return int(ours.states["first"][1:].sum()), int((ours.states["reward"] > 0).sum())
+    return int(actual.states["first"][1:].sum()), int((actual.states["reward"] > 0).sum())
 
 
 def main() -> None:
@@ -37,17 +43,17 @@ def main() -> None:
     parser.add_argument("--frames", action="store_true", help="compare pictures too (set ENVGEN_PROCGEN)")
     args = parser.parse_args()
     start = time.time()
-    with OriginalHeist() as original:
+    with ReferenceHeist() as reference:
         for k, mode in enumerate(MODES):
             if args.levels:
-                compare(original, PlayRequest(mode, args.levels, args.seed), 0, args.frames)
+                compare(reference, RolloutRequest(mode, args.levels, args.seed), 0, args.frames)
                 print(f"{mode}: {args.levels:,} levels, no difference")
                 continue
             rounds = max(1, round(args.steps / len(MODES) / NUM_ENVS / STEPS_PER_ROUND))
             totals = np.zeros(2, np.int64)
             for n in range(rounds):
-                request = PlayRequest(mode, NUM_ENVS, 1000 * args.seed + 3 * n + k, 50 * (n % 2), 1000 * n)
-                totals += compare(original, request, STEPS_PER_ROUND, args.frames)
+                request = RolloutRequest(mode, NUM_ENVS, 1000 * args.seed + 3 * n + k, 50 * (n % 2), 1000 * n)
+                totals += compare(reference, request, STEPS_PER_ROUND, args.frames)
             steps = rounds * NUM_ENVS * STEPS_PER_ROUND
             print(f"{mode}: {steps:,} steps, {totals[0]} episodes, {totals[1]} gems, no difference")
     print(f"{time.time() - start:.0f} s")

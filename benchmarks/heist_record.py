@@ -3,31 +3,37 @@
     make procgen
     python benchmarks/heist_record.py
 
-The actions are those of original.mixed_players. For each step, the file contains a hash of the states (the bytes of
-original.STATE) and one of the frames.
+The actions are those of reference.mixed_policies. For each step, the file contains a hash of the states (the bytes of
+reference.STATE) and one of the frames.
 """
 
 import gzip
 import json
 from pathlib import Path
 
-from envgen.worlds.heist.original import OriginalHeist, PlayRequest, mixed_players, play_ours, row_hashes
+from envgen.worlds.heist.reference import (
+    ReferenceHeist,
+    RolloutRequest,
+    mixed_policies,
+    record_engine_rollout,
+    row_hashes,
+)
 
 FILE = Path(__file__).parents[1] / "tests" / "worlds" / "heist" / "recorded.json.gz"
 REQUESTS = (  # (request, steps)
-    *((PlayRequest(mode, 4, seed), 700) for mode in ("easy", "hard", "memory") for seed in (1, 2)),
-    (PlayRequest("hard", 4, 3, num_levels=20, start_level=1000), 1100),  # longer than an episode
-    *((PlayRequest(mode, 300, 4), 0) for mode in ("easy", "hard", "memory")),  # the start of many levels
+    *((RolloutRequest(mode, 4, seed), 700) for mode in ("easy", "hard", "memory") for seed in (1, 2)),
+    (RolloutRequest("hard", 4, 3, num_levels=20, start_level=1000), 1100),  # longer than an episode
+    *((RolloutRequest(mode, 300, 4), 0) for mode in ("easy", "hard", "memory")),  # the start of many levels
 )
 
 
 def main() -> None:
     recordings = []
-    with OriginalHeist() as original:
+    with ReferenceHeist() as reference:
         for request, steps in REQUESTS:
             request = request._replace(with_frames=True)
-            actions = play_ours(request, steps, mixed_players(request.num_envs, request.rand_seed)).actions
-            states, frames = original.play(request, actions)
+            actions = record_engine_rollout(request, steps, mixed_policies(request.num_envs, request.rand_seed)).actions
+            states, frames = reference.rollout(request, actions)
             assert frames is not None
             if steps == 0:
                 states, frames = states.T, frames.swapaxes(0, 1)

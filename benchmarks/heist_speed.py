@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 
 from envgen.worlds.heist.env import HeistVectorEnv
-from envgen.worlds.heist.original import ORIGINAL_VENV
+from envgen.worlds.heist.reference import REFERENCE_VENV
 
 FOLDER = Path(__file__).parent
 PEERS = {  # name: (its Python, its script)
-    "procgen": (ORIGINAL_VENV / "bin" / "python", FOLDER / "heist_original.py"),
+    "procgen": (REFERENCE_VENV / "bin" / "python", FOLDER / "heist_reference.py"),
     "EnvPool": (FOLDER.parent / ".peers" / "bin" / "python", FOLDER / "heist_envpool.py"),
 }
 WARM_UP_STEPS = 500

@@ -17,8 +17,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv
 
-from .worlds.registry import make_world
-from .worlds.world import LevelVectorEnv, World
+from envgen.worlds.registry import make_world
+from envgen.worlds.world import LevelVectorEnv, World
 
 
 def make_vec_env(

@@ -18,7 +18,7 @@ from envgen.curriculum.evaluate import (
 )
 from envgen.designers.designer import LevelOutcome, SuccessRate
 from envgen.worlds.crafter.constants import SKILLS
-from envgen.worlds.crafter.original import ParityChecker, symbols_of_original
+from envgen.worlds.crafter.reference import ParityChecker, read_reference_symbols
 from envgen.worlds.crafter.world import Crafter
 
 
@@ -50,7 +50,7 @@ def test_symbols_read_from_the_package_equal_ours():
     checker.reset()
     obs, _ = envs.reset(seed=5)
     for _ in range(250):
-        np.testing.assert_array_equal(symbols_of_original(checker.original), obs[0])
+        np.testing.assert_array_equal(read_reference_symbols(checker.reference_env), obs[0])
         action = int(rng.integers(17))
         if checker.step(action):
             checker.reset()

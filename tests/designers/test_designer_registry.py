@@ -6,13 +6,7 @@ import sys
 import pytest
 
 from envgen.designers.alpha import AlphaDesigner, AlphaSettings
-from envgen.designers.baselines import (
-    EasyToHardDesigner,
-    FixedDesigner,
-    RandomDesigner,
-    RandomSettings,
-    UserLevels,
-)
+from envgen.designers.baselines import EasyToHardDesigner, FixedDesigner, RandomDesigner, RandomSettings, UserLevels
 from envgen.designers.designer import Designer, DesignError, DesignerWrapper, Proposal
 from envgen.designers.expert import ExpertDesigner, ExpertSettings
 from envgen.designers.llm import LlmDesigner

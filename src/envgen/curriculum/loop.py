@@ -19,15 +19,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from envgen.agents.learner import LEARNERS, Learner, learner_class
-from envgen.designers.designer import (
-    AuditResult,
-    Brief,
-    Cycle,
-    Designer,
-    Proposal,
-    request_proposal,
-    request_revision,
-)
+from envgen.designers.designer import AuditResult, Brief, Cycle, Designer, Proposal, request_proposal, request_revision
 from envgen.runs.store import Run, read_progress
 from envgen.worlds.world import Level, World
 

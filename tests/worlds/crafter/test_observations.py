@@ -7,13 +7,13 @@ from envgen.worlds.crafter import constants as const
 from envgen.worlds.crafter import observations
 from envgen.worlds.crafter.env import CrafterEnv
 from envgen.worlds.crafter.expert_policy import expert_actions
-from envgen.worlds.crafter.original import make_original
+from envgen.worlds.crafter.reference import make_reference_env
 from envgen.worlds.observations import MAX_TEXT_LENGTH, TEXT_CHARSET
 
 
 def play_expert(steps: int, seed: int = 2):
     """Yields the environment, the original and the observation after each of the expert's actions."""
-    env, original = CrafterEnv(observation="symbols"), make_original(seed)
+    env, original = CrafterEnv(observation="symbols"), make_reference_env(seed)
     env.reset(seed=seed)
     original.reset()
     for _ in range(steps):

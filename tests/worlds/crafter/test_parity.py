@@ -9,13 +9,13 @@ from envgen.worlds.crafter.constants import ACTIONS, CENTER, ENTITIES, GRASS, IT
 from envgen.worlds.crafter.entities import compact, entity_at, move_entity, remove_entity, set_ground
 from envgen.worlds.crafter.env import CrafterEnv
 from envgen.worlds.crafter.expert_policy import expert_actions
-from envgen.worlds.crafter.original import ParityChecker, ParityError
+from envgen.worlds.crafter.reference import ParityChecker, ParityError
 
 
 def run_parity_check(seed: int, steps: int, choose_action, **kwargs) -> ParityChecker:
     checker = ParityChecker(seed, **kwargs)
     rng = np.random.default_rng(seed)
-    checker.play(choose_action(checker, rng) for _ in range(steps))
+    checker.step_all(choose_action(checker, rng) for _ in range(steps))
     return checker
 
 
@@ -39,7 +39,7 @@ def test_random_actions(seed):
 @pytest.mark.parametrize("seed", [11, 12])
 def test_sleeping_through_nights_and_later_episodes(seed):
     checker = run_parity_check(seed, 700, mostly_sleep)
-    assert checker.original._episode > 1
+    assert checker.reference_env._episode > 1
 
 
 def test_expert_meets_all_entities_and_most_skills():
@@ -63,9 +63,9 @@ def test_truncated_episode():
     checker = ParityChecker(3, length=30)
     checker.reset()
     assert [checker.step(0) for _ in range(30)] == [False] * 29 + [True]
-    assert checker.original._player.health > 0
+    assert checker.reference_env._player.health > 0
     checker.reset()
-    checker.play([1, 2, 3, 4, 5] * 4)
+    checker.step_all([1, 2, 3, 4, 5] * 4)
 
 
 @pytest.mark.parametrize("size", [84, 96, (90, 135), (64, 48)])
@@ -83,7 +83,7 @@ def test_other_image_sizes_use_the_same_random_numbers(size):
 @given(seed=st.integers(0, 2**31 - 2), actions=st.lists(st.integers(0, len(ACTIONS) - 1), min_size=1, max_size=60))
 @settings(max_examples=10, deadline=None)
 def test_arbitrary_seeds_and_actions(seed, actions):
-    ParityChecker(seed, length=25).play(actions)
+    ParityChecker(seed, length=25).step_all(actions)
 
 
 CORNERS = [(0, 0), (0, 63), (63, 0), (63, 63), (0, 31), (31, 0), (63, 31), (31, 63)]
@@ -93,7 +93,7 @@ CORNERS = [(0, 0), (0, 63), (63, 0), (63, 63), (0, 31), (31, 0), (63, 31), (31, 
 def test_edges_of_the_map(corner):
     checker = ParityChecker(1)
     checker.reset()
-    world, player = checker.original._world, checker.original._player
+    world, player = checker.reference_env._world, checker.reference_env._player
     env, entities = checker.env.engine.state.envs[0], checker.env.engine.state.entities[0]
     if world[corner][1] is not None:
         world.remove(world[corner][1])

@@ -7,13 +7,13 @@ from crafter import engine, objects
 from envgen.worlds.crafter import constants as const
 from envgen.worlds.crafter import render
 from envgen.worlds.crafter.env import CrafterEnv
-from envgen.worlds.crafter.original import make_original
+from envgen.worlds.crafter.reference import make_reference_env
 
 
 @pytest.mark.parametrize("size", [(64, 64), (84, 84), (135, 90), (576, 576)])
 def test_sprites_on_every_material_match_the_original(size):
     unit = np.array([size[0] // 9, size[1] // 9])
-    textures = make_original(0)._textures
+    textures = make_reference_env(0)._textures
     atlas = render.make_atlas(size)
     for m, material in enumerate(const.MATERIALS[1:], 1):
         for k, sprite in enumerate(render.SPRITES):
@@ -26,7 +26,7 @@ def test_sprites_on_every_material_match_the_original(size):
 
 @pytest.mark.parametrize("size", [64, 84, 200])
 def test_items_with_every_count_match_the_original(size):
-    env, original = CrafterEnv(size=size), make_original(0, size)
+    env, original = CrafterEnv(size=size), make_reference_env(0, size)
     env.reset(seed=0)
     original.reset()
     for count in range(10):
@@ -37,7 +37,7 @@ def test_items_with_every_count_match_the_original(size):
 
 
 def test_arrows_and_plants_match_the_original():
-    env, original = CrafterEnv({"cows": "none"}), make_original(0)
+    env, original = CrafterEnv({"cows": "none"}), make_reference_env(0)
     env.reset(seed=0)
     original.reset()
     world = original._world

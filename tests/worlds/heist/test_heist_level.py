@@ -11,7 +11,7 @@ from envgen.worlds.heist.env import HeistEnv, HeistVectorEnv
 from envgen.worlds.heist.expert_policy import expert_actions
 from envgen.worlds.heist.level import HeistLevel
 from envgen.worlds.heist.level_stats import compute_level_stats
-from envgen.worlds.heist.original import PlayRequest, mixed_players, play_ours
+from envgen.worlds.heist.reference import RolloutRequest, mixed_policies, record_engine_rollout
 from envgen.worlds.heist.rules import AGENT_RADIUS
 from envgen.worlds.world import LevelError
 
@@ -265,6 +265,6 @@ def test_levels_are_immutable_values():
 
 
 def test_expert_players_win_more_often_than_random_ones():
-    recording = play_ours(PlayRequest("easy", 4, 5), 300, mixed_players(4, 5))
+    recording = record_engine_rollout(RolloutRequest("easy", 4, 5), 300, mixed_policies(4, 5))
     wins = (recording.states["reward"] > 0).sum(0)
     assert wins[1] > wins[0]

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envgen.worlds.heist.original import (
-    ORIGINAL_VENV,
+from envgen.worlds.heist.reference import (
+    REFERENCE_VENV,
     STATE,
-    OriginalHeist,
-    PlayRequest,
+    ReferenceHeist,
+    RolloutRequest,
     first_difference,
-    mixed_players,
-    play_ours,
+    mixed_policies,
+    record_engine_rollout,
     row_hashes,
 )
 
@@ -33,14 +33,14 @@ def recording_id(recording) -> str:
 def replay(recording):
     letters = recording["actions"]  # one string per environment
     actions = np.array([[ord(letter) - ord("a") for letter in word] for word in letters], np.int64).T
-    request = PlayRequest(**recording["request"])
-    return play_ours(request, recording["steps"], lambda envs, step: actions[step])
+    request = RolloutRequest(**recording["request"])
+    return record_engine_rollout(request, recording["steps"], lambda envs, step: actions[step])
 
 
 @pytest.mark.parametrize("recording", EPISODES, ids=recording_id)
 def test_recorded_episodes_replay_exactly(recording):
-    ours = replay(recording)
-    assert row_hashes(ours.states) == recording["state_hashes"]
+    actual = replay(recording)
+    assert row_hashes(actual.states) == recording["state_hashes"]
 
 
 def test_recorded_episodes_cover_gems_keys_doors_and_timeouts():
@@ -60,23 +60,23 @@ def test_recorded_episodes_cover_gems_keys_doors_and_timeouts():
 
 @pytest.mark.parametrize("recording", STARTS, ids=recording_id)
 def test_recorded_levels_start_the_same(recording):
-    ours = play_ours(PlayRequest(**recording["request"]), 0, lambda envs, step: np.zeros(0))
-    assert row_hashes(ours.states.T) == recording["state_hashes"]
+    actual = record_engine_rollout(RolloutRequest(**recording["request"]), 0, lambda envs, step: np.zeros(0))
+    assert row_hashes(actual.states.T) == recording["state_hashes"]
 
 
 def test_first_difference_detects_one_changed_bit():
-    ours = play_ours(PlayRequest(num_envs=2), 3, lambda envs, step: np.array([1, 2]))
-    theirs = ours.states.copy()
-    assert first_difference(ours, theirs) is None
-    theirs["agent"][2, 1, 2] = np.nextafter(theirs["agent"][2, 1, 2], np.float32(9))
-    assert "environment 1 after 2 steps: agent" in (first_difference(ours, theirs) or "")
+    actual = record_engine_rollout(RolloutRequest(num_envs=2), 3, lambda envs, step: np.array([1, 2]))
+    expected = actual.states.copy()
+    assert first_difference(actual, expected) is None
+    expected["agent"][2, 1, 2] = np.nextafter(expected["agent"][2, 1, 2], np.float32(9))
+    assert "environment 1 after 2 steps: agent" in (first_difference(actual, expected) or "")
     assert STATE.names is not None
 
 
-@pytest.mark.skipif(not ORIGINAL_VENV.exists(), reason="the original is not installed: make procgen")
+@pytest.mark.skipif(not REFERENCE_VENV.exists(), reason="the reference is not installed: make procgen")
 @pytest.mark.parametrize("mode", ["easy", "hard", "memory"])
 def test_new_episodes_match_the_original(mode):
-    request = PlayRequest(mode, 8, rand_seed=99)
-    ours = play_ours(request, 120, mixed_players(8, 99))
-    with OriginalHeist() as original:
-        assert first_difference(ours, *original.play(request, ours.actions)) is None
+    request = RolloutRequest(mode, 8, rand_seed=99)
+    actual = record_engine_rollout(request, 120, mixed_policies(8, 99))
+    with ReferenceHeist() as reference:
+        assert first_difference(actual, *reference.rollout(request, actual.actions)) is None

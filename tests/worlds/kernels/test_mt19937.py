@@ -25,24 +25,24 @@ def seeded(value: int) -> np.ndarray:
 
 @given(seed=st.integers(0, 2**31 - 1), draws=DRAWS)
 def test_random_numbers_equal_numpys(seed, draws):
-    ours, theirs = seeded(seed), np.random.RandomState(seed)
+    mt, reference = seeded(seed), np.random.RandomState(seed)
     for draw in draws:
         if draw[0] == "uniform":
-            assert mt19937.uniform(ours) == theirs.uniform()
+            assert mt19937.uniform(mt) == reference.uniform()
         elif draw[0] == "randint":
             low, high = draw[1], draw[1] + draw[2]
-            assert mt19937.randint(ours, low, high) == theirs.randint(low, high)
+            assert mt19937.randint(mt, low, high) == reference.randint(low, high)
         elif draw[0] == "skip":
-            mt19937.skip(ours, draw[1])
+            mt19937.skip(mt, draw[1])
             for _ in range(draw[1]):
-                theirs.randint(0, 2**32, dtype=np.uint32)
+                reference.randint(0, 2**32, dtype=np.uint32)
         else:
             out = np.zeros(draw[1])
-            mt19937.fill_uniform(ours, out)
-            assert np.array_equal(out, theirs.uniform(size=draw[1]))
-    state = theirs.get_state()
-    assert np.array_equal(ours[:-1], state[1])
-    assert ours[-1] == state[2]
+            mt19937.fill_uniform(mt, out)
+            assert np.array_equal(out, reference.uniform(size=draw[1]))
+    state = reference.get_state()
+    assert np.array_equal(mt[:-1], state[1])
+    assert mt[-1] == state[2]
 
 
 def test_range_of_one_uses_no_random_word():

@@ -26,12 +26,12 @@ def test_noise_equals_opensimplex_bit_for_bit(seed, x, y, z):
 
 def test_noise_equals_opensimplex_over_whole_maps():
     for seed in (0, 7, 12345, 2**31 - 2):
-        perm, theirs = permutation(seed), opensimplex.OpenSimplex(seed)
+        perm, reference = permutation(seed), opensimplex.OpenSimplex(seed)
         xs = np.arange(SIDE) / 5
-        expected = theirs.noise3array(xs, xs, np.array([0.0, 3.0, 7.0]))
+        expected = reference.noise3array(xs, xs, np.array([0.0, 3.0, 7.0]))
         for k, z in enumerate((0.0, 3.0, 7.0)):
-            ours = [[noise3(perm, x, y, z) for x in xs] for y in xs]
-            assert np.array_equal(ours, expected[k])
+            actual = [[noise3(perm, x, y, z) for x in xs] for y in xs]
+            assert np.array_equal(actual, expected[k])
 
 
 EVERYWHERE = np.ones((8, 8), np.bool_)

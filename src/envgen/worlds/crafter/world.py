@@ -14,7 +14,7 @@ from .expert_policy import expert_actions
 from .level import CrafterLevel, Near
 from .level_stats import SKILL_LEVELS, CrafterLevelStats, compute_level_stats, reachable_skills
 from .observations import ascii_map
-from .original import OriginalCrafterVectorEnv
+from .reference import ReferenceCrafterVectorEnv
 from .render import CELL_SIZE, MAX_CELL_SIZE, MIN_CELL_SIZE, draw_legend, draw_map
 
 RULES = """\
@@ -59,9 +59,9 @@ class Crafter(EngineWorld):
 
     def reference_envs(
         self, num_envs: int, seed: int, observation: str = "symbols", episodes: int = 1, ordered: bool = False
-    ) -> OriginalCrafterVectorEnv:
+    ) -> ReferenceCrafterVectorEnv:
         """The original game from the `crafter` package, to evaluate in, with at least `episodes` episodes in all."""
-        return OriginalCrafterVectorEnv(num_envs, seed, observation, -(-episodes // num_envs), ordered)
+        return ReferenceCrafterVectorEnv(num_envs, seed, observation, -(-episodes // num_envs), ordered)
 
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> CrafterLevelStats:
         return compute_level_stats(level, seeds)

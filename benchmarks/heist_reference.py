@@ -1,6 +1,6 @@
 """Measures the original's speed for heist_speed.py. Runs in .procgen's Python.
 
-python heist_original.py MODE NUM_ENVS SECONDS
+python heist_reference.py MODE NUM_ENVS SECONDS
 
 Runs one round for every line on stdin and prints its steps per second.
 """

@@ -1,11 +1,11 @@
-"""The original game from the `crafter` package: as a vector environment, and side by side with this engine.
+"""The reference implementation, the PyPI package `crafter`: as a vector environment, and compared with this engine.
 
-`OriginalCrafterVectorEnv` evaluates agents in the package itself, without this project's engine, at the package's speed
-of a few hundred steps per second. `ParityChecker` plays both with the same actions and compares them.
+`ReferenceCrafterVectorEnv` evaluates agents in the package itself, without this project's engine, at a few hundred
+steps per second. `ParityChecker` steps both with the same actions and compares them.
 
 The package keeps the objects of a chunk in a Python set and picks one of them by its position, which depends on memory
-addresses, so the package is not repeatable. `make_original` replaces these sets by ones in insertion order, which is
-also the order that this engine uses, and changes nothing else.
+addresses, so the package is not repeatable. `make_reference_env` replaces these sets by ones in insertion order, as in
+this engine, and changes nothing else.
 """
 
 import collections
@@ -57,14 +57,16 @@ class RepeatableWorld(engine.World):
         self._chunks = collections.defaultdict(OrderedSet)
 
 
-def make_original(seed: int, size: int | tuple[int, int] = 64, length: int = const.MAX_EPISODE_STEPS) -> crafter.Env:
+def make_reference_env(
+    seed: int, size: int | tuple[int, int] = 64, length: int = const.MAX_EPISODE_STEPS
+) -> crafter.Env:
     """`crafter.Env(seed=seed)`, made repeatable."""
     env = crafter.Env(size=parse_image_size(size), length=length, seed=seed)
     env._world.__class__ = RepeatableWorld
     return env
 
 
-class OriginalCrafterVectorEnv(VectorEnv):
+class ReferenceCrafterVectorEnv(VectorEnv):
     """`num_envs` games of the package, with the seeds `seed`, `seed + 1`, ... that `Crafter.make` also uses.
 
     Args:
@@ -73,7 +75,7 @@ class OriginalCrafterVectorEnv(VectorEnv):
         observation: "pixels", "symbols" or "text".
         episodes: Episodes per environment. An environment that has finished them stands still, so that no time is
             spent on episodes that are not counted.
-        ordered: Make the package repeatable and equal to this engine; see `make_original`.
+        ordered: Make the package repeatable and equal to this engine; see `make_reference_env`.
     """
 
     def __init__(
@@ -86,13 +88,13 @@ class OriginalCrafterVectorEnv(VectorEnv):
         self.single_action_space = spaces.Discrete(len(const.ACTIONS))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        make = make_original if ordered else lambda seed: crafter.Env(seed=seed)
+        make = make_reference_env if ordered else lambda seed: crafter.Env(seed=seed)
         self.envs = [make(seed=checks.check_seed(seed) + i) for i in range(num_envs)]
 
     def reset(self, *, seed: Any = None, options: dict | None = None):
         if seed is not None:
             raise ValueError(
-                "set the seed when the environment is created, OriginalCrafterVectorEnv(seed=...), not in reset()"
+                "set the seed when the environment is created, ReferenceCrafterVectorEnv(seed=...), not in reset()"
             )
         self._episodes_left = np.full(self.num_envs, self.episodes)
         self._obs = [self._observe(env, env.reset()) for env in self.envs]
@@ -119,14 +121,14 @@ class OriginalCrafterVectorEnv(VectorEnv):
     def _observe(self, env: crafter.Env, image: np.ndarray) -> Any:
         if self.observation == "pixels":
             return image
-        symbols = symbols_of_original(env)
+        symbols = read_reference_symbols(env)
         return symbols if self.observation == "symbols" else describe_symbols(symbols)
 
     def _batch_obs(self) -> Any:
         return tuple(self._obs) if self.observation == "text" else np.stack(self._obs)
 
 
-def symbols_of_original(env: crafter.Env) -> np.ndarray:
+def read_reference_symbols(env: crafter.Env) -> np.ndarray:
     """The `symbols` observation of a game of the package, (NUM_SYMBOLS,) uint8, read from its map and objects."""
     world, player = env._world, env._player
     assert player is not None, "call reset() first"
@@ -154,11 +156,11 @@ def _entity_symbol(entity: Any) -> str:
 
 
 class ParityError(AssertionError):
-    """This engine and the original differ. The message says in what, when and how."""
+    """This engine and the reference differ. The message says in what, when and how."""
 
 
 class ParityChecker:
-    """Plays `env` (this engine) and `original` (the package) with the same actions and compares them at every step.
+    """Steps `env` (this engine) and `reference_env` (the package) with the same actions and compares every step.
 
     Raises ParityError at the first difference.
     """
@@ -166,21 +168,21 @@ class ParityChecker:
     def __init__(self, seed: int, size: int | tuple[int, int] = 64, length: int = const.MAX_EPISODE_STEPS):
         self.seed, self.steps = seed, 0
         self.env = CrafterEnv(CrafterLevel(length=length), size=size)
-        self.original = make_original(seed, size, length)
+        self.reference_env = make_reference_env(seed, size, length)
         self._has_reset = False
 
     def reset(self) -> None:
-        expected = self.original.reset()
+        expected = self.reference_env.reset()
         obs, info = self.env.reset(seed=None if self._has_reset else self.seed)
         self._has_reset = True
         self._compare("observation", obs, expected)
-        self._compare("player_pos", info["player_pos"], self.original._player.pos)  # pyright: ignore[reportOptionalMemberAccess]
-        self._compare("semantic", info["semantic"], self.original._sem_view())
+        self._compare("player_pos", info["player_pos"], self.reference_env._player.pos)  # pyright: ignore[reportOptionalMemberAccess]
+        self._compare("semantic", info["semantic"], self.reference_env._sem_view())
 
     def step(self, action: int) -> bool:
         """Take an action in both. Returns whether the episode ended."""
         self.steps += 1
-        expected, expected_reward, done, expected_info = self.original.step(action)
+        expected, expected_reward, done, expected_info = self.reference_env.step(action)
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._compare("observation", obs, expected)
         self._compare("reward", reward, expected_reward)
@@ -188,10 +190,10 @@ class ParityChecker:
         for name in ("discount", "inventory", "achievements", "player_pos", "semantic"):
             self._compare(name, info[name], expected_info[name])
         rng = self.env.engine.state.envs["rng"][0, :-1]
-        self._compare("random generator", rng, self.original._world.random.get_state(legacy=False)["state"]["key"])
+        self._compare("random generator", rng, self.reference_env._world.random.get_state(legacy=False)["state"]["key"])
         return bool(done)
 
-    def play(self, actions: Iterable[int]) -> None:
+    def step_all(self, actions: Iterable[int]) -> None:
         """Take actions one after another, starting a new episode whenever one ends."""
         if not self._has_reset:
             self.reset()
@@ -203,5 +205,5 @@ class ParityChecker:
         is_equal = np.array_equal(actual, expected) if isinstance(actual, np.ndarray) else actual == expected
         if not is_equal:
             raise ParityError(
-                f"{name} of seed {self.seed} after {self.steps} steps: envgen has {actual}, the original {expected}"
+                f"{name} of seed {self.seed} after {self.steps} steps: envgen has {actual}, the reference {expected}"
             )

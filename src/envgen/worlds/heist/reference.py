@@ -1,13 +1,13 @@
-"""The original Heist, the PyPI package `procgen-mirror`, played in its own process and compared with ours bit by bit.
+"""The reference implementation, the PyPI package `procgen-mirror`, run in its own process and compared bit by bit.
 
-    make procgen       # installs the original in a virtual environment of its own, .procgen
+    make procgen       # installs the reference in its own virtual environment, .procgen
 
-This file runs on both sides. `OriginalHeist.play` starts the other Python with this file and sends it requests;
-`_serve` plays there and reads, from the bytes of the original's saved state, where everything is after each step. The
-module therefore imports only numpy and the standard library at the top.
+This file runs on both sides. `ReferenceHeist.rollout` starts the other Python with this file and sends it requests;
+`_serve` steps environments there and reads, from the bytes of the reference's saved state, where
+everything is after each step. The module therefore imports only numpy and the standard library at the top.
 
-`play_ours` plays the same request in our engine. What the original did is also recorded, in
-tests/worlds/heist/recorded.json.gz, so that the comparison runs where the original is not installed.
+`record_engine_rollout` runs the same request in this engine. Rollouts of the reference are also recorded, in
+tests/worlds/heist/recorded.json.gz, so that the comparison runs where the reference is not installed.
 """
 
 import json
@@ -24,7 +24,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .env import HeistVectorEnv
 
-ORIGINAL_VENV = Path(__file__).resolve().parents[4] / ".procgen"
+REFERENCE_VENV = Path(__file__).resolve().parents[4] / ".procgen"
 MAX_ENTITIES = 12
 ENTITY = np.dtype([("x", "<f4"), ("y", "<f4"), ("rx", "<f4"), ("ry", "<f4"), ("kind", "<i4"), ("color", "<i4")])
 STATE = np.dtype(  # the state of one environment after a step
@@ -39,20 +39,20 @@ STATE = np.dtype(  # the state of one environment after a step
 )  # fmt: skip
 FRAME_SHAPE = (64, 64, 3)
 
-# The layout of the original's saved state, in 32-bit words, found by observing what changes.
+# The layout of the reference's saved state, in 32-bit words, found by observing what changes.
 ENTITY_WORDS = 31
 WORDS_BEFORE_ENTITIES, WORDS_AFTER_ENTITIES, BACKGROUND_WORD = 16, 20, 1
 WORDS_BEFORE_GRID = 9
 STREAMS_OFFSET = 85  # bytes
-ORIGINAL_KEY, ORIGINAL_DOOR, ORIGINAL_GEM = 2, 1, 9
-ORIGINAL_WALL = 51
+REFERENCE_KEY, REFERENCE_DOOR, REFERENCE_GEM = 2, 1, 9
+REFERENCE_WALL = 51
 
-REPEAT_PROBABILITY = 0.6  # that a random player repeats its last action
+REPEAT_PROBABILITY = 0.6  # that a random policy repeats its last action
 ChooseActions = Callable[["HeistVectorEnv", int], np.ndarray]  # (envs, step) -> actions
 
 
-class PlayRequest(NamedTuple):
-    """What to play. The actions, (steps, num_envs), are given separately."""
+class RolloutRequest(NamedTuple):
+    """Environment settings for a rollout. Actions, (steps, num_envs), are passed separately."""
 
     mode: str = "hard"
     num_envs: int = 1
@@ -62,7 +62,7 @@ class PlayRequest(NamedTuple):
     with_frames: bool = False
 
 
-class Recording(NamedTuple):
+class Rollout(NamedTuple):
     """Actions and the resulting states and frames."""
 
     actions: np.ndarray  # (steps, num_envs)
@@ -70,19 +70,19 @@ class Recording(NamedTuple):
     frames: np.ndarray | None  # (steps + 1, num_envs, 64, 64, 3)
 
 
-class OriginalHeist:
-    """The original in its own process. Use it as a context manager, or `close` it."""
+class ReferenceHeist:
+    """The reference in its own process. Use it as a context manager, or `close` it."""
 
     def __init__(self, python: Path | None = None):
-        python = python or ORIGINAL_VENV / "bin" / "python"
+        python = python or REFERENCE_VENV / "bin" / "python"
         if not python.exists():
-            raise FileNotFoundError(f"{python} does not exist; run `make procgen` to install the original there")
+            raise FileNotFoundError(f"{python} does not exist; run `make procgen` to install the reference there")
         self._process = subprocess.Popen(
             [str(python), "-W", "ignore", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
-    def play(self, request: PlayRequest, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    def rollout(self, request: RolloutRequest, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """The states (steps + 1, num_envs) at the start and after each step, and the frames if requested."""
         steps = len(actions)
         assert self._process.stdin is not None
@@ -101,25 +101,27 @@ class OriginalHeist:
         assert self._process.stdout is not None
         data = self._process.stdout.read(size)
         if len(data) < size:
-            raise RuntimeError("the process of the original has ended; run this file in .procgen's Python to see why")
+            raise RuntimeError("the process of the reference has ended; run this file in .procgen's Python to see why")
         return data
 
     def close(self) -> None:
         self._process.kill()
         self._process.communicate()
 
-    def __enter__(self) -> "OriginalHeist":
+    def __enter__(self) -> "ReferenceHeist":
         return self
 
     def __exit__(self, *_) -> None:
         self.close()
 
 
-# --- our engine
+# --- this engine
 
 
-def play_ours(request: PlayRequest, steps: int, choose_actions: ChooseActions, skin: str | None = None) -> Recording:
-    """Play a request in our engine; with frames if a skin is given."""
+def record_engine_rollout(
+    request: RolloutRequest, steps: int, choose_actions: ChooseActions, skin: str | None = None
+) -> Rollout:
+    """Run a request in this engine; with frames if a skin is given."""
     from .env import HeistVectorEnv
 
     envs = HeistVectorEnv(
@@ -140,15 +142,15 @@ def play_ours(request: PlayRequest, steps: int, choose_actions: ChooseActions, s
             actions[step] = choose_actions(envs, step)
             obs, reward, terminated, truncated, _ = envs.step(actions[step])
             states["reward"][step + 1], states["first"][step + 1] = reward, terminated | truncated
-    return Recording(actions, states, frames)
+    return Rollout(actions, states, frames)
 
 
 def _fill_from_env(env: np.void, row: np.ndarray) -> None:
-    """Fill a STATE row from one of our ENV records."""
+    """Fill a STATE row from one of the engine's ENV records."""
     from . import constants as const
 
-    original_kinds = {
-        const.ENTITY_KEY: ORIGINAL_KEY, const.ENTITY_DOOR: ORIGINAL_DOOR, const.ENTITY_GEM: ORIGINAL_GEM,
+    reference_kinds = {
+        const.ENTITY_KEY: REFERENCE_KEY, const.ENTITY_DOOR: REFERENCE_DOOR, const.ENTITY_GEM: REFERENCE_GEM,
     }  # fmt: skip
     row["seed"], row["words_used"] = env["level_seed"], env["mt"][-1]
     row["background"], row["world_size"] = env["background"], env["world_size"]
@@ -158,22 +160,22 @@ def _fill_from_env(env: np.void, row: np.ndarray) -> None:
     row["num_entities"] = len(entities)
     for entity, target in zip(entities, row["entities"], strict=False):
         target["x"], target["y"], target["rx"], target["ry"] = entity["x"], entity["y"], entity["rx"], entity["ry"]
-        target["kind"], target["color"] = original_kinds[int(entity["kind"])], entity["color"]
+        target["kind"], target["color"] = reference_kinds[int(entity["kind"])], entity["color"]
     row["num_key_slots"] = env["num_key_slots"]
     row["has_key"][: const.NUM_COLORS] = env["has_key"]
     row["walls"] = env["grid"] == const.WALL
 
 
-def first_difference(ours: Recording, states: np.ndarray, frames: np.ndarray | None = None) -> str | None:
-    """Describe the first difference in any bit between our recording and the original's; None if there is none."""
-    theirs = np.ascontiguousarray(states)
-    differs = (_state_bytes(ours.states) != _state_bytes(theirs)).any(-1)  # (steps + 1, num_envs)
-    if frames is not None and ours.frames is not None:
-        differs |= (ours.frames != frames).any((2, 3, 4))
+def first_difference(actual: Rollout, states: np.ndarray, frames: np.ndarray | None = None) -> str | None:
+    """Describe the first difference in any bit between the engine's rollout and the reference's, or None."""
+    expected = np.ascontiguousarray(states)
+    differs = (_state_bytes(actual.states) != _state_bytes(expected)).any(-1)  # (steps + 1, num_envs)
+    if frames is not None and actual.frames is not None:
+        differs |= (actual.frames != frames).any((2, 3, 4))
     if not differs.any():
         return None
     step, i = (int(k) for k in np.argwhere(differs)[0])
-    a, b = ours.states[step, i], theirs[step, i]
+    a, b = actual.states[step, i], expected[step, i]
     names = [name for name in STATE.names or () if a[name].tobytes() != b[name].tobytes()]
     details = "; ".join(f"{name} {a[name].tolist()} should be {b[name].tolist()}" for name in names)
     return f"environment {i} after {step} steps: {details or 'the picture differs'}"
@@ -188,8 +190,8 @@ def row_hashes(rows: np.ndarray) -> list[str]:
     return [f"{zlib.crc32(np.ascontiguousarray(row).tobytes()):08x}" for row in rows]
 
 
-def mixed_players(num_envs: int, seed: int) -> ChooseActions:
-    """Four kinds of players: random, expert, an expert that often errs, and one that alternates between them."""
+def mixed_policies(num_envs: int, seed: int) -> ChooseActions:
+    """Four kinds of policies: random, expert, an expert that often errs, and one that alternates between them."""
     from .constants import ACTIONS
     from .expert_policy import expert_actions
 
@@ -208,7 +210,7 @@ def mixed_players(num_envs: int, seed: int) -> ChooseActions:
     return choose_actions
 
 
-# --- the original's process
+# --- the reference's process
 
 
 def _read_text(state: bytes, offset: int) -> tuple[bytes, int]:
@@ -218,7 +220,7 @@ def _read_text(state: bytes, offset: int) -> tuple[bytes, int]:
 
 
 def _fill_from_saved_state(state: bytes, row: np.ndarray) -> None:
-    """Fill a STATE row from the bytes of the original's saved state."""
+    """Fill a STATE row from the bytes of the reference's saved state."""
     _, offset = _read_text(state, STREAMS_OFFSET)  # the stream of level seeds, a flag, the episode's stream
     stream, offset = _read_text(state, offset + 4)
     row["words_used"] = int(stream.rsplit(b" ", 1)[1])
@@ -231,7 +233,7 @@ def _fill_from_saved_state(state: bytes, row: np.ndarray) -> None:
     row["num_entities"] = 0
     for k in range(1, count):
         entity = entities[row["num_entities"]]
-        if integers[k, 6] not in (ORIGINAL_KEY, ORIGINAL_DOOR, ORIGINAL_GEM):
+        if integers[k, 6] not in (REFERENCE_KEY, REFERENCE_DOOR, REFERENCE_GEM):
             continue
         entity["x"], entity["y"], entity["rx"], entity["ry"] = floats[k, [0, 1, 4, 5]]
         entity["kind"], entity["color"] = integers[k, 6], integers[k, 8]
@@ -245,14 +247,14 @@ def _fill_from_saved_state(state: bytes, row: np.ndarray) -> None:
     row["world_size"] = width
     row["walls"] = 1
     grid = np.frombuffer(state, "<i4", size, offset + 12).reshape(width, width)
-    row["walls"][:width, :width] = grid == ORIGINAL_WALL
+    row["walls"][:width, :width] = grid == REFERENCE_WALL
     row["num_key_slots"], _, slots = struct.unpack_from("<3i", state, offset + 12 + 4 * size)
     row["has_key"][:slots] = np.frombuffer(state, "<i4", slots, offset + 24 + 4 * size)
     assert len(state) == offset + 28 + 4 * size + 4 * slots, "the saved state has an unexpected length"
 
 
 def _serve() -> None:
-    """Answer requests from stdin in the original's Python."""
+    """Answer requests from stdin in the reference's Python."""
     from procgen import ProcgenGym3Env  # pyright: ignore[reportMissingImports]
 
     for line in sys.stdin.buffer:

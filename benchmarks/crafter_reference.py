@@ -1,4 +1,4 @@
-"""The speed of the PyPI package `crafter`: `python benchmarks/crafter_original.py SECONDS` prints steps per second."""
+"""The speed of the PyPI package `crafter`: `python benchmarks/crafter_reference.py SECONDS` prints steps per second."""
 
 import sys
 import time
@@ -8,7 +8,7 @@ import crafter
 import numpy as np
 
 
-def make_original_benchmark() -> Callable[[float], float]:
+def make_reference_benchmark() -> Callable[[float], float]:
     """A function that takes random actions for `seconds` and returns steps per second, resets included."""
     env = crafter.Env(seed=0)
     env.reset()
@@ -26,4 +26,4 @@ def make_original_benchmark() -> Callable[[float], float]:
 
 
 if __name__ == "__main__":
-    print(make_original_benchmark()(float(sys.argv[1])))
+    print(make_reference_benchmark()(float(sys.argv[1])))
