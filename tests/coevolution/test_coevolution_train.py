@@ -122,7 +122,7 @@ RUN_WITH_REPETITION_PENALTY = """
 import sys
 from pathlib import Path
 import torch
-from test_train import *
+from test_coevolution_train import *
 torch.set_num_threads(1)
 curriculum = AlphaCurriculumSettings(filter_tolerance=None, repetition_penalty=1.0)
 plan = PLAN.model_copy(update={"rollouts": 192})
