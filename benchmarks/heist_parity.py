@@ -1,4 +1,4 @@
-"""Compare our Heist with the original, bit by bit: every state, and with --frames every picture.
+"""Compare Heist with the reference, bit by bit: every state, and with --frames every picture.
 
     make procgen
     python benchmarks/heist_parity.py --steps 1000000

@@ -1,4 +1,4 @@
-"""Record what the original does, for tests on machines without it: tests/worlds/heist/recorded.json.gz.
+"""Record rollouts of the reference, for tests on machines without it: tests/worlds/heist/recorded.json.gz.
 
     make procgen
     python benchmarks/heist_record.py

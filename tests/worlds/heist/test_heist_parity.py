@@ -1,6 +1,6 @@
-"""Our Heist equals the original: every wall, every float, every reward and every random draw, step by step.
+"""Heist equals the reference: every wall, every float, every reward and every random draw, step by step.
 
-What the original did is recorded. Where it is installed (`make procgen`), new episodes are compared as well.
+Rollouts of the reference are recorded. Where it is installed (`make procgen`), new episodes are compared as well.
 """
 
 import gzip
@@ -75,7 +75,7 @@ def test_first_difference_detects_one_changed_bit():
 
 @pytest.mark.skipif(not REFERENCE_VENV.exists(), reason="the reference is not installed: make procgen")
 @pytest.mark.parametrize("mode", ["easy", "hard", "memory"])
-def test_new_episodes_match_the_original(mode):
+def test_new_episodes_match_the_reference(mode):
     request = RolloutRequest(mode, 8, rand_seed=99)
     actual = record_engine_rollout(request, 120, mixed_policies(8, 99))
     with ReferenceHeist() as reference:
