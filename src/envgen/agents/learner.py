@@ -18,7 +18,7 @@ from .parallel import ProcessGroup
 from .policy import Policy
 from .ppo import PPO
 from .rollout import UpdateResult
-from .settings import LearnerSettings
+from .settings import HyperparameterError, LearnerSettings
 
 
 class SupportsAct(Protocol):
@@ -111,5 +111,5 @@ def learner_class(learner: str | type[Learner]) -> type[Learner]:
     if not isinstance(learner, str):
         return learner
     if learner not in LEARNERS:
-        raise ValueError(f"learner {format_choice_error(learner, list(LEARNERS))}")
+        raise HyperparameterError(f"learner {format_choice_error(learner, list(LEARNERS))}")
     return LEARNERS[learner]

@@ -6,11 +6,16 @@ import numpy as np
 from gymnasium import spaces
 from pydantic import Field, ValidationError
 
+from envgen.errors import EnvgenError
 from envgen.settings import Settings, format_validation_error
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
+
+
+class HyperparameterError(EnvgenError, ValueError):
+    """A hyperparameter or the name of a learner is wrong; the message names the right ones."""
 
 
 class LearnerSettings(Settings):
@@ -78,4 +83,4 @@ def ppo_settings_for(observation_space: spaces.Space, **overrides: Any) -> PpoSe
     try:
         return PpoSettings(**overrides)
     except ValidationError as error:
-        raise ValueError(format_validation_error(error)) from None
+        raise HyperparameterError(format_validation_error(error)) from None

@@ -24,9 +24,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_arrays
-from safetensors.numpy import save as save_arrays
 
 from envgen.errors import EnvgenError
 
@@ -123,6 +120,8 @@ def save_checkpoint(
 
 def write_checkpoint(folder: Path, arrays: Mapping[str, Mapping[str, np.ndarray]], values: Mapping[str, Any]) -> None:
     """Write the files of a checkpoint to a folder, the manifest last."""
+    from safetensors.numpy import save as save_arrays  # an optional dependency
+
     files = {f"{group}.safetensors": save_arrays(_to_contiguous(named)) for group, named in arrays.items()}
     files["values.json"] = json.dumps(values, indent=1).encode()
     manifest = {}
@@ -152,6 +151,9 @@ def load_latest(folder: Path) -> Checkpoint | None:
 
 def load_checkpoint(checkpoint: Path) -> Checkpoint:
     """Read one checkpoint and verify its files against the manifest."""
+    from safetensors import SafetensorError  # an optional dependency
+    from safetensors.numpy import load as load_arrays
+
     try:
         if not stat.S_ISDIR(checkpoint.lstat().st_mode):
             raise ValueError("it is not a directory")
