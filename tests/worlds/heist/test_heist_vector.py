@@ -102,7 +102,7 @@ def test_seeds_match_the_original():
         ({"observation": "pixel"}, "did you mean 'pixels'"),
         ({"render_mode": "humann"}, "did you mean 'human'"),
         ({"render_size": 0}, "not an image size"),
-        ({"level": [{}, {}, {}]}, "3 levels for 2 environments: some levels would never be played"),
+        ({"levels": [{}, {}, {}]}, "3 levels for 2 environments: some levels would never be played"),
     ],
 )
 def test_invalid_arguments_are_rejected_by_name(kwargs, message):
