@@ -114,7 +114,7 @@ def write_page(groups: Mapping[str, Sequence[Path]], seeds: Sequence[int], discu
     run = json.loads((next(iter(groups.values()))[0] / "run.json").read_text())
     libraries = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     plan = run["request"]["plan"]
-    return f"""# Does training the environment pay off? Function calling with small models
+    return f"""# Does training the environment policy help? Function calling with small models
 
 `python benchmarks/genenv_tools.py --seeds {" ".join(map(str, seeds))}`, {datetime.date.today()},
 {len(seeds)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
