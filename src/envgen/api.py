@@ -40,6 +40,7 @@ class TrainingRun:
 
     folder: Path
     summary: "TrainingSummary"
+    world: World
 
     @property
     def final(self) -> "Evaluation":
@@ -48,13 +49,13 @@ class TrainingRun:
 
     def policy(self, device: str = "cpu") -> "Policy":
         """The final policy."""
-        return load_policy(self.folder, device)
+        return load_policy(self.folder, device, self.world)
 
     def report(self) -> str:
         """A human-readable summary: final evaluation, training score, steps, and the cost of the language model."""
         from envgen.curriculum.display import describe_summary
 
-        return describe_summary(self.summary, make_world(self.summary.final.world))
+        return describe_summary(self.summary, self.world)
 
     def __str__(self) -> str:
         return str(self.summary.final)
@@ -152,8 +153,8 @@ def resume(
     run_folder = Path(folder)
     request, stored = read_request(run_folder)
     try:
-        plan = TrainingPlan(**request["plan"])
         world_name, observation, seed, config = (request[key] for key in ("world", "observation", "seed", "designer"))
+        plan = TrainingPlan(**request["plan"])
         settings = dict(request["learner"])
         learner = settings.pop("name")
         runtime = resume_runtime(config, stored, runtime_options or {})
@@ -182,7 +183,7 @@ def _train(
             folder, world, designer, plan, observation, seed, learner, settings, device, compile, display, log,
             save_every, extend,
         )  # fmt: skip
-    return TrainingRun(folder, summary)
+    return TrainingRun(folder, summary, world)
 
 
 def terminal(verbose: bool) -> "tuple[Console, Callable[[str], None]]":
@@ -409,8 +410,10 @@ def evaluate(
     if seed < 0:
         raise ArgumentError(f"seed must be 0 or greater, not {seed}")
     if isinstance(run, TrainingRun):
-        run = run.folder
-    policy = run if isinstance(run, Policy) else load_policy(run, device)
+        world = world or run.world
+        policy = run.policy(device)
+    else:
+        policy = run if isinstance(run, Policy) else load_policy(run, device, world)
     world = world or policy.metadata.get("world")
     if world is None:
         raise ArgumentError("this policy does not name its world; pass world=...")
@@ -430,20 +433,25 @@ def compare(*runs: str | Path | TrainingRun) -> "Comparison":
     return compare_runs([run.folder if isinstance(run, TrainingRun) else run for run in runs])
 
 
-def load_policy(folder: str | Path, device: str = "cpu") -> "Policy":
+def load_policy(folder: str | Path, device: str = "cpu", world: str | World | None = None) -> "Policy":
     """Load the policy of a run directory, or one that was saved with `policy.save`.
 
     `policy.predict(obs)` takes one observation or a batch; `policy.act(obs)` takes a batch.
+
+    Args:
+        folder: A run directory, or the folder of a saved policy.
+        device: The device of the network.
+        world: The world that the run was trained in, if it is not one that its name finds.
     """
     from envgen.agents.policy import load_policy as load_saved_policy
 
     check_device(device)
     if (Path(folder) / "policy.json").exists():
         return load_saved_policy(Path(folder), device)
-    return _load_run_policy(Path(folder), device)
+    return _load_run_policy(Path(folder), device, world)
 
 
-def _load_run_policy(folder: Path, device: str) -> "Policy":
+def _load_run_policy(folder: Path, device: str, world: str | World | None) -> "Policy":
     """The policy of the last checkpoint of a run."""
     from envgen.curriculum.trainer import make_learner
     from envgen.runs.checkpoint import load_latest
@@ -458,7 +466,7 @@ def _load_run_policy(folder: Path, device: str) -> "Policy":
     checkpoint = load_latest(folder / "checkpoints")
     if checkpoint is None:
         raise RunError(f"{folder} has no checkpoint yet")
-    learner = make_learner(make_world(world_name), observation, name, settings, device=device)
+    learner = make_learner(make_world(world or world_name), observation, name, settings, device=device)
     learner.load(checkpoint.arrays["agent"], checkpoint.values["agent"])
     policy = learner.policy
     policy.metadata.update(world=world_name, observation=observation)

@@ -44,6 +44,7 @@ def test_solves_cartpole_in_50_000_steps(seed):
     assert np.convolve(returns, np.ones(20) / 20, "valid").max() >= 475
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_solves_pendulum_in_80_000_steps(seed):
     settings = ppo_settings_for(

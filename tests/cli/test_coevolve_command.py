@@ -23,7 +23,7 @@ def finished(tmp_path_factory):
 def test_one_command_pretrains_the_models_and_trains_them(finished):
     folder, result = finished
     assert result.returncode == 0, result.stderr
-    assert "agent: step 12 of 12" in result.stdout
+    assert "agent (1 of 2): step 12 of 12" in result.stdout
     assert "accuracy on the held-out tasks" in result.stdout
     assert "64 rollouts" in result.stdout
     run = folder / "out" / "coevolve-tools-genenv-0"

@@ -103,7 +103,7 @@ def test_ctrl_c_prints_how_to_resume(tmp_path):
         (["train", "--observation", "pixel"], "did you mean 'pixels'?"),
         (["train", "--seed", "-1"], "--seed must be 0 or greater, not -1"),
         (["train", "--levels", "0"], "levels: Input should be greater than or equal to 1 (got 0)"),
-        (["train", "--ppo.num-envs", "2"], "4 levels do not fit into 2 environments"),
+        (["train", "--ppo.num-envs", "2"], "levels is 4, but only 2 environments can play levels"),
         (["train", "--ppo.gamma", "1.5"], "gamma: Input should be less than or equal to 1 (got 1.5)"),
         (["train", "--designer", "fixed", "--level-files", "level.json"], "did you mean 'biome'?"),
         (["train", "--level-files", "level.json"], "did you mean 'biome'?"),
@@ -180,7 +180,7 @@ def test_a_run_of_another_kind_is_refused(tmp_path, monkeypatch, capsys):
 
 def test_a_foreign_run_directory_gets_no_key(tmp_path, monkeypatch, capsys):
     request = {"world": "crafter", "designer": {"name": "llm", "llm": "openai:some-model"}, "plan": {},
-               "observation": "symbols", "seed": 0, "ppo": {}}  # fmt: skip
+               "observation": "symbols", "seed": 0, "learner": {"name": "ppo"}}  # fmt: skip
     runtime = {"base_url": "http://elsewhere:1/v1", "key_env": "HOME"}
     run_json = tmp_path / "run.json"
 

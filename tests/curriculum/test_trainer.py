@@ -82,12 +82,14 @@ def test_finished_phase_is_not_repeated(tmp_path):
     assert trainer.learner.steps == 32
     trainer.run_phase("two", [], 32)
     assert trainer.learner.steps == 64
+    trainer.run_dir.close()
 
 
 def test_progress_lines_hold_the_results_of_each_update(tmp_path):
     lines = []
     trainer = make_trainer(tmp_path, on_progress=lines.append)
     trainer.run_phase("one", [CrafterLevel(length=4)], 64)
+    trainer.run_dir.close()
     assert [line["steps"] for line in lines] == [16, 32, 48, 64]
     assert lines[-1]["phase"] == "one"
     assert sum(line["episodes"] for line in lines) == 16

@@ -69,6 +69,7 @@ def test_task_is_a_function_of_its_spec():
             assert (copy.prompt, copy.answer_key) == (task.prompt, task.answer_key)
 
 
+@pytest.mark.slow
 def test_tasks_do_not_depend_on_string_hashes():
     code = (
         "import numpy as np\n"

@@ -41,6 +41,7 @@ except IndexError:
 """
 
 
+@pytest.mark.slow
 def test_kernels_stay_within_their_arrays(tmp_path):
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "ENVGEN_CACHE": str(tmp_path)}
     result = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True)

@@ -45,6 +45,7 @@ except IndexError:
 """
 
 
+@pytest.mark.slow
 def test_kernels_stay_within_their_arrays(tmp_path):
     env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "ENVGEN_CACHE": str(tmp_path)}
     result = subprocess.run([sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True)
