@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import numba
 import numpy as np
