@@ -17,7 +17,7 @@ def envgen(*args: object, cwd: Path | None = None, **env: str) -> subprocess.Com
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env={**os.environ, "COLUMNS": "80", **env})
 
 
-def error_of(args: Sequence[str], monkeypatch, capsys) -> str:
+def get_usage_error(args: Sequence[str], monkeypatch, capsys) -> str:
     """What a command that is refused prints on stderr. It exits with code 2 and without a traceback."""
     monkeypatch.setattr(sys, "argv", ["envgen", *args])
     with pytest.raises(SystemExit) as exit_info:
@@ -28,8 +28,8 @@ def error_of(args: Sequence[str], monkeypatch, capsys) -> str:
     return " ".join(stderr.replace("│", " ").split())
 
 
-def sentence_of(args: Sequence[str], monkeypatch, capsys) -> str:
+def get_error_line(args: Sequence[str], monkeypatch, capsys) -> str:
     """The same for errors of envgen itself, which are one sentence on one line."""
-    message = error_of(args, monkeypatch, capsys)
+    message = get_usage_error(args, monkeypatch, capsys)
     assert message.startswith("envgen: "), message
     return message

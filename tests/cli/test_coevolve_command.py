@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import envgen, error_of, sentence_of
+from commands import envgen, get_error_line, get_usage_error
 
 TINY = ["--pretrain.agent-steps", "12", "--pretrain.environment-steps", "12", "--pretrain.batch-size", "8",
         "--pretrain.num-tokenizer-specs", "100", "--pretrain.num-held-out", "12", "--model-size.width", "32",
@@ -81,10 +81,10 @@ def test_a_failed_start_does_not_block_the_next_call(tmp_path):
         (["tools", "--agent-server", "somewhere"], "somewhere"),
     ],
 )
-def test_wrong_arguments_are_one_sentence(args, message, monkeypatch, capsys, tmp_path):
+def test_invalid_arguments_print_a_one_line_error(args, message, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert message in sentence_of(["coevolve", *args], monkeypatch, capsys)
+    assert message in get_error_line(["coevolve", *args], monkeypatch, capsys)
     assert not list(tmp_path.rglob("run.json"))
 
 
@@ -97,6 +97,6 @@ def test_wrong_arguments_are_one_sentence(args, message, monkeypatch, capsys, tm
         (["tools", "--pretrain.steps", "3"], "--pretrain"),
     ],
 )
-def test_unknown_options_exit_with_usage(args, message, monkeypatch, capsys, tmp_path):
+def test_unknown_options_print_the_usage(args, message, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert message in error_of(["coevolve", *args], monkeypatch, capsys)
+    assert message in get_usage_error(["coevolve", *args], monkeypatch, capsys)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from commands import envgen, error_of, sentence_of
+from commands import envgen, get_error_line, get_usage_error
 
 
 def test_stats_counts_what_a_level_generates(tmp_path):
@@ -44,11 +44,11 @@ def test_levels_of_a_run_are_a_level_file(tmp_path):
         (None, "cannot read the level level.json: No such file"),
     ],
 )
-def test_a_wrong_level_file_is_one_sentence(tmp_path, text, message, monkeypatch, capsys):
+def test_invalid_level_file_prints_a_one_line_error(tmp_path, text, message, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     if text is not None:
         (tmp_path / "level.json").write_text(text)
-    assert message in sentence_of(["stats", "level.json"], monkeypatch, capsys)
+    assert message in get_error_line(["stats", "level.json"], monkeypatch, capsys)
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ def test_a_wrong_level_file_is_one_sentence(tmp_path, text, message, monkeypatch
         (["bench", "--seconds", "nan"], "--seconds must be at least 0.1, not nan"),
     ],
 )
-def test_wrong_arguments_are_one_sentence(args, message, tmp_path, monkeypatch, capsys):
+def test_invalid_arguments_print_a_one_line_error(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "blocked").write_text("a file")
     (tmp_path / "level.json").write_text("{}")
-    assert message in sentence_of(args, monkeypatch, capsys)
+    assert message in get_error_line(args, monkeypatch, capsys)
     assert not (tmp_path / "preview.png").exists()
 
 
@@ -80,7 +80,7 @@ def test_wrong_arguments_are_one_sentence(args, message, tmp_path, monkeypatch, 
     [(["trian"], "trian"), ([], "Missing subcommand"), (["stats", "--seds", "3"], "--seeds")],
 )
 def test_unknown_commands_and_options_exit_with_usage(args, message, monkeypatch, capsys):
-    assert message in error_of(args, monkeypatch, capsys)
+    assert message in get_usage_error(args, monkeypatch, capsys)
 
 
 def test_a_world_is_played_with_keys_from_a_pipe(tmp_path):

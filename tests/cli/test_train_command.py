@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import envgen, error_of, sentence_of
+from commands import envgen, get_error_line, get_usage_error
 
 SMALL = ["--cycles", "1", "--levels", "2", "--cycle-steps", "512", "--final-steps", "512", "--feedback-seeds", "2",
          "--feedback-episodes", "2", "--episodes", "3", "--audit-steps", "20",
@@ -101,6 +101,8 @@ def test_ctrl_c_prints_how_to_resume(tmp_path):
         (["train", "--designer", "no_such_module:Mine"], "no_such_module"),
         (["train", "--preset", "qick"], "did you mean 'quick'?"),
         (["train", "--observation", "pixel"], "did you mean 'pixels'?"),
+        (["train", "--learner", "pp"], "did you mean 'ppo'?"),
+        (["train", "--resume", "runs", "--learner", "ppo"], "--learner cannot be combined with --resume"),
         (["train", "--seed", "-1"], "--seed must be 0 or greater, not -1"),
         (["train", "--levels", "0"], "levels: Input should be greater than or equal to 1 (got 0)"),
         (["train", "--ppo.num-envs", "2"], "levels is 4, but only 2 environments can play levels"),
@@ -128,12 +130,12 @@ def test_ctrl_c_prints_how_to_resume(tmp_path):
         (["compare"], "compare needs at least one run directory"),
     ],
 )
-def test_wrong_arguments_are_one_sentence(args, message, tmp_path, monkeypatch, capsys):
+def test_invalid_arguments_print_a_one_line_error(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     (tmp_path / "level.json").write_text('{"biom": "beach"}')
     (tmp_path / "runs").mkdir()
-    assert message in sentence_of(args, monkeypatch, capsys)
+    assert message in get_error_line(args, monkeypatch, capsys)
     assert not (tmp_path / "out").exists()
     assert not list((tmp_path / "runs").iterdir())
 
@@ -149,33 +151,33 @@ def test_wrong_arguments_are_one_sentence(args, message, tmp_path, monkeypatch, 
         (["train", "--designer", "expert", "--designer.beta", "1"], "--designer.beta"),
     ],
 )
-def test_unknown_options_exit_with_usage(args, message, tmp_path, monkeypatch, capsys):
+def test_unknown_options_print_the_usage(args, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert message in error_of(args, monkeypatch, capsys)
+    assert message in get_usage_error(args, monkeypatch, capsys)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("device", ["cuda", "banana"])
-def test_an_unavailable_device_is_one_sentence(device, runs, monkeypatch, capsys):
+def test_unavailable_device_prints_a_one_line_error(device, runs, monkeypatch, capsys):
     import torch
 
     if device == "cuda" and torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    message = sentence_of(["evaluate", str(runs / "expert"), "--device", device], monkeypatch, capsys)
+    message = get_error_line(["evaluate", str(runs / "expert"), "--device", device], monkeypatch, capsys)
     assert f"device {device!r} is not available" in message
 
 
 def test_a_reference_package_is_checked_before_anything_is_played(heist_run, monkeypatch, capsys):
     folder, _ = heist_run
-    message = sentence_of(["evaluate", str(folder), "--reference-episodes", "4"], monkeypatch, capsys)
+    message = get_error_line(["evaluate", str(folder), "--reference-episodes", "4"], monkeypatch, capsys)
     assert "there is no reference package of heist" in message
 
 
 def test_a_run_of_another_kind_is_refused(tmp_path, monkeypatch, capsys):
     request = {"domain": "tools", "proposer": {"name": "uniform"}}
     (tmp_path / "run.json").write_text(json.dumps({"format": 2, "request": request, "runtime_options": {}}))
-    assert "is not a run of envgen train" in sentence_of(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
-    assert "is not a run of envgen train" in sentence_of(["evaluate", str(tmp_path)], monkeypatch, capsys)
+    assert "is not a run of envgen train" in get_error_line(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
+    assert "is not a run of envgen train" in get_error_line(["evaluate", str(tmp_path)], monkeypatch, capsys)
 
 
 def test_a_foreign_run_directory_gets_no_key(tmp_path, monkeypatch, capsys):
@@ -188,20 +190,22 @@ def test_a_foreign_run_directory_gets_no_key(tmp_path, monkeypatch, capsys):
         run_json.write_text(json.dumps({"format": 2, **content}))
 
     write(request=request, runtime_options=runtime)
-    message = sentence_of(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
+    message = get_error_line(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
     assert "--base-url http://elsewhere:1/v1 --key-env HOME" in message
-    message = sentence_of(["train", "--resume", str(tmp_path), "--base-url", "http://mine:1/v1"], monkeypatch, capsys)
+    message = get_error_line(
+        ["train", "--resume", str(tmp_path), "--base-url", "http://mine:1/v1"], monkeypatch, capsys
+    )
     assert "--key-env HOME" in message
     write(request={**request, "designer": {**request["designer"], **runtime}}, runtime_options={})
-    assert "base_url" in sentence_of(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
+    assert "base_url" in get_error_line(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
     for foreign in ({}, {"designer": []}, {**request, "plan": 3}):
         write(request=foreign, runtime_options={})
-        message = sentence_of(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
+        message = get_error_line(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
         assert "is not a run of envgen train" in message
     wrong_runtime = '{"format": 2, "request": {}, "runtime_options": []}'
     for text in ("[]", "[" * 100_000, '{"format": 2, "request": 1}', wrong_runtime):
         run_json.write_text(text)
-        assert "run.json" in sentence_of(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
+        assert "run.json" in get_error_line(["train", "--resume", str(tmp_path)], monkeypatch, capsys)
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
 
 

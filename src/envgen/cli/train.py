@@ -53,6 +53,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         designer: Annotated[str | None, default(DEFAULT_DESIGNER)] = None,
         preset: Annotated[str | None, default("paper")] = None,
         observation: Annotated[str | None, default("symbols")] = None,
+        learner: Annotated[str | None, default("ppo")] = None,
         seed: Annotated[int | None, default("0")] = None,
         folder: Annotated[Path | None, default("out/<world>-<designer>-<preset>-<observation>-<seed>")] = None,
         resume: Annotated[Path | None, default("start a new run")] = None,
@@ -73,6 +74,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             designer: Who designs the levels; `envgen designers` lists them. module:Class names your own.
             preset: The plan to start from: paper or quick.
             observation: What the agent observes.
+            learner: The algorithm that trains the agent.
             seed: Random seed.
             folder: The run directory.
             resume: Continue the run in this directory with its own settings.
@@ -91,7 +93,8 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         model, changes = explicitly_set(llm), explicitly_set(plan)
         if resume is not None:
             identity = {"folder": folder, "designer": designer, "preset": preset, "observation": observation,
-                        "seed": seed, "extend": extend or None, "level_files": level_files or None}  # fmt: skip
+                        "learner": learner, "seed": seed, "extend": extend or None,
+                        "level_files": level_files or None}  # fmt: skip
             refuse_with_resume([
                 *(["WORLD"] if world is not None else []),
                 *(flag(name) for name, value in identity.items() if value is not None),
@@ -120,7 +123,8 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         _run(
             lambda: api_train(
                 chosen, designer, preset=preset, plan=changes, observation=observation, seed=seed, folder=folder,
-                ppo=explicitly_set(ppo), designer_options=explicitly_set(designer_options), levels=levels,
+                learner=learner or "ppo", ppo=explicitly_set(ppo),
+                designer_options=explicitly_set(designer_options), levels=levels,
                 llm=model, extend=extend, device=device, compile=compile,
             ),
             folder, model, reference_episodes,
