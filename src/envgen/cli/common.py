@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from envgen.errors import EnvgenError
 from envgen.settings import format_choice_error
@@ -20,8 +18,6 @@ EXTRAS = {
     "train": ("torch", "safetensors", "rich", "matplotlib"),
     "genenv": ("torch", "safetensors", "rich", "matplotlib", "transformers", "tokenizers", "accelerate"),
 }
-
-WorldName = Annotated[str, tyro.conf.arg(metavar="WORLD")]
 
 
 class UserError(EnvgenError):

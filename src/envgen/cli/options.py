@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.fields import FieldInfo
 
 NONE = "none"
+_NULLABLE: dict[type[BaseModel], set[str]] = {}  # by options class, the fields where `none` means None
 
 
 def optional_settings(settings_class: type[BaseModel], name: str, **defaults: str) -> Any:
@@ -27,15 +28,21 @@ def optional_settings(settings_class: type[BaseModel], name: str, **defaults: st
             help_behavior_hint=f"(default: {hint})" if hint else "",
         )
         fields[field_name] = (Annotated[_optional(field), option], None)
-    return create_model(name, __config__=ConfigDict(frozen=True), __doc__=settings_class.__doc__, **fields)
+    options = create_model(name, __config__=ConfigDict(frozen=True), __doc__=settings_class.__doc__, **fields)
+    _NULLABLE[options] = {name for name, field in settings_class.model_fields.items() if _is_nullable(field)}
+    return options
 
 
 def _optional(field: FieldInfo) -> Any:
     annotation: Any = field.annotation
+    return annotation | Literal["none"] if _is_nullable(field) else annotation | None
+
+
+def _is_nullable(field: FieldInfo) -> bool:
+    """Whether None is a value of a field and not its default."""
+    annotation: Any = field.annotation
     accepts_none = type(None) in get_args(annotation) and get_origin(annotation) is not Literal
-    if accepts_none and field.default is not None:
-        return annotation | Literal["none"]
-    return annotation | None
+    return accepts_none and field.default is not None
 
 
 def _as_text(default: Any) -> Any:
@@ -46,8 +53,13 @@ def explicitly_set(options: BaseModel | None) -> dict[str, Any]:
     """The options that the user gave."""
     if options is None:
         return {}
+    nullable = _NULLABLE[type(options)]
     values = {name: getattr(options, name) for name in type(options).model_fields}
-    return {name: None if value == NONE else value for name, value in values.items() if value is not None}
+    return {
+        name: None if value == NONE and name in nullable else value
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def flag(name: str) -> str:

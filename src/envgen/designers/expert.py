@@ -53,7 +53,7 @@ class ExpertDesigner(Designer):
     def frontier(self, brief: Brief, rates: dict[str, float]) -> list[Skill]:
         """At most `brief.num_levels` skills, the largest gain first."""
         skills = brief.skills
-        gains = {s.name: (1 + num_descendants(s.name, skills)) * (100 - rates.get(s.name, 0)) for s in skills}
+        priorities = {s.name: (1 + num_descendants(s.name, skills)) * (100 - rates.get(s.name, 0)) for s in skills}
         failing = [
             s for s in skills if s.name in brief.skill_levels and rates.get(s.name, 0) < self.settings.mastery_threshold
         ]
@@ -61,7 +61,7 @@ class ExpertDesigner(Designer):
         for factor in RELAXATIONS:
             threshold = factor * self.settings.prerequisite_threshold
             ready = [s for s in failing if all(rates.get(name, 0) >= threshold for name in s.prerequisites)]
-            ready.sort(key=lambda s: (-gains[s.name], s.name))
+            ready.sort(key=lambda s: (-priorities[s.name], s.name))
             selected += [skill for skill in ready if skill not in selected]
         return selected[: brief.num_levels]
 
