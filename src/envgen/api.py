@@ -323,6 +323,7 @@ def resume_coevolution(
     verbose: bool = True,
 ) -> CoevolutionRun:
     """Continue an interrupted run of `coevolve` with the settings in its run directory."""
+    from envgen.coevolution.domains.registry import is_builtin
     from envgen.coevolution.train import CoevolveRequest
     from envgen.runs.store import RunError, read_request
 
@@ -333,6 +334,13 @@ def resume_coevolution(
         request = CoevolveRequest(**{**stored, "proposer": stored["proposer"]["name"]})
     except (KeyError, TypeError, AttributeError, ValidationError):
         raise RunError(f"{run_folder} is not a run of envgen coevolve") from None
+    if not (
+        isinstance(domain, str) and is_builtin(domain)
+    ):  # a run directory may come from someone else: import nothing that it names
+        raise RunError(
+            f"the domain {domain!r} cannot be loaded from the run directory; "
+            "resume by repeating the command or call that started the run"
+        )
     servers = (agent_server, environment_server)
     return _coevolve(run_folder, _load_domain(domain), request, recipe, Path(models_folder), servers, dtype, verbose)
 

@@ -1,6 +1,7 @@
 """`envgen coevolve`, from pretraining the models to the final report."""
 
 import json
+import shutil
 
 import pytest
 from commands import envgen, get_error_line, get_usage_error
@@ -100,3 +101,17 @@ def test_invalid_arguments_print_a_one_line_error(args, message, monkeypatch, ca
 def test_unknown_options_print_the_usage(args, message, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert message in get_usage_error(["coevolve", *args], monkeypatch, capsys)
+
+
+def test_resuming_imports_no_module_that_the_run_directory_names(finished, tmp_path):
+    folder, _ = finished
+    run = tmp_path / "run"
+    shutil.copytree(folder / "out" / "coevolve-tools-genenv-0", run)
+    (tmp_path / "module_of_a_stranger.py").write_text("raise SystemExit('imported')")
+    document = json.loads((run / "run.json").read_text())
+    document["request"]["domain"] = "module_of_a_stranger:Domain"
+    (run / "run.json").write_text(json.dumps(document))
+    result = envgen("coevolve", "--resume", run, cwd=tmp_path)
+    assert result.returncode == 2
+    assert "the domain 'module_of_a_stranger:Domain' cannot be loaded from the run directory" in result.stderr
+    assert "imported" not in result.stderr

@@ -57,7 +57,7 @@ def test_invalid_entry_point_is_ignored_with_a_warning(monkeypatch, values, prob
     ("world", "message"),
     [
         ("crafte", "'crafte' is not one of crafter, heist; did you mean 'crafter'"),
-        ("no_such_module:World", "cannot import 'no_such_module'"),
+        ("no_such_module:World", "cannot import the world 'no_such_module:World': there is no module 'no_such_module'"),
         ("line_world:LineWord", "line_world has no 'LineWord'; it has LineWorld"),
         ("json:dumps", "not a subclass of envgen.worlds.world.World"),
         (int, "not a subclass"),

@@ -1,17 +1,15 @@
 """All designers by name. To add one, write its file and add one line to `DESIGNERS`."""
 
-import importlib
 import inspect
 import json
-import os
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from envgen.imports import ImportPathError, import_object
 from envgen.settings import Settings, format_choice_error, format_validation_error
 from envgen.worlds.world import Level
 
@@ -58,29 +56,18 @@ def settings_class(designer: str) -> type[Settings] | None:
 def load_designer_class(designer: str) -> type[Designer]:
     """The class of a designer by its name or as `module:Class`. Modules in the current directory are found as well."""
     path = DESIGNERS.get(designer, designer)
-    module_name, _, class_name = path.partition(":")
-    if not (module_name and class_name):
+    if not all(path.partition(":")):
         raise DesignError(
             f"designer {format_choice_error(designer, designer_names())}; module:Class loads one of your own"
         )
     try:
-        designer_class = getattr(_import_module(module_name), class_name, None)
+        return _check_class(import_object(path, Designer))
+    except ImportPathError as error:
+        raise DesignError(f"cannot import the designer {designer!r}: {error}") from None
+    except DesignError:
+        raise
     except Exception as error:  # whatever the module raises while it is imported
-        raise DesignError(f"cannot import {module_name} for the designer {designer}: {error!r:.200}") from error
-    if designer_class is None:
-        raise DesignError(f"the module {module_name} has no class {class_name}")
-    return _check_class(designer_class)
-
-
-def _import_module(name: str) -> Any:
-    folder = os.getcwd()
-    if folder in sys.path:
-        return importlib.import_module(name)
-    sys.path.append(folder)
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(folder)
+        raise DesignError(f"cannot import the designer {designer!r}: {error!r:.200}") from error
 
 
 def _check_class(designer_class: Any) -> type[Designer]:

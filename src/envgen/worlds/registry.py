@@ -1,12 +1,12 @@
 """Worlds by name: this project's own, those of installed packages (entry points), and `module:Class`."""
 
 import inspect
-import sys
 import warnings
-from importlib import import_module, metadata
+from importlib import metadata
 from typing import Any
 
 from envgen.errors import EnvgenError
+from envgen.imports import ImportPathError, import_object
 from envgen.settings import format_choice_error
 
 from .world import World
@@ -82,24 +82,12 @@ def _entry_points() -> dict[str, metadata.EntryPoint]:
 
 
 def _import(path: str) -> Any:
-    """The object at `module:attribute`. The current directory is searched too, as `python -m` does."""
-    module_name, _, attribute = path.partition(":")
-    if "" not in sys.path:
-        sys.path.append("")
     try:
-        module = import_module(module_name)
-    except Exception as error:
-        raise WorldError(f"cannot import {module_name!r} of the world {path!r}: {error}") from error
-    try:
-        return getattr(module, attribute)
-    except AttributeError:
-        worlds = [name for name, value in vars(module).items() if _is_world_class(value)]
-        hint = f"; it has {', '.join(worlds)}" if worlds else ""
-        raise WorldError(f"{module_name} has no {attribute!r}{hint}") from None
-
-
-def _is_world_class(value: Any) -> bool:
-    return inspect.isclass(value) and issubclass(value, World) and not inspect.isabstract(value)
+        return import_object(path, World)
+    except ImportPathError as error:
+        raise WorldError(f"cannot import the world {path!r}: {error}") from None
+    except Exception as error:  # whatever the module raises while it is imported
+        raise WorldError(f"cannot import the world {path!r}: {error!r:.200}") from error
 
 
 def _instantiate(world: Any, name: str) -> World:

@@ -4,10 +4,10 @@ To add one, write its module and add its line to `DOMAINS`. A domain outside thi
 loaded by its import path, `my_package.my_module:MyDomain`.
 """
 
-import importlib
 import inspect
 from collections.abc import Callable
 
+from envgen.imports import ImportPathError, import_object
 from envgen.settings import format_choice_error
 
 from ..tasks import Domain
@@ -46,30 +46,24 @@ def load_domain(name: str) -> Domain:
 
 def domain_path(domain: Domain) -> str:
     """The name with which `load_domain` creates this domain again, also one from outside this project."""
-    if domain.name in DOMAINS or domain.name.partition(":")[0] in _PARAMETRIZED:
+    if is_builtin(domain.name):
         return domain.name
     return f"{type(domain).__module__}:{type(domain).__qualname__}"
 
 
+def is_builtin(name: str) -> bool:
+    """Whether `load_domain(name)` loads a domain of this project."""
+    return name in DOMAINS or name.partition(":")[0] in _PARAMETRIZED
+
+
 def _import_domain(path: str) -> Callable[..., Domain]:
-    module_name, _, class_name = path.partition(":")
     try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        if not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module exists, but something that it imports does not
-        raise ValueError(
-            f"domain {path!r}: there is no module {module_name!r}; use one of {', '.join(DOMAINS)}, or "
-            "<module>:<class> for a module that Python can import (check PYTHONPATH)"
-        ) from None
-    classes = [key for key, value in vars(module).items() if inspect.isclass(value) and issubclass(value, Domain)]
-    if class_name not in classes:
-        available = ", ".join(key for key in classes if not inspect.isabstract(getattr(module, key))) or "none"
-        raise ValueError(
-            f"domain {path!r}: {module_name} has no subclass of Domain called {class_name!r} (it has: {available})"
-        )
-    domain_class = getattr(module, class_name)
+        domain_class = import_object(path, Domain)
+    except ImportPathError as error:
+        raise ValueError(f"domain {path!r}: {error}") from None
+    if not (inspect.isclass(domain_class) and issubclass(domain_class, Domain)):
+        raise ValueError(f"domain {path!r} is not a subclass of Domain")
     if inspect.isabstract(domain_class):
         missing = ", ".join(sorted(domain_class.__abstractmethods__))
-        raise ValueError(f"domain {path!r}: {class_name} does not implement {missing}")
+        raise ValueError(f"domain {path!r}: {domain_class.__name__} does not implement {missing}")
     return domain_class

@@ -1,0 +1,43 @@
+"""Worlds, designers and domains outside this project, given as `module:Class`."""
+
+import inspect
+import sys
+from importlib import import_module
+from typing import Any
+
+from .errors import EnvgenError
+
+
+class ImportPathError(EnvgenError, ValueError):
+    """There is no such module, or it has no such attribute."""
+
+
+def import_object(path: str, base: type) -> Any:
+    """The object at `module:attribute`. The current directory is searched too, as `python -m` does.
+
+    An exception that the module raises while it is imported is passed on.
+
+    Args:
+        path: An import path such as `my_package.my_module:MyClass`.
+        base: If there is no such attribute, the error lists the subclasses of this class in the module.
+    """
+    module_name, _, attribute = path.partition(":")
+    if "" not in sys.path:
+        sys.path.append("")
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # the module exists, but something that it imports does not
+        raise ImportPathError(f"there is no module {module_name!r} (check the spelling and PYTHONPATH)") from None
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        classes = [name for name, value in vars(module).items() if is_concrete_subclass(value, base)]
+        hint = f"; it has {', '.join(classes)}" if classes else ""
+        raise ImportPathError(f"{module_name} has no {attribute!r}{hint}") from None
+
+
+def is_concrete_subclass(value: Any, base: type) -> bool:
+    """Whether `value` is a subclass of `base` without abstract methods."""
+    return inspect.isclass(value) and issubclass(value, base) and value is not base and not inspect.isabstract(value)
