@@ -27,7 +27,7 @@ def make_vec_env(
     levels: Any = None,
     observation: str = "pixels",
     seed: int | None = None,
-    **kw: Any,
+    **kwargs: Any,
 ) -> "Sb3VecEnv":
     """Make a Stable-Baselines3 VecEnv of a world's vector environment.
 
@@ -38,13 +38,13 @@ def make_vec_env(
         levels: A level or a list of levels: environment i plays `levels[i % len(levels)]`. None is the original.
         observation: One of the world's observations. Stable-Baselines3 has no policies for "text".
         seed: Environment i is seeded with `seed + i`.
-        kw: Further arguments of the world's vector environment.
+        kwargs: Further arguments of the world's vector environment.
     """
     if isinstance(world, str) and world.startswith("envgen/"):
         world = world.removeprefix("envgen/").partition("-v")[0].lower()
     levels = [] if levels is None else levels if isinstance(levels, list | tuple) else [levels]
-    kw.setdefault("autoreset_mode", AutoresetMode.SAME_STEP)
-    return Sb3VecEnv(make_world(world).make(levels, n_envs, seed, observation, **kw))
+    kwargs.setdefault("autoreset_mode", AutoresetMode.SAME_STEP)
+    return Sb3VecEnv(make_world(world).make(levels, n_envs, seed, observation, **kwargs))
 
 
 class Sb3VecEnv(VecEnv):

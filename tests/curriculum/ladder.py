@@ -93,11 +93,11 @@ class Ladder(World):
     observations = ("number",)
     rules = "Go up."
 
-    def make(self, levels=(), num_envs=None, seed=None, observation="number", **kw) -> LadderEnvs:
+    def make(self, levels=(), num_envs=None, seed=None, observation="number", **kwargs) -> LadderEnvs:
         parsed = [LadderLevel.parse(level) for level in levels] or [LadderLevel()]
         return LadderEnvs(parsed, num_envs or len(parsed))
 
-    def single(self, level=None, seed=None, observation="number", **kw):
+    def single(self, level=None, seed=None, observation="number", **kwargs):
         raise NotImplementedError
 
     def render_levels(self, levels, columns=4, seed=0):

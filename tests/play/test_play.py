@@ -62,7 +62,7 @@ class Corridor(World):
     def __init__(self, *script):
         self.script = list(script)  # callbacks, one for each rendered frame
 
-    def single(self, level=None, seed=None, observation="symbols", render_mode=None, render_size=64, **kw):
+    def single(self, level=None, seed=None, observation="symbols", render_mode=None, render_size=64, **kwargs):
         self.env = CorridorEnv(observation, render_mode, render_size, self.script)
         return self.env
 
@@ -172,11 +172,11 @@ def test_screen_fits_and_keeps_the_observation():
     assert max(map(len, lines)) < 24
 
 
-def terminal_process(code: str, **kw) -> dict:
+def terminal_process(code: str, **kwargs) -> dict:
     """The arguments of a subprocess that runs `code` with `play` and this module importable."""
     path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     program = f"from envgen.play import play; {code}"
-    return {"args": [sys.executable, "-c", program], "env": os.environ | {"PYTHONPATH": path}, "text": True, **kw}
+    return {"args": [sys.executable, "-c", program], "env": os.environ | {"PYTHONPATH": path}, "text": True, **kwargs}
 
 
 CORRIDOR = "from test_play import Corridor; play(Corridor(), terminal=True)"
@@ -322,8 +322,8 @@ def test_window_shows_the_end_until_restart(dummy_pygame):
 
 def test_frames_of_another_size_are_scaled(dummy_pygame):
     class Small(Corridor):
-        def single(self, *args, render_size=64, **kw):
-            return super().single(*args, render_size=48, **kw)
+        def single(self, *args, render_size=64, **kwargs):
+            return super().single(*args, render_size=48, **kwargs)
 
     sizes = []
     play(Small(press_key("right"), lambda: sizes.append(dummy_pygame.display.get_surface().get_size()), press_key("q")))

@@ -185,13 +185,13 @@ class LineWorld(World):
     vector_env_class = LineVectorEnv
     single_env_class = LineEnv
 
-    def make(self, levels=(), num_envs=None, seed=None, observation="symbols", **kw) -> LevelVectorEnv:
-        envs = self.vector_env_class(list(levels) or None, num_envs or max(1, len(levels)), **kw)
+    def make(self, levels=(), num_envs=None, seed=None, observation="symbols", **kwargs) -> LevelVectorEnv:
+        envs = self.vector_env_class(list(levels) or None, num_envs or max(1, len(levels)), **kwargs)
         for i in range(envs.num_envs):
             envs.seed(i, i if seed is None else seed + i)
         return envs
 
-    def single(self, level=None, seed=None, observation="symbols", render_mode=None, **kw) -> LevelEnv:
+    def single(self, level=None, seed=None, observation="symbols", render_mode=None, **kwargs) -> LevelEnv:
         envs = self.make([level], 1, seed, autoreset_mode=AutoresetMode.DISABLED)
         return self.single_env_class(envs, render_mode)
 

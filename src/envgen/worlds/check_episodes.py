@@ -46,9 +46,9 @@ class EpisodeChecker:
         self.require(False, violation)
         return None
 
-    def make(self, num_envs: int = NUM_ENVS, seed: int | None = None, **kw) -> LevelVectorEnv:
+    def make(self, num_envs: int = NUM_ENVS, seed: int | None = None, **kwargs) -> LevelVectorEnv:
         return self.world.make(
-            [self.level], num_envs=num_envs, seed=self.seed if seed is None else seed, **{**self.make_options, **kw}
+            [self.level], num_envs=num_envs, seed=self.seed if seed is None else seed, **{**self.make_options, **kwargs}
         )
 
     def actions(self, num_envs: int, steps: int | None = None) -> np.ndarray:

@@ -310,16 +310,18 @@ class EngineWorld(World):
         num_envs: int | None = None,
         seed: int | None = None,
         observation: str = "pixels",
-        **kw,
+        **kwargs,
     ) -> EngineVectorEnv[Any]:
-        envs = self.vector_env_class(num_envs or max(1, len(levels)), list(levels) or None, observation, **kw)
+        envs = self.vector_env_class(num_envs or max(1, len(levels)), list(levels) or None, observation, **kwargs)
         if seed is not None:
             for i in range(envs.num_envs):
                 envs.engine.seed(i, seed + i)
         return envs
 
-    def single(self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kw) -> SingleEnv[Any]:
-        env = self.single_env_class(level, observation, **kw)
+    def single(
+        self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kwargs
+    ) -> SingleEnv[Any]:
+        env = self.single_env_class(level, observation, **kwargs)
         if seed is not None:
             env.engine.seed(0, seed)
         return env

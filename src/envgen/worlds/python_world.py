@@ -285,19 +285,21 @@ class PythonWorld(World):
         num_envs: int | None = None,
         seed: int | None = None,
         observation: str = "symbols",
-        **kw: Any,
+        **kwargs: Any,
     ) -> PythonVectorEnv:
         checks.check_choice("observation", observation, self.observations)
-        envs = PythonVectorEnv(self, list(levels) or None, num_envs or max(1, len(levels)), **kw)
+        envs = PythonVectorEnv(self, list(levels) or None, num_envs or max(1, len(levels)), **kwargs)
         if seed is not None:
             for i, env in enumerate(envs.envs):
                 env._np_random, env._np_random_seed = seeding.np_random(checks.check_seed(seed) + i)
         return envs
 
-    def single(self, level: Any = None, seed: int | None = None, observation: str = "symbols", **kw: Any) -> PythonEnv:
+    def single(
+        self, level: Any = None, seed: int | None = None, observation: str = "symbols", **kwargs: Any
+    ) -> PythonEnv:
         checks.check_choice("observation", observation, self.observations)
         levels = checks.parse_levels(self.Level, self.name, level)
-        env = self.env_class(self, levels, sample_levels=len(levels) > 1, **kw)
+        env = self.env_class(self, levels, sample_levels=len(levels) > 1, **kwargs)
         if seed is not None:
             env._np_random, env._np_random_seed = seeding.np_random(checks.check_seed(seed))
         return env

@@ -178,7 +178,7 @@ class World(ABC):
         num_envs: int | None = None,
         seed: int | None = None,
         observation: str = "pixels",
-        **kw,
+        **kwargs,
     ) -> LevelVectorEnv:
         """Make a vector environment.
 
@@ -187,11 +187,11 @@ class World(ABC):
             num_envs: By default one environment per level.
             seed: Environment i is seeded with `seed + i`; the first `reset()` begins its first episode.
             observation: One of `observations`.
-            kw: Further arguments of the world's environments.
+            kwargs: Further arguments of the world's environments.
         """
 
     @abstractmethod
-    def single(self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kw) -> LevelEnv:
+    def single(self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kwargs) -> LevelEnv:
         """Make a single environment of one level."""
 
     @abstractmethod
