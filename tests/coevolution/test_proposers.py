@@ -49,9 +49,9 @@ def test_requested_number_is_proposed_without_duplicates_and_held_out_tasks(prop
 @pytest.mark.parametrize(
     "proposer", [UniformProposer(Toy(), 0, "fallback"), GreedyProposer(Toy(), 0, AlphaCurriculumSettings())]
 )
-def test_candidates_carry_their_source_and_index(proposer):
+def test_candidates_carry_their_proposer_and_index(proposer):
     batch = propose(proposer, 100)
-    assert {candidate.source for candidate in batch.candidates} == {proposer.name}
+    assert {candidate.proposer for candidate in batch.candidates} == {proposer.name}
     assert [candidate.index for candidate in batch.candidates] == list(range(len(batch.candidates)))
     assert len({candidate.group for candidate in batch.accepted}) == 100  # not variations of one another
 

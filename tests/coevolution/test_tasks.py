@@ -127,7 +127,7 @@ class InfiniteDifficulty(Toy):
         (NoInstructions, "NoInstructions.instructions must be a string"),
         (WrongSpecClass, "Spec must be a subclass of envgen.coevolution.tasks.Spec"),
         (WrongThreshold, r"success_threshold is 1.5, not in \(0, 1\]"),
-        (UnseededSampling, "equal generators sample different specs"),
+        (UnseededSampling, "sampling twice with the same seed gives different specs"),
         (ForeignSpec, "a sampled spec is a AnswersSpec, not a ToySpec"),
         (InvalidSample, "is refused: there is no letter 2"),
         (ChangingTask, "equal specs make different tasks"),

@@ -238,7 +238,7 @@ class Coevolution:
             step_task = batch.tasks[row]
             source, rate, reward = step_task.source, float(successes[row] / num_generations), 0.0
             if (candidate := step_task.candidate) is not None:
-                source = candidate.source
+                source = candidate.proposer
                 rate, reward = batch.success_rates[candidate.index], float(rewards[candidate.index])
             records.append(
                 {

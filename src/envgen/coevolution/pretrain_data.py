@@ -31,7 +31,7 @@ class PretrainData:
             domain: The family of tasks.
             hard_fraction: Fraction of the agent's tasks that are uniform instead of easy.
             num_held_out: Number of held-out tasks to exclude.
-            seed: Of the examples.
+            seed: The seed of the examples.
         """
         self.domain, self.hard_fraction = domain, hard_fraction
         self.rng, self.eval_rng = np.random.default_rng(seed), np.random.default_rng((seed, 1))

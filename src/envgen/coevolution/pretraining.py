@@ -55,7 +55,7 @@ def pretrain(
     Args:
         domain: The family of tasks.
         folder: Where models are kept. A name made from all arguments identifies each pair.
-        seed: Of weights and examples.
+        seed: The seed of the weights and the examples.
         size: The size of each model.
         settings: How they are trained.
         report: Called with lines about the progress and the time left.

@@ -1,4 +1,4 @@
-"""The contract of proposers, which decide what the agent is asked next, and the proposers that need no model.
+"""The contract of proposers, which decide which tasks the agent gets next, and the proposers that need no model.
 
     uniform   every field sampled uniformly: no curriculum
     greedy    the best of several uniform specs by predicted success rate
@@ -27,10 +27,10 @@ SAMPLES_PER_TASK = 20  # attempts before `sample_valid` returns fewer tasks than
 
 @dataclass(frozen=True)
 class Candidate:
-    """A text proposed as a spec, where it comes from, and the task it became or the reason for its rejection."""
+    """A text proposed as a spec, its proposer, and the task it became or the reason for its rejection."""
 
     text: str
-    source: str  # name of the proposer
+    proposer: str  # name of the proposer
     index: int  # position in its batch, and row in the batch's completions if a model wrote it
     group: int  # variations of one spec share a group
     task: Task | None
@@ -133,13 +133,13 @@ class GreedyProposer(UniformProposer):
         return specs[int(curriculum_rewards(predicted, self.curriculum).argmax())]
 
 
-def sample_valid(sample_spec: Callable[[], Spec], count: int, task_filter: TaskFilter, source: str) -> ProposalBatch:
+def sample_valid(sample_spec: Callable[[], Spec], count: int, task_filter: TaskFilter, proposer: str) -> ProposalBatch:
     """Sample specs until `count` are accepted, or fewer if new ones have become rare."""
     candidates, num_accepted = [], 0
     for index in range(SAMPLES_PER_TASK * count):
         text = sample_spec().text
         result = task_filter.check(text)
-        candidates.append(Candidate(text, source, index, index, result.task, result.rejection))
+        candidates.append(Candidate(text, proposer, index, index, result.task, result.rejection))
         num_accepted += result.task is not None
         if num_accepted == count:
             break

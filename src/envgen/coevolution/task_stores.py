@@ -1,4 +1,4 @@
-"""The way of a spec into a run: the filter that makes it a task or names a reason to reject it, and the stores.
+"""The task filter, which turns the text of a spec into a task or rejects it, and the stores of a run.
 
 The stores of a run only grow: its tasks, the agent's traces and the training data of the environment policy. Each is a
 file with one JSON line per distinct record. A checkpoint holds its length, to which a resumed run truncates it.

@@ -146,7 +146,8 @@ class Domain(ABC):
                 break
         else:
             raise DomainError(
-                f"{self.name} has only {len(specs)} distinct specs, fewer than the {count} held-out tasks requested"
+                f"{self.name} has only {len(specs)} distinct specs, fewer than the {count} held-out tasks requested; "
+                "lower num_eval_tasks of the plan and num_held_out of the pretraining"
             )
         return tuple(self.make_task(spec) for spec in specs.values())
 
@@ -180,7 +181,9 @@ def check_domain(domain: Domain, num_specs: int = 100, seed: int = 0) -> None:
     _check_attributes(domain)
     specs = _sample_specs(domain, num_specs, seed)
     if [spec.text for spec in specs] != [spec.text for spec in _sample_specs(domain, num_specs, seed)]:
-        raise DomainError(f"{domain.name}: equal generators sample different specs; draw from `rng` alone")
+        raise DomainError(
+            f"{domain.name}: sampling twice with the same seed gives different specs; draw only from `rng`"
+        )
     feature_names: set[str] = set()
     for spec in specs:
         _check_replies(domain, _check_spec(domain, spec))

@@ -132,7 +132,7 @@ class VllmSampler:
         )
 
     def _request(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        """The JSON response of the server; busy servers are asked again."""
+        """The JSON response of the server. Requests are repeated while it is busy or does not respond."""
         try:
             import httpx2
         except ImportError:

@@ -295,16 +295,16 @@ class AnswersDomain(Domain):
         '{"ask":"what","hops":2,"answers":1,"distractors":2,"style":"plain","variation":17}\n'
         "ask: what somebody owns, keeps or likes (what), how many of them (count), what somebody is said not to own "
         "(not), or who lives in a town (who).\n"
-        f"hops: 1 to {MAX_HOPS}, how many facts have to be followed. "
+        f"hops: 1 to {MAX_HOPS}, the number of facts that lead to the answer. "
         "What does the boss of the coach of Ann own? has 3.\n"
-        f"answers: 1 to {MAX_ANSWERS}, how many words answer it, or what number does where one has to count.\n"
-        f"distractors: {MIN_DISTRACTORS} to {MAX_DISTRACTORS}, how many sentences lead elsewhere.\n"
+        f"answers: 1 to {MAX_ANSWERS}, the number of words in the answer. For count, the answer is this number.\n"
+        f"distractors: {MIN_DISTRACTORS} to {MAX_DISTRACTORS}, the number of sentences that are not needed.\n"
         "style: plain as in The boss of Ann is Bob, turned as in Bob is the boss of Ann, or mixed.\n"
-        f"variation: 0 to {NUM_VARIATIONS - 1}; another number draws other names and facts."
+        f"variation: 0 to {NUM_VARIATIONS - 1}; a different number selects different names and facts."
     )
     instructions = (
-        "Read the text and answer the question at its end; only what the text says is so. Write nothing but the words "
-        "that are asked for, with spaces between them and in any order, as in: cat hen. Write a number as a word."
+        "Read the text and answer the question at its end. Use only what the text says. Write nothing but the words of "
+        "the answer, separated by spaces and in any order, as in: cat hen. Write a number as a word."
     )
 
     def make_task(self, spec: AnswersSpec) -> Task:

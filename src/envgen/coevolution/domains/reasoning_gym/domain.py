@@ -237,7 +237,7 @@ class ReasoningGymDomain(Domain):
             f"A task is an item of reasoning-gym's generator {self.generator}. Its form is",
             self._spec_class(**self._easiest, variation=17).text,
             *(f"{parameter.name}: {parameter.range_text}; {parameter.description}" for parameter in self.parameters),
-            f"variation: 0 to {NUM_VARIATIONS - 1}; another number draws another item.",
+            f"variation: 0 to {NUM_VARIATIONS - 1}; a different number selects a different item.",
         ]
         return "\n".join(lines + ["What is called min is never more than what is called max."] * bool(self._ranges))
 

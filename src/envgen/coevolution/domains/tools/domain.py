@@ -60,17 +60,17 @@ class ToolsDomain(Domain):
         "Answer with the calls that do what the request says, one for each step, and with nothing else. For example:\n"
         "price(item=tea); pay(person=ann, amount=$1); balance()\n"
         "$1 is the result of your first call: you do not see results, so refer to them. Name every argument; "
-        "in a list of tools, `to: day` is an argument `to` of type day, and `day` one that is called like its type."
+        "in a list of tools, `to: day` is an argument `to` of type day, and `day` an argument `day` of type day."
     )
     spec_prompt = (
         "A task is a request that is answered by 1 to 5 calls of simulated tools. Its form is\n"
         '{"steps":["price","pay $1","balance"],"distractors":2,"style":"plain","variation":17}\n'
         "steps: the tools in their order. A step may refer to results of earlier steps: with $1, its first argument of "
-        "that type takes the result of step 1. Other arguments get words and numbers of their own. A step that draws "
-        "none may be there once.\n"
-        f"distractors: 0 to {MAX_DISTRACTORS}, how many tools are listed that the task does not need.\n"
-        f"style: how the request is worded, one of {', '.join(STYLES)}.\n"
-        f"variation: 0 to {NUM_VARIATIONS - 1}; another number draws other words and numbers.\n"
+        "that type takes the result of step 1. The variation selects the words and numbers of the other arguments. "
+        "A step without other arguments must not be repeated.\n"
+        f"distractors: 0 to {MAX_DISTRACTORS}, the number of listed tools that the task does not need.\n"
+        f"style: the wording of the request, one of {', '.join(STYLES)}.\n"
+        f"variation: 0 to {NUM_VARIATIONS - 1}; a different number selects different words and numbers.\n"
         "The tools, with the types of their arguments and results:\n"
         + "\n".join(tool.signature for tool in TOOLS.values())
         + '\nA harder example: {"steps":["guest","wish $1","stock $2","price $2","pay $1 $4"],"distractors":6,'

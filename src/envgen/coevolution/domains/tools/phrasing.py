@@ -20,7 +20,7 @@ FIND = "find "
 
 
 class Phrasing(NamedTuple):
-    """How a tool is asked for. Argument names in braces are replaced by the arguments."""
+    """How requests describe a call of a tool. Parameter names in braces are replaced by the arguments."""
 
     imperative: str  # starts with "find" if the tool changes nothing
     polite: str  # the same in other words
