@@ -26,7 +26,7 @@ from crafter_reference import make_reference_benchmark
 from envgen.worlds.crafter.env import CrafterVectorEnv
 
 HERE = Path(__file__).parent
-WARM_UP = 250  # steps; a random player survives for about 180
+WARM_UP = 250  # steps; with random actions the player survives for about 180
 
 
 def make_benchmark(num_envs: int, observation: str, threads: int):

@@ -43,7 +43,7 @@ class Study:
 
 CRAFTER = """\
 The paper's plan: 4 cycles of 120,000 steps in 4 levels and 120,000 in the original, then 1,000,000 in the original; for
-`none` all 1,960,000 in the original. Designers that rank levels also train throwaway agents. *In training*: all
+`none` all 1,960,000 in the original. Designers that rank levels also train scoring agents. *In training*: all
 training episodes of the last 1,000,000 steps, the published measure (reward: the last 100,000). *Final*: 256 fresh
 episodes of the final policy in the original."""
 HEIST = """\

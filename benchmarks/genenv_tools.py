@@ -105,7 +105,7 @@ def efficiency_tables(groups: Mapping[str, Sequence[Path]]) -> str:
         rows = []
         for name in MATCHED:
             positions = [steps_to_match(folders, groups[name], unit) for folders in groups.values()]
-            rows.append([name, *(f"{np.mean(at):,.0f} ({len(at)})" if at else "-" for at in positions)])
+            rows.append([name, *(f"{np.mean(values):,.0f} ({len(values)})" if values else "-" for values in positions)])
         tables.append(markdown_table([f"{description} to match", *groups], rows))
     return "\n\n".join(tables)
 
@@ -146,9 +146,9 @@ bits; uniform specs have {np.log2(5):.1f} bits of `steps` and about 1.5 of `link
 
 ## Data efficiency
 
-What each group used until its first evaluation that matched the final accuracy of a baseline with the same seed: the
-mean over the seeds that matched it, with their number in parentheses. The paper counts only the base samples of GenEnv;
-here everything that was generated counts.
+How many rollouts, tokens and generated tasks a group needed until an evaluation first reached the final accuracy of a
+baseline with the same seed: the mean over the seeds that reached it, with their number in parentheses. The paper counts
+only the base samples of GenEnv; here everything that was generated counts.
 
 {efficiency_tables(groups)}
 """

@@ -1,9 +1,9 @@
-"""Measure how often random and scripted players succeed: the starting point and the upper bound of learning.
+"""Measure how often random actions and the scripted expert succeed: the starting point and the upper bound of learning.
 
     python benchmarks/heist_random.py --episodes 2000
 
 Prints two Markdown tables: for each mode, the percentage of episodes in which the gem is stolen, by uniformly random
-actions (with its 95% interval) and by the scripted player; and for each skill, the percentage of the episodes in which
+actions (with its 95% interval) and by the scripted expert; and for each skill, the percentage of the episodes in which
 it was possible (info "possible") in which random actions achieved it.
 """
 
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=2000)
     num_episodes = parser.parse_args().episodes
     rng = np.random.default_rng(0)
-    print("| mode | random, % | scripted, % | its steps, mean (median, maximum) |\n|---|---:|---:|---:|")
+    print("| mode | random, % | expert, % | expert's steps, mean (median, maximum) |\n|---|---:|---:|---:|")
     rates = {}
     for mode in MODES:
         achieved, possible, _ = run_episodes(mode, num_episodes, lambda envs: rng.integers(0, len(ACTIONS), NUM_ENVS))

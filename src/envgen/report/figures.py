@@ -31,7 +31,7 @@ def plot_curves(groups: Mapping[str, Sequence[Path]], file: Path) -> None:
     for k, (name, folders) in enumerate(groups.items()):
         for axis, curve_of in ((axes[0], evaluation_curve), (axes[1], training_curve)):
             _plot_group(axis, [curve_of(folder) for folder in folders], f"C{k}", f"{name} ({len(folders)})")
-    axes[0].set(title="score in the original after each cycle, without learning", ylabel="score %")
+    axes[0].set(title="evaluation score in the original after each cycle", ylabel="score %")
     axes[1].set(title="score of training episodes in the last phase", ylabel="score %")
     for axis in axes:
         axis.set(xlabel="million environment steps", ylim=(0, None))
@@ -107,8 +107,12 @@ PANELS: tuple[tuple[str, str, Metric], ...] = (  # title, unit of the x axis, me
     ("change of held-out accuracy, points", "tokens", _accuracy),
     ("p of the proposed tasks", "rollouts", lambda line: line.get("proposed_success_rate")),
     ("difficulty of the proposed tasks", "rollouts", lambda line: line.get("difficulty")),
-    ("entropy of their fields, bits", "rollouts", _mean_entropy),
-    ("share of 3-grams that others have", "rollouts", lambda line: (line.get("diversity") or {}).get("ngram_overlap")),
+    ("entropy of the features of proposed tasks, bits", "rollouts", _mean_entropy),
+    (
+        "3-gram overlap between the specs of a step",
+        "rollouts",
+        lambda line: (line.get("diversity") or {}).get("ngram_overlap"),
+    ),
 )
 
 
