@@ -61,7 +61,7 @@ def test_invalid_entry_point_is_ignored_with_a_warning(monkeypatch, values, prob
         ("line_world:LineWord", "line_world has no 'LineWord'; it has LineWorld"),
         ("json:dumps", "not a subclass of envgen.worlds.world.World"),
         (int, "not a subclass"),
-        (World, "cannot be created"),
+        (World, "cannot be created.*abstract methods of World and a constructor without arguments"),
     ],
 )
 def test_unknown_worlds_are_refused(world, message):

@@ -24,7 +24,7 @@ from .world import Level
 DONE, STEP, RESET = 0, 1, 2  # what is pending in an environment
 NOT_STARTED, RUNNING, ENDED = 0, 1, 2  # the phase of its episode
 MAX_EPISODES = 2**31 - 2  # one more must still fit into an int32
-MIN_BYTES_TO_SHARE = 1 << 20  # smaller copies are not worth several threads
+MIN_BYTES_TO_SHARE = 1 << 20  # smaller copies are faster in one thread
 
 
 class EngineStepResults(NamedTuple):
@@ -238,7 +238,7 @@ class BatchEngine:
     def _restore(
         self, envs: np.ndarray, phase: np.ndarray, obs_bytes: np.ndarray, snapshot: Mapping[str, np.ndarray]
     ) -> None:
-        """Check states and observations, then take over the states and whatever else the world keeps."""
+        """Check states and observations, then restore the states and the world's own arrays."""
         raise NotImplementedError
 
     def close(self) -> None:

@@ -98,4 +98,7 @@ def _instantiate(world: Any, name: str) -> World:
     try:
         return world()
     except TypeError as error:
-        raise WorldError(f"the world {name} cannot be created: {error}") from error
+        raise WorldError(
+            f"the world {name} cannot be created: {error}; it needs all abstract methods of World and a constructor "
+            "without arguments"
+        ) from error

@@ -120,12 +120,14 @@ def check_seeds(seed: int | Iterable[int | None], num_envs: int) -> list[int | N
         return [check_seed(seed) + i for i in range(num_envs)]
     seeds = [None if value is None else check_seed(value) for value in seed]
     if len(seeds) != num_envs:
-        raise ValueError(f"{len(seeds)} seeds for {num_envs} environments")
+        raise ValueError(
+            f"{len(seeds)} seeds for {num_envs} environments; pass one integer, or a seed or None for each"
+        )
     return seeds
 
 
 def choose_threads(threads: int | None, num_envs: int, observation: str) -> int:
-    """How many threads to use: as asked, or as many as are worth their cost on this machine."""
+    """The number of threads: `threads`, or by default as many as speed up stepping on this machine."""
     if threads is not None:
         return check_count("threads", threads)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,16 +1,17 @@
 """OpenSimplex noise in three dimensions: bit for bit as the `opensimplex` package computes it, and fast for whole maps.
 
-The lattice is a cube grid squeezed along its diagonal: the point (i, j, k) lies at (i, j, k) + (i + j + k) / 3. A place
-gets a bump from each corner of the tetrahedron or octahedron around it, and from two more corners that may reach in.
+The lattice is a cube grid squeezed along its diagonal: the point (i, j, k) lies at (i, j, k) + (i + j + k) / 3. The
+noise at a position is the sum of the contributions of the corners of the tetrahedron or octahedron that contains it,
+and of two further corners. `attn` is the attenuation of a contribution with distance, named as in the package.
 
-`noise3` performs every bump and every subtraction in the package's order, because floating-point results depend on it.
+`noise3` performs every addition and subtraction in the package's order, because floating-point results depend on it.
 
 `add_noise` computes a 64 x 64 map at once, nearly exactly and some thirty times faster than cell by cell. Instead of
-finding the points that reach each cell, it adds each point's bump to the cells that it covers, eight at a time in
-single precision, without branches or look-ups per cell. The result differs from `noise3` for two reasons: rounding
-(about 1e-6), and OpenSimplex omits corners whose bump is small in some places (at most 1.21e-4 over 12,882 seeds;
-MAX_ERROR is larger). Worlds only compare noise with thresholds, so `noise3` is needed only for cells whose value is
-within the error of the threshold.
+finding the points that contribute to each cell, it adds each point's contribution to the cells in its range, eight at a
+time in single precision, without branches or look-ups per cell. The result differs from `noise3` for two reasons:
+rounding (about 1e-6), and OpenSimplex omits corners whose contribution is small in some places (at most 1.21e-4 over
+12,882 seeds; MAX_ERROR is larger). Worlds only compare noise with thresholds, so `noise3` is needed only for cells
+whose value is within the error of the threshold.
 """
 
 import numpy as np
@@ -62,20 +63,20 @@ def gradient(perm, i, j, k):
 
 
 @jit
-def _bump(perm, i, j, k, dx, dy, dz):
+def _contribution(perm, i, j, k, dx, dy, dz):
     """What the lattice point (i, j, k) adds at the offset (dx, dy, dz) from it."""
-    reach = 2 - dx * dx - dy * dy - dz * dz
-    if reach <= 0:
+    attn = 2 - dx * dx - dy * dy - dz * dz
+    if attn <= 0:
         return 0.0
-    reach *= reach
+    attn *= attn
     g = gradient(perm, i, j, k)
-    return reach * reach * (GRADIENTS[g, 0] * dx + GRADIENTS[g, 1] * dy + GRADIENTS[g, 2] * dz)
+    return attn * attn * (GRADIENTS[g, 0] * dx + GRADIENTS[g, 1] * dy + GRADIENTS[g, 2] * dz)
 
 
 @jit
 def _corner(perm, base, d, n, squish, last):
-    """The bump of the corner base + n + last. `last` is the part of the offset that the package subtracts last."""
-    return _bump(
+    """The contribution of the corner base + n + last. `last` is the part of the offset that is subtracted last."""
+    return _contribution(
         perm,
         base[0] + n[0] + last[0],
         base[1] + n[1] + last[1],
@@ -241,7 +242,7 @@ def noise3(perm, x, y, z):
 MAX_ERROR = 2.0e-4  # above the largest measured |add_noise - noise3|, for a weight of 1
 SIDE = 64
 LANES = 8  # cells of one vector operation
-RADIUS = np.sqrt(2.0)  # of a bump
+RADIUS = np.sqrt(2.0)  # of a contribution
 
 
 @jit
@@ -249,8 +250,8 @@ def add_noise(perm, plane, weight, u_step, v_step, z, v_first, first, last, bloc
     """Add weight * noise to `plane`, a flat (64 * 64,) float32: the noise at (u * u_step, v * v_step, z) to [64 u + v].
 
     With `v_first` the noise's axes are exchanged, at (v * v_step, u * u_step, z): rows should run along the axis in
-    which the noise is wider, so that bumps cover many cells of a row. Only cells from `first` to `last`, in both axes,
-    are sure to be right, and of these only the blocks of 8 x 8 that `block_mask` (8, 8) selects.
+    which the noise is wider, so that a contribution covers many cells of a row. Only cells from `first` to `last`, in
+    both axes, are sure to be right, and of these only the blocks of 8 x 8 that `block_mask` (8, 8) selects.
     """
     u_min, u_max = first * u_step, last * u_step
     v_min, v_max = first * v_step, last * v_step
@@ -262,10 +263,10 @@ def add_noise(perm, plane, weight, u_step, v_step, z, v_first, first, last, bloc
         for s in range(int(np.ceil((z - RADIUS - k) * 3)), int(np.floor((z + RADIUS - k) * 3)) + 1):
             t = s / 3.0
             dz = z - k - t
-            room = 2.0 - dz * dz
-            if room <= 0:
+            plane_attn = 2.0 - dz * dz
+            if plane_attn <= 0:
                 continue
-            radius = np.sqrt(room)
+            radius = np.sqrt(plane_attn)
             low = max(np.ceil(u_min - radius - t), np.ceil(s - k + t - v_max - radius))
             high = min(np.floor(u_max + radius - t), np.floor(s - k + t - v_min + radius))
             for i in range(int(low), int(high) + 1):
@@ -273,12 +274,14 @@ def add_noise(perm, plane, weight, u_step, v_step, z, v_first, first, last, bloc
                 g = gradient(perm, j, i, k) if v_first else gradient(perm, i, j, k)
                 gu, gv = (GRADIENTS[g, 1], GRADIENTS[g, 0]) if v_first else (GRADIENTS[g, 0], GRADIENTS[g, 1])
                 base = scale * GRADIENTS[g, 2] * dz
-                _add_bump(plane, i + t, j + t, room, radius, scale * gu, scale * gv, base, u_step, v_step, block_mask)
+                _add_contribution(
+                    plane, i + t, j + t, plane_attn, radius, scale * gu, scale * gv, base, u_step, v_step, block_mask
+                )
 
 
 @jit
-def _add_bump(plane, u, v, room, radius, gu, gv, base, u_step, v_step, block_mask):
-    """Add one lattice point's bump, centered at (u, v), to the cells within its radius.
+def _add_contribution(plane, u, v, plane_attn, radius, gu, gv, base, u_step, v_step, block_mask):
+    """Add the contribution of one lattice point at (u, v) to the cells within `radius`.
 
     Two rows at a time and unsigned indices: with these the compiler makes it one vector loop.
     """
@@ -294,19 +297,19 @@ def _add_bump(plane, u, v, room, radius, gu, gv, base, u_step, v_step, block_mas
     if not useful:
         return
     zero, side = np.float32(0), np.uint64(SIDE)
-    room, base, gu, gv = np.float32(room), np.float32(base), np.float32(gu), np.float32(gv)
+    plane_attn, base, gu, gv = np.float32(plane_attn), np.float32(base), np.float32(gu), np.float32(gv)
     v_step, v0 = np.float32(v_step), np.float32(v_from * v_step - v)
     for row in range(u_from, u_to + 1, 2):
         du0 = np.float32(row * u_step - u)
         du1 = du0 + np.float32(u_step)
-        room0, room1 = room - du0 * du0, room - du1 * du1
+        row_attn0, row_attn1 = plane_attn - du0 * du0, plane_attn - du1 * du1
         base0, base1 = gu * du0 + base, gu * du1 + base
-        at = np.uint64(row * SIDE + v_from)
+        offset = np.uint64(row * SIDE + v_from)
         for lane in range(v_to - v_from):
             dv = v0 + np.float32(np.int32(lane)) * v_step
-            reach0 = max(room0 - dv * dv, zero)
-            reach1 = max(room1 - dv * dv, zero)
-            reach0 *= reach0
-            reach1 *= reach1
-            plane[at + np.uint64(lane)] += reach0 * reach0 * (base0 + gv * dv)
-            plane[at + side + np.uint64(lane)] += reach1 * reach1 * (base1 + gv * dv)
+            attn0 = max(row_attn0 - dv * dv, zero)
+            attn1 = max(row_attn1 - dv * dv, zero)
+            attn0 *= attn0
+            attn1 *= attn1
+            plane[offset + np.uint64(lane)] += attn0 * attn0 * (base0 + gv * dv)
+            plane[offset + side + np.uint64(lane)] += attn1 * attn1 * (base1 + gv * dv)
