@@ -1,4 +1,4 @@
-"""Compare Heist with the reference, bit by bit: every state, and with --frames every picture.
+"""Compare Heist with the reference, bit by bit: every state, and with --frames every image.
 
     make procgen
     python benchmarks/heist_parity.py --steps 1000000
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100_000, help="total over all modes")
     parser.add_argument("--levels", type=int, help="compare only the first state of this many levels of each mode")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--frames", action="store_true", help="compare pictures too (set ENVGEN_PROCGEN)")
+    parser.add_argument("--frames", action="store_true", help="compare images too (set ENVGEN_PROCGEN)")
     args = parser.parse_args()
     start = time.time()
     with ReferenceHeist() as reference:

@@ -1,4 +1,4 @@
-"""Measures the original's speed for heist_speed.py. Runs in .procgen's Python.
+"""Measures the speed of the reference for heist_speed.py. Runs in .procgen's Python.
 
 python heist_reference.py MODE NUM_ENVS SECONDS
 

@@ -1,6 +1,6 @@
 """No kernel accesses memory outside its arrays: plays once with numba's bounds checking enabled.
 
-Numba accepts indices from -size to -1, which count from the end. The edges of the map are compared with the original
+Numba accepts indices from -size to -1, which count from the end. The edges of the map are compared with the reference
 instead (test_parity.py).
 """
 

@@ -5,7 +5,7 @@ from crafter import constants
 from envgen.worlds.crafter import constants as const
 
 
-def test_names_and_their_order_match_the_original():
+def test_names_and_their_order_match_the_reference():
     assert list(const.MATERIALS[1:]) == constants.materials
     assert list(const.ITEMS) == list(constants.items)
     assert list(const.ACTIONS) == constants.actions
@@ -13,7 +13,7 @@ def test_names_and_their_order_match_the_original():
     assert [const.MATERIALS[m] for m in range(1, len(const.MATERIALS)) if const.WALKABLE >> m & 1] == constants.walkable
 
 
-def test_costs_match_the_original():
+def test_costs_match_the_reference():
     for tool, cost in const.RECIPES.items():
         rule = constants.make[tool]
         assert rule["uses"] == cost

@@ -12,24 +12,24 @@ from envgen.worlds.observations import MAX_TEXT_LENGTH, TEXT_CHARSET
 
 
 def play_expert(steps: int, seed: int = 2):
-    """Yields the environment, the original and the observation after each of the expert's actions."""
-    env, original = CrafterEnv(observation="symbols"), make_reference_env(seed)
+    """Yields the environment, the reference environment and the observation after each of the expert's actions."""
+    env, reference = CrafterEnv(observation="symbols"), make_reference_env(seed)
     env.reset(seed=seed)
-    original.reset()
+    reference.reset()
     for _ in range(steps):
         action = int(expert_actions(env.engine)[0])
         obs = env.step(action)[0]
-        if original.step(action)[2]:
+        if reference.step(action)[2]:
             break
-        yield env, original, obs
+        yield env, reference, obs
 
 
-def test_symbols_match_the_original():
+def test_symbols_match_the_reference():
     kinds = {"Cow": "cow", "Zombie": "zombie", "Skeleton": "skeleton"}
     arrows = {(-1, 0): "arrow left", (1, 0): "arrow right", (0, -1): "arrow up", (0, 1): "arrow down"}
-    for env, original, obs in play_expert(250):
+    for env, reference, obs in play_expert(250):
         assert env.observation_space.contains(obs)
-        decoded, player, world = observations.decode_symbols(obs), original._player, original._world
+        decoded, player, world = observations.decode_symbols(obs), reference._player, reference._world
         for row in range(7):
             for column in range(9):
                 material, entity = world[player.pos + np.array([column - 4, row - 3])]

@@ -11,7 +11,7 @@ from envgen.worlds.crafter.reference import make_reference_env
 
 
 @pytest.mark.parametrize("size", [(64, 64), (84, 84), (135, 90), (576, 576)])
-def test_sprites_on_every_material_match_the_original(size):
+def test_sprites_on_every_material_match_the_reference(size):
     unit = np.array([size[0] // 9, size[1] // 9])
     textures = make_reference_env(0)._textures
     atlas = render.make_atlas(size)
@@ -25,22 +25,22 @@ def test_sprites_on_every_material_match_the_original(size):
 
 
 @pytest.mark.parametrize("size", [64, 84, 200])
-def test_items_with_every_count_match_the_original(size):
-    env, original = CrafterEnv(size=size), make_reference_env(0, size)
+def test_items_with_every_count_match_the_reference(size):
+    env, reference = CrafterEnv(size=size), make_reference_env(0, size)
     env.reset(seed=0)
-    original.reset()
+    reference.reset()
     for count in range(10):
-        for item in original._player.inventory:
-            original._player.inventory[item] = count
+        for item in reference._player.inventory:
+            reference._player.inventory[item] = count
         env.engine.state.envs["inventory"][0] = count
-        assert np.array_equal(env.engine.render(0, (size, size)), original.render())
+        assert np.array_equal(env.engine.render(0, (size, size)), reference.render())
 
 
-def test_arrows_and_plants_match_the_original():
-    env, original = CrafterEnv({"cows": "none"}), make_reference_env(0)
+def test_arrows_and_plants_match_the_reference():
+    env, reference = CrafterEnv({"cows": "none"}), make_reference_env(0)
     env.reset(seed=0)
-    original.reset()
-    world = original._world
+    reference.reset()
+    world = reference._world
     for entity in world.objects[1:]:
         world.remove(entity)
     entities, envs = env.engine.state.entities[0], env.engine.state.envs
@@ -53,7 +53,7 @@ def test_arrows_and_plants_match_the_original():
     add_to_both(world, entities, envs, 5, ripe, const.PLANT, counter=const.RIPE_AFTER + 1)
     add_to_both(world, entities, envs, 6, objects.Plant(world, (31, 30)), const.PLANT, counter=const.RIPE_AFTER)
     envs["num_entities"][0] = 7
-    assert np.array_equal(env.engine.render(0, (64, 64)), original.render())
+    assert np.array_equal(env.engine.render(0, (64, 64)), reference.render())
 
 
 def add_to_both(world, entities, envs, row, entity, kind, **fields):

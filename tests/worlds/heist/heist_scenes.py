@@ -1,20 +1,20 @@
-"""Random scenes of Heist, for our tests and for the original: worlds of any size with entities anywhere.
+"""Random scenes of Heist, for our tests and for the reference: worlds of any size with entities anywhere.
 
-This file needs only numpy, so that it also runs in the original's environment.
+This file needs only numpy, so that it also runs in the reference's environment.
 """
 
 import hashlib
 
 import numpy as np
 
-WORLD_SIZES = (9, 13, 23)  # of the original's own worlds
+WORLD_SIZES = (9, 13, 23)  # of the reference's own worlds
 MIN_WORLD_SIZE, MAX_WORLD_SIZE = 5, 25
 KEY_RY = np.float32(0.375) / np.float32(84 / 52)
 GEM_RY = np.float32(0.375) / np.float32(70 / 48)
 
 
 def make_scene(k):
-    """Scene number k. Every third is in memory mode; every second has a world of another size than the original's."""
+    """Scene number k. Every third is in memory mode; every second has a world of another size than the reference's."""
     rng = np.random.RandomState(k)
     size = WORLD_SIZES[k % 3] if k % 2 else rng.randint(MIN_WORLD_SIZE, MAX_WORLD_SIZE + 1)
     entities = []  # (kind, color, x, y, rx, ry)

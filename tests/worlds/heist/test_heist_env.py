@@ -101,7 +101,7 @@ FACING_AFTER_ACTION = (
 def test_symbols_contain_the_direction_faced(action):
     env = HeistEnv(observation="symbols")
     obs, _ = env.reset(seed=0)
-    assert observations.decode_symbols(obs)["facing"] == "right"  # as in the picture, before any direction is pressed
+    assert observations.decode_symbols(obs)["facing"] == "right"  # as in the image, before any direction is pressed
     assert observations.decode_symbols(env.step(action)[0])["facing"] == FACING_AFTER_ACTION[action]
 
 
@@ -137,8 +137,8 @@ def test_text_never_exceeds_its_maximum_length():
     symbols = np.zeros(observations.SYMBOLS_SIZE, np.uint8)
     symbols[: observations.MAP_CELLS] = const.FLOOR
     symbols[[0, 1, 2, 25, 26, 27, 600]] = range(const.KEY, const.GEM + 1)
-    symbols[observations.VELOCITY_AT : observations.KEYS_AT] = 3, 250
-    symbols[observations.KEYS_AT : observations.FACING_AT] = 1
+    symbols[observations.VELOCITY_INDEX : observations.KEYS_INDEX] = 3, 250
+    symbols[observations.KEYS_INDEX : observations.FACING_INDEX] = 1
     text = observations.describe_symbols(symbols)
     assert len(text) < MAX_TEXT_LENGTH
     assert set(text) <= TEXT_CHARSET

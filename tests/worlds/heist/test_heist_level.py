@@ -102,7 +102,7 @@ def test_walls_and_locked_doors_block_and_keys_are_conserved(level, seed, data):
 
 
 def check_position(record):
-    """The agent is in no wall and in no locked door, except for the original's own tolerance."""
+    """The agent is in no wall and in no locked door, except for the reference's own tolerance."""
     x, y, r = float(record["x"]), float(record["y"]), float(AGENT_RADIUS) * 0.98 - 1e-4
     for px in (x - r, x + r):
         for py in (y - r, y + r):

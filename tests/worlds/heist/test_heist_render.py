@@ -1,4 +1,4 @@
-"""Heist's pictures: the original's pixel for pixel, our own textures, and high-resolution images for display."""
+"""Heist's images: those of the reference pixel for pixel, our own textures, and high-resolution images for display."""
 
 import importlib.util
 import io
@@ -17,7 +17,7 @@ from envgen.worlds.heist.engine import Engine
 from envgen.worlds.heist.level import HeistLevel, HeldKeys, OpenDoors
 from envgen.worlds.heist.world import Heist
 
-RECORDED = json.loads(Path(__file__).with_name("pictures.json").read_text())
+RECORDED = json.loads(Path(__file__).with_name("images.json").read_text())
 OUR_DIGEST = "4360700ba14d0d34"
 KINDS = {"key": const.ENTITY_KEY, "door": const.ENTITY_DOOR, "gem": const.ENTITY_GEM}
 CENTER = 4.5
@@ -61,7 +61,7 @@ def empty_scene(**changes):
     return scene | dict(x=CENTER, y=CENTER, num_key_slots=0, has_key=[]) | changes
 
 
-def test_original_textures_match_the_original_pixel_for_pixel():
+def test_procgen_textures_match_the_reference_pixel_for_pixel():
     """Worlds of 5 to 25 cells, both cameras, all floors and none, every direction, entities anywhere, held keys."""
     try:
         atlas = textures.load_atlas("procgen")
@@ -150,7 +150,7 @@ def write_textures(folder):
         path.write_bytes(buffer.getvalue())
 
 
-def test_original_textures_are_read_from_a_wheel_or_a_folder(tmp_path, monkeypatch):
+def test_procgen_textures_are_read_from_a_wheel_or_a_folder(tmp_path, monkeypatch):
     write_textures(tmp_path / "installed")
     with zipfile.ZipFile(tmp_path / "procgen.whl", "w") as wheel:
         for file in textures.ASSET_FILES:
@@ -177,15 +177,15 @@ def test_missing_textures_raise_an_error_with_instructions(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("k", range(6))
-def test_hd_picture_matches_the_frame(k):
+def test_hd_image_matches_the_frame(k):
     envs = env_of(make_scene(k))
-    picture = render.render_hd(envs[0], 256)
-    assert picture.shape == (256, 256, 3)
-    small = np.asarray(Image.fromarray(picture).resize((64, 64), Image.Resampling.BOX)).astype(int)
+    image = render.render_hd(envs[0], 256)
+    assert image.shape == (256, 256, 3)
+    small = np.asarray(Image.fromarray(image).resize((64, 64), Image.Resampling.BOX)).astype(int)
     assert np.abs(small - render_scene(envs)).mean() < 12
 
 
-def test_hd_pictures_have_any_size_and_can_show_the_whole_world():
+def test_hd_images_have_any_size_and_can_show_the_whole_world():
     envs = env_of(empty_scene(world_size=23, memory=True, walls=np.zeros((23, 23), np.bool_)))
     assert render.render_hd(envs[0], 33).shape == (33, 33, 3)
     wide = render.render_hd(envs[0], (96, 64))
@@ -197,9 +197,9 @@ def test_hd_pictures_have_any_size_and_can_show_the_whole_world():
         render.render_hd(envs[0], 8)
 
 
-def has_color(picture, color, box):
+def has_color(image, color, box):
     left, top, right, bottom = box
-    return (picture[top:bottom, left:right] == color).all(-1).any()
+    return (image[top:bottom, left:right] == color).all(-1).any()
 
 
 def test_previews_mark_entities_and_what_the_level_placed():
@@ -220,13 +220,13 @@ def test_previews_mark_entities_and_what_the_level_placed():
 def test_previews_show_removed_keys_and_doors():
     level = HeistLevel(open_doors=OpenDoors(blue=True), held_keys=HeldKeys(blue=True))
     env, unmodified = start_episode(level, 3), start_episode({}, 3)
-    picture = render.render_preview(env, unmodified, level, 384)
+    image = render.render_preview(env, unmodified, level, 384)
     for entity in unmodified["entities"][: unmodified["num_entities"]]:
         x, y = int(entity["x"]) + 0.5, int(entity["y"]) + 0.5
         center_x, center_y = round(x * 384 / 13), round(384 - y * 384 / 13)
         is_removed = entity["kind"] != const.ENTITY_GEM and entity["color"] == 0
         box = (center_x - 3, center_y - 3, center_x + 3, center_y + 3)
-        assert has_color(picture, render.LEVEL_COLOR, box) == is_removed
+        assert has_color(image, render.LEVEL_COLOR, box) == is_removed
 
 
 def test_preview_legend_is_drawn_below_the_levels():

@@ -72,7 +72,7 @@ def test_stealing_the_gem_ends_the_episode_and_autoresets():
     assert (expected_number > 3).all()
 
 
-def test_seeds_match_the_original():
+def test_seeds_match_the_reference():
     envs = HeistVectorEnv(4, None, "symbols")
     stream_seeds = np.random.RandomState(5).randint(0, 2**32, 4, dtype=np.uint32)  # one per environment
     _, infos = envs.reset(options={"rand_seed": 5})

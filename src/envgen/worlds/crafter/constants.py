@@ -1,6 +1,6 @@
 """The constants of Crafter: materials, entities, items, actions, recipes and skills.
 
-All values are those of the original game; the tests compare them with the `data.yaml` of the `crafter` package.
+All values are those of the reference; the tests compare them with the `data.yaml` of the `crafter` package.
 """
 
 from envgen.worlds.world import Skill
@@ -70,7 +70,7 @@ SAPLING_CHANCE = 0.1
 COW_FOOD, PLANT_FOOD = 6, 4
 COW_HEALTH, ZOMBIE_HEALTH, SKELETON_HEALTH, PLANT_HEALTH = 3, 5, 3, 1
 
-# The 22 skills in the original order, with their prerequisites.
+# The 22 skills in the order of the reference, with their prerequisites.
 SKILLS = tuple(
     Skill(name=name, prerequisites=prerequisites)
     for name, prerequisites in {

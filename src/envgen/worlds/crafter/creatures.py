@@ -1,7 +1,7 @@
 """The updates of cows, zombies, skeletons, arrows and plants, and the spawning and despawning of creatures.
 
-Random numbers are drawn in the original's order. An entity without health removes itself first and then still takes its
-turn: a dying skeleton can shoot.
+Random numbers are drawn in the reference's order. An entity without health removes itself first and then still
+takes its turn: a dying skeleton can shoot.
 """
 
 import numpy as np

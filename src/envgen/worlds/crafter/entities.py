@@ -1,7 +1,7 @@
 """Entities on the map and the ground below them: the operations through which the rules change a world.
 
-An entity is a row of the array `entities`. Rows are in order of creation, the order in which the original updates
-entities. The original keeps the entities of a chunk in a set, whose order is undefined; here it is the order of
+An entity is a row of the array `entities`. Rows are in order of creation, the order in which the reference updates
+entities. The reference keeps the entities of a chunk in a set, whose order is undefined; here it is the order of
 `arrival`.
 """
 

@@ -271,7 +271,7 @@ def _place_near_start(env, entities, params):
 def _sample_free_cell(env, min_distance):
     """A random free grass cell, at the smallest distance of at least `min_distance` that has one.
 
-    One always exists, because the original keeps grass around the start.
+    One always exists, because the reference keeps grass around the start.
     """
     for distance in range(min_distance, const.MAP_SIZE):
         count = 0

@@ -78,7 +78,7 @@ def _entity_mask(engine: Engine, i: int, kind: int) -> np.ndarray:
 
 # --- skills
 
-# A level per skill in which it is the next thing to learn: the prerequisites are mostly granted, and what the skill
+# A level per skill in which it is the next thing to learn: the level provides most prerequisites, and what the skill
 # acts on is nearby.
 SKILL_LEVELS: dict[str, dict[str, Any]] = {
     "collect_coal": {"coal": "common", "near": {"cave": True}, "inventory": {"wood_pickaxe": 1}},

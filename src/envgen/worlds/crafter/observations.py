@@ -83,7 +83,7 @@ def write_symbols(env, entities, out):
 
 
 def semantic_map(engine: "Engine", i: int) -> np.ndarray:
-    """The original's semantic map of environment i, at [x, y]: the material, or the entity on it."""
+    """The reference's semantic map of environment i, at [x, y]: the material, or the entity on it."""
     env = engine.state.envs[i]
     result = env["ground"].copy()
     entities = engine.state.entities[i][: env["num_entities"]]

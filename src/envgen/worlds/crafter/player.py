@@ -126,7 +126,7 @@ def _collect_material(env, x, y):
         return
     if left != material:
         set_ground(env, x, y, left)
-    # The original draws a number for every material, even where success is certain.
+    # The reference draws a number for every material, even where success is certain.
     if mt19937.uniform(env.rng) <= (const.SAPLING_CHANCE if material == const.GRASS else 1.0):
         env.inventory[item] += 1
         env.achievements[skill] += 1
@@ -168,7 +168,7 @@ def _place_item(env, entities, action, x, y):
 def _make_tool(env, entities, tool):
     player = entities[0]
     table = furnace = False
-    # The original slices [x - 1, x + 2), and a start of -1 makes the slice empty: at the left and top edges of the map
+    # The reference slices [x - 1, x + 2), and a start of -1 makes the slice empty: at the left and top edges of the map
     # nothing is nearby.
     if player.x > 0 and player.y > 0:
         for x in range(player.x - 1, min(player.x + 2, const.MAP_SIZE)):

@@ -73,8 +73,8 @@ class ReferenceCrafterVectorEnv(VectorEnv):
         num_envs: The number of environments.
         seed: The seed of the first environment.
         observation: "pixels", "symbols" or "text".
-        episodes: Episodes per environment. An environment that has finished them stands still, so that no time is
-            spent on episodes that are not counted.
+        episodes: Episodes per environment. An environment that has finished them is no longer stepped: its
+            further episodes would not be counted.
         ordered: Make the package repeatable and equal to this engine; see `make_reference_env`.
     """
 

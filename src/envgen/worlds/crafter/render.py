@@ -1,7 +1,7 @@
-"""The original's image of the view, byte for byte (tiles from an atlas, blended with the daylight), and map images.
+"""The reference's image of the view, byte for byte (tiles from an atlas, blended with the daylight), and map images.
 
-An atlas holds everything that can be drawn in advance for one image size, from the original's textures and with its
-arithmetic. At night the original draws noise from the world's own random generator, and so does `draw_env`.
+An atlas holds everything that can be drawn in advance for one image size, from the reference's textures and with its
+arithmetic. At night the reference draws noise from the world's own random generator, and so does `draw_env`.
 
 `draw_map` shows a whole world from above, with markers that stay visible when a cell has only a few pixels. Ores and
 creatures are marked by colored squares, the player by a large frame. What the level's `near` setting placed is
@@ -50,7 +50,7 @@ def parse_image_size(size: int | tuple[int, int]) -> tuple[int, int]:
 
 
 def words_per_night_frame(size: tuple[int, int]) -> int:
-    """The number of words of the random generator that the original uses for an image at night."""
+    """The number of words of the random generator that the reference uses for an image at night."""
     return 2 * (size[0] // const.VIEW[0] * COLUMNS) * (size[1] // const.VIEW[1] * ROWS)
 
 
@@ -91,7 +91,7 @@ def make_atlas(size: tuple[int, int]) -> Atlas:
 
 @cache
 def _load_textures() -> dict[str, np.ndarray]:
-    """The original's textures by name, from the installed `crafter` package, as (width, height, channels)."""
+    """The reference's textures by name, from the installed `crafter` package, as (width, height, channels)."""
     spec = importlib.util.find_spec("crafter")
     if spec is None or not spec.submodule_search_locations:
         raise ImportError("Crafter's textures come from the package `crafter`: pip install crafter==1.8.3")
@@ -104,12 +104,12 @@ def _load_textures() -> dict[str, np.ndarray]:
 
 
 def _resize_texture(name: str, width: int, height: int) -> np.ndarray:
-    image = Image.fromarray(_load_textures()[name])  # transposed, as the original resizes it
+    image = Image.fromarray(_load_textures()[name])  # transposed, as the reference resizes it
     return np.array(image.resize((height, width), resample=Image.Resampling.NEAREST))
 
 
 def _paste(canvas: np.ndarray, x: int, y: int, texture: np.ndarray) -> None:
-    """Blend a texture into a canvas (width, height, 3), in single precision like the original."""
+    """Blend a texture into a canvas (width, height, 3), in single precision like the reference."""
     width, height = texture.shape[:2]
     if texture.shape[-1] == 4:
         alpha = texture[..., 3:].astype(np.float32) / 255

@@ -44,7 +44,7 @@ ENV = np.dtype(
         ("next_arrival", np.int32),  # the next ENTITY.arrival
         ("facing", np.int32),
         ("sleeping", np.int32),
-        ("hunger", np.int32),  # in half steps, like thirst and recover: the original adds 0.5 during sleep
+        ("hunger", np.int32),  # in half steps, like thirst and recover: the reference adds 0.5 during sleep
         ("thirst", np.int32),
         ("fatigue", np.int32),
         ("recover", np.int32),
@@ -86,7 +86,7 @@ def grow_capacity(state: State) -> State:
 
 
 def make_daylight_table() -> np.ndarray:
-    """The daylight of each step, with the original's float operations in their order.
+    """The daylight of each step, with the reference's float operations in their order.
 
     The table covers all steps because different days differ in the last bits.
     """

@@ -1,10 +1,11 @@
-"""World generation: the ground from noise, then the first creatures, with random numbers in the original's order.
+"""World generation: the ground from noise, then the first creatures, with random numbers in the reference's order.
 
 The material of a cell depends on about a dozen comparisons of noise with a threshold. These are evaluated first, for
 whole noise maps at once, into one word of flags per cell. Only then are the random numbers drawn.
 
 Noise maps are computed with `kernels/noise.py`, which is fast but has a small error. Where a value is so close to
-its threshold that the error could matter, the cell is recomputed with the exact noise, so all flags are the original's.
+its threshold that the error could matter, the cell is recomputed with the exact noise, so all flags equal the
+reference's.
 """
 
 import math
@@ -207,7 +208,7 @@ def _height_flags(start, water, mountain, params):
 
 @jit
 def _exact_noise(perm, m, x, y):
-    """The original's noise for one of the maps up to START, with its divisions."""
+    """The reference's noise for one of the maps up to START, with its divisions."""
     if m == TUNNEL_X:
         return noise3(perm, 2 * x / 3, y / 5 / 3, 7.0)
     if m == TUNNEL_Y:
@@ -222,7 +223,7 @@ def _start_distance(x, y):
 
 @jit
 def _exact_heights(perm, x, y):
-    """(start, water, mountain) of a cell, computed as the original does."""
+    """(start, water, mountain) of a cell, computed as the reference does."""
     start = 4 - _start_distance(x, y)
     start += 2 * _exact_noise(perm, START, x, y)
     start = 1 / (1 + math.exp(-start))
@@ -240,7 +241,7 @@ def _exact_heights(perm, x, y):
 
 @jit
 def _choose_materials(env, flags, tunnels, params):
-    """Choose the material of every cell, drawing random numbers where the original does."""
+    """Choose the material of every cell, drawing random numbers where the reference does."""
     rng = env.rng
     for cell in range(NUM_CELLS):
         bits = flags[cell]

@@ -60,7 +60,7 @@ class Crafter(EngineWorld):
     def reference_envs(
         self, num_envs: int, seed: int, observation: str = "symbols", episodes: int = 1, ordered: bool = False
     ) -> ReferenceCrafterVectorEnv:
-        """The original game from the `crafter` package, to evaluate in, with at least `episodes` episodes in all."""
+        """Environments of the reference, the package `crafter`, that play at least `episodes` episodes in all."""
         return ReferenceCrafterVectorEnv(num_envs, seed, observation, -(-episodes // num_envs), ordered)
 
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> CrafterLevelStats:

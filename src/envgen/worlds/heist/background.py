@@ -1,6 +1,6 @@
-"""Draws the floor and the walls of the 64 x 64 picture, one row of pixels at a time.
+"""Draws the floor and the walls of the 64 x 64 image, one row of pixels at a time.
 
-The original draws the floor, one image as large as the world, and then the walls, column by column from the left and
+The reference draws the floor, one image as large as the world, and then the walls, column by column from the left and
 each column from the bottom. Every wall overlaps its neighbors a little. Here, each pixel is written once: for every row
 of cells, `_fill_wall_row` finds the wall that each pixel shows. Most rows of pixels lie in one row of cells; in some,
 two rows of cells overlap.
@@ -119,10 +119,10 @@ def _select_texels(scratch, wall, floor, top_row, floor_y, black):
             if prepared_row != row:
                 prepared_row = row
                 _prepare_row(scratch, scratch.walls[row], black)
-            at = np.uint64(py * FRAME_SIZE)
+            offset = np.uint64(py * FRAME_SIZE)
             wall_row_texel, floor_row_texel = np.int32(wall_row_texel), np.int32(floor_row_texel)
             for px in range(np.uint64(FRAME_SIZE)):
-                scratch.texel[at + px] = (
+                scratch.texel[offset + px] = (
                     scratch.column_texel[px]
                     + (scratch.wall_mask[px] & wall_row_texel)
                     + (scratch.floor_mask[px] & floor_row_texel)
@@ -164,11 +164,11 @@ def _select_overlapping(
 @jit
 def _write_pixels(texel, texels, words):
     """Write three bytes per pixel from texels of four bytes: four pixels become three words."""
-    at = np.uint64(0)
+    offset = np.uint64(0)
     for px in range(np.uint64(0), np.uint64(FRAME_SIZE * FRAME_SIZE), np.uint64(4)):
         a, b = texels[np.uint64(texel[px])], texels[np.uint64(texel[px + np.uint64(1)])]
         c, d = texels[np.uint64(texel[px + np.uint64(2)])], texels[np.uint64(texel[px + np.uint64(3)])]
-        words[at] = a & np.uint32(0xFFFFFF) | b << np.uint32(24)
-        words[at + np.uint64(1)] = b >> np.uint32(8) & np.uint32(0xFFFF) | c << np.uint32(16)
-        words[at + np.uint64(2)] = c >> np.uint32(16) & np.uint32(0xFF) | d << np.uint32(8)
-        at += np.uint64(3)
+        words[offset] = a & np.uint32(0xFFFFFF) | b << np.uint32(24)
+        words[offset + np.uint64(1)] = b >> np.uint32(8) & np.uint32(0xFFFF) | c << np.uint32(16)
+        words[offset + np.uint64(2)] = c >> np.uint32(16) & np.uint32(0xFF) | d << np.uint32(8)
+        offset += np.uint64(3)

@@ -1,6 +1,6 @@
-"""Draws textures without smoothing, as the original's paint library does: nearest texel, in 16.16 fixed point.
+"""Draws textures without smoothing, as the reference's paint library does: nearest texel, in 16.16 fixed point.
 
-A canvas is a flat picture of size * size * 3 bytes. A texel is one uint32 with red, green, blue and alpha from the
+A canvas is a flat image of size * size * 3 bytes. A texel is one uint32 with red, green, blue and alpha from the
 lowest byte up; colors are premultiplied by alpha. A texture is (first texel, width, height). Rectangles are in pixels,
 with y pointing down.
 """
@@ -15,12 +15,12 @@ FIXED_ONE = 0x10000  # 1.0 in 16.16 fixed point
 
 
 @jit
-def _copy_texel(canvas, at, texel):
+def _copy_texel(canvas, offset, texel):
     # Unsigned indices need no check for negative values.
-    at = np.uint64(at)
-    canvas[at] = np.uint8(texel)
-    canvas[at + np.uint64(1)] = np.uint8(texel >> np.uint32(8))
-    canvas[at + np.uint64(2)] = np.uint8(texel >> np.uint32(16))
+    offset = np.uint64(offset)
+    canvas[offset] = np.uint8(texel)
+    canvas[offset + np.uint64(1)] = np.uint8(texel >> np.uint32(8))
+    canvas[offset + np.uint64(2)] = np.uint8(texel >> np.uint32(16))
 
 
 @jit
@@ -30,16 +30,20 @@ def _blend_channel(below, transparency, above):
 
 
 @jit
-def _blend_texel(canvas, at, texel):
-    """Draw a texel over the pixel at byte `at`."""
+def _blend_texel(canvas, offset, texel):
+    """Draw a texel over the pixel at byte `offset`."""
     transparency = np.uint32(255) - (texel >> np.uint32(24))
     if transparency == 0:
-        _copy_texel(canvas, at, texel)
+        _copy_texel(canvas, offset, texel)
     elif transparency < 255:
-        at = np.uint64(at)
-        canvas[at] = _blend_channel(canvas[at], transparency, texel)
-        canvas[at + np.uint64(1)] = _blend_channel(canvas[at + np.uint64(1)], transparency, texel >> np.uint32(8))
-        canvas[at + np.uint64(2)] = _blend_channel(canvas[at + np.uint64(2)], transparency, texel >> np.uint32(16))
+        offset = np.uint64(offset)
+        canvas[offset] = _blend_channel(canvas[offset], transparency, texel)
+        canvas[offset + np.uint64(1)] = _blend_channel(
+            canvas[offset + np.uint64(1)], transparency, texel >> np.uint32(8)
+        )
+        canvas[offset + np.uint64(2)] = _blend_channel(
+            canvas[offset + np.uint64(2)], transparency, texel >> np.uint32(16)
+        )
 
 
 @jit
@@ -73,11 +77,11 @@ def blit(canvas, size, texels, texture, x, y, width, height, flipped):
     y0, y1, v, dv = clip_span(y, height, sign * texture[2], size)
     for py in range(y0, y1):
         row = texture[0] + (v >> 16) * texture[1]
-        at = 3 * (py * size + x0)
+        offset = 3 * (py * size + x0)
         u = u0
         for _ in range(x0, x1):
-            _blend_texel(canvas, at, texels[np.uint64(row + (u >> 16))])
-            at += 3
+            _blend_texel(canvas, offset, texels[np.uint64(row + (u >> 16))])
+            offset += 3
             u += du
         v += dv
 
@@ -156,11 +160,11 @@ def _draw_scanline(canvas, size, texels, texture, y, x0, x1, mapping):
     """Draw the pixels [x0, x1) of a scanline. Outside the texture, the nearest texel is used."""
     u = mapping[0] + x0 * mapping[2] + y * mapping[4]
     v = mapping[1] + x0 * mapping[3] + y * mapping[5]
-    at = 3 * (y * size + x0)
+    offset = 3 * (y * size + x0)
     for _ in range(x0, x1):
         column = min(max(u >> 16, 0), texture[1] - 1)
         row = min(max(v >> 16, 0), texture[2] - 1)
-        _blend_texel(canvas, at, texels[np.uint64(texture[0] + row * texture[1] + column)])
-        at += 3
+        _blend_texel(canvas, offset, texels[np.uint64(texture[0] + row * texture[1] + column)])
+        offset += 3
         u += mapping[2]
         v += mapping[3]

@@ -4,7 +4,7 @@ from ..world import Skill
 
 MODES = ("easy", "hard", "memory")
 EASY, HARD, MEMORY = range(3)
-MODE_WORLD_SIZES = (9, 13, 23)  # cells along a side of the original's worlds, by mode
+MODE_WORLD_SIZES = (9, 13, 23)  # cells along a side of the reference's worlds, by mode
 MAX_WORLD_SIZE = 25  # cells along a side of the largest world that a level may set
 COLORS = ("blue", "green", "red")
 NUM_COLORS = len(COLORS)
@@ -21,7 +21,7 @@ ACTIONS = (
     "left_down", "left", "left_up", "down", "noop", "up", "right_down", "right", "right_up",
     "d", "a", "w", "s", "q", "e",
 )  # fmt: skip
-NUM_MOVES = 9  # actions below this one are 3 * (dx + 1) + dy + 1; the original has six more, which do nothing in Heist
+NUM_MOVES = 9  # actions below this one are 3 * (dx + 1) + dy + 1; the other six do nothing in Heist
 NOOP = 4
 
 

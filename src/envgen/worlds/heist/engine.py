@@ -65,7 +65,7 @@ class Engine(BatchEngine):
         mt19937.seed(source, seed % 2**32)
         self._init_seed_stream(i, seed, source)
 
-    def seed_as_original(self, rand_seed: int) -> None:
+    def seed_like_procgen(self, rand_seed: int) -> None:
         """The next episodes are the first ones of Procgen's `num_envs` environments with this `rand_seed`."""
         source = np.zeros(mt19937.SIZE, np.uint32)
         mt19937.seed(source, rand_seed % 2**32)

@@ -19,7 +19,7 @@ from .observations import SYMBOL_MAP, observation_format
 from .render import MAX_RENDER_SIZE, MIN_RENDER_SIZE
 from .textures import SKINS
 
-ACTION_SETS = {"original": ACTIONS, "moves": ACTIONS[:NUM_MOVES]}
+ACTION_SETS = {"procgen": ACTIONS, "moves": ACTIONS[:NUM_MOVES]}
 METADATA = env_metadata(fps=15)
 _SKILL_NAMES = tuple(skill.name for skill in SKILLS)
 INFO_FIELDS = {
@@ -74,7 +74,7 @@ class HeistEnv(SingleEnv[Engine]):
         observation: "pixels", "symbols" or "text".
         num_levels: As in Procgen: the number of different mazes; 0 for all.
         start_level: As in Procgen: the seed of the first of these mazes.
-        actions: "original" has Procgen's 15 actions, "moves" only the 9 that do something.
+        actions: "procgen" has Procgen's 15 actions, "moves" only the 9 that do something.
         skin: The textures of the pixels.
         render_mode: "rgb_array" or "human".
         render_size: Width and height of the images of `render()`, or a pair (width, height).
@@ -89,7 +89,7 @@ class HeistEnv(SingleEnv[Engine]):
         observation: str = "pixels",
         num_levels: int = 0,
         start_level: int = 0,
-        actions: str = "original",
+        actions: str = "procgen",
         skin: str = "envgen",
         render_mode: str | None = None,
         render_size: int | tuple[int, int] = RENDER_SIZE,
@@ -113,7 +113,7 @@ class HeistVectorEnv(EngineVectorEnv[Engine]):
         sample_levels: Each episode plays a random one of the levels instead.
         num_levels: As in Procgen: the number of different mazes; 0 for all.
         start_level: As in Procgen: the seed of the first of these mazes.
-        actions: "original" has Procgen's 15 actions, "moves" only the 9 that do something.
+        actions: "procgen" has Procgen's 15 actions, "moves" only the 9 that do something.
         skin: The textures of the pixels.
         threads: Threads to step with; by default as many as pay off.
         autoreset_mode: One of Gymnasium's modes.
@@ -133,7 +133,7 @@ class HeistVectorEnv(EngineVectorEnv[Engine]):
         sample_levels: bool = False,
         num_levels: int = 0,
         start_level: int = 0,
-        actions: str = "original",
+        actions: str = "procgen",
         skin: str = "envgen",
         threads: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
@@ -149,5 +149,5 @@ class HeistVectorEnv(EngineVectorEnv[Engine]):
                 raise ValueError(
                     "the option rand_seed seeds all environments; it cannot be combined with seed or reset_mask"
                 )
-            self.engine.seed_as_original(check_seed(options["rand_seed"]))
+            self.engine.seed_like_procgen(check_seed(options["rand_seed"]))
         return super().reset(seed=seed, options=options)

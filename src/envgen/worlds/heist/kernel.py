@@ -1,8 +1,8 @@
 """The kernel that advances a batch of environments: a step or a new episode for each.
 
-A new episode has a seed, a maze, and the agent, keys, doors and gem in it. Random numbers are drawn in the original's
-order. What a level changes is drawn afterwards or in place of the original's draw, so the default level draws exactly
-the original's numbers.
+A new episode has a seed, a maze, and the agent, keys, doors and gem in it. Random numbers are drawn in the reference's
+order. What a level changes is drawn afterwards or in place of the reference's draw, so the default level draws exactly
+the reference's numbers.
 """
 
 import numpy as np
@@ -100,7 +100,7 @@ def _write_report(env, report):
 
 @jit
 def init_seed_stream(mt, source):
-    """Seed an environment's stream of level seeds with the next word of the stream `source`, as the original does."""
+    """Seed an environment's stream of level seeds with the next word of the stream `source`, as the reference does."""
     mt19937.seed(mt, mt19937.next_word(source))
 
 
@@ -125,9 +125,9 @@ def reset_episode(env, scratch, episode):
     env.vx = env.vy = env.rotation = np.float32(0)
     env.achievements[:] = 0
     mt, params = env.mt, env.params
-    mt19937.skip(mt, 1)  # the original draws an offset for floors that are not square
+    mt19937.skip(mt, 1)  # the reference draws an offset for floors that are not square
     env.background = randbelow(mt, const.NUM_BACKGROUNDS)
-    mt19937.skip(mt, 2)  # the original draws a position for the agent and discards it
+    mt19937.skip(mt, 2)  # the reference draws a position for the agent and discards it
     env.mode, env.world_size = params.mode, params.world_size
     difficulty = randbelow(mt, (env.world_size - MIN_MAZE_SIZE) // 2 + 1)
     sampled_keys = randbelow(mt, const.NUM_COLORS + 1) if env.mode == const.MEMORY else difficulty + randbelow(mt, 2)
@@ -256,7 +256,7 @@ def _place_in_world(env, cells, stride, start):
 def _place_entity(env, entity, cell_x, cell_y):
     """Place an entity at a random position in a cell, where it overlaps nothing if possible.
 
-    It is a square during placement, as in the original; the caller then sets its height.
+    It is a square during placement, as in the reference; the caller then sets its height.
     """
     entity.rx = entity.ry = AGENT_RADIUS
     for _ in range(MAX_PLACEMENT_TRIES):
@@ -275,5 +275,5 @@ def _place_entity(env, entity, cell_x, cell_y):
 
 @jit
 def uniform_float32(mt):
-    """A float32 in [0, 1], both ends included, drawn as the original does."""
+    """A float32 in [0, 1], both ends included, drawn as the reference does."""
     return np.float32(mt19937.next_word(mt) / 4294967296.0)

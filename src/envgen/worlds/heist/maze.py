@@ -1,7 +1,7 @@
 """Mazes: corridors, doors, the cells that each locked door separates, and shortest paths.
 
 A maze of `d` x `d` cells lies inside a border of walls, in a flat array of (d + 2) x (d + 2) cells, row by row.
-`stride` is d + 2. All random draws are the original's, in its order. Settings of a level draw additional numbers only
+`stride` is d + 2. All random draws are the reference's, in its order. Settings of a level draw additional numbers only
 where they change something.
 
 A state of the search for shortest paths is `key_set * stride * stride + cell`: a bit mask of the keys held, and a cell.
@@ -38,7 +38,7 @@ SCRATCH = np.dtype(  # working memory for generating a maze, one record per thre
 
 @jit
 def randbelow(mt, n):
-    """A random integer in [0, n), drawn as the original does."""
+    """A random integer in [0, n), drawn as the reference does."""
     return np.int64(mt19937.next_word(mt)) % n
 
 
@@ -103,7 +103,7 @@ def place_doors(cells, candidates, stride, mt, num_doors):
             if num_exits > 2:
                 candidates[num_forks] = cell
                 num_forks += 1
-    if num_doors > num_forks:  # the original draws nothing in this case
+    if num_doors > num_forks:  # the reference draws nothing in this case
         for k in range(num_forks):
             cells[candidates[k]] = UNASSIGNED_DOOR
         return num_forks
@@ -144,7 +144,7 @@ def flood_fill(cells, region, queue, stride, until_door):
     """Mark as NEW every cell that can be reached from the reached ones without passing a door.
 
     With `until_door`, stop at the first door without a color and return its cell; otherwise return -1. Cells at one
-    distance are visited in ascending order before the next distance, as in the original.
+    distance are visited in ascending order before the next distance, as in the reference.
     """
     count = 0
     for cell in range(stride * stride):

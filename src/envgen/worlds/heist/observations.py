@@ -1,10 +1,10 @@
 """Observations of Heist: `pixels`, `symbols` and `text`.
 
-`symbols` is what the picture shows as a vector of SYMBOLS_SIZE bytes:
+`symbols` is what the image shows as a vector of SYMBOLS_SIZE bytes:
 
     [  0:625]  the contents of a map of 25 x 25 cells with the agent in its center (cell 312), row by row from the top:
-               an index in CELL_NAMES, 0 for walls and for what is not visible. The worlds of the original's easy and
-               hard modes always fit on the map. In memory mode 9 x 9 cells are visible, all that the picture shows at
+               an index in CELL_NAMES, 0 for walls and for what is not visible. The worlds of the reference's easy and
+               hard modes always fit on the map. In memory mode 9 x 9 cells are visible, all that the image shows at
                least a part of
     [625:627]  the position of the agent's center in its cell, from the left and from the bottom edge, in 1/32 cells
     [627:629]  the velocity to the right and upwards: 128 + 128 v for v cells per step, 128 at rest
@@ -30,9 +30,9 @@ MAP_RADIUS = 12  # cells of the map in each direction
 MEMORY_RADIUS = 4  # visible cells in each direction in memory mode
 MAP_SIZE = 2 * MAP_RADIUS + 1
 MAP_CELLS = MAP_SIZE * MAP_SIZE
-POSITION_AT, VELOCITY_AT, KEYS_AT = MAP_CELLS, MAP_CELLS + 2, MAP_CELLS + 4
-FACING_AT = KEYS_AT + const.NUM_COLORS
-SYMBOLS_SIZE = FACING_AT + 1
+POSITION_INDEX, VELOCITY_INDEX, KEYS_INDEX = MAP_CELLS, MAP_CELLS + 2, MAP_CELLS + 4
+FACING_INDEX = KEYS_INDEX + const.NUM_COLORS
+SYMBOLS_SIZE = FACING_INDEX + 1
 SYMBOL_MAP = SymbolMap(planes=1, rows=MAP_SIZE, columns=MAP_SIZE, center=MAP_CELLS // 2, near_radius=MEMORY_RADIUS)
 SUBCELLS = 32  # steps of the position within a cell; agents treat bytes with few values as symbols, others as numbers
 ZERO_VELOCITY = 128
@@ -67,13 +67,13 @@ def write_symbols(env, symbols, cell_changed):
         _write_map(env, symbols)
         env.needs_redraw = 0
     i, j = np.int64(env.x), np.int64(env.y)
-    symbols[POSITION_AT] = _clip((env.x - np.float32(i)) * SUBCELLS, SUBCELLS - 1)
-    symbols[POSITION_AT + 1] = _clip((env.y - np.float32(j)) * SUBCELLS, SUBCELLS - 1)
-    symbols[VELOCITY_AT] = _clip(np.rint(ZERO_VELOCITY + env.vx * ZERO_VELOCITY), MAX_VELOCITY)
-    symbols[VELOCITY_AT + 1] = _clip(np.rint(ZERO_VELOCITY + env.vy * ZERO_VELOCITY), MAX_VELOCITY)
+    symbols[POSITION_INDEX] = _clip((env.x - np.float32(i)) * SUBCELLS, SUBCELLS - 1)
+    symbols[POSITION_INDEX + 1] = _clip((env.y - np.float32(j)) * SUBCELLS, SUBCELLS - 1)
+    symbols[VELOCITY_INDEX] = _clip(np.rint(ZERO_VELOCITY + env.vx * ZERO_VELOCITY), MAX_VELOCITY)
+    symbols[VELOCITY_INDEX + 1] = _clip(np.rint(ZERO_VELOCITY + env.vy * ZERO_VELOCITY), MAX_VELOCITY)
     for color in range(const.NUM_COLORS):
-        symbols[KEYS_AT + color] = env.has_key[color]
-    symbols[FACING_AT] = DIRECTION_OF_ACTION[env.facing]
+        symbols[KEYS_INDEX + color] = env.has_key[color]
+    symbols[FACING_INDEX] = DIRECTION_OF_ACTION[env.facing]
 
 
 @jit
@@ -94,10 +94,10 @@ def decode_symbols(symbols: np.ndarray) -> dict:
         raise ValueError(f"a symbol vector has shape ({SYMBOLS_SIZE},), not {np.shape(symbols)}")
     return {
         "map": [[const.CELL_NAMES[s] for s in row] for row in symbols[:MAP_CELLS].reshape(MAP_SIZE, MAP_SIZE)],
-        "position": tuple(int(p) / SUBCELLS for p in symbols[POSITION_AT:VELOCITY_AT]),
-        "velocity": tuple((int(v) - ZERO_VELOCITY) / ZERO_VELOCITY for v in symbols[VELOCITY_AT:KEYS_AT]),
-        "keys": tuple(c for c, held in zip(const.COLORS, symbols[KEYS_AT:FACING_AT], strict=True) if held),
-        "facing": DIRECTIONS[symbols[FACING_AT]],
+        "position": tuple(int(p) / SUBCELLS for p in symbols[POSITION_INDEX:VELOCITY_INDEX]),
+        "velocity": tuple((int(v) - ZERO_VELOCITY) / ZERO_VELOCITY for v in symbols[VELOCITY_INDEX:KEYS_INDEX]),
+        "keys": tuple(c for c, held in zip(const.COLORS, symbols[KEYS_INDEX:FACING_INDEX], strict=True) if held),
+        "facing": DIRECTIONS[symbols[FACING_INDEX]],
     }
 
 

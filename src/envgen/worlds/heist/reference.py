@@ -178,7 +178,7 @@ def first_difference(actual: Rollout, states: np.ndarray, frames: np.ndarray | N
     a, b = actual.states[step, i], expected[step, i]
     names = [name for name in STATE.names or () if a[name].tobytes() != b[name].tobytes()]
     details = "; ".join(f"{name} {a[name].tolist()} should be {b[name].tolist()}" for name in names)
-    return f"environment {i} after {step} steps: {details or 'the picture differs'}"
+    return f"environment {i} after {step} steps: {details or 'the image differs'}"
 
 
 def _state_bytes(states: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Renders Heist: the original's 64 x 64 image, byte for byte, and images of any size for display.
+"""Renders Heist: the reference's 64 x 64 image, byte for byte, and images of any size for display.
 
 `render_frame` draws what agents observe. While the whole world is visible, floor, walls, keys, doors and gem are drawn
 once and kept until `needs_redraw` is set. In memory mode the view moves with the agent and everything is drawn in every
@@ -41,7 +41,7 @@ MIN_RENDER_SIZE, MAX_RENDER_SIZE = 32, 4096  # pixels along a side
 class RenderBuffers(NamedTuple):
     """Memory for drawing. An ENV record from elsewhere, as from a snapshot, must have `needs_redraw` set."""
 
-    static_frames: np.ndarray  # (num_envs, FRAME_BYTES) uint8, the part of each picture that rarely changes
+    static_frames: np.ndarray  # (num_envs, FRAME_BYTES) uint8, the part of each image that rarely changes
     background: np.ndarray  # (num_threads,) BACKGROUND_SCRATCH
 
 
@@ -50,7 +50,7 @@ def allocate_buffers(num_envs: int, num_threads: int) -> RenderBuffers:
 
 
 def _facing_rotations() -> np.ndarray:
-    """(NUM_MOVES, 2) cosine and sine by facing, computed from single-precision degrees as in the original."""
+    """(NUM_MOVES, 2) cosine and sine by facing, computed from single-precision degrees as in the reference."""
     rotations = np.zeros((NUM_MOVES, 2))
     for facing in range(NUM_MOVES):
         radians = np.float32(-math.atan2(facing % 3 - 1, facing // 3 - 1))
@@ -64,7 +64,7 @@ def _facing_rotations() -> np.ndarray:
 
 def _key_slots() -> np.ndarray:
     """(NUM_COLORS, 4) float32: left, top, half the width and half the height of each held key, as fractions of the
-    picture, before it is rotated upright."""
+    image, before it is rotated upright."""
     rx = np.float32(0.03)
     ry = rx / np.float32(84 / 52)
     centers_x = [np.float32(1 - float(rx) * (2 * k + 1.25)) for k in range(NUM_COLORS)]
@@ -80,7 +80,7 @@ TEXTURES_BY_KIND = {ENTITY_KEY: KEY_TEXTURE, ENTITY_DOOR: DOOR_TEXTURE, ENTITY_G
 
 @jit
 def get_camera(env):
-    """(pixels per cell, visible cells, left and bottom edge of the view in pixels), in the original's precision."""
+    """(pixels per cell, visible cells, left and bottom edge of the view in pixels), in the reference's precision."""
     visible = np.float32(MEMORY_VIEW_CELLS if env.mode == MEMORY else env.world_size)
     unit = np.float32(FRAME_SIZE) / visible
     view = np.float32(float(FRAME_SIZE) / float(unit))
@@ -165,7 +165,7 @@ def _resized(skin: str, procgen_path: Path | None, texture: int, width: int, hei
 
 
 class HdCanvas:
-    """A square picture of a part of the world, whose upper left corner is (left, top); `unit` is pixels per cell."""
+    """A square image of a part of the world, whose upper left corner is (left, top); `unit` is pixels per cell."""
 
     def __init__(self, skin: str, procgen_path: Path | None, pixels: int, unit: float, left: float, top: float):
         self.skin, self.procgen_path, self.unit, self.left, self.top = skin, procgen_path, unit, left, top
@@ -194,8 +194,8 @@ class HdCanvas:
             x0 * scale_x / world_size, y0 * scale_y / world_size, x1 * scale_x / world_size, y1 * scale_y / world_size,
         )  # fmt: skip
         resized = image.resize(size, Image.Resampling.BICUBIC, box=box)
-        at = round((x0 - self.left) * self.unit), round((y0 - world_size + self.top) * self.unit)
-        self.image.paste(resized, at)
+        position = round((x0 - self.left) * self.unit), round((y0 - world_size + self.top) * self.unit)
+        self.image.paste(resized, position)
 
     def draw_rotated(self, texture: int, x: float, y: float, width: float, height: float, radians: float) -> None:
         """Draw a texture rotated clockwise around its center (x, y); all in pixels of the canvas."""
@@ -215,9 +215,9 @@ def render_hd(
 
     Args:
         env: A record of `state.ENV`.
-        size: The size in pixels, or (width, height). If these differ, the picture is centered on black.
+        size: The size in pixels, or (width, height). If these differ, the image is centered on black.
         skin: "envgen" or "procgen".
-        procgen_path: Where the original's textures are; see `textures.find_procgen_textures`.
+        procgen_path: Where the reference's textures are; see `textures.find_procgen_textures`.
         full_view: Show the whole world in memory mode too.
 
     Returns:
@@ -253,10 +253,10 @@ def render_hd(
         if env["has_key"][color]:
             x, y, rx, ry = (pixels * float(fraction) for fraction in KEY_SLOTS[color])
             canvas.draw_rotated(KEY_TEXTURE + color, x + rx, y + ry, 2 * rx, 2 * ry, math.pi / 2)
-    picture = np.zeros((height, width, 3), np.uint8)
+    image = np.zeros((height, width, 3), np.uint8)
     x0, y0 = (width - side) // 2, (height - side) // 2
-    picture[y0 : y0 + side, x0 : x0 + side] = np.asarray(canvas.image.reduce(SUPERSAMPLING))
-    return picture
+    image[y0 : y0 + side, x0 : x0 + side] = np.asarray(canvas.image.reduce(SUPERSAMPLING))
+    return image
 
 
 # --- previews of levels
@@ -278,7 +278,7 @@ def render_preview(env: Any, unmodified_env: Any, level: HeistLevel, size: int) 
         level: The level. What its settings place has a marker in LEVEL_COLOR.
         size: Width and height in pixels.
     """
-    picture = Image.fromarray(render_hd(env, size, full_view=True))
+    image = Image.fromarray(render_hd(env, size, full_view=True))
     unit = size / int(env["world_size"])
     is_placed = {
         ENTITY_KEY: level.keys != "original" or level.key_distance != "original",
@@ -288,18 +288,18 @@ def render_preview(env: Any, unmodified_env: Any, level: HeistLevel, size: int) 
     entities = _entities_by_kind_and_color(env)
     for (kind, _), (x, y) in entities.items():
         color = LEVEL_COLOR if is_placed[kind] else MARKER_COLOR
-        _draw_marker(picture, x * unit, size - y * unit, 0.55 * unit, color, is_square=kind == ENTITY_DOOR)
+        _draw_marker(image, x * unit, size - y * unit, 0.55 * unit, color, is_square=kind == ENTITY_DOOR)
     for (kind, color), (x, y) in _entities_by_kind_and_color(unmodified_env).items():
         if (kind, color) not in entities:
             center_x, center_y = (math.floor(x) + 0.5) * unit, size - (math.floor(y) + 0.5) * unit
-            _draw_removed(picture, center_x, center_y, 0.5 * unit, TEXTURES_BY_KIND[kind] + color)
+            _draw_removed(image, center_x, center_y, 0.5 * unit, TEXTURES_BY_KIND[kind] + color)
     color = LEVEL_COLOR if level.start != "original" else MARKER_COLOR
-    _draw_marker(picture, float(env["x"]) * unit, size - float(env["y"]) * unit, 0.75 * unit, color)
-    return np.asarray(picture)
+    _draw_marker(image, float(env["x"]) * unit, size - float(env["y"]) * unit, 0.75 * unit, color)
+    return np.asarray(image)
 
 
 def preview_legend() -> list[tuple[np.ndarray, str]]:
-    """What the pictures of `render_preview` show, as icons (ICON_SIZE, ICON_SIZE, 3) with their descriptions."""
+    """What the images of `render_preview` show, as icons (ICON_SIZE, ICON_SIZE, 3) with their descriptions."""
     images = load_images(cell_texels=HD_CELL_TEXELS)
     legend = []
     for texture, text in (
@@ -332,23 +332,23 @@ def _entities_by_kind_and_color(env: Any) -> dict[tuple[int, int], tuple[float, 
 
 
 def _draw_marker(
-    picture: Image.Image, x: float, y: float, radius: float, color: tuple[int, int, int], is_square: bool = False
+    image: Image.Image, x: float, y: float, radius: float, color: tuple[int, int, int], is_square: bool = False
 ) -> None:
     """Draw a circle or a square with dark edges around (x, y); all in pixels."""
-    canvas = ImageDraw.Draw(picture)
+    canvas = ImageDraw.Draw(image)
     draw = canvas.rectangle if is_square else canvas.ellipse
     for offset, outline, width in ((1, MARKER_EDGE, 4), (0, color, 2)):
         r = radius + offset
         draw((x - r, y - r, x + r, y + r), outline=outline, width=width)
 
 
-def _draw_removed(picture: Image.Image, x: float, y: float, radius: float, texture: int) -> None:
+def _draw_removed(image: Image.Image, x: float, y: float, radius: float, texture: int) -> None:
     """Draw a faint, crossed-out texture around (x, y); all in pixels."""
     side = round(2 * radius)
     sprite = Image.fromarray(load_images(cell_texels=HD_CELL_TEXELS)[texture])
     sprite.thumbnail((side, side))
     alpha = Image.eval(sprite.getchannel("A"), lambda value: value // 2)
-    picture.paste(sprite, (round(x - sprite.width / 2), round(y - sprite.height / 2)), alpha)
-    canvas = ImageDraw.Draw(picture)
+    image.paste(sprite, (round(x - sprite.width / 2), round(y - sprite.height / 2)), alpha)
+    canvas = ImageDraw.Draw(image)
     for dy in (-radius, radius):
         canvas.line((x - radius, y - dy, x + radius, y + dy), fill=LEVEL_COLOR, width=2)

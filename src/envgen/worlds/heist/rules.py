@@ -1,6 +1,6 @@
 """The rules of one step: the agent moves, is stopped by walls and locked doors, and collects what it touches.
 
-Positions and velocities are float32, and every operation is one of the original's, in its order, so that results are
+Positions and velocities are float32, and every operation is one of the reference's, in its order, so that results are
 equal bit for bit. Do not reorder or regroup them.
 """
 
@@ -86,7 +86,7 @@ def is_wall(env, x, y):
 def _substep(env, dx, dy):
     """Move along one axis, but not into walls or locked doors. Returns whether something blocked the agent.
 
-    The original checks for doors again after each push, up to five levels deep. That has no effect in Heist: doors
+    The reference checks for doors again after each push, up to five levels deep. That has no effect in Heist: doors
     stand on even cells of the maze, so a second door is never close enough to push.
     """
     blocked = _move_until_wall(env, dx, dy)

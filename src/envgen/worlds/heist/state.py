@@ -54,10 +54,10 @@ ENV = np.dtype(
         ("first_seed", np.int32),  # smallest seed an episode may have
         ("num_seeds", np.int32),  # number of possible seeds, starting at first_seed
         ("step", np.int32),
-        ("mode", np.int32),  # EASY, HARD or MEMORY; in MEMORY the picture shows 8 x 8 cells around the agent
+        ("mode", np.int32),  # EASY, HARD or MEMORY; in MEMORY the image shows 8 x 8 cells around the agent
         ("world_size", np.int32),  # cells
         ("background", np.int32),  # index of the floor texture; -1: none
-        ("num_key_slots", np.int32),  # slots for held keys in the picture; the maze may have fewer keys
+        ("num_key_slots", np.int32),  # slots for held keys in the image; the maze may have fewer keys
         ("num_doors", np.int32),  # keys and doors of the colors below this one exist, unless the level removed them
         ("num_entities", np.int32),
         ("shortest_path", np.int32),  # moves from cell to cell on the shortest path to the gem
@@ -65,14 +65,14 @@ ENV = np.dtype(
         ("y", np.float32),
         ("vx", np.float32),
         ("vy", np.float32),
-        ("rotation", np.float32),  # radians, as in the original: -atan2(dy, dx) of the last direction pressed
+        ("rotation", np.float32),  # radians, as in the reference: -atan2(dy, dx) of the last direction pressed
         ("facing", np.int32),  # that direction as an action, 0 to 8; NOOP before any was pressed
         ("needs_redraw", np.uint8),  # 1 if cells have changed since the last observation; cleared when one is drawn
         ("won", np.uint8),  # 1 once the gem is stolen
         ("has_key", np.uint8, NUM_COLORS),
         ("possible", np.uint8, len(SKILLS)),  # whether this episode's maze allows the skill
         ("achievements", np.int32, len(SKILLS)),  # how often each skill succeeded in this episode
-        ("entities", ENTITY, MAX_ENTITIES),  # keys, doors and the gem, in the original's order
+        ("entities", ENTITY, MAX_ENTITIES),  # keys, doors and the gem, in the reference's order
         ("grid", np.uint8, (MAX_WORLD_SIZE, MAX_WORLD_SIZE)),  # at [y, x]: WALL, FLOOR, KEY + color, ...
         ("params", PARAMS),
         ("seed_stream", np.uint32, mt19937.SIZE),  # generator of the level seeds

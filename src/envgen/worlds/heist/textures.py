@@ -1,6 +1,6 @@
-"""The textures of a skin: our own (`envgen`), drawn here at any resolution, or the original's (`procgen`).
+"""The textures of a skin: our own (`envgen`), drawn here at any resolution, or the reference's (`procgen`).
 
-The original's textures may not be redistributed. They are read from the package `procgen-mirror`, either installed or
+The reference's textures may not be redistributed. They are read from the package `procgen-mirror`, either installed or
 as a wheel.
 
 Our own are floors, wall, thief, gem, keys and locked doors. Each texel is the average of several samples. Colors are
@@ -30,7 +30,7 @@ KEY_TEXTURE = NUM_BACKGROUNDS + 3  # + color
 DOOR_TEXTURE = KEY_TEXTURE + NUM_COLORS  # + color
 NUM_TEXTURES = DOOR_TEXTURE + NUM_COLORS
 
-CELL_TEXELS = 10  # along a side; cells are 5 to 8 pixels wide in the 64 x 64 picture, and finer textures flicker
+CELL_TEXELS = 10  # along a side; cells are 5 to 8 pixels wide in the 64 x 64 image, and finer textures flicker
 PROCGEN_VARIABLE = "ENVGEN_PROCGEN"
 PROCGEN_HINT = (
     "pip download --no-deps --only-binary :all: --python-version 3.11 procgen-mirror==0.10.7, "
@@ -58,11 +58,11 @@ class TextureAtlas(NamedTuple):
 
 
 class MissingTexturesError(EnvgenError):
-    """The original's textures were not found; the message explains how to install them."""
+    """The reference's textures were not found; the message explains how to install them."""
 
 
 def load_atlas(skin: str = "envgen", procgen_path: str | Path | None = None) -> TextureAtlas:
-    """The textures for the 64 x 64 picture. For `procgen_path` see `find_procgen_textures`."""
+    """The textures for the 64 x 64 image. For `procgen_path` see `find_procgen_textures`."""
     return _load_atlas(skin, find_procgen_textures(procgen_path) if skin == "procgen" else None)
 
 
@@ -81,7 +81,7 @@ def load_images(
 
 
 def find_procgen_textures(path: str | Path | None = None) -> Path:
-    """The wheel, or the folder with the package `procgen`, that holds the original's textures.
+    """The wheel, or the folder with the package `procgen`, that holds the reference's textures.
 
     This is `path`, else the environment variable ENVGEN_PROCGEN, else the folder where the package is installed. The
     package is not imported.

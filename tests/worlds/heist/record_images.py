@@ -1,7 +1,7 @@
-"""Record how the original draws the scenes of heist_scenes.py: `python record_pictures.py 300 > pictures.json`.
+"""Record how the reference draws the scenes of heist_scenes.py: `python record_images.py 300 > images.json`.
 
-Run this in the original's environment (procgen-mirror 0.10.7, Python 3.11, numpy below 2). It edits the bytes of the
-original's saved state to set up each scene.
+Run this in the reference's environment (procgen-mirror 0.10.7, Python 3.11, numpy below 2). It edits the bytes of the
+reference's saved state to set up each scene.
 """
 
 import json
@@ -20,7 +20,7 @@ WALL, SPACE = 51, 100
 
 
 class SavedState:
-    """The original's saved state, split where scenes differ."""
+    """The reference's saved state, split where scenes differ."""
 
     def __init__(self, data):
         self.data, self.offset = data, 0
