@@ -122,7 +122,7 @@ def test_easy_to_hard_ranks_once_and_goes_from_easy_to_hard():
         history.append(make_cycle(proposal, number=number))
     (scored, scored_by), = scorer.calls  # fmt: skip
     used = [item.level for cycle in history for item in cycle.proposal.levels]
-    assert scored_by == "throwaway"
+    assert scored_by == "scoring_agent"
     assert scored == [item.level for item in RandomDesigner().design(toy_brief(num_levels=16), ()).levels]
     assert used == sorted(scored, key=num_stones, reverse=True)  # all 16
     assert [len(cycle.proposal.levels) for cycle in history] == [4] * 4
@@ -134,7 +134,7 @@ def test_adversarial_uses_the_hardest_of_new_levels_each_cycle():
     for number in range(1, 5):
         proposal = designer.design(toy_brief(cycle=number, score_levels=scorer), history)
         scored, scored_by = scorer.calls[-1]
-        assert scored_by == ("agent" if history else "throwaway")
+        assert scored_by == ("agent" if history else "scoring_agent")
         sampled = RandomDesigner().design(toy_brief(num_levels=16, cycle=number), ())
         assert scored == [item.level for item in sampled.levels]
         candidates = [item.level for item in proposal.candidates]

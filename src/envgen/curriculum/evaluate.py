@@ -5,7 +5,7 @@ The world and the policy draw from the evaluation's own seed: evaluating the sam
 and training continues as if there had been no evaluation.
 
 `LevelScorer` scores levels for the designers that rank them: how well an agent does in each level. This agent is
-either the one that trains in the run, or a throwaway agent trained from scratch in each level.
+either the one that trains in the run, or a scoring agent, trained briefly from scratch in each level.
 """
 
 import math
@@ -25,7 +25,7 @@ from envgen.worlds.world import Level, World
 
 from .plan import check_seed
 
-Z95 = 1.959964  # 95% of a normal distribution lies within so many standard deviations
+Z95 = 1.959964  # 95% of a normal distribution lies within this many standard deviations
 NUM_RESAMPLES = 2000  # of the bootstrap
 MAX_ENVS = 256
 SCORING_EPISODES = 32  # of the level scorer, in each level
@@ -242,11 +242,11 @@ def _level_outcome(updates: Sequence[Mapping[str, Any]], skills: Sequence[str]) 
 
 
 class LevelScorer:
-    """Scores levels for one cycle. `steps` counts the training of throwaway agents.
+    """Scores levels for one cycle. `steps` counts the training of scoring agents.
 
     Args:
         learner: The learner of the run.
-        train_steps: Steps that a throwaway agent trains in each level.
+        train_steps: Steps that a scoring agent trains in each level.
         seed: The seed of the run.
     """
 
@@ -264,19 +264,19 @@ class LevelScorer:
         self.steps = 0
 
     def score(self, levels: Sequence[Level], scored_by: ScoredBy) -> list[float]:
-        """Return the score that the run's agent, or a throwaway agent trained there, reaches in each level."""
+        """Return the score that the run's agent, or a scoring agent trained there, reaches in each level."""
         if scored_by == "agent":
             return [self._evaluate(self.learner, level) for level in levels]
-        return [self._evaluate(self._train_throwaway(level, k), level) for k, level in enumerate(levels)]
+        return [self._evaluate(self._train_scoring_agent(level, k), level) for k, level in enumerate(levels)]
 
-    def _train_throwaway(self, level: Level, index: int) -> Learner:
+    def _train_scoring_agent(self, level: Level, index: int) -> Learner:
         seed = int(np.random.SeedSequence([*self.seeds, index]).generate_state(1)[0] >> 1)
         num_envs = self.learner.settings.num_envs
         with closing(self.world.make([level], num_envs=num_envs, seed=seed, observation=self.observation)) as envs:
-            throwaway = self.learner.untrained_copy(seed)
-            throwaway.train(envs, self.train_steps)
-        self.steps += throwaway.steps
-        return throwaway
+            scoring_agent = self.learner.untrained_copy(seed)
+            scoring_agent.train(envs, self.train_steps)
+        self.steps += scoring_agent.steps
+        return scoring_agent
 
     def _evaluate(self, agent: SupportsAct, level: Level) -> float:
         return evaluate(agent, self.world, level, SCORING_EPISODES, SCORING_SEED, self.observation).score.value

@@ -113,7 +113,7 @@ class RandomDesigner(Designer):
 class EasyToHardDesigner(DesignerWrapper):
     """Rank the levels of all cycles at once and use the easiest first (EnvGen, appendix D).
 
-    The rank is the score that a throwaway agent reaches in the level after training in it.
+    The rank is the score that a scoring agent reaches in the level after training in it.
     """
 
     name = "easy-to-hard"
@@ -122,21 +122,21 @@ class EasyToHardDesigner(DesignerWrapper):
         if history:
             start = (brief.cycle - 1) * brief.num_levels
             return Proposal(levels=history[0].proposal.candidates[start : start + brief.num_levels])
-        ranked = rank_proposal(self.source, brief, history, brief.num_levels * brief.num_cycles, "throwaway")
+        ranked = rank_proposal(self.source, brief, history, brief.num_levels * brief.num_cycles, "scoring_agent")
         return ranked.model_copy(update={"levels": ranked.candidates[: brief.num_levels]})
 
 
 class AdversarialDesigner(DesignerWrapper):
     """Rank new levels in each cycle and use the hardest (EnvGen, appendix D).
 
-    The first cycle ranks by the score of a throwaway agent that trained in each level, later cycles by the score of the
+    The first cycle ranks by the score of a scoring agent that trained in each level, later cycles by the score of the
     agent itself.
     """
 
     name = "adversarial"
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
-        scored_by = "agent" if history else "throwaway"
+        scored_by = "agent" if history else "scoring_agent"
         ranked = rank_proposal(self.source, brief, history, CANDIDATES_PER_LEVEL * brief.num_levels, scored_by)
         hardest_first = ranked.candidates[::-1]
         return ranked.model_copy(update={"levels": hardest_first[: brief.num_levels], "candidates": hardest_first})

@@ -21,7 +21,7 @@ from envgen.settings import Settings, format_choice_error, format_validation_err
 from envgen.worlds.world import Level, Skill
 
 LevelOverrides = dict[str, Any]  # the settings of a level that differ from the original, as JSON data
-ScoredBy = Literal["throwaway", "agent"]  # a fresh agent trained in each level, or the agent of this run
+ScoredBy = Literal["scoring_agent", "agent"]  # a new agent trained briefly in each level, or the agent of this run
 _Level = Level  # Brief has a field of that name
 SettingEffects = dict[str, dict[str, list[str]]]  # setting: value: its measured effects, in words
 MAX_VALUES = 10  # of an integer; longer ranges are sampled evenly, including the upper bound
