@@ -425,9 +425,9 @@ def evaluate(
     world = world or policy.metadata.get("world")
     if world is None:
         raise ArgumentError("this policy does not name its world; pass world=...")
-    played_in = make_world(world)
+    world = make_world(world)
     kind: str = observation or policy.metadata.get("observation", "symbols")
-    return evaluate_policy(policy, played_in, played_in.Level.parse(level), episodes, seed, kind, deterministic)
+    return evaluate_policy(policy, world, world.Level.parse(level), episodes, seed, kind, deterministic)
 
 
 def compare(*runs: str | Path | TrainingRun) -> "Comparison":
@@ -444,12 +444,12 @@ def compare(*runs: str | Path | TrainingRun) -> "Comparison":
 def load_policy(folder: str | Path, device: str = "cpu", world: str | World | None = None) -> "Policy":
     """Load the policy of a run directory, or one that was saved with `policy.save`.
 
-    `policy.predict(obs)` takes one observation or a batch; `policy.act(obs)` takes a batch.
+    `policy.predict(obs)` and `policy.act(obs)` take one observation or a batch.
 
     Args:
         folder: A run directory, or the folder of a saved policy.
         device: The device of the network.
-        world: The world that the run was trained in, if it is not one that its name finds.
+        world: The world of the run, if `make_world` cannot load it by its name.
     """
     from envgen.agents.policy import load_policy as load_saved_policy
 
@@ -473,7 +473,7 @@ def _load_run_policy(folder: Path, device: str, world: str | World | None) -> "P
         raise RunError(f"{folder} is not a run of envgen train") from None
     checkpoint = load_latest(folder / "checkpoints")
     if checkpoint is None:
-        raise RunError(f"{folder} has no checkpoint yet")
+        raise RunError(f"{folder} has no checkpoint yet; let the run train until it saves one")
     learner = make_learner(make_world(world or world_name), observation, name, settings, device=device)
     learner.load(checkpoint.arrays["agent"], checkpoint.values["agent"])
     policy = learner.policy

@@ -205,7 +205,7 @@ def test_run_writes_to_no_file_outside(tmp_path, irregular_file):
         run.write("result", {"score": 1})
         assert run.read("result") == {"score": 1}
     irregular_file(tmp_path / "lock")
-    with pytest.raises(RunError, match="cannot create the run directory"):
+    with pytest.raises(RunError, match="cannot lock the run directory"):
         Run(tmp_path, {})
     assert _is_unchanged(outside)
 

@@ -51,7 +51,10 @@ def evaluate(
     with run_errors("evaluate", run, is_main=False):
         policy = api.load_policy(run, device)
         if "world" not in policy.metadata:
-            raise UserError(f"{run} does not name the world that its policy was trained in")
+            raise UserError(
+                f"{run} does not name the world that its policy was trained in; "
+                "use envgen.evaluate(..., world=...) in Python"
+            )
         world = load_world(policy.metadata["world"])
         if reference_episodes and not hasattr(world, "reference_envs"):
             raise UserError(f"--reference-episodes: there is no reference package of {world.name} to play in")

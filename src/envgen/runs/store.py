@@ -174,7 +174,10 @@ class Run:
             with _open(file, "rb+") as progress:
                 if os.fstat(progress.fileno()).st_size < length:
                     number = last.number if last else 0
-                    raise CheckpointError(f"{file} is shorter than when checkpoint {number} was written")
+                    raise CheckpointError(
+                        f"{file} is shorter than when checkpoint {number} was written; "
+                        "restore the file, or start a new run in another directory"
+                    )
                 progress.truncate(length)
         return last
 
@@ -195,13 +198,15 @@ def lock_folder(folder: Path) -> IO[str]:
     try:
         lock = open_regular(folder / "lock", "a")
     except OSError as error:
-        raise RunError(f"cannot create the run directory {folder}: {error.strerror}") from error
+        raise RunError(f"cannot lock the run directory {folder}: {error.strerror}") from error
     if fcntl is not None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.close()
-            raise RunError(f"another process is using {folder}") from None
+            raise RunError(
+                f"another process is using {folder}; wait until it ends, or choose another directory"
+            ) from None
     return lock
 
 
