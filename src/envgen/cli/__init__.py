@@ -1,4 +1,4 @@
-"""The command line; the only room that knows all others."""
+"""The command line. It may import every other package, and no other package imports it."""
 
 from .main import main
 

@@ -1,4 +1,4 @@
-"""`envgen coevolve`: GenEnv's co-evolution in one command, and the same run again after an interruption."""
+"""`envgen coevolve`: start or resume a run of GenEnv's co-evolution."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""`envgen train`: EnvGen's loop in one command, and the same run again after an interruption."""
+"""`envgen train`: start or resume a run of EnvGen's loop."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional
 
-from envgen.agents.settings import PpoSettings
+from envgen.agents.settings import SYMBOL_DEFAULTS, VECTOR_DEFAULTS, PpoSettings
 from envgen.curriculum.plan import PRESETS, TrainingPlan
 from envgen.designers.registry import LlmConfig, LlmRuntime, designer_names, settings_class
 from envgen.settings import Settings
@@ -26,16 +26,21 @@ from .common import (
 from .options import default, explicitly_set, flag, given_flags, optional_settings
 
 DEFAULT_DESIGNER = "expert"
-BY_OBSERVATION = (  # settings whose defaults depend on the observation
-    "num_envs", "num_steps", "num_minibatches", "learning_rate", "update_epochs", "ent_coef", "gae_lambda",
-)  # fmt: skip
+DEFAULTS_BY_OBSERVATION = {"symbols": SYMBOL_DEFAULTS, "vectors": VECTOR_DEFAULTS}  # where they differ from pixels
 
 PlanOptions = optional_settings(TrainingPlan, "PlanOptions")
 LlmOptions = optional_settings(LlmConfig, "LlmOptions", llm="none")
+
+
+def _default_by_observation(name: str) -> str:
+    """`512 for pixels, 64 for symbols, 128 for vectors`"""
+    default = PpoSettings.model_fields[name].default
+    by_observation = {"pixels": default, **{k: v.get(name, default) for k, v in DEFAULTS_BY_OBSERVATION.items()}}
+    return ", ".join(f"{value} for {observation}" for observation, value in by_observation.items())
+
+
 PpoOptions = optional_settings(
-    PpoSettings,
-    "PpoOptions",
-    **{name: f"{PpoSettings.model_fields[name].default} for pixels, else tuned" for name in BY_OBSERVATION},
+    PpoSettings, "PpoOptions", **{name: _default_by_observation(name) for name in SYMBOL_DEFAULTS | VECTOR_DEFAULTS}
 )
 
 
@@ -80,7 +85,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             resume: Continue the run in this directory with its own settings.
             extend: Continue a finished run whose plan now has more cycles or final steps.
             level_files: JSON files with levels, for the designer `fixed`.
-            plan: The plan: how much is trained, and where.
+            plan: How long to train in levels and in the original, and how to evaluate.
             designer_options: Settings of the designer.
             llm: The language model, for designers that use one.
             ppo: Hyperparameters of PPO.
