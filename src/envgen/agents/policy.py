@@ -35,7 +35,7 @@ ARRAYS_FILE, JSON_FILE = "policy.safetensors", "policy.json"
 FORMAT_VERSION = 1
 
 # what parsing, the spaces and the network raise for wrong content
-DAMAGE = (
+PARSE_ERRORS = (
     ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, AssertionError, SafetensorError,
 )  # fmt: skip
 
@@ -239,7 +239,7 @@ def load_policy(
         raise PolicyError(f"{folder} is not a saved policy: {Path(error.filename).name} is missing") from error
     except OSError as error:
         raise PolicyError(f"cannot read the policy in {folder}: {error.strerror}") from error
-    except DAMAGE as error:
+    except PARSE_ERRORS as error:
         raise PolicyError(f"the policy in {folder} is damaged: {error}") from error
 
 

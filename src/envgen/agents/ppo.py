@@ -2,7 +2,7 @@
 
 The defaults follow the agent that EnvGen trains (table 9 of its paper; Moon et al. 2023): value targets normalized by
 running statistics, advantages normalized over the whole rollout, no value clipping, no bootstrapping at time limits.
-PPO works with any Gymnasium vector environment and knows no world by name.
+PPO works with any Gymnasium vector environment and has no code for a particular world.
 
 `train` can be called repeatedly with different environments: network, optimizer, return statistics, counters and random
 number generators carry on. `state` and `load` move all of them to another process, bit for bit on the CPU.

@@ -1,8 +1,9 @@
-"""Check levels before the agent trains in them: statistics of their worlds, random actions, and the world's expert.
+"""Check levels before the agent trains in them: statistics of their environments, random actions, and the
+world's expert policy.
 
 A level is `bad` if training there cannot teach what it is for: it cannot be created, a skill it targets is impossible
 or already done at the start, or random actions master it. It is `doubtful` if neither random actions nor the expert
-reach the skill in time, which may only mean that it is hard. The agent learns from none of these steps.
+policy reach the skill in time, which may only mean that it is hard. The agent learns from none of these steps.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,12 +15,12 @@ import numpy as np
 from envgen.designers.designer import AuditResult, ProposedLevel, SettingEffects, setting_values, unflatten
 from envgen.worlds.world import World
 
-NUM_ENVS = 32  # for random actions, and for the expert
-AUDIT_SEEDS = range(64)  # of the worlds that are counted for an audit
+NUM_ENVS = 32  # for random actions, and for the expert policy
+AUDIT_SEEDS = range(64)  # of the environments that are counted for an audit
 MASTERED = 0.95  # share of random players that succeed: nothing to learn
 SEED = 77_000_000
 
-EFFECT_SEEDS = range(48)  # of the worlds that are counted for each value of a setting
+EFFECT_SEEDS = range(48)  # of the environments that are counted for each value of a setting
 MIN_RELATIVE_CHANGE = 0.33  # smaller changes of a statistic are not reported
 MIN_STATISTIC = 0.5  # nor statistics that are smaller before and after
 MAX_CHANGES = 4  # reported per level or value
@@ -28,7 +29,7 @@ ActionFunction = Callable[[Any], np.ndarray | None]  # actions for the environme
 
 
 def audit_level(world: World, proposed: ProposedLevel, steps: int, original_stats: Mapping[str, float]) -> AuditResult:
-    """Audit one level. `original_stats` are the statistics of the original's worlds."""
+    """Audit one level. `original_stats` are the statistics of the original."""
     try:
         level = proposed.level
         stats = world.level_stats(level, AUDIT_SEEDS)
@@ -112,7 +113,7 @@ def _describe(player: str, first_steps: np.ndarray, steps: int) -> str:
 
 
 def setting_effects(world: World) -> SettingEffects:
-    """Return how each setting's values change the worlds' statistics; values without a reported change are left out."""
+    """Return how each setting's values change the level's statistics; values without a reported change are left out."""
     original_stats = world.level_stats(None, EFFECT_SEEDS).as_dict()
     effects: SettingEffects = {}
     for name, values in setting_values(world.Level).items():

@@ -44,10 +44,11 @@ class TrainingPlan(Settings):
     episodes: Count = 256
     """Episodes of the final evaluation."""
     ranking_steps: Count = 60_000
-    """Steps that a throwaway agent trains in each level, for the designers that rank levels. They are counted
+    """Steps that a scoring agent trains in each level, for the designers that rank levels. They are counted
     separately."""
     audit_steps: Steps = 500
-    """Steps for which the audit plays each level with random actions and with the world's expert; 0 for no audit."""
+    """Steps for which the audit plays each level with random actions and with the world's expert policy; 0 for no
+    audit."""
 
     @property
     def level_steps(self) -> int:

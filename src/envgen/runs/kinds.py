@@ -114,9 +114,9 @@ TRAIN = Kind(
 )
 
 
-def _rates_by_field(summary: Any) -> dict[str, float]:
-    by_field = get_path(summary, "final_accuracy_by") or {}
-    return {f"{field} {value}": rate for field, rates in by_field.items() for value, rate in rates.items()}
+def _rates_by_feature(summary: Any) -> dict[str, float]:
+    by_feature = get_path(summary, "final_accuracy_by") or {}
+    return {f"{feature} {value}": rate for feature, rates in by_feature.items() for value, rate in rates.items()}
 
 
 COEVOLVE = Kind(
@@ -129,7 +129,7 @@ COEVOLVE = Kind(
         "mean of all evaluations %": ("mean_accuracy",),
     },
     row_label="final accuracy %",
-    rates=_rates_by_field,
+    rates=_rates_by_feature,
     costs={
         "rollouts": _format_count("counts", "rollouts"),
         "tasks proposed": _format_count("counts", "tasks_proposed"),

@@ -21,7 +21,7 @@ class Group:
     label: str
     is_baseline: bool
     num_seeds: int
-    rate_names: tuple[str, ...]  # the skills or task fields whose rates the runs report
+    rate_names: tuple[str, ...]  # the skills or task features whose rates the runs report
     aggregates: Mapping[str, Aggregate | None]  # by the kind's result columns and by rate_names
     costs: tuple[str, ...]  # one text per cost of the kind: means over the seeds
 
@@ -47,7 +47,7 @@ class Table:
         ]
 
     def rate_rows(self, groups: Sequence[Group]) -> list[list[str]]:
-        """Return one row per skill or task field, with a column for each of `groups`."""
+        """Return one row per skill or task feature, with a column for each of `groups`."""
         names = dict.fromkeys(name for group in self.groups for name in group.rate_names)
         return [[name, *(self.cell(group, name) for group in groups)] for name in names]
 

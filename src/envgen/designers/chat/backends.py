@@ -30,7 +30,7 @@ from .protocol import (
     secret_forms,
 )
 
-SPECS = {
+LLM_FORMS = {
     "openai": "openai:MODEL, such as openai:gpt-5",
     "anthropic": "anthropic:MODEL, such as anthropic:claude-sonnet-5",
     "manual": "manual",
@@ -46,25 +46,25 @@ TOOL = "proposal"
 
 
 def make_backend(
-    spec: str, base_url: str | None = None, folder: Path | None = None, timeout: float = 120, key_env: str | None = None
+    llm: str, base_url: str | None = None, folder: Path | None = None, timeout: float = 120, key_env: str | None = None
 ) -> Backend:
-    """Build the backend that `spec` names.
+    """Build the backend that `llm` names.
 
     Args:
-        spec: `openai:MODEL`, `anthropic:MODEL`, `manual` or `replay:RUN`.
+        llm: `openai:MODEL`, `anthropic:MODEL`, `manual` or `replay:RUN`.
         base_url: The server, if not the provider's own.
         folder: Where `manual` exchanges its files.
         timeout: Seconds to wait for a reply.
         key_env: The environment variable that holds the key, if not the provider's usual one.
     """
-    kind, _, argument = spec.partition(":")
-    if kind not in SPECS:
-        raise ChatError(f"{format_choice_error(kind, list(SPECS))}; valid forms: {'; '.join(SPECS.values())}")
+    kind, _, argument = llm.partition(":")
+    if kind not in LLM_FORMS:
+        raise ChatError(f"{format_choice_error(kind, list(LLM_FORMS))}; valid forms: {'; '.join(LLM_FORMS.values())}")
     if bool(argument) != (kind != "manual"):
         raise ChatError(
-            f"{spec!r} is not valid: {SPECS[kind]} takes no argument"
+            f"{llm!r} is not valid: {LLM_FORMS[kind]} takes no argument"
             if argument
-            else f"{spec!r} is incomplete; write {SPECS[kind]}"
+            else f"{llm!r} is incomplete; write {LLM_FORMS[kind]}"
         )
     if base_url and kind not in KEY_VARIABLES:
         raise ChatError(f"{kind} uses no server; remove base_url")
@@ -172,7 +172,7 @@ class HttpBackend(Backend):
             return AmbiguousError(f"{self.label} lost the request ({status}: {message})")
         if (status in RETRYABLE_STATUS or status >= 500) and "insufficient_quota" not in message:
             return RetryableError(f"{self.label} is busy ({status}: {message})", parse_retry_after(headers))
-        advice = "sending it again would not help"
+        advice = "correct what the message names; sending it again would not help"
         if status in (401, 403):
             advice = f"set {self.key_env} to a valid key for this server"
         elif status == 404:

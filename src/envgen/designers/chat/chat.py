@@ -1,8 +1,8 @@
 """A conversation that is recorded in a ledger, so that no reply is paid for twice, and kept within its budget.
 
-The k-th time a process sends a request, it gets the k-th reply recorded for that request; only where there is none is
-anything sent. A program that was killed simply runs again: it repeats the same requests, gets the recorded replies and
-continues with the first request that has no reply yet. Not safe for concurrent use by several threads.
+The k-th time a process sends a request, it gets the k-th reply recorded for that request. It is sent only if no
+recorded reply is left. A program that was killed simply runs again: it repeats the same requests, gets the recorded
+replies and continues with the first request that has no reply yet. Not safe for concurrent use by several threads.
 """
 
 import time

@@ -27,7 +27,7 @@ from .protocol import BudgetExceededError, ChatError, ChatRequest, Reply
 
 CHARS_PER_TOKEN = 4  # used where the server does not report token counts
 LEDGER = "ledger.jsonl"
-KEYS = {
+REQUIRED_FIELDS = {
     "request": {"number", "digest", "backend", "request"},
     "reply": {"number", "digest", "text", "model", "finish", "usage", "cost", "seconds"},
     "failure": {"number", "digest", "kind", "error", "seconds"},
@@ -196,7 +196,7 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
 def _parse_line(text: bytes, place: str) -> dict[str, Any]:
     try:
         line = json.loads(text)
-        missing = KEYS[line["event"]] - line.keys()
+        missing = REQUIRED_FIELDS[line["event"]] - line.keys()
         if not missing and line["event"] == "request":
             ChatRequest.model_validate(line["request"])
         elif not missing and line["event"] == "reply":
