@@ -64,7 +64,8 @@ def function_scope(function: Callable) -> str:
 def source_hash(scope: str = "") -> str:
     """A name for everything that compiled code depends on and that numba's own cache key does not include.
 
-    Every file counts: constants are frozen into the kernels that use them. A world never uses another one's.
+    Every file counts: constants are frozen into the kernels that use them. Kernels of one world never use those of
+    another.
     """
     digest = hashlib.sha256(f"{numba.__version__} {NUMBA_CONFIG['BOUNDSCHECK']} {NUMBA_CONFIG['OPT']}".encode())
     files = [Path(__file__).resolve(), *WORLDS_DIR.glob("*.py"), *(WORLDS_DIR / SHARED_DIR).rglob("*.py")]

@@ -21,7 +21,7 @@ def format_choice_error(value: str, choices: Sequence[str]) -> str:
 class Settings(BaseModel):
     """A frozen group of settings. An unknown name or option is an error that suggests the closest valid one.
 
-    Options are accepted in any case and with spaces, hyphens or underscores, numbers also as strings.
+    Options match regardless of case, with spaces, hyphens or underscores between words. Numbers may be strings.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)

@@ -1,4 +1,4 @@
-"""Codes for names: an ablation of the EnvGen paper, which asks whether a model designs from the figures it is given or
+"""Codes for names: an ablation of the EnvGen paper, which asks whether a model designs from the numbers it is given or
 from what it has read about the game. Settings become parameter1, parameter2, ..., those in groups item1, item2, ...,
 their values option1, option2, ..., skills goal1, goal2, ..., and the world itself world1.
 
