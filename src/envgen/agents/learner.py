@@ -22,7 +22,7 @@ from .settings import HyperparameterError, LearnerSettings
 
 
 class SupportsAct(Protocol):
-    """Anything that chooses actions for batches of observations: a learner, a `Policy`, an expert policy."""
+    """Anything that chooses actions for batches of observations: a learner, a `Policy`, a scripted expert."""
 
     def act(self, obs: Any, rng: np.random.Generator | None = None) -> np.ndarray:
         """Actions for a batch of observations: sampled with `rng`, or the most likely without."""

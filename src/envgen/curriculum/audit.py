@@ -1,9 +1,9 @@
-"""Check levels before the agent trains in them: statistics of their environments, random actions, and the
-world's expert policy.
+"""Check levels before the agent trains in them: statistics of their environments, random actions, and the world's
+scripted expert.
 
 A level is `bad` if training there cannot teach what it is for: it cannot be created, a skill it targets is impossible
-or already done at the start, or random actions master it. It is `doubtful` if neither random actions nor the expert
-policy reach the skill in time, which may only mean that it is hard. The agent learns from none of these steps.
+or already done at the start, or random actions master it. It is `doubtful` if neither random actions nor the
+scripted expert reach the skill in time, which may only mean that it is hard. The agent learns from none of these steps.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,9 +15,9 @@ import numpy as np
 from envgen.designers.designer import AuditResult, ProposedLevel, SettingEffects, setting_values, unflatten
 from envgen.worlds.world import World
 
-NUM_ENVS = 32  # for random actions, and for the expert policy
+NUM_ENVS = 32  # for random actions, and for the scripted expert
 AUDIT_SEEDS = range(64)  # of the environments that are counted for an audit
-MASTERED = 0.95  # share of random players that succeed: nothing to learn
+MASTERED = 0.95  # success rate of random actions from which on there is nothing to learn
 SEED = 77_000_000
 
 EFFECT_SEEDS = range(48)  # of the environments that are counted for each value of a setting

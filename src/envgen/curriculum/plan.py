@@ -47,8 +47,8 @@ class TrainingPlan(Settings):
     """Steps that a scoring agent trains in each level, for the designers that rank levels. They are counted
     separately."""
     audit_steps: Steps = 500
-    """Steps for which the audit plays each level with random actions and with the world's expert policy; 0 for no
-    audit."""
+    """Steps for which the audit plays each level with random actions and with the world's scripted expert; 0 for
+    no audit."""
 
     @property
     def level_steps(self) -> int:
