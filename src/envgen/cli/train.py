@@ -36,7 +36,8 @@ def _default_by_observation(name: str) -> str:
     """`512 for pixels, 64 for symbols, 128 for vectors`"""
     default = PpoSettings.model_fields[name].default
     by_observation = {"pixels": default, **{k: v.get(name, default) for k, v in DEFAULTS_BY_OBSERVATION.items()}}
-    return ", ".join(f"{value} for {observation}" for observation, value in by_observation.items())
+    values = {observation: "automatic" if value is None else value for observation, value in by_observation.items()}
+    return ", ".join(f"{value} for {observation}" for observation, value in values.items())
 
 
 PpoOptions = optional_settings(
