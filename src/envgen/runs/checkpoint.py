@@ -1,7 +1,7 @@
 """Checkpoints: written atomically, verified when they are read.
 
     checkpoints/00000042/
-      <group>.safetensors    arrays, one file per group ("agent", "worlds", ...)
+      <group>.safetensors    arrays, one file per group ("agent", "proposer", ...)
       values.json            everything that is not an array
       manifest.json          size and sha256 of the other files; written last
 
