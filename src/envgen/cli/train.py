@@ -86,10 +86,11 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             resume: Continue the run in this directory with its own settings.
             extend: Continue a finished run whose plan now has more cycles or final steps.
             level_files: JSON files with levels, for the designer `fixed`.
-            plan: How long to train in levels and in the original, and how to evaluate.
+            plan: How long to train in levels and in the original, and how to evaluate. The defaults shown are those of
+                the preset paper; other presets and some worlds change them.
             designer_options: Settings of the designer.
             llm: The language model, for designers that use one.
-            ppo: Hyperparameters of PPO.
+            ppo: Hyperparameters of PPO. Some worlds change the defaults: Heist trains with gamma 0.999 and lambda 0.95.
             device: Device of the network: cpu, cuda, cuda:1, ...
             compile: Compile the network with torch.compile.
             reference_episodes: Episodes to play in the world's reference package at the end.
