@@ -81,7 +81,7 @@ def test_find_runs_returns_each_run_below_the_paths_once(tmp_path):
         ("nigth-runs", r"nigth-runs is not a directory; did you mean .*night-runs\?"),
         ("nigth-runs/llm", r"did you mean .*night-runs\?"),
         ("night-runs/xyz", r"xyz is not a directory$"),
-        ("empty", r"empty contains no run, 3 levels deep$"),
+        ("empty", r"empty contains no run directory \(searched 3 levels deep\)$"),
     ],
 )
 def test_path_without_runs_is_an_error_that_suggests_the_nearest(tmp_path, path, message):

@@ -79,7 +79,10 @@ class PhaseTrainer:
         if name in self.finished_phases:
             return
         if self.current_phase not in (None, name):
-            raise ValueError(f"this run was interrupted in the phase {self.current_phase!r}; {name!r} cannot start")
+            raise ValueError(
+                f"this run was interrupted in the phase {self.current_phase!r}, but run_phase got {name!r}; "
+                "run the phases in the same order as before"
+            )
         learner, resume = self.learner, self.current_phase == name
         processes = learner.process_group
         local_envs = processes.local_slice(learner.settings.num_envs)

@@ -62,7 +62,8 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
     for path in map(Path, paths):
         folders = _find_below(path, MAX_DEPTH)
         if not folders:
-            problem = f"contains no run, {MAX_DEPTH} levels deep" if path.is_dir() else "is not a directory"
+            empty = f"contains no run directory (searched {MAX_DEPTH} levels deep)"
+            problem = empty if path.is_dir() else "is not a directory"
             raise RunError(f"{path} {problem}{_suggest_path(path)}")
         for folder in folders:
             runs.setdefault(folder.resolve(), folder)

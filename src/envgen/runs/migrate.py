@@ -103,7 +103,10 @@ def migrate_run(folder: Path) -> bool:
     if version == FORMAT:
         return False
     if version != 1:
-        raise RunError(f"{folder} has the format {version!r:.20}; only format 1 can be converted to {FORMAT}")
+        raise RunError(
+            f"{folder} has the format {version!r:.20}, but only format 1 can be converted to {FORMAT}; "
+            "install the version of envgen that wrote it"
+        )
     copy, backup = (folder.with_name(f".{folder.name}.{suffix}") for suffix in ("migrating", "format-1"))
     with lock_folder(folder):
         try:
@@ -114,6 +117,8 @@ def migrate_run(folder: Path) -> bool:
             os.rename(copy, folder)
         except OSError as error:
             raise RunError(f"cannot convert {folder}: {error.strerror}") from error
+        except RunError as error:  # it names a file of the copy
+            raise RunError(f"cannot convert {folder}: {error}") from error
         shutil.rmtree(backup)
     return True
 
@@ -176,7 +181,10 @@ def _rewrite_lines(file: Path, convert: Callable[[dict[str, Any]], dict[str, Any
 
     def new_length(length: int) -> int:
         if length not in lengths:
-            raise RunError(f"{file.name} does not match the checkpoints of {file.parent.name}")
+            raise RunError(
+                f"{file.name} does not match the checkpoints; "
+                "restore the file, or remove the folder checkpoints to convert only the results"
+            )
         return lengths[length]
 
     return new_length

@@ -229,7 +229,10 @@ def check_format(folder: Path, entry: Mapping[str, Any]) -> None:
     if version == 1:
         raise RunError(f"{folder} was written by an older version; convert it with: envgen migrate {folder}")
     if version != FORMAT:
-        raise RunError(f"{folder} has the format {version!r:.20}; this version of envgen reads format {FORMAT}")
+        raise RunError(
+            f"{folder} has the format {version!r:.20}, but this version of envgen reads format {FORMAT}; "
+            "install the version that wrote it"
+        )
 
 
 def read_json(file: Path) -> Any:
