@@ -17,7 +17,7 @@ def test_stats_counts_what_a_level_generates(tmp_path):
     assert rows["table"] == ["1.0", "3.0", "100%"]
 
 
-def test_preview_writes_a_picture(tmp_path):
+def test_preview_writes_an_image(tmp_path):
     result = envgen("preview", "--out", "levels.png", "--seeds", "2", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "levels.png").read_bytes()[1:4] == b"PNG"
@@ -57,7 +57,7 @@ def test_invalid_level_file_prints_a_one_line_error(tmp_path, text, message, mon
         (["preview", "--seeds", "3000"], "--seeds must be at most 64, not 3000"),
         (["preview", "--seeds", "0"], "--seeds must be a positive number, not 0"),
         (["preview", "--out", "blocked/levels.png"], "cannot write blocked/levels.png"),
-        (["preview", "--out", "levels.abc"], "pictures are written as .png files"),
+        (["preview", "--out", "levels.abc"], "images are written as .png files"),
         (["preview", "levl.json"], "did you mean level.json?"),
         (["stats", "--world", "craftr"], "did you mean 'crafter'?"),
         (["play", "craftr"], "did you mean 'crafter'?"),

@@ -234,7 +234,7 @@ def test_two_processes_train_one_agent(tmp_path):
     assert (steps["levels"], steps["original"]) == (256, 768)
 
 
-def test_heist_runs_beside_its_random_baseline(heist_run):
+def test_heist_results_are_printed_with_the_random_baseline(heist_run):
     _, stdout = heist_run
     assert "take_blue_key" in stdout
     assert "3 episodes of heist" in stdout

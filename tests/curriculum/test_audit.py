@@ -101,7 +101,7 @@ def test_level_that_only_the_expert_solves_is_good():
     )
 
 
-def test_level_that_no_player_solves_is_doubtful():
+def test_level_that_no_policy_solves_is_doubtful():
     result = audit_ladder(LadderWithExpert(), {"rungs": 30, "length": 40}, "climb", steps=29)
     assert result.verdict == "doubtful"
     assert result.reasons == (
@@ -179,7 +179,7 @@ def test_missing_statistics_are_left_out():
     assert changed_stats({"iron": 0.0}, {"steps to iron": 9.0, "iron": 2.0}) == ["iron 0.0 -> 2.0"]
 
 
-def test_every_option_is_counted_and_of_numbers_the_furthest_from_the_original():
+def test_effects_cover_every_option_and_the_number_furthest_from_the_original():
     class RecordingLadder(Ladder):
         calls: list = []  # noqa: RUF012
 

@@ -146,15 +146,15 @@ def test_a_single_cycle_is_described_in_the_singular():
     assert "In each of 3 cycles it trains" in INITIAL
 
 
-@pytest.mark.parametrize("lessons", [Crafter.skill_levels, {}, {"wake_up": Crafter.skill_levels["wake_up"]}])
-def test_the_example_is_a_valid_reply(lessons):
-    brief = dataclasses.replace(BRIEF, skill_levels=lessons, num_levels=1)
+@pytest.mark.parametrize("skill_levels", [Crafter.skill_levels, {}, {"wake_up": Crafter.skill_levels["wake_up"]}])
+def test_the_example_is_a_valid_reply(skill_levels):
+    brief = dataclasses.replace(BRIEF, skill_levels=skill_levels, num_levels=1)
     text = prompt.example_reply(brief)
     assert text in prompt.initial_prompt(brief)
     reply = parse_reply(text, brief)
     assert reply.errors == ()
-    assert reply.levels[0].skills == (next(iter(lessons), SKILLS[0]),)
-    assert reply.levels[0].level.to_overrides() == next(iter(lessons.values()), {})
+    assert reply.levels[0].skills == (next(iter(skill_levels), SKILLS[0]),)
+    assert reply.levels[0].level.to_overrides() == next(iter(skill_levels.values()), {})
 
 
 def test_prompt_and_schema_are_repeatable():

@@ -106,16 +106,16 @@ def suggest_path(path: Path) -> str:
     return f"; did you mean {path.parent / close[0]}?" if close else ""
 
 
-def prepare_png(picture: Path) -> Path:
+def prepare_png(file: Path) -> Path:
     """Check that a PNG file can be written here, and create its folder."""
-    if picture.suffix.lower() != ".png":
-        raise UserError(f"pictures are written as .png files, not {picture.name!r}")
+    if file.suffix.lower() != ".png":
+        raise UserError(f"images are written as .png files, not {file.name!r}")
     try:
-        picture.parent.mkdir(parents=True, exist_ok=True)
-        picture.touch()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
     except OSError as error:
-        raise UserError(f"cannot write {picture}: {error.strerror}") from None
-    return picture
+        raise UserError(f"cannot write {file}: {error.strerror}") from None
+    return file
 
 
 def refuse_with_resume(flags: Sequence[str]) -> None:

@@ -35,9 +35,9 @@ def demo(out: Path = Path("out"), seed: int = 0) -> None:
     require_extra("train")
     from .train import train_command
 
-    picture = prepare_png(out / "crafter_levels.png")
-    load_world("crafter").render_levels(DEMO_LEVELS).save(picture)
-    print(f"Environments of {len(DEMO_LEVELS)} levels: {picture}\n")
+    image_file = prepare_png(out / "crafter_levels.png")
+    load_world("crafter").render_levels(DEMO_LEVELS).save(image_file)
+    print(f"Environments of {len(DEMO_LEVELS)} levels: {image_file}\n")
     train_command([])("crafter", preset="quick", designer="expert", seed=seed, folder=out / f"demo-{seed}")
 
 

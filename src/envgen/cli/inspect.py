@@ -41,11 +41,11 @@ def preview(
     """
     require_positive(seeds=seeds)
     if seeds > MAX_PREVIEWS:
-        raise UserError(f"--seeds must be at most {MAX_PREVIEWS}, not {seeds}: each is one picture in {out}")
+        raise UserError(f"--seeds must be at most {MAX_PREVIEWS}, not {seeds}: all are drawn into {out}")
     chosen = load_world(world)
-    parsed, picture = read_level(level, chosen), prepare_png(out)
-    chosen.render_levels({f"seed {seed}": parsed for seed in range(seeds)}, columns=min(4, seeds)).save(picture)
-    print(f"{seeds} environments: {picture}")
+    parsed, image_file = read_level(level, chosen), prepare_png(out)
+    chosen.render_levels({f"seed {seed}": parsed for seed in range(seeds)}, columns=min(4, seeds)).save(image_file)
+    print(f"{seeds} environments: {image_file}")
     stats(level, world)
 
 

@@ -17,7 +17,7 @@ from envgen.worlds.world import World
 
 NUM_ENVS = 32  # for random actions, and for the scripted expert
 AUDIT_SEEDS = range(64)  # of the environments that are counted for an audit
-MASTERED = 0.95  # success rate of random actions from which on there is nothing to learn
+MASTERED = 0.95  # random actions with this success rate leave nothing to learn
 SEED = 77_000_000
 
 EFFECT_SEEDS = range(48)  # of the environments that are counted for each value of a setting
@@ -25,7 +25,7 @@ MIN_RELATIVE_CHANGE = 0.33  # smaller changes of a statistic are not reported
 MIN_STATISTIC = 0.5  # nor statistics that are smaller before and after
 MAX_CHANGES = 4  # reported per level or value
 
-ActionFunction = Callable[[Any], np.ndarray | None]  # actions for the environments; None if there is no such player
+ActionFunction = Callable[[Any], np.ndarray | None]  # actions for the environments, or None if it has none
 
 
 def audit_level(world: World, proposed: ProposedLevel, steps: int, original_stats: Mapping[str, float]) -> AuditResult:
@@ -46,8 +46,8 @@ def audit_level(world: World, proposed: ProposedLevel, steps: int, original_stat
     bad, doubtful, findings = [], [], []
     for skill in proposed.skills:
         k = names.index(skill)
-        players = {"random": random_steps, "expert": expert_steps}
-        results = [_describe(name, first[:, k], steps) for name, first in players.items() if first is not None]
+        steps_by_policy = {"random": random_steps, "expert": expert_steps}
+        results = [_describe(name, first[:, k], steps) for name, first in steps_by_policy.items() if first is not None]
         findings.append(f"{skill}: {', '.join(results)}")
         random_rate = (random_steps[:, k] >= 0).mean()
         if skill not in possible:
@@ -102,10 +102,10 @@ def first_success_steps(
         return at_start, first_steps
 
 
-def _describe(player: str, first_steps: np.ndarray, steps: int) -> str:
+def _describe(policy: str, first_steps: np.ndarray, steps: int) -> str:
     """`random 12% within 500 steps, median step 131`"""
     successes = first_steps[first_steps >= 0]
-    rate = f"{player} {100 * successes.size / first_steps.size:.0f}% within {steps} steps"
+    rate = f"{policy} {100 * successes.size / first_steps.size:.0f}% within {steps} steps"
     return f"{rate}, median step {np.median(successes):.0f}" if successes.size else rate
 
 
@@ -119,7 +119,7 @@ def setting_effects(world: World) -> SettingEffects:
     for name, values in setting_values(world.Level).items():
         original, *others = values
         if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
-            others = [max(others, key=lambda value: abs(value - original))]  # of numbers only the furthest one
+            others = [max(others, key=lambda value: abs(value - original))]  # for numbers, only the furthest
         by_value = {
             str(value): changed_stats(
                 original_stats, world.level_stats(unflatten({name: value}), EFFECT_SEEDS).as_dict()

@@ -299,7 +299,7 @@ def test_the_packages_are_imported_only_when_used():
     assert done.stdout.strip() == "set()"
 
 
-def test_backends_are_made_from_their_spec(tmp_path):
+def test_backends_are_made_from_the_llm_option(tmp_path):
     assert make_backend("openai:llama3:8b").name == "openai:llama3:8b"
     assert make_backend("anthropic:claude-sonnet-5").name == "anthropic:claude-sonnet-5"
     assert isinstance(make_backend("manual", folder=tmp_path), ManualBackend)
@@ -308,7 +308,7 @@ def test_backends_are_made_from_their_spec(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("spec", "message"),
+    ("llm", "message"),
     [
         ("opneai:gpt-5", "did you mean 'openai'"),
         ("gpt-5", "valid forms: openai:MODEL"),
@@ -319,6 +319,6 @@ def test_backends_are_made_from_their_spec(tmp_path):
         ("manual", "needs a folder"),
     ],
 )
-def test_an_invalid_spec_is_refused_with_the_valid_forms(spec, message):
+def test_an_invalid_llm_option_is_refused_with_the_valid_forms(llm, message):
     with pytest.raises(ChatError, match=message):
-        make_backend(spec)
+        make_backend(llm)
