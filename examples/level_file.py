@@ -1,4 +1,4 @@
-"""Levels from a JSON file: validated, drawn, counted, played, and trained in.
+"""Load levels from a JSON file, draw them, print statistics and an observation of the first, and train in all.
 
     python examples/level_file.py                  # the levels in crafter_levels.json
     python examples/level_file.py my_levels.json
@@ -22,9 +22,8 @@ SMALL_PLAN = {"cycles": 1, "cycle_steps": 1024, "final_steps": 512, "episodes": 
 
 def main(folder: Path) -> None:
     world = envgen.make_world("crafter")
-    levels = [
-        world.Level.parse(level) for level in json.loads(LEVEL_FILE.read_text())
-    ]  # LevelError names what is wrong
+    # An invalid level raises LevelError, which names what is wrong.
+    levels = [world.Level.parse(level) for level in json.loads(LEVEL_FILE.read_text())]
     print("Abundance of trees in each level:", [level.trees for level in levels])
 
     world.render_levels({f"level {number}": level for number, level in enumerate(levels)}).save(folder / "levels.png")
@@ -39,5 +38,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as temporary:  # pass a folder of your own to keep the picture and the run
+    with tempfile.TemporaryDirectory() as temporary:  # pass a folder of your own to keep the image and the run
         main(Path(temporary))

@@ -83,7 +83,7 @@ def train(
 ) -> TrainingRun:
     """Train an agent in levels that a designer adapts to it, cycle by cycle, and in the original environment.
 
-    Called again with the same arguments, an interrupted run continues exactly where it was.
+    To continue an interrupted run exactly where it stopped, call this again with the same arguments.
 
     Args:
         world: A world or its name; see `envgen worlds`. `"module:Class"` names a world of your own.
@@ -257,7 +257,7 @@ def coevolve(
 ) -> CoevolutionRun:
     """Train a language model and the environment policy that writes its tasks (GenEnv).
 
-    Called again with the same arguments, an interrupted run continues exactly where it was.
+    To continue an interrupted run exactly where it stopped, call this again with the same arguments.
 
     Args:
         domain: A domain or its name: `"tools"`, `"answers"`, `"reasoning_gym:NAME"` or `"module:Class"`.
@@ -328,10 +328,10 @@ def resume_coevolution(
     from envgen.runs.store import RunError, read_request
 
     run_folder = Path(folder)
-    stored, _ = read_request(run_folder)
+    data, _ = read_request(run_folder)
     try:
-        domain, recipe = stored.pop("domain"), stored.pop("pretrain_recipe")
-        request = CoevolveRequest(**{**stored, "proposer": stored["proposer"]["name"]})
+        domain, recipe = data.pop("domain"), data.pop("pretrain_recipe")
+        request = CoevolveRequest(**{**data, "proposer": data["proposer"]["name"]})
     except (KeyError, TypeError, AttributeError, ValidationError):
         raise RunError(f"{run_folder} is not a run of envgen coevolve") from None
     if not (
@@ -426,8 +426,8 @@ def evaluate(
     if world is None:
         raise ArgumentError("this policy does not name its world; pass world=...")
     world = make_world(world)
-    kind: str = observation or policy.metadata.get("observation", "symbols")
-    return evaluate_policy(policy, world, world.Level.parse(level), episodes, seed, kind, deterministic)
+    observation = str(observation or policy.metadata.get("observation", "symbols"))
+    return evaluate_policy(policy, world, world.Level.parse(level), episodes, seed, observation, deterministic)
 
 
 def compare(*runs: str | Path | TrainingRun) -> "Comparison":

@@ -1,4 +1,4 @@
-"""`jit` compiles every function of a simulator, `jit_fastmath` those that need not equal a reference bit for bit.
+"""Compile functions with numba: `jit`, and `jit_fastmath` where results need not equal a reference bit for bit.
 
 numba caches compiled code on disk, but does not notice when a function that another one *calls* has changed in a
 different file. So compiled code is cached in a folder named by a hash of all sources that it may depend on, its scope:

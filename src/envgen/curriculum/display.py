@@ -23,7 +23,7 @@ class TrainDisplay(ProgressDisplay):
         return line["phase"]
 
     def seconds_left(self, line: Mapping[str, Any]) -> float:
-        """Of the training in all phases; the evaluations between them are short."""
+        """The time left for training. The evaluations between the phases are short and not included."""
         return max(0, self.total - line["steps"]) / max(1, line["steps_per_second"])
 
     def details(self, line: Mapping[str, Any]) -> list[str]:
@@ -65,4 +65,5 @@ def _describe_training(summary: TrainingSummary, world: World) -> str:
         return "last phase of training: too few episodes ended for a score"
     training, skill = summary.training, world.published_skill
     published = f"{skill} {training.skills[skill]:.1f}%" if skill else f"score {training.score:.1f}"
-    return f"last phase of training, the published measure: {published}, reward {training.reward:.1f}"
+    label = "training episodes of the last phase (the measure that papers report)"
+    return f"{label}: {published}, reward {training.reward:.1f}"

@@ -1,8 +1,8 @@
 """Evaluate an agent: episodes in environments that training never uses, counted skill by skill.
 
-Every environment plays the same number of episodes, because taking the first episodes that end would favor short ones.
-The world and the policy draw from the evaluation's own seed: evaluating the same agent again gives the same numbers,
-and training continues as if there had been no evaluation.
+The number of episodes of each environment is fixed in advance, because taking the first episodes that end would favor
+short ones. Environments and actions use the evaluation's own seed: evaluating the same agent again gives the same
+numbers, and training continues as if there had been no evaluation.
 
 `LevelScorer` scores levels for the designers that rank them: how well an agent does in each level. This agent is
 either the one that trains in the run, or a scoring agent, trained briefly from scratch in each level.
@@ -102,10 +102,10 @@ def evaluate(
         if owns_envs:
             envs.close()
     skills = [skill.name for skill in world.skills]
-    settings = {
+    fields = {
         "world": world.name, "level": level.model_dump(mode="json"), "seed": seed, "deterministic": deterministic,
     }  # fmt: skip
-    return summarize_episodes(skills, returns, lengths, skill_counts, **settings)
+    return summarize_episodes(skills, returns, lengths, skill_counts, **fields)
 
 
 def run_episodes(
@@ -143,9 +143,9 @@ def run_episodes(
 
 
 def summarize_episodes(
-    skills: Sequence[str], returns: np.ndarray, lengths: np.ndarray, skill_counts: np.ndarray, **settings: Any
+    skills: Sequence[str], returns: np.ndarray, lengths: np.ndarray, skill_counts: np.ndarray, **fields: Any
 ) -> Evaluation:
-    """Return the evaluation of episodes from `run_episodes`. `settings` are the evaluation's other fields."""
+    """Return the evaluation of episodes from `run_episodes`. `fields` are the evaluation's other fields."""
     succeeded, possible = (skill_counts > 0).sum(0), (skill_counts >= 0).sum(0)
     return Evaluation(
         episodes=len(returns),
@@ -153,7 +153,7 @@ def summarize_episodes(
         length=mean_with_ci(lengths),
         score=score_with_ci(skill_counts),
         skills={name: rate_with_ci(int(k), int(n)) for name, k, n in zip(skills, succeeded, possible, strict=True)},
-        **settings,
+        **fields,
     )
 
 

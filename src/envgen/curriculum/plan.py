@@ -14,8 +14,8 @@ from envgen.worlds.world import World
 
 EVALUATION_SEED = 1 << 31  # training seeds are smaller
 
-Count = Annotated[int, Field(ge=1)]
-Steps = Annotated[int, Field(ge=0)]
+PositiveInt = Annotated[int, Field(ge=1)]
+NonNegativeInt = Annotated[int, Field(ge=0)]
 
 
 class PlanError(EnvgenError, ValueError):
@@ -25,28 +25,28 @@ class PlanError(EnvgenError, ValueError):
 class TrainingPlan(Settings):
     """The defaults are the paper's for Crafter."""
 
-    cycles: Steps = 4
+    cycles: NonNegativeInt = 4
     """Cycles of the loop: design, train in the levels, train in the original, evaluate (table 3)."""
-    levels: Count = 4
+    levels: PositiveInt = 4
     """Levels designed in each cycle and trained in side by side (table 6)."""
-    cycle_steps: Count = 240_000
+    cycle_steps: PositiveInt = 240_000
     """Training steps of a cycle, in levels and original together (tables 3 and 4)."""
     ratio: Annotated[float, Field(ge=0)] = 1.0
     """Steps in the levels per step in the original; 5 is the paper's 5:1 (table 7)."""
     mixing: Literal["alternate", "mixed"] = "alternate"
     """Train in levels and original one after the other, as in the paper, or side by side in the same batches."""
-    final_steps: Steps = 1_000_000
+    final_steps: NonNegativeInt = 1_000_000
     """Training steps in the original after the last cycle. The published score is measured over these."""
     feedback_seeds: Annotated[int, Field(ge=2)] = 12
     """Seeds over which the success rates for the designer are averaged."""
-    feedback_episodes: Count = 20
+    feedback_episodes: PositiveInt = 20
     """Episodes for each of these seeds."""
-    episodes: Count = 256
+    episodes: PositiveInt = 256
     """Episodes of the final evaluation."""
-    ranking_steps: Count = 60_000
+    ranking_steps: PositiveInt = 60_000
     """Steps that a scoring agent trains in each level, for the designers that rank levels. They are counted
     separately."""
-    audit_steps: Steps = 500
+    audit_steps: NonNegativeInt = 500
     """Steps for which the audit plays each level with random actions and with the world's scripted expert; 0 for
     no audit."""
 

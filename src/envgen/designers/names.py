@@ -29,7 +29,8 @@ class NameObfuscator:
         words = [*_level_words(Level), *(("goal", skill.name) for skill in skills), ("world", world)]
         self.codes: dict[str, str] = {}
         counts: dict[str, int] = {}
-        for kind, word in sorted(words, key=lambda pair: pair[0] == "option"):  # a word that is both is a setting
+        # Options come last: a word that names both a setting and a value gets the code of the setting.
+        for kind, word in sorted(words, key=lambda pair: pair[0] == "option"):
             if word and word not in self.codes and word not in RESERVED:
                 counts[kind] = counts.get(kind, 0) + 1
                 self.codes[word] = f"{kind}{counts[kind]}"
