@@ -70,6 +70,14 @@ def test_environments_play_their_levels():
     assert [level.length for level in envs.levels] == [4, 2, 1]
 
 
+def test_fixed_levels_follow_sampled_ones():
+    envs, _ = make_envs(8)
+    envs.set_levels(LEVELS, sample_levels=True)
+    assert set(envs.reset()[1]["level"].tolist()) == {0, 1}
+    envs.set_levels({"length": 3})
+    assert envs.reset()[1]["level"].tolist() == [2] * 8
+
+
 def test_seed_of_make_and_of_reset_agree():
     envs, (obs, _) = make_envs()
     other = Line().make(LEVELS, 4)
@@ -169,11 +177,15 @@ def test_single_environment_takes_levels():
     assert info["achievements"] == {"arrive": 0, "fly": 0}
     with pytest.raises(ValueError, match="reset option 'lvel' is not one of level; did you mean 'level'"):
         env.reset(options={"lvel": {}})
+    env.set_level([{"length": 3}, {"length": 4}])
+    assert {env.reset() and env.level.length for _ in range(20)} == {3, 4}
+    env.set_level({"length": 5})
+    assert {env.reset() and env.level.length for _ in range(3)} == {5}
     with pytest.raises(LevelError, match="did you mean 'length'"):
         Line().single({"lenght": 1})
 
 
-def test_statistics_and_pictures():
+def test_level_stats_and_images():
     world = Line()
     assert world.level_stats({"length": 2}).as_dict()["initial position"] == 0
     assert "initial wind" in str(world.level_stats())

@@ -75,6 +75,7 @@ class PythonEnv(LevelEnv):
 
     def set_level(self, level: Any) -> None:
         self.next_levels = checks.parse_levels(self.world.Level, self.world.name, level)
+        self.sample_levels = len(self.next_levels) > 1
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
         if "level" in (options := checks.check_options(options, ("level",))):
@@ -83,8 +84,7 @@ class PythonEnv(LevelEnv):
             super().reset(seed=checks.check_seed(seed))
             self.episode_number = 0
         self.levels = self.next_levels
-        if self.sample_levels:
-            self.level_index = int(self.np_random.integers(len(self.levels)))
+        self.level_index = int(self.np_random.integers(len(self.levels))) if self.sample_levels else 0
         self.state, self.achievements = self.begin(), np.zeros(len(self.world.skills), np.int64)
         self.episode_number, self.episode_return, self.episode_length = self.episode_number + 1, 0.0, 0
         self.running = True
