@@ -160,7 +160,7 @@ def test_the_designer_in_the_documentation_works():
     designer = build_designer(namespace["Darkness"], Path("unused"))
     assert designer.name == "my_designers:Darkness"
     levels = overrides(request_proposal(designer, world_brief(cycle=4), ()))
-    assert [level["time_of_day"] for level in levels] == [120, 150, 180, 210]
+    assert [level["time_of_day"] for level in levels] == [120, 135, 150, 165]
 
 
 def test_a_subclass_does_not_inherit_the_name_of_a_builtin_designer():

@@ -19,7 +19,7 @@ from .settings import AlphaCurriculumSettings, EnvironmentSettings
 from .task_stores import TaskFilter, TaskStore
 from .tasks import Domain, DomainError, Spec
 
-STATIC_VARIATIONS = 5  # of each base spec in the static set, as in the paper
+STATIC_VARIATIONS = 5  # per prompt; the static set has this many times as many specs as base specs, as in the paper
 NOT_NEEDED = "not_needed"  # rejection of specs generated after enough were accepted
 
 # reward-weighted regression as in the paper, the policy gradient within the specs of one prompt, or no training
