@@ -2,7 +2,7 @@
 
     make procgen
     python benchmarks/heist_parity.py --steps 1000000
-    python benchmarks/heist_parity.py --levels 10000           # only the start of each episode
+    python benchmarks/heist_parity.py --mazes 10000            # only the start of each episode
 
 The policies are random, expert, and mixtures of both (reference.mixed_policies).
 """
@@ -38,16 +38,16 @@ def compare(reference: ReferenceHeist, request: RolloutRequest, steps: int, with
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=100_000, help="total over all modes")
-    parser.add_argument("--levels", type=int, help="compare only the first state of this many levels of each mode")
+    parser.add_argument("--mazes", type=int, help="compare only the first state of this many mazes of each mode")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--frames", action="store_true", help="compare images too (set ENVGEN_PROCGEN)")
     args = parser.parse_args()
     start = time.time()
     with ReferenceHeist() as reference:
         for k, mode in enumerate(MODES):
-            if args.levels:
-                compare(reference, RolloutRequest(mode, args.levels, args.seed), 0, args.frames)
-                print(f"{mode}: {args.levels:,} levels, no difference")
+            if args.mazes:
+                compare(reference, RolloutRequest(mode, args.mazes, args.seed), 0, args.frames)
+                print(f"{mode}: {args.mazes:,} mazes, no difference")
                 continue
             rounds = max(1, round(args.steps / len(MODES) / NUM_ENVS / STEPS_PER_ROUND))
             totals = np.zeros(2, np.int64)

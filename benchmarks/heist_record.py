@@ -23,7 +23,7 @@ FILE = Path(__file__).parents[1] / "tests" / "worlds" / "heist" / "recorded.json
 REQUESTS = (  # (request, steps)
     *((RolloutRequest(mode, 4, seed), 700) for mode in ("easy", "hard", "memory") for seed in (1, 2)),
     (RolloutRequest("hard", 4, 3, num_levels=20, start_level=1000), 1100),  # longer than an episode
-    *((RolloutRequest(mode, 300, 4), 0) for mode in ("easy", "hard", "memory")),  # the start of many levels
+    *((RolloutRequest(mode, 300, 4), 0) for mode in ("easy", "hard", "memory")),  # the start of many mazes
 )
 
 

@@ -5,7 +5,7 @@
 
 Environment steps per second with random actions on one thread, resets included, after a warm-up that spreads the
 environments over their episodes. All engines run several rounds in turn, so that other load on the machine slows all
-of them alike. The median round is reported; for ours, also steps per second of processor time. Prints Markdown.
+of them alike. The median round is reported; for ours, also steps per second of CPU time. Prints Markdown.
 """
 
 import argparse
@@ -40,7 +40,7 @@ class OwnEngine:
             self.envs.step(self.actions[k % 64])
 
     def run_round(self) -> tuple[float, float]:
-        """Steps per second of wall-clock time and of processor time."""
+        """Steps per second of wall-clock time and of CPU time."""
         steps, start, cpu_start = 0, time.perf_counter(), time.process_time()
         while time.perf_counter() - start < self.seconds:
             self.envs.step(self.actions[steps % 64])
@@ -84,7 +84,7 @@ def main() -> None:
     rates = {key: np.median([results[key] for results in rounds], axis=0) for key in engines}
     print(f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, "
           f"Python {platform.python_version()}\n")  # fmt: skip
-    print("| engine | mode | observation | environments | steps/s | steps/s of processor time | speedup |")
+    print("| engine | mode | observation | environments | steps/s | steps/s of CPU time | speedup |")
     print("|---|---|---|---:|---:|---:|---:|")
     for (name, mode, observation, num), (wall_rate, cpu_rate) in rates.items():
         procgen = rates.get(("procgen", mode, "pixels", 64))

@@ -264,7 +264,7 @@ def test_levels_are_immutable_values():
         level.mode = "easy"
 
 
-def test_expert_players_win_more_often_than_random_ones():
+def test_expert_steals_the_gem_more_often_than_random_actions():
     recording = record_engine_rollout(RolloutRequest("easy", 4, 5), 300, mixed_policies(4, 5))
     wins = (recording.states["reward"] > 0).sum(0)
     assert wins[1] > wins[0]

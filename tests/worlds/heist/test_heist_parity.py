@@ -59,7 +59,7 @@ def test_recorded_episodes_cover_gems_keys_doors_and_timeouts():
 
 
 @pytest.mark.parametrize("recording", STARTS, ids=recording_id)
-def test_recorded_levels_start_the_same(recording):
+def test_recorded_mazes_start_the_same(recording):
     actual = record_engine_rollout(RolloutRequest(**recording["request"]), 0, lambda envs, step: np.zeros(0))
     assert row_hashes(actual.states.T) == recording["state_hashes"]
 

@@ -1,6 +1,6 @@
 """Draws the floor and the walls of the 64 x 64 image, one row of pixels at a time.
 
-The reference draws the floor, one image as large as the world, and then the walls, column by column from the left and
+The reference draws the floor, one image as large as the grid, and then the walls, column by column from the left and
 each column from the bottom. Every wall overlaps its neighbors a little. Here, each pixel is written once: for every row
 of cells, `_fill_wall_row` finds the wall that each pixel shows. Most rows of pixels lie in one row of cells; in some,
 two rows of cells overlap.
@@ -21,7 +21,7 @@ FRAME_SIZE = 64  # pixels along a side
 MEMORY_VIEW_CELLS = 8  # cells along a side of the view in memory mode
 VIEW_MARGIN = MEMORY_VIEW_CELLS // 2 + 1  # distance in cells at which a cell may be visible from the agent
 MAX_VISIBLE_CELLS = max(MAX_WORLD_SIZE, 2 * VIEW_MARGIN + 2)  # along a side
-MAX_WALL_PIXELS = 16  # width of a wall in a world of 5 cells
+MAX_WALL_PIXELS = 16  # width of a wall in a grid of 5 x 5 cells
 WALL_OVERLAP = np.float32(0.02)  # part of a cell by which each wall overlaps its neighbors
 ONE, TWO = np.float32(1), np.float32(2)
 EMPTY = -1
@@ -76,7 +76,7 @@ def draw_background(env, camera, atlas, scratch, frame):
 
 @jit
 def _is_wall(env, x, y):
-    """Whether the cell shows a wall; cells outside the world do."""
+    """Whether the cell shows a wall; cells outside the grid do."""
     return not (0 <= x < env.world_size and 0 <= y < env.world_size) or env.grid[y, x] == WALL
 
 

@@ -4,8 +4,8 @@ from ..world import Skill
 
 MODES = ("easy", "hard", "memory")
 EASY, HARD, MEMORY = range(3)
-MODE_WORLD_SIZES = (9, 13, 23)  # cells along a side of the reference's worlds, by mode
-MAX_WORLD_SIZE = 25  # cells along a side of the largest world that a level may set
+MODE_WORLD_SIZES = (9, 13, 23)  # cells along a side of the reference's grids, by mode
+MAX_WORLD_SIZE = 25  # cells along a side of the largest grid that a level may set
 COLORS = ("blue", "green", "red")
 NUM_COLORS = len(COLORS)
 

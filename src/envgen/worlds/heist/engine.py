@@ -60,13 +60,13 @@ class Engine(BatchEngine):
         return self.state
 
     def seed(self, i: int, seed: int) -> None:
-        """The next episode of environment i is the first of Procgen's only environment with this `rand_seed`."""
+        """The next episode of environment i is the first of `ProcgenEnv(num_envs=1, rand_seed=seed)`."""
         source = np.zeros(mt19937.SIZE, np.uint32)
         mt19937.seed(source, seed % 2**32)
         self._init_seed_stream(i, seed, source)
 
     def seed_like_procgen(self, rand_seed: int) -> None:
-        """The next episodes are the first ones of Procgen's `num_envs` environments with this `rand_seed`."""
+        """The next episodes are the first ones of `ProcgenEnv(num_envs=num_envs, rand_seed=rand_seed)`."""
         source = np.zeros(mt19937.SIZE, np.uint32)
         mt19937.seed(source, rand_seed % 2**32)
         for i in range(self.num_envs):
@@ -159,7 +159,7 @@ def _check_entities(envs: np.ndarray) -> None:
 
 
 def _check_position(envs: np.ndarray, is_started: np.ndarray) -> None:
-    """The agent is inside the world and in no wall. The rules keep it there."""
+    """The agent is inside the grid and not in a wall. The rules keep it there."""
     size = envs["world_size"]
     for dx in (-COLLISION_RADIUS, COLLISION_RADIUS):
         for dy in (-COLLISION_RADIUS, COLLISION_RADIUS):

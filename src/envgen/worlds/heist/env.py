@@ -66,8 +66,9 @@ def _make_config(
 
 
 class HeistEnv(SingleEnv[Engine]):
-    """A Heist environment. `reset(seed=s)` begins the first episode of Procgen's environment with `rand_seed` s and
-    `num_envs` 1; `reset()` begins the next one.
+    """A Heist environment.
+
+    `reset(seed=s)` begins the first episode of `ProcgenEnv(num_envs=1, rand_seed=s)`; `reset()` begins the next one.
 
     Args:
         level: The level to play; of a list, each episode plays a random one. None is the original.
@@ -102,9 +103,9 @@ class HeistEnv(SingleEnv[Engine]):
 class HeistVectorEnv(EngineVectorEnv[Engine]):
     """A vector of Heist environments, stepped together. See `EngineVectorEnv` for levels and infos.
 
-    `reset(seed=s)` seeds environment i as Procgen's only environment with `rand_seed` s + i.
-    `reset(options={"rand_seed": s})` seeds all of them as Procgen's `num_envs` environments with `rand_seed` s; with
-    same-step autoreset, the default, they then equal Procgen's.
+    After `reset(seed=s)`, environment i equals `ProcgenEnv(num_envs=1, rand_seed=s + i)`. After
+    `reset(options={"rand_seed": s})`, all environments together equal `ProcgenEnv(num_envs=num_envs, rand_seed=s)`, if
+    the autoreset mode is same-step, the default.
 
     Args:
         num_envs: The number of environments.
@@ -115,7 +116,7 @@ class HeistVectorEnv(EngineVectorEnv[Engine]):
         start_level: As in Procgen: the seed of the first of these mazes.
         actions: "procgen" has Procgen's 15 actions, "moves" only the 9 that do something.
         skin: The textures of the pixels.
-        threads: Threads to step with; by default as many as pay off.
+        threads: Threads to step with; by default as many as speed up stepping.
         autoreset_mode: One of Gymnasium's modes.
         render_mode: "rgb_array" or "human".
         render_size: Width and height of the images of `render()`, or a pair (width, height).

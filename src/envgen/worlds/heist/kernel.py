@@ -146,7 +146,7 @@ def reset_episode(env, scratch, episode):
         )
         held_keys |= (1 << color) - 1
     _remove_keys_and_doors(cells, stride, held_keys, params.open_doors)
-    _place_in_world(env, cells, stride, start)
+    _place_in_grid(env, cells, stride, start)
     for color in range(const.NUM_COLORS):
         env.has_key[color] = held_keys >> color & 1
         env.possible[const.TAKE_KEY + 2 * color] = 0
@@ -219,8 +219,8 @@ def _remove_keys_and_doors(cells, stride, held_keys, open_doors):
 
 
 @jit
-def _place_in_world(env, cells, stride, start):
-    """Place the maze at a random position in the world, and the agent and all entities in it, column by column."""
+def _place_in_grid(env, cells, stride, start):
+    """Place the maze at a random position in the grid, and the agent and all entities in it, column by column."""
     mt, d = env.mt, stride - 2
     left = randbelow(mt, env.world_size - d + 1)
     bottom = randbelow(mt, env.world_size - d + 1)

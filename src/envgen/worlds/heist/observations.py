@@ -3,7 +3,7 @@
 `symbols` is what the image shows as a vector of SYMBOLS_SIZE bytes:
 
     [  0:625]  the contents of a map of 25 x 25 cells with the agent in its center (cell 312), row by row from the top:
-               an index in CELL_NAMES, 0 for walls and for what is not visible. The worlds of the reference's easy and
+               an index in CELL_NAMES, 0 for walls and for what is not visible. The grids of the reference's easy and
                hard modes always fit on the map. In memory mode 9 x 9 cells are visible, all that the image shows at
                least a part of
     [625:627]  the position of the agent's center in its cell, from the left and from the bottom edge, in 1/32 cells

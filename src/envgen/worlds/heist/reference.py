@@ -243,7 +243,7 @@ def _fill_from_saved_state(state: bytes, row: np.ndarray) -> None:
     _, offset = _read_text(state, offset + 4 * WORDS_AFTER_ENTITIES)
     offset += 4 * WORDS_BEFORE_GRID
     width, height, size = struct.unpack_from("<3i", state, offset)
-    assert (height, size) == (width, width * width), "the world is not square"
+    assert (height, size) == (width, width * width), "the grid is not square"
     row["world_size"] = width
     row["walls"] = 1
     grid = np.frombuffer(state, "<i4", size, offset + 12).reshape(width, width)

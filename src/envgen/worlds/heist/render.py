@@ -1,6 +1,6 @@
 """Renders Heist: the reference's 64 x 64 image, byte for byte, and images of any size for display.
 
-`render_frame` draws what agents observe. While the whole world is visible, floor, walls, keys, doors and gem are drawn
+`render_frame` draws what agents observe. While the whole grid is visible, floor, walls, keys, doors and gem are drawn
 once and kept until `needs_redraw` is set. In memory mode the view moves with the agent and everything is drawn in every
 step. `render_hd` shows the same entities at the same positions, but is not pixel-exact. `render_preview` adds markers.
 """
@@ -125,7 +125,7 @@ def _draw_static(env, camera, atlas, scratch, frame):
 
 @jit
 def _draw_entity(frame, atlas, texture, camera, x, y, rx, ry):
-    """Draw a texture upright over a box of the world with center (x, y)."""
+    """Draw a texture upright over a box of the grid with center (x, y)."""
     unit, view, left, bottom = camera
     px, py = float((x - rx) * unit - left), float((view - (y + ry)) * unit + bottom)
     width, height = float(TWO * rx * unit), float(TWO * ry * unit)
@@ -165,14 +165,14 @@ def _resized(skin: str, procgen_path: Path | None, texture: int, width: int, hei
 
 
 class HdCanvas:
-    """A square image of a part of the world, whose upper left corner is (left, top); `unit` is pixels per cell."""
+    """A square image of a part of the grid, whose upper left corner is (left, top); `unit` is pixels per cell."""
 
     def __init__(self, skin: str, procgen_path: Path | None, pixels: int, unit: float, left: float, top: float):
         self.skin, self.procgen_path, self.unit, self.left, self.top = skin, procgen_path, unit, left, top
         self.image = Image.new("RGB", (pixels, pixels))
 
     def paste_texture(self, texture: int, x: float, y: float, width: float, height: float) -> None:
-        """Paste a texture with its upper left corner at (x, y) of the world."""
+        """Paste a texture with its upper left corner at (x, y) of the grid."""
         x0, y0 = round((x - self.left) * self.unit), round((self.top - y) * self.unit)
         x1, y1 = round((x + width - self.left) * self.unit), round((self.top - y + height) * self.unit)
         if x1 <= 0 or y1 <= 0 or x0 >= self.image.width or y0 >= self.image.height:
@@ -181,7 +181,7 @@ class HdCanvas:
         self.image.paste(resized, (x0, y0), resized)
 
     def draw_floor(self, texture: int, world_size: int) -> None:
-        """Draw the visible part of a texture that covers the world."""
+        """Draw the visible part of a texture that covers the grid."""
         image = Image.fromarray(load_images(self.skin, self.procgen_path, HD_CELL_TEXELS)[texture])
         view = self.image.width / self.unit
         x0, x1 = max(self.left, 0.0), min(self.left + view, world_size)
@@ -218,7 +218,7 @@ def render_hd(
         size: The size in pixels, or (width, height). If these differ, the image is centered on black.
         skin: "envgen" or "procgen".
         procgen_path: Where the reference's textures are; see `textures.find_procgen_textures`.
-        full_view: Show the whole world in memory mode too.
+        full_view: Show the whole grid in memory mode too.
 
     Returns:
         A uint8 array of shape (height, width, 3).

@@ -76,7 +76,7 @@ def _move(env, vertical, horizontal, x_first_on_tie):
 
 @jit
 def is_wall(env, x, y):
-    """Whether the point lies in a wall or outside the world."""
+    """Whether the point lies in a wall or outside the grid."""
     i, j = math.floor(x), math.floor(y)
     size = env.world_size
     return i < 0 or j < 0 or i >= size or j >= size or env.grid[np.int64(j), np.int64(i)] == const.WALL

@@ -26,7 +26,7 @@ ENTITY = np.dtype(
 PARAMS = np.dtype(  # a HeistLevel in numbers; see HeistLevel.to_params
     [
         ("mode", np.int32),  # EASY, HARD or MEMORY
-        ("world_size", np.int32),  # cells
+        ("world_size", np.int32),  # cells along a side of the grid, which contains the maze
         ("maze_size", np.int32),  # cells; 0: sampled as in the original
         ("num_keys", np.int32),  # pairs of a key and a door; -1: sampled as in the original
         ("held_keys", np.int32),  # bit mask by color
@@ -50,12 +50,12 @@ ENV = np.dtype(
         ("bonus", np.float64),  # the part of the return that came from keys and doors
         ("episode", np.int32),  # 1, 2, ... since the seed
         ("level", np.int32),  # index of the level this episode plays
-        ("level_seed", np.int32),  # seed of this episode's random stream
+        ("level_seed", np.int32),  # seed of this episode's random stream, named as in Procgen, where a maze is a level
         ("first_seed", np.int32),  # smallest seed an episode may have
         ("num_seeds", np.int32),  # number of possible seeds, starting at first_seed
         ("step", np.int32),
         ("mode", np.int32),  # EASY, HARD or MEMORY; in MEMORY the image shows 8 x 8 cells around the agent
-        ("world_size", np.int32),  # cells
+        ("world_size", np.int32),  # cells along a side of the grid
         ("background", np.int32),  # index of the floor texture; -1: none
         ("num_key_slots", np.int32),  # slots for held keys in the image; the maze may have fewer keys
         ("num_doors", np.int32),  # keys and doors of the colors below this one exist, unless the level removed them
@@ -75,7 +75,7 @@ ENV = np.dtype(
         ("entities", ENTITY, MAX_ENTITIES),  # keys, doors and the gem, in the reference's order
         ("grid", np.uint8, (MAX_WORLD_SIZE, MAX_WORLD_SIZE)),  # at [y, x]: WALL, FLOOR, KEY + color, ...
         ("params", PARAMS),
-        ("seed_stream", np.uint32, mt19937.SIZE),  # generator of the level seeds
+        ("seed_stream", np.uint32, mt19937.SIZE),  # generator of level_seed
         ("mt", np.uint32, mt19937.SIZE),  # generator of this episode
     ],
     align=True,

@@ -294,7 +294,7 @@ def _value_noise(side: int, cells: int, seed: int) -> np.ndarray:
 
 
 def draw_floor(background: int, side: int) -> np.ndarray:
-    """A floor that covers a world: a muted color with a little noise."""
+    """A floor that covers a grid: a muted color with a little noise."""
     noise = (
         10 * _value_noise(side, 6, 3 * background)
         + 8 * _value_noise(side, 18, 3 * background + 1)
@@ -306,7 +306,7 @@ def draw_floor(background: int, side: int) -> np.ndarray:
 
 @cache
 def draw_all(cell_texels: int) -> tuple[np.ndarray, ...]:
-    """All textures in the order of their indices, with `cell_texels` texels per cell of the world."""
+    """All textures in the order of their indices, with `cell_texels` texels per cell of the grid."""
     entity = -(-3 * cell_texels // 4)  # entities are three quarters of a cell wide
     return (
         *(draw_floor(k, min(16 * cell_texels, 8 * FLOOR_GRAIN)) for k in range(NUM_BACKGROUNDS)),
