@@ -1,6 +1,6 @@
 """Measures what every setting of a CrafterLevel changes and prints the Markdown tables of docs/crafter.md.
 
-python benchmarks/crafter_level_stats.py --worlds 100
+python benchmarks/crafter_level_stats.py --maps 100
 """
 
 import argparse
@@ -24,8 +24,8 @@ def count(stats: CrafterLevelStats, name: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--worlds", type=int, default=100, help="worlds per setting")
-    seeds = range(parser.parse_args().worlds)
+    parser.add_argument("--maps", type=int, default=100, help="maps per setting")
+    seeds = range(parser.parse_args().maps)
     print("| setting | measured | " + " | ".join(OPTIONS) + " |\n|---|---|" + "---:|" * len(OPTIONS))
     for setting, name in MEASURED.items():
         cells = []

@@ -83,7 +83,7 @@ def main() -> None:
         for num_envs in (1, 64, 1024):
             for threads in (1, 2) if num_envs > 1 else (1,):
                 benchmarks["envgen", observation, num_envs, threads] = make_benchmark(num_envs, observation, threads)
-    # The package takes up to two seconds to create a world, so it needs more time for a reliable rate.
+    # The package takes up to two seconds to create a map, so it needs more time for a reliable rate.
     rounds = [
         {key: run(args.seconds * (6 if key[0] != "envgen" else 1)) for key, run in benchmarks.items()}
         for _ in range(args.rounds)

@@ -109,7 +109,7 @@ MAX_ARRIVAL = 2**30
 MAX_RETURN = 1e9
 RANGES = {
     "daylight": (0, 1), "episode_return": (-MAX_RETURN, MAX_RETURN), "episode": (0, MAX_EPISODES),
-    "world_seed": (0, 2**31 - 1), "num_chunks": (0, NUM_CHUNKS), "next_arrival": (0, MAX_ARRIVAL),
+    "episode_seed": (0, 2**31 - 1), "num_chunks": (0, NUM_CHUNKS), "next_arrival": (0, MAX_ARRIVAL),
     "facing": (0, len(const.DIRECTIONS) - 1), "sleeping": (0, 1), "hunger": (0, 2 * 25), "thirst": (0, 2 * 20),
     "fatigue": (-10, 30), "recover": (-2 * 15, 2 * 25),
     "prev_health": (0, const.MAX_ITEM_COUNT),

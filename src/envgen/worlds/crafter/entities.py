@@ -1,4 +1,4 @@
-"""Entities on the map and the ground below them: the operations through which the rules change a world.
+"""Entities on the map and the ground below them: the operations through which the rules change a map.
 
 An entity is a row of the array `entities`. Rows are in order of creation, the order in which the reference updates
 entities. The reference keeps the entities of a chunk in a set, whose order is undefined; here it is the order of

@@ -19,7 +19,7 @@ METADATA = env_metadata(fps=10)
 INFO_FIELDS = {
     "level": InfoField("level"),
     "episode_number": InfoField("episode"),
-    "seed": InfoField("world_seed"),
+    "seed": InfoField("episode_seed"),
     "player_pos": InfoField("position"),
     "inventory": InfoField("inventory", ITEMS),
     "achievements": InfoField("achievements", tuple(skill.name for skill in SKILLS)),
@@ -80,7 +80,7 @@ class CrafterVectorEnv(EngineVectorEnv[Engine]):
         observation: "pixels", "symbols" or "text".
         size: Width and height of the pixels, or a pair (width, height).
         sample_levels: Each episode plays a random one of the levels instead.
-        threads: Threads to step with; by default as many as pay off.
+        threads: Threads to step with; by default as many as speed up stepping.
         autoreset_mode: One of Gymnasium's modes.
         render_mode: "rgb_array" or "human".
         render_size: As `size`, for `render()`.

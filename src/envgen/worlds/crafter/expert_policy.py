@@ -159,7 +159,7 @@ def _place_item(env, entities, action, queue, first_move):
 @jit
 def _wander(env):
     """Move in a direction that changes every few steps."""
-    return const.FIRST_MOVE + (env.world_seed + env.step // 9 * 7919) // 3 % 4
+    return const.FIRST_MOVE + (env.episode_seed + env.step // 9 * 7919) // 3 % 4
 
 
 @jit

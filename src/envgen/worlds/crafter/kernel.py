@@ -1,6 +1,6 @@
 """The compiled entry points: `step_batch` steps or resets many environments, `render_env` renders one for display.
 
-The start of an episode seeds the generator, creates the world, and places the objects that the level requires near the
+The start of an episode seeds the generator, creates the map, and places the objects that the level requires near the
 start.
 """
 
@@ -37,7 +37,7 @@ REPORT = np.dtype(
         ("episode_return", np.float64),
         ("level", np.int32),
         ("episode", np.int32),
-        ("world_seed", np.int32),
+        ("episode_seed", np.int32),
         ("step", np.int32),
         ("discount", np.float64),  # 0 once the player is dead, else 1
         ("position", np.int32, 2),
@@ -165,7 +165,7 @@ def _observe(env, entities, observation_mode, night_words, atlas, render_buffers
 def _write_report(env, entities, report):
     report.level = env.level
     report.episode = env.episode
-    report.world_seed = env.world_seed
+    report.episode_seed = env.episode_seed
     report.step = env.step
     report.episode_return = env.episode_return
     report.discount = 0.0 if _is_dead(env) else 1.0
@@ -177,7 +177,7 @@ def _write_report(env, entities, report):
 
 @jit
 def render_env(state, i, atlas, render_buffers, out):
-    """Render environment i for display, with a copy of its random generator so that the world does not change."""
+    """Render environment i for display, with a copy of its random generator so that its state does not change."""
     draw_env(state.envs[i], state.entities[i], state.envs[i].rng.copy(), atlas, render_buffers, 0, out)
 
 
@@ -195,7 +195,7 @@ def reset_episode(env, entities, terrain_buffers, thread, episode, daylight_tabl
     mt19937.seed(env.rng, seed)
     env.entity_slots[:] = 0
     env.achievements[:] = 0
-    env.world_seed = seed
+    env.episode_seed = seed
     env.step = 0
     env.daylight = daylight_table[params.start_time]
     env.num_entities = 0

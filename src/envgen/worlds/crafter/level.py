@@ -139,7 +139,7 @@ LEVEL_PARAMS = np.dtype(
         ("lava", np.float64),  # noise
         ("tree_noise", np.float64),
         ("tree", np.float64),  # uniform
-        # Creatures: uniform thresholds at world creation, then multipliers for the population and the spawn rate.
+        # Creatures: uniform thresholds of map generation, then multipliers for the population and the spawn rate.
         ("cow", np.float64),
         ("zombie", np.float64),
         ("skeleton", np.float64),

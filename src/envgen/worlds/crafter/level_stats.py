@@ -139,7 +139,7 @@ _CREATURES = {
 
 
 def reachable_skills(level: CrafterLevel, stats: CrafterLevelStats) -> set[str]:
-    """The skills that are possible in worlds with these statistics, given enough patience, skill and luck.
+    """The skills that are possible on maps with these statistics, given enough patience, skill and luck.
 
     Skills are added until nothing changes. A placed stone can be mined again, which allows `collect_stone` but gives no
     additional stone. Mining leaves path behind, on which skeletons can spawn.

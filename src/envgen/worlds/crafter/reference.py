@@ -67,7 +67,7 @@ def make_reference_env(
 
 
 class ReferenceCrafterVectorEnv(VectorEnv):
-    """`num_envs` games of the package, with the seeds `seed`, `seed + 1`, ... that `Crafter.make` also uses.
+    """`num_envs` environments of the package, with the seeds `seed`, `seed + 1`, ... that `Crafter.make` also uses.
 
     Args:
         num_envs: The number of environments.
@@ -129,7 +129,7 @@ class ReferenceCrafterVectorEnv(VectorEnv):
 
 
 def read_reference_symbols(env: crafter.Env) -> np.ndarray:
-    """The `symbols` observation of a game of the package, (NUM_SYMBOLS,) uint8, read from its map and objects."""
+    """The `symbols` observation of an environment of the package, (NUM_SYMBOLS,) uint8."""
     world, player = env._world, env._player
     assert player is not None, "call reset() first"
     symbols = np.zeros(NUM_SYMBOLS, np.uint8)

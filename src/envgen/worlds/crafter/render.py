@@ -1,11 +1,11 @@
 """The reference's image of the view, byte for byte (tiles from an atlas, blended with the daylight), and map images.
 
 An atlas holds everything that can be drawn in advance for one image size, from the reference's textures and with its
-arithmetic. At night the reference draws noise from the world's own random generator, and so does `draw_env`.
+arithmetic. At night the reference draws noise from the environment's own random generator, and so does `draw_env`.
 
-`draw_map` shows a whole world from above, with markers that stay visible when a cell has only a few pixels. Ores and
+`draw_map` shows a whole map from above, with markers that stay visible when a cell has only a few pixels. Ores and
 creatures are marked by colored squares, the player by a large frame. What the level's `near` setting placed is
-outlined; it is found by comparison with the world that the same level and seed give without `near`.
+outlined; it is found by comparison with the map that the same level and seed give without `near`.
 """
 
 import importlib.util

@@ -13,8 +13,8 @@ from ..kernels import mt19937
 from .constants import CHUNKS_PER_SIDE, DAY_LENGTH, ENTITIES, ITEMS, MAP_SIZE, MAX_EPISODE_STEPS, SKILLS
 from .level import LEVEL_PARAMS
 
-INITIAL_CAPACITY = 256  # entities; a new world holds about 60
-MAX_CAPACITY = 2 * (MAP_SIZE * MAP_SIZE + 128)  # one entity per cell plus what a step can add; no world needs more
+INITIAL_CAPACITY = 256  # entities; a new map holds about 60
+MAX_CAPACITY = 2 * (MAP_SIZE * MAP_SIZE + 128)  # one entity per cell plus what a step can add; no map needs more
 NUM_CHUNKS = CHUNKS_PER_SIDE * CHUNKS_PER_SIDE
 
 ENTITY = np.dtype(
@@ -36,7 +36,7 @@ ENV = np.dtype(
         ("daylight", np.float64),  # of this step, 0 to 1
         ("episode_return", np.float64),  # sum of rewards so far
         ("episode", np.int32),  # 1, 2, ... since the seed was set
-        ("world_seed", np.int32),  # seed of this episode's random generator
+        ("episode_seed", np.int32),  # seed of this episode's random generator
         ("level", np.int32),  # index of this episode's level
         ("step", np.int32),
         ("num_entities", np.int32),  # the first rows of the entity array; the player is row 0
@@ -79,7 +79,7 @@ def grow_capacity(state: State) -> State:
     """The same state with room for twice as many entities."""
     n, capacity = state.entities.shape
     if capacity >= MAX_CAPACITY:
-        raise AssertionError(f"a Crafter world cannot need more than {MAX_CAPACITY} entities")
+        raise AssertionError(f"a Crafter map cannot need more than {MAX_CAPACITY} entities")
     entities = np.zeros((n, min(2 * capacity, MAX_CAPACITY)), ENTITY)
     entities[:, :capacity] = state.entities
     return state._replace(entities=entities)

@@ -1,4 +1,4 @@
-"""World generation: the ground from noise, then the first creatures, with random numbers in the reference's order.
+"""Map generation: the ground from noise, then the first creatures, with random numbers in the reference's order.
 
 The material of a cell depends on about a dozen comparisons of noise with a threshold. These are evaluated first, for
 whole noise maps at once, into one word of flags per cell. Only then are the random numbers drawn.
@@ -50,7 +50,7 @@ MOUNTAIN_ERROR = MAX_ERROR + 4 * START_ERROR + 0.3 * WATER_ERROR
 
 
 class TerrainBuffers(NamedTuple):
-    """Temporary memory for world generation, one row per thread."""
+    """Temporary memory for map generation, one row per thread."""
 
     noise_maps: np.ndarray  # (threads, NUM_MAPS, NUM_CELLS) float32
     flags: np.ndarray  # (threads, NUM_CELLS) int32

@@ -67,7 +67,7 @@ class Crafter(EngineWorld):
         return compute_level_stats(level, seeds)
 
     def render_map(self, level: Any = None, seed: int = 0, cell_size: int = CELL_SIZE) -> np.ndarray:
-        """The whole world in daylight, (64 * cell_size, 64 * cell_size, 3), with markers that `map_legend` explains."""
+        """The whole map in daylight, (64 * cell_size, 64 * cell_size, 3), with markers that `map_legend` explains."""
         if not MIN_CELL_SIZE <= cell_size <= MAX_CELL_SIZE:
             raise ValueError(f"cell_size must be from {MIN_CELL_SIZE} to {MAX_CELL_SIZE} pixels, not {cell_size}")
         level = CrafterLevel.parse(level)
