@@ -158,7 +158,7 @@ class ExpertOutOfRange(LineWorld):
     [
         (UnknownPrerequisite, "skills: the prerequisite 'walk' of 'reach_flag' is not a skill"),
         (CircularSkills, "skills: 'ring_bell' is its own prerequisite"),
-        (UnknownAction, "key_bindings: 'up' is bound to 'jump', which is no action"),
+        (UnknownAction, "key_bindings: 'up' is bound to 'jump', not to an action"),
         (
             InvalidSkillLevel,
             "skill_levels: the level for 'reach_flag' is not valid: "

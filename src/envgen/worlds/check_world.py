@@ -45,11 +45,11 @@ class _Checker(EpisodeChecker):
         self.check_declarations()
         if not self.check_levels():
             return
-        found_before = len(self.violations)
+        num_violations = len(self.violations)
         for observation in self.world.observations:
             with self.no_error(f"make(observation={observation!r})"):
                 self.check_spaces(observation)
-        if len(self.violations) > found_before:
+        if len(self.violations) > num_violations:
             return  # later checks would only repeat what is wrong
         observation = self.world.observations[-1] if "symbols" not in self.world.observations else "symbols"
         self.make_options = {"observation": observation}
@@ -100,7 +100,7 @@ class _Checker(EpisodeChecker):
             )
         self.check_skills()
         for key, action in world.key_bindings.items():
-            self.require(action in world.actions, f"key_bindings: {key!r} is bound to {action!r}, which is no action")
+            self.require(action in world.actions, f"key_bindings: {key!r} is bound to {action!r}, not to an action")
         for name in ("ppo_defaults", "plan_defaults"):
             with self.no_error(name):
                 json.dumps({key: value for key, value in getattr(world, name).items()})

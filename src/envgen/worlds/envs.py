@@ -125,7 +125,7 @@ class SingleEnv(LevelEnv, Generic[E]):
 
     def render(self):
         if self.render_mode is None:
-            gymnasium.logger.warn("render() without a render_mode does nothing; make(..., render_mode='rgb_array')")
+            gymnasium.logger.warn("render() does nothing without a render_mode; pass render_mode='rgb_array' to make()")
             return None
         image = self.engine.render(0, self.render_size)
         if self.render_mode == "rgb_array":
@@ -289,7 +289,7 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
 
     def _check_open(self) -> None:
         if self.closed:
-            raise ClosedEnvironmentError("this environment was closed")
+            raise ClosedEnvironmentError("this environment was closed; make a new one")
 
     def close_extras(self, **kwargs: Any) -> None:
         self.engine.close()
@@ -328,7 +328,7 @@ class EngineWorld(World):
 
     @abstractmethod
     def render_map(self, level: Any, seed: int) -> np.ndarray:
-        """The whole world of a level and seed from above, (map_image_size, map_image_size, 3)."""
+        """The whole map of a level and seed from above, (map_image_size, map_image_size, 3)."""
 
     def map_legend(self) -> Sequence[tuple[np.ndarray, str]]:
         """What the images of `render_map` show: icons (height, width, 3) with their descriptions."""

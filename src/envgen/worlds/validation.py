@@ -14,7 +14,7 @@ from .world import Level
 L = TypeVar("L", bound=Level)
 
 RENDER_MODES = ("rgb_array", "human")
-# Environments per thread from which on a second thread pays off: handing work to a thread costs about 0.1 ms.
+# Smallest number of environments per thread that outweighs the cost of a thread, about 0.1 ms per step.
 _MIN_ENVS_PER_THREAD = {"pixels": 32, "symbols": 256, "text": 256}
 
 

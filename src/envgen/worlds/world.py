@@ -112,8 +112,8 @@ class LevelVectorEnv(VectorEnv[Any, Any, Any]):
 
     `reset(seed=s)` seeds environment i with `s + i`; the same seed and actions give the same episodes.
     `metadata["autoreset_mode"]` names one of Gymnasium's three autoreset modes. `reset` and `step` return an
-    `EpisodeInfo`. With same-step autoreset, `final_obs` and `final_info` describe the episodes that ended in this step;
-    otherwise the observation and info returned with the end do.
+    `EpisodeInfo`. With same-step autoreset, `final_obs` and `final_info` hold the last observations and infos of the
+    episodes that ended in this step. In the other modes, the step that ends an episode returns them itself.
     """
 
     @property
