@@ -69,7 +69,7 @@ def test_finished_completions_end_with_eos_and_truncated_ones_do_not(lm):
     ]  # fmt: skip
 
 
-def test_busy_server_is_asked_again(lm):
+def test_requests_are_repeated_while_the_server_is_busy(lm):
     with FakeVllmServer(lm, [(503, b"busy"), (502, b"busy")]) as server:
         assert len(generate_remotely(lm, server.url).ids) == 3
 

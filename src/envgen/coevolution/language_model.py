@@ -106,7 +106,10 @@ def load_model(path: str | Path, dtype: str = "float32") -> LanguageModel:
             str(path), dtype=getattr(torch, dtype), use_safetensors=True, **options
         )
     except (OSError, ValueError, ImportError, KeyError) as error:
-        raise ModelError(f"cannot load the model {path}: {str(error).strip().splitlines()[0]}") from error
+        raise ModelError(
+            f"cannot load the model {path}: {str(error).strip().splitlines()[0]}; pass a folder with safetensors, or "
+            "the name of a model on the Hugging Face hub"
+        ) from error
     if tokenizer.eos_token_id is None:
         raise ModelError(f"the tokenizer of {path} has no end-of-sequence token; choose another model")
     return LanguageModel(model, tokenizer)

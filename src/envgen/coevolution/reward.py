@@ -10,7 +10,7 @@ import numpy as np
 from .settings import AlphaCurriculumSettings
 
 DECAY = 0.9  # of the success statistics after each step
-PRIOR_COUNT = 1.0  # replies below which a success rate is not reported
+PRIOR_COUNT = 1.0  # weight of the prior in replies; success rates of fewer replies are not reported
 
 
 def success_rates(scores: np.ndarray, groups: Sequence[int], curriculum: AlphaCurriculumSettings) -> np.ndarray:
@@ -65,7 +65,10 @@ def _ngrams(text: str, n: int) -> list[tuple[str, ...]]:
 
 
 class SuccessStats:
-    """Exponentially decayed success rates of tasks by their features: shown to the environment, and a predictor."""
+    """Exponentially decayed success rates by feature.
+
+    The prompts of the environment policy contain them, and `predict` estimates the success rate of a spec from them.
+    """
 
     def __init__(self) -> None:
         self.counts: dict[str, dict[str, list[float]]] = {}  # feature: value: [successes, replies], decayed

@@ -93,10 +93,11 @@ class VllmSampler:
                 _with_eos(choice["token_ids"], choice["finish_reason"], lm.eos_token_id) for choice in choices
             ]
         except (KeyError, TypeError):
-            raise ModelError(f"{self.url} does not return token ids; vLLM does since version 0.10.2") from None
+            raise ModelError(f"{self.url} does not return token ids; upgrade vLLM to 0.10.2 or later") from None
         expected = len(prompts) * num_generations
         if len(token_lists) != expected or not all(token_lists):
-            raise ModelError(f"{self.url} returned {sum(map(bool, token_lists))} completions, not {expected}")
+            returned = sum(map(bool, token_lists))
+            raise ModelError(f"{self.url} returned {returned} completions, not {expected}; check the server's log")
         return Completions.from_token_lists(token_lists, lm.pad_token_id)
 
     def sync_weights(self, model: Any, accelerator: Any) -> None:

@@ -28,7 +28,7 @@ FIFTHS = ("lowest", "low", "middle", "high", "highest")
 NUM_VARIATIONS = 1000
 MAX_ATTEMPTS = 100  # to sample a spec that gives a task; for the worst generators, one in four does
 
-_SETS = "it iterates over sets of words, whose order differs between processes, and so do its items"
+_SETS = "it iterates over sets of words, whose order differs between processes, so its items are not reproducible"
 # Defects of version 0.1.25 that checking answers does not reveal:
 UNSUITABLE = {
     "codeio": "all its datasets share one list, so an item depends on which dataset was created last",

@@ -168,7 +168,7 @@ def _example_call(tool: str) -> str:
 
 
 def _changed_arguments(calls: Sequence[Call], first: Trace, second: Trace) -> Iterator[str]:
-    """Replies with one argument changed, of a tool that is called once, so that no other call can make up for it."""
+    """Replies with changed arguments, only of tools that are called once: another call could compensate for them."""
     tools = [call.tool for call in calls]
     for step in (step for step, tool in enumerate(tools) if tools.count(tool) == 1):
         arguments, types = calls[step].arguments, TOOLS[tools[step]].parameters
