@@ -142,6 +142,39 @@ class LevelVectorEnv(VectorEnv[Any, Any, Any]):
         raise NotImplementedError
 
 
+class SkillCheck(NamedTuple):
+    """What a coming step can do for one skill, in each environment."""
+
+    conditions: np.ndarray  # (num_envs, conditions) bool, which of the skill's `World.conditions` hold
+    tried: np.ndarray  # (num_envs,) bool, whether the action about to be taken is a try at the skill
+
+
+class EpisodeEnd(NamedTuple):
+    """Why an episode ended, and in what circumstances. All ends of a world name the same circumstances."""
+
+    cause: str  # such as "zombie" or "time limit"
+    circumstances: Mapping[str, str] = {}  # such as {"time of day": "night"}
+
+
+class Probe(Protocol):
+    """Looks into environments while they are played, for `envgen diagnose`. It changes nothing in them.
+
+    Between `before_step` and `episode_ends` the environments take exactly one step.
+    """
+
+    def before_step(self, actions: np.ndarray) -> Mapping[str, SkillCheck]:
+        """For each skill in `World.conditions`, its conditions in the current state, and whether `actions` try it.
+
+        A skill succeeds in a step only if all its conditions hold and the action tries it. Unless the skill depends on
+        chance, it then always succeeds.
+        """
+        ...
+
+    def episode_ends(self, env_ids: np.ndarray) -> Sequence[EpisodeEnd]:
+        """Why the episodes of these environments ended in the step just taken."""
+        ...
+
+
 class LevelStats(Protocol):
     """Statistics of the maps that a level generates. `str()` formats them as a table."""
 
@@ -160,6 +193,7 @@ class World(ABC):
     observations: ClassVar[tuple[str, ...]]
     rules: ClassVar[str]  # the rules in prose, for designers that are language models
     skill_levels: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # skill: a level in which to learn it next
+    conditions: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # skill: what it takes at one step, in order; see Probe
     key_bindings: ClassVar[Mapping[str, str]] = {}  # key: action, for manual play
     ppo_defaults: ClassVar[Mapping[str, Any]] = {}  # PpoSettings that suit this world better than the defaults
     plan_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # preset: TrainingPlan fields that differ from it
@@ -208,6 +242,10 @@ class World(ABC):
 
     def expert_actions(self, envs: Any) -> np.ndarray | None:
         """The actions of the world's scripted expert in environments made by `make`; None if there is no expert."""
+        return None
+
+    def make_probe(self, envs: Any) -> Probe | None:
+        """A probe of environments made by `make`, for `envgen diagnose`; None if the world has none."""
         return None
 
     def ascii_map(self, symbols: np.ndarray) -> str:

@@ -23,6 +23,8 @@ from .entities import (
     set_ground,
 )
 
+UPDATE_DISTANCE = 2 * max(const.VIEW)  # entities at this distance from the player or farther are not updated
+
 
 @jit
 def distance_to_player(entities, row):
@@ -145,6 +147,22 @@ def update_plant(env, entities, row):
                 break
     if plant.health <= 0:
         remove_entity(env, entities, row)
+
+
+@jit
+def update_entity(env, entities, row):
+    """Update an entity other than the player."""
+    kind = entities[row].kind
+    if kind == const.COW:
+        update_cow(env, entities, row)
+    elif kind == const.ZOMBIE:
+        update_zombie(env, entities, row)
+    elif kind == const.SKELETON:
+        update_skeleton(env, entities, row)
+    elif kind == const.ARROW:
+        update_arrow(env, entities, row)
+    else:
+        update_plant(env, entities, row)
 
 
 # --- spawning and despawning

@@ -15,13 +15,10 @@ from . import constants as const
 from .creatures import (
     BALANCE_EVERY,
     MAX_SPAWNS,
+    UPDATE_DISTANCE,
     balance_creatures,
     distance_to_player,
-    update_arrow,
-    update_cow,
-    update_plant,
-    update_skeleton,
-    update_zombie,
+    update_entity,
 )
 from .entities import add_entity, compact, has_ground, set_ground
 from .observations import write_symbols
@@ -29,7 +26,6 @@ from .player import update_player
 from .render import draw_env
 from .terrain import make_ground, populate
 
-UPDATE_DISTANCE = 2 * max(const.VIEW)  # entities at this distance from the player or farther are not updated
 NUM_SKILLS = len(const.SKILLS)
 
 REPORT = np.dtype(
@@ -103,17 +99,7 @@ def _step(env, entities, action, daylight_table):
     has_gaps = False
     for row in range(1, count):
         if distance_to_player(entities, row) < UPDATE_DISTANCE:
-            kind = entities[row].kind
-            if kind == const.COW:
-                update_cow(env, entities, row)
-            elif kind == const.ZOMBIE:
-                update_zombie(env, entities, row)
-            elif kind == const.SKELETON:
-                update_skeleton(env, entities, row)
-            elif kind == const.ARROW:
-                update_arrow(env, entities, row)
-            else:
-                update_plant(env, entities, row)
+            update_entity(env, entities, row)
             has_gaps |= entities[row].kind == const.NO_ENTITY
     if has_gaps:
         compact(env, entities)

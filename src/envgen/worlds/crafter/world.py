@@ -14,6 +14,7 @@ from .expert_policy import expert_actions
 from .level import CrafterLevel, Near
 from .level_stats import SKILL_LEVELS, CrafterLevelStats, compute_level_stats, reachable_skills
 from .observations import ascii_map
+from .probe import CONDITIONS, CrafterProbe
 from .reference import ReferenceCrafterVectorEnv
 from .render import CELL_SIZE, MAX_CELL_SIZE, MIN_CELL_SIZE, draw_legend, draw_map
 
@@ -53,6 +54,7 @@ class Crafter(EngineWorld):
     observations = tuple(OBSERVATION_MODES)
     rules = RULES
     skill_levels = SKILL_LEVELS
+    conditions = CONDITIONS
     key_bindings = KEYS
     vector_env_class, single_env_class = CrafterVectorEnv, CrafterEnv
     map_image_size = MAP_SIZE * CELL_SIZE
@@ -84,6 +86,9 @@ class Crafter(EngineWorld):
 
     def expert_actions(self, envs: CrafterVectorEnv) -> np.ndarray:
         return expert_actions(envs.engine)
+
+    def make_probe(self, envs: CrafterVectorEnv) -> CrafterProbe:
+        return CrafterProbe(envs.engine)
 
     def ascii_map(self, symbols: np.ndarray) -> str:
         return ascii_map(symbols)

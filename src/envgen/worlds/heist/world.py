@@ -13,6 +13,7 @@ from .env import HeistEnv, HeistVectorEnv
 from .expert_policy import expert_actions
 from .level import HeistLevel, HeldKeys, OpenDoors
 from .level_stats import SKILL_LEVELS, HeistLevelStats, compute_level_stats, reachable_skills
+from .probe import CONDITIONS, HeistProbe
 from .render import preview_legend, render_preview
 
 RULES = """\
@@ -48,6 +49,7 @@ class Heist(EngineWorld):
     observations = tuple(OBSERVATION_MODES)
     rules = RULES
     skill_levels = SKILL_LEVELS
+    conditions = CONDITIONS
     key_bindings = KEY_BINDINGS
     ppo_defaults = {"gamma": 0.999, "gae_lambda": 0.95}  # noqa: RUF012  a single reward, hundreds of steps away
     plan_defaults = {  # noqa: RUF012
@@ -79,3 +81,6 @@ class Heist(EngineWorld):
 
     def expert_actions(self, envs: HeistVectorEnv) -> np.ndarray:
         return expert_actions(envs.engine)
+
+    def make_probe(self, envs: HeistVectorEnv) -> HeistProbe:
+        return HeistProbe(envs.engine)
