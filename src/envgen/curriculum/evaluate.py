@@ -11,7 +11,7 @@ either the one that trains in the run, or a scoring agent, trained briefly from 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from gymnasium.vector import VectorEnv
@@ -21,7 +21,7 @@ from envgen.agents.learner import Learner, SupportsAct
 from envgen.agents.rollout import episode_skill_counts
 from envgen.designers.designer import LevelOutcome, ScoredBy, SuccessRate
 from envgen.runs.statistics import score, success_counts, success_rates
-from envgen.worlds.world import Level, World
+from envgen.worlds.world import Level, LevelVectorEnv, World
 
 from .plan import check_seed
 
@@ -70,6 +70,20 @@ class Evaluation(BaseModel):
         return "\n".join(lines)
 
 
+class EpisodeObserver(Protocol):
+    """Sees every step of `run_episodes`. An environment that has finished its episodes is no longer `playing`."""
+
+    def before_step(self, actions: np.ndarray, playing: np.ndarray) -> None:
+        """Called with the actions about to be taken."""
+        ...
+
+    def after_step(
+        self, playing: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, infos: Mapping[str, Any]
+    ) -> None:
+        """Called with the results of the step. Environments whose episodes ended have begun the next ones."""
+        ...
+
+
 def evaluate(
     agent: SupportsAct,
     world: World,
@@ -79,6 +93,7 @@ def evaluate(
     observation: str = "symbols",
     deterministic: bool = False,
     envs: VectorEnv | None = None,
+    observer: EpisodeObserver | None = None,
 ) -> Evaluation:
     """Play episodes without learning.
 
@@ -87,6 +102,7 @@ def evaluate(
         deterministic: Take the most likely actions instead of sampling.
         envs: Play these environments of the same world instead of making new ones. They must not have been used, and
             their autoreset mode must be same-step.
+        observer: Sees every step.
     """
     if episodes < 1:
         raise ValueError(f"an evaluation needs at least 1 episode, not {episodes}")
@@ -94,10 +110,10 @@ def evaluate(
     level = world.Level.parse(level)
     owns_envs = envs is None
     if envs is None:
-        envs = world.make([level], num_envs=min(episodes, MAX_ENVS), seed=seed, observation=observation)
+        envs = make_envs(world, level, episodes, seed, observation)
     try:
         rng = None if deterministic else np.random.default_rng(seed)
-        returns, lengths, skill_counts = run_episodes(agent, envs, episodes, rng)
+        returns, lengths, skill_counts = run_episodes(agent, envs, episodes, rng, observer)
     finally:
         if owns_envs:
             envs.close()
@@ -108,8 +124,17 @@ def evaluate(
     return summarize_episodes(skills, returns, lengths, skill_counts, **fields)
 
 
+def make_envs(world: World, level: Level, episodes: int, seed: int, observation: str) -> LevelVectorEnv:
+    """The environments in which `evaluate` plays this many episodes."""
+    return world.make([level], num_envs=min(episodes, MAX_ENVS), seed=seed, observation=observation)
+
+
 def run_episodes(
-    agent: SupportsAct, envs: VectorEnv, episodes: int, rng: np.random.Generator | None
+    agent: SupportsAct,
+    envs: VectorEnv,
+    episodes: int,
+    rng: np.random.Generator | None,
+    observer: EpisodeObserver | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Play `episodes` episodes and return them environment by environment.
 
@@ -122,14 +147,19 @@ def run_episodes(
     finished: list[list[tuple[float, int, np.ndarray]]] = [[] for _ in range(num_envs)]
     observations, _ = envs.reset()
     while remaining.any():
-        active_actions = agent.act(observations[remaining > 0], rng)  # no inference for finished environments
+        playing = remaining > 0
+        active_actions = agent.act(observations[playing], rng)  # no inference for finished environments
         actions = np.zeros((num_envs, *active_actions.shape[1:]), active_actions.dtype)
-        actions[remaining > 0] = active_actions
+        actions[playing] = active_actions
+        if observer is not None:
+            observer.before_step(actions, playing)
         observations, rewards, terminated, truncated, infos = envs.step(actions)
+        if observer is not None:
+            observer.after_step(playing, terminated, truncated, infos)
         returns += rewards
         lengths += 1
         dones = terminated | truncated
-        for i in np.flatnonzero(dones & (remaining > 0)):
+        for i in np.flatnonzero(dones & playing):
             finished[i].append((returns[i], int(lengths[i]), episode_skill_counts(infos["final_info"], i)))
             remaining[i] -= 1
         returns[dones] = 0
