@@ -87,6 +87,30 @@ def test_evaluation_plays_a_given_level(run):
     assert result.skills["collect_wood"].value == 0
 
 
+def test_a_diagnosis_plays_the_episodes_of_an_evaluation(run):
+    diagnosis = envgen.diagnose(run, 4)
+    assert diagnosis.evaluation == envgen.evaluate(run.policy(), 4)
+    assert sum(end.episodes for end in diagnosis.ends) == 4
+    assert diagnosis == envgen.diagnose(run.folder, 4)
+    assert envgen.diagnose(run, 2, level={"length": 3}).ends[0].cause == "time limit"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"episodes": 0}, "episodes must be at least 1, not 0"),
+        ({"seed": -1}, "seed must be 0 or greater, not -1"),
+        ({"threshold": 0}, "threshold must be above 0 and at most 100 percent, not 0"),
+        ({"threshold": 101}, "threshold must be above 0 and at most 100 percent, not 101"),
+        ({"world": "craftr"}, "did you mean 'crafter'"),
+        ({"level": {"tres": "none"}}, "did you mean 'trees'"),
+    ],
+)
+def test_wrong_arguments_of_a_diagnosis_are_errors(run, arguments, message):
+    with pytest.raises(envgen.EnvgenError, match=message):
+        envgen.diagnose(run, **arguments)
+
+
 def test_a_designer_of_ones_own_is_accepted_as_instance_class_and_path(tmp_path, monkeypatch):
     results = []
     for k, designer in enumerate((TreesOnly(), TreesOnly)):

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 if TYPE_CHECKING:
-    from envgen.api import CoevolutionRun, TrainingRun, coevolve, compare, evaluate, load_policy, resume, train
+    from envgen.api import (
+        CoevolutionRun,
+        TrainingRun,
+        coevolve,
+        compare,
+        diagnose,
+        evaluate,
+        load_policy,
+        resume,
+        train,
+    )
     from envgen.designers.designer import Designer
     from envgen.errors import EnvgenError
     from envgen.worlds.check_world import check_world
@@ -28,6 +38,7 @@ _MODULES = {
     "check_world": "worlds.check_world",
     "coevolve": "api",
     "compare": "api",
+    "diagnose": "api",
     "evaluate": "api",
     "load_policy": "api",
     "make_world": "worlds.registry",
@@ -44,6 +55,7 @@ __all__ = [
     "check_world",
     "coevolve",
     "compare",
+    "diagnose",
     "evaluate",
     "load_policy",
     "make_world",

@@ -13,7 +13,7 @@ from envgen.designers.registry import build_designer, rebuild_designer, resume_r
 from envgen.errors import EnvgenError
 from envgen.settings import format_choice_error, format_validation_error
 from envgen.worlds.registry import make_world
-from envgen.worlds.world import World
+from envgen.worlds.world import Level, World
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from envgen.agents.policy import Policy
     from envgen.agents.settings import PpoSettings
     from envgen.coevolution.train import CoevolutionSummary, CoevolveRequest
+    from envgen.curriculum.diagnosis import Diagnosis
     from envgen.curriculum.evaluate import Evaluation
     from envgen.curriculum.loop import TrainingSummary
     from envgen.curriculum.plan import TrainingPlan
@@ -408,8 +409,48 @@ def evaluate(
         deterministic: Take the most likely action instead of sampling.
         device: The device of the network.
     """
-    from envgen.agents.policy import Policy
     from envgen.curriculum.evaluate import evaluate as evaluate_policy
+
+    policy, played_in, parsed, seed, kind = _playing_arguments(run, episodes, world, level, seed, observation, device)
+    return evaluate_policy(policy, played_in, parsed, episodes, seed, kind, deterministic)
+
+
+def diagnose(
+    run: "str | Path | TrainingRun | Policy",
+    episodes: int = 256,
+    *,
+    threshold: float = 50.0,
+    world: str | World | None = None,
+    level: Any = None,
+    seed: int | None = None,
+    observation: str | None = None,
+    deterministic: bool = False,
+    device: str = "cpu",
+) -> "Diagnosis":
+    """Play the episodes that `evaluate` plays, and measure why skills are not mastered.
+
+    The result says for every skill how far episodes get along its prerequisites, how often it could have succeeded and
+    was tried, and what ended the episodes. `envgen diagnose` also writes it to the run directory and draws it.
+
+    Args:
+        threshold: A skill is mastered if its success rate in percent reaches this.
+
+    The other arguments are those of `evaluate`.
+    """
+    from envgen.curriculum.diagnosis import diagnose as diagnose_policy
+
+    if not 0 < threshold <= 100:
+        raise ArgumentError(f"threshold must be above 0 and at most 100 percent, not {threshold:g}")
+    policy, played_in, parsed, seed, kind = _playing_arguments(run, episodes, world, level, seed, observation, device)
+    return diagnose_policy(policy, played_in, parsed, episodes, seed, kind, deterministic, threshold)
+
+
+def _playing_arguments(
+    run: "str | Path | TrainingRun | Policy", episodes: int, world: str | World | None, level: Any, seed: int | None,
+    observation: str | None, device: str,
+) -> "tuple[Policy, World, Level, int, str]":  # fmt: skip
+    """Check what `evaluate` is given. Returns policy, world, level, seed and observation."""
+    from envgen.agents.policy import Policy
     from envgen.curriculum.plan import EVALUATION_SEED
 
     if episodes < 1:
@@ -427,7 +468,7 @@ def evaluate(
         raise ArgumentError("this policy does not name its world; pass world=...")
     world = make_world(world)
     observation = str(observation or policy.metadata.get("observation", "symbols"))
-    return evaluate_policy(policy, world, world.Level.parse(level), episodes, seed, observation, deterministic)
+    return policy, world, world.Level.parse(level), seed, observation
 
 
 def compare(*runs: str | Path | TrainingRun) -> "Comparison":

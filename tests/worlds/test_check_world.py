@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from gymnasium import spaces
-from line_world import LineEnv, LineLevel, LineVectorEnv, LineWorld
+from line_world import RING, LineEnv, LineLevel, LineVectorEnv, LineWorld
 
 from envgen.worlds.check_world import ContractError, check_world
 from envgen.worlds.registry import BUILTIN_WORLDS, make_world
-from envgen.worlds.world import Level, LevelError, Skill
+from envgen.worlds.world import EpisodeEnd, Level, LevelError, Skill, SkillCheck
 
 
 def violations(world: LineWorld) -> list[str]:
@@ -153,6 +153,86 @@ class ExpertOutOfRange(LineWorld):
         return np.full(envs.num_envs, 3)
 
 
+class LineProbe:
+    """The bell can be rung everywhere on the line."""
+
+    def __init__(self, envs: LineVectorEnv):
+        self.envs = envs
+
+    def before_step(self, actions):
+        on_line = self.envs.data["position"] >= 0
+        return {"ring_bell": SkillCheck(on_line[:, None], np.asarray(actions) == RING)}
+
+    def episode_ends(self, env_ids):
+        return [EpisodeEnd("the flag or the time limit")] * len(env_ids)
+
+
+class ProbedLine(LineWorld):
+    conditions = {"ring_bell": ("on the line",)}  # noqa: RUF012
+
+    def make_probe(self, envs):
+        return LineProbe(envs)
+
+
+class WrongProbe(ProbedLine):
+    """It denies what succeeds."""
+
+    def make_probe(self, envs):
+        probe = LineProbe(envs)
+        before_step = probe.before_step
+        probe.before_step = lambda actions: before_step(np.zeros_like(actions))
+        return probe
+
+
+class MeddlingProbe(ProbedLine):
+    """It moves the agent."""
+
+    def make_probe(self, envs):
+        class Meddling(LineProbe):
+            def before_step(self, actions):
+                self.envs.data["position"][:] = 1
+                return super().before_step(actions)
+
+        return Meddling(envs)
+
+
+class FlatProbe(ProbedLine):
+    def make_probe(self, envs):
+        class Flat(LineProbe):
+            def before_step(self, actions):
+                [check] = super().before_step(actions).values()
+                return {"ring_bell": SkillCheck(check.conditions[:, 0], check.tried)}
+
+        return Flat(envs)
+
+
+class SilentProbe(ProbedLine):
+    def make_probe(self, envs):
+        probe = LineProbe(envs)
+        probe.episode_ends = lambda env_ids: []
+        return probe
+
+
+class ConditionsWithoutProbe(LineWorld):
+    conditions = {"ring_bell": ("on the line",)}  # noqa: RUF012
+
+
+class ConditionOfUnknownSkill(ProbedLine):
+    conditions = {"ring_bell": ("on the line",), "fly": ("wings",)}  # noqa: RUF012
+
+    def make_probe(self, envs):
+        class Flying(LineProbe):
+            def before_step(self, actions):
+                checks = super().before_step(actions)
+                return {**checks, "fly": checks["ring_bell"]}
+
+        return Flying(envs)
+
+
+def test_a_world_with_a_probe_keeps_the_contract():
+    check_world(ProbedLine())
+
+
 @pytest.mark.parametrize(
     ("world", "violation"),
     [
@@ -180,6 +260,16 @@ class ExpertOutOfRange(LineWorld):
         (RandomStats, "level_stats must give the same statistics for the same level and seeds"),
         (NoRender, "render_levels must return a PIL image"),
         (ExpertOutOfRange, "expert_actions must return one action for each environment, or None"),
+        (WrongProbe, "the skill 'ring_bell' succeeded in a step in which the probe says that it could not"),
+        (MeddlingProbe, "a probe must change nothing in the environments"),
+        (
+            FlatProbe,
+            "before_step: the SkillCheck of 'ring_bell' must hold booleans of the shapes (num_envs, conditions) and "
+            "(num_envs,)",
+        ),
+        (SilentProbe, "episode_ends must return an EpisodeEnd for each environment"),
+        (ConditionsWithoutProbe, "a world with conditions must have a probe: make_probe returned None"),
+        (ConditionOfUnknownSkill, "conditions: 'fly' is not a skill"),
     ],
 )
 def test_each_violation_is_named(world, violation):
@@ -190,7 +280,8 @@ def test_each_violation_is_named(world, violation):
     "world",
     [UnknownPrerequisite, CircularSkills, UnknownAction, InvalidSkillLevel, PermissiveWorld, IncompleteState,
      WrongAchievements, NoFinalInfo, IgnoresOptions, WrongActionSpace, AcceptsAnyState, RandomStats, NoRender,
-     ExpertOutOfRange],
+     ExpertOutOfRange, WrongProbe, MeddlingProbe, FlatProbe, SilentProbe, ConditionsWithoutProbe,
+     ConditionOfUnknownSkill],
 )  # fmt: skip
 def test_a_single_fault_gives_a_single_violation(world):
     assert len(violations(world())) == 1

@@ -12,6 +12,7 @@ from envgen import __version__
 from .coevolve import coevolve
 from .common import UserError
 from .demo import bench, demo
+from .diagnose import diagnose
 from .evaluate import compare, evaluate, migrate
 from .inspect import designers, play, preview, stats, worlds
 from .train import train_command
@@ -26,6 +27,7 @@ def commands(args: Sequence[str]) -> dict[str, Callable[..., Any]]:
         "train": train_command(args),
         "coevolve": coevolve,
         "evaluate": evaluate,
+        "diagnose": diagnose,
         "compare": compare,
         "stats": stats,
         "preview": preview,

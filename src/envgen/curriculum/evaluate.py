@@ -64,9 +64,13 @@ class Evaluation(BaseModel):
     score: Estimate
     skills: dict[str, Estimate]
 
+    @property
+    def summary(self) -> str:
+        """The evaluation in one line."""
+        return f"{self.episodes} episodes of {self.world}, reward {self.reward}, length {self.length}"
+
     def __str__(self) -> str:
-        lines = [f"{self.episodes} episodes of {self.world}, reward {self.reward}, length {self.length}"]
-        lines += [f"score {self.score}", *(f"  {name:22} {rate}" for name, rate in self.skills.items())]
+        lines = [self.summary, f"score {self.score}", *(f"  {name:22} {rate}" for name, rate in self.skills.items())]
         return "\n".join(lines)
 
 
@@ -104,9 +108,7 @@ def evaluate(
             their autoreset mode must be same-step.
         observer: Sees every step.
     """
-    if episodes < 1:
-        raise ValueError(f"an evaluation needs at least 1 episode, not {episodes}")
-    check_seed(seed)
+    check_episodes(episodes, seed)
     level = world.Level.parse(level)
     owns_envs = envs is None
     if envs is None:
@@ -122,6 +124,12 @@ def evaluate(
         "world": world.name, "level": level.model_dump(mode="json"), "seed": seed, "deterministic": deterministic,
     }  # fmt: skip
     return summarize_episodes(skills, returns, lengths, skill_counts, **fields)
+
+
+def check_episodes(episodes: int, seed: int) -> None:
+    if episodes < 1:
+        raise ValueError(f"an evaluation needs at least 1 episode, not {episodes}")
+    check_seed(seed)
 
 
 def make_envs(world: World, level: Level, episodes: int, seed: int, observation: str) -> LevelVectorEnv:

@@ -114,8 +114,8 @@ class Run:
         entry = self.read("run")
         before = flatten(previous)
         old_values = {name: before[name] for name in sorted(extendable)}
-        for name in ("summary", "reference"):  # results of the shorter run
-            (self.folder / f"{name}.json").unlink(missing_ok=True)
+        for name in ("summary.json", "reference.json", "diagnosis.json", "diagnosis.png"):  # of the shorter run
+            (self.folder / name).unlink(missing_ok=True)
         extended_from = [*entry.get("extended_from", []), old_values]
         self.write("run", {**entry, "request": self.request, "extended_from": extended_from})
 
@@ -252,10 +252,15 @@ def _open(file: Path, mode: str) -> Any:
 
 def write_json(file: Path, value: Any) -> None:
     """Write a JSON file atomically, creating its directory."""
+    write_bytes(file, (json.dumps(value, indent=1) + "\n").encode())
+
+
+def write_bytes(file: Path, data: bytes) -> None:
+    """Write a file atomically, creating its directory."""
     temp = file.with_name(f".{file.name}.unfinished")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        checkpoint.write_flushed(temp, (json.dumps(value, indent=1) + "\n").encode())
+        checkpoint.write_flushed(temp, data)
         os.replace(temp, file)
         checkpoint.flush_folder(file.parent)
     except OSError as error:

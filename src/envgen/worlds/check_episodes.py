@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from .world import Level, LevelVectorEnv, World
+from .world import EpisodeEnd, Level, LevelVectorEnv, Probe, World
 
 NUM_ENVS = 3
 REQUIRED_INFOS = ("level", "episode_number", "episode_return", "episode_length", "achievements")
@@ -191,6 +191,74 @@ class EpisodeChecker:
                 f"autoreset mode {mode.value} must begin the next episode after an episode's end",
             )
             return
+
+    # --- probes
+
+    def check_probe(self) -> None:
+        """A probe changes nothing, and no skill succeeds at a step unless the probe says that it can."""
+        names, conditions = [skill.name for skill in self.world.skills], self.world.conditions
+        for name in conditions:
+            self.require(name in names, f"conditions: {name!r} is not a skill")
+        envs, other = self.make(), self.make()
+        probe = self.world.make_probe(envs)
+        if probe is None:
+            self.require(not conditions, "a world with conditions must have a probe: make_probe returned None")
+        elif envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP:
+            _, infos = envs.reset(seed=self.seed)
+            other.reset(seed=self.seed)
+            counts = infos["achievements"]
+            for actions in self.actions(NUM_ENVS):
+                checks = probe.before_step(actions)
+                if not self.check_skill_checks(checks):
+                    break
+                result = envs.step(actions)
+                self.require(
+                    are_equal(copy_values(result[:4]), copy_values(other.step(actions)[:4])),
+                    "a probe must change nothing in the environments",
+                )
+                counts = self.check_successes(probe, checks, counts, result)
+        envs.close()
+        other.close()
+
+    def check_skill_checks(self, checks: Any) -> bool:
+        conditions = self.world.conditions
+        if not self.require(
+            isinstance(checks, Mapping) and set(checks) == set(conditions),
+            "before_step must return one SkillCheck for each skill in conditions",
+        ):
+            return False
+        return all(
+            self.require(
+                np.shape(check.conditions) == (NUM_ENVS, len(conditions[name]))
+                and np.shape(check.tried) == (NUM_ENVS,)
+                and np.asarray(check.conditions).dtype == np.asarray(check.tried).dtype == np.bool_,
+                f"before_step: the SkillCheck of {name!r} must hold booleans of the shapes (num_envs, conditions) and "
+                "(num_envs,)",
+            )
+            for name, check in checks.items()
+        )
+
+    def check_successes(
+        self, probe: Probe, checks: Mapping[str, Any], counts_before: np.ndarray, result: tuple
+    ) -> np.ndarray:
+        """Compare the results of a step with the probe's checks. Returns the achievements to compare the next with."""
+        ended, infos = result[2] | result[3], result[4]
+        counts = infos["achievements"].copy()
+        if ended.any():
+            counts[ended] = infos["final_info"]["achievements"][ended]
+            ends = probe.episode_ends(np.flatnonzero(ended))
+            self.require(
+                len(ends) == ended.sum() and all(isinstance(end, EpisodeEnd) and end.cause for end in ends),
+                "episode_ends must return an EpisodeEnd for each environment",
+            )
+        for k, skill in enumerate(self.world.skills):
+            if skill.name in checks:
+                conditions, tried = checks[skill.name]
+                self.require(
+                    (conditions.all(1) & tried)[counts[:, k] > counts_before[:, k]].all(),
+                    f"the skill {skill.name!r} succeeded in a step in which the probe says that it could not",
+                )
+        return np.where(ended[:, None], infos["achievements"], counts)
 
     # --- seeds and states
 

@@ -62,6 +62,7 @@ class _Checker(EpisodeChecker):
             "level_stats": self.check_level_stats,
             "rendering": self.check_rendering,
             "expert_actions": self.check_expert,
+            "make_probe": self.check_probe,
         }
         for action, check in checks.items():
             with self.no_error(action):

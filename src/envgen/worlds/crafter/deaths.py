@@ -13,20 +13,12 @@ from .creatures import UPDATE_DISTANCE, distance_to_player, update_entity
 from .entities import ground_at
 from .player import update_player
 
-# What took the last of the player's health. The needs are bits, because several can be at zero.
-ALIVE, STARVATION, THIRST, EXHAUSTION = 0, 1, 2, 4
-LAVA, ZOMBIE, ZOMBIE_ASLEEP, ARROW = 8, 9, 10, 11
-NEEDS = ((STARVATION, "starvation"), (THIRST, "thirst"), (EXHAUSTION, "exhaustion"))
-CAUSES = {
-    **{
-        bits: " and ".join(name for bit, name in NEEDS if bits & bit)
-        for bits in range(1, STARVATION + THIRST + EXHAUSTION + 1)
-    },
-    LAVA: "lava",
-    ZOMBIE: "zombie",
-    ZOMBIE_ASLEEP: "zombie while asleep",
-    ARROW: "skeleton arrow",
-}
+# What took the last of the player's health.
+ALIVE, STARVATION, THIRST, EXHAUSTION, SEVERAL_NEEDS, LAVA, ZOMBIE, ZOMBIE_ASLEEP, ARROW = range(9)
+CAUSES = (
+    "time limit", "starvation", "thirst", "exhaustion", "several needs", "lava", "zombie", "zombie while asleep",
+    "skeleton arrow",
+)  # fmt: skip
 
 
 @jit
@@ -50,14 +42,12 @@ def replay_last_step(state, i, action, daylight_table):
         is_move = const.FIRST_MOVE <= action < const.FIRST_MOVE + len(const.DIRECTIONS) and not stays_asleep
         if is_move and ground_at(env, player.x, player.y) == const.LAVA:
             return LAVA, False
-        cause = 0
+        is_exhausted = items[const.ENERGY] <= 0 and not is_asleep  # sleep suspends exhaustion
+        if (items[const.FOOD] <= 0) + (items[const.DRINK] <= 0) + is_exhausted > 1:
+            return SEVERAL_NEEDS, is_asleep
         if items[const.FOOD] <= 0:
-            cause |= STARVATION
-        if items[const.DRINK] <= 0:
-            cause |= THIRST
-        if items[const.ENERGY] <= 0 and not is_asleep:
-            cause |= EXHAUSTION
-        return cause, is_asleep
+            return STARVATION, is_asleep
+        return (THIRST if items[const.DRINK] <= 0 else EXHAUSTION), is_asleep
     for row in range(1, count):
         if distance_to_player(entities, row) < UPDATE_DISTANCE:
             kind, is_asleep = entities[row].kind, env.sleeping != 0

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..world import EpisodeEnd, SkillCheck
 from . import constants as const
-from .deaths import ALIVE, CAUSES, replay_ends
+from .deaths import CAUSES, replay_ends
 from .engine import Engine
 from .state import State, grow_capacity
 
@@ -49,9 +49,9 @@ def _named_conditions() -> dict[str, tuple[str, ...]]:
         elif skill.name in PLACED:
             place = "grass" if skill.name == "place_plant" else "room"
             used, count = PLACED[skill.name]
-            names = (f"{count} {used}", f"{place} ahead", AWAKE)
+            names = (_amount(used, count), f"{place} ahead", AWAKE)
         elif verb == "make":
-            costs = tuple(f"{count} {name}" for name, count in const.RECIPES[item].items())
+            costs = tuple(_amount(name, count) for name, count in const.RECIPES[item].items())
             furnace = ("furnace near",) if item in const.NEEDS_FURNACE else ()
             names = (*costs, "table near", *furnace, AWAKE)
         elif skill.name == "eat_plant":
@@ -60,6 +60,10 @@ def _named_conditions() -> dict[str, tuple[str, ...]]:
             names = ("asleep", "energy full")  # wake_up
         conditions[skill.name] = names
     return conditions
+
+
+def _amount(item: str, count: int) -> str:
+    return item if count == 1 else f"{count} {item}"
 
 
 CONDITIONS: Mapping[str, tuple[str, ...]] = _named_conditions()
@@ -103,7 +107,7 @@ class CrafterProbe:
         causes, asleep = replay_ends(state, env_ids, self._actions, self.engine.daylight)
         return [
             EpisodeEnd(
-                "time limit" if cause == ALIVE else CAUSES[cause],
+                CAUSES[cause],
                 {
                     "time of day": "night" if state.envs["daylight"][i] < 0.5 else "day",
                     "player": "asleep" if is_asleep else "awake",
@@ -186,7 +190,7 @@ def check_skills(state: State, actions: np.ndarray) -> dict[str, SkillCheck]:
         elif skill.name in CREATURES:
             kind = const.ENTITIES.index(CREATURES[skill.name])
             facing, in_view = view.kind_ahead == kind, (view.kinds == kind).any((1, 2))
-            checks[skill.name] = check(acts & facing, in_view, facing, view.health_ahead <= damage, awake)
+            checks[skill.name] = check(acts & facing, in_view, facing, facing & (view.health_ahead <= damage), awake)
         elif skill.name in PLACED:
             room = is_free & np.isin(view.ahead, BUILDABLE[skill.name])
             tried = awake & (actions == const.ACTIONS.index(skill.name))

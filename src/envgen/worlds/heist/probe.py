@@ -17,7 +17,7 @@ from .rules import step
 from .state import ENV
 
 WITHIN_REACH = "one move away"
-KEY_HELD = "key held"
+KEY_HELD = "key"
 CONDITIONS: Mapping[str, tuple[str, ...]] = {
     skill.name: (KEY_HELD, WITHIN_REACH) if skill.name.startswith("open") else (WITHIN_REACH,) for skill in const.SKILLS
 }

@@ -1,0 +1,75 @@
+"""`envgen diagnose`: why a policy does not master some skills."""
+
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional
+
+from .common import (
+    UserError,
+    load_world,
+    read_level,
+    require_extra,
+    require_positive,
+    require_seed,
+    run_errors,
+    suggest_path,
+)
+from .options import default
+
+
+def diagnose(
+    run: Annotated[Path, Positional],
+    episodes: int = 256,
+    threshold: float = 50.0,
+    level: Path | None = None,
+    seed: Annotated[int | None, default("one that training never uses")] = None,
+    deterministic: bool = False,
+    device: str = "cpu",
+) -> None:
+    """Measure why the policy of a run does not master some skills, without learning.
+
+    Prints tables, and writes diagnosis.json and diagnosis.png to the run directory.
+
+    Args:
+        run: The run directory, or a folder saved by `policy.save`.
+        episodes: Number of episodes.
+        threshold: Skills that succeed in at least this percentage of the episodes are mastered.
+        level: A JSON file with a level. Default: the original.
+        seed: Seed of environments and actions.
+        deterministic: Take the most likely action instead of sampling.
+        device: Device of the network: cpu, cuda, cuda:1, ...
+    """
+    require_extra("train")
+    require_positive(episodes=episodes)
+    if not 0 < threshold <= 100:
+        raise UserError(f"--threshold must be above 0 and at most 100 percent, not {threshold:g}")
+    if seed is not None:
+        require_seed(seed)
+    if not run.exists():
+        raise UserError(f"{run} does not exist{suggest_path(run)}")
+    from rich.console import Console
+
+    from envgen import api
+    from envgen.report.diagnosis import diagnosis_tables, plot_diagnosis
+    from envgen.runs.store import write_json
+
+    with run_errors("diagnose", run, is_main=False):
+        policy = api.load_policy(run, device)
+        if "world" not in policy.metadata:
+            raise UserError(
+                f"{run} does not name the world that its policy was trained in; "
+                "use envgen.diagnose(..., world=...) in Python"
+            )
+        world = load_world(policy.metadata["world"])
+        result = api.diagnose(
+            policy, episodes, threshold=threshold, world=world, level=read_level(level, world), seed=seed,
+            deterministic=deterministic,
+        )  # fmt: skip
+        document = result.model_dump(mode="json")
+        print(result.evaluation.summary)
+        console = Console()
+        console.print(diagnosis_tables(document))
+        write_json(run / "diagnosis.json", document)
+        plot_diagnosis(run, run / "diagnosis.png")
+    print(f"Written: {run / 'diagnosis.json'}, {run / 'diagnosis.png'}")

@@ -1,0 +1,379 @@
+"""Diagnose an agent: play episodes without learning, and measure why skills are not mastered.
+
+Every world is measured through its skills: which prerequisites episodes reach, when skills succeed first, and how
+episodes end. A world with a probe (`World.make_probe`) adds what each skill takes at a step: how many episodes come how
+close, how often the skill could have succeeded, how often it was then tried, and how often it was tried in vain.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from envgen.agents.learner import SupportsAct
+from envgen.agents.rollout import episode_skill_counts
+from envgen.worlds.world import EpisodeEnd, LevelVectorEnv, Skill, World
+
+from .evaluate import Estimate, Evaluation, check_episodes, evaluate, make_envs, rate_with_ci
+
+DEFAULT_THRESHOLD = 50.0  # percent
+QUANTILES = (0, 10, 25, 50, 75, 90, 100)  # of the episode lengths, in percent
+
+
+class _Result(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Stage(_Result):
+    """A part of what a skill takes. Percentages of the episodes in which the skill is possible."""
+
+    name: str
+    ever: float
+    """Episodes that had it at some time."""
+    together: float
+    """Episodes that had it and every stage before it: of conditions at the same step, of prerequisites at any time."""
+
+
+class Attempts(_Result):
+    """How often a skill could have succeeded, and how often it was tried."""
+
+    opportunity_steps: int
+    """Steps at which all conditions held."""
+    opportunity_episodes: int
+    """Episodes with at least one."""
+    used_steps: int
+    """Opportunities at which the skill was tried."""
+    used_episodes: int
+    failed_steps: int
+    """Steps at which the skill was tried although a condition did not hold."""
+    failed_episodes: int
+    missing: dict[str, float]
+    """In what percentage of these steps each condition did not hold."""
+
+
+class Bottleneck(_Result):
+    """The stage at which the largest share of the episodes that came so far is lost."""
+
+    kind: Literal["prerequisite", "condition", "try", "success"]
+    name: str
+    reached: int
+    """Episodes that passed this stage and all before it."""
+    of: int
+    """Episodes that passed all before it."""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reached} of the {self.of} episodes that came so far"
+
+
+class SkillDiagnosis(_Result):
+    """How far episodes come on the way to a skill."""
+
+    success: Estimate
+    """Success rate in percent."""
+    mastered: bool
+    episodes: int
+    """Episodes in which the skill is possible."""
+    first_step: float | None
+    """The step of the first success, as the median over the episodes with one."""
+    prerequisites: tuple[Stage, ...]
+    """The skills that it requires, directly or not."""
+    conditions: tuple[Stage, ...]
+    """What it takes at a step. Empty if the world has no probe."""
+    attempts: Attempts | None
+    bottleneck: Bottleneck | None
+    """None if no episode is lost on the way."""
+
+
+class EndDiagnosis(_Result):
+    """The episodes that ended for one reason."""
+
+    cause: str
+    episodes: int
+    lengths: tuple[int, ...]
+    """Their lengths, in ascending order."""
+    circumstances: dict[str, dict[str, int]]
+    """In how many of them each circumstance was what."""
+
+
+class Diagnosis(_Result):
+    """What `diagnose` measured. Ends are ordered by frequency; the skills are all of the world."""
+
+    evaluation: Evaluation
+    threshold: float
+    """A skill is mastered if its success rate in percent reaches this."""
+    length_quantiles: dict[str, float]
+    ends: tuple[EndDiagnosis, ...]
+    skills: dict[str, SkillDiagnosis]
+
+    @property
+    def unmastered(self) -> dict[str, SkillDiagnosis]:
+        """The skills that are not mastered but possible, the most successful first."""
+        skills = [(name, skill) for name, skill in self.skills.items() if not skill.mastered and skill.episodes]
+        return dict(sorted(skills, key=lambda item: -item[1].success.value))
+
+    def __str__(self) -> str:
+        total = self.evaluation.episodes
+        lines = [self.evaluation.summary, "ends of episodes"]
+        for end in self.ends:
+            share, step = 100 * end.episodes / total, np.median(end.lengths)
+            lines.append(f"  {end.cause:22} {share:5.1f}%, median step {step:.0f}")
+        lines.append(f"skills below {self.threshold:g}%, and where most episodes are lost")
+        for name, skill in self.unmastered.items():
+            lines.append(f"  {name:22} {skill.success.value:5.1f}%  {skill.bottleneck or 'nowhere'}")
+        return "\n".join(lines)
+
+
+def diagnose(
+    agent: SupportsAct,
+    world: World,
+    level: Any = None,
+    episodes: int = 256,
+    seed: int = 0,
+    observation: str = "symbols",
+    deterministic: bool = False,
+    threshold: float = DEFAULT_THRESHOLD,
+) -> Diagnosis:
+    """Play the episodes that `evaluate` plays with the same arguments, and measure why skills are not mastered.
+
+    Args:
+        level: The level to play; the original if None.
+        deterministic: Take the most likely actions instead of sampling.
+        threshold: A skill is mastered if its success rate in percent reaches this.
+    """
+    check_episodes(episodes, seed)
+    parsed = world.Level.parse(level)
+    with closing(make_envs(world, parsed, episodes, seed, observation)) as envs:
+        recorder = EpisodeRecorder(world, envs)
+        evaluation = evaluate(agent, world, parsed, episodes, seed, observation, deterministic, envs, recorder)
+    episodes_played = _Episodes(world.skills, recorder)
+    lengths = episodes_played.tally.lengths
+    quantiles = zip(QUANTILES, np.percentile(lengths, QUANTILES).tolist(), strict=True)
+    return Diagnosis(
+        evaluation=evaluation,
+        threshold=threshold,
+        length_quantiles={f"{percent}%": value for percent, value in quantiles},
+        ends=_summarize_ends(recorder.ends, lengths),
+        skills={skill.name: episodes_played.diagnose(skill, threshold) for skill in world.skills},
+    )
+
+
+class Tally(NamedTuple):
+    """What is counted in episodes, one per row. `conditions` are those of all skills, one skill after the other."""
+
+    lengths: np.ndarray  # (n,) int
+    first_steps: np.ndarray  # (n, skills) int, the step of the first success, 0 where none
+    ever: np.ndarray  # (n, conditions) bool, whether the condition held at some step
+    together: np.ndarray  # (n, conditions) bool, whether it did so with all before it of the same skill
+    opportunities: np.ndarray  # (n, skills) int, steps at which all conditions of the skill held
+    used: np.ndarray  # (n, skills) int, those of them at which the skill was tried
+    failed: np.ndarray  # (n, skills) int, steps at which it was tried while a condition did not hold
+    missing: np.ndarray  # (n, conditions) int, those of these steps at which this condition did not hold
+
+    @classmethod
+    def zeros(cls, n: int, num_skills: int, num_conditions: int) -> "Tally":
+        skills, conditions = (n, num_skills), (n, num_conditions)
+        return cls(
+            lengths=np.zeros(n, np.int64),
+            first_steps=np.zeros(skills, np.int64),
+            ever=np.zeros(conditions, np.bool_),
+            together=np.zeros(conditions, np.bool_),
+            opportunities=np.zeros(skills, np.int64),
+            used=np.zeros(skills, np.int64),
+            failed=np.zeros(skills, np.int64),
+            missing=np.zeros(conditions, np.int64),
+        )
+
+    def rows(self, selected: Any) -> "Tally":
+        """A copy of some rows."""
+        return Tally(*(array[selected].copy() for array in self))
+
+
+class EpisodeRecorder:
+    """An `EpisodeObserver` that counts in every episode that `run_episodes` plays.
+
+    Attributes:
+        conditions: The conditions of each skill that has some, in the order of a tally's columns.
+        ends: How the episodes ended, in the order in which they did.
+    """
+
+    def __init__(self, world: World, envs: LevelVectorEnv):
+        self.skills, self.probe = [skill.name for skill in world.skills], world.make_probe(envs)
+        self.conditions: dict[str, tuple[str, ...]] = {}
+        if self.probe is not None:
+            self.conditions = {name: world.conditions[name] for name in self.skills if name in world.conditions}
+        self.ends: list[EpisodeEnd] = []
+        self._finished: list[tuple[Tally, np.ndarray]] = []
+        num_conditions = sum(map(len, self.conditions.values()))
+        self._running = Tally.zeros(envs.num_envs, len(self.skills), num_conditions)
+
+    def before_step(self, actions: np.ndarray, playing: np.ndarray) -> None:
+        if self.probe is None:
+            return
+        checks, tally = self.probe.before_step(actions), self._running
+        for name, columns in condition_slices(self.conditions).items():
+            conditions, tried = checks[name]
+            k, is_ready = self.skills.index(name), conditions.all(1)
+            has_failed = tried & ~is_ready
+            tally.ever[:, columns] |= conditions
+            tally.together[:, columns] |= np.logical_and.accumulate(conditions, axis=1)
+            tally.opportunities[:, k] += is_ready
+            tally.used[:, k] += is_ready & tried
+            tally.failed[:, k] += has_failed
+            tally.missing[:, columns] += has_failed[:, None] & ~conditions
+
+    def after_step(
+        self, playing: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, infos: Mapping[str, Any]
+    ) -> None:
+        tally, dones, counts = self._running, terminated | truncated, infos["achievements"]
+        if dones.any():
+            counts = np.where(dones[:, None], infos["final_info"]["achievements"], counts)
+        tally.lengths[:] += 1
+        env_ids, skills = np.nonzero((counts > 0) & (tally.first_steps == 0))
+        tally.first_steps[env_ids, skills] = tally.lengths[env_ids]
+        ended = np.flatnonzero(dones & playing)
+        if ended.size:
+            if self.probe is not None:
+                self.ends += self.probe.episode_ends(ended)
+            else:
+                self.ends += [EpisodeEnd("terminated" if terminated[i] else "time limit") for i in ended]
+            self._finished.append((tally.rows(ended), episode_skill_counts(infos["final_info"], ended)))
+        for array in tally:
+            array[dones] = 0
+
+    def finished(self) -> tuple[Tally, np.ndarray]:
+        """The tally of all episodes that ended, and their skill counts (episodes, skills), -1 where impossible."""
+        tallies, skill_counts = zip(*self._finished, strict=True)
+        return Tally(*map(np.concatenate, zip(*tallies, strict=True))), np.concatenate(skill_counts)
+
+
+def condition_slices(conditions: Mapping[str, Sequence[str]]) -> dict[str, slice]:
+    """Where the conditions of each skill are among those of all skills."""
+    stops = list(accumulate(map(len, conditions.values())))
+    return {name: slice(stop - len(names), stop) for (name, names), stop in zip(conditions.items(), stops, strict=True)}
+
+
+# --- from counts to results
+
+
+def _summarize_ends(ends: Sequence[EpisodeEnd], lengths: np.ndarray) -> tuple[EndDiagnosis, ...]:
+    results: list[EndDiagnosis] = []
+    for cause, count in Counter(end.cause for end in ends).most_common():
+        selected = [k for k, end in enumerate(ends) if end.cause == cause]
+        circumstances = {
+            name: dict(Counter(ends[k].circumstances[name] for k in selected).most_common())
+            for name in ends[selected[0]].circumstances
+        }
+        sorted_lengths = tuple(np.sort(lengths[selected]).tolist())
+        results.append(EndDiagnosis(cause=cause, episodes=count, lengths=sorted_lengths, circumstances=circumstances))
+    return tuple(results)
+
+
+class _Episodes:
+    """All episodes of a diagnosis."""
+
+    def __init__(self, skills: Sequence[Skill], recorder: EpisodeRecorder):
+        self.skills, self.names = {skill.name: skill for skill in skills}, recorder.skills
+        self.conditions, self.slices = recorder.conditions, condition_slices(recorder.conditions)
+        self.tally, self.skill_counts = recorder.finished()
+
+    def diagnose(self, skill: Skill, threshold: float) -> SkillDiagnosis:
+        k = self.names.index(skill.name)
+        possible = self.skill_counts[:, k] >= 0
+        tally, skill_counts = self.tally.rows(possible), self.skill_counts[possible]
+        succeeded = skill_counts[:, k] > 0
+        success, first_steps = rate_with_ci(int(succeeded.sum()), len(succeeded)), tally.first_steps[succeeded, k]
+        prerequisites, conditions = self._ordered_prerequisites(skill), self.conditions.get(skill.name, ())
+        # What is impossible in an episode is not needed in it.
+        reached = skill_counts[:, [self.names.index(name) for name in prerequisites]] != 0
+        columns = self.slices.get(skill.name, slice(0, 0))
+        ever, together = tally.ever[:, columns], tally.together[:, columns]
+        return SkillDiagnosis(
+            success=success,
+            mastered=success.value >= threshold,
+            episodes=len(succeeded),
+            first_step=float(np.median(first_steps)) if first_steps.size else None,
+            prerequisites=_stages(prerequisites, reached, np.logical_and.accumulate(reached, axis=1)),
+            conditions=_stages(conditions, ever, together),
+            attempts=_count_attempts(tally, k, columns, conditions) if conditions else None,
+            bottleneck=_find_bottleneck(
+                dict(zip(prerequisites, reached.T, strict=True)),
+                dict(zip(conditions, together.T, strict=True)),
+                tally.used[:, k] > 0,
+                succeeded,
+            ),
+        )
+
+    def _ordered_prerequisites(self, skill: Skill) -> list[str]:
+        """All skills that it requires, directly or not: what others require first, then by success rate."""
+        required, pending = set[str](), list(skill.prerequisites)
+        while pending:
+            if (name := pending.pop()) not in required:
+                required.add(name)
+                pending += self.skills[name].prerequisites
+        successes = (self.skill_counts > 0).sum(0)
+        ordered: list[str] = []
+        while required:
+            available = [name for name in self.names if name in required]
+            available = [name for name in available if not required & set(self.skills[name].prerequisites)]
+            ordered.append(max(available, key=lambda name: successes[self.names.index(name)]))
+            required.remove(ordered[-1])
+        return ordered
+
+
+def _count_attempts(tally: Tally, k: int, columns: slice, conditions: Sequence[str]) -> Attempts:
+    opportunities, used, failed = (array[:, k] for array in (tally.opportunities, tally.used, tally.failed))
+    missing = 100 * tally.missing[:, columns].sum(0) / max(1, failed.sum())
+    return Attempts(
+        opportunity_steps=int(opportunities.sum()),
+        opportunity_episodes=int((opportunities > 0).sum()),
+        used_steps=int(used.sum()),
+        used_episodes=int((used > 0).sum()),
+        failed_steps=int(failed.sum()),
+        failed_episodes=int((failed > 0).sum()),
+        missing=dict(zip(conditions, missing.tolist(), strict=True)),
+    )
+
+
+def _find_bottleneck(
+    prerequisites: Mapping[str, np.ndarray],
+    conditions: Mapping[str, np.ndarray],
+    used: np.ndarray,
+    succeeded: np.ndarray,
+) -> Bottleneck | None:
+    """Follow the episodes through prerequisites, conditions, a try and the success.
+
+    Args:
+        prerequisites: The episodes that reached each, (episodes,) bool, in order.
+        conditions: The episodes in which each held at the same step as all before it, in order.
+    """
+    # A level may grant what a prerequisite is for, so an episode that held all conditions has passed.
+    had_all = succeeded | list(conditions.values())[-1] if conditions else succeeded
+    passed = np.ones(len(succeeded), np.bool_)
+    stages: list[tuple[Any, str, np.ndarray]] = []
+    for name, reached in prerequisites.items():
+        passed = passed & (reached | had_all)
+        stages.append(("prerequisite", name, passed))
+    stages += [("condition", name, passed & together) for name, together in conditions.items()]
+    if conditions:
+        stages.append(("try", "tried when it would succeed", used))
+    stages.append(("success", "success", succeeded))
+    worst, lowest_share, before = None, 1.0, len(succeeded)
+    for kind, name, mask in stages:
+        count = int(mask.sum())
+        share = (count + 1) / (before + 1)  # +1: losing the last one or two episodes shows little
+        if share < lowest_share:
+            worst, lowest_share = Bottleneck(kind=kind, name=name, reached=count, of=before), share
+        before = count
+    return worst
+
+
+def _stages(names: Sequence[str], ever: np.ndarray, together: np.ndarray) -> tuple[Stage, ...]:
+    """Return the stages of episodes, given as arrays (episodes, stages) of bool."""
+    if not len(ever):
+        return tuple(Stage(name=name, ever=0, together=0) for name in names)
+    rates = zip(names, 100 * ever.mean(0), 100 * together.mean(0), strict=True)
+    return tuple(Stage(name=name, ever=float(single), together=float(joint)) for name, single, joint in rates)
