@@ -170,7 +170,7 @@ def _plot_ends(axis: Any, diagnosis: Json) -> None:
     axis.set_title("when and why episodes end", loc="left", fontsize=10, fontweight="bold")
     axis.set(xlabel="step (the last bar holds longer episodes, too)", ylabel="episodes", xlim=(0, edges[-1]))
     tallest = axis.get_ylim()[1]
-    axis.set_ylim(0, tallest * (1 + 0.055 * len(groups)))  # room for the legend
+    axis.set_ylim(0, tallest * (1 + 0.07 * len(groups)))  # room for the legend
     axis.legend(frameon=False, fontsize=8, loc="upper left", labelspacing=0.3)
     axis.spines[["top", "right"]].set_visible(False)
 
@@ -228,7 +228,7 @@ def _plot_funnel(axis: Any, name: str, skill: Json, num_bars: int) -> None:
     if attempts := skill["attempts"]:
         text = f"{attempts['opportunity_steps']:,} opportunities, {attempts['used_steps']:,} used"
         if attempts["failed_steps"]:
-            text += f"\ntried in vain {attempts['failed_steps']:,} times, missing {_missing(attempts, most=2)}"
+            text += f"\ntried in vain at {attempts['failed_steps']:,} steps, missing {_missing(attempts, most=2)}"
         axis.text(0, len(bars) - 0.2, text, va="top", fontsize=7.5).set_in_layout(False)
 
 
