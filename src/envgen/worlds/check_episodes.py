@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from .world import EpisodeEnd, Level, LevelVectorEnv, Probe, World
+from .world import EpisodeEnd, Level, LevelVectorEnv, Probe, SupportsEnvState, World
 
 NUM_ENVS = 3
 REQUIRED_INFOS = ("level", "episode_number", "episode_return", "episode_length", "achievements")
@@ -328,6 +328,48 @@ class EpisodeChecker:
         )
         envs.close()
         other.close()
+
+    def check_env_state(self) -> None:
+        """Saving and restoring single environments, which a world need not support."""
+        envs = self.make()
+        if not isinstance(envs, SupportsEnvState):
+            envs.close()
+            return
+        _, infos = envs.reset(seed=self.seed)
+        numbers = infos["episode_number"]
+        obs, _, terminated, truncated, infos = envs.step(self.actions(NUM_ENVS, 1)[0])
+        if (terminated | truncated).any():
+            return  # too short an episode to be saved in the middle
+        obs, infos = copy_values(obs), copy_values(infos)
+        states = envs.get_env_state(np.array([0, 1]))
+        self.require(
+            isinstance(states, Mapping) and all(len(array) == 2 for array in states.values()),
+            "get_env_state must return a dict of arrays with one row per environment",
+        )
+        with self.no_error("check_env_state of a state from get_env_state"):
+            envs.check_env_state(states)
+        self.raises(
+            ValueError, lambda: envs.check_env_state({}), "check_env_state must raise ValueError for a damaged state"
+        )
+        target, first = np.array([NUM_ENVS - 1]), {name: array[:1] for name, array in states.items()}
+        new_obs, new_infos = envs.set_env_state(target, first)
+        same = are_equal(env_observation(new_obs, 0), env_observation(obs, 0))
+        for key in ("level", "episode_return", "episode_length", "achievements"):
+            same = same and np.array_equal(new_infos[key][0], infos[key][0])
+        self.require(same, "set_env_state must return observations and infos of the saved states, one row each")
+        self.require(
+            new_infos["episode_number"][0] == numbers[-1], "set_env_state must not change the number of the episode"
+        )
+        same = True
+        for row in self.actions(NUM_ENVS):
+            row[-1] = row[0]
+            obs, rewards, terminated, truncated, _ = envs.step(row)
+            same = same and rewards[0] == rewards[-1] and terminated[0] == terminated[-1]
+            if not same or (terminated | truncated)[[0, -1]].any():
+                break
+            same = are_equal(env_observation(obs, 0), env_observation(obs, NUM_ENVS - 1))
+        self.require(same, "without new seeds, an episode must continue exactly after set_env_state")
+        envs.close()
 
 
 def env_observation(obs: Any, i: int) -> Any:

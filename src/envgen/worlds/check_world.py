@@ -57,6 +57,7 @@ class _Checker(EpisodeChecker):
             "playing": self.check_episodes,
             "seeding": self.check_seeding,
             "get_state or set_state": self.check_state,
+            "get_env_state or set_env_state": self.check_env_state,
             "set_levels": self.check_set_levels,
             "a single environment": self.check_single,
             "level_stats": self.check_level_stats,

@@ -61,6 +61,8 @@ class BatchEngine:
     title: ClassVar[str]
     compile_seconds: ClassVar[int]  # how long compiling the kernel takes, for the message about it
     Level: ClassVar[type[Level]]
+    stream_field: ClassVar[str]  # of ENV: the random stream of the episode
+    identity_fields: ClassVar[tuple[str, ...]] = ("seed_hash", "episode")  # of ENV: what seeds the next episodes
     is_compiled: ClassVar[bool] = False  # the kernel is compiled or loaded in this process
 
     def __init__(
@@ -113,7 +115,7 @@ class BatchEngine:
                 self.levels.append(level)
         self.env_level_ids = np.array([level_ids[level] for level in levels], np.int64)
         self.sample_levels = bool(sample_levels)
-        self.level_params = np.stack([level.to_params() for level in self.levels])
+        self.level_params = stack_params(self.levels)
 
     def start(self, seeds: Sequence[int]) -> None:
         """Begin the first episode of one seed in each environment."""
@@ -179,13 +181,57 @@ class BatchEngine:
     def _run_range(self, env_ids: np.ndarray, start: int, stop: int, thread: int) -> None:
         self._run_kernel(env_ids[start:stop], thread)
 
+    def get_env_state(self, env_ids: np.ndarray) -> dict[str, np.ndarray]:
+        """The episodes in progress in these environments, as arrays with one row each. Levels are in it by index."""
+        self._require_running(env_ids)
+        return {
+            "envs": as_bytes(self.envs)[env_ids],
+            "obs": self.obs_bytes[env_ids],
+            "reports": as_bytes(self.results.report)[env_ids],
+        }
+
+    def set_env_state(
+        self, env_ids: np.ndarray, states: Mapping[str, np.ndarray], seeds: Sequence[int] | None = None
+    ) -> None:
+        """Continue row k of `states` in the environment `env_ids[k]`, whose later episodes stay the same.
+
+        The states must come from `get_env_state` of this engine, or have passed `check_env_state`. With `seeds`, each
+        episode continues with a new random stream, seeded with a number from 0 to 2**32 - 1.
+        """
+        self._require_running(env_ids)
+        identity = {name: self.envs[name][env_ids] for name in self.identity_fields}
+        as_bytes(self.envs)[env_ids] = states["envs"]
+        for name, values in identity.items():
+            self.envs[name][env_ids] = values
+        self.obs_bytes[env_ids] = states["obs"]
+        as_bytes(self.results.report)[env_ids] = states["reports"]
+        self.results.report["episode"][env_ids] = identity["episode"]
+        for i, seed in zip(env_ids, () if seeds is None else seeds, strict=seeds is not None):
+            mt19937.seed(self.envs[self.stream_field][i], seed)
+
+    def _require_running(self, env_ids: np.ndarray) -> None:
+        stopped = self.results.phase[env_ids] != RUNNING
+        if stopped.any():
+            raise ValueError(f"no episode is in progress in environment {int(env_ids[stopped.argmax()])}")
+
+    def check_env_state(self, states: Mapping[str, np.ndarray]) -> None:
+        """Raise ValueError unless episodes in progress in this engine can reach these states."""
+        envs = read_array(states, "envs", "u1", (None, self.envs.dtype.itemsize))
+        obs = read_array(states, "obs", "u1", (len(envs), self.obs_bytes.shape[-1]))
+        reports = read_array(states, "reports", "u1", (len(envs), self.results.report.dtype.itemsize))
+        if not len(envs):
+            return
+        records, phase = envs.view(self.envs.dtype)[:, 0], np.full(len(envs), RUNNING, np.uint8)
+        self._check_records(records, reports.view(self.results.report.dtype)[:, 0], phase, self.level_params)
+        self._check_state(records, phase, obs, states)
+
     def snapshot(self) -> dict[str, np.ndarray]:
         """Everything that determines what happens next, as numeric arrays."""
         levels = json.dumps([level.model_dump(mode="json") for level in self.levels])
         return {
-            "envs": self.envs.view(np.uint8).reshape(self.num_envs, -1).copy(),
+            "envs": as_bytes(self.envs).copy(),
             "obs": self.obs_bytes.copy(),
-            "reports": self.results.report.view(np.uint8).reshape(self.num_envs, -1).copy(),
+            "reports": as_bytes(self.results.report).copy(),
             "size": np.array(self.image_size),
             "phase": self.results.phase.copy(),
             "seeded": self.seeded.astype(np.uint8),
@@ -217,32 +263,56 @@ class BatchEngine:
         levels: list[Any] = [self.Level.parse(level) for level in read_levels(text)]
         if not level_ids.size or level_ids.min() < 0 or level_ids.max() >= len(levels):
             raise ValueError(f"the snapshot's env_level_ids are not indices into its {len(levels)} levels")
-        records = envs.view(self.envs.dtype)[:, 0].copy()
+        records = envs.copy().view(self.envs.dtype)[:, 0]  # copied as bytes, because padding is saved, too
         require(phase <= ENDED, "phase")
         require(seeded <= 1, "seeded")
-        for array, prefix in ((records, ""), (reports, "report's ")):
-            check_ranges(array, {"level": (0, len(levels) - 1)}, prefix)
-        level_params = np.stack([level.to_params() for level in levels])
-        check_params(records, phase != NOT_STARTED, level_params)
-        max_length = records["params"]["length"]
-        max_step = np.where(phase == RUNNING, max_length - 1, max_length)
-        require((records["step"] >= 0) & (records["step"] <= max_step), "step")
-        self._restore(records, phase, obs, snapshot)
+        self._check_records(records, reports, phase, stack_params(levels))
+        self._check_state(records, phase, obs, snapshot)
+        self._restore(records, snapshot)
         self.obs_bytes[:] = obs
-        self.results.report[:] = reports
+        as_bytes(self.results.report)[:] = as_bytes(reports)
         self.results.phase[:] = phase
         self.seeded = seeded.astype(np.bool_)
         self.levels = levels
         self.set_levels([levels[k] for k in level_ids], bool(sample_levels[0]))
 
-    def _restore(
-        self, envs: np.ndarray, phase: np.ndarray, obs_bytes: np.ndarray, snapshot: Mapping[str, np.ndarray]
+    def _check_records(
+        self, records: np.ndarray, reports: np.ndarray, phase: np.ndarray, level_params: np.ndarray
     ) -> None:
-        """Check states and observations, then restore the states and the world's own arrays."""
+        """Check what the states and reports of all worlds contain."""
+        for array, prefix in ((records, ""), (reports, "report's ")):
+            check_ranges(array, {"level": (0, len(level_params) - 1)}, prefix)
+        check_params(records, phase != NOT_STARTED, level_params)
+        max_length = records["params"]["length"]
+        max_step = np.where(phase == RUNNING, max_length - 1, max_length)
+        require((records["step"] >= 0) & (records["step"] <= max_step), "step")
+
+    def _check_state(
+        self, envs: np.ndarray, phase: np.ndarray, obs_bytes: np.ndarray, arrays: Mapping[str, np.ndarray]
+    ) -> None:
+        """Check states, observations, and the world's own entries of `arrays`."""
+        raise NotImplementedError
+
+    def _restore(self, envs: np.ndarray, snapshot: Mapping[str, np.ndarray]) -> None:
+        """Restore checked states and the world's own arrays."""
         raise NotImplementedError
 
     def close(self) -> None:
         self.thread_pool.close()
+
+
+def as_bytes(records: np.ndarray) -> np.ndarray:
+    """A view of records (n,) as (n, bytes). numpy copies bytes faster than records, which it copies field by field."""
+    return records.view(np.uint8).reshape(len(records), -1)
+
+
+def stack_params(levels: Sequence[Any]) -> np.ndarray:
+    """The parameters of levels. Their padding is zero: states contain it, and equal states must have equal bytes."""
+    rows = np.stack([level.to_params() for level in levels])
+    params = np.zeros(len(rows), rows.dtype)
+    for name in rows.dtype.names or ():  # copying whole records would copy their padding, too
+        params[name] = rows[name]
+    return params
 
 
 # --- checks of a snapshot

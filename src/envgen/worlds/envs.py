@@ -287,6 +287,20 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         self.engine.restore(state)
         return self._observations()
 
+    def get_env_state(self, env_ids: np.ndarray) -> dict[str, np.ndarray]:
+        return self.engine.get_env_state(env_ids)
+
+    def set_env_state(
+        self, env_ids: np.ndarray, states: Mapping[str, np.ndarray], seeds: Sequence[int] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        self.engine.set_env_state(env_ids, states, seeds)
+        reports = self.engine.results.report[env_ids]
+        obs = self._config.observation.decode_batch(self.engine.obs_bytes[env_ids])
+        return obs, self._with_masks(reports, np.ones(len(env_ids), np.bool_))
+
+    def check_env_state(self, states: Mapping[str, np.ndarray]) -> None:
+        self.engine.check_env_state(states)
+
     def _check_open(self) -> None:
         if self.closed:
             raise ClosedEnvironmentError("this environment was closed; make a new one")

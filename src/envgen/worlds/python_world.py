@@ -206,6 +206,50 @@ class PythonVectorEnv(LevelVectorEnv):
             **{f"state.{name}": np.array([env.state[name] for env in self.envs]) for name in self.envs[0].state},
         }
 
+    def get_env_state(self, env_ids: np.ndarray) -> dict[str, np.ndarray]:
+        envs = [self.envs[i] for i in env_ids]
+        for i, env in zip(env_ids, envs, strict=True):
+            if not env.running:
+                raise ValueError(f"no episode is in progress in environment {i}")
+        rows = [(self._levels.index(env.level), env.episode_length) for env in envs]
+        return {
+            "rngs": np.array([_rng_to_words(env.np_random) for env in envs], np.uint64),
+            "episodes": np.array(rows, np.int64),
+            "episode_returns": np.array([env.episode_return for env in envs]),
+            "achievements": np.array([env.achievements for env in envs]),
+            **{f"state.{name}": np.array([env.state[name] for env in envs]) for name in self.envs[0].state},
+        }
+
+    def set_env_state(
+        self, env_ids: np.ndarray, states: Mapping[str, np.ndarray], seeds: Sequence[int] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        for k, i in enumerate(env_ids):
+            env = self.envs[i]
+            level_id, env.episode_length = states["episodes"][k].tolist()
+            env.levels, env.level_index, env.running = [self._levels[level_id]], 0, True
+            env.episode_return, env.achievements = float(states["episode_returns"][k]), states["achievements"][k].copy()
+            env.state = {name: states[f"state.{name}"][k].copy()[()] for name in env.state}
+            env._np_random = _rng_from_words(states["rngs"][k].tolist())
+            if seeds is not None:
+                env._np_random, _ = seeding.np_random(seeds[k])
+        return self._observations()[env_ids], {name: values[env_ids] for name, values in self._infos().items()}
+
+    def check_env_state(self, states: Mapping[str, np.ndarray]) -> None:
+        replica = PythonVectorEnv(self.world, self._levels, len(states.get("episodes", ())) or 1, sample_levels=True)
+        replica.reset(seed=0)
+        try:
+            replica._check_arrays(states, replica.get_env_state(np.arange(replica.num_envs)))
+            if (states["episodes"] < 0).any():
+                raise ValueError("a level or a length is negative")
+            replica.set_env_state(np.arange(replica.num_envs), states)
+            for i, env in enumerate(replica.envs):
+                if env.episode_length >= env.max_episode_steps:
+                    raise ValueError(f"the episode of state {i} is too long")
+                if not self.single_observation_space.contains(env.observe()):
+                    raise ValueError(f"the observation of state {i} is not in the observation space")
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"these states do not fit environments of {self.world.name}: {error!r}") from error
+
     def set_state(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
         replica = PythonVectorEnv(self.world, None, self.num_envs)
         replica.reset(seed=0)
@@ -217,14 +261,16 @@ class PythonVectorEnv(LevelVectorEnv):
         self.envs, self._levels = replica.envs, replica._levels
         return self._observations()
 
-    def _restore(self, state: Mapping[str, np.ndarray]) -> None:
-        expected = self.get_state()
+    def _check_arrays(self, state: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
         if state.keys() != expected.keys():
             raise ValueError(f"expected the arrays {', '.join(expected)}, not {', '.join(state)}")
         for name, array in expected.items():
             variable = name in ("levels", "env_levels")
             if state[name].dtype != array.dtype or not (variable or state[name].shape == array.shape):
                 raise ValueError(f"{name} is {state[name].dtype} {state[name].shape}, not {array.dtype} {array.shape}")
+
+    def _restore(self, state: Mapping[str, np.ndarray]) -> None:
+        self._check_arrays(state, self.get_state())
         self._levels = [self.world.Level.parse(level) for level in json.loads(state["levels"].tobytes())]
         lists = json.loads(state["env_levels"].tobytes())
         for i, (env, (levels, next_levels)) in enumerate(zip(self.envs, lists, strict=True)):

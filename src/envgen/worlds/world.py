@@ -6,7 +6,7 @@ contracts; docs/worlds.md shows a complete example.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, Required, Self, TypedDict
+from typing import Any, ClassVar, NamedTuple, Protocol, Required, Self, TypedDict, runtime_checkable
 
 import gymnasium
 import numpy as np
@@ -172,6 +172,41 @@ class Probe(Protocol):
 
     def episode_ends(self, env_ids: np.ndarray) -> Sequence[EpisodeEnd]:
         """Why the episodes of these environments ended in the step just taken."""
+        ...
+
+
+@runtime_checkable
+class SupportsEnvState(Protocol):
+    """What a `LevelVectorEnv` may offer in addition: to save single environments and continue them in others.
+
+    States are arrays with one row per environment. The last axis of an array may be longer in later states than in
+    earlier ones; padded with zeros, the earlier ones stay valid. Levels are in a state as indices into `levels`.
+    """
+
+    def get_env_state(self, env_ids: np.ndarray) -> dict[str, np.ndarray]:
+        """The episodes in progress in these environments; ValueError if there is none."""
+        ...
+
+    def set_env_state(
+        self, env_ids: np.ndarray, states: Mapping[str, np.ndarray], seeds: Sequence[int] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Continue row k of `states` in the environment `env_ids[k]`, in place of its episode in progress.
+
+        The number of the environment's episode stays as it was, and so do its later episodes, unless they continue
+        the random stream of this one. Nothing is checked: states that come from a file must have passed
+        `check_env_state`.
+
+        Args:
+            seeds: Seeds of new random streams, one for each environment, from 0 to 2**32 - 1. Without them, the
+                episodes continue exactly as those that the states were taken from.
+
+        Returns:
+            Observations and infos as from `reset`, with one row for each of these environments.
+        """
+        ...
+
+    def check_env_state(self, states: Mapping[str, np.ndarray]) -> None:
+        """Raise ValueError unless episodes in these environments can reach these states."""
         ...
 
 

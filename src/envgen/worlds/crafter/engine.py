@@ -32,6 +32,7 @@ class Engine(BatchEngine):
     """
 
     title, compile_seconds, Level = "Crafter", 50, CrafterLevel
+    stream_field = "rng"
 
     def __init__(
         self, num_envs: int, levels: Sequence[CrafterLevel], sample_levels: bool, threads: int,
@@ -77,25 +78,34 @@ class Engine(BatchEngine):
         render_env(self.state, i, *self._render_buffers[size], canvas)
         return canvas.reshape(size[1], size[0], 3)
 
-    def snapshot(self) -> dict[str, np.ndarray]:
-        entities = self.state.entities.view(np.uint8).reshape(self.num_envs, -1).copy()
-        return super().snapshot() | {"entities": entities}
+    def get_env_state(self, env_ids: np.ndarray) -> dict[str, np.ndarray]:
+        return super().get_env_state(env_ids) | {"entities": self._entity_bytes()[env_ids]}
 
-    def _restore(
-        self, envs: np.ndarray, phase: np.ndarray, obs_bytes: np.ndarray, snapshot: Mapping[str, np.ndarray]
+    def set_env_state(
+        self, env_ids: np.ndarray, states: Mapping[str, np.ndarray], seeds: Sequence[int] | None = None
     ) -> None:
-        entities = read_array(snapshot, "entities", "u1", (self.num_envs, None))
-        capacity, remainder = divmod(entities.shape[1], state.ENTITY.itemsize)
-        if remainder or not state.INITIAL_CAPACITY <= capacity <= state.MAX_CAPACITY:
-            raise ValueError(
-                f"the snapshot's array 'entities' has {entities.shape[1]} bytes per environment; expected "
-                f"{state.INITIAL_CAPACITY} to {state.MAX_CAPACITY} entities of {state.ENTITY.itemsize} bytes"
-            )
-        restored = state.State(envs, entities.view(state.ENTITY).copy())
-        check_state(restored, phase)
+        entities = states["entities"]
+        while self._entity_bytes().shape[1] < entities.shape[1]:
+            self._grow()
+        super().set_env_state(env_ids, states, seeds)
+        self._entity_bytes()[env_ids, : entities.shape[1]] = entities
+        self._entity_bytes()[env_ids, entities.shape[1] :] = 0  # no entity: saved before the array grew
+
+    def _entity_bytes(self) -> np.ndarray:
+        return self.state.entities.view(np.uint8).reshape(self.num_envs, -1)
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        return super().snapshot() | {"entities": self._entity_bytes().copy()}
+
+    def _check_state(
+        self, envs: np.ndarray, phase: np.ndarray, obs_bytes: np.ndarray, arrays: Mapping[str, np.ndarray]
+    ) -> None:
+        check_state(State(envs, read_entities(arrays, len(envs))), phase)
         if self.observation == SYMBOLS:
             require(obs_bytes <= observations.MAX_SYMBOLS, "the observation")
-        self.state = restored
+
+    def _restore(self, envs: np.ndarray, snapshot: Mapping[str, np.ndarray]) -> None:
+        self.state = State(envs, read_entities(snapshot, len(envs)).copy())
 
     def bytes_per_environment(self) -> int:
         """Memory that grows with the number of environments; textures and buffers are shared."""
@@ -122,6 +132,18 @@ ENTITY_RANGES = {
     "x": (0, const.MAP_SIZE - 1), "y": (0, const.MAP_SIZE - 1),
     "kind": (0, len(const.ENTITIES) - 1), "facing": (0, len(const.DIRECTIONS) - 1),
 }  # fmt: skip
+
+
+def read_entities(arrays: Mapping[str, np.ndarray], num_envs: int) -> np.ndarray:
+    """The entities in a snapshot, (num_envs, capacity)."""
+    entities = read_array(arrays, "entities", "u1", (num_envs, None))
+    capacity, remainder = divmod(entities.shape[1], state.ENTITY.itemsize)
+    if remainder or not state.INITIAL_CAPACITY <= capacity <= state.MAX_CAPACITY:
+        raise ValueError(
+            f"the snapshot's array 'entities' has {entities.shape[1]} bytes per environment; expected "
+            f"{state.INITIAL_CAPACITY} to {state.MAX_CAPACITY} entities of {state.ENTITY.itemsize} bytes"
+        )
+    return entities.view(state.ENTITY)
 
 
 def check_state(state: State, phase: np.ndarray) -> None:

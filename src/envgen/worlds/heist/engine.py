@@ -38,6 +38,7 @@ class Engine(BatchEngine):
     """
 
     title, compile_seconds, Level = "Heist", 30, HeistLevel
+    stream_field, identity_fields = "mt", (*BatchEngine.identity_fields, "seed_stream")
 
     def __init__(
         self, num_envs: int, levels: Sequence[HeistLevel], sample_levels: bool, threads: int,
@@ -87,12 +88,20 @@ class Engine(BatchEngine):
     def render(self, i: int, size: tuple[int, int]) -> np.ndarray:
         return render_hd(self.state[i], size, self.skin)
 
-    def _restore(
-        self, envs: np.ndarray, phase: np.ndarray, obs_bytes: np.ndarray, snapshot: Mapping[str, np.ndarray]
+    def set_env_state(
+        self, env_ids: np.ndarray, states: Mapping[str, np.ndarray], seeds: Sequence[int] | None = None
+    ) -> None:
+        super().set_env_state(env_ids, states, seeds)
+        self.state["needs_redraw"][env_ids] = 1
+
+    def _check_state(
+        self, envs: np.ndarray, phase: np.ndarray, obs_bytes: np.ndarray, arrays: Mapping[str, np.ndarray]
     ) -> None:
         check_state(envs, phase)
         if self.observation == SYMBOLS:
             require(obs_bytes <= MAX_SYMBOLS, "the observation")
+
+    def _restore(self, envs: np.ndarray, snapshot: Mapping[str, np.ndarray]) -> None:
         self.state = envs
         self.state["needs_redraw"] = 1  # the background of the pixels is not in a snapshot
 
