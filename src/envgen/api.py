@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from envgen.curriculum.diagnosis import Diagnosis
     from envgen.curriculum.evaluate import Evaluation
     from envgen.curriculum.loop import TrainingSummary
-    from envgen.curriculum.plan import TrainingPlan
+    from envgen.curriculum.plan import PracticeSettings, TrainingPlan
     from envgen.runs.compare import Comparison
 
 OUT = Path("out")
@@ -77,6 +77,7 @@ def train(
     levels: Sequence[Any] = (),
     llm: str | Mapping[str, Any] | None = None,
     extend: bool = False,
+    practice: "PracticeSettings | Mapping[str, Any] | None" = None,
     device: str = "cpu",
     compile: bool = False,
     save_every: float = 30.0,
@@ -101,6 +102,8 @@ def train(
         llm: The language model of the designers that use one: `"openai:MODEL"`, or a mapping with `llm` and options
             such as `base_url` and `max_cost`.
         extend: Continue a finished run whose plan now has more cycles or final steps.
+        practice: Restart a share of the environments from states where something that the agent rarely achieves was
+            within reach: `{"share": 0.2}`, and the other fields of `PracticeSettings`. By default none.
         device: The device of the network: `"cpu"`, `"cuda"`, `"cuda:1"`, ...
         compile: Compile the network with `torch.compile`.
         save_every: Seconds between checkpoints.
@@ -120,7 +123,7 @@ def train(
     parsed_levels = [world.Level.parse(level) for level in levels]
     built = build_designer(designer, run_folder, model, designer_options, parsed_levels)
     return _train(
-        run_folder, world, built, plan, observation, seed, learner, _changes(ppo), extend, device, compile,
+        run_folder, world, built, plan, observation, seed, learner, _changes(ppo), extend, practice, device, compile,
         save_every, verbose,
     )  # fmt: skip
 
@@ -160,19 +163,21 @@ def resume(
         learner = settings.pop("name")
         runtime = resume_runtime(config, stored, runtime_options or {})
         designer = rebuild_designer(config, run_folder, runtime)
+        practice = request.get("practice")
     except ValidationError as error:
         raise RunError(f"{run_folder} cannot be resumed: {format_validation_error(error)}") from None
     except (KeyError, TypeError, AttributeError):
         raise RunError(f"{run_folder} is not a run of envgen train") from None
     return _train(
-        run_folder, make_world(world_name), designer, plan, observation, seed, learner, settings, False, device,
-        compile, save_every, verbose,
+        run_folder, make_world(world_name), designer, plan, observation, seed, learner, settings, False, practice,
+        device, compile, save_every, verbose,
     )  # fmt: skip
 
 
 def _train(
     folder: Path, world: World, designer: Designer, plan: "TrainingPlan", observation: str, seed: int, learner: Any,
-    settings: dict[str, Any], extend: bool, device: str, compile: bool, save_every: float, verbose: bool,
+    settings: dict[str, Any], extend: bool, practice: Any, device: str, compile: bool, save_every: float,
+    verbose: bool,
 ) -> TrainingRun:  # fmt: skip
     from envgen.curriculum.display import TrainDisplay
     from envgen.curriculum.loop import train as run_loop
@@ -182,7 +187,7 @@ def _train(
     with TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console) as display:
         summary = run_loop(
             folder, world, designer, plan, observation, seed, learner, settings, device, compile, display, log,
-            save_every, extend,
+            save_every, extend, practice,
         )  # fmt: skip
     return TrainingRun(folder, summary, world)
 

@@ -78,6 +78,18 @@ def test_a_finished_run_is_extended(runs, tmp_path):
     assert "256 steps in levels, 1,280 in the original" in result.stdout
 
 
+def test_a_run_with_practice_is_resumed_from_its_directory(tmp_path):
+    practice = ["--practice.share", "0.5", "--practice.max-steps", "none", "--practice.snapshot-interval", "2"]
+    args = [*SMALL, "--designer", "none", *practice, "--folder", "run"]
+    assert envgen("train", "crafter", *args, cwd=tmp_path).returncode == 0
+    request = json.loads((tmp_path / "run" / "run.json").read_text())["request"]
+    assert (request["practice"]["share"], request["practice"]["max_steps"]) == (0.5, None)
+    assert envgen("train", "--resume", "run", cwd=tmp_path).returncode == 0
+    refused = envgen("train", "crafter", *SMALL, "--designer", "none", "--folder", "run", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "practice.share 0.5 (now unset)" in refused.stderr
+
+
 def test_ctrl_c_prints_how_to_resume(tmp_path):
     command = [sys.executable, "-m", "envgen.cli", "train", *SMALL, "--final-steps", "1000000", "--folder", "run"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=tmp_path)
@@ -106,6 +118,9 @@ def test_ctrl_c_prints_how_to_resume(tmp_path):
         (["train", "--seed", "-1"], "--seed must be 0 or greater, not -1"),
         (["train", "--levels", "0"], "levels: Input should be greater than or equal to 1 (got 0)"),
         (["train", "--ppo.num-envs", "2"], "levels is 4, but only 2 environments can play levels"),
+        (["train", "--practice.share", "1"], "share: Input should be less than 1 (got 1.0)"),
+        (["train", "--practice.share", "0.5", "--ppo.num-envs", "1", "--cycles", "0"], "at least 2 environments"),
+        (["train", "--resume", "runs", "--practice.share", "0"], "--practice.share cannot be combined with --resume"),
         (["train", "--ppo.gamma", "1.5"], "gamma: Input should be less than or equal to 1 (got 1.5)"),
         (["train", "--designer", "fixed", "--level-files", "level.json"], "did you mean 'biome'?"),
         (["train", "--level-files", "level.json"], "did you mean 'biome'?"),

@@ -28,12 +28,12 @@ def num_lines(folder: Path) -> int:
     return len(list(read_progress(folder)))
 
 
-@pytest.mark.parametrize("observation", ["symbols", "pixels"])
-def test_killed_run_resumes_to_the_same_result(tmp_path, observation):
+@pytest.mark.parametrize(("observation", "practice_share"), [("symbols", 0.0), ("pixels", 0.0), ("symbols", 0.5)])
+def test_killed_run_resumes_to_the_same_result(tmp_path, observation, practice_share):
     uninterrupted, folder = tmp_path / "uninterrupted", tmp_path / "killed"
-    main(uninterrupted, observation)
+    main(uninterrupted, observation, practice_share)
     rng, kills = random.Random(observation), 0
-    command = [sys.executable, str(WORKER), str(folder), observation]
+    command = [sys.executable, str(WORKER), str(folder), observation, str(practice_share)]
     for _ in range(3):
         before = num_lines(folder)
         process = subprocess.Popen(command, stderr=subprocess.PIPE)
@@ -63,6 +63,8 @@ def test_killed_run_resumes_to_the_same_result(tmp_path, observation):
     ]
     assert progress[0] == progress[1]
     assert len(progress[0]) == NUM_UPDATES[observation]
+    if practice_share:
+        assert sum(line["practice"]["episodes"] for line in progress[0]) > 10
 
 
 def make_trainer(folder: Path, **kw) -> PhaseTrainer:

@@ -251,10 +251,12 @@ class PPO:
             rollout.logprobs[t] = dist.log_prob_and_entropy(dist_params, actions)[0]
             step = runner.step(dist.to_action(actions), rollout.episodes)
             rollout.rewards[t], rollout.dones[t], rollout.valid[t] = step.rewards, step.dones, step.valid
-            if self.settings.bootstrap_on_truncation and step.final_obs is not None and step.truncated.any():
-                final_obs = np.stack([step.final_obs[i] for i in np.flatnonzero(step.truncated)])
+            # practice is truncated where an ordinary episode would go on, which must not lower the values there
+            truncated = step.truncated if self.settings.bootstrap_on_truncation else step.truncated & step.practiced
+            if step.final_obs is not None and truncated.any():
+                final_obs = np.stack([step.final_obs[i] for i in np.flatnonzero(truncated)])
                 final_values = self._values(network, return_normalizer, final_obs)
-                rollout.rewards[t, step.truncated] += self.settings.gamma * final_values
+                rollout.rewards[t, truncated] += self.settings.gamma * final_values
         rollout.values = return_normalizer.denormalize(rollout.values)
         rollout.last_values[:] = self._values(network, return_normalizer, runner.obs)
         return rollout

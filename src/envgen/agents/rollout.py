@@ -19,12 +19,15 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass
 class EpisodeStats:
-    """Finished episodes: one entry per episode in each list."""
+    """Finished episodes: one entry per episode in each list. Practice is not among them, but has lists of its own."""
 
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     levels: list[int] = field(default_factory=list)  # empty if the environment does not report levels
     skill_counts: list[np.ndarray] = field(default_factory=list)  # (skills,) each; see `episode_skill_counts`
+    practice_lengths: list[int] = field(default_factory=list)  # steps since the saved state
+    practice_skills: list[int] = field(default_factory=list)  # index of the skill practiced
+    practice_successes: list[bool] = field(default_factory=list)  # whether the episode succeeded at it
 
     def __len__(self) -> int:
         return len(self.returns)
@@ -35,12 +38,15 @@ class EpisodeStats:
             "lengths": np.array(self.lengths, np.int64),
             "levels": np.array(self.levels, np.int64),
             "skill_counts": np.stack(self.skill_counts) if self.skill_counts else np.zeros((0, 0), np.int64),
+            "practice_lengths": np.array(self.practice_lengths, np.int64),
+            "practice_skills": np.array(self.practice_skills, np.int64),
+            "practice_successes": np.array(self.practice_successes, np.bool_),
         }
 
     @classmethod
     def from_state(cls, state: Arrays) -> "EpisodeStats":
-        lists = (state[name].tolist() for name in ("returns", "lengths", "levels"))
-        return cls(*lists, skill_counts=list(state["skill_counts"]))
+        lists = {name: array.tolist() for name, array in state.items() if name != "skill_counts"}
+        return cls(**lists, skill_counts=list(state["skill_counts"]))
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,7 @@ class StepResult(NamedTuple):
     truncated: np.ndarray  # (B,) whether it ended by truncation alone
     valid: np.ndarray  # (B,) False where the step only reset the environment
     final_obs: Any  # the last observations of the episodes that ended; None if none did
+    practiced: np.ndarray  # (B,) whether the episode that ended was practice
 
 
 class VecEnvRunner:
@@ -125,17 +132,19 @@ class VecEnvRunner:
         dones = (terminated | truncated) & ~resetting
         self.episode_returns += np.where(resetting, 0, rewards)
         self.episode_lengths += ~resetting
-        final_obs = None
+        final_obs, practiced = None, np.zeros(self.num_envs, np.bool_)
         if dones.any():
             same_step = self.autoreset_mode == AutoresetMode.SAME_STEP
             final_obs = infos.get("final_obs") if same_step else obs
             final_infos = infos.get("final_info", {}) if same_step else infos
-            self._record_episodes(np.flatnonzero(dones), final_infos, episodes)
+            practiced = dones & final_infos.get("practice", practiced)
+            self._record_episodes(np.flatnonzero(dones & ~practiced), final_infos, episodes)
+            self._record_practice(np.flatnonzero(practiced), final_infos, episodes)
             if self.autoreset_mode == AutoresetMode.DISABLED:
                 obs, _ = self.envs.reset(options={"reset_mask": dones})
         self.needs_reset = dones & (self.autoreset_mode == AutoresetMode.NEXT_STEP)
         self.obs = obs
-        return StepResult(rewards, dones, truncated & ~terminated & dones, ~resetting, final_obs)
+        return StepResult(rewards, dones, truncated & ~terminated & dones, ~resetting, final_obs, practiced)
 
     def _record_episodes(self, indices: np.ndarray, infos: dict[str, Any], episodes: EpisodeStats) -> None:
         episodes.returns += self.episode_returns[indices].tolist()
@@ -144,6 +153,16 @@ class VecEnvRunner:
             episodes.levels += infos["level"][indices].tolist()
         if "achievements" in infos:
             episodes.skill_counts += list(episode_skill_counts(infos, indices))
+        self.episode_returns[indices] = 0
+        self.episode_lengths[indices] = 0
+
+    def _record_practice(self, indices: np.ndarray, infos: dict[str, Any], episodes: EpisodeStats) -> None:
+        if not indices.size:
+            return
+        skills = infos["practice_skill"][indices]
+        episodes.practice_lengths += self.episode_lengths[indices].tolist()
+        episodes.practice_skills += skills.tolist()
+        episodes.practice_successes += (infos["achievements"][indices, skills] > 0).tolist()
         self.episode_returns[indices] = 0
         self.episode_lengths[indices] = 0
 

@@ -8,7 +8,7 @@ import tyro
 from tyro.conf import OmitArgPrefixes, Positional
 
 from envgen.agents.settings import SYMBOL_DEFAULTS, VECTOR_DEFAULTS, PpoSettings
-from envgen.curriculum.plan import PRESETS, TrainingPlan
+from envgen.curriculum.plan import PRESETS, PracticeSettings, TrainingPlan
 from envgen.designers.registry import LlmConfig, LlmRuntime, designer_names, settings_class
 from envgen.settings import Settings
 
@@ -29,6 +29,7 @@ DEFAULT_DESIGNER = "expert"
 DEFAULTS_BY_OBSERVATION = {"symbols": SYMBOL_DEFAULTS, "vectors": VECTOR_DEFAULTS}  # where they differ from pixels
 
 PlanOptions = optional_settings(TrainingPlan, "PlanOptions")
+PracticeOptions = optional_settings(PracticeSettings, "PracticeOptions")
 LlmOptions = optional_settings(LlmConfig, "LlmOptions", llm="none")
 
 
@@ -69,6 +70,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         designer_options: Annotated[DesignerOptions, tyro.conf.arg(name="designer")] = DesignerOptions(),  # pyright: ignore # noqa: B008
         llm: Annotated[LlmOptions, OmitArgPrefixes] = LlmOptions(),  # pyright: ignore # noqa: B008
         ppo: PpoOptions = PpoOptions(),  # pyright: ignore # noqa: B008
+        practice: PracticeOptions = PracticeOptions(),  # pyright: ignore # noqa: B008
         device: str = "cpu",
         compile: bool = False,
         reference_episodes: int = 0,
@@ -91,6 +93,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             designer_options: Settings of the designer.
             llm: The language model, for designers that use one.
             ppo: Hyperparameters of PPO. Some worlds change the defaults: Heist trains with gamma 0.999 and lambda 0.95.
+            practice: Restart some environments where something rarely achieved was within reach.
             device: Device of the network: cpu, cuda, cuda:1, ...
             compile: Compile the network with torch.compile.
             reference_episodes: Episodes to play in the world's reference package at the end.
@@ -108,6 +111,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
                 *given_flags("", {name: value for name, value in (changes | model).items() if not _is_runtime(name)}),
                 *given_flags("designer", explicitly_set(designer_options)),
                 *given_flags("ppo", explicitly_set(ppo)),
+                *given_flags("practice", explicitly_set(practice)),
             ])  # fmt: skip
             _resume(resume, model, device, compile, reference_episodes)
             return
@@ -132,7 +136,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
                 chosen, designer, preset=preset, plan=changes, observation=observation, seed=seed, folder=folder,
                 learner=learner or "ppo", ppo=explicitly_set(ppo),
                 designer_options=explicitly_set(designer_options), levels=levels,
-                llm=model, extend=extend, device=device, compile=compile,
+                llm=model, extend=extend, practice=explicitly_set(practice), device=device, compile=compile,
             ),
             folder, model, reference_episodes,
         )  # fmt: skip

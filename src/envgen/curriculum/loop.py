@@ -25,7 +25,8 @@ from envgen.worlds.world import Level, World
 
 from .audit import AUDIT_SEEDS, audit_level, setting_effects
 from .evaluate import Evaluation, LevelScorer, evaluate, evaluate_over_seeds, level_outcomes
-from .plan import EVALUATION_SEED, PlanError, TrainingPlan, check_seed
+from .plan import EVALUATION_SEED, PlanError, PracticeSettings, TrainingPlan, check_seed
+from .practice import practice_settings
 from .trainer import PhaseTrainer, TrainingStats, make_learner, training_stats, unique
 
 EXTENDABLE = ("plan.cycles", "plan.final_steps")
@@ -63,6 +64,7 @@ def train(
     on_message: Callable[[str], None] = lambda text: None,
     save_every: float = 30.0,
     extend: bool = False,
+    practice: PracticeSettings | Mapping[str, Any] | None = None,
 ) -> TrainingSummary:
     """Train an agent in levels that a designer adapts to it. Call it again with the same arguments to resume.
 
@@ -78,11 +80,13 @@ def train(
             a phase of its own. If it had no `final_steps` before, the result is that of a new run with the larger plan,
             unless the designer depends on the number of cycles. Otherwise it is not, because a new run would train the
             `final_steps` in one phase and after all cycles.
+        practice: Whether a share of the environments practices, and how (practice.py). By default none does.
     """
     plan = plan or TrainingPlan()
     check_seed(seed)
     agent = make_learner(world, observation, learner, learner_settings, seed, device, compile)
     num_envs = agent.settings.num_envs
+    practice = practice_settings(world, observation, num_envs // agent.process_group.size, practice)
     max_levels = plan.num_level_envs(num_envs) if plan.mixing == "mixed" else num_envs
     if plan.cycles and plan.levels > max_levels:
         raise PlanError(f"levels is {plan.levels}, but only {max_levels} environments can play levels; raise num_envs")
@@ -93,11 +97,12 @@ def train(
         "observation": observation,
         "seed": seed,
         "learner": {"name": _learner_name(learner), **agent.settings.model_dump(mode="json")},
+        **({"practice": practice.model_dump(mode="json")} if practice.share else {}),
     }
     extendable = EXTENDABLE if extend else ()
     with Run(Path(folder), request, agent.process_group.is_main, designer.runtime_options(), extendable) as run_dir:
         agent.process_group.barrier()
-        trainer = PhaseTrainer(run_dir, world, observation, agent, seed, save_every, on_progress)
+        trainer = PhaseTrainer(run_dir, world, observation, agent, seed, save_every, on_progress, practice)
         return Loop(trainer, designer, plan, on_message).run()
 
 

@@ -1,6 +1,6 @@
-"""The training plan: how long the agent trains, in which levels, and how often they change.
+"""The training plan: how long the agent trains, in which levels, and how often they change; and whether it practices.
 
-Every ablation of the EnvGen paper is one of these numbers.
+Every ablation of the EnvGen paper is one of the numbers of `TrainingPlan`.
 """
 
 from collections.abc import Mapping
@@ -65,6 +65,26 @@ class TrainingPlan(Settings):
     @property
     def total_steps(self) -> int:
         return self.cycles * self.cycle_steps + self.final_steps
+
+
+class PracticeSettings(Settings):
+    """Practice from saved states, in place of a part of the ordinary episodes (practice.py)."""
+
+    share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of the environments that restart from saved states; 0 for none."""
+    max_steps: PositiveInt | None = 100
+    """Steps after which a practice episode is truncated; none plays it to its end."""
+    memory_size: PositiveInt = 512
+    """Maximum number of saved states, in each process."""
+    max_success_rate: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """States are saved for the skills whose success rate is at most this."""
+    rarity_exponent: Annotated[float, Field(ge=0)] = 0.5
+    """Skills are practiced in proportion to (1 / success rate) to this power; 0 for no preference of rare skills."""
+    snapshot_interval: PositiveInt = 10
+    """Steps between two snapshots of an environment."""
+    num_snapshots: PositiveInt = 5
+    """Snapshots kept of each environment. Practice begins at most `snapshot_interval * num_snapshots` steps before the
+    success."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {

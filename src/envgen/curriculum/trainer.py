@@ -23,6 +23,9 @@ from envgen.runs.statistics import score, success_counts, success_rates
 from envgen.runs.store import Run
 from envgen.worlds.world import Level, World
 
+from .plan import PracticeSettings
+from .practice import PracticeVectorEnv
+
 RECENT_EPISODES = 200  # over which the displayed reward, length and success rates are averaged
 RECENT_UPDATES = 20  # over which the speed is averaged
 REWARD_WINDOW = 100_000  # steps
@@ -52,7 +55,10 @@ def make_learner(
 
 
 class PhaseTrainer:
-    """Trains one learner. `on_progress` receives each progress line."""
+    """Trains one learner. `on_progress` receives each progress line.
+
+    With `practice`, each phase practices from states of its own episodes: the levels of another phase are other ones.
+    """
 
     def __init__(
         self,
@@ -63,9 +69,11 @@ class PhaseTrainer:
         seed: int = 0,
         save_every: float = 30.0,
         on_progress: Callable[[dict[str, Any]], None] = lambda line: None,
+        practice: PracticeSettings | None = None,
     ):
         self.run_dir, self.world, self.observation, self.learner, self.seed = run_dir, world, observation, learner, seed
         self.save_every, self.on_progress = save_every, on_progress
+        self.practice = practice or PracticeSettings()
         self.finished_phases: list[str] = []
         self.current_phase: str | None = None
         self._checkpoint = run_dir.resume()
@@ -93,6 +101,8 @@ class PhaseTrainer:
             levels = [levels[i % len(levels)] for i in range(local_envs.start, local_envs.stop)]
         num_envs = local_envs.stop - local_envs.start
         envs = self.world.make(levels, num_envs=num_envs, seed=seed, observation=self.observation)
+        if self.practice.share:
+            envs = PracticeVectorEnv(envs, self.world.skills, self.practice, seed)
         if resume and self._checkpoint is not None:
             learner.load(self._checkpoint.arrays["agent"], self._checkpoint.values["agent"], envs)
         self._checkpoint, self.current_phase = None, name
@@ -147,6 +157,7 @@ class PhaseTrainer:
             "length_sum": sum(episodes.lengths),
             **count_successes(episodes.skill_counts),
             "levels": self._results_by_level(episodes),
+            **self._practice_results(episodes),
             "seconds": round(seconds, 4),
             "steps_per_second": round((last_steps - first_steps) / max(last_time - first_time, 1e-9)),
         }
@@ -162,6 +173,19 @@ class PhaseTrainer:
                 **count_successes([episodes.skill_counts[i] for i in indices]),
             })  # fmt: skip
         return results
+
+    def _practice_results(self, episodes: EpisodeStats) -> dict[str, Any]:
+        """Return how often practice episodes tried each skill and succeeded at it; nothing without practice."""
+        if not self.practice.share:
+            return {}
+        skills, num_skills = np.array(episodes.practice_skills, np.int64), len(self.world.skills)
+        succeeded = skills[np.array(episodes.practice_successes, np.bool_)]
+        return {"practice": {
+            "episodes": len(skills),
+            "length_sum": sum(episodes.practice_lengths),
+            "tried": np.bincount(skills, minlength=num_skills).tolist(),
+            "succeeded": np.bincount(succeeded, minlength=num_skills).tolist(),
+        }}  # fmt: skip
 
     def _recent_results(self, episodes: EpisodeStats) -> dict[str, Any]:
         """Return the mean results of the last episodes, for the display."""
@@ -215,14 +239,17 @@ def training_stats(
 
     An episode that succeeds early also ends early. In a phase that is short compared with its episodes, those that end
     are mostly successes, and their success rate says nothing about the policy. With `steps`, the length of the phase,
-    at least half of it must therefore belong to episodes that ended.
+    at least half of it must therefore belong to episodes that ended. Practice is not counted, neither in the statistics
+    nor in the length.
     """
     lines = list(lines)
     episodes = np.array([line["episodes"] for line in lines])
     if not episodes.sum():
         return None
-    if steps is not None and sum(line["length_sum"] for line in lines) < MIN_COVERAGE * steps:
-        return None
+    if steps is not None:
+        steps -= sum(line.get("practice", {}).get("length_sum", 0) for line in lines)
+        if sum(line["length_sum"] for line in lines) < MIN_COVERAGE * steps:
+            return None
     returns = np.array([line["return_sum"] for line in lines])
     succeeded, possible = success_counts(lines, len(skills))
     steps_at = np.array([line["steps"] for line in lines])

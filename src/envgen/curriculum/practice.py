@@ -1,0 +1,384 @@
+"""Practice: a share of the environments restarts where something that the agent rarely achieves was within reach.
+
+No designer is needed. `PracticeVectorEnv` takes snapshots of the environments while the agent plays, and saves a state
+for a skill whose success rate is low
+
+- when an episode succeeds at the skill for the first time: a random one of its snapshots from the steps before;
+- when an episode has succeeded at the last of the skill's prerequisites, but not at the skill: the state of that step.
+
+The environments that practice begin each episode in a saved state, with a new random stream, so that the same future
+does not repeat itself. What the episode had achieved before counts as achieved: only new achievements are rewarded.
+States are chosen by how rare their skill is in ordinary episodes, and by how much there is to learn: p (1 - p), where p
+is the success rate of practice from such states (Rutherford et al. 2024 choose levels by it). A state that practice
+always or never succeeds from teaches little.
+
+This uses the agent's own episodes, what `infos["achievements"]` reports about them (the same counts that the reward
+pays for), the prerequisites that the world declares for its skills, and the ability to save and restore an environment.
+It places no objects and reads nothing else from the state of a world.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from pydantic import ValidationError
+
+from envgen.errors import EnvgenError
+from envgen.settings import format_validation_error
+from envgen.worlds.engine import read_array
+from envgen.worlds.world import LevelVectorEnv, Skill, SupportsEnvState, World
+
+from .plan import PracticeSettings
+
+RATE_DECAY = 0.999  # of success rates, per ordinary episode
+PRACTICE_RATE_DECAY = 0.99  # the same per practice episode
+MIN_RATE = 0.01  # lower success rates weigh as much as this one
+MIN_LEARNABILITY = 0.01  # added to p (1 - p), so that all states are tried again at times
+BEFORE_SUCCESS, WITHIN_REACH = 0, 1  # kinds of states; those of skill k are the group 2 * k + kind
+NO_GROUP = -1
+
+
+class PracticeError(EnvgenError, ValueError):
+    """Practice is impossible in these environments; the message says why."""
+
+
+class StateRows:
+    """`capacity` rows for states of environments."""
+
+    def __init__(self, capacity: int):
+        self.capacity = capacity
+        self.arrays: dict[str, np.ndarray] = {}  # (capacity, ...) each; allocated with the first states
+
+    def write(self, rows: np.ndarray, states: Mapping[str, np.ndarray]) -> None:
+        for name, values in states.items():
+            array = self.arrays.get(name)
+            if array is None:
+                array = self.arrays[name] = np.zeros((self.capacity, *values.shape[1:]), values.dtype)
+            if values.ndim == 1:
+                array[rows] = values
+                continue
+            width = values.shape[-1]
+            if width > array.shape[-1]:  # later states may need more room
+                padding = [(0, 0)] * (array.ndim - 1) + [(0, width - array.shape[-1])]
+                array = self.arrays[name] = np.pad(array, padding)
+            array[rows, ..., :width] = values
+            array[rows, ..., width:] = 0
+
+    def read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: array[rows] for name, array in self.arrays.items()}
+
+
+class PracticeVectorEnv(LevelVectorEnv):
+    """The environments `envs`, of which a share practices. The others play as they would without it.
+
+    Practice begins in an environment when its episode ends and there is a saved state; until then it plays ordinary
+    episodes. Practice episodes provide states, too. To a learner, a practice episode is an episode like others.
+    `infos` have one more entry, `"practice"`: whether the environment practices. In `final_info`, `"practice_skill"` is
+    the index of the skill that the state was saved for, and -1 for ordinary episodes. The other entries count the
+    steps, rewards and achievements of the episode that the state was saved in, too.
+
+    The statistics, saved states and random numbers are those of these environments alone, also with several processes.
+
+    Args:
+        envs: Environments that support `SupportsEnvState`, with same-step autoreset.
+        skills: Of their world.
+        seed: Of the choice of practicing environments and saved states.
+    """
+
+    def __init__(self, envs: LevelVectorEnv, skills: Sequence[Skill], settings: PracticeSettings, seed: int):
+        self.envs, self.env_states = envs, check_practice(envs, envs.num_envs)
+        self.settings, self.num_envs = settings, envs.num_envs
+        self.metadata, self.render_mode = envs.metadata, envs.render_mode
+        self.single_observation_space, self.observation_space = envs.single_observation_space, envs.observation_space
+        self.single_action_space, self.action_space = envs.single_action_space, envs.action_space
+        names = [skill.name for skill in skills]
+        self.prerequisites = np.array([[name in skill.prerequisites for name in names] for skill in skills], np.float32)
+        self.rng = np.random.default_rng([seed, 1])
+        n, num_skills, s = self.num_envs, len(skills), settings
+        self._all_envs = np.arange(n)
+        num_practicing = min(max(1, round(s.share * n)), n - 1)
+        self.may_practice = np.zeros(n, np.bool_)  # random, because levels and environments may be paired regularly
+        self.may_practice[self.rng.permutation(n)[:num_practicing]] = True
+        self.practice_group = np.full(n, NO_GROUP, np.int64)  # of the state that the episode began in
+        self.practice_steps = np.zeros(n, np.int64)
+        self.achieved = np.zeros((n, num_skills), np.bool_)  # in the episodes in progress
+        self.successes, self.possible = np.zeros(num_skills), np.zeros(num_skills)  # ordinary episodes, decayed
+        self.group_successes, self.group_tries = np.zeros((2, 2 * num_skills))  # practice episodes, decayed
+        self.clock = 0  # steps since reset()
+        self.episode_starts = np.zeros(n, np.int64)  # by the clock
+        self.snapshots = StateRows(s.num_snapshots * n)
+        self.snapshot_times = np.full((s.num_snapshots, n), -1)  # by the clock
+        self.memory = StateRows(s.memory_size)
+        self.memory_groups = np.zeros(0, np.int64)  # the group of each saved state
+        self.memory_ages = np.zeros(0, np.int64)  # the number of the saved state: the lowest one is the oldest
+        self.num_saved = 0
+
+    @property
+    def levels(self) -> Sequence[Any]:
+        return self.envs.levels
+
+    def set_levels(self, levels: Any, sample_levels: bool = False) -> None:
+        self.envs.set_levels(levels, sample_levels)
+
+    def success_rates(self) -> np.ndarray:
+        """The success rate of each skill in ordinary episodes, (skills,); 0 before any episode ended."""
+        return self.successes / np.maximum(self.possible, 1e-9)
+
+    # ------------------------------------------------------------------------------------------------------- episodes
+
+    def reset(self, *, seed: Any = None, options: dict | None = None):
+        if options:
+            raise ValueError(f"environments that practice are reset all at once, without options such as {options!r}")
+        obs, infos = self.envs.reset(seed=seed)
+        self.clock = 0
+        self.episode_starts[:] = 0
+        self.snapshot_times[:] = -1
+        self.practice_group[:] = NO_GROUP
+        self.achieved = infos["achievements"] > 0
+        self._take_snapshots()
+        return obs, self._mark(infos)
+
+    def step(self, actions: Any):
+        obs, rewards, terminated, truncated, infos = self.envs.step(actions)
+        ended = terminated | truncated
+        achieved = infos["achievements"] > 0
+        if ended.any():
+            achieved[ended] = infos["final_info"]["achievements"][ended] > 0
+        self._save_states(achieved, ended)
+        self.clock += 1
+        self.practice_steps += 1
+        practiced = self.practice_group >= 0
+        if self.settings.max_steps is not None:
+            expired = practiced & (self.practice_steps >= self.settings.max_steps) & ~ended
+            if expired.any():
+                self._add_final_infos(obs, infos, expired)
+                truncated, ended = truncated | expired, ended | expired
+        if ended.any():
+            self._count_episodes(achieved, ended, infos["final_info"])
+            infos["final_info"] |= {
+                "practice": ended & practiced, "_practice": ended,
+                "practice_skill": np.where(ended & practiced, self.practice_group // 2, -1), "_practice_skill": ended,
+            }  # fmt: skip
+            self.practice_group[ended] = NO_GROUP
+            self.episode_starts[ended] = self.clock
+            self._restart(np.flatnonzero(ended & self.may_practice), obs, infos)
+        self.achieved = infos["achievements"] > 0
+        if self.clock % self.settings.snapshot_interval == 0:
+            self._take_snapshots()
+        return obs, rewards, terminated, truncated, self._mark(infos)
+
+    def _mark(self, infos: dict[str, Any]) -> dict[str, Any]:
+        return {**infos, "practice": self.practice_group >= 0, "_practice": np.ones(self.num_envs, np.bool_)}
+
+    def _count_episodes(self, achieved: np.ndarray, ended: np.ndarray, final_info: Mapping[str, Any]) -> None:
+        """Update the success rates, those of practice apart."""
+        for i in np.flatnonzero(ended):
+            group = self.practice_group[i]
+            if group >= 0:
+                self.group_tries[group] = PRACTICE_RATE_DECAY * self.group_tries[group] + 1
+                self.group_successes[group] = (
+                    PRACTICE_RATE_DECAY * self.group_successes[group] + achieved[i, group // 2]
+                )
+                continue
+            possible = final_info["possible"][i] if "possible" in final_info else np.ones_like(achieved[i])
+            decay = np.where(possible, RATE_DECAY, 1)
+            self.possible = decay * self.possible + possible
+            self.successes = decay * self.successes + (achieved[i] & possible)
+
+    def _add_final_infos(self, obs: Any, infos: dict[str, Any], expired: np.ndarray) -> None:
+        """Add the environments of which practice ended at its step limit to `final_obs` and `final_info`."""
+        n = self.num_envs
+        mask = expired | infos.get("_final_obs", np.zeros(n, np.bool_))
+        final_obs = infos.setdefault("final_obs", np.full(n, None, dtype=object))
+        for i in np.flatnonzero(expired):
+            final_obs[i] = obs[i].copy()
+        final_info = infos.setdefault("final_info", {})
+        for name in [name for name in infos if not name.startswith(("_", "final_"))]:
+            values = infos[name]
+            if name not in final_info:
+                final_info[name] = np.zeros_like(values)
+            final_info[name][expired] = values[expired]
+            final_info[f"_{name}"] = mask
+        infos["_final_obs"], infos["_final_info"] = mask, mask.copy()
+
+    def _restart(self, env_ids: np.ndarray, obs: Any, infos: dict[str, Any]) -> None:
+        """Begin practice in these environments, if a state has been saved."""
+        if not (env_ids.size and self.memory_groups.size):
+            return
+        rows = self._sample(env_ids.size)
+        seeds = self.rng.integers(2**32, size=env_ids.size).tolist()
+        obs[env_ids], new_infos = self.env_states.set_env_state(env_ids, self.memory.read(rows), seeds)
+        for name, values in new_infos.items():
+            if not name.startswith("_"):
+                infos[name][env_ids] = values
+        self.practice_group[env_ids] = self.memory_groups[rows]
+        self.practice_steps[env_ids] = 0
+
+    # --------------------------------------------------------------------------------------------------- saved states
+
+    def _take_snapshots(self) -> None:
+        slot, env_ids = self.clock // self.settings.snapshot_interval % self.settings.num_snapshots, self._all_envs
+        self.snapshots.write(slot * self.num_envs + env_ids, self.env_states.get_env_state(env_ids))
+        self.snapshot_times[slot] = self.clock
+
+    def _save_states(self, achieved: np.ndarray, ended: np.ndarray) -> None:
+        """Save states for the rare skills that this step achieved or brought within reach. Called before the clock."""
+        new = achieved & ~self.achieved  # (envs, skills)
+        if not new.any():
+            return
+        is_rare = self.success_rates() <= self.settings.max_success_rate
+        for i, skill in np.argwhere(new & is_rare):
+            slots = np.flatnonzero(self.snapshot_times[:, i] >= self.episode_starts[i])
+            if slots.size:
+                row = self.rng.choice(slots) * self.num_envs + i
+                self._save(2 * skill + BEFORE_SUCCESS, self.snapshots.read(np.array([row])))
+        in_reach = self._within_reach(achieved) & ~self._within_reach(self.achieved) & ~achieved & is_rare
+        in_reach[ended] = False  # the environment has begun another episode
+        for i, skill in np.argwhere(in_reach):
+            self._save(2 * skill + WITHIN_REACH, self.env_states.get_env_state(np.array([i])))
+
+    def _within_reach(self, achieved: np.ndarray) -> np.ndarray:
+        """The skills whose prerequisites have all been achieved, (envs, skills)."""
+        return (~achieved).astype(np.float32) @ self.prerequisites.T == 0
+
+    def _save(self, group: int, state: Mapping[str, np.ndarray]) -> None:
+        if self.memory_groups.size < self.settings.memory_size:
+            row = self.memory_groups.size
+            self.memory_groups, self.memory_ages = np.append(self.memory_groups, 0), np.append(self.memory_ages, 0)
+        else:
+            row = self._row_to_replace()
+        self.memory.write(np.array([row]), state)
+        self.memory_groups[row], self.memory_ages[row] = group, self.num_saved
+        self.num_saved += 1
+
+    def _row_to_replace(self) -> int:
+        """The oldest state for a skill that is no longer rare; if there is none, of the group with the most states, and
+        of several such groups the one with the most common skill."""
+        rates = self.success_rates()
+        rows = np.flatnonzero(rates[self.memory_groups // 2] > self.settings.max_success_rate)
+        if not rows.size:
+            counts = np.bincount(self.memory_groups, minlength=2 * len(rates))
+            group = np.where(counts == counts.max(), np.repeat(rates, 2), -1).argmax()
+            rows = np.flatnonzero(self.memory_groups == group)
+        return int(rows[self.memory_ages[rows].argmin()])
+
+    def _sample(self, count: int) -> np.ndarray:
+        """Rows of the memory: first a group by rarity and learnability, then one of its states."""
+        groups = np.unique(self.memory_groups)
+        rarity = np.maximum(self.success_rates()[groups // 2], MIN_RATE) ** -self.settings.rarity_exponent
+        rates = (self.group_successes[groups] + 1) / (self.group_tries[groups] + 2)  # 1/2 before the first try
+        weights = rarity * (rates * (1 - rates) + MIN_LEARNABILITY)
+        chosen = self.rng.choice(groups, size=count, p=weights / weights.sum())
+        return np.array([self.rng.choice(np.flatnonzero(self.memory_groups == group)) for group in chosen])
+
+    # ---------------------------------------------------------------------------------------------------------- state
+
+    ARRAYS = ("may_practice", "practice_group", "practice_steps", "achieved", "successes", "possible",
+              "group_successes", "group_tries", "episode_starts", "snapshot_times", "memory_groups",
+              "memory_ages")  # fmt: skip
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        rng = json.dumps(self.rng.bit_generator.state).encode()
+        saved = self.memory.read(np.arange(self.memory_groups.size))
+        return {
+            **{f"envs.{name}": array for name, array in self.envs.get_state().items()},
+            **{f"practice.{name}": getattr(self, name).copy() for name in self.ARRAYS},
+            **{f"practice.snapshots.{name}": array.copy() for name, array in self.snapshots.arrays.items()},
+            **{f"practice.memory.{name}": array for name, array in saved.items()},
+            "practice.counters": np.array([self.clock, self.num_saved]),
+            "practice.rng": np.frombuffer(rng, np.uint8).copy(),
+        }
+
+    def set_state(self, state: Mapping[str, np.ndarray]) -> Any:
+        previous = self.envs.get_state()
+        obs = self.envs.set_state(_with_prefix("envs.", state))
+        try:
+            self._restore(_with_prefix("practice.", state))
+        except ValueError:
+            self.envs.set_state(previous)
+            raise
+        return obs
+
+    def _restore(self, state: Mapping[str, np.ndarray]) -> None:
+        arrays = {
+            name: read_array(state, name, current.dtype.str, (None,) if name.startswith("memory") else current.shape)
+            for name in self.ARRAYS
+            for current in [getattr(self, name)]
+        }
+        counters = read_array(state, "counters", "i8", (2,))
+        rng = np.random.default_rng()
+        try:
+            rng.bit_generator.state = json.loads(read_array(state, "rng", "u1", (None,)).tobytes())
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            raise ValueError("the state of the random numbers of practice is damaged") from None
+        snapshots, memory = _with_prefix("snapshots.", state), _with_prefix("memory.", state)
+        groups, num_groups = arrays["memory_groups"], len(self.group_tries)
+        num_saved = len(groups)
+        rates = ("successes", "possible", "group_successes", "group_tries")
+        is_valid = (
+            arrays["may_practice"].sum() == self.may_practice.sum()
+            and len(arrays["memory_ages"]) == num_saved <= self.settings.memory_size
+            and all(len(array) == num_saved for array in memory.values())
+            and all(len(array) == self.snapshots.capacity for array in snapshots.values())
+            and (counters >= 0).all()
+            and all(((a >= NO_GROUP) & (a < num_groups)).all() for a in (groups, arrays["practice_group"]))
+            and (groups >= 0).all()
+            and all((np.isfinite(arrays[name]) & (arrays[name] >= 0)).all() for name in rates)
+        )
+        if not is_valid:
+            raise ValueError("the state of practice is damaged, or from environments with other settings")
+        is_taken = arrays["snapshot_times"].reshape(-1) >= 0
+        for states, rows in ((snapshots, is_taken), (memory, np.ones(num_saved, np.bool_))):
+            if rows.any():
+                self.env_states.check_env_state({name: array[rows] for name, array in states.items()})
+        for name, array in arrays.items():
+            setattr(self, name, array.copy())
+        self.clock, self.num_saved = counters.tolist()
+        self.rng = rng
+        self.snapshots, self.memory = StateRows(self.snapshots.capacity), StateRows(self.memory.capacity)
+        self.snapshots.write(np.arange(self.snapshots.capacity), snapshots)
+        self.memory.write(np.arange(num_saved), memory)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        self.envs.close(**kwargs)
+
+
+def check_practice(envs: LevelVectorEnv, num_envs: int) -> SupportsEnvState:
+    """Return environments that support practice; raise PracticeError for others and for too small a number."""
+    if num_envs < 2:
+        raise PracticeError(f"practice needs at least 2 environments in each process, not {num_envs}")
+    if envs.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
+        raise PracticeError("practice needs environments with same-step autoreset")
+    if not isinstance(envs, SupportsEnvState):
+        raise PracticeError(
+            f"practice is impossible in {type(envs).__name__}: single environments cannot be saved and restored there "
+            "(get_env_state, set_env_state and check_env_state); leave out the share of practice"
+        )
+    return envs
+
+
+def practice_settings(
+    world: World, observation: str, num_envs: int, settings: PracticeSettings | Mapping[str, Any] | None
+) -> PracticeSettings:
+    """Return the settings of practice; raise PracticeError if they are wrong or practice is impossible.
+
+    Args:
+        num_envs: Environments in each process.
+        settings: The fields that differ from the defaults; None for no practice.
+    """
+    if not isinstance(settings, PracticeSettings):
+        try:
+            settings = PracticeSettings(**(settings or {}))
+        except ValidationError as error:
+            raise PracticeError(format_validation_error(error)) from None
+    if settings.share:
+        with closing(world.make(num_envs=1, observation=observation)) as envs:
+            check_practice(envs, num_envs)
+    return settings
+
+
+def _with_prefix(prefix: str, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
