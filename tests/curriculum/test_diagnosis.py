@@ -16,7 +16,7 @@ from envgen.worlds.world import EpisodeEnd, Skill, SkillCheck
 
 
 class LadderProbe:
-    """Climbing takes to be one rung below the top, and `up`."""
+    """Climbing requires standing one rung below the top, and the action `up`."""
 
     def __init__(self, envs: Any):
         self.envs, self.height = envs, np.zeros(envs.num_envs)
@@ -99,7 +99,7 @@ def test_the_threshold_decides_what_is_mastered():
 
 
 def test_several_episodes_of_an_environment_are_counted_one_by_one():
-    """300 episodes in 256 environments: those beyond the last one that counts are left out."""
+    """300 episodes in 256 environments: the surplus episodes of the last round are not counted."""
     once = diagnose(Climber(), ProbedLadder(), LEVEL, episodes=256, observation="number")
     more = diagnose(Climber(), ProbedLadder(), LEVEL, episodes=300, observation="number")
     assert once.skills["climb"].attempts is not None

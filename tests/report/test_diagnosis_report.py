@@ -1,4 +1,4 @@
-"""The tables and the picture of a diagnosis."""
+"""The tables and the figure of a diagnosis."""
 
 import json
 from io import StringIO
@@ -59,17 +59,17 @@ def test_only_possible_skills_below_the_threshold_are_listed_the_most_successful
     assert list(unmastered_skills(DIAGNOSIS)) == ["make_iron_pickaxe", "fly"]
 
 
-def test_tables_show_ends_tries_and_where_episodes_are_lost():
+def test_tables_show_ends_attempts_and_where_episodes_are_lost():
     lines = as_text(DIAGNOSIS).splitlines()
     zombie = next(line for line in lines if "zombie" in line)
     assert zombie.split() == ["zombie", "75.0%", "150", "night", "80%,", "day", "20%"]
-    tries = next(line for line in lines if "make_iron_pickaxe" in line)
-    assert tries.split()[1:7] == ["5.0%", "212", "9", "120", "7", "4,321"]
-    assert "iron 97%, table near 61%" in tries
+    attempts = next(line for line in lines if "make_iron_pickaxe" in line)
+    assert attempts.split()[1:7] == ["5.0%", "212", "9", "120", "7", "4,321"]
+    assert "iron 97%, table near 61%" in attempts
     text = "\n".join(lines)
     assert "collect_wood 99.0 > collect_iron 11.0 (12)" in text
     assert "iron 11.0 > table near 9.0 (98) > awake 9.0 (100)" in text
-    assert "collect_iron: 11 of the 99 episodes that came so far" in text
+    assert "collect_iron: 11 of the 99 episodes that got this far" in text
     assert "never" in text
     assert "swim" not in text
 
@@ -84,12 +84,12 @@ def test_a_run_that_masters_everything_says_so():
 
 
 @pytest.mark.parametrize("skills", [DIAGNOSIS["skills"], {"collect_wood": WOOD}, {"fly": NEVER_TRIED}])
-def test_picture_is_written_as_png(skills, tmp_path):
+def test_figure_is_written_as_png(skills, tmp_path):
     (tmp_path / "diagnosis.json").write_text(json.dumps({**DIAGNOSIS, "skills": skills}))
-    plot_diagnosis(tmp_path, tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    plot_diagnosis(tmp_path, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_folder_without_a_diagnosis_is_an_error(tmp_path: Path):
     with pytest.raises(RunError, match=r"diagnosis\.json"):
-        plot_diagnosis(tmp_path, tmp_path / "picture.png")
+        plot_diagnosis(tmp_path, tmp_path / "figure.png")

@@ -201,7 +201,7 @@ class FlatProbe(ProbedLine):
         class Flat(LineProbe):
             def before_step(self, actions):
                 [check] = super().before_step(actions).values()
-                return {"ring_bell": SkillCheck(check.conditions[:, 0], check.tried)}
+                return {"ring_bell": SkillCheck(check.conditions[:, 0], check.attempted)}
 
         return Flat(envs)
 

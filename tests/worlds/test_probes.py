@@ -42,7 +42,7 @@ def check_steps(world: World, num_envs: int, steps: int, expert: bool, luck: Luc
             ends = probe.episode_ends(np.flatnonzero(dones))
             assert [end.cause == "time limit" for end in ends] == (~terminated[dones]).tolist()
         for k, name in enumerate(names):
-            succeeds = checks[name].conditions.all(1) & checks[name].tried & lucky.get(name, True)
+            succeeds = checks[name].conditions.all(1) & checks[name].attempted & lucky.get(name, True)
             np.testing.assert_array_equal(counts[:, k] - before[:, k], succeeds, err_msg=name)
             successes[name] += int(succeeds.sum())
         before = np.where(dones[:, None], infos["achievements"], counts)

@@ -1,8 +1,9 @@
 """Diagnose an agent: play episodes without learning, and measure why skills are not mastered.
 
-Every world is measured through its skills: which prerequisites episodes reach, when skills succeed first, and how
-episodes end. A world with a probe (`World.make_probe`) adds what each skill takes at a step: how many episodes come how
-close, how often the skill could have succeeded, how often it was then tried, and how often it was tried in vain.
+Every world is measured through its skills: which prerequisites episodes reach, when skills first succeed, and how
+episodes end. A world with a probe (`World.make_probe`) adds the conditions that must hold for a skill to succeed in a
+step: how many episodes fulfill each of them, how often all held (an opportunity), how often the agent then attempted
+the skill, and how often it failed because a condition did not hold.
 """
 
 from collections import Counter
@@ -28,49 +29,49 @@ class _Result(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Stage(_Result):
-    """A part of what a skill takes. Percentages of the episodes in which the skill is possible."""
+class FunnelStage(_Result):
+    """A prerequisite or condition of a skill, in percent of the episodes in which the skill is possible."""
 
     name: str
     ever: float
     """Episodes that had it at some time."""
     together: float
-    """Episodes that had it and every stage before it: of conditions at the same step, of prerequisites at any time."""
+    """Episodes that had it and every stage before it: conditions at the same step, prerequisites at any time."""
 
 
 class Attempts(_Result):
-    """How often a skill could have succeeded, and how often it was tried."""
+    """How often a skill could have succeeded, and how often the agent attempted it."""
 
     opportunity_steps: int
-    """Steps at which all conditions held."""
+    """Opportunities: steps at which all conditions held."""
     opportunity_episodes: int
-    """Episodes with at least one."""
+    """Episodes with at least one opportunity."""
     used_steps: int
-    """Opportunities at which the skill was tried."""
+    """Opportunities at which the skill was attempted."""
     used_episodes: int
     failed_steps: int
-    """Steps at which the skill was tried although a condition did not hold."""
+    """Failed attempts: steps at which the skill was attempted although a condition did not hold."""
     failed_episodes: int
     missing: dict[str, float]
-    """In what percentage of these steps each condition did not hold."""
+    """Condition: the percentage of the failed attempts in which it did not hold."""
 
 
 class Bottleneck(_Result):
-    """The stage at which the largest share of the episodes that came so far is lost."""
+    """The stage at which the largest share of the episodes that got this far is lost."""
 
     kind: Literal["prerequisite", "condition", "try", "success"]
     name: str
     reached: int
     """Episodes that passed this stage and all before it."""
     of: int
-    """Episodes that passed all before it."""
+    """Episodes that passed all before it, and so got this far."""
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.reached} of the {self.of} episodes that came so far"
+        return f"{self.name}: {self.reached} of the {self.of} episodes that got this far"
 
 
 class SkillDiagnosis(_Result):
-    """How far episodes come on the way to a skill."""
+    """How far episodes get towards a skill."""
 
     success: Estimate
     """Success rate in percent."""
@@ -79,13 +80,13 @@ class SkillDiagnosis(_Result):
     """Episodes in which the skill is possible."""
     first_step: float | None
     """The step of the first success, as the median over the episodes with one."""
-    prerequisites: tuple[Stage, ...]
-    """The skills that it requires, directly or not."""
-    conditions: tuple[Stage, ...]
-    """What it takes at a step. Empty if the world has no probe."""
+    prerequisites: tuple[FunnelStage, ...]
+    """The skills that it requires, directly or indirectly."""
+    conditions: tuple[FunnelStage, ...]
+    """What must hold for it to succeed in a step. Empty if the world has no probe."""
     attempts: Attempts | None
     bottleneck: Bottleneck | None
-    """None if no episode is lost on the way."""
+    """None if no episode is lost at any stage."""
 
 
 class EndDiagnosis(_Result):
@@ -96,17 +97,19 @@ class EndDiagnosis(_Result):
     lengths: tuple[int, ...]
     """Their lengths, in ascending order."""
     circumstances: dict[str, dict[str, int]]
-    """In how many of them each circumstance was what."""
+    """Circumstance: value: the number of these episodes with it."""
 
 
 class Diagnosis(_Result):
-    """What `diagnose` measured. Ends are ordered by frequency; the skills are all of the world."""
+    """What `diagnose` measured, for all skills of the world."""
 
     evaluation: Evaluation
     threshold: float
     """A skill is mastered if its success rate in percent reaches this."""
     length_quantiles: dict[str, float]
+    """Percentage: this quantile of the episode lengths."""
     ends: tuple[EndDiagnosis, ...]
+    """By cause, the most frequent first."""
     skills: dict[str, SkillDiagnosis]
 
     @property
@@ -123,7 +126,7 @@ class Diagnosis(_Result):
             lines.append(f"  {end.cause:22} {share:5.1f}%, median step {step:.0f}")
         lines.append(f"skills below {self.threshold:g}%, and where most episodes are lost")
         for name, skill in self.unmastered.items():
-            lines.append(f"  {name:22} {skill.success.value:5.1f}%  {skill.bottleneck or 'nowhere'}")
+            lines.append(f"  {name:22} {skill.success.value:5.1f}%  {skill.bottleneck or 'no bottleneck'}")
         return "\n".join(lines)
 
 
@@ -150,7 +153,7 @@ def diagnose(
         recorder = EpisodeRecorder(world, envs)
         evaluation = evaluate(agent, world, parsed, episodes, seed, observation, deterministic, envs, recorder)
     episodes_played = _Episodes(world.skills, recorder)
-    lengths = episodes_played.tally.lengths
+    lengths = episodes_played.counts.lengths
     quantiles = zip(QUANTILES, np.percentile(lengths, QUANTILES).tolist(), strict=True)
     return Diagnosis(
         evaluation=evaluation,
@@ -161,20 +164,20 @@ def diagnose(
     )
 
 
-class Tally(NamedTuple):
-    """What is counted in episodes, one per row. `conditions` are those of all skills, one skill after the other."""
+class EpisodeCounts(NamedTuple):
+    """Counts of episodes, one per row. `conditions` are those of all skills, one skill after the other."""
 
     lengths: np.ndarray  # (n,) int
     first_steps: np.ndarray  # (n, skills) int, the step of the first success, 0 where none
     ever: np.ndarray  # (n, conditions) bool, whether the condition held at some step
     together: np.ndarray  # (n, conditions) bool, whether it did so with all before it of the same skill
     opportunities: np.ndarray  # (n, skills) int, steps at which all conditions of the skill held
-    used: np.ndarray  # (n, skills) int, those of them at which the skill was tried
-    failed: np.ndarray  # (n, skills) int, steps at which it was tried while a condition did not hold
-    missing: np.ndarray  # (n, conditions) int, those of these steps at which this condition did not hold
+    used: np.ndarray  # (n, skills) int, those of them at which the skill was attempted
+    failed: np.ndarray  # (n, skills) int, steps at which it was attempted while a condition did not hold
+    missing: np.ndarray  # (n, conditions) int, those of the failed steps at which this condition did not hold
 
     @classmethod
-    def zeros(cls, n: int, num_skills: int, num_conditions: int) -> "Tally":
+    def zeros(cls, n: int, num_skills: int, num_conditions: int) -> "EpisodeCounts":
         skills, conditions = (n, num_skills), (n, num_conditions)
         return cls(
             lengths=np.zeros(n, np.int64),
@@ -187,17 +190,17 @@ class Tally(NamedTuple):
             missing=np.zeros(conditions, np.int64),
         )
 
-    def rows(self, selected: Any) -> "Tally":
+    def rows(self, selected: Any) -> "EpisodeCounts":
         """A copy of some rows."""
-        return Tally(*(array[selected].copy() for array in self))
+        return EpisodeCounts(*(array[selected].copy() for array in self))
 
 
 class EpisodeRecorder:
-    """An `EpisodeObserver` that counts in every episode that `run_episodes` plays.
+    """An `EpisodeObserver` that keeps the counts of every episode that `run_episodes` plays.
 
     Attributes:
-        conditions: The conditions of each skill that has some, in the order of a tally's columns.
-        ends: How the episodes ended, in the order in which they did.
+        conditions: The conditions of each skill that has some, in the order of the columns of `EpisodeCounts`.
+        ends: How the episodes ended, in the order in which they ended.
     """
 
     def __init__(self, world: World, envs: LevelVectorEnv):
@@ -206,48 +209,48 @@ class EpisodeRecorder:
         if self.probe is not None:
             self.conditions = {name: world.conditions[name] for name in self.skills if name in world.conditions}
         self.ends: list[EpisodeEnd] = []
-        self._finished: list[tuple[Tally, np.ndarray]] = []
+        self._finished: list[tuple[EpisodeCounts, np.ndarray]] = []
         num_conditions = sum(map(len, self.conditions.values()))
-        self._running = Tally.zeros(envs.num_envs, len(self.skills), num_conditions)
+        self._running = EpisodeCounts.zeros(envs.num_envs, len(self.skills), num_conditions)
 
     def before_step(self, actions: np.ndarray, playing: np.ndarray) -> None:
         if self.probe is None:
             return
-        checks, tally = self.probe.before_step(actions), self._running
+        checks, counts = self.probe.before_step(actions), self._running
         for name, columns in condition_slices(self.conditions).items():
-            conditions, tried = checks[name]
-            k, is_ready = self.skills.index(name), conditions.all(1)
-            has_failed = tried & ~is_ready
-            tally.ever[:, columns] |= conditions
-            tally.together[:, columns] |= np.logical_and.accumulate(conditions, axis=1)
-            tally.opportunities[:, k] += is_ready
-            tally.used[:, k] += is_ready & tried
-            tally.failed[:, k] += has_failed
-            tally.missing[:, columns] += has_failed[:, None] & ~conditions
+            conditions, attempted = checks[name]
+            k, is_opportunity = self.skills.index(name), conditions.all(1)
+            has_failed = attempted & ~is_opportunity
+            counts.ever[:, columns] |= conditions
+            counts.together[:, columns] |= np.logical_and.accumulate(conditions, axis=1)
+            counts.opportunities[:, k] += is_opportunity
+            counts.used[:, k] += is_opportunity & attempted
+            counts.failed[:, k] += has_failed
+            counts.missing[:, columns] += has_failed[:, None] & ~conditions
 
     def after_step(
         self, playing: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, infos: Mapping[str, Any]
     ) -> None:
-        tally, dones, counts = self._running, terminated | truncated, infos["achievements"]
+        counts, dones, achievements = self._running, terminated | truncated, infos["achievements"]
         if dones.any():
-            counts = np.where(dones[:, None], infos["final_info"]["achievements"], counts)
-        tally.lengths[:] += 1
-        env_ids, skills = np.nonzero((counts > 0) & (tally.first_steps == 0))
-        tally.first_steps[env_ids, skills] = tally.lengths[env_ids]
+            achievements = np.where(dones[:, None], infos["final_info"]["achievements"], achievements)
+        counts.lengths[:] += 1
+        env_ids, skills = np.nonzero((achievements > 0) & (counts.first_steps == 0))
+        counts.first_steps[env_ids, skills] = counts.lengths[env_ids]
         ended = np.flatnonzero(dones & playing)
         if ended.size:
             if self.probe is not None:
                 self.ends += self.probe.episode_ends(ended)
             else:
                 self.ends += [EpisodeEnd("terminated" if terminated[i] else "time limit") for i in ended]
-            self._finished.append((tally.rows(ended), episode_skill_counts(infos["final_info"], ended)))
-        for array in tally:
+            self._finished.append((counts.rows(ended), episode_skill_counts(infos["final_info"], ended)))
+        for array in counts:
             array[dones] = 0
 
-    def finished(self) -> tuple[Tally, np.ndarray]:
-        """The tally of all episodes that ended, and their skill counts (episodes, skills), -1 where impossible."""
-        tallies, skill_counts = zip(*self._finished, strict=True)
-        return Tally(*map(np.concatenate, zip(*tallies, strict=True))), np.concatenate(skill_counts)
+    def finished(self) -> tuple[EpisodeCounts, np.ndarray]:
+        """The counts of all episodes that ended, and their skill counts (episodes, skills), -1 where impossible."""
+        parts, skill_counts = zip(*self._finished, strict=True)
+        return EpisodeCounts(*map(np.concatenate, zip(*parts, strict=True))), np.concatenate(skill_counts)
 
 
 def condition_slices(conditions: Mapping[str, Sequence[str]]) -> dict[str, slice]:
@@ -278,19 +281,19 @@ class _Episodes:
     def __init__(self, skills: Sequence[Skill], recorder: EpisodeRecorder):
         self.skills, self.names = {skill.name: skill for skill in skills}, recorder.skills
         self.conditions, self.slices = recorder.conditions, condition_slices(recorder.conditions)
-        self.tally, self.skill_counts = recorder.finished()
+        self.counts, self.skill_counts = recorder.finished()
 
     def diagnose(self, skill: Skill, threshold: float) -> SkillDiagnosis:
         k = self.names.index(skill.name)
         possible = self.skill_counts[:, k] >= 0
-        tally, skill_counts = self.tally.rows(possible), self.skill_counts[possible]
+        counts, skill_counts = self.counts.rows(possible), self.skill_counts[possible]
         succeeded = skill_counts[:, k] > 0
-        success, first_steps = rate_with_ci(int(succeeded.sum()), len(succeeded)), tally.first_steps[succeeded, k]
+        success, first_steps = rate_with_ci(int(succeeded.sum()), len(succeeded)), counts.first_steps[succeeded, k]
         prerequisites, conditions = self._ordered_prerequisites(skill), self.conditions.get(skill.name, ())
-        # What is impossible in an episode is not needed in it.
+        # A prerequisite that is impossible in an episode (-1) is not required there.
         reached = skill_counts[:, [self.names.index(name) for name in prerequisites]] != 0
         columns = self.slices.get(skill.name, slice(0, 0))
-        ever, together = tally.ever[:, columns], tally.together[:, columns]
+        ever, together = counts.ever[:, columns], counts.together[:, columns]
         return SkillDiagnosis(
             success=success,
             mastered=success.value >= threshold,
@@ -298,17 +301,17 @@ class _Episodes:
             first_step=float(np.median(first_steps)) if first_steps.size else None,
             prerequisites=_stages(prerequisites, reached, np.logical_and.accumulate(reached, axis=1)),
             conditions=_stages(conditions, ever, together),
-            attempts=_count_attempts(tally, k, columns, conditions) if conditions else None,
+            attempts=_count_attempts(counts, k, columns, conditions) if conditions else None,
             bottleneck=_find_bottleneck(
                 dict(zip(prerequisites, reached.T, strict=True)),
                 dict(zip(conditions, together.T, strict=True)),
-                tally.used[:, k] > 0,
+                counts.used[:, k] > 0,
                 succeeded,
             ),
         )
 
     def _ordered_prerequisites(self, skill: Skill) -> list[str]:
-        """All skills that it requires, directly or not: what others require first, then by success rate."""
+        """All skills that it requires, directly or not, each after its own prerequisites, then by success rate."""
         required, pending = set[str](), list(skill.prerequisites)
         while pending:
             if (name := pending.pop()) not in required:
@@ -324,9 +327,9 @@ class _Episodes:
         return ordered
 
 
-def _count_attempts(tally: Tally, k: int, columns: slice, conditions: Sequence[str]) -> Attempts:
-    opportunities, used, failed = (array[:, k] for array in (tally.opportunities, tally.used, tally.failed))
-    missing = 100 * tally.missing[:, columns].sum(0) / max(1, failed.sum())
+def _count_attempts(counts: EpisodeCounts, k: int, columns: slice, conditions: Sequence[str]) -> Attempts:
+    opportunities, used, failed = (array[:, k] for array in (counts.opportunities, counts.used, counts.failed))
+    missing = 100 * counts.missing[:, columns].sum(0) / max(1, failed.sum())
     return Attempts(
         opportunity_steps=int(opportunities.sum()),
         opportunity_episodes=int((opportunities > 0).sum()),
@@ -344,36 +347,36 @@ def _find_bottleneck(
     used: np.ndarray,
     succeeded: np.ndarray,
 ) -> Bottleneck | None:
-    """Follow the episodes through prerequisites, conditions, a try and the success.
+    """Follow the episodes through prerequisites, conditions, an attempt and the success.
 
     Args:
         prerequisites: The episodes that reached each, (episodes,) bool, in order.
         conditions: The episodes in which each held at the same step as all before it, in order.
     """
-    # A level may grant what a prerequisite is for, so an episode that held all conditions has passed.
-    had_all = succeeded | list(conditions.values())[-1] if conditions else succeeded
+    # A level may provide what a prerequisite yields, so an episode in which all conditions held passes it.
+    is_ready = succeeded | list(conditions.values())[-1] if conditions else succeeded
     passed = np.ones(len(succeeded), np.bool_)
     stages: list[tuple[Any, str, np.ndarray]] = []
     for name, reached in prerequisites.items():
-        passed = passed & (reached | had_all)
+        passed = passed & (reached | is_ready)
         stages.append(("prerequisite", name, passed))
     stages += [("condition", name, passed & together) for name, together in conditions.items()]
     if conditions:
-        stages.append(("try", "tried when it would succeed", used))
+        stages.append(("try", "attempt at an opportunity", used))
     stages.append(("success", "success", succeeded))
     worst, lowest_share, before = None, 1.0, len(succeeded)
     for kind, name, mask in stages:
         count = int(mask.sum())
-        share = (count + 1) / (before + 1)  # +1: losing the last one or two episodes shows little
+        share = (count + 1) / (before + 1)  # +1, so that one or two episodes decide little
         if share < lowest_share:
             worst, lowest_share = Bottleneck(kind=kind, name=name, reached=count, of=before), share
         before = count
     return worst
 
 
-def _stages(names: Sequence[str], ever: np.ndarray, together: np.ndarray) -> tuple[Stage, ...]:
+def _stages(names: Sequence[str], ever: np.ndarray, together: np.ndarray) -> tuple[FunnelStage, ...]:
     """Return the stages of episodes, given as arrays (episodes, stages) of bool."""
     if not len(ever):
-        return tuple(Stage(name=name, ever=0, together=0) for name in names)
+        return tuple(FunnelStage(name=name, ever=0, together=0) for name in names)
     rates = zip(names, 100 * ever.mean(0), 100 * together.mean(0), strict=True)
-    return tuple(Stage(name=name, ever=float(single), together=float(joint)) for name, single, joint in rates)
+    return tuple(FunnelStage(name=name, ever=float(single), together=float(joint)) for name, single, joint in rates)

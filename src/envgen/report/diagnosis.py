@@ -1,4 +1,4 @@
-"""A `diagnosis.json` of a run directory as tables in the terminal and as a picture."""
+"""A `diagnosis.json` of a run directory as tables in the terminal and as a figure."""
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
@@ -17,9 +17,9 @@ Json = Mapping[str, Any]
 LIGHT, GREEN, RED = "#d9dee5", "#54a24b", "#c0392b"
 COLORS = {"prerequisite": "#4c78a8", "condition": "#f58518", "try": GREEN, "success": GREEN}
 BAR_HEIGHT = 0.78
-COLUMNS = 3  # of funnels in the picture
+COLUMNS = 3  # of funnels in the figure
 NUM_BINS = 40  # of the histogram of episode lengths
-LONGEST_SHARE = 99  # percent of the episodes that the histogram shows; the last bin holds the longer ones, too
+MAX_LENGTH_PERCENTILE = 99  # of the lengths that the histogram shows; its last bin also holds longer episodes
 MAX_CAUSES = 8  # causes with a color of their own
 
 
@@ -33,7 +33,7 @@ def unmastered_skills(diagnosis: Json) -> dict[str, Json]:
 
 
 def diagnosis_tables(diagnosis: Json) -> Group:
-    """What the terminal shows: how episodes end, how often each skill was tried, and where episodes are lost."""
+    """What the terminal shows: how episodes end, how often each skill was attempted, and where episodes are lost."""
     skills, parts = unmastered_skills(diagnosis), [_ends_table(diagnosis)]
     if not skills:
         return Group(*parts, Text(f"Every skill succeeds in at least {diagnosis['threshold']:g}% of the episodes."))
@@ -61,44 +61,44 @@ def _ends_table(diagnosis: Json) -> Table:
     return table
 
 
-def _shares(counts: Mapping[str, int], total: int, most: int = 3) -> str:
-    return ", ".join(f"{name} {100 * count / total:.0f}%" for name, count in list(counts.items())[:most])
+def _shares(counts: Mapping[str, int], total: int, max_items: int = 3) -> str:
+    return ", ".join(f"{name} {100 * count / total:.0f}%" for name, count in list(counts.items())[:max_items])
 
 
 def _attempts_table(skills: Mapping[str, Json]) -> Table:
     table = _new_table(
-        "Steps at which a skill would have succeeded, and tries", "skill", "success", "first at step", "episodes",
-        "steps", "tried then", "tried in vain", "then missing", wide=("then missing",),
+        "Opportunities (steps at which a skill would have succeeded) and attempts", "skill", "success", "first success",
+        "in episodes", "steps", "used", "failed attempts", "missing conditions", wide=("missing conditions",),
     )  # fmt: skip
     for name, skill in skills.items():
         first = "never" if skill["first_step"] is None else f"{skill['first_step']:.0f}"
         cells = [f"{skill['success']['value']:.1f}%", first]
         if attempts := skill["attempts"]:
             cells += [f"{attempts[key]:,}" for key in ("opportunity_episodes", "opportunity_steps", "used_steps")]
-            cells += [f"{attempts['failed_steps']:,}", _missing(attempts)]
+            cells += [f"{attempts['failed_steps']:,}", _format_missing(attempts)]
         table.add_row(name, *cells)
     return table
 
 
-def _missing(attempts: Json, most: int = 3) -> str:
-    """The conditions that most often did not hold when a skill was tried in vain."""
+def _format_missing(attempts: Json, max_items: int = 3) -> str:
+    """The conditions that most often did not hold in failed attempts."""
     ranked = sorted(attempts["missing"].items(), key=lambda item: -item[1])
-    return ", ".join(f"{name} {share:.0f}%" for name, share in ranked[:most] if share >= 0.5)
+    return ", ".join(f"{name} {share:.0f}%" for name, share in ranked[:max_items] if share >= 0.5)
 
 
 def _funnels_table(skills: Mapping[str, Json], threshold: float) -> Table:
-    title = f"Skills below {threshold:g}%: percent of the episodes that had a stage and all before it (it alone)"
+    title = f"Skills below {threshold:g}%: percent of the episodes at each stage with all before it (the stage alone)"
     table = _new_table(title, "skill", "", "stages", wide=("", "stages"))
     for name, skill in skills.items():
         bottleneck = skill["bottleneck"] or {}
         for k, (label, kind, stages) in enumerate(
-            (("before", "prerequisite", skill["prerequisites"]), ("at once", "condition", skill["conditions"]))
+            (("earlier", "prerequisite", skill["prerequisites"]), ("in one step", "condition", skill["conditions"]))
         ):
             if stages:
                 table.add_row(
                     name if k == 0 or not skill["prerequisites"] else "", label, _funnel(stages, kind, bottleneck)
                 )
-        lost = describe_bottleneck(bottleneck) if bottleneck else "nowhere"
+        lost = describe_bottleneck(bottleneck) if bottleneck else "no bottleneck"
         is_first = not (skill["prerequisites"] or skill["conditions"])
         table.add_row(name if is_first else "", "lost at", Text(lost, style="red"), end_section=True)
     return table
@@ -116,10 +116,10 @@ def _funnel(stages: Sequence[Json], kind: str, bottleneck: Json) -> Text:
 
 
 def describe_bottleneck(bottleneck: Json) -> str:
-    return f"{bottleneck['name']}: {bottleneck['reached']} of the {bottleneck['of']} episodes that came so far"
+    return f"{bottleneck['name']}: {bottleneck['reached']} of the {bottleneck['of']} episodes that got this far"
 
 
-# --- the picture
+# --- the figure
 
 
 def plot_diagnosis(folder: Path, file: Path) -> None:
@@ -160,7 +160,7 @@ def _plot_ends(axis: Any, diagnosis: Json) -> None:
     groups = [(_describe_end(end), end["lengths"]) for end in ends[:MAX_CAUSES]]
     if len(ends) > MAX_CAUSES:
         groups.append(("other", [length for end in ends[MAX_CAUSES:] for length in end["lengths"]]))
-    longest = np.percentile([length for _, lengths in groups for length in lengths], LONGEST_SHARE)
+    longest = np.percentile([length for _, lengths in groups for length in lengths], MAX_LENGTH_PERCENTILE)
     edges = np.linspace(0, max(longest, 2), NUM_BINS + 1)
     axis.hist(
         [np.minimum(lengths, edges[-1]) for _, lengths in groups], bins=edges, stacked=True,
@@ -168,7 +168,7 @@ def _plot_ends(axis: Any, diagnosis: Json) -> None:
         color=[f"C{k}" for k in range(len(groups))], edgecolor="white", linewidth=0.3,
     )  # fmt: skip
     axis.set_title("when and why episodes end", loc="left", fontsize=10, fontweight="bold")
-    axis.set(xlabel="step (the last bar holds longer episodes, too)", ylabel="episodes", xlim=(0, edges[-1]))
+    axis.set(xlabel="step (the last bar also holds longer episodes)", ylabel="episodes", xlim=(0, edges[-1]))
     tallest = axis.get_ylim()[1]
     axis.set_ylim(0, tallest * (1 + 0.07 * len(groups)))  # room for the legend
     axis.legend(frameon=False, fontsize=8, loc="upper left", labelspacing=0.3)
@@ -177,7 +177,9 @@ def _plot_ends(axis: Any, diagnosis: Json) -> None:
 
 def _describe_end(end: Json) -> str:
     """The cause, and the two most common values of each circumstance."""
-    parts = [f"{name}: {_shares(counts, end['episodes'], most=2)}" for name, counts in end["circumstances"].items()]
+    parts = [
+        f"{name}: {_shares(counts, end['episodes'], max_items=2)}" for name, counts in end["circumstances"].items()
+    ]
     return f"{end['cause']}  ({'; '.join(parts)})" if parts else end["cause"]
 
 
@@ -207,7 +209,7 @@ def _stages(skill: Json) -> list[_Bar]:
     bars += [_Bar("condition", stage["name"], stage["ever"], stage["together"]) for stage in skill["conditions"]]
     if attempts := skill["attempts"]:
         used = 100 * attempts["used_episodes"] / skill["episodes"]
-        bars.append(_Bar("try", "tried then", used, used))
+        bars.append(_Bar("try", "attempted", used, used))
     success = skill["success"]["value"]
     return [*bars, _Bar("success", "success", success, success)]
 
@@ -228,7 +230,7 @@ def _plot_funnel(axis: Any, name: str, skill: Json, num_bars: int) -> None:
     if attempts := skill["attempts"]:
         text = f"{attempts['opportunity_steps']:,} opportunities, {attempts['used_steps']:,} used"
         if attempts["failed_steps"]:
-            text += f"\ntried in vain at {attempts['failed_steps']:,} steps, missing {_missing(attempts, most=2)}"
+            text += f"\n{attempts['failed_steps']:,} failed attempts, missing {_format_missing(attempts, max_items=2)}"
         axis.text(0, len(bars) - 0.2, text, va="top", fontsize=7.5).set_in_layout(False)
 
 
@@ -258,6 +260,6 @@ def _funnel_legend() -> list[Any]:
         Patch(color=COLORS["prerequisite"], label="skills it requires, with all above"),
         Patch(color=COLORS["condition"], label="at the same step as all above"),
         Patch(color=LIGHT, label="the stage alone"),
-        Patch(color=COLORS["success"], label="tried, succeeded"),
+        Patch(color=COLORS["success"], label="attempted, succeeded"),
         Patch(color=RED, label="red name: where most episodes are lost"),
     ]

@@ -28,12 +28,12 @@ class EpisodeChecker:
         return bool(condition)
 
     @contextmanager
-    def no_error(self, action: str) -> Iterator[None]:
+    def no_error(self, operation: str) -> Iterator[None]:
         """An exception is a violation, too."""
         try:
             yield
         except Exception as error:  # noqa: BLE001  the code under test may fail in any way
-            self.require(False, f"{action} raised {type(error).__name__}: {error}")
+            self.require(False, f"{operation} raised {type(error).__name__}: {error}")
 
     def raises(self, kind: type[Exception], function: Callable[[], Any], violation: str) -> Exception | None:
         try:
@@ -230,8 +230,8 @@ class EpisodeChecker:
         return all(
             self.require(
                 np.shape(check.conditions) == (NUM_ENVS, len(conditions[name]))
-                and np.shape(check.tried) == (NUM_ENVS,)
-                and np.asarray(check.conditions).dtype == np.asarray(check.tried).dtype == np.bool_,
+                and np.shape(check.attempted) == (NUM_ENVS,)
+                and np.asarray(check.conditions).dtype == np.asarray(check.attempted).dtype == np.bool_,
                 f"before_step: the SkillCheck of {name!r} must hold booleans of the shapes (num_envs, conditions) and "
                 "(num_envs,)",
             )
@@ -253,9 +253,9 @@ class EpisodeChecker:
             )
         for k, skill in enumerate(self.world.skills):
             if skill.name in checks:
-                conditions, tried = checks[skill.name]
+                conditions, attempted = checks[skill.name]
                 self.require(
-                    (conditions.all(1) & tried)[counts[:, k] > counts_before[:, k]].all(),
+                    (conditions.all(1) & attempted)[counts[:, k] > counts_before[:, k]].all(),
                     f"the skill {skill.name!r} succeeded in a step in which the probe says that it could not",
                 )
         return np.where(ended[:, None], infos["achievements"], counts)

@@ -65,8 +65,8 @@ class _Checker(EpisodeChecker):
             "expert_actions": self.check_expert,
             "make_probe": self.check_probe,
         }
-        for action, check in checks.items():
-            with self.no_error(action):
+        for operation, check in checks.items():
+            with self.no_error(operation):
                 check()
         for mode in AutoresetMode:
             try:

@@ -143,30 +143,30 @@ class LevelVectorEnv(VectorEnv[Any, Any, Any]):
 
 
 class SkillCheck(NamedTuple):
-    """What a coming step can do for one skill, in each environment."""
+    """Whether each environment can succeed at a skill in the next step."""
 
     conditions: np.ndarray  # (num_envs, conditions) bool, which of the skill's `World.conditions` hold
-    tried: np.ndarray  # (num_envs,) bool, whether the action about to be taken is a try at the skill
+    attempted: np.ndarray  # (num_envs,) bool, whether the next action attempts the skill
 
 
 class EpisodeEnd(NamedTuple):
-    """Why an episode ended, and in what circumstances. All ends of a world name the same circumstances."""
+    """Why an episode ended, and in what circumstances, which have the same names in all ends of a world."""
 
     cause: str  # such as "zombie" or "time limit"
     circumstances: Mapping[str, str] = {}  # such as {"time of day": "night"}
 
 
 class Probe(Protocol):
-    """Looks into environments while they are played, for `envgen diagnose`. It changes nothing in them.
+    """Inspects environments during play, for `envgen diagnose`. It changes nothing in them.
 
     Between `before_step` and `episode_ends` the environments take exactly one step.
     """
 
     def before_step(self, actions: np.ndarray) -> Mapping[str, SkillCheck]:
-        """For each skill in `World.conditions`, its conditions in the current state, and whether `actions` try it.
+        """For each skill in `World.conditions`, which conditions hold now, and whether `actions` attempt it.
 
-        A skill succeeds in a step only if all its conditions hold and the action tries it. Unless the skill depends on
-        chance, it then always succeeds.
+        A skill succeeds in a step only if all its conditions hold and the action attempts it. Unless the skill depends
+        on chance, it then always succeeds.
         """
         ...
 
@@ -228,7 +228,7 @@ class World(ABC):
     observations: ClassVar[tuple[str, ...]]
     rules: ClassVar[str]  # the rules in prose, for designers that are language models
     skill_levels: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # skill: a level in which to learn it next
-    conditions: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # skill: what it takes at one step, in order; see Probe
+    conditions: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # skill: what must hold to succeed in a step; see Probe
     key_bindings: ClassVar[Mapping[str, str]] = {}  # key: action, for manual play
     ppo_defaults: ClassVar[Mapping[str, Any]] = {}  # PpoSettings that suit this world better than the defaults
     plan_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # preset: TrainingPlan fields that differ from it

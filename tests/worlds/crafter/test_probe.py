@@ -121,7 +121,7 @@ TO_THE_LEFT = {"facing": const.LEFT}  # towards a player on the left
         (lambda: Scene({"length": 1}, health=1, drink=0).starve(), NOOP, "thirst", "awake"),
     ],
 )  # fmt: skip
-def test_cause_of_death_is_the_blow_that_took_the_last_health(scene, action, cause, player):
+def test_cause_of_death_is_what_reduced_health_to_zero(scene, action, cause, player):
     end = scene().step(action)
     assert (end.cause, end.circumstances["player"]) == (cause, player)
 
@@ -135,7 +135,7 @@ def test_cause_of_death_is_the_blow_that_took_the_last_health(scene, action, cau
         (lambda: Scene(health=2).add(ARROW, 1, facing=const.RIGHT), NOOP),
     ],
 )
-def test_what_leaves_some_health_ends_nothing(scene, action):
+def test_damage_that_leaves_some_health_does_not_end_the_episode(scene, action):
     assert scene().step(action) is None
 
 
@@ -186,16 +186,16 @@ def test_conditions_name_what_is_missing():
     assert "awake" not in conditions_met(scene, "make_iron_pickaxe")
 
 
-def test_a_try_is_an_action_towards_the_skill():
+def test_an_attempt_is_an_action_towards_the_skill():
     scene = Scene().set_ground(1, const.DIAMOND)
     checks = checks_of(scene, DO)
-    assert checks["collect_diamond"].tried[0]
-    assert not checks["collect_iron"].tried[0]
+    assert checks["collect_diamond"].attempted[0]
+    assert not checks["collect_iron"].attempted[0]
     assert conditions_met(scene, "collect_diamond") == ["diamond in view", "facing diamond", "awake"]
-    assert not checks_of(scene, NOOP)["collect_diamond"].tried[0]
+    assert not checks_of(scene, NOOP)["collect_diamond"].attempted[0]
 
 
-def test_a_plant_counts_from_the_map_to_the_hand():
+def test_conditions_of_eat_plant_hold_one_after_the_other():
     scene = Scene().add(const.PLANT, 6, counter=5)
     assert conditions_met(scene, "eat_plant") == ["plant on the map", "awake"]
     scene.entities[1]["counter"] = const.RIPE_AFTER + 1

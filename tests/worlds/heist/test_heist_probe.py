@@ -9,7 +9,7 @@ WORLD = Heist()
 NOOP, Q = ACTIONS.index("noop"), ACTIONS.index("q")
 
 
-def test_a_door_without_its_key_is_tried_in_vain():
+def test_pushing_a_door_without_its_key_is_a_failed_attempt():
     envs = WORLD.make([{"keys": "one"}], 1, seed=0, observation="symbols")
     envs.reset()
     env = envs.engine.envs[0]
@@ -21,12 +21,12 @@ def test_a_door_without_its_key_is_tried_in_vain():
             continue
         env["x"], env["y"], env["vx"], env["vy"] = x + 0.5, y + 0.5, 0, 0
         checks = probe.before_step(np.array([ACTIONS.index(action)]))
-        pushes.append(bool(checks["open_blue_door"].tried[0]))
+        pushes.append(bool(checks["open_blue_door"].attempted[0]))
         assert dict(zip(WORLD.conditions["open_blue_door"], checks["open_blue_door"].conditions[0], strict=True)) == {
             "key": False, "one move away": True,
         }  # fmt: skip
-        assert not probe.before_step(np.array([NOOP]))["open_blue_door"].tried[0]
-        assert not probe.before_step(np.array([Q]))["open_blue_door"].tried[0]
+        assert not probe.before_step(np.array([NOOP]))["open_blue_door"].attempted[0]
+        assert not probe.before_step(np.array([Q]))["open_blue_door"].attempted[0]
     assert pushes
     assert all(pushes)
 

@@ -1,7 +1,6 @@
-"""What killed the player: replays the last step of an episode on a copy of the state from before it.
+"""The cause of the player's death, found by replaying the last step of an episode on a copy of the state before it.
 
-The replay calls the rules in the order of `kernel.step_batch` and watches the player's health, so it finds the very
-blow that the engine dealt.
+The replay calls the rules in the order of `kernel.step_batch` and checks the player's health after each of them.
 """
 
 import numpy as np
@@ -13,7 +12,7 @@ from .creatures import UPDATE_DISTANCE, distance_to_player, update_entity
 from .entities import ground_at
 from .player import update_player
 
-# What took the last of the player's health.
+# What reduced the player's health to 0.
 ALIVE, STARVATION, THIRST, EXHAUSTION, SEVERAL_NEEDS, LAVA, ZOMBIE, ZOMBIE_ASLEEP, ARROW = range(9)
 CAUSES = (
     "time limit", "starvation", "thirst", "exhaustion", "several needs", "lava", "zombie", "zombie while asleep",

@@ -1,7 +1,7 @@
-"""What `envgen diagnose` measures in Crafter: what each skill takes at a step, and what ended an episode.
+"""What `envgen diagnose` measures in Crafter: the conditions of each skill, and what ended an episode.
 
-Everything is read from the engine's exact state. The functions are written in numpy, apart from the kernels, so that
-the tests compare two implementations of the rules.
+Everything is read from the engine's exact state. The functions are written in numpy and share no code with the
+kernels, so that the tests compare two implementations of the rules.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,7 +82,7 @@ class View(NamedTuple):
 
 
 class CrafterProbe:
-    """The `Probe` of Crafter's environments. It copies their states before each step, to replay the last ones."""
+    """The `Probe` of Crafter's environments. It copies their states before each step, to replay how episodes end."""
 
     def __init__(self, engine: Engine):
         self.engine = engine
@@ -126,7 +126,7 @@ def _name_needs(needs: np.ndarray) -> str:
     return " and ".join(empty) or "nothing"
 
 
-def look(state: State) -> View:
+def make_view(state: State) -> View:
     """What surrounds the player in every environment."""
     envs, entities = state
     rows = np.arange(len(envs))
@@ -160,7 +160,7 @@ def _clip(coordinates: np.ndarray) -> np.ndarray:
 def check_skills(state: State, actions: np.ndarray) -> dict[str, SkillCheck]:
     """The `SkillCheck` of every skill."""
     envs = state.envs
-    view, items = look(state), envs["inventory"]
+    view, items = make_view(state), envs["inventory"]
     asleep, full_energy = envs["sleeping"] > 0, items[:, const.ENERGY] >= const.MAX_ITEM_COUNT
     awake = ~asleep | full_energy  # a sleeping player with full energy wakes up and then acts
     acts = awake & (actions == const.DO)
@@ -175,8 +175,8 @@ def check_skills(state: State, actions: np.ndarray) -> dict[str, SkillCheck]:
     def near(material: int) -> np.ndarray:
         return (view.nearby == material).any((1, 2))
 
-    def check(tried: np.ndarray, *conditions: np.ndarray) -> SkillCheck:
-        return SkillCheck(np.stack(conditions, 1), tried)
+    def check(attempted: np.ndarray, *conditions: np.ndarray) -> SkillCheck:
+        return SkillCheck(np.stack(conditions, 1), attempted)
 
     checks: dict[str, SkillCheck] = {}
     for skill in const.SKILLS:
@@ -193,13 +193,13 @@ def check_skills(state: State, actions: np.ndarray) -> dict[str, SkillCheck]:
             checks[skill.name] = check(acts & facing, in_view, facing, facing & (view.health_ahead <= damage), awake)
         elif skill.name in PLACED:
             room = is_free & np.isin(view.ahead, BUILDABLE[skill.name])
-            tried = awake & (actions == const.ACTIONS.index(skill.name))
-            checks[skill.name] = check(tried, held(*PLACED[skill.name]), room, awake)
+            attempted = awake & (actions == const.ACTIONS.index(skill.name))
+            checks[skill.name] = check(attempted, held(*PLACED[skill.name]), room, awake)
         elif verb == "make":
             costs = [held(name, count) for name, count in const.RECIPES[item].items()]
             furnace = [near(const.FURNACE)] if item in const.NEEDS_FURNACE else []
-            tried = awake & (actions == const.ACTIONS.index(skill.name))
-            checks[skill.name] = check(tried, *costs, near(const.TABLE), *furnace, awake)
+            attempted = awake & (actions == const.ACTIONS.index(skill.name))
+            checks[skill.name] = check(attempted, *costs, near(const.TABLE), *furnace, awake)
     checks["eat_plant"] = _check_eat_plant(state, view, acts, awake)
     checks["wake_up"] = check(asleep & full_energy, asleep, full_energy)  # whatever the action
     return checks

@@ -1,4 +1,4 @@
-"""What `envgen diagnose` measures in Heist: what each skill takes at a step, and what ended an episode.
+"""What `envgen diagnose` measures in Heist: the conditions of each skill, and what ended an episode.
 
 Whether a move touches a key, a door or the gem depends on positions, velocities and walls, so the probe plays every
 move with the rules themselves, on a copy of the environment.
@@ -32,18 +32,18 @@ class HeistProbe:
         self._trial = np.zeros(1, ENV)
         self._moves = np.zeros(engine.num_envs, np.int64)
         shape = engine.num_envs, len(const.SKILLS)
-        self._within_reach, self._tried = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        self._within_reach, self._attempted = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
 
     def before_step(self, actions: np.ndarray) -> Mapping[str, SkillCheck]:
         self._envs.view(np.uint8)[:] = self.engine.envs.view(np.uint8)  # as bytes: records are copied field by field
         self._moves[:] = np.where(np.asarray(actions) < const.NUM_MOVES, actions, const.NOOP)
-        _try_moves(self._envs, self._trial, self._moves, self._within_reach, self._tried)
+        _try_moves(self._envs, self._trial, self._moves, self._within_reach, self._attempted)
         checks: dict[str, SkillCheck] = {}
         for k, (name, conditions) in enumerate(CONDITIONS.items()):
             columns = [self._within_reach[:, k]]
             if KEY_HELD in conditions:
                 columns.insert(0, self._envs["has_key"][:, (k - const.OPEN_DOOR) // 2] > 0)
-            checks[name] = SkillCheck(np.stack(columns, 1), self._tried[:, k].copy())
+            checks[name] = SkillCheck(np.stack(columns, 1), self._attempted[:, k].copy())
         return checks
 
     def episode_ends(self, env_ids: np.ndarray) -> Sequence[EpisodeEnd]:
@@ -57,14 +57,14 @@ class HeistProbe:
 
 
 @jit
-def _try_moves(envs, trial, moves, within_reach, tried):
+def _try_moves(envs, trial, moves, within_reach, attempted):
     """Play each move once, and once more with each key that is missing, to see which doors the agent pushes against.
 
-    `within_reach` (n, skills) becomes whether some move touches the skill's key, door or gem, and `tried` whether the
+    Sets `within_reach` (n, skills) where some move touches the skill's key, door or gem, and `attempted` where the
     chosen one does.
     """
     within_reach[:] = False
-    tried[:] = False
+    attempted[:] = False
     for i in range(envs.size):
         env = envs[i]
         for extra_key in range(-1, const.NUM_COLORS):
@@ -79,7 +79,7 @@ def _try_moves(envs, trial, moves, within_reach, tried):
                     is_extra_door = extra_key >= 0 and skill == const.OPEN_DOOR + 2 * extra_key
                     if (extra_key < 0 or is_extra_door) and trial[0].achievements[skill] > env.achievements[skill]:
                         within_reach[i, skill] = True
-                        tried[i, skill] |= move == moves[i]
+                        attempted[i, skill] |= move == moves[i]
 
 
 @jit
