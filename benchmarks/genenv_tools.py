@@ -46,7 +46,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 BASELINE = "uniform"
 MATCHED = ("uniform", "dapo", "greedy", "static", "random")  # whose final accuracy the others have to match
 COPIED_FILES = ("run.json", "summary.json")
-UNITS = {"rollouts": "rollouts", "tokens": "tokens of both models", "tasks_proposed": "generated tasks"}
+UNITS = {"rollouts": "rollouts", "tokens": "tokens of both models", "tasks_proposed": "proposed tasks"}
 
 
 def run_variant(name: str, seed: int, runs: Path, models: Path) -> Path:
@@ -146,9 +146,9 @@ bits; uniform specs have {np.log2(5):.1f} bits of `steps` and about 1.5 of `link
 
 ## Data efficiency
 
-How many rollouts, tokens and generated tasks a group needed until an evaluation first reached the final accuracy of a
+How many rollouts, tokens and proposed tasks a group needed until an evaluation first reached the final accuracy of a
 baseline with the same seed: the mean over the seeds that reached it, with their number in parentheses. The paper counts
-only the base samples of GenEnv; here everything that was generated counts.
+only the base samples of GenEnv; here all rollouts, tokens and proposed tasks count.
 
 {efficiency_tables(groups)}
 """

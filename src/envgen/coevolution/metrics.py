@@ -61,7 +61,9 @@ def eval_metrics(domain: Domain, tasks: Sequence[Task], scores: np.ndarray) -> d
 
 
 def spec_diversity(texts: Sequence[str], features: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """How different the specs of a step are; low values show a collapsed environment policy.
+    """How different the specs of a step are.
+
+    If the environment policy collapses, `distinct_fraction` and `entropy` fall and `ngram_overlap` rises.
 
     Args:
         texts: All generated specs, also rejected ones.

@@ -1,6 +1,6 @@
-"""The training plan: how long the agent trains, in which levels, and how often they change; and whether it practices.
+"""The training plan: how long the agent trains, in which levels, how often they change, and whether it practices.
 
-Every ablation of the EnvGen paper is one of the numbers of `TrainingPlan`.
+The paper's ablations of the schedule (EnvGen, tables 3, 4, 6 and 7) change settings of `TrainingPlan`.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """`expert`: rules over the world's skill graph. No language model and no network.
 
 It works at the frontier: the skills that fail although their prerequisites succeed. For each of them it uses the level
-of the world that grants the prerequisites. The skills with the largest gain come first: the failure rate of the skill,
-times the number of skills that depend on it.
+of the world that grants the prerequisites. The skills with the highest priority come first: the failure rate of the
+skill, times one plus the number of skills that depend on it.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class ExpertDesigner(Designer):
         return Proposal(levels=tuple(levels))
 
     def frontier(self, brief: Brief, rates: dict[str, float]) -> list[Skill]:
-        """At most `brief.num_levels` skills, the largest gain first."""
+        """At most `brief.num_levels` skills: by the threshold that their prerequisites meet, then by priority."""
         skills = brief.skills
         priorities = {s.name: (1 + num_descendants(s.name, skills)) * (100 - rates.get(s.name, 0)) for s in skills}
         failing = [

@@ -38,8 +38,9 @@ REQUIRED_FIELDS = {
 class Budget(Settings):
     """Limits on a run's conversation, checked before each request and counted across resumes.
 
-    A call whose usage the server did not report counts as the most it can have used. The last call may exceed a limit
-    on tokens, cost or seconds, because its usage is known only afterwards.
+    Usage that the server did not report is estimated from the length of the texts; a reply that never came counts as
+    the longest that was allowed. The last call may exceed a limit on tokens, cost or seconds, because its usage is
+    known only afterwards.
     """
 
     max_calls: int | None = Field(default=None, gt=0)
@@ -65,7 +66,7 @@ class Prices(BaseModel):
 
 
 class UsageTotals(NamedTuple):
-    """Reported usage, and upper estimates for the calls whose usage was not reported."""
+    """Reported usage, and estimates for the calls whose usage was not reported (`estimate_tokens`)."""
 
     calls: int = 0
     prompt_tokens: int = 0

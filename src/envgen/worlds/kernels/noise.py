@@ -1,6 +1,6 @@
 """OpenSimplex noise in three dimensions: bit for bit as the `opensimplex` package computes it, and fast for whole maps.
 
-The lattice is a cube grid squeezed along its diagonal: the point (i, j, k) lies at (i, j, k) + (i + j + k) / 3. The
+The lattice is a cube grid stretched along its diagonal: the point (i, j, k) lies at (i, j, k) + (i + j + k) / 3. The
 noise at a position is the sum of the contributions of the corners of the tetrahedron or octahedron that contains it,
 and of two further corners. `attn` is the attenuation of a contribution with distance, named as in the package.
 
