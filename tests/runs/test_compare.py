@@ -235,7 +235,7 @@ def test_interval_entirely_above_the_baseline_has_a_star(tmp_path):
     wood = parse_table(text, "final success %")["collect_wood"]
     assert [cell.endswith("]\\*") for cell in wood] == [False, True, False]
     assert [parse_table(text, "designer")[name][2].endswith("*") for name in ("none", "llm", "random")] == [0, 1, 0]
-    assert "* entirely above none" in text
+    assert "* interval entirely above that of the baseline none" in text
 
 
 @pytest.mark.parametrize("counts", [(7, 8), (8, 7), (3, 3)])

@@ -11,13 +11,14 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 
+from .language_model import ModelError
 from .policy import LanguageModelPolicy, TrainBatch
 from .proposers import Candidate, ProposalBatch, Proposer, ProposerContext
 from .reward import SuccessStats, curriculum_rewards, near_target, ngram_overlap, rwr_weights
 from .sampling import Completions, concat_completions
 from .settings import AlphaCurriculumSettings, EnvironmentSettings
 from .task_stores import TaskFilter, TaskStore
-from .tasks import Domain, DomainError, Spec
+from .tasks import Domain, Spec
 
 STATIC_VARIATIONS = 5  # per prompt; the static set has this many times as many specs as base specs, as in the paper
 NOT_NEEDED = "not_needed"  # rejection of specs generated after enough were accepted
@@ -66,9 +67,9 @@ class LanguageModelProposer(Proposer):
         parts: list[Completions] = []
         missing = count
         for _ in range(self.max_attempts):
-            seed_indices = self.rng.integers(len(base_specs), size=-(-missing // self.num_variations))
+            base_indices = self.rng.integers(len(base_specs), size=-(-missing // self.num_variations))
             stats_prompt = stats.to_prompt()
-            new_prompts = [environment_prompt(self.curriculum.alpha, stats_prompt, base_specs[k]) for k in seed_indices]
+            new_prompts = [environment_prompt(self.curriculum.alpha, stats_prompt, base_specs[k]) for k in base_indices]
             completions = self.policy.generate([self.encode_prompt(p) for p in new_prompts], self.num_variations)
             for row, text in enumerate(completions.decode(self.policy.lm)):
                 group = len(prompts) + row // self.num_variations
@@ -203,7 +204,7 @@ def build_static_set(context: ProposerContext, environment: LanguageModelPropose
         proposals = environment.propose(count, context.base_specs, SuccessStats(), context.task_filter)
         specs = [candidate.text for candidate in proposals.accepted]
         if not specs:
-            raise DomainError(
+            raise ModelError(
                 f"the environment policy generated no valid spec of {context.domain.name}, so there is nothing to "
                 "train on; pretrain it longer or choose another environment model"
             )

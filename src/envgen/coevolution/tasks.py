@@ -28,7 +28,7 @@ class SpecError(ValueError):
 
 
 class DomainError(EnvgenError):
-    """A domain contradicts itself, so its scores cannot be trusted."""
+    """A domain breaks its contract, or cannot make the requested tasks."""
 
 
 class Spec(Settings):

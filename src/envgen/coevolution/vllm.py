@@ -51,7 +51,8 @@ class NcclTransfer:
         except ImportError as error:
             raise ModelError(f"weight transfer to vLLM needs TRL: pip install 'trl[vllm]' ({error})") from None
         except Exception as error:  # TRL's client raises nothing narrower
-            raise ModelError(f"cannot send the weights to the vLLM server at {self.url}: {error}") from error
+            message = f"cannot send the weights to the vLLM server at {self.url}: {error}"
+            raise ModelError(f"{message}; restart the server, then resume the run") from error
 
     def _connect(self, device: torch.device) -> Any:
         from trl.generation.vllm_client import VLLMClient
@@ -149,7 +150,8 @@ class VllmSampler:
                     if response.is_success:
                         return response.json()
                     message = (
-                        f"the vLLM server at {self.url} rejects {path}: {response.status_code} {response.text[:500]}"
+                        f"the vLLM server at {self.url} rejects {path}: {response.status_code} {response.text[:500]}; "
+                        "correct what this response names, or check the server's log"
                     )
                     if response.status_code not in RETRY_STATUSES:
                         break

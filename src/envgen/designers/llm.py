@@ -38,7 +38,7 @@ class LlmSettings(Settings):
     max_retries: Annotated[int, Field(ge=0, le=10)] = 2
     """How often a reply with errors is sent back to be corrected."""
     revise: bool = True
-    """Let the model answer the audit, once per cycle."""
+    """Let the model correct levels that the audit rated bad, once per cycle."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """The sampling temperature; the server's default if not set. The paper used 0."""
     max_reply_tokens: Annotated[int, Field(ge=256)] = 8192
@@ -176,7 +176,9 @@ class LlmDesigner(Designer):
         fallback += [ProposedLevel(level=brief.Level(), purpose="fallback: the original")] * brief.num_levels
         levels = (*proposal.levels, *fallback)[: brief.num_levels]
         missing = brief.num_levels - len(proposal.levels)
-        note = f"fallback for {missing} of {brief.num_levels} levels" if missing else "its first levels are used"
+        note = f"fallback for {missing} of {brief.num_levels} levels"
+        if not missing:
+            note = f"the first {brief.num_levels} levels of the reply are used"
         return proposal.model_copy(update={"levels": levels, "notes": (*proposal.notes, note)})
 
 

@@ -99,7 +99,9 @@ def _table(task: str, groups: list[list[_FinishedRun]]) -> Table:
             seed = run.request.get("seed")
             first = by_seed.setdefault(seed, run)
             if first is not run:
-                warnings.append(f"{run.folder} is left out: {first.folder} is also {label} with seed {seed}")
+                warnings.append(
+                    f"{run.folder} is left out, because {first.folder} has the same settings and the same seed {seed}"
+                )
         runs_by_label[label] = list(by_seed.values())
     order = sorted(runs_by_label, key=lambda label: (_name(runs_by_label[label][0].request) != kind.baseline, label))
     rows = tuple(_group(kind, label, runs_by_label[label]) for label in order)

@@ -70,7 +70,7 @@ class Table:
 
     def legend(self) -> str:
         has_stars = any(self._can_have_star(group) for group in self.groups if not group.is_baseline)
-        star = f"; * entirely above {self.kind.baseline}" if has_stars else ""
+        star = f"; * interval entirely above that of the baseline {self.kind.baseline}" if has_stars else ""
         return f"Interquartile mean over seeds [95% bootstrap interval]{star}. Costs are means per run."
 
 

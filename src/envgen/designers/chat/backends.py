@@ -59,7 +59,9 @@ def make_backend(
     """
     kind, _, argument = llm.partition(":")
     if kind not in LLM_FORMS:
-        raise ChatError(f"{format_choice_error(kind, list(LLM_FORMS))}; valid forms: {'; '.join(LLM_FORMS.values())}")
+        raise ChatError(
+            f"llm {format_choice_error(kind, list(LLM_FORMS))}; valid forms: {'; '.join(LLM_FORMS.values())}"
+        )
     if bool(argument) != (kind != "manual"):
         raise ChatError(
             f"{llm!r} is not valid: {LLM_FORMS[kind]} takes no argument"
