@@ -1,6 +1,6 @@
 """A language model that generates completions and is updated from their advantages: agent and environment alike.
 
-Under `accelerate launch` every process executes the same run and takes the same decisions; generation and updates are
+Under `accelerate launch` every process executes the same run and makes the same decisions; generation and updates are
 divided between them. Plain, data-parallel and sharded (FSDP2) models share this interface, except that a sharded model
 cannot generate by itself: a vLLM server does (vllm.py).
 """
@@ -183,7 +183,7 @@ class LanguageModelPolicy:
     def _token_losses(
         self, batch: TrainBatch, indices: np.ndarray, old_logps: Tensor | None, loss_type: LossType
     ) -> tuple[Tensor, list[Tensor]]:
-        """The loss and METRICS of each token of the completions of some prompts, but the first and last metric."""
+        """The loss of each token of the completions of some prompts, and METRICS without `loss` and `grad_norm`."""
         rows, temperature = batch.completion_indices(indices), self._temperature(loss_type)
         logps, entropy = self._forward(self.model, batch, indices, temperature)
         old = logps.detach() if old_logps is None else old_logps[rows, : logps.shape[1]]

@@ -16,11 +16,11 @@ from envgen.designers.designer import AuditResult, ProposedLevel, SettingEffects
 from envgen.worlds.world import World
 
 NUM_ENVS = 32  # for random actions, and for the scripted expert
-AUDIT_SEEDS = range(64)  # of the environments that are counted for an audit
+AUDIT_SEEDS = range(64)  # of the environments whose statistics an audit uses
 MASTERED = 0.95  # random actions with this success rate leave nothing to learn
 SEED = 77_000_000
 
-EFFECT_SEEDS = range(48)  # of the environments that are counted for each value of a setting
+EFFECT_SEEDS = range(48)  # of the environments whose statistics show the effect of a setting
 MIN_RELATIVE_CHANGE = 0.33  # smaller changes of a statistic are not reported
 MIN_STATISTIC = 0.5  # nor statistics that are smaller before and after
 MAX_CHANGES = 4  # reported per level or value

@@ -20,7 +20,7 @@ from .render import FRAME_BYTES, allocate_buffers, render_hd
 from .rules import AGENT_RADIUS, COLLISION_RADIUS
 from .textures import load_atlas
 
-ALL_SEEDS = 2**31 - 1  # seeds of mazes, without num_levels
+ALL_SEEDS = 2**31 - 1  # number of maze seeds, unless num_levels limits them
 
 
 class Engine(BatchEngine):

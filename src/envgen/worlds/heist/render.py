@@ -39,7 +39,7 @@ MIN_RENDER_SIZE, MAX_RENDER_SIZE = 32, 4096  # pixels along a side
 
 
 class RenderBuffers(NamedTuple):
-    """Memory for drawing. An ENV record from elsewhere, as from a snapshot, must have `needs_redraw` set."""
+    """Memory for drawing. It is not part of a snapshot: set `needs_redraw` in an ENV record restored from one."""
 
     static_frames: np.ndarray  # (num_envs, FRAME_BYTES) uint8, the part of each image that rarely changes
     background: np.ndarray  # (num_threads,) BACKGROUND_SCRATCH
