@@ -7,7 +7,8 @@ from line_world import RING, LineEnv, LineLevel, LineVectorEnv, LineWorld
 
 from envgen.worlds.check_world import ContractError, check_world
 from envgen.worlds.registry import BUILTIN_WORLDS, make_world
-from envgen.worlds.world import EpisodeEnd, Level, LevelError, Skill, SkillCheck
+from envgen.worlds.validation import tile_grid_problem
+from envgen.worlds.world import EpisodeEnd, Level, LevelError, Skill, SkillCheck, TileGrid
 
 
 def violations(world: LineWorld) -> list[str]:
@@ -233,6 +234,22 @@ def test_a_world_with_a_probe_keeps_the_contract():
     check_world(ProbedLine())
 
 
+class GridOnSymbolsEnvs(LineVectorEnv):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.metadata = {**self.metadata, "tile_grid": TileGrid(1, 1, 0, 0, 1, 2)}
+
+
+class GridOnSymbolsEnv(LineEnv):
+    def __init__(self, envs, render_mode=None):
+        super().__init__(envs, render_mode)
+        self.metadata = {**self.metadata, "tile_grid": envs.metadata["tile_grid"]}
+
+
+class GridOnSymbols(LineWorld):
+    vector_env_class, single_env_class = GridOnSymbolsEnvs, GridOnSymbolsEnv
+
+
 @pytest.mark.parametrize(
     ("world", "violation"),
     [
@@ -257,6 +274,11 @@ def test_a_world_with_a_probe_keeps_the_contract():
         (IgnoresOptions, "reset() of a single environment must raise ValueError for an unknown option"),
         (WrongActionSpace, "the action space must be Discrete(3), one number for each of `actions`"),
         (AcceptsAnyState, "set_state must raise ValueError for a state that is damaged"),
+        (
+            GridOnSymbols,
+            "the metadata[\"tile_grid\"] of observation='symbols' is wrong: only images have tiles "
+            f"(a uint8 Box of height x width x channels), not {LineWorld().make(num_envs=1).single_observation_space}",
+        ),
         (RandomStats, "level_stats must give the same statistics for the same level and seeds"),
         (NoRender, "render_levels must return a PIL image"),
         (ExpertOutOfRange, "expert_actions must return one action for each environment, or None"),
@@ -306,3 +328,33 @@ def test_invalid_level_argument_is_reported():
 
 def test_level_error_is_a_value_error():
     assert issubclass(LevelError, ValueError)
+
+
+@pytest.mark.parametrize("in_vector", [True, False])
+def test_tile_grids_of_single_and_vector_environments_must_agree(in_vector, monkeypatch):
+    world = make_world("crafter")
+    kind = "make" if in_vector else "single"
+    original = getattr(world, kind)
+
+    def without_grid(*args, **kwargs):
+        env = original(*args, **kwargs)
+        env.metadata.pop("tile_grid", None)
+        return env
+
+    monkeypatch.setattr(world, kind, without_grid)
+    grid = "TileGrid(height=7, width=7, top=0, left=0, rows=9, columns=9)"
+    grids = (None, grid) if in_vector else (grid, None)
+    with pytest.raises(ContractError) as error:
+        check_world(world, {"length": 20}, steps=60)
+    assert error.value.violations == [
+        "the metadata[\"tile_grid\"] of observation='pixels' is {} in vector environments but {} in single "
+        "environments".format(*grids)
+    ]
+
+
+@pytest.mark.parametrize(("change", "message"), [({"top": 2}, "pixel rows 2 to 64"), ({"rows": 0}, "at least 1")])
+def test_tile_grids_must_lie_within_the_image(change, message):
+    space = make_world("crafter").make(num_envs=1).single_observation_space
+    grid = TileGrid(7, 7, 0, 0, 9, 9)
+    assert tile_grid_problem(grid, space) is None
+    assert message in str(tile_grid_problem(grid._replace(**change), space))

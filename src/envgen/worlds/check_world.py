@@ -13,6 +13,7 @@ from PIL import Image
 from envgen.errors import EnvgenError
 
 from .check_episodes import NUM_ENVS, EpisodeChecker, are_equal, env_observation
+from .validation import tile_grid_problem
 from .world import Level, LevelEnv, LevelError, LevelVectorEnv, Skill, World
 
 
@@ -229,10 +230,22 @@ class _Checker(EpisodeChecker):
                     np.shape(flags) == (NUM_ENVS,) and np.asarray(flags).dtype == np.bool_,
                     f"{make}: step() must return {name} as booleans of shape (num_envs,)",
                 )
+        self.check_tile_grid(envs, observation)
         envs.close()
         envs = self.world.make([self.level, self.level], observation=observation)
         self.require(envs.num_envs == 2, "make must create one environment per level if num_envs is not given")
         envs.close()
+
+    def check_tile_grid(self, envs: LevelVectorEnv, observation: str) -> None:
+        grid, name = envs.metadata.get("tile_grid"), f'the metadata["tile_grid"] of observation={observation!r}'
+        if grid is not None:
+            problem = tile_grid_problem(grid, envs.single_observation_space)
+            self.require(problem is None, f"{name} is wrong: {problem}")
+        env = self.world.single(self.level, seed=self.seed, observation=observation)
+        single_grid = getattr(env, "metadata", {}).get("tile_grid")
+        self.require(
+            single_grid == grid, f"{name} is {grid} in vector environments but {single_grid} in single environments"
+        )
 
     def check_set_levels(self) -> None:
         levels = [self.level, *self.skill_levels]

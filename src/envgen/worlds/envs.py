@@ -18,7 +18,7 @@ from PIL import Image
 from . import validation as checks
 from .engine import ENDED, NOT_STARTED, RUNNING, BatchEngine, FinishedEpisodes
 from .observations import ObservationFormat, RenderWindow, image_grid
-from .world import LevelEnv, LevelVectorEnv, SymbolMap, World
+from .world import LevelEnv, LevelVectorEnv, SymbolMap, TileGrid, World
 
 E = TypeVar("E", bound=BatchEngine)
 
@@ -39,6 +39,15 @@ class EnvConfig(NamedTuple, Generic[E]):
     render_size: tuple[int, int]  # (width, height) of the images that render() returns
     make_engine: Callable[[int, list[Any], bool, int], E]  # (num_envs, levels, sample_levels, threads)
     symbol_map: SymbolMap | None = None
+    tile_grid: TileGrid | None = None
+
+    def observation_metadata(self) -> dict[str, Any]:
+        """What encoders may know of the observation: where its symbols hold a map, or its pixels tiles."""
+        if self.observation.name == "symbols" and self.symbol_map is not None:
+            return {"symbol_map": self.symbol_map}
+        if self.observation.name == "pixels" and self.tile_grid is not None:
+            return {"tile_grid": self.tile_grid}
+        return {}
 
 
 def env_metadata(fps: int) -> dict[str, Any]:
@@ -54,6 +63,7 @@ class SingleEnv(LevelEnv, Generic[E]):
     def __init__(self, config: EnvConfig[E], level: Any, render_mode: str | None):
         self.render_mode = checks.check_render_mode(render_mode)
         self._config = config
+        self.metadata = {**type(self).metadata, **config.observation_metadata()}
         self.action_names, self.render_size = config.actions, config.render_size
         self.observation_space = config.observation.space
         self.action_space = spaces.Discrete(len(config.actions))
@@ -160,9 +170,9 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         self._config = config
         self.action_names, self.render_size = config.actions, config.render_size
         self.autoreset_mode = checks.check_autoreset_mode(autoreset_mode)
-        self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
-        if config.observation.name == "symbols" and config.symbol_map is not None:
-            self.metadata["symbol_map"] = config.symbol_map
+        self.metadata = {
+            **type(self).metadata, **config.observation_metadata(), "autoreset_mode": self.autoreset_mode
+        }  # fmt: skip
         self.single_observation_space = config.observation.space
         self.single_action_space = spaces.Discrete(len(config.actions))
         self.observation_space = batch_space(self.single_observation_space, num_envs)

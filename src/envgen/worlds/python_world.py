@@ -37,7 +37,10 @@ class PythonEnv(LevelEnv):
     max_episode_steps: int = 1000
     image_size: int = 64  # pixels along a side of `render_frame`'s image
 
-    def __init__(self, world: World, levels: Sequence[Any], sample_levels: bool = True, render_mode: str | None = None):
+    def __init__(
+        self, world: "PythonWorld", levels: Sequence[Any], sample_levels: bool = True, render_mode: str | None = None
+    ):
+        self.metadata = {**type(self).metadata, **world.metadata}
         self.world, self.render_mode = world, checks.check_render_mode(render_mode)
         self.action_space = spaces.Discrete(len(world.actions))
         self.levels = self.next_levels = list(levels)  # those of this episode, and of the next ones
@@ -323,7 +326,7 @@ class PythonWorld(World):
     """A world whose environments are `PythonEnv`s. A subclass sets the attributes of `World` and `env_class`."""
 
     env_class: ClassVar[type[PythonEnv]]
-    metadata: ClassVar[Mapping[str, Any]] = {}  # of the vector environment, such as its "symbol_map"
+    metadata: ClassVar[Mapping[str, Any]] = {}  # of all environments, such as a "symbol_map" or "tile_grid"
 
     def make(
         self,

@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 from envgen.settings import format_choice_error
 
-from .world import Level
+from .world import Level, TileGrid
 
 L = TypeVar("L", bound=Level)
 
@@ -132,3 +134,20 @@ def choose_threads(threads: int | None, num_envs: int, observation: str) -> int:
         return check_count("threads", threads)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, num_envs // _MIN_ENVS_PER_THREAD[observation]))
+
+
+def tile_grid_problem(grid: Any, space: Any) -> str | None:
+    """What is wrong with the `metadata["tile_grid"]` of these observations; None if nothing is."""
+    if not isinstance(space, spaces.Box) or len(space.shape) != 3 or space.dtype != np.uint8:
+        return f"only images have tiles (a uint8 Box of height x width x channels), not {space}"
+    if not isinstance(grid, TileGrid) or not all(isinstance(number, Integral) for number in grid):
+        return f"it must be a TileGrid of integers, not {grid!r}"
+    if min(grid.height, grid.width, grid.rows, grid.columns) < 1:
+        return f"height, width, rows and columns must be at least 1, not {grid}"
+    bottom, right = grid.top + grid.rows * grid.height, grid.left + grid.columns * grid.width
+    if min(grid.top, grid.left) < 0 or bottom > space.shape[0] or right > space.shape[1]:
+        return (
+            f"its tiles cover the pixel rows {grid.top} to {bottom - 1} and columns {grid.left} to {right - 1} of an "
+            f"image with {space.shape[0]} rows and {space.shape[1]} columns"
+        )
+    return None

@@ -45,6 +45,21 @@ class SymbolMap(NamedTuple):
     near_radius: int = 1  # cells within this Chebyshev distance of the agent deserve an input of their own
 
 
+class TileGrid(NamedTuple):
+    """Where an image consists of tiles of one size: `rows` x `columns` of them, side by side.
+
+    Environments whose pixels are such a grid provide this as `metadata["tile_grid"]`, so that encoders can read the
+    image tile by tile. Pixels outside the grid carry no information.
+    """
+
+    height: int  # pixels of a tile
+    width: int
+    top: int  # pixels above the first row
+    left: int  # pixels left of the first column
+    rows: int
+    columns: int
+
+
 class Level(Settings):
     """A frozen value that selects one environment of a world. `Level()` is the original; every setting changes it."""
 

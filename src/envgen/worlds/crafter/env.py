@@ -13,7 +13,7 @@ from ..observations import RENDER_SIZE
 from .constants import ACTIONS, ITEMS, SKILLS
 from .engine import Engine
 from .observations import SYMBOL_MAP, observation_format, semantic_map
-from .render import parse_image_size
+from .render import make_tile_grid, parse_image_size
 
 METADATA = env_metadata(fps=10)
 INFO_FIELDS = {
@@ -40,6 +40,7 @@ def _make_config(
         render_size=parse_image_size(render_size),
         make_engine=partial(Engine, observation=fmt.mode, image_size=image_size),
         symbol_map=SYMBOL_MAP,
+        tile_grid=make_tile_grid(image_size),
     )
 
 

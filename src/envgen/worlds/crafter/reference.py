@@ -38,7 +38,7 @@ from .observations import (
     describe_symbols,
     observation_format,
 )
-from .render import parse_image_size
+from .render import make_tile_grid, parse_image_size
 
 
 class OrderedSet(dict):
@@ -83,7 +83,11 @@ class ReferenceCrafterVectorEnv(VectorEnv):
     ):
         self.num_envs, self.observation = checks.check_count("num_envs", num_envs), observation
         self.episodes = checks.check_count("episodes", episodes)
-        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "symbol_map": SYMBOL_MAP}
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        if observation == "symbols":
+            self.metadata["symbol_map"] = SYMBOL_MAP
+        elif observation == "pixels":
+            self.metadata["tile_grid"] = make_tile_grid((64, 64))
         self.single_observation_space = observation_format(observation, (64, 64)).space
         self.single_action_space = spaces.Discrete(len(const.ACTIONS))
         self.observation_space = batch_space(self.single_observation_space, num_envs)

@@ -20,6 +20,7 @@ from envgen.jit import jit
 
 from .. import validation
 from ..kernels import mt19937
+from ..world import TileGrid
 from . import constants as const
 from .level import CrafterLevel, Near
 
@@ -54,6 +55,13 @@ def words_per_night_frame(size: tuple[int, int]) -> int:
     return 2 * (size[0] // const.VIEW[0] * COLUMNS) * (size[1] // const.VIEW[1] * ROWS)
 
 
+def make_tile_grid(size: tuple[int, int]) -> TileGrid:
+    """The tiles of an image: the map and, below it, the inventory. The border around them is black."""
+    unit_x, unit_y = size[0] // const.VIEW[0], size[1] // const.VIEW[1]
+    left, top = (size[0] - unit_x * const.VIEW[0]) // 2, (size[1] - unit_y * const.VIEW[1]) // 2
+    return TileGrid(unit_y, unit_x, top, left, rows=const.VIEW[1], columns=const.VIEW[0])
+
+
 # --- the atlas
 
 
@@ -68,8 +76,7 @@ class Atlas(NamedTuple):
 
 @cache
 def make_atlas(size: tuple[int, int]) -> Atlas:
-    width, height = size
-    unit_x, unit_y = width // const.VIEW[0], height // const.VIEW[1]
+    unit_y, unit_x, border_y, border_x, _, _ = make_tile_grid(size)
     tiles = np.zeros((len(SPRITES), len(const.MATERIALS), unit_y * unit_x * 3), np.uint8)
     for m, material in enumerate(const.MATERIALS):
         ground = np.full((unit_x, unit_y, 3), OUTSIDE_GRAY, np.uint8)
@@ -80,12 +87,11 @@ def make_atlas(size: tuple[int, int]) -> Atlas:
             canvas = ground.copy()
             _paste(canvas, 0, 0, _resize_texture(sprite, unit_x, unit_y))
             tiles[k, m] = _to_tile(canvas)
-    border_x, border_y = (width - unit_x * const.VIEW[0]) // 2, (height - unit_y * const.VIEW[1]) // 2
     return Atlas(
         tiles=tiles,
         items=_draw_items(unit_x, unit_y),
         vignette=_make_vignette(unit_x * COLUMNS, unit_y * ROWS),
-        shape=np.array([width, height, unit_x, unit_y, border_x, border_y]),
+        shape=np.array([*size, unit_x, unit_y, border_x, border_y]),
     )
 
 
