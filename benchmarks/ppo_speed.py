@@ -6,8 +6,10 @@ All trainers use the same network, settings and vector environment. They run in 
 
 Prints environment steps per second of whole training (collecting and updating), and where envgen's time goes. The
 peers get the fast path of their interfaces: infos that nobody reads are not built, and they use envgen's network as it
-is, including the compiled first layer. Additional rows show Stable-Baselines3 with the same layers written in PyTorch,
-over one-hots, and with the vector environment it makes itself; and envgen without bfloat16.
+is, including the compiled first layer. "pixels" is the published network; "tiles" learns from the same images with
+`TileEncoder` and has a row for the published network with the same settings. Additional rows show Stable-Baselines3
+with the same layers written in PyTorch, over one-hots, and with the vector environment it makes itself; and envgen
+without bfloat16.
 """
 
 import argparse
@@ -29,15 +31,53 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnv
 from torch import nn
 
 from envgen.agents import symbols
-from envgen.agents.networks import ActorCritic, SymbolEncoder, count_parameters, make_encoder
+from envgen.agents.networks import (
+    ActorCritic,
+    Encoder,
+    PolicyNetwork,
+    SymbolEncoder,
+    count_parameters,
+    make_distribution,
+    make_encoder,
+)
 from envgen.agents.ppo import PPO
-from envgen.agents.settings import PpoSettings, ppo_settings_for
+from envgen.agents.settings import TILE_DEFAULTS, PpoSettings, ppo_settings_for
+from envgen.agents.tiles import TileEncoder
 from envgen.sb3 import Sb3VecEnv
 from envgen.worlds.crafter.world import Crafter
 
 
 def make_envs(observation: str, num_envs: int):
+    observation = "pixels" if observation == "tiles" else observation
     return Crafter().make(num_envs=num_envs, seed=0, observation=observation)
+
+
+def make_benchmark_encoder(observation: str, space, symbol_map=None) -> Encoder:
+    if observation == "tiles":
+        return TileEncoder(space, make_envs(observation, 1).metadata["tile_grid"])
+    return make_encoder(space, symbol_map)
+
+
+class TileNetwork(PolicyNetwork):
+    """The heads of `ActorCritic` on a `TileEncoder`."""
+
+    def __init__(self, observation_space, action_space, symbol_map=None):
+        super().__init__()
+        self.encoder = make_benchmark_encoder("tiles", observation_space)
+        self.action_dist = make_distribution(action_space)
+        self.policy_head = nn.Linear(self.encoder.width, self.action_dist.num_params)
+        self.value_head = nn.Linear(self.encoder.width, 1)
+
+    def prepare(self, obs):
+        return self.encoder.prepare(obs)
+
+    def forward_prepared(self, prepared):
+        features = self.encoder.encode(prepared).float()
+        return self.policy_head(features), self.value_head(features)[:, 0]
+
+
+def network_class(observation: str) -> type[PolicyNetwork]:
+    return TileNetwork if observation == "tiles" else ActorCritic
 
 
 # ------------------------------------------------------------------------------------------------------------- envgen
@@ -45,10 +85,11 @@ def make_envs(observation: str, num_envs: int):
 
 class EnvgenTrainer:
     name = "envgen"
+    network_class = staticmethod(network_class)
 
     def __init__(self, observation: str, settings: PpoSettings):
         self.envs, self.settings = make_envs(observation, settings.num_envs), settings
-        self.learner = PPO.for_envs(self.envs, settings=settings)
+        self.learner = PPO.for_envs(self.envs, settings=settings, network_factory=self.network_class(observation))
         self.seconds = {"environments": 0.0, "updates": 0.0}
         self.envs.step = self._timed(self.envs.step, "environments")
         self.learner.update = self._timed(self.learner.update, "updates")
@@ -62,8 +103,11 @@ class EnvgenTrainer:
 
         return timed
 
-    def train(self, num_updates: int) -> None:
-        self.learner.train(self.envs, num_updates * self.settings.batch_size)
+    def train(self, num_updates: int) -> int:
+        """Train and return the number of steps."""
+        steps = num_updates * self.settings.batch_size
+        self.learner.train(self.envs, steps)
+        return steps
 
 
 class EnvgenFloat32Trainer(EnvgenTrainer):
@@ -73,17 +117,29 @@ class EnvgenFloat32Trainer(EnvgenTrainer):
         super().__init__(observation, settings.model_copy(update={"bfloat16": False}))
 
 
+class EnvgenPublishedNetworkTrainer(EnvgenTrainer):
+    """The published network with the same settings, one short rollout per round: a long one takes minutes."""
+
+    name, network_class = "envgen, the published network", staticmethod(lambda observation: ActorCritic)
+
+    def __init__(self, observation: str, settings: PpoSettings):
+        super().__init__(observation, settings.model_copy(update={"num_steps": settings.num_steps // 8}))
+
+    def train(self, num_updates: int) -> int:
+        return super().train(1)
+
+
 # -------------------------------------------------------------------------------------------------- Stable-Baselines3
 
 
 class EncoderExtractor(BaseFeaturesExtractor):
     """envgen's encoder as a features extractor. Stable-Baselines3 puts the channels of images first."""
 
-    def __init__(self, space, symbol_map):
+    def __init__(self, space, observation, symbol_map):
         is_image = len(space.shape) == 3
         if is_image:
             space = Box(0, 255, (*space.shape[1:], space.shape[0]), np.uint8)
-        encoder = make_encoder(space, symbol_map)
+        encoder = make_benchmark_encoder(observation, space, symbol_map)
         super().__init__(space, encoder.width)
         self.is_image, self.encoder = is_image, encoder
 
@@ -101,7 +157,7 @@ class RawObservationPolicy(ActorCriticPolicy):
 class OneHotExtractor(BaseFeaturesExtractor):
     """The same layers over one-hot symbols, as one would write them in PyTorch."""
 
-    def __init__(self, space, symbol_map):
+    def __init__(self, space, observation, symbol_map):
         super().__init__(space, SymbolEncoder.width)
         num_values = torch.from_numpy(space.high.astype(np.int64)[:-1] + 1)
         self.register_buffer("first", num_values.cumsum(0) - num_values)
@@ -131,15 +187,20 @@ class SB3Trainer:
             ent_coef=s.ent_coef, vf_coef=s.vf_coef, max_grad_norm=s.max_grad_norm, device="cpu",
             policy_kwargs=dict(
                 net_arch=[], features_extractor_class=self.extractor, normalize_images=False,
-                features_extractor_kwargs={"symbol_map": make_envs(observation, 1).metadata.get("symbol_map")},
+                features_extractor_kwargs={
+                    "observation": observation,
+                    "symbol_map": make_envs(observation, 1).metadata.get("symbol_map"),
+                },
             ),
         )  # fmt: skip
 
     def make_vec_env(self, observation: str, num_envs: int) -> VecEnv:
         return Sb3VecEnv(make_envs(observation, num_envs))
 
-    def train(self, num_updates: int) -> None:
-        self.learner.learn(num_updates * self.settings.batch_size, reset_num_timesteps=False)
+    def train(self, num_updates: int) -> int:
+        steps = num_updates * self.settings.batch_size
+        self.learner.learn(steps, reset_num_timesteps=False)
+        return steps
 
 
 class SB3OneHotTrainer(SB3Trainer):
@@ -176,7 +237,7 @@ class CleanRLTrainer:
     def __init__(self, observation: str, settings: PpoSettings):
         self.envs, self.s = make_envs(observation, settings.num_envs), settings
         spaces = self.envs.single_observation_space, self.envs.single_action_space
-        self.network = ActorCritic(*spaces, self.envs.metadata.get("symbol_map"))
+        self.network = network_class(observation)(*spaces, self.envs.metadata.get("symbol_map"))
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=settings.learning_rate, eps=1e-5)
         self.next_obs = torch.from_numpy(self.envs.reset()[0])
         self.next_done = torch.zeros(settings.num_envs)
@@ -187,9 +248,10 @@ class CleanRLTrainer:
         action = probs.sample() if action is None else action
         return action, probs.log_prob(action), probs.entropy(), value
 
-    def train(self, num_updates: int) -> None:
+    def train(self, num_updates: int) -> int:
         for _ in range(num_updates):
             self.update()
+        return num_updates * self.s.batch_size
 
     def update(self) -> None:
         s, shape = self.s, (self.s.num_steps, self.s.num_envs)
@@ -243,6 +305,10 @@ TRAINERS = {
         EnvgenTrainer, EnvgenFloat32Trainer, SB3Trainer, CleanRLTrainer, SB3PyTorchLayersTrainer, SB3OneHotTrainer,
         SB3OwnEnvsTrainer,
     ),
+    "tiles": (
+        EnvgenTrainer, EnvgenFloat32Trainer, EnvgenPublishedNetworkTrainer, SB3Trainer, CleanRLTrainer,
+        SB3OwnEnvsTrainer,
+    ),
     "pixels": (EnvgenTrainer, EnvgenFloat32Trainer, SB3Trainer, CleanRLTrainer, SB3OwnEnvsTrainer),
 }  # fmt: skip
 
@@ -261,28 +327,31 @@ def run_worker(
         breakdown = getattr(trainer, "seconds", {})
         breakdown.update(dict.fromkeys(breakdown, 0.0))
         start = time.perf_counter()
-        trainer.train(num_updates)
-        connection.send((time.perf_counter() - start, breakdown))
+        steps = trainer.train(num_updates)
+        duration = time.perf_counter() - start
+        connection.send((steps / duration, duration, breakdown))
 
 
 def compare(
     observation: str, settings: PpoSettings, rounds: int, num_updates: int, threads: int, width: int | None
 ) -> None:
     context, connections = multiprocessing.get_context("spawn"), {}
-    seconds: dict[type, list[float]] = {cls: [] for cls in TRAINERS[observation]}
-    num_parameters, breakdowns = 0, []
-    for cls in seconds:
+    speeds: dict[type, list[float]] = {cls: [] for cls in TRAINERS[observation]}  # steps per second
+    num_parameters, envgen_seconds, breakdowns = 0, 0.0, []
+    for cls in speeds:
         connections[cls], child = context.Pipe()
         args = cls, observation, settings, threads, width, child
         context.Process(target=run_worker, args=args, daemon=True).start()
         child.close()  # so that recv fails instead of blocking if the process dies
-        num_parameters = max(num_parameters, connections[cls].recv())
+        count = connections[cls].recv()
+        num_parameters = count if cls is EnvgenTrainer else num_parameters
     for _ in range(rounds):
-        for cls, durations in seconds.items():
+        for cls in speeds:
             connections[cls].send(num_updates)
-            duration, breakdown = connections[cls].recv()
-            durations.append(duration)
+            speed, duration, breakdown = connections[cls].recv()
+            speeds[cls].append(speed)
             if cls is EnvgenTrainer:
+                envgen_seconds += duration
                 breakdowns.append(breakdown)
     for connection in connections.values():
         connection.send(0)
@@ -291,15 +360,12 @@ def compare(
         f"{settings.update_epochs} epochs of {settings.num_minibatches} minibatches, "
         f"{num_parameters:,} parameters, {rounds} rounds of {num_updates} updates"
     )
-    steps, envgen_median = num_updates * settings.batch_size, statistics.median(seconds[EnvgenTrainer])
-    for cls, durations in seconds.items():
-        value_range = f"({steps / max(durations):,.0f} to {steps / min(durations):,.0f})"
-        median = statistics.median(durations)
-        print(
-            f"  {cls.name:36} {steps / median:>9,.0f} steps/s {value_range:22} envgen is {median / envgen_median:.2f}x"
-        )
-    total = sum(seconds[EnvgenTrainer])
-    shares = {name: sum(breakdown[name] for breakdown in breakdowns) / total for name in breakdowns[0]}
+    envgen_median = statistics.median(speeds[EnvgenTrainer])
+    for cls, values in speeds.items():
+        value_range = f"({min(values):,.0f} to {max(values):,.0f})"
+        median = statistics.median(values)
+        print(f"  {cls.name:36} {median:>9,.0f} steps/s {value_range:22} envgen is {envgen_median / median:.2f}x")
+    shares = {name: sum(breakdown[name] for breakdown in breakdowns) / envgen_seconds for name in breakdowns[0]}
     shares["choosing actions and the rest"] = 1 - sum(shares.values())
     print("  envgen's time: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()), flush=True)
 
@@ -307,16 +373,17 @@ def compare(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--updates", type=int, default=12, help="updates per round, for symbols")
+    parser.add_argument("--updates", type=int, default=12, help="updates per round, for symbols and tiles")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="PyTorch threads")
-    parser.add_argument("--observations", nargs="+", default=["symbols", "pixels"])
+    parser.add_argument("--observations", nargs="+", default=["symbols", "tiles", "pixels"])
     parser.add_argument("--width", type=int, help="width of both layers for symbols; a small one isolates overhead")
     args = parser.parse_args()
     print(f"{args.threads} threads, {time.strftime('%Y-%m-%d')}")
     for observation in args.observations:
         space = make_envs(observation, 1).single_observation_space
-        if observation == "symbols":
-            settings, rounds, num_updates = ppo_settings_for(space), args.rounds, args.updates
+        if observation != "pixels":
+            defaults = TILE_DEFAULTS if observation == "tiles" else {}
+            settings, rounds, num_updates = ppo_settings_for(space, **defaults), args.rounds, args.updates
         else:  # 4,096 steps of the published network take minutes on a small CPU; each step has the same shape
             settings = ppo_settings_for(space, num_steps=64, num_minibatches=1, update_epochs=1)
             rounds, num_updates = max(1, args.rounds // 2), 1

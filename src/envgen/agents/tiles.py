@@ -1,0 +1,382 @@
+"""Images made of tiles: an encoder that learns from pixels at a speed that a CPU can reach.
+
+Where a world's image is a grid of equal tiles (`TileGrid`), one small network, shared by all tiles, replaces the
+convolutions. The dense layers see the features of each tile in its place and the maxima of the features over each row
+and each column of tiles, so that "a tree three columns to the left" is one input whatever its row. The encoder sees the
+pixels and nothing else, night and noise included.
+
+On the CPU, `TileLayers` computes each distinct tile of a batch once, in blocks that stay in the cache, with its matrix
+products in bfloat16 under autocast, and `pool_tiles` is a kernel; on other devices they use PyTorch operations. Pixels
+are stored as bytes and converted block by block; bytes are exact in bfloat16.
+"""
+
+import math
+from functools import cache
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from envgen.jit import jit, jit_fastmath
+from envgen.worlds.validation import tile_grid_problem
+from envgen.worlds.world import TileGrid
+
+from .errors import SpaceError
+from .networks import Encoder
+
+CPU = "cpu"
+EPSILON = np.float32(1e-5)  # of the norms
+ALIGNMENT = 32  # bytes: matrix products are twice as fast if tiles begin at multiples of this
+BLOCK_ROWS = 2048  # tiles per block; the activations of a block fit into the cache of a core
+MAX_BYTE = 255
+
+
+class TileEncoder(Encoder):
+    """Images (B, H, W, C) of bytes to features (B, width): shared layers per tile, pooling, then two dense layers.
+
+    Args:
+        space: The observation space.
+        tile_grid: Where the image has its tiles (`envs.metadata["tile_grid"]`).
+        tile_hidden: Width of the first layer of each tile.
+        tile_width: Features of each tile.
+        place_width: How many of them the dense layers see for each tile; all by default. They also see the maxima of
+            all over rows and columns, so fewer cost less; with 8, Crafter is learned more slowly.
+        hidden: Width of the first dense layer.
+        width: Features of the image.
+    """
+
+    def __init__(
+        self,
+        space: spaces.Space,
+        tile_grid: TileGrid | None,
+        tile_hidden: int = 64,
+        tile_width: int = 32,
+        place_width: int | None = None,
+        hidden: int = 512,
+        width: int = 256,
+    ):
+        super().__init__()
+        if tile_grid is None:
+            raise SpaceError(
+                "the network 'tiles' requires images made of tiles (a world whose environments have "
+                "metadata[\"tile_grid\"]); use the network 'impala' for other images"
+            )
+        if problem := tile_grid_problem(tile_grid, space):
+            raise SpaceError(f"invalid tile grid: {problem}")
+        assert isinstance(space, spaces.Box)
+        self.tile_grid, self.image_shape, self.width = tile_grid, space.shape, width
+        self.num_tiles = tile_grid.rows * tile_grid.columns
+        self.tile_size = tile_grid.height * tile_grid.width * space.shape[2]
+        self.padded_size = -(-self.tile_size // ALIGNMENT) * ALIGNMENT
+        self.tiles = TileLayers(self.tile_size, tile_hidden, tile_width)
+        self.place_width = tile_width if place_width is None else place_width
+        if not 0 <= self.place_width <= tile_width:
+            raise ValueError(f"place_width must be from 0 to {tile_width}, the tile_width, not {place_width}")
+        num_pooled = self.num_tiles * self.place_width + (tile_grid.rows + tile_grid.columns) * tile_width
+        self.dense1, self.dense2 = nn.Linear(num_pooled, hidden), nn.Linear(hidden, width)
+        self.norm1, self.norm2 = nn.LayerNorm(hidden), nn.LayerNorm(width)
+        for layer in (self.dense1, self.dense2):
+            nn.init.orthogonal_(layer.weight, math.sqrt(2))
+            nn.init.zeros_(layer.bias)
+
+    @torch.no_grad()
+    def prepare(self, obs: torch.Tensor) -> torch.Tensor:
+        """The bytes of each tile, row by row, followed by zeros: (B, tiles, padded_size) uint8."""
+        if obs.shape[1:] != self.image_shape or obs.dtype != torch.uint8:
+            raise SpaceError(
+                f"images must be uint8 of shape {self.image_shape}, not {obs.dtype} of shape {tuple(obs.shape[1:])}"
+            )
+        grid = self.tile_grid
+        if obs.device.type == CPU:
+            tiles = torch.empty((len(obs), self.num_tiles, self.padded_size), dtype=torch.uint8)
+            _cut_tiles(obs.contiguous().flatten(2).numpy(), *grid, self.image_shape[2], tiles.numpy())
+            return tiles
+        cut = obs[:, grid.top : grid.top + grid.rows * grid.height, grid.left : grid.left + grid.columns * grid.width]
+        cut = cut.reshape(len(obs), grid.rows, grid.height, grid.columns, grid.width * self.image_shape[2])
+        cut = cut.transpose(2, 3).reshape(len(obs), self.num_tiles, self.tile_size)
+        return F.pad(cut, (0, self.padded_size - self.tile_size))
+
+    def encode(self, prepared: torch.Tensor) -> torch.Tensor:
+        grid, features = self.tile_grid, self.tiles(prepared.flatten(0, 1))  # (B * tiles, tile_width)
+        features = features.unflatten(0, (len(prepared), grid.rows, grid.columns))
+        features = F.relu(self.norm1(self.dense1(pool_tiles(features, self.place_width))))
+        return F.relu(self.norm2(self.dense2(features)))
+
+
+@jit
+def _cut_tiles(images, height, width, top, left, rows, columns, channels, out):
+    """out (B, rows * columns, padded) from images (B, H, W * C)."""
+    row_bytes = np.uint64(width * channels)
+    for b in range(out.shape[0]):
+        for row in range(rows):
+            for column in range(columns):
+                tile, first = out[b, row * columns + column], np.uint64((left + column * width) * channels)
+                tile[height * width * channels :] = 0
+                for y in range(height):
+                    # Unsigned indices need no wrap-around check, so the compiler copies many bytes at once.
+                    source, target = images[b, top + row * height + y], np.uint64(y) * row_bytes
+                    for k in range(row_bytes):
+                        tile[target + np.uint64(k)] = source[first + np.uint64(k)]
+
+
+class TileLayers(nn.Module):
+    """Bytes of tiles (R, P) to features (R, width): linear layer, LayerNorm, ReLU, linear layer, ReLU.
+
+    P is `size` rounded up to a multiple of ALIGNMENT; what follows the first `size` bytes of a tile has no effect.
+    """
+
+    def __init__(self, size: int, hidden: int, width: int):
+        super().__init__()
+        self.linear1, self.norm, self.linear2 = nn.Linear(size, hidden), nn.LayerNorm(hidden), nn.Linear(hidden, width)
+        nn.init.normal_(self.linear1.weight, std=size**-0.5)
+        nn.init.orthogonal_(self.linear2.weight, math.sqrt(2))
+        for layer in (self.linear1, self.linear2):
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, tiles: torch.Tensor) -> torch.Tensor:
+        weight1 = F.pad(self.linear1.weight / MAX_BYTE, (0, tiles.shape[1] - self.linear1.in_features))
+        params = weight1, self.linear1.bias, self.norm.weight, self.norm.bias, self.linear2.weight, self.linear2.bias
+        if tiles.device.type == CPU:
+            dtype = torch.get_autocast_dtype(CPU) if torch.is_autocast_enabled(CPU) else torch.float32
+            first, index = find_distinct_tiles(tiles)
+            with torch.autocast(CPU, enabled=False):
+                features = FusedTileLayers.apply(tiles.index_select(0, first), dtype, *params)
+                return RepeatRows.apply(features, index)  # pyright: ignore[reportReturnType]
+        dtype = torch.get_autocast_dtype(tiles.device.type) if torch.is_autocast_enabled(tiles.device.type) else None
+        hidden = F.relu(self.norm(F.linear(tiles.to(dtype or torch.float32), weight1, self.linear1.bias)))
+        return F.relu(self.linear2(hidden))
+
+
+# ------------------------------------------------------------------------------------------------------- equal tiles
+#
+# Much of an image repeats: meadows, water, the empty part of an inventory. Equal tiles have equal features, so the CPU
+# computes each distinct tile of a batch once and adds up the gradients of its copies.
+
+
+def find_distinct_tiles(tiles: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where each distinct tile of `tiles` (R, P) first occurs, (U,), and which of them each row is, (R,)."""
+    first, index = torch.empty(len(tiles), dtype=torch.int64), torch.empty(len(tiles), dtype=torch.int64)
+    table = np.full(1 << max(1, 2 * len(tiles) - 1).bit_length(), -1, np.int32)  # at most half full
+    words = tiles.contiguous().view(torch.int64).numpy().view(np.uint64)
+    count = _find_distinct(words, _hash_factors(words.shape[1]), table, first.numpy(), index.numpy())
+    return first[:count], index
+
+
+@cache
+def _hash_factors(num_words: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 1 << 64, num_words, np.uint64) | np.uint64(1)
+
+
+@jit
+def _find_distinct(words, factors, table, first, index):
+    """Look up each row in a hash table with linear probing; `table` holds distinct rows by hash, -1 where empty."""
+    count = 0
+    for r in range(words.shape[0]):
+        hashed = np.uint64(0)
+        for k in range(words.shape[1]):
+            hashed += words[r, k] * factors[k]
+        slot = np.int64(hashed >> np.uint64(32)) & (table.size - 1)
+        while table[slot] >= 0:
+            is_equal, other = True, first[table[slot]]
+            for k in range(words.shape[1]):
+                is_equal &= words[r, k] == words[other, k]
+            if is_equal:
+                break
+            slot = (slot + 1) & (table.size - 1)
+        if table[slot] < 0:
+            table[slot], first[count] = count, r
+            count += 1
+        index[r] = table[slot]
+    return count
+
+
+class RepeatRows(torch.autograd.Function):
+    """`rows[index]`. The gradients of copies of a row are added up in float32, in order."""
+
+    @staticmethod
+    def forward(ctx, rows, index):
+        ctx.save_for_backward(index)
+        ctx.shape = rows.shape
+        return rows.index_select(0, index)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_out):  # pyright: ignore[reportIncompatibleMethodOverride]
+        (index,), grad = ctx.saved_tensors, torch.zeros(ctx.shape)
+        _add_rows(grad_out.float().contiguous().numpy(), index.numpy(), grad.numpy())
+        return grad.to(grad_out.dtype), None
+
+
+@jit
+def _add_rows(rows, index, out):
+    for r in range(rows.shape[0]):
+        for w in range(rows.shape[1]):
+            out[index[r], w] += rows[r, w]
+
+
+# --------------------------------------------------------------------------------------- the same layers in CPU blocks
+#
+# As separate operations on a whole minibatch, each one would read and write tens of megabytes. Here a block of tiles
+# stays in the cache from its bytes to its features; only what the backward pass needs is stored.
+
+
+@jit_fastmath
+def _moments(x):
+    """Mean and inverse standard deviation."""
+    mean, square_sum = np.float32(0), np.float32(0)
+    for h in range(x.size):
+        mean += x[h]
+    mean /= np.float32(x.size)
+    for h in range(x.size):
+        square_sum += (x[h] - mean) * (x[h] - mean)
+    return mean, np.float32(1) / np.sqrt(square_sum / np.float32(x.size) + EPSILON)
+
+
+@jit_fastmath
+def _norm_relu(x, weight, bias, out):
+    """out = relu(layer_norm(x)), all (R, H) float32."""
+    for r in range(x.shape[0]):
+        mean, inverse_std = _moments(x[r])
+        for h in range(weight.size):
+            out[r, h] = max((x[r, h] - mean) * inverse_std * weight[h] + bias[h], np.float32(0))
+
+
+@jit_fastmath
+def _norm_relu_backward(x, weight, bias, grad, grad_weight, grad_bias, grad_x_sum):
+    """Turn the gradient of `_norm_relu`'s output into that of its input, in place; add up those of the parameters."""
+    width = weight.size
+    standardized = np.empty(width, np.float32)
+    for r in range(x.shape[0]):
+        mean, inverse_std = _moments(x[r])
+        total, projection = np.float32(0), np.float32(0)
+        for h in range(width):
+            standardized[h] = (x[r, h] - mean) * inverse_std
+            active = grad[r, h] if standardized[h] * weight[h] + bias[h] > 0 else np.float32(0)
+            grad_weight[h] += active * standardized[h]
+            grad_bias[h] += active
+            grad[r, h] = active * weight[h]
+            total += grad[r, h]
+            projection += grad[r, h] * standardized[h]
+        total /= np.float32(width)
+        projection /= np.float32(width)
+        for h in range(width):
+            grad[r, h] = (grad[r, h] - total - standardized[h] * projection) * inverse_std
+            grad_x_sum[h] += grad[r, h]
+
+
+class FusedTileLayers(torch.autograd.Function):
+    """`TileLayers` block by block, with matrix products in `dtype`. CPU tensors only; no gradient for the pixels."""
+
+    @staticmethod
+    def forward(ctx, tiles, dtype, weight1, bias1, norm_weight, norm_bias, weight2, bias2):
+        hidden_inputs = torch.empty((len(tiles), len(weight1)), dtype=dtype)  # of the norm
+        out = torch.empty((len(tiles), len(weight2)), dtype=dtype)
+        weight1, bias1, weight2, bias2 = (param.to(dtype) for param in (weight1, bias1, weight2, bias2))
+        norm = norm_weight.detach().numpy(), norm_bias.detach().numpy()
+        hidden = torch.empty((min(BLOCK_ROWS, len(tiles)), len(weight1)))
+        for start in range(0, len(tiles), BLOCK_ROWS):
+            rows = slice(start, start + BLOCK_ROWS)
+            torch.addmm(bias1, tiles[rows].to(dtype), weight1.T, out=hidden_inputs[rows])
+            block = hidden[: len(out[rows])]
+            _norm_relu(hidden_inputs[rows].float().numpy(), *norm, block.numpy())
+            torch.addmm(bias2, block.to(dtype), weight2.T, out=out[rows])
+        out.relu_()
+        ctx.save_for_backward(tiles, hidden_inputs, out, norm_weight, norm_bias, weight2)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_out):  # pyright: ignore[reportIncompatibleMethodOverride]
+        tiles, hidden_inputs, out, norm_weight, norm_bias, weight2 = (tensor.detach() for tensor in ctx.saved_tensors)
+        dtype, size = out.dtype, len(norm_weight)
+        grad_weight1, grad_weight2 = torch.zeros(size, tiles.shape[1]), torch.zeros(weight2.shape)
+        grad_bias1, grad_norm_weight, grad_norm_bias = torch.zeros(3, size)
+        grad_bias2 = torch.zeros(len(weight2))
+        sums = grad_norm_weight.numpy(), grad_norm_bias.numpy(), grad_bias1.numpy()
+        norm = norm_weight.numpy(), norm_bias.numpy()
+        hidden = torch.empty((min(BLOCK_ROWS, len(tiles)), size))
+        for start in range(0, len(tiles), BLOCK_ROWS):
+            rows = slice(start, start + BLOCK_ROWS)
+            x, block = hidden_inputs[rows].float(), hidden[: len(out[rows])]
+            _norm_relu(x.numpy(), *norm, block.numpy())
+            grad = torch.ops.aten.threshold_backward(grad_out[rows].to(dtype), out[rows], 0)  # of the last ReLU
+            grad_weight2 += grad.T @ block.to(dtype)
+            grad_bias2 += grad.sum(0, dtype=torch.float32)
+            grad_hidden = (grad @ weight2).float()
+            _norm_relu_backward(x.numpy(), *norm, grad_hidden.numpy(), *sums)
+            grad_weight1 += grad_hidden.to(dtype).T @ tiles[rows].to(dtype)
+        return None, None, grad_weight1, grad_bias1, grad_norm_weight, grad_norm_bias, grad_weight2, grad_bias2
+
+
+# ------------------------------------------------------------------------------------------------------------ pooling
+
+
+def pool_tiles(features: torch.Tensor, place_width: int) -> torch.Tensor:
+    """Features (B, rows, columns, W), none negative, to (B, rows * columns * place_width + (columns + rows) * W).
+
+    The first `place_width` features of each tile, then the maximum of each feature over each column and each row.
+    """
+    places = features[..., :place_width].flatten(1)
+    if features.device.type == CPU:
+        return torch.cat([places, GridMaxima.apply(features)], 1)  # pyright: ignore[reportArgumentType]
+    return torch.cat([places, features.amax(1).flatten(1), features.amax(2).flatten(1)], 1)
+
+
+class GridMaxima(torch.autograd.Function):
+    """Maxima over each column and each row, (B, (columns + rows) * W). The gradient goes to the first of equal ones.
+
+    Bits of floats that are not negative are in the order of their values, so the kernels compare integers, also for
+    bfloat16, which numpy does not have.
+    """
+
+    @staticmethod
+    def forward(ctx, features):
+        batch_size, rows, columns, width = features.shape
+        integer = torch.int16 if features.dtype == torch.bfloat16 else torch.int32
+        maxima = torch.empty((batch_size, columns + rows, width), dtype=features.dtype)
+        _find_maxima(features.detach().view(integer).numpy(), maxima.view(integer).numpy())
+        ctx.save_for_backward(features, maxima)
+        ctx.integer = integer
+        return maxima.flatten(1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_out):  # pyright: ignore[reportIncompatibleMethodOverride]
+        features, maxima = (tensor.detach() for tensor in ctx.saved_tensors)
+        grad = torch.zeros(features.shape)
+        grad_maxima = torch.empty(maxima.shape).copy_(grad_out.view(maxima.shape))  # the kernel changes it
+        feature_bits, maxima_bits = (tensor.view(ctx.integer).numpy() for tensor in (features, maxima))
+        _find_maxima_backward(feature_bits, maxima_bits, grad_maxima.numpy(), grad.numpy())
+        return grad.to(features.dtype)
+
+
+@jit
+def _find_maxima(features, out):
+    num_rows, num_columns, width = features.shape[1:]
+    for b in range(features.shape[0]):
+        out[b] = 0
+        for row in range(num_rows):
+            for column in range(num_columns):
+                tile, of_column, of_row = features[b, row, column], out[b, column], out[b, num_columns + row]
+                for w in range(width):
+                    of_column[w] = max(of_column[w], tile[w])
+                    of_row[w] = max(of_row[w], tile[w])
+
+
+@jit
+def _find_maxima_backward(features, maxima, grad_maxima, grad):
+    """Add the gradients of the maxima to the features that they come from; `grad_maxima` is used up."""
+    num_rows, num_columns, width = features.shape[1:]
+    for b in range(features.shape[0]):
+        for row in range(num_rows):
+            for column in range(num_columns):
+                tile, out = features[b, row, column], grad[b, row, column]
+                for line in (column, num_columns + row):
+                    line_maxima, line_grad = maxima[b, line], grad_maxima[b, line]
+                    for w in range(width):
+                        is_first = tile[w] == line_maxima[w]
+                        out[w] += line_grad[w] if is_first else np.float32(0)
+                        line_grad[w] = np.float32(0) if is_first else line_grad[w]
