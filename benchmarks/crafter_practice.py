@@ -4,7 +4,7 @@
     python benchmarks/crafter_practice.py --practice share=0.1 max_steps=none
 
 Every variant trains for the same number of steps, those of practice included. Its final policies play the same 1,024
-episodes in worlds that no training uses. Interrupted runs resume, and finished runs are not repeated.
+episodes on maps that training never uses. Interrupted runs resume, and finished runs are not repeated.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import envgen
 from envgen.runs.compare import compare
 from envgen.runs.statistics import iqm_with_ci
 
-EVALUATION_SEED = 9_000_000_000  # the same worlds for all runs
+EVALUATION_SEED = 9_000_000_000  # the same maps for all runs
 EPISODES = 1024
 
 

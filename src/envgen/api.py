@@ -102,8 +102,8 @@ def train(
         llm: The language model of the designers that use one: `"openai:MODEL"`, or a mapping with `llm` and options
             such as `base_url` and `max_cost`.
         extend: Continue a finished run whose plan now has more cycles or final steps.
-        practice: Restart a share of the environments from states where something that the agent rarely achieves was
-            within reach: `{"share": 0.2}`, and the other fields of `PracticeSettings`. By default none.
+        practice: Restart a share of the environments from saved states in which the agent was close to a rare skill:
+            `{"share": 0.2}`, and the other fields of `PracticeSettings`. By default none.
         device: The device of the network: `"cpu"`, `"cuda"`, `"cuda:1"`, ...
         compile: Compile the network with `torch.compile`.
         save_every: Seconds between checkpoints.

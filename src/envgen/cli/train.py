@@ -93,7 +93,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             designer_options: Settings of the designer.
             llm: The language model, for designers that use one.
             ppo: Hyperparameters of PPO. Some worlds change the defaults: Heist trains with gamma 0.999 and lambda 0.95.
-            practice: Restart some environments where something rarely achieved was within reach.
+            practice: Restart some environments from saved states close to rare skills.
             device: Device of the network: cpu, cuda, cuda:1, ...
             compile: Compile the network with torch.compile.
             reference_episodes: Episodes to play in the world's reference package at the end.

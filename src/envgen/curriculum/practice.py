@@ -1,4 +1,4 @@
-"""Practice: a share of the environments restarts where something that the agent rarely achieves was within reach.
+"""Practice: a share of the environments restarts from saved states in which the agent was close to a rare skill.
 
 No designer is needed. `PracticeVectorEnv` takes snapshots of the environments while the agent plays, and saves a state
 for a skill whose success rate is low
@@ -6,15 +6,15 @@ for a skill whose success rate is low
 - when an episode succeeds at the skill for the first time: a random one of its snapshots from the steps before;
 - when an episode has succeeded at the last of the skill's prerequisites, but not at the skill: the state of that step.
 
-The environments that practice begin each episode in a saved state, with a new random stream, so that the same future
-does not repeat itself. What the episode had achieved before counts as achieved: only new achievements are rewarded.
-States are chosen by how rare their skill is in ordinary episodes, and by how much there is to learn: p (1 - p), where p
-is the success rate of practice from such states (Rutherford et al. 2024 choose levels by it). A state that practice
-always or never succeeds from teaches little.
+The environments that practice begin each episode in a saved state, with a new random stream, so that the episodes
+differ. What the episode had achieved before counts as achieved: only new achievements are rewarded. States are chosen
+by how rare their skill is in ordinary episodes, and by learnability: p (1 - p), where p is the success rate of practice
+from such states (Rutherford et al. 2024 choose levels by it). A state from which practice always or never succeeds
+teaches little.
 
-This uses the agent's own episodes, what `infos["achievements"]` reports about them (the same counts that the reward
-pays for), the prerequisites that the world declares for its skills, and the ability to save and restore an environment.
-It places no objects and reads nothing else from the state of a world.
+This uses the agent's own episodes, what `infos["achievements"]` reports about them (the counts for which rewards are
+given), the prerequisites that the world declares for its skills, and the ability to save and restore an environment. It
+places no objects and reads nothing else from the state of a world.
 """
 
 import json
@@ -36,7 +36,7 @@ from .plan import PracticeSettings
 RATE_DECAY = 0.999  # of success rates, per ordinary episode
 PRACTICE_RATE_DECAY = 0.99  # the same per practice episode
 MIN_RATE = 0.01  # lower success rates weigh as much as this one
-MIN_LEARNABILITY = 0.01  # added to p (1 - p), so that all states are tried again at times
+MIN_LEARNABILITY = 0.01  # added to p (1 - p), so that every state is sampled from time to time
 BEFORE_SUCCESS, WITHIN_REACH = 0, 1  # kinds of states; those of skill k are the group 2 * k + kind
 NO_GROUP = -1
 
@@ -75,10 +75,10 @@ class PracticeVectorEnv(LevelVectorEnv):
     """The environments `envs`, of which a share practices. The others play as they would without it.
 
     Practice begins in an environment when its episode ends and there is a saved state; until then it plays ordinary
-    episodes. Practice episodes provide states, too. To a learner, a practice episode is an episode like others.
+    episodes. States are saved in practice episodes, too. A learner cannot tell a practice episode from an ordinary one.
     `infos` have one more entry, `"practice"`: whether the environment practices. In `final_info`, `"practice_skill"` is
-    the index of the skill that the state was saved for, and -1 for ordinary episodes. The other entries count the
-    steps, rewards and achievements of the episode that the state was saved in, too.
+    the index of the skill that the state was saved for, and -1 for ordinary episodes. The other entries include the
+    steps, rewards and achievements of the episode before the state was saved.
 
     The statistics, saved states and random numbers are those of these environments alone, also with several processes.
 
@@ -107,10 +107,10 @@ class PracticeVectorEnv(LevelVectorEnv):
         self.achieved = np.zeros((n, num_skills), np.bool_)  # in the episodes in progress
         self.successes, self.possible = np.zeros(num_skills), np.zeros(num_skills)  # ordinary episodes, decayed
         self.group_successes, self.group_tries = np.zeros((2, 2 * num_skills))  # practice episodes, decayed
-        self.clock = 0  # steps since reset()
-        self.episode_starts = np.zeros(n, np.int64)  # by the clock
+        self.num_steps = 0  # since reset()
+        self.episode_starts = np.zeros(n, np.int64)  # in num_steps
         self.snapshots = StateRows(s.num_snapshots * n)
-        self.snapshot_times = np.full((s.num_snapshots, n), -1)  # by the clock
+        self.snapshot_times = np.full((s.num_snapshots, n), -1)  # in num_steps
         self.memory = StateRows(s.memory_size)
         self.memory_groups = np.zeros(0, np.int64)  # the group of each saved state
         self.memory_ages = np.zeros(0, np.int64)  # the number of the saved state: the lowest one is the oldest
@@ -133,7 +133,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         if options:
             raise ValueError(f"environments that practice are reset all at once, without options such as {options!r}")
         obs, infos = self.envs.reset(seed=seed)
-        self.clock = 0
+        self.num_steps = 0
         self.episode_starts[:] = 0
         self.snapshot_times[:] = -1
         self.practice_group[:] = NO_GROUP
@@ -148,7 +148,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         if ended.any():
             achieved[ended] = infos["final_info"]["achievements"][ended] > 0
         self._save_states(achieved, ended)
-        self.clock += 1
+        self.num_steps += 1
         self.practice_steps += 1
         practiced = self.practice_group >= 0
         if self.settings.max_steps is not None:
@@ -163,10 +163,10 @@ class PracticeVectorEnv(LevelVectorEnv):
                 "practice_skill": np.where(ended & practiced, self.practice_group // 2, -1), "_practice_skill": ended,
             }  # fmt: skip
             self.practice_group[ended] = NO_GROUP
-            self.episode_starts[ended] = self.clock
+            self.episode_starts[ended] = self.num_steps
             self._restart(np.flatnonzero(ended & self.may_practice), obs, infos)
         self.achieved = infos["achievements"] > 0
-        if self.clock % self.settings.snapshot_interval == 0:
+        if self.num_steps % self.settings.snapshot_interval == 0:
             self._take_snapshots()
         return obs, rewards, terminated, truncated, self._mark(infos)
 
@@ -220,12 +220,15 @@ class PracticeVectorEnv(LevelVectorEnv):
     # --------------------------------------------------------------------------------------------------- saved states
 
     def _take_snapshots(self) -> None:
-        slot, env_ids = self.clock // self.settings.snapshot_interval % self.settings.num_snapshots, self._all_envs
+        slot, env_ids = self.num_steps // self.settings.snapshot_interval % self.settings.num_snapshots, self._all_envs
         self.snapshots.write(slot * self.num_envs + env_ids, self.env_states.get_env_state(env_ids))
-        self.snapshot_times[slot] = self.clock
+        self.snapshot_times[slot] = self.num_steps
 
     def _save_states(self, achieved: np.ndarray, ended: np.ndarray) -> None:
-        """Save states for the rare skills that this step achieved or brought within reach. Called before the clock."""
+        """Save states for the rare skills that this step achieved, or whose prerequisites it completed.
+
+        Called before `num_steps` counts the step.
+        """
         new = achieved & ~self.achieved  # (envs, skills)
         if not new.any():
             return
@@ -269,7 +272,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         """Rows of the memory: first a group by rarity and learnability, then one of its states."""
         groups = np.unique(self.memory_groups)
         rarity = np.maximum(self.success_rates()[groups // 2], MIN_RATE) ** -self.settings.rarity_exponent
-        rates = (self.group_successes[groups] + 1) / (self.group_tries[groups] + 2)  # 1/2 before the first try
+        rates = (self.group_successes[groups] + 1) / (self.group_tries[groups] + 2)  # 1/2 before any practice
         weights = rarity * (rates * (1 - rates) + MIN_LEARNABILITY)
         chosen = self.rng.choice(groups, size=count, p=weights / weights.sum())
         return np.array([self.rng.choice(np.flatnonzero(self.memory_groups == group)) for group in chosen])
@@ -288,7 +291,7 @@ class PracticeVectorEnv(LevelVectorEnv):
             **{f"practice.{name}": getattr(self, name).copy() for name in self.ARRAYS},
             **{f"practice.snapshots.{name}": array.copy() for name, array in self.snapshots.arrays.items()},
             **{f"practice.memory.{name}": array for name, array in saved.items()},
-            "practice.counters": np.array([self.clock, self.num_saved]),
+            "practice.counters": np.array([self.num_steps, self.num_saved]),
             "practice.rng": np.frombuffer(rng, np.uint8).copy(),
         }
 
@@ -336,7 +339,7 @@ class PracticeVectorEnv(LevelVectorEnv):
                 self.env_states.check_env_state({name: array[rows] for name, array in states.items()})
         for name, array in arrays.items():
             setattr(self, name, array.copy())
-        self.clock, self.num_saved = counters.tolist()
+        self.num_steps, self.num_saved = counters.tolist()
         self.rng = rng
         self.snapshots, self.memory = StateRows(self.snapshots.capacity), StateRows(self.memory.capacity)
         self.snapshots.write(np.arange(self.snapshots.capacity), snapshots)
@@ -349,13 +352,13 @@ class PracticeVectorEnv(LevelVectorEnv):
 def check_practice(envs: LevelVectorEnv, num_envs: int) -> SupportsEnvState:
     """Return environments that support practice; raise PracticeError for others and for too small a number."""
     if num_envs < 2:
-        raise PracticeError(f"practice needs at least 2 environments in each process, not {num_envs}")
+        raise PracticeError(f"practice needs at least 2 environments in each process, not {num_envs}; raise num_envs")
     if envs.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
         raise PracticeError("practice needs environments with same-step autoreset")
     if not isinstance(envs, SupportsEnvState):
         raise PracticeError(
             f"practice is impossible in {type(envs).__name__}: single environments cannot be saved and restored there "
-            "(get_env_state, set_env_state and check_env_state); leave out the share of practice"
+            "(get_env_state, set_env_state and check_env_state); set the share of practice to 0"
         )
     return envs
 

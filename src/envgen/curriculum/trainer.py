@@ -57,7 +57,7 @@ def make_learner(
 class PhaseTrainer:
     """Trains one learner. `on_progress` receives each progress line.
 
-    With `practice`, each phase practices from states of its own episodes: the levels of another phase are other ones.
+    With `practice`, each phase practices from states of its own episodes, because other phases have other levels.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class PhaseTrainer:
         return results
 
     def _practice_results(self, episodes: EpisodeStats) -> dict[str, Any]:
-        """Return how often practice episodes tried each skill and succeeded at it; nothing without practice."""
+        """Return the practice episodes for each skill and their successes; nothing without practice."""
         if not self.practice.share:
             return {}
         skills, num_skills = np.array(episodes.practice_skills, np.int64), len(self.world.skills)

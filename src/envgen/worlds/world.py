@@ -192,7 +192,7 @@ class Probe(Protocol):
 
 @runtime_checkable
 class SupportsEnvState(Protocol):
-    """What a `LevelVectorEnv` may offer in addition: to save single environments and continue them in others.
+    """An optional part of a `LevelVectorEnv`: save single environments and continue them in others.
 
     States are arrays with one row per environment. The last axis of an array may be longer in later states than in
     earlier ones; padded with zeros, the earlier ones stay valid. Levels are in a state as indices into `levels`.
@@ -207,9 +207,8 @@ class SupportsEnvState(Protocol):
     ) -> tuple[Any, dict[str, Any]]:
         """Continue row k of `states` in the environment `env_ids[k]`, in place of its episode in progress.
 
-        The number of the environment's episode stays as it was, and so do its later episodes, unless they continue
-        the random stream of this one. Nothing is checked: states that come from a file must have passed
-        `check_env_state`.
+        The episode number of the environment does not change, nor do its later episodes, unless they continue the
+        random stream of this one. Nothing is checked: call `check_env_state` first for states from a file.
 
         Args:
             seeds: Seeds of new random streams, one for each environment, from 0 to 2**32 - 1. Without them, the

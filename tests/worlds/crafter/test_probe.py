@@ -14,7 +14,7 @@ from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.world import EpisodeEnd
 
 WORLD = Crafter()
-SEED = 1  # of a world in which a zombie beside the player does not turn away in the first step
+SEED = 1  # of a map on which a zombie beside the player does not turn away in the first step
 PEACEFUL = {"cows": "none", "zombies": "none", "skeletons": "none"}
 NOOP, SLEEP, DO, MOVE_RIGHT = (const.ACTIONS.index(name) for name in ("noop", "sleep", "do", "move_right"))
 
