@@ -2,12 +2,16 @@
 
 from typing import Literal
 
+import pytest
+import tyro
+
 from envgen.cli.options import explicitly_set, optional_settings
 from envgen.settings import Settings
 
 
 class Example(Settings):
     feedback: Literal["none", "paper"] = "paper"
+    """What the model learns."""
     decay: float | None = 0.99
     limit: float | None = None
 
@@ -23,3 +27,12 @@ def test_only_given_options_are_returned():
 def test_none_is_null_only_where_null_is_a_value():
     assert explicitly_set(Options(decay="none")) == {"decay": None}
     assert explicitly_set(Options(feedback="none")) == {"feedback": "none"}
+
+
+def test_the_help_of_an_overridden_default_is_inherited(capsys):
+    class Derived(Example):
+        feedback: Literal["none", "paper"] = "none"
+
+    with pytest.raises(SystemExit):
+        tyro.cli(optional_settings(Derived, "DerivedOptions"), args=["--help"])
+    assert "What the model learns. (default: none)" in " ".join(capsys.readouterr().out.split())

@@ -9,6 +9,7 @@ import numpy as np
 from tyro.conf import Positional
 
 from .common import UserError, load_world, prepare_png, require_extra, require_seed
+from .options import default
 
 DEMO_LEVELS = {
     "original, seed 0": {},
@@ -41,7 +42,7 @@ def demo(out: Path = Path("out"), seed: int = 0) -> None:
     train_command([])("crafter", preset="quick", designer="expert", seed=seed, folder=out / f"demo-{seed}")
 
 
-def bench(world: Annotated[str, Positional] = "crafter", seconds: float = 3.0) -> None:
+def bench(world: Annotated[str, Positional, default("crafter", "[WORLD]")] = "crafter", seconds: float = 3.0) -> None:
     """Measure the speed of environments and of learning on this machine. `benchmarks/` compares with other projects.
 
     Args:

@@ -8,15 +8,20 @@ from tyro.conf import Positional
 from envgen.worlds.world import LevelError
 
 from .common import UserError, load_world, prepare_png, read_level, require_positive, require_seed
+from .options import default
 
 MAX_PREVIEWS = 64
 
 
-def stats(level: Annotated[Path | None, Positional] = None, world: str = "crafter", seeds: int = 32) -> None:
+def stats(
+    level: Annotated[Path | None, Positional, default("the original", "[LEVEL]")] = None,
+    world: str = "crafter",
+    seeds: int = 32,
+) -> None:
     """Print statistics of the environments that a level generates: what they contain, and how often.
 
     Args:
-        level: A JSON file with a level. Default: the original.
+        level: A JSON file with a level.
         world: The world of the level.
         seeds: Number of environments to generate.
     """
@@ -26,7 +31,7 @@ def stats(level: Annotated[Path | None, Positional] = None, world: str = "crafte
 
 
 def preview(
-    level: Annotated[Path | None, Positional] = None,
+    level: Annotated[Path | None, Positional, default("the original", "[LEVEL]")] = None,
     world: str = "crafter",
     out: Path = Path("preview.png"),
     seeds: int = 4,
@@ -34,7 +39,7 @@ def preview(
     """Draw environments of a level from above, and print their statistics.
 
     Args:
-        level: A JSON file with a level. Default: the original.
+        level: A JSON file with a level.
         world: The world of the level.
         out: The PNG file to write.
         seeds: Number of environments to draw.
@@ -50,8 +55,8 @@ def preview(
 
 
 def play(
-    world: Annotated[str, Positional] = "crafter",
-    level: Path | None = None,
+    world: Annotated[str, Positional, default("crafter", "[WORLD]")] = "crafter",
+    level: Annotated[Path | None, default("the original")] = None,
     seed: int = 0,
     terminal: bool = False,
 ) -> None:
@@ -59,7 +64,7 @@ def play(
 
     Args:
         world: The world to play.
-        level: A JSON file with a level. Default: the original.
+        level: A JSON file with a level.
         seed: Seed of the environment.
         terminal: Play in the terminal, even where a window could open.
     """

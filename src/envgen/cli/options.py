@@ -24,13 +24,19 @@ def optional_settings(settings_class: type[BaseModel], name: str, **defaults: st
     for field_name, field in settings_class.model_fields.items():
         hint = defaults.get(field_name, "" if field.is_required() else str(_as_text(field.default)))
         option = tyro.conf.arg(
-            help=" ".join((field.description or "").split()),
+            help=" ".join(_description(settings_class, field_name).split()),
             help_behavior_hint=f"(default: {hint})" if hint else "",
         )
         fields[field_name] = (Annotated[_optional(field), option], None)
     options = create_model(name, __config__=ConfigDict(frozen=True), __doc__=settings_class.__doc__, **fields)
     _NULLABLE[options] = {name for name, field in settings_class.model_fields.items() if _is_nullable(field)}
     return options
+
+
+def _description(settings_class: type[BaseModel], name: str) -> str:
+    """The description of a field. A subclass that only changes the default inherits it."""
+    fields = (getattr(base, "model_fields", {}).get(name) for base in settings_class.__mro__)
+    return next((field.description for field in fields if field is not None and field.description), "")
 
 
 def _optional(field: FieldInfo) -> Any:
@@ -71,6 +77,11 @@ def given_flags(prefix: str, options: Mapping[str, Any]) -> list[str]:
     return [flag(f"{prefix}.{name}" if prefix else name) for name in options]
 
 
-def default(text: str) -> Any:
+def default(text: str, metavar: str | None = None) -> Any:
     """The default to show for an option whose value is None if it is left out."""
-    return tyro.conf.arg(help_behavior_hint=f"(default: {text})")
+    return tyro.conf.arg(help_behavior_hint=f"(default: {text})", metavar=metavar)
+
+
+def required(metavar: str) -> Any:
+    """A positional argument, or several of them, without a default."""
+    return tyro.conf.arg(help_behavior_hint="(required)", metavar=metavar)

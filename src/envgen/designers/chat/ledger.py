@@ -44,13 +44,13 @@ class Budget(Settings):
     """
 
     max_calls: int | None = Field(default=None, gt=0)
-    """Requests that may have been charged. Those that a busy server turned away do not count."""
+    """Limit on the requests that may have been charged. Those that a busy server turned away do not count."""
     max_tokens: int | None = Field(default=None, gt=0)
-    """Tokens of all requests and replies together."""
+    """Limit on the tokens of all requests and replies together."""
     max_cost: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Dollars, as reported by the server or computed from the given prices."""
+    """Limit on the cost in dollars, as reported by the server or computed from the given prices."""
     max_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Seconds spent waiting for replies."""
+    """Limit on the seconds spent waiting for replies."""
 
 
 class Prices(BaseModel):
