@@ -1,5 +1,7 @@
 """The public API: what `import envgen` offers, and a run from training to a loaded policy."""
 
+import json
+import shutil
 import subprocess
 import sys
 import time
@@ -109,6 +111,22 @@ def test_a_diagnosis_plays_the_episodes_of_an_evaluation(run):
 def test_wrong_arguments_of_a_diagnosis_are_errors(run, arguments, message):
     with pytest.raises(envgen.EnvgenError, match=message):
         envgen.diagnose(run, **arguments)
+
+
+def test_a_world_of_ones_own_is_not_imported_from_a_run_directory(run, tmp_path, monkeypatch):
+    shutil.copytree(run.folder, tmp_path / "run")
+    (tmp_path / "module_of_a_stranger.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "run" / "run.json"
+    entry = json.loads(file.read_text())
+    entry["request"]["world"] = "module_of_a_stranger:World"
+    file.write_text(json.dumps(entry))
+    with pytest.raises(envgen.EnvgenError, match="resume by repeating the command or call"):
+        envgen.resume(tmp_path / "run", verbose=False)
+    for play in (envgen.load_policy, envgen.evaluate):
+        with pytest.raises(envgen.EnvgenError, match="pass world="):
+            play(tmp_path / "run")
+    assert envgen.evaluate(tmp_path / "run", 2, world=run.world).episodes == 2
 
 
 def test_a_designer_of_ones_own_is_accepted_as_instance_class_and_path(tmp_path, monkeypatch):

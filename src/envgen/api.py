@@ -1,4 +1,4 @@
-"""The public API: train, evaluate and compare in one call each. `import envgen` offers everything here."""
+"""The functions of the public API, such as `envgen.train`, and what the command line shares with them."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from envgen.designers.designer import Designer
 from envgen.designers.registry import build_designer, rebuild_designer, resume_runtime
 from envgen.errors import EnvgenError
 from envgen.settings import format_choice_error, format_validation_error
-from envgen.worlds.registry import make_world
+from envgen.worlds.registry import make_world, world_names
 from envgen.worlds.world import Level, World
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from envgen.runs.compare import Comparison
 
 OUT = Path("out")
+PASS_WORLD = "pass world=... to envgen.evaluate, diagnose or load_policy in Python"
+REPEAT = "resume by repeating the command or call that started the run"
 
 
 class ArgumentError(EnvgenError, ValueError):
@@ -168,10 +170,20 @@ def resume(
         raise RunError(f"{run_folder} cannot be resumed: {format_validation_error(error)}") from None
     except (KeyError, TypeError, AttributeError):
         raise RunError(f"{run_folder} is not a run of envgen train") from None
+    check_world_name(world_name, REPEAT)
     return _train(
         run_folder, make_world(world_name), designer, plan, observation, seed, learner, settings, False, practice,
         device, compile, save_every, verbose,
     )  # fmt: skip
+
+
+def check_world_name(name: Any, remedy: str) -> None:
+    """Raise an ArgumentError with `remedy` if a world cannot be loaded by the name in a run directory or saved policy.
+
+    Such a file may come from someone else, so a `module:Class` in it is not imported.
+    """
+    if name not in world_names():
+        raise ArgumentError(f"the world {name!r} cannot be loaded by its name; {remedy}")
 
 
 def _train(
@@ -343,10 +355,7 @@ def resume_coevolution(
     if not (
         isinstance(domain, str) and is_builtin(domain)
     ):  # a run directory may come from someone else: import nothing that it names
-        raise RunError(
-            f"the domain {domain!r} cannot be loaded from the run directory; "
-            "resume by repeating the command or call that started the run"
-        )
+        raise RunError(f"the domain {domain!r} cannot be loaded from the run directory; {REPEAT}")
     servers = (agent_server, environment_server)
     return _coevolve(run_folder, _load_domain(domain), request, recipe, Path(models_folder), servers, dtype, verbose)
 
@@ -416,8 +425,8 @@ def evaluate(
     """
     from envgen.curriculum.evaluate import evaluate as evaluate_policy
 
-    policy, played_in, parsed, seed, kind = _playing_arguments(run, episodes, world, level, seed, observation, device)
-    return evaluate_policy(policy, played_in, parsed, episodes, seed, kind, deterministic)
+    policy, world, level, seed, observation = _check_arguments(run, episodes, world, level, seed, observation, device)
+    return evaluate_policy(policy, world, level, episodes, seed, observation, deterministic)
 
 
 def diagnose(
@@ -446,15 +455,15 @@ def diagnose(
 
     if not 0 < threshold <= 100:
         raise ArgumentError(f"threshold must be above 0 and at most 100 percent, not {threshold:g}")
-    policy, played_in, parsed, seed, kind = _playing_arguments(run, episodes, world, level, seed, observation, device)
-    return diagnose_policy(policy, played_in, parsed, episodes, seed, kind, deterministic, threshold)
+    policy, world, level, seed, observation = _check_arguments(run, episodes, world, level, seed, observation, device)
+    return diagnose_policy(policy, world, level, episodes, seed, observation, deterministic, threshold)
 
 
-def _playing_arguments(
+def _check_arguments(
     run: "str | Path | TrainingRun | Policy", episodes: int, world: str | World | None, level: Any, seed: int | None,
     observation: str | None, device: str,
 ) -> "tuple[Policy, World, Level, int, str]":  # fmt: skip
-    """Check what `evaluate` is given. Returns policy, world, level, seed and observation."""
+    """Check the arguments of `evaluate` and return what they stand for: policy, world, level, seed and observation."""
     from envgen.agents.policy import Policy
     from envgen.curriculum.plan import EVALUATION_SEED
 
@@ -468,10 +477,11 @@ def _playing_arguments(
         policy = run.policy(device)
     else:
         policy = run if isinstance(run, Policy) else load_policy(run, device, world)
-    world = world or policy.metadata.get("world")
     if world is None:
-        raise ArgumentError("this policy does not name its world; pass world=...")
-    world = make_world(world)
+        if "world" not in policy.metadata:
+            raise ArgumentError("this policy does not name its world; pass world=...")
+        check_world_name(policy.metadata["world"], PASS_WORLD)
+    world = make_world(policy.metadata["world"] if world is None else world)
     observation = str(observation or policy.metadata.get("observation", "symbols"))
     return policy, world, world.Level.parse(level), seed, observation
 
@@ -520,6 +530,8 @@ def _load_run_policy(folder: Path, device: str, world: str | World | None) -> "P
     checkpoint = load_latest(folder / "checkpoints")
     if checkpoint is None:
         raise RunError(f"{folder} has no checkpoint yet; let the run train until it saves one")
+    if world is None:
+        check_world_name(world_name, PASS_WORLD)
     learner = make_learner(make_world(world or world_name), observation, name, settings, device=device)
     learner.load(checkpoint.arrays["agent"], checkpoint.values["agent"])
     policy = learner.policy

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from commands import envgen, get_error_line, get_usage_error
 
+from envgen.cli.common import run_errors
+
 SMALL = ["--cycles", "1", "--levels", "2", "--cycle-steps", "512", "--final-steps", "512", "--feedback-seeds", "2",
          "--feedback-episodes", "2", "--episodes", "3", "--audit-steps", "20",
          "--ppo.num-envs", "8", "--ppo.num-steps", "32"]  # fmt: skip
@@ -103,6 +105,20 @@ def test_ctrl_c_prints_how_to_resume(tmp_path):
     assert "Traceback" not in stderr
     lines = [json.loads(line) for line in progress.read_text().splitlines()]
     assert lines[-1]["steps"] < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [("", "Resume with: envgen train --resume run"), ("--base-url u", "--resume run --base-url u"),
+     (None, "Resume by repeating the command")],
+)  # fmt: skip
+def test_ctrl_c_names_resume_only_for_runs_that_it_accepts(flags, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").touch()
+    with pytest.raises(KeyboardInterrupt), run_errors("train", Path("run"), True, flags):
+        raise KeyboardInterrupt
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

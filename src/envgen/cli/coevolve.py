@@ -20,7 +20,9 @@ from .common import UserError, refuse_with_resume, require_choice, require_extra
 from .options import default, explicitly_set, flag, given_flags, optional_settings
 
 PlanOptions = optional_settings(CoevolutionPlan, "PlanOptions")
-CurriculumOptions = optional_settings(AlphaCurriculumSettings, "CurriculumOptions")
+CurriculumOptions = optional_settings(
+    AlphaCurriculumSettings, "CurriculumOptions", success_threshold="1.0, with the domain answers 0.5"
+)
 AgentOptions = optional_settings(AgentSettings, "AgentOptions")
 EnvironmentOptions = optional_settings(EnvironmentSettings, "EnvironmentOptions")
 PretrainOptions = optional_settings(PretrainSettings, "PretrainOptions")
@@ -28,7 +30,7 @@ SizeOptions = optional_settings(ModelSize, "SizeOptions")
 
 
 def coevolve(
-    domain: Annotated[str | None, Positional, default("tools")] = None,
+    domain: Annotated[str | None, Positional, default("tools", "[DOMAIN]")] = None,
     proposer: Annotated[str | None, default("genenv")] = None,
     seed: Annotated[int | None, default("0")] = None,
     folder: Annotated[Path | None, default("out/coevolve-<domain>-<proposer>-<seed>")] = None,
@@ -44,8 +46,8 @@ def coevolve(
     pretrain: PretrainOptions = PretrainOptions(),  # pyright: ignore # noqa: B008
     model_size: SizeOptions = SizeOptions(),  # pyright: ignore # noqa: B008
     models_folder: Path = Path("out/models"),
-    agent_server: str | None = None,
-    environment_server: str | None = None,
+    agent_server: Annotated[str | None, default("none")] = None,
+    environment_server: Annotated[str | None, default("none")] = None,
     dtype: Literal["float32", "bfloat16"] = "float32",
 ) -> None:
     """Train a language model and the environment policy that writes its tasks (GenEnv).
@@ -71,6 +73,7 @@ def coevolve(
     """
     require_extra("genenv")
     from envgen import api
+    from envgen.coevolution.domains.registry import is_builtin
     from envgen.runs.store import RunError, read_request
 
     servers = {"agent_server": agent_server, "environment_server": environment_server}
@@ -100,18 +103,18 @@ def coevolve(
             environment=environment, agent_settings=groups["agent"], environment_settings=groups["environment"],
             pretrain=groups["pretrain"], model_size=groups["model_size"], seed=seed, folder=run_folder, **runtime,
         ),
-        run_folder, servers,
+        run_folder, servers, can_resume=is_builtin(domain),
     )  # fmt: skip
 
 
-def _run(call: Any, folder: Path, servers: dict[str, str | None]) -> None:
+def _run(call: Any, folder: Path, servers: dict[str, str | None], can_resume: bool = True) -> None:
     import shlex
 
     from envgen.api import is_main_process, terminal
 
     _, log = terminal(verbose=True)
     servers_again = " ".join(f"{flag(name)} {shlex.quote(server)}" for name, server in servers.items() if server)
-    with run_errors("coevolve", folder, is_main_process(), servers_again):
+    with run_errors("coevolve", folder, is_main_process(), servers_again if can_resume else None):
         run = call()
         log(run.report())
         log(f"Run directory: {folder}")

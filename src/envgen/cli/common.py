@@ -125,14 +125,19 @@ def refuse_with_resume(flags: Sequence[str]) -> None:
 
 
 @contextmanager
-def run_errors(command: str, folder: Path, is_main: bool, resume_flags: str = "") -> Iterator[None]:
-    """Turn the errors of a run into one sentence, and say after Ctrl-C how to continue."""
+def run_errors(command: str, folder: Path, is_main: bool, resume_flags: str | None = None) -> Iterator[None]:
+    """Turn the errors of a run into one sentence, and say after Ctrl-C how to continue.
+
+    `resume_flags` are those that `--resume` needs; None if the run cannot be resumed with `--resume`.
+    """
     try:
         yield
     except EnvgenError as error:
         raise UserError(str(error)) from error
     except KeyboardInterrupt:
         if is_main and (folder / "run.json").exists():
-            resume = f"envgen {command} --resume {folder} {resume_flags}".rstrip()
-            print(f"\nInterrupted. Resume with: {resume}", file=sys.stderr)
+            how = "by repeating the command"
+            if resume_flags is not None:
+                how = f"with: envgen {command} --resume {folder} {resume_flags}".rstrip()
+            print(f"\nInterrupted. Resume {how}", file=sys.stderr)
         raise

@@ -15,14 +15,14 @@ from .common import (
     run_errors,
     suggest_path,
 )
-from .options import default
+from .options import default, required
 
 
 def diagnose(
-    run: Annotated[Path, Positional],
+    run: Annotated[Path, Positional, required("RUN")],
     episodes: int = 256,
     threshold: float = 50.0,
-    level: Path | None = None,
+    level: Annotated[Path | None, default("the original")] = None,
     seed: Annotated[int | None, default("one that training never uses")] = None,
     deterministic: bool = False,
     device: str = "cpu",
@@ -35,7 +35,7 @@ def diagnose(
         run: The run directory, or a folder saved by `policy.save`.
         episodes: Number of episodes.
         threshold: Skills that succeed in at least this percentage of the episodes are mastered.
-        level: A JSON file with a level. Default: the original.
+        level: A JSON file with a level.
         seed: Seed of environments and actions.
         deterministic: Take the most likely action instead of sampling.
         device: Device of the network: cpu, cuda, cuda:1, ...
@@ -61,6 +61,7 @@ def diagnose(
                 f"{run} does not name the world that its policy was trained in; "
                 "use envgen.diagnose(..., world=...) in Python"
             )
+        api.check_world_name(policy.metadata["world"], api.PASS_WORLD)
         world = load_world(policy.metadata["world"])
         result = api.diagnose(
             policy, episodes, threshold=threshold, world=world, level=read_level(level, world), seed=seed,

@@ -15,13 +15,13 @@ from .common import (
     run_errors,
     suggest_path,
 )
-from .options import default
+from .options import default, required
 
 
 def evaluate(
-    run: Annotated[Path, Positional],
+    run: Annotated[Path, Positional, required("RUN")],
     episodes: int = 256,
-    level: Path | None = None,
+    level: Annotated[Path | None, default("the original")] = None,
     seed: Annotated[int | None, default("one that training never uses")] = None,
     deterministic: bool = False,
     reference_episodes: int = 0,
@@ -32,7 +32,7 @@ def evaluate(
     Args:
         run: The run directory, or a folder saved by `policy.save`.
         episodes: Number of episodes.
-        level: A JSON file with a level. Default: the original.
+        level: A JSON file with a level.
         seed: Seed of environments and actions.
         deterministic: Take the most likely action instead of sampling.
         reference_episodes: Episodes to play in the world's reference package as well.
@@ -55,6 +55,7 @@ def evaluate(
                 f"{run} does not name the world that its policy was trained in; "
                 "use envgen.evaluate(..., world=...) in Python"
             )
+        api.check_world_name(policy.metadata["world"], api.PASS_WORLD)
         world = load_world(policy.metadata["world"])
         if reference_episodes and not hasattr(world, "reference_envs"):
             raise UserError(f"--reference-episodes: there is no reference package of {world.name} to play in")
@@ -84,7 +85,7 @@ def compare_with_reference(policy: Any, result: Any, episodes: int) -> Any:
     return reference
 
 
-def compare(runs: Annotated[tuple[Path, ...], Positional], markdown: bool = False) -> None:
+def compare(runs: Annotated[tuple[Path, ...], Positional, required("RUN [RUN ...]")], markdown: bool = False) -> None:
     """Print a table of finished runs. Runs that differ only in their seed form one group.
 
     Args:
@@ -103,7 +104,7 @@ def compare(runs: Annotated[tuple[Path, ...], Positional], markdown: bool = Fals
     print(comparison.markdown() if markdown else comparison.text(shutil.get_terminal_size().columns))
 
 
-def migrate(runs: Annotated[tuple[Path, ...], Positional]) -> None:
+def migrate(runs: Annotated[tuple[Path, ...], Positional, required("RUN [RUN ...]")]) -> None:
     """Convert run directories of version 0.1 to the current format, in place.
 
     Args:

@@ -11,6 +11,7 @@ from envgen.agents.settings import SYMBOL_DEFAULTS, VECTOR_DEFAULTS, PpoSettings
 from envgen.curriculum.plan import PRESETS, PracticeSettings, TrainingPlan
 from envgen.designers.registry import LlmConfig, LlmRuntime, designer_names, settings_class
 from envgen.settings import Settings
+from envgen.worlds.registry import world_names
 
 from .common import (
     UserError,
@@ -56,7 +57,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
     DesignerOptions = optional_settings(designer_settings, "DesignerOptions")
 
     def train(
-        world: Annotated[str | None, Positional, default("crafter")] = None,
+        world: Annotated[str | None, Positional, default("crafter", "[WORLD]")] = None,
         designer: Annotated[str | None, default(DEFAULT_DESIGNER)] = None,
         preset: Annotated[str | None, default("paper")] = None,
         observation: Annotated[str | None, default("symbols")] = None,
@@ -138,7 +139,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
                 designer_options=explicitly_set(designer_options), levels=levels,
                 llm=model, extend=extend, practice=explicitly_set(practice), device=device, compile=compile,
             ),
-            folder, model, reference_episodes,
+            folder, model, reference_episodes, can_resume=chosen.name in world_names() and ":" not in designer,
         )  # fmt: skip
 
     return train
@@ -181,7 +182,9 @@ def _resume(folder: Path, runtime: dict[str, Any], device: str, compile: bool, r
     )  # fmt: skip
 
 
-def _run(call: Callable[[], Any], folder: Path, runtime: dict[str, Any], reference_episodes: int) -> None:
+def _run(
+    call: Callable[[], Any], folder: Path, runtime: dict[str, Any], reference_episodes: int, can_resume: bool = True
+) -> None:
     from envgen.api import is_main_process, terminal
     from envgen.designers.registry import resume_flags
     from envgen.runs.store import write_json
@@ -190,7 +193,7 @@ def _run(call: Callable[[], Any], folder: Path, runtime: dict[str, Any], referen
 
     _, log = terminal(verbose=True)
     is_main = is_main_process()
-    with run_errors("train", folder, is_main, resume_flags(runtime)):
+    with run_errors("train", folder, is_main, resume_flags(runtime) if can_resume else None):
         run = call()
         if not is_main:
             return

@@ -1,4 +1,4 @@
-"""Worlds in plain Python: implement one environment, and `PythonWorld` keeps the whole contract of a `World`.
+"""Worlds in plain Python: implement one environment, and `PythonWorld` implements the whole contract of a `World`.
 
 It is meant for prototypes and for worlds that need no speed: every environment is stepped in turn by the interpreter.
 examples/custom_world.py is a complete world.
