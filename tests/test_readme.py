@@ -14,7 +14,7 @@ CODE_BLOCKS = [
     for page in PAGES
     for k, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
 ]
-FRAGMENTS = {("worlds.md", k) for k in (1, 2, 3, 4)}  # parts of a larger program
+FRAGMENTS = {("envgen.md", 1), *(("worlds.md", k) for k in (1, 2, 3, 4))}  # parts of a larger program
 SMALL = '{"cycles": 1, "cycle_steps": 9000, "final_steps": 9000, "episodes": 4, "audit_steps": 9}'
 REPLACEMENTS = {  # shorten what takes minutes
     'preset="quick", folder="out/mine")': f'preset="quick", folder="out/mine", plan={SMALL})',
