@@ -41,7 +41,7 @@ from envgen.agents.networks import (
     make_encoder,
 )
 from envgen.agents.ppo import PPO
-from envgen.agents.settings import TILE_DEFAULTS, PpoSettings, ppo_settings_for
+from envgen.agents.settings import TILE_DEFAULTS, NetworkSettings, PpoSettings, ppo_settings_for
 from envgen.agents.tiles import TileEncoder
 from envgen.sb3 import Sb3VecEnv
 from envgen.worlds.crafter.world import Crafter
@@ -52,16 +52,16 @@ def make_envs(observation: str, num_envs: int):
     return Crafter().make(num_envs=num_envs, seed=0, observation=observation)
 
 
-def make_benchmark_encoder(observation: str, space, symbol_map=None) -> Encoder:
+def make_benchmark_encoder(observation: str, space, layout=None) -> Encoder:
     if observation == "tiles":
         return TileEncoder(space, make_envs(observation, 1).metadata["tile_grid"])
-    return make_encoder(space, symbol_map)
+    return make_encoder(space, layout, NetworkSettings())
 
 
 class TileNetwork(PolicyNetwork):
     """The heads of `ActorCritic` on a `TileEncoder`."""
 
-    def __init__(self, observation_space, action_space, symbol_map=None):
+    def __init__(self, observation_space, action_space, layout=None):
         super().__init__()
         self.encoder = make_benchmark_encoder("tiles", observation_space)
         self.action_dist = make_distribution(action_space)

@@ -31,7 +31,7 @@ class TreesOnly(envgen.Designer):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> envgen.TrainingRun:
     folder = tmp_path_factory.mktemp("api") / "run"
-    return envgen.train("crafter", "expert", plan=SMALL, ppo=PPO, folder=folder, verbose=False)
+    return envgen.train("crafter", "expert", plan=SMALL, hyperparameters=PPO, folder=folder, verbose=False)
 
 
 def test_importing_is_fast_and_imports_no_heavy_library():
@@ -132,14 +132,18 @@ def test_a_world_of_ones_own_is_not_imported_from_a_run_directory(run, tmp_path,
 def test_a_designer_of_ones_own_is_accepted_as_instance_class_and_path(tmp_path, monkeypatch):
     results = []
     for k, designer in enumerate((TreesOnly(), TreesOnly)):
-        run = envgen.train("crafter", designer, plan=SMALL, ppo=PPO, folder=tmp_path / str(k), verbose=False)
+        run = envgen.train(
+            "crafter", designer, plan=SMALL, hyperparameters=PPO, folder=tmp_path / str(k), verbose=False
+        )
         results.append(run.final)
     (tmp_path / "own_module.py").write_text(
         "from envgen.designers.designer import Proposal\nimport envgen\n"
         "class Own(envgen.Designer):\n    name = 'own'\n    def design(self, brief, history): return Proposal()\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    run = envgen.train("crafter", "own_module:Own", plan=SMALL, ppo=PPO, folder=tmp_path / "own", verbose=False)
+    run = envgen.train(
+        "crafter", "own_module:Own", plan=SMALL, hyperparameters=PPO, folder=tmp_path / "own", verbose=False
+    )
     assert results[0] == results[1]
     assert run.summary.steps["levels"] == 0
 
@@ -153,7 +157,7 @@ def test_a_designer_that_returns_no_proposal_is_an_error_with_a_message(returned
             return returned
 
     with pytest.raises(envgen.EnvgenError, match="Proposal"):
-        envgen.train("crafter", Wrong(), plan=SMALL, ppo=PPO, folder=tmp_path / "run", verbose=False)
+        envgen.train("crafter", Wrong(), plan=SMALL, hyperparameters=PPO, folder=tmp_path / "run", verbose=False)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +167,7 @@ def test_a_designer_that_returns_no_proposal_is_an_error_with_a_message(returned
         ({"designer": "exprt"}, "did you mean 'expert'"),
         ({"preset": "fast"}, "'fast' is not one of"),
         ({"plan": {"cycels": 3}}, "did you mean 'cycles'"),
-        ({"ppo": {"learning_rat": 1}}, "did you mean 'learning_rate'"),
+        ({"hyperparameters": {"learning_rat": 1}}, "did you mean 'learning_rate'"),
         ({"seed": -1}, "seed"),
         ({"observation": "pixel"}, "did you mean 'pixels'"),
         ({"device": "banana"}, "device 'banana' is not available"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from envgen.agents.learner import Learner
     from envgen.agents.policy import Policy
-    from envgen.agents.settings import PpoSettings
+    from envgen.agents.settings import LearnerSettings, NetworkSettings
     from envgen.coevolution.train import CoevolutionSummary, CoevolveRequest
     from envgen.curriculum.diagnosis import Diagnosis
     from envgen.curriculum.evaluate import Evaluation
@@ -74,7 +74,8 @@ def train(
     seed: int = 0,
     folder: str | Path | None = None,
     learner: "str | type[Learner]" = "ppo",
-    ppo: "PpoSettings | Mapping[str, Any] | None" = None,
+    network: "str | NetworkSettings | Mapping[str, Any] | None" = None,
+    hyperparameters: "LearnerSettings | Mapping[str, Any] | None" = None,
     designer_options: Mapping[str, Any] | None = None,
     levels: Sequence[Any] = (),
     llm: str | Mapping[str, Any] | None = None,
@@ -97,8 +98,10 @@ def train(
         observation: What the agent observes; one of `world.observations`.
         seed: Random seed.
         folder: The run directory. Default: `out/<world>-<designer>-<preset>-<observation>-<seed>`.
-        learner: The algorithm that trains the agent: a name, or a class of your own.
-        ppo: Hyperparameters that differ from the defaults, such as `{"learning_rate": 1e-4}`.
+        learner: The algorithm that trains the agent: `"ppo"`, `"distillation"`, or a class of your own.
+        network: The agent's network: an encoder such as `"tiles"`, or the fields of `NetworkSettings` that differ from
+            the defaults, such as `{"memory": "gru", "history": True}`.
+        hyperparameters: Those of the learner that differ from the defaults, such as `{"learning_rate": 1e-4}`.
         designer_options: Settings of a designer that is given by name, such as `{"alpha": 0.5}`.
         levels: Levels for the designer `"fixed"`.
         llm: The language model of the designers that use one: `"openai:MODEL"`, or a mapping with `llm` and options
@@ -124,8 +127,11 @@ def train(
     model = {"llm": llm} if isinstance(llm, str) else dict(llm or {})
     parsed_levels = [world.Level.parse(level) for level in levels]
     built = build_designer(designer, run_folder, model, designer_options, parsed_levels)
+    settings = _changes(hyperparameters)
+    if network:
+        settings["network"] = {"encoder": network} if isinstance(network, str) else _changes(network)
     return _train(
-        run_folder, world, built, plan, observation, seed, learner, _changes(ppo), extend, practice, device, compile,
+        run_folder, world, built, plan, observation, seed, learner, settings, extend, practice, device, compile,
         save_every, verbose,
     )  # fmt: skip
 
@@ -153,6 +159,7 @@ def resume(
             server or key variable that is not the provider's own must be given again: the run directory may be
             someone else's, and a key is sent to that server.
     """
+    from envgen.agents.learner import LEARNERS
     from envgen.curriculum.plan import TrainingPlan
     from envgen.runs.store import RunError, read_request
 
@@ -163,6 +170,11 @@ def resume(
         plan = TrainingPlan(**request["plan"])
         settings = dict(request["learner"])
         learner = settings.pop("name")
+        if learner not in LEARNERS:  # a run directory may come from someone else: import nothing that it names
+            raise RunError(
+                f"the learner {learner!r} cannot be loaded from the run directory; "
+                "resume by repeating the command or call that started the run"
+            )
         runtime = resume_runtime(config, stored, runtime_options or {})
         designer = rebuild_designer(config, run_folder, runtime)
         practice = request.get("practice")

@@ -6,12 +6,13 @@ import numpy as np
 import torch
 
 from envgen.agents.ppo import PPO
-from envgen.agents.settings import PpoSettings
+from envgen.agents.settings import NetworkSettings, PpoSettings
 from envgen.worlds.crafter.world import Crafter
 
 torch.set_num_threads(1)
 envs = Crafter().make(num_envs=1, observation="symbols")
-settings = PpoSettings(num_envs=8, num_steps=16, num_minibatches=4, bfloat16=False)
+network = NetworkSettings(memory=sys.argv[2], memory_size=16, history=sys.argv[2] != "none")
+settings = PpoSettings(num_envs=8, num_steps=16, sequence_length=8, num_minibatches=4, bfloat16=False, network=network)
 learner = PPO.for_envs(envs, settings=settings, seed=2)
 num_envs = 8 // learner.process_group.size
 envs = Crafter().make(num_envs=num_envs, seed=100 + learner.process_group.rank * num_envs, observation="symbols")

@@ -12,7 +12,7 @@ from envgen.agents.parallel import ProcessGroup
 from envgen.agents.policy import Policy
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats, UpdateResult, VecEnvRunner
-from envgen.agents.settings import LearnerSettings, PpoSettings
+from envgen.agents.settings import LearnerSettings, NetworkSettings, PpoSettings
 from envgen.curriculum.loop import train
 from envgen.curriculum.plan import TrainingPlan
 from envgen.designers.baselines import NoDesigner
@@ -37,10 +37,22 @@ def assert_same_state(learner: PPO, other: PPO) -> None:
         np.testing.assert_array_equal(array, other_arrays[name], err_msg=name)
 
 
-@pytest.mark.parametrize("observation", ["symbols", "pixels"])
+NETWORKS = {
+    "plain": NetworkSettings(),
+    "memory": NetworkSettings(memory="gru", memory_size=8, history=True),
+    "minimal memory": NetworkSettings(memory="mingru", memory_size=8),
+}
+
+
+@pytest.mark.parametrize(
+    ("observation", "network"),
+    [("symbols", "plain"), ("pixels", "plain"), ("symbols", "memory"), ("symbols", "minimal memory")],
+)
 @pytest.mark.parametrize("async_collect", [False, True])
-def test_resuming_after_any_update_gives_the_same_result(observation, async_collect):
-    settings = SMALL.model_copy(update={"async_collect": async_collect})
+def test_resuming_after_any_update_gives_the_same_result(observation, network, async_collect):
+    changes = {"async_collect": async_collect, "network": NETWORKS[network], "sequence_length": 4,
+               "final_learning_rate": 1e-5, "final_ent_coef": 0.0, "anneal_steps": 80}  # fmt: skip
+    settings = SMALL.model_copy(update=changes)
     envs = make_envs(observation)
     uninterrupted, states, episodes = PPO.for_envs(envs, settings=settings, seed=1), [], []
 
@@ -168,5 +180,5 @@ def test_learner_class_accepts_names_and_classes():
 
 
 def test_unknown_learner_is_refused_with_a_suggestion():
-    with pytest.raises(ValueError, match="learner 'ppp' is not one of ppo; did you mean 'ppo'"):
+    with pytest.raises(ValueError, match="learner 'ppp' is not one of ppo, distillation; did you mean 'ppo'"):
         learner_class("ppp")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from envgen.agents.networks import run_network
 from envgen.agents.parallel import ProcessGroup, ThreadedGradients, supports_bf16
 from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings
@@ -36,7 +37,7 @@ def test_bfloat16_changes_values_slightly_and_keeps_float32_weights():
         settings = PpoSettings(num_envs=4, num_steps=8, update_epochs=1, bfloat16=bfloat16)
         learner = PPO.for_envs(envs, settings=settings, seed=0)
         with torch.inference_mode():
-            values[bfloat16] = learner._values(learner.network, learner.return_normalizer, obs)
+            values[bfloat16] = run_network(learner.network, torch.from_numpy(obs), bfloat16)[1].numpy()
         learner.train(envs, 64, seed=0)
         assert {parameter.dtype for parameter in learner.network.parameters()} == {torch.float32}
     assert not np.array_equal(values[False], values[True])
@@ -56,6 +57,7 @@ def test_loaded_state_keeps_its_precision(monkeypatch):
 MEMORY_PROGRAM = """
 import resource
 import torch
+from envgen.agents.networks import run_network
 from envgen.agents.parallel import retain_freed_memory
 
 def count_page_faults():
@@ -92,17 +94,20 @@ def test_threaded_gradients_are_those_of_the_whole_minibatch():
     assert metrics.tolist() == [expected_loss.item(), 5.0]
 
 
-def run_processes(count: int, folder: Path) -> list[dict[str, np.ndarray]]:
+def run_processes(count: int, folder: Path, memory: str) -> list[dict[str, np.ndarray]]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    result = subprocess.run([*command, str(WORKER), str(folder)], capture_output=True, text=True, env=env, timeout=300)
+    result = subprocess.run(
+        [*command, str(WORKER), str(folder), memory], capture_output=True, text=True, env=env, timeout=300
+    )
     assert result.returncode == 0, result.stderr[-3000:]
     return [dict(np.load(folder / f"{count}-{rank}.npz")) for rank in range(count)]
 
 
-def test_two_processes_learn_the_same_as_one_up_to_rounding(tmp_path):
-    (single,) = run_processes(1, tmp_path)
-    rank0, rank1 = run_processes(2, tmp_path)
+@pytest.mark.parametrize("memory", ["none", "gru"])
+def test_two_processes_learn_the_same_as_one_up_to_rounding(memory, tmp_path):
+    (single,) = run_processes(1, tmp_path, memory)
+    rank0, rank1 = run_processes(2, tmp_path, memory)
     assert single["steps"] == rank0["steps"] == rank1["steps"] == 8 * 16 * 4
     for name, expected in single.items():
         np.testing.assert_array_equal(rank0[name], rank1[name], err_msg=name)

@@ -93,7 +93,7 @@ def test_saved_policy_acts_the_same_after_loading(kind, tmp_path):
     assert sorted(file.name for file in (tmp_path / "policy").iterdir()) == ["policy.json", "policy.safetensors"]
     assert loaded.observation_space == policy.observation_space
     assert loaded.action_space == policy.action_space
-    assert loaded.symbol_map == policy.symbol_map
+    assert loaded.layout == policy.layout
     assert loaded.bfloat16 == policy.bfloat16
     assert loaded.metadata == policy.metadata
     assert loaded.metadata["settings"]["num_envs"] == 4
@@ -195,5 +195,8 @@ def test_any_wrong_value_in_the_json_is_reported_as_damage(kind, tmp_path):
                 loaded = load_policy(tmp_path)
             except PolicyError:
                 continue
-            assert path[0] in ("bfloat16", "symbol_map", "action_space"), (path, wrong)  # some values are valid there
+            assert path[0] in ("bfloat16", "symbol_map", "action_space", "network_settings"), (
+                path,
+                wrong,
+            )  # some values are valid there
             assert len(loaded.act(obs)) == len(obs)

@@ -187,7 +187,7 @@ def test_explained_variance_of_constant_returns_is_zero():
 class TinyNetwork(PolicyNetwork):
     """A network of one's own: one shared layer, no encoder."""
 
-    def __init__(self, observation_space, action_space, symbol_map=None):
+    def __init__(self, observation_space, action_space, layout=None):
         super().__init__()
         self.action_dist = make_distribution(action_space)
         self.shared = nn.Linear(observation_space.shape[0], 8)

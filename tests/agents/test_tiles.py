@@ -236,7 +236,7 @@ def test_equal_cells_of_crafter_have_equal_tiles(size):
 class TileNetwork(PolicyNetwork):
     """Two heads on a small TileEncoder."""
 
-    def __init__(self, observation_space, action_space, symbol_map=None):
+    def __init__(self, observation_space, action_space, layout=None):
         super().__init__()
         self.encoder = TileEncoder(observation_space, GRID, tile_hidden=16, tile_width=8, hidden=32, width=32)
         self.action_dist = make_distribution(action_space)

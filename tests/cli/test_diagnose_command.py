@@ -18,7 +18,9 @@ from envgen.curriculum.diagnosis import Diagnosis
 def run(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("diagnose") / "run"
     plan = {"cycles": 0, "final_steps": 512, "episodes": 3}
-    envgen.train("crafter", "none", plan=plan, ppo={"num_envs": 8, "num_steps": 32}, folder=folder, verbose=False)
+    envgen.train(
+        "crafter", "none", plan=plan, hyperparameters={"num_envs": 8, "num_steps": 32}, folder=folder, verbose=False
+    )
     return folder
 
 
@@ -78,7 +80,9 @@ def test_an_extended_run_forgets_the_diagnosis_of_the_shorter_one(copied_run):
         (copied_run / name).write_text("{}")
     longer = {"cycles": 0, "final_steps": 768, "episodes": 3}
     settings = {"num_envs": 8, "num_steps": 32}
-    envgen.train("crafter", "none", plan=longer, ppo=settings, folder=copied_run, extend=True, verbose=False)
+    envgen.train(
+        "crafter", "none", plan=longer, hyperparameters=settings, folder=copied_run, extend=True, verbose=False
+    )
     assert not list(copied_run.glob("diagnosis.*"))
 
 

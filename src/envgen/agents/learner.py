@@ -5,15 +5,17 @@ To add an algorithm, write a class with the methods of `Learner` in a file of it
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
+from envgen.imports import ImportPathError, import_object
 from envgen.settings import format_choice_error
 
+from .distillation import AchievementDistillation
 from .parallel import ProcessGroup
 from .policy import Policy
 from .ppo import PPO
@@ -26,6 +28,24 @@ class SupportsAct(Protocol):
 
     def act(self, obs: Any, rng: np.random.Generator | None = None) -> np.ndarray:
         """Actions for a batch of observations: sampled with `rng`, or the most likely without."""
+        ...
+
+
+@runtime_checkable
+class SupportsMemory(SupportsAct, Protocol):
+    """An agent whose actions may depend on earlier steps of the episode, such as a `Policy`."""
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether they do."""
+        ...
+
+    def reset(self) -> None:
+        """Forget everything: the next `act` starts an episode in every environment."""
+        ...
+
+    def observe(self, rewards: Any, dones: Any) -> None:
+        """Record the rewards of the step that followed the last `act`, and whether it ended the episode."""
         ...
 
 
@@ -50,6 +70,11 @@ class Learner(SupportsAct, Protocol):
     @property
     def policy(self) -> Policy:
         """The current policy, sharing its weights with the learner."""
+        ...
+
+    @classmethod
+    def settings_class(cls) -> type[LearnerSettings]:
+        """The class of its hyperparameters, whose fields are options of the command line."""
         ...
 
     @classmethod
@@ -103,13 +128,22 @@ class Learner(SupportsAct, Protocol):
         ...
 
 
-LEARNERS: dict[str, type[Learner]] = {"ppo": PPO}
+LEARNERS: dict[str, type[Learner]] = {"ppo": PPO, "distillation": AchievementDistillation}
 
 
 def learner_class(learner: str | type[Learner]) -> type[Learner]:
-    """The class of a learner given by name; a class is returned as it is."""
+    """The class of a learner given by name or as `module:Class`; a class is returned as it is."""
     if not isinstance(learner, str):
         return learner
-    if learner not in LEARNERS:
-        raise HyperparameterError(f"learner {format_choice_error(learner, list(LEARNERS))}")
-    return LEARNERS[learner]
+    if learner in LEARNERS:
+        return LEARNERS[learner]
+    if ":" not in learner:
+        raise HyperparameterError(
+            f"learner {format_choice_error(learner, list(LEARNERS))}; module:Class loads one of your own"
+        )
+    try:
+        return import_object(learner, PPO)
+    except ImportPathError as error:
+        raise HyperparameterError(f"cannot import the learner {learner!r}: {error}") from None
+    except Exception as error:  # whatever the module raises while it is imported
+        raise HyperparameterError(f"cannot import the learner {learner!r}: {error!r:.200}") from error

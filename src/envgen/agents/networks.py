@@ -16,14 +16,18 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from gymnasium import spaces
+from gymnasium.vector import VectorEnv
 from torch import nn
-from torch.nn import functional as F
 
-from envgen.worlds.world import SymbolMap
+from envgen.worlds.world import Layout, SymbolMap, TileGrid
 
+from .encoders import Encoder, ImpalaEncoder, MlpEncoder, SymbolEncoder
 from .errors import SpaceError
+from .memory import HistorySpec
 from .parallel import autocast
-from .symbols import NearestSymbolEncoder, SymbolEmbedding
+from .recurrent import CORES, RecurrentCore
+from .settings import NetworkSettings
+from .tiles import TileEncoder
 
 LOG_SQRT_2PI = math.log(2 * math.pi) / 2
 
@@ -35,49 +39,114 @@ class PolicyNetwork(nn.Module):
 
     Attributes:
         action_dist: The distribution that `forward_prepared` returns parameters for; see `make_distribution`.
+        state_size: Size of the recurrent state; 0 for networks without memory. Others define `forward_sequence`.
+        history_spec: The bits that `prepare` expects beside observations; None for none.
     """
 
     action_dist: "Categorical | DiagGaussian"
+    state_size: int = 0
+    history_spec: HistorySpec | None = None
 
     def forward(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Distribution parameters (B, action_dist.num_params) and normalized values (B,) of observations (B, ...)."""
         return self.forward_prepared(self.prepare(obs))
 
-    def prepare(self, obs: torch.Tensor) -> torch.Tensor:
-        """The part of the forward pass without learned parameters. PPO stores its result and reuses it each epoch."""
+    def prepare(self, obs: torch.Tensor, bits: torch.Tensor | None = None) -> torch.Tensor:
+        """The part of the forward pass without learned parameters. PPO stores its result and reuses it each epoch.
+
+        `bits` (B, history_spec.num_bits) are given to networks with a `history_spec`.
+        """
         return obs
 
     def forward_prepared(self, prepared: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """As `forward`, from the result of `prepare`."""
         raise NotImplementedError
 
+    def forward_sequence(
+        self, prepared: torch.Tensor, state: torch.Tensor, starts: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The forward pass of a network with memory.
+
+        Args:
+            prepared: (B, T, ...), what `prepare` returned for T steps of B environments.
+            state: (B, state_size), the recurrent state before the first step.
+            starts: (B, T) bool, whether an episode starts with the step.
+
+        Returns:
+            Distribution parameters (B * T, num_params), values (B * T,) and the state after the last step.
+        """
+        raise NotImplementedError
+
 
 class ActorCritic(PolicyNetwork):
-    """An encoder with two linear heads, `policy_head` and `value_head`. The value is in units of `ReturnNormalizer`."""
+    """An encoder, a recurrent core if there is one, and two linear heads, `policy_head` and `value_head`.
 
-    encoder: "Encoder"
+    With a core, the heads see the features of the encoder beside those of the core. The value is in units of
+    `ReturnNormalizer`. `reward_bit_threshold` adds a bit beside observations, the last one: whether the reward of the
+    last step was larger.
+    """
+
+    encoder: Encoder
 
     def __init__(
-        self, observation_space: spaces.Space, action_space: spaces.Space, symbol_map: SymbolMap | None = None
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        layout: Layout = None,
+        settings: NetworkSettings | None = None,
+        reward_bit_threshold: float | None = None,
     ):
         super().__init__()
-        self.encoder = make_encoder(observation_space, symbol_map)
+        self.settings = settings = settings or NetworkSettings()
+        has_memory = settings.memory != "none"
+        if has_memory or settings.history or reward_bit_threshold is not None:
+            self.history_spec = HistorySpec(
+                observation_space, action_space, layout, has_memory, settings.history, reward_bit_threshold
+            )
+        num_bits = self.history_spec.num_bits if self.history_spec else 0
+        self.encoder = make_encoder(observation_space, layout, settings, num_bits)
         self.action_dist = make_distribution(action_space)
-        self.policy_head = nn.Linear(self.encoder.width, self.action_dist.num_params)
-        self.value_head = nn.Linear(self.encoder.width, 1)
-        nn.init.orthogonal_(self.policy_head.weight, 0.01)
-        nn.init.orthogonal_(self.value_head.weight, 0.1)
-        nn.init.zeros_(self.policy_head.bias)
-        nn.init.zeros_(self.value_head.bias)
+        self.core: RecurrentCore | None = None
+        width = self.encoder.width
+        if has_memory:
+            self.core = CORES[settings.memory](width, settings.memory_size)
+            self.state_size = settings.memory_size
+            width += settings.memory_size
+        self.policy_head, self.value_head = make_heads(width, self.action_dist.num_params)
 
-    def prepare(self, obs: torch.Tensor) -> torch.Tensor:
-        return self.encoder.prepare(obs)
+    def prepare(self, obs: torch.Tensor, bits: torch.Tensor | None = None) -> torch.Tensor:
+        return self.encoder.prepare(obs, bits)
 
     def forward_prepared(self, prepared: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        features = self.encoder.encode(prepared)
+        return self._heads(self.encoder.encode(prepared))
+
+    def forward_sequence(
+        self, prepared: torch.Tensor, state: torch.Tensor, starts: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        assert self.core is not None
+        features = self.encoder.encode(prepared.flatten(0, 1))  # (B * T, width)
+        outputs, state = self.core(features.unflatten(0, prepared.shape[:2]), state, starts)
+        return *self._heads(torch.cat([features.float(), outputs.flatten(0, 1)], -1)), state
+
+    def _heads(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         with torch.autocast(features.device.type, enabled=False):  # the heads stay in float32
             features = features.float()
             return self.policy_head(features), self.value_head(features)[:, 0]  # (B, num_params), (B,)
+
+
+def layout_of(envs: VectorEnv) -> Layout:
+    """Where observations hold a map of symbols or a grid of tiles, as the metadata of the environments says."""
+    return envs.metadata.get("symbol_map") or envs.metadata.get("tile_grid")
+
+
+def make_heads(width: int, num_params: int) -> tuple[nn.Linear, nn.Linear]:
+    """The heads of policy and value."""
+    heads = nn.Linear(width, num_params), nn.Linear(width, 1)
+    for head, gain in zip(heads, (0.01, 0.1), strict=True):
+        nn.init.orthogonal_(head.weight, gain)
+    for head in heads:
+        nn.init.zeros_(head.bias)
+    return heads
 
 
 def run_network(
@@ -89,6 +158,25 @@ def run_network(
     return dist_params.float(), values.float()
 
 
+def run_step(
+    network: PolicyNetwork, prepared: torch.Tensor, hidden: torch.Tensor, starts: np.ndarray, bfloat16: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """`run_network` for one step of each environment, and the recurrent state after it.
+
+    Args:
+        prepared: (B, ...), what `network.prepare` returned.
+        hidden: (B, network.state_size), the recurrent state before the step.
+        starts: (B,) bool, whether an episode starts with the step.
+    """
+    if not network.state_size:
+        return *run_network(network.forward_prepared, prepared, bfloat16), hidden
+    with autocast(prepared.device, bfloat16):
+        dist_params, values, hidden = network.forward_sequence(
+            prepared[:, None], hidden, torch.from_numpy(starts[:, None]).to(prepared.device)
+        )
+    return dist_params.float(), values.float(), hidden
+
+
 def count_parameters(network: nn.Module) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
@@ -96,138 +184,44 @@ def count_parameters(network: nn.Module) -> int:
 # ------------------------------------------------------------------------------------------------------------ encoders
 
 
-class Encoder(nn.Module):
-    """Observations (B, ...) to features (B, width)."""
+def make_encoder(space: spaces.Space, layout: Layout, settings: NetworkSettings, num_bits: int = 0) -> Encoder:
+    """The encoder for an observation space. A new encoder needs its class and a line here.
 
-    width: int
+    Args:
+        num_bits: Of the history, which the encoder receives beside the observation.
+    """
+    kind = _observation_kind(space)
+    encoder = ENCODERS[kind] if settings.encoder == "auto" else settings.encoder
+    if encoder not in KINDS[kind]:
+        raise SpaceError(
+            f"the network {encoder} does not fit {kind}, the observations of this environment; "
+            f"use {' or '.join(KINDS[kind])}"
+        )
+    assert isinstance(space, spaces.Box)
+    if encoder == "symbols":
+        symbol_map = layout if isinstance(layout, SymbolMap) else None
+        return SymbolEncoder(space, symbol_map, settings.width, settings.depth, num_bits)
+    if encoder == "tiles":
+        return TileEncoder(space, layout if isinstance(layout, TileGrid) else None, num_bits=num_bits)
+    return {"impala": ImpalaEncoder, "mlp": MlpEncoder}[encoder](space, num_bits)
 
-    def forward(self, obs: torch.Tensor) -> torch.Tensor:
-        return self.encode(self.prepare(obs))
 
-    def prepare(self, obs: torch.Tensor) -> torch.Tensor:
-        """The part without learned parameters, done once for all epochs."""
-        return obs
-
-    def encode(self, prepared: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError
+ENCODERS = {"images": "impala", "symbols": "symbols", "vectors": "mlp"}  # the default for each kind of observation
+KINDS = {"images": ("impala", "tiles"), "symbols": ("symbols",), "vectors": ("mlp",)}
 
 
-def make_encoder(space: spaces.Space, symbol_map: SymbolMap | None = None) -> Encoder:
-    """The encoder for an observation space. A new encoder needs its class and a line here."""
+def _observation_kind(space: spaces.Space) -> str:
     if isinstance(space, spaces.Box):
         if len(space.shape) == 3 and space.dtype == np.uint8:
-            return ImpalaEncoder(space)
+            return "images"
         if len(space.shape) == 1 and np.issubdtype(space.dtype, np.integer):
-            return SymbolEncoder(space, symbol_map)
+            return "symbols"
         if len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating):
-            return MlpEncoder(space)
+            return "vectors"
     raise SpaceError(
         "observations must be images (a uint8 Box of height x width x channels), symbols (a flat Box of integers) or "
         f"vectors (a flat Box of floats), not {space}"
     )
-
-
-class NormedLayer(nn.Module):
-    """Normalization, a linear or convolutional layer, ReLU. Each output's weights start with the norm `scale`."""
-
-    def __init__(self, norm: nn.Module | None, layer: nn.Conv2d | nn.Linear, scale: float = 1.0):
-        super().__init__()
-        self.norm, self.layer = norm or nn.Identity(), layer
-        with torch.no_grad():
-            fan_in = tuple(range(1, layer.weight.ndim))
-            layer.weight *= scale / torch.linalg.vector_norm(layer.weight, dim=fan_in, keepdim=True)
-            if layer.bias is not None:
-                layer.bias.zero_()
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.relu(self.layer(self.norm(x)))
-
-
-def _conv(in_channels: int, out_channels: int, norm: bool = True, scale: float = 1.0) -> NormedLayer:
-    layer = nn.Conv2d(in_channels, out_channels, 3, padding=1, bias=not norm)
-    return NormedLayer(nn.GroupNorm(1, in_channels) if norm else None, layer, scale)
-
-
-class ResidualBlock(nn.Module):
-    def __init__(self, channels: int, scale: float):
-        super().__init__()
-        self.layers = nn.Sequential(*(_conv(channels, channels, scale=math.sqrt(scale)) for _ in range(2)))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.layers(x)
-
-
-class ImpalaEncoder(Encoder):
-    """The encoder of EnvGen's agent (Moon et al. 2023, table 9): three IMPALA stacks and two dense layers."""
-
-    CHANNELS = (64, 128, 128)
-    BLOCKS = 2
-    width = 1024
-
-    def __init__(self, space: spaces.Box):
-        super().__init__()
-        height, width, in_channels = space.shape
-        scale = math.sqrt(len(self.CHANNELS)) / math.sqrt(self.BLOCKS)
-        layers: list[nn.Module] = []
-        for channels in self.CHANNELS:
-            layers += [_conv(in_channels, channels, norm=bool(layers)), nn.MaxPool2d(3, 2, padding=1)]
-            layers += [nn.GroupNorm(1, channels), *(ResidualBlock(channels, scale) for _ in range(self.BLOCKS))]
-            in_channels, height, width = channels, (height + 1) // 2, (width + 1) // 2
-        flat_size = in_channels * height * width
-        self.stacks = nn.Sequential(*layers, nn.Flatten())
-        self.dense = nn.Sequential(
-            NormedLayer(nn.LayerNorm(flat_size), nn.Linear(flat_size, 256, bias=False), 1.4),
-            NormedLayer(nn.LayerNorm(256), nn.Linear(256, self.width, bias=False)),
-        )
-
-    def encode(self, prepared: torch.Tensor) -> torch.Tensor:
-        x = prepared.permute(0, 3, 1, 2).float() / 255  # (B, C, H, W)
-        return self.dense(self.stacks(x))
-
-
-class SymbolEncoder(Encoder):
-    """The informative parts of the map (if there is one), their embeddings summed and normalized, one wide layer."""
-
-    HIDDEN = 512
-    width = 256
-
-    def __init__(self, space: spaces.Box, symbol_map: SymbolMap | None = None):
-        super().__init__()
-        if space.low.any():
-            raise SpaceError(f"symbols must start at 0, but the lowest of this observation space is {space.low.min()}")
-        max_values = space.high.astype(np.int64)
-        nearest = NearestSymbolEncoder(symbol_map, max_values) if symbol_map else None
-        self.nearest = nearest or nn.Identity()
-        self.embedding = SymbolEmbedding(nearest.max_values if nearest else max_values, self.HIDDEN)
-        self.dense = nn.Linear(self.HIDDEN, self.width)
-        nn.init.orthogonal_(self.dense.weight, math.sqrt(2))
-        nn.init.zeros_(self.dense.bias)
-
-    def prepare(self, obs: torch.Tensor) -> torch.Tensor:
-        return self.nearest(obs)
-
-    def encode(self, prepared: torch.Tensor) -> torch.Tensor:
-        return F.relu(self.dense(self.embedding(prepared)))
-
-
-class MlpEncoder(Encoder):
-    """Two towers side by side, so that policy and value need not share features."""
-
-    width = 128
-
-    def __init__(self, space: spaces.Box):
-        super().__init__()
-        tower_width = self.width // 2
-        self.towers = nn.ModuleList()
-        for _ in range(2):
-            fc1, fc2 = nn.Linear(space.shape[0], tower_width), nn.Linear(tower_width, tower_width)
-            for layer in (fc1, fc2):
-                nn.init.orthogonal_(layer.weight, math.sqrt(2))
-                nn.init.zeros_(layer.bias)
-            self.towers.append(nn.Sequential(fc1, nn.Tanh(), fc2, nn.Tanh()))
-
-    def encode(self, prepared: torch.Tensor) -> torch.Tensor:
-        return torch.cat([tower(prepared.float()) for tower in self.towers], -1)
 
 
 # ------------------------------------------------------------------------------------------------ action distributions

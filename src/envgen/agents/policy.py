@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,13 @@ from safetensors.numpy import save as save_safetensors
 
 from envgen.errors import EnvgenError
 from envgen.runs.checkpoint import read_regular, write_flushed
-from envgen.worlds.world import SymbolMap
+from envgen.worlds.world import Layout, SymbolMap, TileGrid
 
 from .errors import SpaceError
-from .networks import ActorCritic, PolicyNetwork, run_network
+from .memory import AgentMemory
+from .networks import ActorCritic, PolicyNetwork, layout_of, run_step
 from .parallel import local_device
+from .settings import NetworkSettings
 
 ARRAYS_FILE, JSON_FILE = "policy.safetensors", "policy.json"
 FORMAT_VERSION = 1
@@ -39,7 +42,7 @@ PARSE_ERRORS = (
     ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, AssertionError, SafetensorError,
 )  # fmt: skip
 
-NetworkFactory = Callable[[spaces.Space, spaces.Space, SymbolMap | None], PolicyNetwork]
+NetworkFactory = Callable[[spaces.Space, spaces.Space, Layout], PolicyNetwork]
 
 
 class PolicyError(EnvgenError):
@@ -52,6 +55,15 @@ class Policy:
     `act` is deterministic unless it is given a random number generator. `predict` has the signature of
     Stable-Baselines3, so a policy also works with `stable_baselines3.common.evaluation.evaluate_policy`.
 
+    A policy with memory (`has_memory`) keeps what it remembers of each environment from one `act` to the next. Tell it
+    the result of each step, and it starts anew where an episode ended:
+
+        policy.reset()
+        obs, _ = envs.reset()
+        while True:
+            obs, rewards, terminated, truncated, _ = envs.step(policy.act(obs))
+            policy.observe(rewards, terminated | truncated)
+
     Attributes:
         metadata: JSON values saved with the policy, such as the learner's settings, the world and the observation kind.
     """
@@ -61,16 +73,40 @@ class Policy:
         network: PolicyNetwork,
         observation_space: spaces.Space,
         action_space: spaces.Space,
-        symbol_map: SymbolMap | None = None,
+        layout: Layout = None,
         device: str | torch.device = "cpu",
         bfloat16: bool = False,
         metadata: Mapping[str, Any] | None = None,
     ):
         self.network = network
-        self.observation_space, self.action_space, self.symbol_map = observation_space, action_space, symbol_map
+        self.observation_space, self.action_space, self.layout = observation_space, action_space, layout
         self.device, self.bfloat16 = local_device(device), bfloat16
         self.metadata = dict(metadata or {})
         self.rng = np.random.default_rng()  # used by `predict` for sampling
+        self._memory: AgentMemory | None = None  # of the environments that `act` was called for last
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether actions depend on earlier steps of the episode."""
+        return self.network.state_size > 0 or self.network.history_spec is not None
+
+    def reset(self) -> None:
+        """Forget everything: the next `act` starts an episode in every environment."""
+        self._memory = None
+
+    def observe(self, rewards: Any, dones: Any) -> None:
+        """Record the result of the step that followed the last `act`.
+
+        Args:
+            rewards: (n,) the rewards, or one number after an `act` for a single observation.
+            dones: (n,) whether the step ended the episode.
+        """
+        if self._memory is not None:
+            self._memory.record_rewards(np.atleast_1d(np.asarray(rewards, np.float64)))
+            self._memory.reset(np.atleast_1d(np.asarray(dones, np.bool_)))
+
+    def _new_memory(self, num_envs: int) -> AgentMemory:
+        return AgentMemory(self.network.state_size, self.network.history_spec, num_envs, self.device)
 
     @classmethod
     def from_learner_state(
@@ -79,7 +115,7 @@ class Policy:
         values: Mapping[str, Any],
         envs: VectorEnv,
         device: str | torch.device = "cpu",
-        network_factory: NetworkFactory = ActorCritic,
+        network_factory: NetworkFactory | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> "Policy":
         """The policy in a learner's state, for example from a checkpoint.
@@ -93,11 +129,11 @@ class Policy:
             {name.removeprefix("network."): array for name, array in arrays.items() if name.startswith("network.")},
             envs.single_observation_space,
             envs.single_action_space,
-            envs.metadata.get("symbol_map"),
+            layout_of(envs),
             device,
             values["bfloat16"],
             {"settings": values["settings"], **(metadata or {})},
-            network_factory,
+            network_factory or _actor_critic_factory(values["settings"].get("network")),
         )
 
     @classmethod
@@ -106,32 +142,47 @@ class Policy:
         parameters: Mapping[str, np.ndarray],
         observation_space: spaces.Space,
         action_space: spaces.Space,
-        symbol_map: SymbolMap | None,
+        layout: Layout,
         device: str | torch.device,
         bfloat16: bool,
         metadata: Mapping[str, Any],
         network_factory: NetworkFactory,
     ) -> "Policy":
         with torch.random.fork_rng(devices=[]):  # leave the global generator as it is
-            network = network_factory(observation_space, action_space, symbol_map)
+            network = network_factory(observation_space, action_space, layout)
         network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in parameters.items()})
         network = network.to(local_device(device))
-        return cls(network, observation_space, action_space, symbol_map, device, bfloat16, metadata)
+        return cls(network, observation_space, action_space, layout, device, bfloat16, metadata)
+
+    def act(self, obs: Any, rng: np.random.Generator | None = None) -> np.ndarray:
+        """Actions for one observation or a batch: sampled with `rng`, or the most likely without.
+
+        With memory, the i-th observation of each call belongs to the same environment; another number of observations
+        starts anew.
+        """
+        num_envs = 1 if self._is_single(np.asarray(obs)) else len(obs)
+        if self._memory is None or self._memory.num_envs != num_envs:
+            self._memory = self._new_memory(num_envs)
+        return self._act(obs, rng, self._memory)
 
     @torch.inference_mode()
-    def act(self, obs: Any, rng: np.random.Generator | None = None) -> np.ndarray:
-        """Actions for one observation or a batch: sampled with `rng`, or the most likely without."""
+    def _act(self, obs: Any, rng: np.random.Generator | None, memory: AgentMemory) -> np.ndarray:
         batch = np.asarray(obs)
         is_single = self._is_single(batch)
         if is_single:
             batch = batch[None]
-        dist = self.network.action_dist
-        dist_params, _ = run_network(self.network, torch.from_numpy(batch).to(self.device), self.bfloat16)
+        dist, network = self.network.action_dist, self.network
+        inputs = (torch.from_numpy(array).to(self.device) for array in (batch, memory.bits) if array is not None)
+        dist_params, _, memory.hidden = run_step(
+            network, network.prepare(*inputs), memory.hidden, memory.starts, self.bfloat16
+        )
+        memory.starts = np.zeros(len(batch), np.bool_)  # unless `observe` reports the end of an episode
         if rng is None:
             actions = dist.to_action(dist.mode(dist_params))
         else:
             noise = torch.from_numpy(dist.noise(rng, len(batch))).to(self.device)
             actions = dist.to_action(dist.sample(dist_params, noise))
+        memory.record_action(batch, actions)
         return actions[0] if is_single else actions
 
     def predict(
@@ -141,11 +192,24 @@ class Policy:
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
-        """`(actions, None)`, as in Stable-Baselines3. Sampled unless `deterministic`; `seed` makes it repeatable.
+        """`(actions, state)`, as in Stable-Baselines3. Sampled unless `deterministic`; `seed` makes it repeatable.
 
-        `state` and `episode_start` are accepted for compatibility and have no effect: the policy has no memory.
+        A policy with memory returns its state, to be passed to the next call together with `episode_start`, which marks
+        the environments in which an episode starts. Without a state, an episode starts in every environment. This
+        interface has no rewards: a policy that was trained to see them (`history`) acts as if there were none. Use
+        `act` and `observe` to pass them.
         """
-        return self.act(observation, None if deterministic else self.rng), None
+        rng = None if deterministic else self.rng
+        if not self.has_memory:
+            return self.act(observation, rng), None
+        memory = self._new_memory(1 if self._is_single(np.asarray(observation)) else len(observation))
+        if state is not None:
+            memory.load(dict(zip(memory.state(), state, strict=True)))
+            if episode_start is not None:
+                memory.reset(np.atleast_1d(np.asarray(episode_start, np.bool_)))
+        actions = self._act(observation, rng, memory)
+        memory.record_rewards(np.zeros(memory.num_envs))
+        return actions, tuple(memory.state().values())
 
     def seed(self, seed: int | None) -> None:
         """Seed the sampling of `predict`."""
@@ -172,7 +236,9 @@ class Policy:
         document: dict[str, Any] = {
             "format": FORMAT_VERSION,
             "network": _class_name(self.network),
-            "symbol_map": self.symbol_map._asdict() if self.symbol_map else None,
+            "network_settings": self.network.settings.model_dump() if isinstance(self.network, ActorCritic) else None,
+            "symbol_map": self.layout._asdict() if isinstance(self.layout, SymbolMap) else None,
+            "tile_grid": self.layout._asdict() if isinstance(self.layout, TileGrid) else None,
             "bfloat16": self.bfloat16,
             "metadata": self.metadata,
         }
@@ -194,7 +260,7 @@ class Policy:
 
 
 def load_policy(
-    path: str | Path, device: str | torch.device = "cpu", network_factory: NetworkFactory = ActorCritic
+    path: str | Path, device: str | torch.device = "cpu", network_factory: NetworkFactory | None = None
 ) -> Policy:
     """Load a policy that `Policy.save` wrote.
 
@@ -214,14 +280,11 @@ def load_policy(
         if hashlib.sha256(arrays_data).hexdigest() != document["sha256"]:
             raise ValueError(f"{ARRAYS_FILE} does not match its checksum in {JSON_FILE}")
         arrays = load_safetensors(arrays_data)
-        symbol_map = document["symbol_map"]
-        if symbol_map is not None:
-            offsets = tuple((columns, rows) for columns, rows in symbol_map.pop("direction_offsets"))
-            symbol_map = SymbolMap(**symbol_map, direction_offsets=offsets)
+        layout = _layout_from_json(document)
         observation_space, action_space = (
             _space_from_json(document[name], arrays, name) for name in ("observation_space", "action_space")
         )
-        if document["network"] != _class_name(ActorCritic) and network_factory is ActorCritic:
+        if document["network"] != _class_name(ActorCritic) and network_factory is None:
             raise PolicyError(
                 f"{folder} holds a network of the class {document['network']}; pass network_factory to load_policy"
             )
@@ -229,11 +292,11 @@ def load_policy(
             {name.removeprefix("network."): array for name, array in arrays.items() if name.startswith("network.")},
             observation_space,
             action_space,
-            symbol_map,
+            layout,
             device,
             bool(document["bfloat16"]),
             document["metadata"],
-            network_factory,
+            network_factory or _actor_critic_factory(document.get("network_settings")),
         )
     except FileNotFoundError as error:
         raise PolicyError(f"{folder} is not a saved policy: {Path(error.filename).name} is missing") from error
@@ -241,6 +304,20 @@ def load_policy(
         raise PolicyError(f"cannot read the policy in {folder}: {error.strerror}") from error
     except PARSE_ERRORS as error:
         raise PolicyError(f"the policy in {folder} is damaged: {error}") from error
+
+
+def _layout_from_json(document: Mapping[str, Any]) -> Layout:
+    if (grid := document.get("tile_grid")) is not None:
+        return TileGrid(**grid)
+    if (symbol_map := document["symbol_map"]) is None:
+        return None
+    offsets = tuple((columns, rows) for columns, rows in symbol_map["direction_offsets"])
+    return SymbolMap(**{**symbol_map, "direction_offsets": offsets})
+
+
+def _actor_critic_factory(settings: Mapping[str, Any] | None) -> NetworkFactory:
+    """Builds the network with its saved settings; older files have none."""
+    return partial(ActorCritic, settings=NetworkSettings.model_validate({} if settings is None else settings))
 
 
 def _class_name(network: PolicyNetwork | type[PolicyNetwork]) -> str:

@@ -12,9 +12,10 @@ Threads, processes and precision are in `parallel.py`.
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -24,10 +25,11 @@ from gymnasium.vector import VectorEnv
 from torch import nn
 
 from envgen.errors import NonFiniteLossError
-from envgen.worlds.world import SymbolMap
+from envgen.worlds.world import Layout
 
 from .errors import SpaceError, describe_batch
-from .networks import ActorCritic, PolicyNetwork, run_network
+from .memory import AgentMemory
+from .networks import ActorCritic, PolicyNetwork, layout_of, run_network, run_step
 from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, supports_bf16
 from .policy import NetworkFactory, Policy
 from .rollout import Arrays, Rollout, UpdateResult, VecEnvRunner, strip_prefix
@@ -138,6 +140,35 @@ class PolicySnapshot:
     return_normalizer: ReturnNormalizer
 
 
+def optimizer_arrays(
+    prefix: str, optimizer: torch.optim.Optimizer, parameters: Iterable[nn.Parameter]
+) -> dict[str, np.ndarray]:
+    """The state of an optimizer: `prefix.K.NAME` for the K-th parameter."""
+    return {
+        f"{prefix}.{k}.{name}": tensor.detach().to("cpu", copy=True).numpy()
+        for k, parameter in enumerate(parameters)
+        for name, tensor in optimizer.state[parameter].items()
+    }
+
+
+def load_optimizer(
+    prefix: str,
+    optimizer: torch.optim.Optimizer,
+    parameters: Iterable[nn.Parameter],
+    arrays: Arrays,
+    device: torch.device,
+) -> None:
+    """Restore what `optimizer_arrays` returned."""
+    optimizer.state.clear()
+    for k, parameter in enumerate(parameters):
+        if moments := strip_prefix(f"{prefix}.{k}", arrays):
+            optimizer.state[parameter] = {n: torch.from_numpy(a.copy()).to(device) for n, a in moments.items()}
+
+
+def _interpolate(initial: float, final: float | None, progress: float) -> float:
+    return initial if final is None else initial + (final - initial) * progress
+
+
 class PPO:
     """A PPO learner for environments with the given spaces.
 
@@ -145,29 +176,30 @@ class PPO:
 
     Args:
         observation_space, action_space: Of a single environment.
-        symbol_map: Where symbolic observations hold a map (`envs.metadata["symbol_map"]`).
+        layout: Where observations hold a map of symbols or a grid of tiles (`layout_of(envs)`).
         settings: Defaults to what suits the observation space.
         seed: Of the initial weights, the actions and the order of minibatches.
         device: Where to run the network.
         compile: Run the network of the update through `torch.compile`.
         distributed: Join the process group of `torchrun`; False trains in this process alone.
-        network_factory: Called with the first three arguments to build the network; `ActorCritic` by default. For a
-            network of your own, pass a subclass of `PolicyNetwork` or a function that returns one.
+        network_factory: Called with the first three arguments to build the network; by default, `ActorCritic` with
+            `settings.network`. For a network of your own, pass a subclass of `PolicyNetwork` or a function that
+            returns one.
     """
 
     def __init__(
         self,
         observation_space: spaces.Space,
         action_space: spaces.Space,
-        symbol_map: SymbolMap | None = None,
+        layout: Layout = None,
         settings: PpoSettings | None = None,
         seed: int = 0,
         device: str | torch.device = "cpu",
         compile: bool = False,
         distributed: bool = True,
-        network_factory: NetworkFactory = ActorCritic,
+        network_factory: NetworkFactory | None = None,
     ):
-        self.observation_space, self.action_space, self.symbol_map = observation_space, action_space, symbol_map
+        self.observation_space, self.action_space, self.layout = observation_space, action_space, layout
         self.settings = settings or ppo_settings_for(observation_space)
         self.device = local_device(device)
         self.bfloat16 = supports_bf16(self.device) if self.settings.bfloat16 is None else self.settings.bfloat16
@@ -175,16 +207,21 @@ class PPO:
         self.network_factory = network_factory
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.network = network_factory(observation_space, action_space, symbol_map).to(self.device)
+            factory = network_factory or partial(ActorCritic, settings=self.settings.network)
+            self.network = factory(observation_space, action_space, layout).to(self.device)
         self.return_normalizer = ReturnNormalizer(self.settings.return_norm_decay).to(self.device)
         self.optimizer = torch.optim.Adam(
             self.network.parameters(), lr=self.settings.learning_rate, eps=self.settings.adam_eps, fused=True
         )
-        self._forward = torch.compile(self.network.forward_prepared) if compile else self.network.forward_prepared
+        self._forward, self._forward_sequence = self.network.forward_prepared, self.network.forward_sequence
+        if compile:
+            self._forward, self._forward_sequence = torch.compile(self._forward), torch.compile(self._forward_sequence)
+        self._ent_coef = self.settings.ent_coef
         self.threaded_gradients = ThreadedGradients(self.device)
         self.action_rng, self.shuffle_rng = (np.random.default_rng([seed, stream]) for stream in range(2))
         self.steps = self.updates = 0
         self.phase_updates = 0  # in the current call of `train`
+        self._evaluated_policy = self.policy  # of `act`
         self._runner: VecEnvRunner | None = None
         self._prefetched: Rollout | None = None  # collected, but not yet learned from
 
@@ -197,23 +234,28 @@ class PPO:
         device: str | torch.device = "cpu",
         compile: bool = False,
         distributed: bool = True,
-        network_factory: NetworkFactory = ActorCritic,
+        network_factory: NetworkFactory | None = None,
     ) -> Self:
         """A learner for these environments and others with the same spaces; arguments as for the class."""
         return cls(
-            envs.single_observation_space, envs.single_action_space, envs.metadata.get("symbol_map"),
+            envs.single_observation_space, envs.single_action_space, layout_of(envs),
             settings, seed, device, compile, distributed, network_factory,
         )  # fmt: skip
 
     @classmethod
+    def settings_class(cls) -> type[PpoSettings]:
+        """The class of its hyperparameters."""
+        return PpoSettings
+
+    @classmethod
     def settings_for(cls, observation_space: spaces.Space, **overrides: Any) -> PpoSettings:
         """The default settings for a kind of observation, with some overridden."""
-        return ppo_settings_for(observation_space, **overrides)
+        return ppo_settings_for(observation_space, cls.settings_class(), **overrides)
 
     def untrained_copy(self, seed: int) -> Self:
         """A new learner with the same spaces, settings and kind of network, in this process alone."""
         return type(self)(
-            self.observation_space, self.action_space, self.symbol_map,
+            self.observation_space, self.action_space, self.layout,
             self.settings, seed, self.device, distributed=False, network_factory=self.network_factory,
         )  # fmt: skip
 
@@ -223,13 +265,29 @@ class PPO:
     def policy(self) -> Policy:
         """The current policy. It shares its weights with the learner; `policy.save` writes a copy to disk."""
         return Policy(
-            self.network, self.observation_space, self.action_space, self.symbol_map,
+            self.network, self.observation_space, self.action_space, self.layout,
             self.device, self.bfloat16, {"settings": self.settings.model_dump(mode="json")},
         )  # fmt: skip
 
+    @property
+    def has_memory(self) -> bool:
+        """Whether actions depend on earlier steps of the episode."""
+        return self._evaluated_policy.has_memory
+
     def act(self, obs: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """Actions for a batch of observations: sampled with `rng`, or the most likely without."""
-        return self.policy.act(obs, rng)
+        """Actions for a batch of observations: sampled with `rng`, or the most likely without.
+
+        With memory, call `reset` before the first and `observe` after each step, as for a `Policy`.
+        """
+        return self._evaluated_policy.act(obs, rng)
+
+    def reset(self) -> None:
+        """Forget what `act` remembers; training keeps a memory of its own."""
+        self._evaluated_policy = self.policy
+
+    def observe(self, rewards: np.ndarray, dones: np.ndarray) -> None:
+        """Record the result of the step that followed the last `act`."""
+        self._evaluated_policy.observe(rewards, dones)
 
     @torch.inference_mode()
     def collect(self, runner: VecEnvRunner, num_steps: int, snapshot: PolicySnapshot | None = None) -> Rollout:
@@ -238,14 +296,18 @@ class PPO:
         if snapshot is not None:
             network, return_normalizer = snapshot.network, snapshot.return_normalizer
         dist = network.action_dist
-        rollout = Rollout(num_steps, runner.num_envs, network, self.device)
+        memory = runner.memory
+        rollout = Rollout(num_steps, runner.num_envs, network, self.device, self.settings.sequence_length)
         total_envs = runner.num_envs * self.process_group.size
         local_envs = self.process_group.local_slice(total_envs)
         for t in range(num_steps):
             # each process draws the noise of all environments: results must not depend on the number of processes
             noise = torch.from_numpy(dist.noise(self.action_rng, total_envs)[local_envs]).to(self.device)
-            prepared = rollout.store_obs(t, runner.obs)
-            dist_params, rollout.values[t] = run_network(network.forward_prepared, prepared, self.bfloat16)
+            prepared = rollout.store_obs(t, runner.obs, memory.bits)
+            rollout.store_memory(t, memory)
+            dist_params, rollout.values[t], memory.hidden = run_step(
+                network, prepared, memory.hidden, memory.starts, self.bfloat16
+            )
             actions = dist.sample(dist_params, noise)
             rollout.actions[t] = actions
             rollout.logprobs[t] = dist.log_prob_and_entropy(dist_params, actions)[0]
@@ -255,39 +317,61 @@ class PPO:
             truncated = step.truncated if self.settings.bootstrap_on_truncation else step.truncated & step.practiced
             if step.final_obs is not None and truncated.any():
                 final_obs = np.stack([step.final_obs[i] for i in np.flatnonzero(truncated)])
-                final_values = self._values(network, return_normalizer, final_obs)
+                final_bits = None if step.final_bits is None else step.final_bits[truncated]
+                hidden, starts = memory.hidden[torch.from_numpy(truncated)], np.zeros(len(final_obs), np.bool_)
+                final_values = self._values(network, return_normalizer, final_obs, final_bits, hidden, starts)
                 rollout.rewards[t, truncated] += self.settings.gamma * final_values
         rollout.values = return_normalizer.denormalize(rollout.values)
-        rollout.last_values[:] = self._values(network, return_normalizer, runner.obs)
+        rollout.last_values[:] = self._values(
+            network, return_normalizer, runner.obs, memory.bits, memory.hidden, memory.starts
+        )
         return rollout
 
-    def _values(self, network: PolicyNetwork, return_normalizer: ReturnNormalizer, obs: np.ndarray) -> np.ndarray:
-        _, values = run_network(network, torch.from_numpy(obs).to(self.device), self.bfloat16)
+    def _values(
+        self,
+        network: PolicyNetwork,
+        return_normalizer: ReturnNormalizer,
+        obs: np.ndarray,
+        bits: np.ndarray | None,
+        hidden: torch.Tensor,
+        starts: np.ndarray,
+    ) -> np.ndarray:
+        prepared = network.prepare(*(torch.from_numpy(a).to(self.device) for a in (obs, bits) if a is not None))
+        _, values, _ = run_step(network, prepared, hidden, starts, self.bfloat16)
         return return_normalizer.denormalize(values).cpu().numpy()
+
+    def _new_memory(self, num_envs: int) -> AgentMemory:
+        return AgentMemory(self.network.state_size, self.network.history_spec, num_envs, self.device)
 
     # ------------------------------------------------------------------------------------------------------ learning
 
     def update(self, rollout: Rollout) -> dict[str, float]:
         """Improve the policy on a rollout. Returns METRICS, those of minibatches averaged."""
         s = self.settings
+        self._anneal()
         batch, explained_variance = self._make_batch(rollout)
         total_envs = rollout.num_envs * self.process_group.size
         local_envs = self.process_group.local_slice(total_envs)
         sums = torch.zeros(len(MINIBATCH_METRICS), device=self.device)
         for epoch in range(s.update_epochs):
-            b_inds = self.shuffle_rng.permutation(rollout.num_steps * total_envs)  # the same in every process
+            b_inds = self.shuffle_rng.permutation(rollout.num_samples * total_envs)  # the same in every process
             for k, mb_inds in enumerate(np.array_split(b_inds, s.num_minibatches)):
-                step, env = np.divmod(mb_inds, total_envs)
+                sample, env = np.divmod(mb_inds, total_envs)
                 is_local = (env >= local_envs.start) & (env < local_envs.stop)
-                rows = step[is_local] * rollout.num_envs + env[is_local] - local_envs.start
-                rows = rows[rollout.valid.reshape(-1)[rows]]
-                index = torch.from_numpy(rows).to(self.device)
-                minibatch = {name: tensor.index_select(0, index) for name, tensor in batch.items()}
+                minibatch = rollout.select(batch, sample[is_local], env[is_local] - local_envs.start)
                 location = f"epoch {epoch + 1} of {s.update_epochs}, minibatch {k + 1} of {s.num_minibatches}"
                 sums += self._update_minibatch(minibatch, location)
         self.updates += 1
         averages = (sums / (s.update_epochs * s.num_minibatches)).tolist()
         return dict(zip(METRICS, [*averages, explained_variance], strict=True))
+
+    def _anneal(self) -> None:
+        """Set the learning rate and the entropy coefficient of this update."""
+        s = self.settings
+        progress = min(1.0, self.steps / s.anneal_steps) if s.anneal_steps else 0.0
+        for group in self.optimizer.param_groups:
+            group["lr"] = _interpolate(s.learning_rate, s.final_learning_rate, progress)
+        self._ent_coef = _interpolate(s.ent_coef, s.final_ent_coef, progress)
 
     @torch.no_grad()
     def _make_batch(self, rollout: Rollout) -> tuple[Minibatch, float]:
@@ -307,6 +391,8 @@ class PPO:
             "advantages": torch.from_numpy(advantages).to(self.device),
             "returns": torch.from_numpy(returns).to(self.device),
         }
+        if self.network.state_size:
+            batch["starts"] = torch.from_numpy(rollout.starts).to(self.device)
         return {name: tensor.flatten(0, 1) for name, tensor in batch.items()}, explained_variance
 
     def _explained_variance(self, values: np.ndarray, returns: np.ndarray) -> float:
@@ -326,7 +412,9 @@ class PPO:
 
     def _update_minibatch(self, minibatch: Minibatch, location: str) -> torch.Tensor:
         """One gradient step on this process's part of a minibatch. Returns MINIBATCH_METRICS of the whole minibatch."""
-        returns, parameters = minibatch["returns"], list(self.network.parameters())
+        returns, parameters = minibatch["returns"], self._ppo_parameters()
+        if "valid" in minibatch:
+            returns = returns[minibatch["valid"]]
         count, total, square_sum = self.process_group.all_reduce(
             torch.stack([returns.new_tensor(len(returns)), returns.sum(), returns.square().sum()])
         )
@@ -347,14 +435,26 @@ class PPO:
         self.optimizer.step()
         return metrics
 
+    def _ppo_parameters(self) -> list[nn.Parameter]:
+        """The parameters that the loss depends on."""
+        return list(self.network.parameters())
+
     def _loss(self, mb: Minibatch, count: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         s = self.settings
-        dist_params, newvalue = run_network(self._forward, mb["obs"], self.bfloat16)
+        if self.network.state_size:
+            hidden, starts, valid = mb["hidden"], mb["starts"], mb["valid"]
+            dist_params, newvalue = run_network(
+                lambda obs: self._forward_sequence(obs, hidden, starts)[:2], mb["obs"], self.bfloat16
+            )
+            dist_params, newvalue = dist_params[valid.flatten()], newvalue[valid.flatten()]
+            mb = {name: mb[name][valid] for name in ("actions", "logprobs", "advantages", "returns")}
+        else:
+            dist_params, newvalue = run_network(self._forward, mb["obs"], self.bfloat16)
         newlogprob, entropy = self.network.action_dist.log_prob_and_entropy(dist_params, mb["actions"])
         mb_returns = self.return_normalizer.normalize(mb["returns"])
         return ppo_loss(
             newlogprob, entropy, newvalue, mb["logprobs"], mb["advantages"], mb_returns,
-            count, s.clip_coef, s.vf_coef, s.ent_coef,
+            count, s.clip_coef, s.vf_coef, self._ent_coef,
         )  # fmt: skip
 
     def train(
@@ -379,7 +479,11 @@ class PPO:
         self.check_envs(envs)
         lengths = self.rollout_lengths(steps)
         if not resume:
-            self.phase_updates, self._runner, self._prefetched = 0, VecEnvRunner(envs, seed), None
+            self.phase_updates, self._runner, self._prefetched = (
+                0,
+                VecEnvRunner(envs, seed, memory=self._new_memory(envs.num_envs)),
+                None,
+            )
         elif self._runner is None or self._runner.envs is not envs:
             raise ValueError("no training to resume in these environments; call load(arrays, values, envs) with them")
         with self.threaded_gradients, ThreadPoolExecutor(1, "envgen-collect", set_device, (self.device,)) as executor:
@@ -425,9 +529,8 @@ class PPO:
         """Arrays and JSON values from which `load` continues exactly, between two phases or in the middle of one."""
         tensors = {f"network.{name}": t for name, t in self.network.state_dict().items()}
         tensors |= {f"return_normalizer.{name}": t for name, t in self.return_normalizer.state_dict().items()}
-        for k, parameter in enumerate(self.network.parameters()):
-            tensors |= {f"optimizer.{k}.{name}": t for name, t in self.optimizer.state[parameter].items()}
         arrays = {name: t.detach().to("cpu", copy=True).numpy() for name, t in tensors.items()}
+        arrays |= optimizer_arrays("optimizer", self.optimizer, self.network.parameters())
         if self._runner is not None:
             arrays |= {f"runner.{name}": array for name, array in self._runner.state().items()}
         if self._prefetched is not None:
@@ -448,7 +551,8 @@ class PPO:
 
         With `envs`, made like those of the interrupted phase, `train(envs, ..., resume=True)` continues that phase.
         """
-        saved, current = values["settings"], self.settings.model_dump()
+        saved = type(self.settings).model_validate(values["settings"]).model_dump()  # with settings added since
+        current = self.settings.model_dump()
         if saved != current:
             names = saved.keys() | current.keys()
             changes = [
@@ -463,18 +567,18 @@ class PPO:
 
         self.network.load_state_dict(tensors("network"))
         self.return_normalizer.load_state_dict(tensors("return_normalizer"))
-        self.optimizer.state.clear()
-        for k, parameter in enumerate(self.network.parameters()):
-            if moments := tensors(f"optimizer.{k}"):
-                self.optimizer.state[parameter] = {name: t.to(self.device) for name, t in moments.items()}
+        load_optimizer("optimizer", self.optimizer, self.network.parameters(), arrays, self.device)
         self.bfloat16 = values["bfloat16"]
+        self._evaluated_policy = self.policy
         self.steps, self.updates, self.phase_updates = (values[n] for n in ("steps", "updates", "phase_updates"))
         self.action_rng.bit_generator.state = values["action_rng"]
         self.shuffle_rng.bit_generator.state = values["shuffle_rng"]
         self._runner = self._prefetched = None
         if envs is not None:
             self.check_envs(envs)
-            self._runner = VecEnvRunner(envs, state=strip_prefix("runner", arrays))
+            memory = self._new_memory(envs.num_envs)
+            self._runner = VecEnvRunner(envs, state=strip_prefix("runner", arrays), memory=memory)
             if prefetched := strip_prefix("prefetched", arrays):
-                rollout = Rollout(len(prefetched["rewards"]), envs.num_envs, self.network, self.device)
+                length = self.settings.sequence_length
+                rollout = Rollout(len(prefetched["rewards"]), envs.num_envs, self.network, self.device, length)
                 self._prefetched = rollout.load(prefetched)

@@ -12,7 +12,9 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from .memory import AgentMemory
 from .networks import PolicyNetwork
+from .parallel import Minibatch
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -87,13 +89,16 @@ class StepResult(NamedTuple):
     valid: np.ndarray  # (B,) False where the step only reset the environment
     final_obs: Any  # the last observations of the episodes that ended; None if none did
     practiced: np.ndarray  # (B,) whether the episode that ended was practice
+    final_bits: np.ndarray | None  # the bits of the agent's memory beside them, (B, bits)
 
 
 class VecEnvRunner:
-    """Steps a vector environment and keeps the statistics of the episodes in progress."""
+    """Steps a vector environment and keeps the statistics and the agent's memory of the episodes in progress."""
 
-    def __init__(self, envs: VectorEnv, seed: int | None = None, state: Arrays | None = None):
-        self.envs = envs
+    def __init__(
+        self, envs: VectorEnv, seed: int | None = None, state: Arrays | None = None, memory: AgentMemory | None = None
+    ):
+        self.envs, self.memory = envs, memory or AgentMemory(0, None, envs.num_envs)
         self.autoreset_mode = AutoresetMode(envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
         self.num_envs = envs.num_envs
         if state is None:
@@ -106,12 +111,14 @@ class VecEnvRunner:
             self.episode_returns = state["episode_returns"].copy()
             self.episode_lengths = state["episode_lengths"].copy()
             self.needs_reset = state["needs_reset"].astype(np.bool_)
+            self.memory.load(strip_prefix("memory", state))
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything needed to continue in mid-episode."""
         env_state = self._stateful_envs().get_state()
         return {
             **{f"env.{name}": array for name, array in env_state.items()},
+            **{f"memory.{name}": array for name, array in self.memory.state().items()},
             "episode_returns": self.episode_returns.copy(),
             "episode_lengths": self.episode_lengths.copy(),
             "needs_reset": self.needs_reset.copy(),
@@ -128,11 +135,17 @@ class VecEnvRunner:
     def step(self, actions: np.ndarray, episodes: EpisodeStats) -> StepResult:
         """One step of every environment; episodes that end are added to `episodes`."""
         resetting = self.needs_reset
+        self.memory.record_action(self.obs, actions)
         obs, rewards, terminated, truncated, infos = self.envs.step(actions)
         dones = (terminated | truncated) & ~resetting
         self.episode_returns += np.where(resetting, 0, rewards)
         self.episode_lengths += ~resetting
-        final_obs, practiced = None, np.zeros(self.num_envs, np.bool_)
+        final_obs = final_bits = None
+        practiced = np.zeros(self.num_envs, np.bool_)
+        self.memory.record_rewards(rewards)
+        if dones.any():
+            final_bits = self.memory.bits
+        self.memory.reset(dones | resetting)
         if dones.any():
             same_step = self.autoreset_mode == AutoresetMode.SAME_STEP
             final_obs = infos.get("final_obs") if same_step else obs
@@ -144,7 +157,8 @@ class VecEnvRunner:
                 obs, _ = self.envs.reset(options={"reset_mask": dones})
         self.needs_reset = dones & (self.autoreset_mode == AutoresetMode.NEXT_STEP)
         self.obs = obs
-        return StepResult(rewards, dones, truncated & ~terminated & dones, ~resetting, final_obs, practiced)
+        truncated = truncated & ~terminated & dones
+        return StepResult(rewards, dones, truncated, ~resetting, final_obs, practiced, final_bits)
 
     def _record_episodes(self, indices: np.ndarray, infos: dict[str, Any], episodes: EpisodeStats) -> None:
         episodes.returns += self.episode_returns[indices].tolist()
@@ -168,9 +182,16 @@ class VecEnvRunner:
 
 
 class Rollout:
-    """T steps of B environments. What the network needs is on its device; the rest stays in numpy until the update."""
+    """T steps of B environments. What the network needs is on its device; the rest stays in numpy until the update.
 
-    def __init__(self, num_steps: int, num_envs: int, network: PolicyNetwork, device: torch.device):
+    Args:
+        sequence_length: For networks with memory, about how many steps make a sequence of the update. The recurrent
+            state before the first step of each sequence is stored.
+    """
+
+    def __init__(
+        self, num_steps: int, num_envs: int, network: PolicyNetwork, device: torch.device, sequence_length: int = 1
+    ):
         self.num_steps, self.num_envs = num_steps, num_envs
         self.network, self.device = network, device
         shape, dist = (num_steps, num_envs), network.action_dist
@@ -183,32 +204,79 @@ class Rollout:
         self.valid = np.empty(shape, np.bool_)
         self.last_values = np.empty(num_envs, np.float32)  # of the observations after the last step
         self.episodes = EpisodeStats()
+        # for networks with memory
+        num_sequences = max(1, round(num_steps / sequence_length)) if network.state_size else 0
+        self.sequence_starts = [num_steps * k // num_sequences for k in range(num_sequences)]
+        self.hidden = torch.empty(num_sequences, num_envs, network.state_size, device=device)  # before each sequence
+        self.starts = np.empty(shape, np.bool_)  # whether an episode starts with this step
 
-    def store_obs(self, t: int, obs: np.ndarray) -> torch.Tensor:
+    def store_obs(self, t: int, obs: np.ndarray, bits: np.ndarray | None = None) -> torch.Tensor:
         """Prepare and store the observations of step t. Copies to a GPU are asynchronous."""
-        tensor = torch.from_numpy(obs)
-        if self.device.type == "cuda":
-            tensor = tensor.pin_memory().to(self.device, non_blocking=True)
-        prepared = self.network.prepare(tensor)
+        prepared = self.network.prepare(*(self._to_device(array) for array in (obs, bits) if array is not None))
         if t == 0:
             self.obs = torch.empty((self.num_steps, *prepared.shape), dtype=prepared.dtype, device=self.device)
         self.obs[t] = prepared
         return self.obs[t]
 
-    TENSORS = ("obs", "actions", "logprobs", "values")
-    ARRAYS = ("rewards", "dones", "valid", "last_values")
+    def store_memory(self, t: int, memory: AgentMemory) -> None:
+        """Store what the update needs of the memory before step t."""
+        self.starts[t] = memory.starts
+        if t in self.sequence_starts:
+            self.hidden[self.sequence_starts.index(t)] = memory.hidden
+
+    def _to_device(self, array: np.ndarray) -> torch.Tensor:
+        tensor = torch.from_numpy(array)
+        return tensor.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else tensor
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of each environment that minibatches are drawn from: steps, or sequences of a recurrent network."""
+        return len(self.sequence_starts) or self.num_steps
+
+    def select(self, batch: Mapping[str, torch.Tensor], samples: np.ndarray, envs: np.ndarray) -> Minibatch:
+        """A minibatch of samples.
+
+        Args:
+            batch: Tensors (T * B, ...).
+            samples, envs: (n,), each pair selects a step or a sequence of steps of an environment.
+
+        Returns:
+            The valid steps (m, ...), or sequences (n, L, ...) with `valid` (n, L), and `hidden` before each of them.
+        """
+        if not self.sequence_starts:
+            rows = samples * self.num_envs + envs
+            index = torch.from_numpy(rows[self.valid.reshape(-1)[rows]]).to(self.device)
+            return {name: tensor.index_select(0, index) for name, tensor in batch.items()}
+        first = np.array(self.sequence_starts)
+        lengths = np.diff(first, append=self.num_steps)
+        offsets = np.arange(lengths.max())
+        steps = first[samples, None] + np.minimum(offsets, lengths[samples, None] - 1)  # (n, L), shorter ones padded
+        rows = steps * self.num_envs + envs[:, None]
+        valid = self.valid.reshape(-1)[rows] & (offsets < lengths[samples, None])
+        index = torch.from_numpy(rows.reshape(-1)).to(self.device)
+        minibatch = {n: tensor.index_select(0, index).unflatten(0, rows.shape) for n, tensor in batch.items()}
+        minibatch["valid"] = torch.from_numpy(valid).to(self.device)
+        sequences = torch.from_numpy(samples * self.num_envs + envs).to(self.device)
+        minibatch["hidden"] = self.hidden.flatten(0, 1).index_select(0, sequences)
+        return minibatch
+
+    TENSORS = ("obs", "actions", "logprobs", "values", "hidden")
+    ARRAYS = ("rewards", "dones", "valid", "last_values", "starts")
 
     def state(self) -> dict[str, np.ndarray]:
-        tensors = {name: getattr(self, name).to("cpu", copy=True).numpy() for name in self.TENSORS}
-        arrays = {name: getattr(self, name).copy() for name in self.ARRAYS}
+        memory_names = () if self.network.state_size else ("hidden", "starts")
+        tensors = {n: getattr(self, n).to("cpu", copy=True).numpy() for n in self.TENSORS if n not in memory_names}
+        arrays = {n: getattr(self, n).copy() for n in self.ARRAYS if n not in memory_names}
         episodes = {f"episodes.{name}": array for name, array in self.episodes.state().items()}
         return {**tensors, **arrays, **episodes}
 
     def load(self, state: Arrays) -> "Rollout":
         for name in self.TENSORS:
-            setattr(self, name, torch.from_numpy(state[name].copy()).to(self.device))
+            if name in state:
+                setattr(self, name, torch.from_numpy(state[name].copy()).to(self.device))
         for name in self.ARRAYS:
-            getattr(self, name)[:] = state[name]
+            if name in state:
+                getattr(self, name)[:] = state[name]
         self.episodes = EpisodeStats.from_state(strip_prefix("episodes", state))
         return self
 

@@ -1,6 +1,6 @@
 """Hyperparameters of the learners."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from gymnasium import spaces
@@ -18,11 +18,32 @@ class HyperparameterError(EnvgenError, ValueError):
     """A hyperparameter or the name of a learner is wrong; the message names the right ones."""
 
 
+class NetworkSettings(Settings):
+    """The network of an agent."""
+
+    encoder: Literal["auto", "symbols", "tiles", "impala", "mlp"] = "auto"
+    """The encoder of observations. auto: the one for the kind of observation, which is symbols, mlp for vectors, and
+    for images impala, but tiles on the CPU if the images are made of tiles. tiles is many times faster there."""
+    memory: Literal["none", "gru", "mingru"] = "none"
+    """Recurrent core between encoder and heads. mingru is faster, because its gates do not depend on its state."""
+    memory_size: Count = 256
+    """Size of the recurrent state."""
+    history: bool = False
+    """Add bits to each observation that say which events of the episode were rewarded: each action with the symbol of
+    the cell that the agent faced."""
+    width: Count = 256
+    """Size of the features of the symbols encoder; its first layer is twice as wide."""
+    depth: Count = 1
+    """Dense layers of the symbols encoder after the first layer."""
+
+
 class LearnerSettings(Settings):
     """What the settings of every learner contain."""
 
     num_envs: Count = 8
     """Number of parallel environments, over all processes."""
+    network: NetworkSettings = NetworkSettings()
+    """The network."""
 
 
 class PpoSettings(LearnerSettings):
@@ -31,12 +52,16 @@ class PpoSettings(LearnerSettings):
 
     num_steps: Count = 512
     """Steps per environment in each rollout."""
+    sequence_length: Count = 16
+    """Steps over which gradients flow back through a recurrent core."""
     update_epochs: Count = 3
     """Passes over each rollout."""
     num_minibatches: Count = 8
     """Gradient steps per epoch."""
     learning_rate: Positive = 3e-4
-    """Learning rate of Adam, constant."""
+    """Learning rate of Adam."""
+    final_learning_rate: Positive | None = None
+    """Learning rate after `anneal_steps`, reached linearly. Default: constant."""
     gamma: Fraction = 0.95
     """Discount factor."""
     gae_lambda: Fraction = 0.65
@@ -47,6 +72,10 @@ class PpoSettings(LearnerSettings):
     """Coefficient of the value loss."""
     ent_coef: Annotated[float, Field(ge=0)] = 0.01
     """Coefficient of the entropy bonus."""
+    final_ent_coef: Annotated[float, Field(ge=0)] | None = None
+    """Coefficient of the entropy bonus after `anneal_steps`, reached linearly. Default: constant."""
+    anneal_steps: Count | None = None
+    """Environment steps over which learning rate and entropy coefficient change. Default: those of the whole run."""
     max_grad_norm: Positive = 0.5
     """Maximum norm for gradient clipping."""
     adam_eps: Positive = 1e-8
@@ -76,12 +105,18 @@ VECTOR_DEFAULTS: dict[str, Any] = dict(
 )
 
 
-def ppo_settings_for(observation_space: spaces.Space, **overrides: Any) -> PpoSettings:
-    """The defaults for a kind of observation: as published for images, tuned for training speed for symbols."""
-    if isinstance(observation_space, spaces.Box) and len(observation_space.shape) == 1:
-        is_symbols = np.issubdtype(observation_space.dtype, np.integer)
-        overrides = (SYMBOL_DEFAULTS if is_symbols else VECTOR_DEFAULTS) | overrides
+S = TypeVar("S", bound=PpoSettings)
+
+
+def ppo_settings_for(observation_space: spaces.Space, settings_class: type[S] = PpoSettings, **overrides: Any) -> S:
+    """The defaults for a kind of observation: as published for images, tuned for speed for symbols and tiles."""
     try:
-        return PpoSettings(**overrides)
+        network = NetworkSettings.model_validate(overrides.get("network", {}))
+        if isinstance(observation_space, spaces.Box) and len(observation_space.shape) == 1:
+            is_symbols = np.issubdtype(observation_space.dtype, np.integer)
+            overrides = (SYMBOL_DEFAULTS if is_symbols else VECTOR_DEFAULTS) | overrides
+        elif network.encoder == "tiles":
+            overrides = TILE_DEFAULTS | overrides
+        return settings_class(**overrides)
     except ValidationError as error:
         raise HyperparameterError(format_validation_error(error)) from None

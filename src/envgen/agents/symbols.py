@@ -167,7 +167,7 @@ class LayerParams(NamedTuple):
 
 
 class SymbolEmbedding(nn.Module):
-    """Symbols (B, P), each from 0 to its entry in `max_values`, to features (B, width).
+    """Symbols (B, P), each from 0 to its entry in `max_values`, and then `num_bits` bits, to features (B, width).
 
     Sums one embedding per slot and applies LayerNorm, ReLU and LayerNorm. Symbol 0 means "nothing" and has no
     embedding, so empty slots cost nothing. Entries with too many values for a category (such as daylight, 0 to 255)
@@ -180,15 +180,17 @@ class SymbolEmbedding(nn.Module):
     scalar_slots: torch.Tensor
     scalar_max: torch.Tensor
 
-    def __init__(self, max_values: np.ndarray, width: int):
+    def __init__(self, max_values: np.ndarray, width: int, num_bits: int = 0):
         super().__init__()
+        fan_in = len(max_values)
+        max_values = np.concatenate([max_values, np.ones(num_bits, np.int64)])
         is_symbol = max_values < MAX_CATEGORIES
         num_symbols = max_values[is_symbol].astype(np.int64)
         self.layout = SlotLayout(np.flatnonzero(is_symbol), num_symbols, np.cumsum(num_symbols) - num_symbols)
         scalar_slots = np.flatnonzero(~is_symbol)
         self.size = len(max_values)
-        # initialized like linear layers with as many inputs as there are slots, and scalars
-        self.embedding = nn.Parameter(torch.empty(int(num_symbols.sum()), width).normal_(std=len(max_values) ** -0.5))
+        # initialized like linear layers with as many inputs as there are slots without bits, and scalars
+        self.embedding = nn.Parameter(torch.empty(int(num_symbols.sum()), width).normal_(std=fan_in**-0.5))
         bound = max(1, len(scalar_slots)) ** -0.5
         self.scalar_weight = nn.Parameter(torch.empty(len(scalar_slots), width).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.zeros(width))

@@ -24,8 +24,8 @@ from envgen.jit import jit, jit_fastmath
 from envgen.worlds.validation import tile_grid_problem
 from envgen.worlds.world import TileGrid
 
+from .encoders import Encoder
 from .errors import SpaceError
-from .networks import Encoder
 
 CPU = "cpu"
 EPSILON = np.float32(1e-5)  # of the norms
@@ -46,6 +46,7 @@ class TileEncoder(Encoder):
             all over rows and columns, so fewer cost less; with 8, Crafter is learned more slowly.
         hidden: Width of the first dense layer.
         width: Features of the image.
+        num_bits: Of the history, which enter the first dense layer.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class TileEncoder(Encoder):
         place_width: int | None = None,
         hidden: int = 512,
         width: int = 256,
+        num_bits: int = 0,
     ):
         super().__init__()
         if tile_grid is None:
@@ -81,10 +83,18 @@ class TileEncoder(Encoder):
         for layer in (self.dense1, self.dense2):
             nn.init.orthogonal_(layer.weight, math.sqrt(2))
             nn.init.zeros_(layer.bias)
+        self.history = nn.Linear(num_bits, hidden, bias=False) if num_bits else None
 
     @torch.no_grad()
-    def prepare(self, obs: torch.Tensor) -> torch.Tensor:
-        """The bytes of each tile, row by row, followed by zeros: (B, tiles, padded_size) uint8."""
+    def prepare(self, obs: torch.Tensor, bits: torch.Tensor | None = None) -> torch.Tensor:
+        """The bytes of each tile, row by row, followed by zeros: (B, tiles, padded_size) uint8.
+
+        With bits, the tiles are flat and the bits follow.
+        """
+        tiles = self._cut(obs)
+        return tiles if bits is None else torch.cat([tiles.flatten(1), bits], 1)
+
+    def _cut(self, obs: torch.Tensor) -> torch.Tensor:
         if obs.shape[1:] != self.image_shape or obs.dtype != torch.uint8:
             raise SpaceError(
                 f"images must be uint8 of shape {self.image_shape}, not {obs.dtype} of shape {tuple(obs.shape[1:])}"
@@ -100,9 +110,13 @@ class TileEncoder(Encoder):
         return F.pad(cut, (0, self.padded_size - self.tile_size))
 
     def encode(self, prepared: torch.Tensor) -> torch.Tensor:
-        grid, features = self.tile_grid, self.tiles(prepared.flatten(0, 1))  # (B * tiles, tile_width)
-        features = features.unflatten(0, (len(prepared), grid.rows, grid.columns))
-        features = F.relu(self.norm1(self.dense1(pool_tiles(features, self.place_width))))
+        grid, size = self.tile_grid, self.num_tiles * self.padded_size
+        tiles = prepared.flatten(1)[:, :size].reshape(-1, self.padded_size)
+        features = self.tiles(tiles).unflatten(0, (len(prepared), grid.rows, grid.columns))  # (B, rows, columns, width)
+        hidden = self.dense1(pool_tiles(features, self.place_width))
+        if self.history is not None:
+            hidden = hidden + self.history(prepared[:, size:].float())
+        features = F.relu(self.norm1(hidden))
         return F.relu(self.norm2(self.dense2(features)))
 
 

@@ -21,7 +21,7 @@ from .options import default, explicitly_set, flag, given_flags, optional_settin
 
 PlanOptions = optional_settings(CoevolutionPlan, "PlanOptions")
 CurriculumOptions = optional_settings(
-    AlphaCurriculumSettings, "CurriculumOptions", success_threshold="1.0, with the domain answers 0.5"
+    AlphaCurriculumSettings, "CurriculumOptions", {"success_threshold": "1.0, with the domain answers 0.5"}
 )
 AgentOptions = optional_settings(AgentSettings, "AgentOptions")
 EnvironmentOptions = optional_settings(EnvironmentSettings, "EnvironmentOptions")

@@ -15,18 +15,31 @@ NONE = "none"
 _NULLABLE: dict[type[BaseModel], set[str]] = {}  # by options class, the fields where `none` means None
 
 
-def optional_settings(settings_class: type[BaseModel], name: str, **defaults: str) -> Any:
-    """A model with the same fields as `settings_class`, all of them optional.
+def optional_settings(
+    settings_class: type[BaseModel],
+    name: str,
+    defaults: Mapping[str, str] | None = None,
+    flags: Mapping[str, str] | None = None,
+) -> Any:
+    """A model with the same fields as `settings_class`, all of them optional, without groups of settings.
 
-    The help text shows the default of each field, or the text in `defaults` where it depends on something else.
+    Args:
+        defaults: The defaults shown in the help text where they depend on something else.
+        flags: Names on the command line that differ from those of the fields.
     """
     fields: dict[str, Any] = {}
     for field_name, field in settings_class.model_fields.items():
-        hint = defaults.get(field_name, "" if field.is_required() else str(_as_text(field.default)))
+        if isinstance(field.default, BaseModel):
+            continue
+        hint = (defaults or {}).get(field_name, "" if field.is_required() else str(_as_text(field.default)))
         option = tyro.conf.arg(
+            name=(flags or {}).get(field_name),
             help=" ".join(_description(settings_class, field_name).split()),
             help_behavior_hint=f"(default: {hint})" if hint else "",
         )
+        if field.default is False:  # a flag without a value
+            fields[field_name] = (Annotated[bool, option], False)
+            continue
         fields[field_name] = (Annotated[_optional(field), option], None)
     options = create_model(name, __config__=ConfigDict(frozen=True), __doc__=settings_class.__doc__, **fields)
     _NULLABLE[options] = {name for name, field in settings_class.model_fields.items() if _is_nullable(field)}
@@ -64,7 +77,7 @@ def explicitly_set(options: BaseModel | None) -> dict[str, Any]:
     return {
         name: None if value == NONE and name in nullable else value
         for name, value in values.items()
-        if value is not None
+        if value != type(options).model_fields[name].default
     }
 
 

@@ -7,7 +7,14 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional
 
-from envgen.agents.settings import SYMBOL_DEFAULTS, VECTOR_DEFAULTS, PpoSettings
+from envgen.agents.settings import (
+    SYMBOL_DEFAULTS,
+    VECTOR_DEFAULTS,
+    HyperparameterError,
+    LearnerSettings,
+    NetworkSettings,
+    PpoSettings,
+)
 from envgen.curriculum.plan import PRESETS, PracticeSettings, TrainingPlan
 from envgen.designers.registry import LlmConfig, LlmRuntime, designer_names, settings_class
 from envgen.settings import Settings
@@ -26,12 +33,13 @@ from .common import (
 )
 from .options import default, explicitly_set, flag, given_flags, optional_settings
 
-DEFAULT_DESIGNER = "expert"
+DEFAULT_DESIGNER, DEFAULT_LEARNER = "expert", "ppo"
 DEFAULTS_BY_OBSERVATION = {"symbols": SYMBOL_DEFAULTS, "vectors": VECTOR_DEFAULTS}  # where they differ from pixels
 
 PlanOptions = optional_settings(TrainingPlan, "PlanOptions")
 PracticeOptions = optional_settings(PracticeSettings, "PracticeOptions")
-LlmOptions = optional_settings(LlmConfig, "LlmOptions", llm="none")
+NetworkOptions = optional_settings(NetworkSettings, "NetworkOptions", flags={"encoder": "network"})
+LlmOptions = optional_settings(LlmConfig, "LlmOptions", {"llm": "none"})
 
 
 def _default_by_observation(name: str) -> str:
@@ -42,26 +50,25 @@ def _default_by_observation(name: str) -> str:
     return ", ".join(f"{value} for {observation}" for observation, value in values.items())
 
 
-PpoOptions = optional_settings(
-    PpoSettings, "PpoOptions", **{name: _default_by_observation(name) for name in SYMBOL_DEFAULTS | VECTOR_DEFAULTS}
-)
-
-
 class NoSettings(Settings):
     """This designer has no settings."""
 
 
 def train_command(args: Sequence[str]) -> Callable[..., None]:
-    """The command `train`. Its options `--designer.*` are the settings of the designer that `args` name."""
+    """The command `train`. Its options `--designer.*` and `--ppo.*` are those of the designer and learner in `args`."""
     designer_settings = settings_class(_value_of("--designer", args) or DEFAULT_DESIGNER) or NoSettings
     DesignerOptions = optional_settings(designer_settings, "DesignerOptions")
+    learner_name = _value_of("--learner", args) or DEFAULT_LEARNER
+    learner_settings, group = _learner_settings(learner_name), learner_name.rpartition(":")[2].lower()
+    defaults = {name: _default_by_observation(name) for name in SYMBOL_DEFAULTS | VECTOR_DEFAULTS}
+    LearnerOptions = optional_settings(learner_settings, "LearnerOptions", defaults)
 
     def train(
         world: Annotated[str | None, Positional, default("crafter", "[WORLD]")] = None,
         designer: Annotated[str | None, default(DEFAULT_DESIGNER)] = None,
         preset: Annotated[str | None, default("paper")] = None,
         observation: Annotated[str | None, default("symbols")] = None,
-        learner: Annotated[str | None, default("ppo")] = None,
+        learner: Annotated[str | None, default(DEFAULT_LEARNER)] = None,
         seed: Annotated[int | None, default("0")] = None,
         folder: Annotated[Path | None, default("out/<world>-<designer>-<preset>-<observation>-<seed>")] = None,
         resume: Annotated[Path | None, default("start a new run")] = None,
@@ -70,7 +77,8 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         plan: Annotated[PlanOptions, OmitArgPrefixes] = PlanOptions(),  # pyright: ignore # noqa: B008
         designer_options: Annotated[DesignerOptions, tyro.conf.arg(name="designer")] = DesignerOptions(),  # pyright: ignore # noqa: B008
         llm: Annotated[LlmOptions, OmitArgPrefixes] = LlmOptions(),  # pyright: ignore # noqa: B008
-        ppo: PpoOptions = PpoOptions(),  # pyright: ignore # noqa: B008
+        network: Annotated[NetworkOptions, OmitArgPrefixes] = NetworkOptions(),  # pyright: ignore # noqa: B008
+        hyperparameters: Annotated[LearnerOptions, tyro.conf.arg(name=group)] = LearnerOptions(),  # pyright: ignore # noqa: B008
         practice: PracticeOptions = PracticeOptions(),  # pyright: ignore # noqa: B008
         device: str = "cpu",
         compile: bool = False,
@@ -83,7 +91,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             designer: Who designs the levels; `envgen designers` lists them. module:Class names your own.
             preset: The plan to start from: paper or quick.
             observation: What the agent observes.
-            learner: The algorithm that trains the agent.
+            learner: The algorithm that trains the agent: ppo or distillation. module:Class names your own.
             seed: Random seed.
             folder: The run directory.
             resume: Continue the run in this directory with its own settings.
@@ -93,7 +101,9 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
                 the preset paper; other presets and some worlds change them.
             designer_options: Settings of the designer.
             llm: The language model, for designers that use one.
-            ppo: Hyperparameters of PPO. Some worlds change the defaults: Heist trains with gamma 0.999 and lambda 0.95.
+            network: The agent's network.
+            hyperparameters: Hyperparameters of the learner. Some worlds change the defaults: Heist trains with gamma
+                0.999 and lambda 0.95.
             practice: Restart some environments from saved states close to rare skills.
             device: Device of the network: cpu, cuda, cuda:1, ...
             compile: Compile the network with torch.compile.
@@ -111,7 +121,8 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
                 *(flag(name) for name, value in identity.items() if value is not None),
                 *given_flags("", {name: value for name, value in (changes | model).items() if not _is_runtime(name)}),
                 *given_flags("designer", explicitly_set(designer_options)),
-                *given_flags("ppo", explicitly_set(ppo)),
+                *given_flags("", {"network" if k == "encoder" else k: v for k, v in explicitly_set(network).items()}),
+                *given_flags(group, explicitly_set(hyperparameters)),
                 *given_flags("practice", explicitly_set(practice)),
             ])  # fmt: skip
             _resume(resume, model, device, compile, reference_episodes)
@@ -135,7 +146,8 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         _run(
             lambda: api_train(
                 chosen, designer, preset=preset, plan=changes, observation=observation, seed=seed, folder=folder,
-                learner=learner or "ppo", ppo=explicitly_set(ppo),
+                learner=learner or DEFAULT_LEARNER, network=explicitly_set(network),
+                hyperparameters=explicitly_set(hyperparameters),
                 designer_options=explicitly_set(designer_options), levels=levels,
                 llm=model, extend=extend, practice=explicitly_set(practice), device=device, compile=compile,
             ),
@@ -143,6 +155,18 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         )  # fmt: skip
 
     return train
+
+
+def _learner_settings(learner: str) -> type[LearnerSettings]:
+    """The settings of a learner; of one that cannot be imported, those that all learners have."""
+    if learner == DEFAULT_LEARNER:  # known without torch
+        return PpoSettings
+    try:
+        from envgen.agents.learner import learner_class
+
+        return learner_class(learner).settings_class()
+    except (ImportError, AttributeError, HyperparameterError):
+        return LearnerSettings
 
 
 def _value_of(option: str, args: Sequence[str]) -> str | None:

@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from pydantic import BaseModel, ConfigDict
 
-from envgen.agents.learner import Learner, SupportsAct
+from envgen.agents.learner import Learner, SupportsAct, SupportsMemory
 from envgen.agents.rollout import episode_skill_counts
 from envgen.designers.designer import LevelOutcome, ScoredBy, SuccessRate
 from envgen.runs.statistics import score, success_counts, success_rates
@@ -154,16 +154,24 @@ def run_episodes(
     returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
     finished: list[list[tuple[float, int, np.ndarray]]] = [[] for _ in range(num_envs)]
     observations, _ = envs.reset()
+    memory = agent if isinstance(agent, SupportsMemory) and agent.has_memory else None
+    if memory:
+        memory.reset()
     while remaining.any():
         playing = remaining > 0
-        active_actions = agent.act(observations[playing], rng)  # no inference for finished environments
-        actions = np.zeros((num_envs, *active_actions.shape[1:]), active_actions.dtype)
-        actions[playing] = active_actions
+        if memory:
+            actions = agent.act(observations, rng)  # it remembers every environment by its position in the batch
+        else:
+            active_actions = agent.act(observations[playing], rng)  # no inference for finished environments
+            actions = np.zeros((num_envs, *active_actions.shape[1:]), active_actions.dtype)
+            actions[playing] = active_actions
         if observer is not None:
             observer.before_step(actions, playing)
         observations, rewards, terminated, truncated, infos = envs.step(actions)
         if observer is not None:
             observer.after_step(playing, terminated, truncated, infos)
+        if memory:
+            memory.observe(rewards, terminated | truncated)
         returns += rewards
         lengths += 1
         dones = terminated | truncated

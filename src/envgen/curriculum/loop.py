@@ -84,6 +84,9 @@ def train(
     """
     plan = plan or TrainingPlan()
     check_seed(seed)
+    learner_settings = dict(learner_settings or {})
+    if any(learner_settings.get(name) is not None for name in ("final_learning_rate", "final_ent_coef")):
+        learner_settings.setdefault("anneal_steps", plan.total_steps)
     agent = make_learner(world, observation, learner, learner_settings, seed, device, compile)
     num_envs = agent.settings.num_envs
     practice = practice_settings(world, observation, num_envs // agent.process_group.size, practice)

@@ -18,10 +18,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from envgen.agents.learner import Learner, learner_class
+from envgen.agents.networks import layout_of
+from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats, UpdateResult
 from envgen.runs.statistics import score, success_counts, success_rates
 from envgen.runs.store import Run
-from envgen.worlds.world import Level, World
+from envgen.worlds.world import Level, TileGrid, World
 
 from .plan import PracticeSettings
 from .practice import PracticeVectorEnv
@@ -48,9 +50,13 @@ def make_learner(
         settings: The settings that differ from the defaults for the observation and the world.
     """
     cls = learner_class(learner)
-    world_defaults = world.ppo_defaults if learner == "ppo" else {}
+    world_defaults = world.ppo_defaults if issubclass(cls, PPO) else {}
+    settings = {**world_defaults, **(settings or {})}
     with closing(world.make(num_envs=1, observation=observation)) as envs:
-        complete = cls.settings_for(envs.single_observation_space, **{**world_defaults, **(settings or {})})
+        network = dict(settings.get("network", {}))
+        if network.get("encoder", "auto") == "auto" and isinstance(layout_of(envs), TileGrid) and device == "cpu":
+            settings["network"] = {**network, "encoder": "tiles"}
+        complete: Any = cls.settings_for(envs.single_observation_space, **settings)
         return cls.for_envs(envs, settings=complete, seed=seed, device=device, compile=compile)
 
 

@@ -60,6 +60,9 @@ class TileGrid(NamedTuple):
     columns: int
 
 
+Layout = SymbolMap | TileGrid | None  # of observations, as the metadata of environments says
+
+
 class Level(Settings):
     """A frozen value that selects one environment of a world. `Level()` is the original; every setting changes it."""
 

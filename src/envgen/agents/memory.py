@@ -1,0 +1,196 @@
+"""What an agent remembers of the current episode: the state of a recurrent core, and bits beside each observation.
+
+The bits are:
+
+- The last action (one bit per discrete action) and the sign of its reward, as inputs of a recurrent core.
+- `rewarded_events`: which events of this episode were rewarded. An event is an action together with the symbol of the
+  cell that the agent faced, or the action alone where observations have no such cell.
+
+Crafter pays for the first success of each skill in an episode. Its observations do not show which skills have paid,
+and these bits do, from the agent's own actions, observations and rewards alone. `benchmarks/history_attribution.py`
+measures how often they identify a skill.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from envgen.jit import jit
+from envgen.worlds.world import Layout, SymbolMap
+
+REWARD_THRESHOLD = 0.5  # a larger reward marks the event as rewarded; Crafter pays 1 for a skill and 0.1 for health
+
+
+@jit
+def _update(actions, rewards, faced, threshold, last, rewarded):
+    """Write the bits after a step. `faced` (B,) is the faced symbol before the step."""
+    num_actions = last.shape[1] - 2
+    num_symbols = rewarded.shape[1] // num_actions if rewarded.shape[1] else 0
+    for b in range(actions.size):
+        last[b] = 0
+        last[b, actions[b]] = 1
+        last[b, num_actions] = rewards[b] > 0
+        last[b, num_actions + 1] = rewards[b] < 0
+        if num_symbols and rewards[b] > threshold:
+            rewarded[b, actions[b] * num_symbols + faced[b]] = 1
+
+
+@jit
+def _faced_symbols(obs, facing_index, cell_offsets, num_cells, num_symbols, out):
+    """The symbol of the cell that the agent faces: that of the last plane which is not 0, counted over all planes."""
+    for b in range(out.size):
+        cell = cell_offsets[obs[b, facing_index]]
+        out[b], first = 0, 0
+        for plane in range(num_symbols.size):
+            symbol = np.int64(obs[b, plane * num_cells + cell])
+            if symbol:
+                out[b] = first + symbol
+            first += num_symbols[plane]
+
+
+class HistorySpec:
+    """The bits that a network expects beside observations.
+
+    Args:
+        observation_space, action_space: Of a single environment.
+        layout: Of the observations. With a map, events include the symbol of the cell that the agent faces.
+        last_step: Include the last action and the sign of its reward.
+        rewarded_events: Include the rewarded events.
+        reward_bit_threshold: Include, as the last bit, whether the last reward was larger than this.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        layout: Layout,
+        last_step: bool,
+        rewarded_events: bool,
+        reward_bit_threshold: float | None = None,
+    ):
+        is_discrete = isinstance(action_space, spaces.Discrete)
+        self.num_actions = int(action_space.n) if is_discrete else 1  # a continuous action counts as one
+        self.first_action = int(action_space.start) if is_discrete else 0
+        self.is_discrete, self.last_step, self.rewarded_events = is_discrete, last_step, rewarded_events
+        self.facing: SymbolMap | None = None
+        self.num_faced_symbols = 1
+        if rewarded_events and isinstance(layout, SymbolMap) and layout.facing_index is not None:
+            symbol_map = layout
+            assert isinstance(observation_space, spaces.Box)
+            self.facing = symbol_map
+            self.num_cells = symbol_map.rows * symbol_map.columns
+            offsets = [0, *(columns + rows * symbol_map.columns for columns, rows in symbol_map.direction_offsets)]
+            self.cell_offsets = symbol_map.center + np.array(offsets)
+            planes = observation_space.high[: symbol_map.planes * self.num_cells].astype(np.int64)
+            self.num_symbols = planes.reshape(symbol_map.planes, self.num_cells).max(1)
+            self.num_faced_symbols = 1 + int(self.num_symbols.sum())
+        self.num_last_bits = self.num_actions + 2
+        self.num_event_bits = self.num_actions * self.num_faced_symbols if rewarded_events else 0
+        self.reward_bit_threshold = reward_bit_threshold
+        self.num_bits = (self.num_last_bits if last_step else 0) + self.num_event_bits
+        self.num_bits += reward_bit_threshold is not None
+
+
+class History:
+    """The bits of `num_envs` episodes in progress."""
+
+    def __init__(self, spec: HistorySpec, num_envs: int):
+        self.spec = spec
+        self.last = np.zeros((num_envs, spec.num_last_bits), np.uint8)
+        self.rewarded = np.zeros((num_envs, spec.num_event_bits), np.uint8)
+        self.above_threshold = np.zeros((num_envs, 1), np.uint8)
+        self._actions = np.zeros(num_envs, np.int64)  # of the step in progress
+        self._faced = np.zeros(num_envs, np.int64)
+
+    @property
+    def bits(self) -> np.ndarray:
+        """(num_envs, num_bits) uint8."""
+        parts = [self.last] if self.spec.last_step else []
+        parts += [self.rewarded] if self.spec.rewarded_events else []
+        parts += [self.above_threshold] if self.spec.reward_bit_threshold is not None else []
+        return np.concatenate(parts, 1)
+
+    def record_action(self, obs: np.ndarray, actions: np.ndarray) -> None:
+        """Call this before a step with the observations and the actions chosen for them."""
+        spec = self.spec
+        if spec.is_discrete:
+            self._actions[:] = actions - spec.first_action
+        if spec.facing is not None:
+            facing = spec.facing.facing_index, spec.cell_offsets, spec.num_cells, spec.num_symbols
+            _faced_symbols(obs, *facing, self._faced)  # pyright: ignore[reportCallIssue]
+
+    def record_rewards(self, rewards: np.ndarray) -> None:
+        """Call this after the step."""
+        _update(self._actions, rewards, self._faced, REWARD_THRESHOLD, self.last, self.rewarded)
+        if self.spec.reward_bit_threshold is not None:
+            self.above_threshold[:, 0] = rewards > self.spec.reward_bit_threshold
+
+    def reset(self, dones: np.ndarray) -> None:
+        """Forget the episodes that ended."""
+        self.last[dones] = 0
+        self.rewarded[dones] = 0
+        self.above_threshold[dones] = 0
+
+    ARRAYS = ("last", "rewarded", "above_threshold")
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {name: getattr(self, name).copy() for name in self.ARRAYS}
+
+    def load(self, state: Mapping[str, np.ndarray]) -> None:
+        for name in self.ARRAYS:
+            getattr(self, name)[:] = state[name]
+
+
+class AgentMemory:
+    """What a network carries from step to step in each environment: its recurrent state and the history.
+
+    Every step is recorded by `record_action`, `record_rewards` and `reset`, in this order.
+
+    Args:
+        state_size: Of the recurrent state; 0 for networks without one.
+        spec: Of the history; None for networks without one.
+        num_envs: Environments, at the start of an episode each.
+        device: Of the recurrent state.
+    """
+
+    def __init__(self, state_size: int, spec: HistorySpec | None, num_envs: int, device: torch.device | str = "cpu"):
+        self.num_envs = num_envs
+        self.hidden = torch.zeros(num_envs, state_size, device=device)  # after the last step
+        self.starts = np.ones(num_envs, np.bool_)  # whether the next step starts an episode
+        self.history = History(spec, num_envs) if spec else None
+
+    @property
+    def bits(self) -> np.ndarray | None:
+        return self.history.bits if self.history else None
+
+    def record_action(self, obs: np.ndarray, actions: np.ndarray) -> None:
+        """Call this before a step with the observations and the actions chosen for them."""
+        if self.history:
+            self.history.record_action(obs, actions)
+
+    def record_rewards(self, rewards: np.ndarray) -> None:
+        """Call this after the step."""
+        if self.history:
+            self.history.record_rewards(rewards)
+
+    def reset(self, dones: np.ndarray) -> None:
+        """Forget the episodes that ended; call this after every step."""
+        self.starts = np.array(dones, np.bool_)
+        if self.history:
+            self.history.reset(dones)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The arrays to save; none for networks without memory."""
+        state = self.history.state() if self.history else {}
+        if self.hidden.shape[1]:
+            state |= {"starts": self.starts.copy(), "hidden": self.hidden.to("cpu", copy=True).numpy()}
+        return state
+
+    def load(self, state: Mapping[str, np.ndarray]) -> None:
+        if self.hidden.shape[1]:
+            self.starts = state["starts"].astype(np.bool_)
+            self.hidden = torch.from_numpy(state["hidden"].copy()).to(self.hidden.device)
+        if self.history:
+            self.history.load(state)
