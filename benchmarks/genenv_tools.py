@@ -146,7 +146,7 @@ bits; uniform specs have {np.log2(5):.1f} bits of `steps` and about 1.5 of `link
 
 ## Data efficiency
 
-How many rollouts, tokens and proposed tasks a group needed until an evaluation first reached the final accuracy of a
+How many rollouts, tokens and proposed tasks a variant needed until an evaluation first reached the final accuracy of a
 baseline with the same seed: the mean over the seeds that reached it, with their number in parentheses. The paper counts
 only the base samples of GenEnv; here all rollouts, tokens and proposed tasks count.
 
