@@ -41,7 +41,7 @@ def main() -> None:
     draw_box(
         axis, 0.2, 1.45, 2.2, 1.4, "designer", ["a language model,", "rules, random,", "a learned policy"], "#8a4f7d"
     )
-    draw_box(axis, 3.85, 0.2, 2.2, 1.15, "original world", ["the exact game,", "unchanged"], "#3d6b52")
+    draw_box(axis, 3.85, 0.2, 2.2, 1.15, "original", ["the environment itself,", "unchanged"], "#3d6b52")
     draw_box(axis, 7.55, 1.45, 2.2, 1.4, "agent", ["a small network, PPO,", "trained through", "all cycles"], "#2f5d8a")
     for k, level in enumerate(LEVELS):
         picture = Image.fromarray(Crafter().render_map(level, seed=3 + k, cell_size=4))

@@ -32,7 +32,7 @@ class CrafterLevelStats(NamedTuple):
         return values | {f"worlds with {name}, %": 100 * share for name, share in self.presence.items()}
 
     def __str__(self) -> str:
-        lines = [f"{'':10} {'count':>8} {'nearest':>8} {'in worlds':>9}   (means of {self.num_maps} worlds)"]
+        lines = [f"{'':10} {'count':>8} {'nearest':>8} {'in maps':>9}   (means of {self.num_maps} maps)"]
         for name, count in {**self.cells, **self.creatures}.items():
             distance = "-" if self.nearest_distances[name] is None else f"{self.nearest_distances[name]:.1f}"
             lines.append(f"{name:10} {count:8.1f} {distance:>8} {self.presence[name]:9.0%}")

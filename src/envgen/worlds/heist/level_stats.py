@@ -37,7 +37,7 @@ class HeistLevelStats(NamedTuple):
         return stats | {f"worlds with {skill}, %": 100 * fraction for skill, fraction in self.possible.items()}
 
     def __str__(self) -> str:
-        lines = [f"{'':16} {'moves':>7} {'in worlds':>9}   (means of {self.num_mazes} worlds)"]
+        lines = [f"{'':16} {'moves':>7} {'in mazes':>9}   (means of {self.num_mazes} mazes)"]
         for skill, fraction in self.possible.items():
             moves = self.mean_moves[skill]
             lines.append(f"{skill:16} {'-' if moves is None else f'{moves:.1f}':>7} {fraction:9.0%}")
