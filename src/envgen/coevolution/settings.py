@@ -26,7 +26,7 @@ class AlphaCurriculumSettings(Settings):
     """Lowest score that counts as success. Not specified in the paper."""
     filter_tolerance: PositiveFloat | None = 0.1
     """Reward-weighted regression only uses specs whose p is within this distance of alpha (k_min in the paper); none
-    uses all."""
+    turns this filter off."""
     rwr_lambda: NonNegativeFloat = 1.0
     """Lambda in the weights exp(lambda R) of reward-weighted regression."""
     repetition_penalty: NonNegativeFloat = 0.0
@@ -51,8 +51,8 @@ class PolicySettings(Settings):
     kl_coef: NonNegativeFloat = 1e-3
     """Weight of the KL penalty against the initial model. Not specified in the paper."""
     target_kl: PositiveFloat | None = None
-    """Stop the update when the KL divergence per token exceeds this, in nats; none never stops. The paper limits the
-    environment's update but gives no number."""
+    """Stop the update when the KL divergence per token exceeds this, in nats; none sets no limit. The paper
+    limits the environment's update but gives no number."""
     max_grad_norm: PositiveFloat = 1.0
     """Maximum norm for gradient clipping."""
     weight_decay: NonNegativeFloat = 0.0

@@ -43,7 +43,7 @@ def compare(paths: Iterable[str | Path]) -> Comparison:
         entry = run.read("run")
         request = get_path(entry, "request")
         if not isinstance(request, dict):
-            raise RunError(f"{folder / 'run.json'} has no request; it was not written by a run")
+            raise RunError(f"{folder / 'run.json'} has no request; pass a directory of envgen train or coevolve")
         check_format(folder, entry)
         if not (folder / "summary.json").exists():
             unfinished.append(folder)
@@ -158,7 +158,7 @@ def _labels(requests: list[dict[str, Any]]) -> list[str]:
 
 def _mismatches(kind: Kind, groups: Mapping[str, list[_FinishedRun]]) -> Iterable[str]:
     """Yield a warning for each value that should be equal across the groups of a table and is not."""
-    for what, value_of in kind.must_match.items():
+    for name, value_of in kind.must_match.items():
         labels_by_value: list[tuple[Any, list[str]]] = []
         for label, runs in groups.items():
             value = value_of(runs[0].request, runs[0].summary)
@@ -169,7 +169,7 @@ def _mismatches(kind: Kind, groups: Mapping[str, list[_FinishedRun]]) -> Iterabl
                 labels.append(label)
         if len(labels_by_value) > 1:
             values = "; ".join(f"{_format_value(value)} for {', '.join(labels)}" for value, labels in labels_by_value)
-            yield f"these groups are not comparable, because they differ in {what}: {values}"
+            yield f"these groups are not comparable, because they differ in {name}: {values}"
 
 
 def _is_close(a: Any, b: Any) -> bool:

@@ -99,7 +99,7 @@ def migrate_run(folder: Path) -> bool:
     folder = folder.resolve()
     entry = read_json(folder / "run.json")
     if not isinstance(entry, dict) or not isinstance(entry.get("request"), dict):
-        raise RunError(f"{folder / 'run.json'} has no request; it was not written by a run")
+        raise RunError(f"{folder / 'run.json'} has no request; pass a directory of envgen train or coevolve")
     version = entry.get("format", 1)
     if version == FORMAT:
         return False

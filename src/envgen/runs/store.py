@@ -220,7 +220,7 @@ def read_request(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         check_format(folder, entry)
         if isinstance(entry.get("runtime_options", {}), dict):
             return entry["request"], entry.get("runtime_options", {})
-    raise RunError(f"{file} has no request; it was not written by a run")
+    raise RunError(f"{file} has no request; pass a directory of envgen train or coevolve")
 
 
 def check_format(folder: Path, entry: Mapping[str, Any]) -> None:
