@@ -219,7 +219,7 @@ def _check_spec(domain: Domain, spec: Any) -> Task:
         raise DomainError(f"{domain.name}: a sampled spec is a {type(spec).__name__}, not a {domain.Spec.__name__}")
     try:
         parsed = domain.Spec.parse(spec.text)
-        task, again = domain.make_task(spec), domain.make_task(parsed)
+        task, parsed_task = domain.make_task(spec), domain.make_task(parsed)
     except SpecError as error:
         raise DomainError(f"{domain.name}: the sampled spec {spec.text} is refused: {error}") from error
     if parsed != spec:
@@ -227,9 +227,9 @@ def _check_spec(domain: Domain, spec: Any) -> Task:
     if not isinstance(task.prompt, str) or not task.prompt:
         raise DomainError(f"{domain.name}: the spec {spec.text} has no prompt")
     if (task.prompt, task.answer_key, domain.oracle_reply(task)) != (
-        again.prompt,
-        again.answer_key,
-        domain.oracle_reply(again),
+        parsed_task.prompt,
+        parsed_task.answer_key,
+        domain.oracle_reply(parsed_task),
     ):
         raise DomainError(f"{domain.name}: equal specs make different tasks: {spec.text}")
     return task

@@ -98,9 +98,9 @@ def _funnels_table(skills: Mapping[str, Json], threshold: float) -> Table:
                 table.add_row(
                     name if k == 0 or not skill["prerequisites"] else "", label, _funnel(stages, kind, bottleneck)
                 )
-        lost = describe_bottleneck(bottleneck) if bottleneck else "no bottleneck"
+        description = describe_bottleneck(bottleneck) if bottleneck else "no bottleneck"
         is_first = not (skill["prerequisites"] or skill["conditions"])
-        table.add_row(name if is_first else "", "lost at", Text(lost, style="red"), end_section=True)
+        table.add_row(name if is_first else "", "lost at", Text(description, style="red"), end_section=True)
     return table
 
 

@@ -169,8 +169,8 @@ def load_checkpoint(checkpoint: Path) -> Checkpoint:
         arrays = {name.removesuffix(".safetensors"): load_arrays(blob) for name, blob in data.items()}
         return Checkpoint(int(checkpoint.name), arrays, values)
     except OSError as error:
-        where = f"{Path(error.filename).name}: " if error.filename else ""
-        raise CheckpointError(f"checkpoint {checkpoint} is damaged: {where}{error.strerror}") from error
+        file_prefix = f"{Path(error.filename).name}: " if error.filename else ""
+        raise CheckpointError(f"checkpoint {checkpoint} is damaged: {file_prefix}{error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
         raise CheckpointError(f"checkpoint {checkpoint} is damaged: {error}") from error
 

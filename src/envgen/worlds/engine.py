@@ -279,7 +279,7 @@ class BatchEngine:
     def _check_records(
         self, records: np.ndarray, reports: np.ndarray, phase: np.ndarray, level_params: np.ndarray
     ) -> None:
-        """Check what the states and reports of all worlds contain."""
+        """Check the fields that the states and reports of every world have."""
         for array, prefix in ((records, ""), (reports, "report's ")):
             check_ranges(array, {"level": (0, len(level_params) - 1)}, prefix)
         check_params(records, phase != NOT_STARTED, level_params)

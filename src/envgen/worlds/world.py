@@ -19,7 +19,7 @@ from envgen.settings import Settings, format_validation_error
 
 
 class LevelError(EnvgenError, ValueError):
-    """A level that its world does not have. The message names the wrong value and the nearest valid one."""
+    """A level that is not valid in its world. The message names the wrong value and the nearest valid one."""
 
 
 class Skill(NamedTuple):

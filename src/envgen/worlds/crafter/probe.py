@@ -137,14 +137,14 @@ def make_view(state: State) -> View:
     cells = rows[:, None, None], _clip(xs)[:, :, None], _clip(ys)[:, None, :]
     ground = np.where(inside, envs["ground"][cells], const.OUTSIDE)
     slots = np.where(inside, envs["entity_slots"][cells], 0)
-    found = entities[rows[:, None, None], np.maximum(slots - 1, 0)]  # (n, COLUMNS, ROWS)
-    kinds = np.where(slots > 0, found["kind"], const.NO_ENTITY)
+    occupants = entities[rows[:, None, None], np.maximum(slots - 1, 0)]  # (n, COLUMNS, ROWS)
+    kinds = np.where(slots > 0, occupants["kind"], const.NO_ENTITY)
     offsets = np.array(const.DIRECTION_OFFSETS)[envs["facing"]]
     ahead = rows, HALF_COLUMNS + offsets[:, 0], HALF_ROWS + offsets[:, 1]
     nearby = ground[:, HALF_COLUMNS - 1 : HALF_COLUMNS + 2, HALF_ROWS - 1 : HALF_ROWS + 2]
     on_edge = (x == 0) | (y == 0)  # where nothing is nearby; see player._make_tool
     return View(
-        ground, kinds, ground[ahead], kinds[ahead], found["health"][ahead], found["counter"][ahead],
+        ground, kinds, ground[ahead], kinds[ahead], occupants["health"][ahead], occupants["counter"][ahead],
         np.where(on_edge[:, None, None], const.OUTSIDE, nearby),
     )  # fmt: skip
 
@@ -169,10 +169,10 @@ def check_skills(state: State, actions: np.ndarray) -> dict[str, SkillCheck]:
     for sword, amount in SWORD_DAMAGE:
         damage = np.where(items[:, sword] > 0, amount, damage)
 
-    def held(item: str, count: int = 1) -> np.ndarray:
+    def has_item(item: str, count: int = 1) -> np.ndarray:
         return items[:, const.ITEMS.index(item)] >= count
 
-    def near(material: int) -> np.ndarray:
+    def is_near(material: int) -> np.ndarray:
         return (view.nearby == material).any((1, 2))
 
     def check(attempted: np.ndarray, *conditions: np.ndarray) -> SkillCheck:
@@ -184,7 +184,7 @@ def check_skills(state: State, actions: np.ndarray) -> dict[str, SkillCheck]:
         if verb == "collect":
             material = const.MATERIALS.index(SOURCES.get(item, item))
             facing = (view.ahead == material) & is_free
-            tool = (held(TOOL_TO_MINE[item]),) if item in TOOL_TO_MINE else ()
+            tool = (has_item(TOOL_TO_MINE[item]),) if item in TOOL_TO_MINE else ()
             in_view = (view.ground == material).any((1, 2))
             checks[skill.name] = check(acts & facing, *tool, in_view, facing, awake)
         elif skill.name in CREATURES:
@@ -194,12 +194,12 @@ def check_skills(state: State, actions: np.ndarray) -> dict[str, SkillCheck]:
         elif skill.name in PLACED:
             room = is_free & np.isin(view.ahead, BUILDABLE[skill.name])
             attempted = awake & (actions == const.ACTIONS.index(skill.name))
-            checks[skill.name] = check(attempted, held(*PLACED[skill.name]), room, awake)
+            checks[skill.name] = check(attempted, has_item(*PLACED[skill.name]), room, awake)
         elif verb == "make":
-            costs = [held(name, count) for name, count in const.RECIPES[item].items()]
-            furnace = [near(const.FURNACE)] if item in const.NEEDS_FURNACE else []
+            costs = [has_item(name, count) for name, count in const.RECIPES[item].items()]
+            furnace = [is_near(const.FURNACE)] if item in const.NEEDS_FURNACE else []
             attempted = awake & (actions == const.ACTIONS.index(skill.name))
-            checks[skill.name] = check(attempted, *costs, near(const.TABLE), *furnace, awake)
+            checks[skill.name] = check(attempted, *costs, is_near(const.TABLE), *furnace, awake)
     checks["eat_plant"] = _check_eat_plant(state, view, acts, awake)
     checks["wake_up"] = check(asleep & full_energy, asleep, full_energy)  # whatever the action
     return checks

@@ -41,11 +41,11 @@ def _choose_action(env, cells, queue, previous):
         return const.NOOP
     target, direction = state, 0  # the end of the straight part of the path that begins at the agent
     while previous[state] != state:
-        before = np.int64(previous[state])
-        move = (state - before) % (STRIDE * STRIDE)
+        predecessor = np.int64(previous[state])
+        move = (state - predecessor) % (STRIDE * STRIDE)
         if move != direction:
             target, direction = state, move
-        state = before
+        state = predecessor
     target %= STRIDE * STRIDE
     tolerance = TOLERANCES[1] if env.step // PHASE_STEPS % 4 == 3 else TOLERANCES[0]
     dx = _steer(target % STRIDE - 1 + HALF - env.x, env.vx, tolerance)

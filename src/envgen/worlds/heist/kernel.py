@@ -107,7 +107,7 @@ def init_seed_stream(mt, source):
 # --- the start of an episode
 
 MIN_MAZE_SIZE = 5
-MAX_PLACEMENT_TRIES = 100  # attempts to place an entity where it overlaps no other
+MAX_PLACEMENT_ATTEMPTS = 100  # to place an entity where it overlaps no other
 START_DISTANCE = 2  # moves between the start and the key or gem that it is near
 HALF, ONE, TWO = np.float32(0.5), np.float32(1), np.float32(2)
 PLACEMENT_RANGE = ONE - TWO * AGENT_RADIUS  # range of an entity's center within a cell
@@ -259,7 +259,7 @@ def _place_entity(env, entity, cell_x, cell_y):
     It is a square during placement, as in the reference; the caller then sets its height.
     """
     entity.rx = entity.ry = AGENT_RADIUS
-    for _ in range(MAX_PLACEMENT_TRIES):
+    for _ in range(MAX_PLACEMENT_ATTEMPTS):
         entity.x = PLACEMENT_RANGE * uniform_float32(env.mt) + AGENT_RADIUS + cell_x
         entity.y = PLACEMENT_RANGE * uniform_float32(env.mt) + AGENT_RADIUS + cell_y
         min_distance = AGENT_RADIUS + AGENT_RADIUS

@@ -279,12 +279,12 @@ def find_gem(cells, stride, start, queue, previous):
         for offset in neighbor_offsets(stride):
             neighbor = cell + offset
             content = np.int64(cells[neighbor])
-            after = next_state(content, key_set, neighbor, num_cells)
-            if after != UNREACHABLE and previous[after] == UNREACHABLE:
-                previous[after] = state
+            successor = next_state(content, key_set, neighbor, num_cells)
+            if successor != UNREACHABLE and previous[successor] == UNREACHABLE:
+                previous[successor] = state
                 if content == const.GEM:
-                    return after
-                queue[count] = after
+                    return successor
+                queue[count] = successor
                 count += 1
     return UNREACHABLE
 
@@ -320,12 +320,12 @@ def compute_moves(env, cells, queue, distance, moves):
         for offset in neighbor_offsets(stride):
             neighbor = cell + offset
             content = np.int64(cells[neighbor])
-            after = next_state(content, key_set, neighbor, num_cells)
-            if after == UNREACHABLE:
+            successor = next_state(content, key_set, neighbor, num_cells)
+            if successor == UNREACHABLE:
                 continue
             if moves[content] == UNREACHABLE:
                 moves[content] = distance[state] + 1
-            if distance[after] == UNREACHABLE:
-                distance[after] = distance[state] + 1
-                queue[count] = after
+            if distance[successor] == UNREACHABLE:
+                distance[successor] = distance[state] + 1
+                queue[count] = successor
                 count += 1

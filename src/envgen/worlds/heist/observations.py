@@ -96,7 +96,7 @@ def decode_symbols(symbols: np.ndarray) -> dict:
         "map": [[const.CELL_NAMES[s] for s in row] for row in symbols[:MAP_CELLS].reshape(MAP_SIZE, MAP_SIZE)],
         "position": tuple(int(p) / SUBCELLS for p in symbols[POSITION_INDEX:VELOCITY_INDEX]),
         "velocity": tuple((int(v) - ZERO_VELOCITY) / ZERO_VELOCITY for v in symbols[VELOCITY_INDEX:KEYS_INDEX]),
-        "keys": tuple(c for c, held in zip(const.COLORS, symbols[KEYS_INDEX:FACING_INDEX], strict=True) if held),
+        "keys": tuple(c for c, is_held in zip(const.COLORS, symbols[KEYS_INDEX:FACING_INDEX], strict=True) if is_held),
         "facing": DIRECTIONS[symbols[FACING_INDEX]],
     }
 
