@@ -1,8 +1,10 @@
 """Networks: observations (B, ...) to the parameters of an action distribution and a value.
 
-The observation space selects the encoder (`make_encoder`), the action space the distribution (`make_distribution`):
+The observation space selects the encoder (`make_encoder`) unless `NetworkSettings.encoder` names one, and the action
+space selects the distribution (`make_distribution`):
 
     images (H, W, C) of bytes    ImpalaEncoder    3,948,306 parameters on 64x64x3 with 17 actions, as published
+                                 TileEncoder      for images made of tiles, many times faster on a CPU
     symbols (P,) of integers     SymbolEncoder    under 1M, fast on a CPU
     vectors (P,) of floats       MlpEncoder       two small towers
 
@@ -39,8 +41,9 @@ class PolicyNetwork(nn.Module):
 
     Attributes:
         action_dist: The distribution that `forward_prepared` returns parameters for; see `make_distribution`.
-        state_size: Size of the recurrent state; 0 for networks without memory. Others define `forward_sequence`.
-        history_spec: The bits that `prepare` expects beside observations; None for none.
+        state_size: Size of the recurrent state; 0 for networks without one. Networks with one define
+            `forward_sequence`.
+        history_spec: The bits that `prepare` expects in addition to observations; None for none.
     """
 
     action_dist: "Categorical | DiagGaussian"
@@ -54,7 +57,7 @@ class PolicyNetwork(nn.Module):
     def prepare(self, obs: torch.Tensor, bits: torch.Tensor | None = None) -> torch.Tensor:
         """The part of the forward pass without learned parameters. PPO stores its result and reuses it each epoch.
 
-        `bits` (B, history_spec.num_bits) are given to networks with a `history_spec`.
+        Networks with a `history_spec` also receive `bits` (B, history_spec.num_bits).
         """
         return obs
 
@@ -81,9 +84,9 @@ class PolicyNetwork(nn.Module):
 class ActorCritic(PolicyNetwork):
     """An encoder, a recurrent core if there is one, and two linear heads, `policy_head` and `value_head`.
 
-    With a core, the heads see the features of the encoder beside those of the core. The value is in units of
-    `ReturnNormalizer`. `reward_bit_threshold` adds a bit beside observations, the last one: whether the reward of the
-    last step was larger.
+    With a core, the heads see the features of encoder and core, concatenated. The value is in units of
+    `ReturnNormalizer`. `reward_bit_threshold` adds one bit after all others: whether the last step's reward was larger
+    than this.
     """
 
     encoder: Encoder
@@ -185,16 +188,18 @@ def count_parameters(network: nn.Module) -> int:
 
 
 def make_encoder(space: spaces.Space, layout: Layout, settings: NetworkSettings, num_bits: int = 0) -> Encoder:
-    """The encoder for an observation space. A new encoder needs its class and a line here.
+    """The encoder for an observation space.
+
+    To add an encoder, construct it here, and add its name to `KINDS` and to `NetworkSettings.encoder`.
 
     Args:
-        num_bits: Of the history, which the encoder receives beside the observation.
+        num_bits: How many bits of the history the encoder receives in addition to the observation.
     """
     kind = _observation_kind(space)
     encoder = ENCODERS[kind] if settings.encoder == "auto" else settings.encoder
     if encoder not in KINDS[kind]:
         raise SpaceError(
-            f"the network {encoder} does not fit {kind}, the observations of this environment; "
+            f"the encoder {encoder!r} does not support {kind}, the observations of this environment; "
             f"use {' or '.join(KINDS[kind])}"
         )
     assert isinstance(space, spaces.Box)

@@ -22,15 +22,15 @@ class NetworkSettings(Settings):
     """The network of an agent."""
 
     encoder: Literal["auto", "symbols", "tiles", "impala", "mlp"] = "auto"
-    """The encoder of observations. auto: the one for the kind of observation, which is symbols, mlp for vectors, and
-    for images impala, but tiles on the CPU if the images are made of tiles. tiles is many times faster there."""
+    """The encoder of observations. auto: symbols for symbols, mlp for vectors, impala for images. In `envgen train` on
+    the CPU, auto is tiles for images made of tiles, such as Crafter's, because it is many times faster there."""
     memory: Literal["none", "gru", "mingru"] = "none"
     """Recurrent core between encoder and heads. mingru is faster, because its gates do not depend on its state."""
     memory_size: Count = 256
     """Size of the recurrent state."""
     history: bool = False
-    """Add bits to each observation that say which events of the episode were rewarded: each action with the symbol of
-    the cell that the agent faced."""
+    """Add bits to each observation that say which events of the episode were rewarded. An event is an action together
+    with the symbol of the cell that the agent faced."""
     width: Count = 256
     """Size of the features of the symbols encoder; its first layer is twice as wide."""
     depth: Count = 1
@@ -61,7 +61,7 @@ class PpoSettings(LearnerSettings):
     learning_rate: Positive = 3e-4
     """Learning rate of Adam."""
     final_learning_rate: Positive | None = None
-    """Learning rate after `anneal_steps`, reached linearly. Default: constant."""
+    """Learning rate after `anneal_steps`, reached linearly; constant if not set."""
     gamma: Fraction = 0.95
     """Discount factor."""
     gae_lambda: Fraction = 0.65
@@ -73,9 +73,10 @@ class PpoSettings(LearnerSettings):
     ent_coef: Annotated[float, Field(ge=0)] = 0.01
     """Coefficient of the entropy bonus."""
     final_ent_coef: Annotated[float, Field(ge=0)] | None = None
-    """Coefficient of the entropy bonus after `anneal_steps`, reached linearly. Default: constant."""
+    """Coefficient of the entropy bonus after `anneal_steps`, reached linearly; constant if not set."""
     anneal_steps: Count | None = None
-    """Environment steps over which learning rate and entropy coefficient change. Default: those of the whole run."""
+    """Environment steps over which learning rate and entropy coefficient change. If not set, `envgen train` uses the
+    steps of the whole run; learners trained without it keep both constant."""
     max_grad_norm: Positive = 0.5
     """Maximum norm for gradient clipping."""
     adam_eps: Positive = 1e-8
@@ -88,8 +89,8 @@ class PpoSettings(LearnerSettings):
     """Bootstrap from the value of the last observation when a time limit ends an episode. The published agent does
     not."""
     bfloat16: bool | None = None
-    """Multiply matrices in bfloat16; weights, heads and losses stay float32. Default: only on devices that
-    support it in hardware."""
+    """Multiply matrices in bfloat16; weights, heads and losses stay float32. Automatic: only on devices
+    that support it in hardware."""
     async_collect: bool = False
     """Collect the next rollout with a snapshot of the network while updating on the current one."""
 

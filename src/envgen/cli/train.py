@@ -9,6 +9,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from envgen.agents.settings import (
     SYMBOL_DEFAULTS,
+    TILE_DEFAULTS,
     VECTOR_DEFAULTS,
     HyperparameterError,
     LearnerSettings,
@@ -34,7 +35,8 @@ from .common import (
 from .options import default, explicitly_set, flag, given_flags, optional_settings
 
 DEFAULT_DESIGNER, DEFAULT_LEARNER = "expert", "ppo"
-DEFAULTS_BY_OBSERVATION = {"symbols": SYMBOL_DEFAULTS, "vectors": VECTOR_DEFAULTS}  # where they differ from pixels
+# where they differ from pixels with the encoder impala
+DEFAULTS_BY_OBSERVATION = {"tiles": TILE_DEFAULTS, "symbols": SYMBOL_DEFAULTS, "vectors": VECTOR_DEFAULTS}
 
 PlanOptions = optional_settings(TrainingPlan, "PlanOptions")
 PracticeOptions = optional_settings(PracticeSettings, "PracticeOptions")
@@ -43,7 +45,7 @@ LlmOptions = optional_settings(LlmConfig, "LlmOptions", {"llm": "none"})
 
 
 def _default_by_observation(name: str) -> str:
-    """`512 for pixels, 64 for symbols, 128 for vectors`"""
+    """`512 for pixels, 64 for tiles, 64 for symbols, 128 for vectors`"""
     default = PpoSettings.model_fields[name].default
     by_observation = {"pixels": default, **{k: v.get(name, default) for k, v in DEFAULTS_BY_OBSERVATION.items()}}
     values = {observation: "automatic" if value is None else value for observation, value in by_observation.items()}
@@ -158,7 +160,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
 
 
 def _learner_settings(learner: str) -> type[LearnerSettings]:
-    """The settings of a learner; of one that cannot be imported, those that all learners have."""
+    """The settings class of a learner; `LearnerSettings` if the learner cannot be imported."""
     if learner == DEFAULT_LEARNER:  # known without torch
         return PpoSettings
     try:

@@ -47,7 +47,8 @@ def make_learner(
 
     Args:
         learner: A name in `envgen.agents.learner.LEARNERS`, or a class of your own.
-        settings: The settings that differ from the defaults for the observation and the world.
+        settings: The settings that differ from the defaults for the observation and the world. On the CPU, the default
+            encoder of images made of tiles is tiles.
     """
     cls = learner_class(learner)
     world_defaults = world.ppo_defaults if issubclass(cls, PPO) else {}
