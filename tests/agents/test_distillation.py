@@ -62,7 +62,7 @@ def test_achievements_are_matched_where_the_plan_moves_more_than_the_threshold()
         np.testing.assert_array_equal(matched, np.where(plan.max(1) > 0.5, plan.argmax(1), -1))
 
 
-def test_equal_achievements_find_each_other():
+def test_equal_achievements_are_matched():
     rows = unit_rows(np.random.default_rng(2), 6, 32)
     order = np.random.default_rng(3).permutation(6)
     matched = np.empty(6, np.int64)
@@ -215,7 +215,7 @@ def test_resuming_continues_bit_for_bit(observation):
             np.testing.assert_array_equal(array, expected_arrays[name], err_msg=name)
 
 
-def test_what_does_not_fit_is_refused():
+def test_unsupported_networks_actions_and_settings_are_refused():
     with pytest.raises(HyperparameterError, match="has a memory of its own; use --memory none instead of gru"):
         make_learner(network=NetworkSettings(memory="gru"))
     box = spaces.Box(-1, 1, (3,), np.float32)

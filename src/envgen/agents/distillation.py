@@ -9,16 +9,17 @@ observation change in this step, nu = normalize(phi(next) - phi(now)). Three thi
 - Matching across episodes: partial optimal transport pairs the achievements of two episodes, and the representations of
   a pair must be closer than those of others.
 
-PPO trains as always. After every `buffer_rollouts` rollouts, the last two train the encoder for `aux_epochs` epochs.
-The Kullback-Leibler divergence from the policy before and the value loss keep policy and value in place meanwhile.
+PPO itself is unchanged. After every `buffer_rollouts` rollouts, prediction and matching train the encoder for
+`aux_epochs` epochs. In this phase, the Kullback-Leibler divergence from the previous policy and the value loss keep
+policy and value function from drifting.
 
-Paper and published code differ in some places. This follows the code, because the published results are its own: the
-divergence is KL(new || old); only those episodes are used that begin and end in the buffer; the anchor of the steps
-after the last achievement is -phi of the last observation; predictor and matching have optimizers of their own.
+Paper and published code differ in some places. This implementation follows the code, which produced the published
+results: the divergence is KL(new || old); only episodes that begin and end in the buffer are used; the anchor of the
+steps after the last achievement is -phi of the last observation; prediction and matching have separate optimizers.
 
-Three things differ from both. The memory of the step right after an achievement is computed again in each update, from
+Three details differ from both. The memory of the step right after an achievement is computed again in each update, from
 the stored features of the step before. Gradients of the auxiliary losses are clipped like those of PPO. And the
-transport plan comes from a compiled kernel instead of the package POT; a test holds them equal.
+transport plan comes from a compiled kernel instead of the package POT; a test compares the two.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,13 +78,13 @@ class DistillationSettings(PpoSettings):
     aux_vf_coef: Annotated[float, Field(ge=0)] = 1.0
     """Coefficient of the value loss in the auxiliary losses."""
     sequence_length: Count = 1
-    """Steps over which gradients flow back. The memory carries no gradient, so that 1 is enough."""
+    """Steps over which gradients flow back. The memory carries no gradient, so 1 is enough."""
 
 
 class AchievementNetwork(ActorCritic):
-    """An encoder, heads that see its features beside the memory, and the predictor psi.
+    """An encoder, heads that see its features and the memory, and the predictor psi.
 
-    The recurrent state is the memory beside the features of the step before, (B, 2 width).
+    The recurrent state (B, 2 width) consists of the memory and the features of the previous step.
     """
 
     def __init__(
@@ -160,8 +161,8 @@ def kl_divergences(logits: torch.Tensor, old_logits: torch.Tensor) -> torch.Tens
 class Episode(NamedTuple):
     """An episode that begins and ends in the buffer."""
 
-    rows: np.ndarray  # (length,) of its steps among the flattened steps of the buffer
-    achieved: np.ndarray  # (goals,) the steps that are achievements, counted from its first
+    rows: np.ndarray  # (length,) where its steps are among the flattened steps of the buffer
+    achieved: np.ndarray  # (achievements,) which of its steps are achievements; 0 is its first step
 
 
 def find_episodes(dones: np.ndarray, achieved: np.ndarray, valid: np.ndarray) -> list[Episode]:
@@ -176,9 +177,9 @@ def find_episodes(dones: np.ndarray, achieved: np.ndarray, valid: np.ndarray) ->
         for end_before, end in pairwise(ends):
             times = np.arange(end_before + 1, end + 1)
             times = times[valid[times, b]]
-            goals = np.flatnonzero(achieved[times[:-1], b])
-            if len(goals):
-                episodes.append(Episode(times * num_envs + b, goals))
+            achieved_steps = np.flatnonzero(achieved[times[:-1], b])
+            if len(achieved_steps):
+                episodes.append(Episode(times * num_envs + b, achieved_steps))
     return episodes
 
 
@@ -247,13 +248,13 @@ class AchievementDistillation(PPO):
         steps["old_logits"] = self._forward_all(steps, lambda features, memory: self.network.heads(features, memory)[0])
         sums: dict[str, list[torch.Tensor]] = {name: [] for name in AUX_METRICS}
         for _ in range(s.aux_epochs):
-            anchors = self._representations(steps, episodes, num_envs)
-            for minibatch in self._matching_minibatches(steps, episodes, anchors, num_envs):
+            representations = self._representations(steps, episodes, num_envs)
+            for minibatch in self._matching_minibatches(steps, episodes, representations, num_envs):
                 loss, kl, value_loss = self._update_aux("matching", minibatch, self._matching_losses)
                 for name, value in (("matching_loss", loss), ("aux_kl", kl), ("aux_value_loss", value_loss)):
                     sums[name].append(value)
-            anchors = self._representations(steps, episodes, num_envs)
-            for minibatch in self._prediction_minibatches(steps, episodes, anchors):
+            representations = self._representations(steps, episodes, num_envs)
+            for minibatch in self._prediction_minibatches(steps, episodes, representations):
                 loss, kl, value_loss = self._update_aux("prediction", minibatch, self._prediction_losses)
                 for name, value in (("prediction_loss", loss), ("aux_kl", kl), ("aux_value_loss", value_loss)):
                     sums[name].append(value)
@@ -275,58 +276,61 @@ class AchievementDistillation(PPO):
         return features, self.network.memory(obs, features, hidden, starts)
 
     def _representations(self, steps: Minibatch, episodes: Sequence[Episode], num_envs: int) -> list[torch.Tensor]:
-        """Of each episode, nu of its achievements and, as the goal of the steps after the last one, -phi of the last
-        observation: (goals + 1, width) each, of unit length and without gradient."""
-        now = np.concatenate([episode.rows[episode.achieved] for episode in episodes])
+        """For each episode, the goals of its steps, (achievements + 1, width), of unit length and without gradient.
+
+        The goal of a step is the representation nu of the next achievement, and -phi of the last observation after the
+        last achievement.
+        """
+        achieved = np.concatenate([episode.rows[episode.achieved] for episode in episodes])
         last = np.array([episode.rows[-1] for episode in episodes])
-        rows = torch.from_numpy(np.concatenate([now, now + num_envs, last])).to(self.device)
+        rows = torch.from_numpy(np.concatenate([achieved, achieved + num_envs, last])).to(self.device)
         with torch.no_grad():
             features = torch.cat([self._encode(steps, i)[0] for i in rows.split(self.settings.aux_batch_size)])
-        now_features, next_features, last_features = features.split([len(now), len(now), len(last)])
-        changes = normalize(next_features - now_features).split([len(episode.achieved) for episode in episodes])
+        features, next_features, last_features = features.split([len(achieved), len(achieved), len(last)])
+        changes = normalize(next_features - features).split([len(episode.achieved) for episode in episodes])
         ends = normalize(-last_features).split(1)
         return [torch.cat(pair) for pair in zip(changes, ends, strict=True)]
 
     # ------------------------------------------------------------------------------------- matching across episodes
 
     def _matching_minibatches(
-        self, steps: Minibatch, episodes: Sequence[Episode], anchors: Sequence[torch.Tensor], num_envs: int
+        self, steps: Minibatch, episodes: Sequence[Episode], representations: Sequence[torch.Tensor], num_envs: int
     ) -> Iterator[Minibatch]:
-        """Achievements of one episode (`now`, `next`), each with its match in another episode and a negative there."""
+        """Achievements of one episode, each with its match in another episode and a negative there."""
         s, rng = self.settings, self.aux_rng
-        goals = [anchor[:-1].cpu().numpy() for anchor in anchors]
+        achievements = [rows[:-1].cpu().numpy() for rows in representations]
         targets = [k for k, episode in enumerate(episodes) if len(episode.achieved) > 1]  # a negative is needed
-        first_goal = np.cumsum([0, *(len(goal) for goal in goals)])
+        first_id = np.cumsum([0, *(len(rows) for rows in achievements)])
         sources, positives, negatives = [], [], []
-        for source, goal in enumerate(goals):
+        for source, source_rows in enumerate(achievements):
             others = [k for k in targets if k != source]
             for target in rng.permutation(others)[: s.num_targets]:
-                matched = np.empty(len(goal), np.int64)
-                match(goal, goals[target], s.transport_reg, TRANSPORT_ITERATIONS, s.match_threshold, matched)
+                target_rows, matched = achievements[target], np.empty(len(source_rows), np.int64)
+                match(source_rows, target_rows, s.transport_reg, TRANSPORT_ITERATIONS, s.match_threshold, matched)
                 i = np.flatnonzero(matched >= 0)
                 j = matched[i]
-                k = (j + rng.integers(1, len(goals[target]), len(j))) % len(goals[target])
-                sources.append(first_goal[source] + i)
-                positives.append(first_goal[target] + j)
-                negatives.append(first_goal[target] + k)
+                k = (j + rng.integers(1, len(target_rows), len(j))) % len(target_rows)
+                sources.append(first_id[source] + i)
+                positives.append(first_id[target] + j)
+                negatives.append(first_id[target] + k)
         if not sources:
             return
         pairs = np.stack([np.concatenate(ids) for ids in (sources, positives, negatives)])
-        rows = np.concatenate([episode.rows[episode.achieved] for episode in episodes])
-        table = torch.cat([anchor[:-1] for anchor in anchors])
+        achieved = np.concatenate([episode.rows[episode.achieved] for episode in episodes])
+        table = torch.cat([rows[:-1] for rows in representations])
         for source_ids, positive_ids, negative_ids in self._batches(pairs):
-            now = rows[source_ids]
+            step_ids = achieved[source_ids]
             yield {
-                **self._select(steps, now),
-                "next_obs": steps["obs"].index_select(0, torch.from_numpy(now + num_envs).to(self.device)),
+                **self._select(steps, step_ids),
+                "next_obs": steps["obs"].index_select(0, torch.from_numpy(step_ids + num_envs).to(self.device)),
                 "positives": table[torch.from_numpy(positive_ids)],
                 "negatives": table[torch.from_numpy(negative_ids)],
             }
 
     def _matching_losses(self, mb: Minibatch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         with autocast(self.device, self.bfloat16):
-            both = self.network.encoder.encode(torch.cat([mb["obs"], mb["next_obs"]])).float()
-        features, next_features = both.chunk(2)
+            all_features = self.network.encoder.encode(torch.cat([mb["obs"], mb["next_obs"]])).float()
+        features, next_features = all_features.chunk(2)
         anchors = normalize(next_features - features)
         losses = contrastive_losses(anchors, mb["positives"], mb["negatives"], self.settings.temperature)
         return losses, features, self.network.memory(mb["obs"], features, mb["hidden"], mb["starts"])
@@ -334,9 +338,9 @@ class AchievementDistillation(PPO):
     # --------------------------------------------------------------------------------- prediction within an episode
 
     def _prediction_minibatches(
-        self, steps: Minibatch, episodes: Sequence[Episode], anchors: Sequence[torch.Tensor]
+        self, steps: Minibatch, episodes: Sequence[Episode], representations: Sequence[torch.Tensor]
     ) -> Iterator[Minibatch]:
-        """Steps with their next goals, each with a step of the same episode that has another goal."""
+        """Steps with their goals, each with a negative: a step of the same episode that has another goal."""
         rows, goal_ids, negatives = [], [], []
         first_goal = 0
         for episode in episodes:
@@ -350,7 +354,7 @@ class AchievementDistillation(PPO):
             goal_ids.append(first_goal + goal)
             first_goal += len(episode.achieved) + 1
         samples = np.stack([np.concatenate(ids) for ids in (rows, goal_ids, negatives)])
-        table = torch.cat(list(anchors))
+        table = torch.cat(list(representations))
         for row_ids, goals, negative_ids in self._batches(samples):
             negative = self._select(steps, negative_ids)
             yield {
@@ -414,7 +418,7 @@ class AchievementDistillation(PPO):
         return metrics
 
     def _ppo_parameters(self) -> list[nn.Parameter]:
-        """All but the predictor's. Matching has the same."""
+        """All parameters except those of the predictor, on which the losses of PPO and matching do not depend."""
         modules = self.network.encoder, self.network.policy_head, self.network.value_head
         return [parameter for module in modules for parameter in module.parameters()]
 
