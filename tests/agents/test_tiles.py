@@ -28,7 +28,7 @@ def random_images(count: int, shape: tuple[int, ...] = SPACE.shape) -> torch.Ten
 
 def make_encoder() -> TileEncoder:
     torch.manual_seed(0)
-    encoder = TileEncoder(SPACE, GRID, tile_hidden=12, tile_width=6, place_width=3, hidden=20, width=10)
+    encoder = TileEncoder(SPACE, GRID, tile_hidden=12, tile_width=6, unpooled_width=3, hidden=20, width=10)
     for parameter in encoder.parameters():  # also biases and norms
         nn.init.normal_(parameter, 0.1, 0.5)
     return encoder
@@ -43,8 +43,8 @@ def reference_features(encoder: TileEncoder, images: torch.Tensor) -> torch.Tens
     tiles = tiles.unflatten(1, (3, grid.height * grid.width)).permute(0, 3, 2, 1).flatten(2)  # (B, tiles, h * w * C)
     hidden = F.relu(layers.norm(layers.linear1(tiles)))
     features = F.relu(layers.linear2(hidden)).unflatten(1, (grid.rows, grid.columns))
-    places, columns, rows = features[..., : encoder.place_width], features.amax(1), features.amax(2)
-    features = torch.cat([part.flatten(1) for part in (places, columns, rows)], 1)
+    unpooled, columns, rows = features[..., : encoder.unpooled_width], features.amax(1), features.amax(2)
+    features = torch.cat([part.flatten(1) for part in (unpooled, columns, rows)], 1)
     return F.relu(encoder.norm2(encoder.dense2(F.relu(encoder.norm1(encoder.dense1(features))))))
 
 
@@ -221,13 +221,14 @@ def test_equal_cells_of_crafter_have_equal_tiles(size):
     cells, _ = symbols.reset(seed=0)
     images, _ = pixels.reset(seed=0)
     tiles = encoder.prepare(torch.from_numpy(images)).numpy()
-    seen: dict[tuple, bytes] = {}
+    tiles_by_content: dict[tuple, bytes] = {}
     for i in range(128):
         for cell in range(63):
             if cell != 31:  # the player
                 content = cells[i, cell], cells[i, 63 + cell]
-                assert seen.setdefault(content, tiles[i, cell].tobytes()) == tiles[i, cell].tobytes()
-    assert 5 < len(seen) == len(set(seen.values()))
+                tile = tiles[i, cell].tobytes()
+                assert tiles_by_content.setdefault(content, tile) == tile
+    assert 5 < len(tiles_by_content) == len(set(tiles_by_content.values()))
 
 
 # --------------------------------------------------------------------------------------------------------- learning

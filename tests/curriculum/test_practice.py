@@ -116,7 +116,7 @@ def test_practice_begins_in_a_saved_state():
             continue
         begun += 1
         state = envs.env_states.get_env_state(practicing)
-        memory = envs.memory.read(np.arange(envs.memory_groups.size))
+        memory = envs.saved_states.read(np.arange(envs.memory_groups.size))
         same = np.ones(envs.memory_groups.size, np.bool_)
         for name, array in memory.items():
             if name != "rngs":
@@ -132,7 +132,7 @@ def test_practice_begins_in_a_saved_state():
 def positions(envs: PracticeVectorEnv, skill: int, kind: int) -> list[int]:
     """Of the saved states for a skill."""
     rows = np.flatnonzero(envs.memory_groups == 2 * skill + kind)
-    return envs.memory.read(rows)["state.position"].tolist() if rows.size else []
+    return envs.saved_states.read(rows)["state.position"].tolist() if rows.size else []
 
 
 def test_states_are_saved_before_success_and_where_a_skill_comes_within_reach():
@@ -157,7 +157,7 @@ def test_snapshots_of_the_episode_before_are_not_saved():
         envs.step(np.full(20, RIGHT))
     rows = np.flatnonzero((envs.memory_ages >= before) & (envs.memory_groups == 2 * WALK + BEFORE_SUCCESS))
     assert rows.size >= 12  # those that do not practice
-    assert envs.memory.read(rows)["state.position"].max() < 4
+    assert envs.saved_states.read(rows)["state.position"].max() < 4
 
 
 def test_practice_provides_states():

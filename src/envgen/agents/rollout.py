@@ -89,7 +89,9 @@ class StepResult(NamedTuple):
     valid: np.ndarray  # (B,) False where the step only reset the environment
     final_obs: Any  # the last observations of the episodes that ended; None if none did
     practiced: np.ndarray  # (B,) whether the episode that ended was practice
-    final_bits: np.ndarray | None  # the bits of the agent's memory beside them, (B, bits)
+    final_bits: (
+        np.ndarray | None
+    )  # (B, bits) the bits of the agent's memory that belong to final_obs; None if there are none
 
 
 class VecEnvRunner:
@@ -107,7 +109,7 @@ class VecEnvRunner:
             self.episode_lengths = np.zeros(self.num_envs, np.int64)
             self.needs_reset = np.zeros(self.num_envs, np.bool_)  # the next step only resets
         else:
-            self.obs = self._stateful_envs().set_state(strip_prefix("env", state))
+            self.obs = self._require_state().set_state(strip_prefix("env", state))
             self.episode_returns = state["episode_returns"].copy()
             self.episode_lengths = state["episode_lengths"].copy()
             self.needs_reset = state["needs_reset"].astype(np.bool_)
@@ -115,7 +117,7 @@ class VecEnvRunner:
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything needed to continue in mid-episode."""
-        env_state = self._stateful_envs().get_state()
+        env_state = self._require_state().get_state()
         return {
             **{f"env.{name}": array for name, array in env_state.items()},
             **{f"memory.{name}": array for name, array in self.memory.state().items()},
@@ -124,7 +126,7 @@ class VecEnvRunner:
             "needs_reset": self.needs_reset.copy(),
         }
 
-    def _stateful_envs(self) -> SupportsState:
+    def _require_state(self) -> SupportsState:
         if not isinstance(self.envs, SupportsState):
             raise TypeError(
                 f"{type(self.envs).__name__} cannot be saved in mid-episode: it has no get_state and set_state. "
@@ -185,8 +187,8 @@ class Rollout:
     """T steps of B environments. What the network needs is on its device; the rest stays in numpy until the update.
 
     Args:
-        sequence_length: For networks with memory, about how many steps make a sequence of the update. The recurrent
-            state before the first step of each sequence is stored.
+        sequence_length: For networks with memory, the approximate number of steps in each sequence of the update. The
+            recurrent state before the first step of each sequence is stored.
     """
 
     def __init__(

@@ -42,11 +42,12 @@ class TileEncoder(Encoder):
         tile_grid: Where the image has its tiles (`envs.metadata["tile_grid"]`).
         tile_hidden: Width of the first layer of each tile.
         tile_width: Features of each tile.
-        place_width: How many of them the dense layers see for each tile; all by default. They also see the maxima of
-            all over rows and columns, so fewer cost less; with 8, Crafter is learned more slowly.
+        unpooled_width: How many of these features the dense layers see for each tile; all by default. Fewer are
+            faster, and the maxima over rows and columns still cover all features, but with 8, agents learn Crafter more
+            slowly.
         hidden: Width of the first dense layer.
         width: Features of the image.
-        num_bits: Of the history, which enter the first dense layer.
+        num_bits: How many bits of the history enter the first dense layer.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class TileEncoder(Encoder):
         tile_grid: TileGrid | None,
         tile_hidden: int = 64,
         tile_width: int = 32,
-        place_width: int | None = None,
+        unpooled_width: int | None = None,
         hidden: int = 512,
         width: int = 256,
         num_bits: int = 0,
@@ -63,8 +64,8 @@ class TileEncoder(Encoder):
         super().__init__()
         if tile_grid is None:
             raise SpaceError(
-                "the network 'tiles' requires images made of tiles (a world whose environments have "
-                "metadata[\"tile_grid\"]); use the network 'impala' for other images"
+                "the encoder 'tiles' requires images made of tiles (a world whose environments have "
+                "metadata[\"tile_grid\"]); use the encoder 'impala' for other images"
             )
         if problem := tile_grid_problem(tile_grid, space):
             raise SpaceError(f"invalid tile grid: {problem}")
@@ -74,10 +75,10 @@ class TileEncoder(Encoder):
         self.tile_size = tile_grid.height * tile_grid.width * space.shape[2]
         self.padded_size = -(-self.tile_size // ALIGNMENT) * ALIGNMENT
         self.tiles = TileLayers(self.tile_size, tile_hidden, tile_width)
-        self.place_width = tile_width if place_width is None else place_width
-        if not 0 <= self.place_width <= tile_width:
-            raise ValueError(f"place_width must be from 0 to {tile_width}, the tile_width, not {place_width}")
-        num_pooled = self.num_tiles * self.place_width + (tile_grid.rows + tile_grid.columns) * tile_width
+        self.unpooled_width = tile_width if unpooled_width is None else unpooled_width
+        if not 0 <= self.unpooled_width <= tile_width:
+            raise ValueError(f"unpooled_width must be from 0 to tile_width={tile_width}, not {unpooled_width}")
+        num_pooled = self.num_tiles * self.unpooled_width + (tile_grid.rows + tile_grid.columns) * tile_width
         self.dense1, self.dense2 = nn.Linear(num_pooled, hidden), nn.Linear(hidden, width)
         self.norm1, self.norm2 = nn.LayerNorm(hidden), nn.LayerNorm(width)
         for layer in (self.dense1, self.dense2):
@@ -113,7 +114,7 @@ class TileEncoder(Encoder):
         grid, size = self.tile_grid, self.num_tiles * self.padded_size
         tiles = prepared.flatten(1)[:, :size].reshape(-1, self.padded_size)
         features = self.tiles(tiles).unflatten(0, (len(prepared), grid.rows, grid.columns))  # (B, rows, columns, width)
-        hidden = self.dense1(pool_tiles(features, self.place_width))
+        hidden = self.dense1(pool_tiles(features, self.unpooled_width))
         if self.history is not None:
             hidden = hidden + self.history(prepared[:, size:].float())
         features = F.relu(self.norm1(hidden))
@@ -328,19 +329,19 @@ class FusedTileLayers(torch.autograd.Function):
 # ------------------------------------------------------------------------------------------------------------ pooling
 
 
-def pool_tiles(features: torch.Tensor, place_width: int) -> torch.Tensor:
-    """Features (B, rows, columns, W), none negative, to (B, rows * columns * place_width + (columns + rows) * W).
+def pool_tiles(features: torch.Tensor, unpooled_width: int) -> torch.Tensor:
+    """Features (B, rows, columns, W), none negative, to (B, rows * columns * unpooled_width + (columns + rows) * W).
 
-    The first `place_width` features of each tile, then the maximum of each feature over each column and each row.
+    The first `unpooled_width` features of each tile, then the maximum of each feature over each column and each row.
     """
-    places = features[..., :place_width].flatten(1)
+    unpooled = features[..., :unpooled_width].flatten(1)
     if features.device.type == CPU:
-        return torch.cat([places, GridMaxima.apply(features)], 1)  # pyright: ignore[reportArgumentType]
-    return torch.cat([places, features.amax(1).flatten(1), features.amax(2).flatten(1)], 1)
+        return torch.cat([unpooled, GridMaxima.apply(features)], 1)  # pyright: ignore[reportArgumentType]
+    return torch.cat([unpooled, features.amax(1).flatten(1), features.amax(2).flatten(1)], 1)
 
 
 class GridMaxima(torch.autograd.Function):
-    """Maxima over each column and each row, (B, (columns + rows) * W). The gradient goes to the first of equal ones.
+    """Maxima over each column and each row, (B, (columns + rows) * W). The gradient goes to the first of equal maxima.
 
     Bits of floats that are not negative are in the order of their values, so the kernels compare integers, also for
     bfloat16, which numpy does not have.
@@ -374,15 +375,15 @@ def _find_maxima(features, out):
         out[b] = 0
         for row in range(num_rows):
             for column in range(num_columns):
-                tile, of_column, of_row = features[b, row, column], out[b, column], out[b, num_columns + row]
+                tile, column_max, row_max = features[b, row, column], out[b, column], out[b, num_columns + row]
                 for w in range(width):
-                    of_column[w] = max(of_column[w], tile[w])
-                    of_row[w] = max(of_row[w], tile[w])
+                    column_max[w] = max(column_max[w], tile[w])
+                    row_max[w] = max(row_max[w], tile[w])
 
 
 @jit
 def _find_maxima_backward(features, maxima, grad_maxima, grad):
-    """Add the gradients of the maxima to the features that they come from; `grad_maxima` is used up."""
+    """Add the gradients of the maxima to the features that they come from; `grad_maxima` is overwritten."""
     num_rows, num_columns, width = features.shape[1:]
     for b in range(features.shape[0]):
         for row in range(num_rows):

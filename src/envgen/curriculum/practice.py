@@ -108,10 +108,10 @@ class PracticeVectorEnv(LevelVectorEnv):
         self.successes, self.possible = np.zeros(num_skills), np.zeros(num_skills)  # ordinary episodes, decayed
         self.group_successes, self.group_tries = np.zeros((2, 2 * num_skills))  # practice episodes, decayed
         self.num_steps = 0  # since reset()
-        self.episode_starts = np.zeros(n, np.int64)  # in num_steps
+        self.episode_starts = np.zeros(n, np.int64)  # the num_steps at which the episodes started
         self.snapshots = StateRows(s.num_snapshots * n)
-        self.snapshot_times = np.full((s.num_snapshots, n), -1)  # in num_steps
-        self.memory = StateRows(s.memory_size)
+        self.snapshot_times = np.full((s.num_snapshots, n), -1)  # the num_steps at which they were taken; -1 for none
+        self.saved_states = StateRows(s.memory_size)
         self.memory_groups = np.zeros(0, np.int64)  # the group of each saved state
         self.memory_ages = np.zeros(0, np.int64)  # the number of the saved state: the lowest one is the oldest
         self.num_saved = 0
@@ -174,7 +174,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         return {**infos, "practice": self.practice_group >= 0, "_practice": np.ones(self.num_envs, np.bool_)}
 
     def _count_episodes(self, achieved: np.ndarray, ended: np.ndarray, final_info: Mapping[str, Any]) -> None:
-        """Update the success rates, those of practice apart."""
+        """Update the success rates of ordinary episodes and, separately, those of practice."""
         for i in np.flatnonzero(ended):
             group = self.practice_group[i]
             if group >= 0:
@@ -189,7 +189,7 @@ class PracticeVectorEnv(LevelVectorEnv):
             self.successes = decay * self.successes + (achieved[i] & possible)
 
     def _add_final_infos(self, obs: Any, infos: dict[str, Any], expired: np.ndarray) -> None:
-        """Add the environments of which practice ended at its step limit to `final_obs` and `final_info`."""
+        """Add the environments whose practice ended at its step limit to `final_obs` and `final_info`."""
         n = self.num_envs
         mask = expired | infos.get("_final_obs", np.zeros(n, np.bool_))
         final_obs = infos.setdefault("final_obs", np.full(n, None, dtype=object))
@@ -210,7 +210,7 @@ class PracticeVectorEnv(LevelVectorEnv):
             return
         rows = self._sample(env_ids.size)
         seeds = self.rng.integers(2**32, size=env_ids.size).tolist()
-        obs[env_ids], new_infos = self.env_states.set_env_state(env_ids, self.memory.read(rows), seeds)
+        obs[env_ids], new_infos = self.env_states.set_env_state(env_ids, self.saved_states.read(rows), seeds)
         for name, values in new_infos.items():
             if not name.startswith("_"):
                 infos[name][env_ids] = values
@@ -253,7 +253,7 @@ class PracticeVectorEnv(LevelVectorEnv):
             self.memory_groups, self.memory_ages = np.append(self.memory_groups, 0), np.append(self.memory_ages, 0)
         else:
             row = self._row_to_replace()
-        self.memory.write(np.array([row]), state)
+        self.saved_states.write(np.array([row]), state)
         self.memory_groups[row], self.memory_ages[row] = group, self.num_saved
         self.num_saved += 1
 
@@ -269,7 +269,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         return int(rows[self.memory_ages[rows].argmin()])
 
     def _sample(self, count: int) -> np.ndarray:
-        """Rows of the memory: first a group by rarity and learnability, then one of its states."""
+        """Rows of saved states: first a group by rarity and learnability, then one of its states."""
         groups = np.unique(self.memory_groups)
         rarity = np.maximum(self.success_rates()[groups // 2], MIN_RATE) ** -self.settings.rarity_exponent
         rates = (self.group_successes[groups] + 1) / (self.group_tries[groups] + 2)  # 1/2 before any practice
@@ -285,7 +285,7 @@ class PracticeVectorEnv(LevelVectorEnv):
 
     def get_state(self) -> dict[str, np.ndarray]:
         rng = json.dumps(self.rng.bit_generator.state).encode()
-        saved = self.memory.read(np.arange(self.memory_groups.size))
+        saved = self.saved_states.read(np.arange(self.memory_groups.size))
         return {
             **{f"envs.{name}": array for name, array in self.envs.get_state().items()},
             **{f"practice.{name}": getattr(self, name).copy() for name in self.ARRAYS},
@@ -332,7 +332,10 @@ class PracticeVectorEnv(LevelVectorEnv):
             and all((np.isfinite(arrays[name]) & (arrays[name] >= 0)).all() for name in rates)
         )
         if not is_valid:
-            raise ValueError("the state of practice is damaged, or from environments with other settings")
+            raise ValueError(
+                "the state of practice is damaged or was saved with other settings of practice or another number of "
+                "environments; use the same ones"
+            )
         is_taken = arrays["snapshot_times"].reshape(-1) >= 0
         for states, rows in ((snapshots, is_taken), (memory, np.ones(num_saved, np.bool_))):
             if rows.any():
@@ -341,9 +344,9 @@ class PracticeVectorEnv(LevelVectorEnv):
             setattr(self, name, array.copy())
         self.num_steps, self.num_saved = counters.tolist()
         self.rng = rng
-        self.snapshots, self.memory = StateRows(self.snapshots.capacity), StateRows(self.memory.capacity)
+        self.snapshots, self.saved_states = StateRows(self.snapshots.capacity), StateRows(self.saved_states.capacity)
         self.snapshots.write(np.arange(self.snapshots.capacity), snapshots)
-        self.memory.write(np.arange(num_saved), memory)
+        self.saved_states.write(np.arange(num_saved), memory)
 
     def close_extras(self, **kwargs: Any) -> None:
         self.envs.close(**kwargs)
@@ -354,7 +357,10 @@ def check_practice(envs: LevelVectorEnv, num_envs: int) -> SupportsEnvState:
     if num_envs < 2:
         raise PracticeError(f"practice needs at least 2 environments in each process, not {num_envs}; raise num_envs")
     if envs.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-        raise PracticeError("practice needs environments with same-step autoreset")
+        raise PracticeError(
+            "practice needs environments with same-step autoreset; make them with "
+            "autoreset_mode=AutoresetMode.SAME_STEP, or set the share of practice to 0"
+        )
     if not isinstance(envs, SupportsEnvState):
         raise PracticeError(
             f"practice is impossible in {type(envs).__name__}: single environments cannot be saved and restored there "
