@@ -171,10 +171,7 @@ def resume(
         settings = dict(request["learner"])
         learner = settings.pop("name")
         if learner not in LEARNERS:  # a run directory may come from someone else: import nothing that it names
-            raise RunError(
-                f"the learner {learner!r} cannot be loaded from the run directory; "
-                "resume by repeating the command or call that started the run"
-            )
+            raise RunError(f"the learner {learner!r} cannot be loaded from the run directory; {REPEAT}")
         runtime = resume_runtime(config, stored, runtime_options or {})
         designer = rebuild_designer(config, run_folder, runtime)
         practice = request.get("practice")
@@ -455,8 +452,9 @@ def diagnose(
 ) -> "Diagnosis":
     """Play the episodes that `evaluate` plays, and measure why skills are not mastered.
 
-    The result says for every skill how far episodes get along its prerequisites, how often it could have succeeded and
-    was tried, and what ended the episodes. `envgen diagnose` also writes it to the run directory and draws it.
+    For every skill, the result contains how far episodes get along its prerequisites, how often it could have succeeded
+    and how often the agent attempted it. It also contains what ended the episodes. `envgen diagnose` writes it to the
+    run directory, with a figure.
 
     Args:
         threshold: A skill is mastered if its success rate in percent reaches this.

@@ -1,4 +1,4 @@
-"""The base class of every error that has a message for the user, and the error of both training loops."""
+"""The base class of every error with a message for the user, and `NonFiniteLossError`, which all training raises."""
 
 
 class EnvgenError(Exception):

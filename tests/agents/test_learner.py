@@ -96,7 +96,7 @@ def test_state_is_a_copy():
 def test_state_with_other_settings_is_refused():
     envs = make_envs()
     state = PPO.for_envs(envs, settings=SMALL).state()
-    with pytest.raises(ValueError, match=r"saved with other settings: gamma was 0.95 and is now 0.9$"):
+    with pytest.raises(ValueError, match=r"settings that this state was saved with: gamma was 0.95 and is now 0.9$"):
         PPO.for_envs(envs, settings=SMALL.model_copy(update={"gamma": 0.9})).load(*state)
 
 

@@ -225,8 +225,8 @@ def test_untrained_copy_has_the_same_settings_and_network_and_no_training():
 
 
 def test_a_factory_may_change_the_encoder_of_the_default_network():
-    def with_relu(observation_space, action_space, symbol_map):
-        network = ActorCritic(observation_space, action_space, symbol_map)
+    def with_relu(observation_space, action_space, layout):
+        network = ActorCritic(observation_space, action_space, layout)
         for tower in network.encoder.towers:
             tower[1] = tower[3] = nn.ReLU()
         return network

@@ -87,7 +87,7 @@ def test_bfloat16_stays_close_to_float32(name, inputs):
 
 
 @pytest.mark.parametrize("name", CORES)
-def test_nothing_passes_the_start_of_an_episode(name, inputs):
+def test_state_and_gradient_do_not_cross_the_start_of_an_episode(name, inputs):
     features, state, starts = inputs
     starts = torch.zeros_like(starts)
     starts[:, 4] = True

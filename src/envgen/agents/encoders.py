@@ -1,4 +1,4 @@
-"""Encoders: observations, and the bits of a history beside them, to features."""
+"""Encoders: observations, together with the bits of a history if there are any, to features."""
 
 import math
 

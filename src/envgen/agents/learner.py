@@ -37,7 +37,7 @@ class SupportsMemory(SupportsAct, Protocol):
 
     @property
     def has_memory(self) -> bool:
-        """Whether they do."""
+        """Whether actions depend on earlier steps of the episode."""
         ...
 
     def reset(self) -> None:

@@ -1,4 +1,4 @@
-"""What an agent remembers of the current episode: the state of a recurrent core, and bits beside each observation.
+"""What an agent remembers of the current episode: the state of a recurrent core, and bits added to each observation.
 
 The bits are:
 
@@ -6,9 +6,8 @@ The bits are:
 - `rewarded_events`: which events of this episode were rewarded. An event is an action together with the symbol of the
   cell that the agent faced, or the action alone where observations have no such cell.
 
-Crafter pays for the first success of each skill in an episode. Its observations do not show which skills have paid,
-and these bits do, from the agent's own actions, observations and rewards alone. `benchmarks/history_attribution.py`
-measures how often they identify a skill.
+Crafter rewards only the first success of each skill in an episode. Its observations do not show which skills have
+already been rewarded. These bits do; they are computed from the agent's own actions, observations and rewards alone.
 """
 
 from collections.abc import Mapping
@@ -20,12 +19,12 @@ from gymnasium import spaces
 from envgen.jit import jit
 from envgen.worlds.world import Layout, SymbolMap
 
-REWARD_THRESHOLD = 0.5  # a larger reward marks the event as rewarded; Crafter pays 1 for a skill and 0.1 for health
+REWARD_THRESHOLD = 0.5  # a larger reward marks the event as rewarded; Crafter gives 1 for a skill and 0.1 for health
 
 
 @jit
 def _update(actions, rewards, faced, threshold, last, rewarded):
-    """Write the bits after a step. `faced` (B,) is the faced symbol before the step."""
+    """Write the bits after a step. `faced` (B,) is the symbol that the agent faced before the step."""
     num_actions = last.shape[1] - 2
     num_symbols = rewarded.shape[1] // num_actions if rewarded.shape[1] else 0
     for b in range(actions.size):
@@ -51,7 +50,7 @@ def _faced_symbols(obs, facing_index, cell_offsets, num_cells, num_symbols, out)
 
 
 class HistorySpec:
-    """The bits that a network expects beside observations.
+    """Which bits a network expects in addition to observations.
 
     Args:
         observation_space, action_space: Of a single environment.

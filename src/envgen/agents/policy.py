@@ -55,8 +55,8 @@ class Policy:
     `act` is deterministic unless it is given a random number generator. `predict` has the signature of
     Stable-Baselines3, so a policy also works with `stable_baselines3.common.evaluation.evaluate_policy`.
 
-    A policy with memory (`has_memory`) keeps what it remembers of each environment from one `act` to the next. Tell it
-    the result of each step, and it starts anew where an episode ended:
+    A policy with memory (`has_memory`) keeps the memory of each environment from one `act` to the next. Report the
+    result of each step with `observe`, which also resets the memory where an episode ended:
 
         policy.reset()
         obs, _ = envs.reset()
@@ -83,7 +83,7 @@ class Policy:
         self.device, self.bfloat16 = local_device(device), bfloat16
         self.metadata = dict(metadata or {})
         self.rng = np.random.default_rng()  # used by `predict` for sampling
-        self._memory: AgentMemory | None = None  # of the environments that `act` was called for last
+        self._memory: AgentMemory | None = None  # of the environments of the last call of `act`
 
     @property
     def has_memory(self) -> bool:
@@ -157,8 +157,8 @@ class Policy:
     def act(self, obs: Any, rng: np.random.Generator | None = None) -> np.ndarray:
         """Actions for one observation or a batch: sampled with `rng`, or the most likely without.
 
-        With memory, the i-th observation of each call belongs to the same environment; another number of observations
-        starts anew.
+        With memory, the i-th observation of each call must come from the same environment. A different number of
+        observations than in the last call resets the memory.
         """
         num_envs = 1 if self._is_single(np.asarray(obs)) else len(obs)
         if self._memory is None or self._memory.num_envs != num_envs:
@@ -196,8 +196,8 @@ class Policy:
 
         A policy with memory returns its state, to be passed to the next call together with `episode_start`, which marks
         the environments in which an episode starts. Without a state, an episode starts in every environment. This
-        interface has no rewards: a policy that was trained to see them (`history`) acts as if there were none. Use
-        `act` and `observe` to pass them.
+        interface has no rewards, but the built-in networks with memory observe them: the policy acts as if every reward
+        were 0. Use `act` and `observe` to pass rewards.
         """
         rng = None if deterministic else self.rng
         if not self.has_memory:
@@ -286,7 +286,8 @@ def load_policy(
         )
         if document["network"] != _class_name(ActorCritic) and network_factory is None:
             raise PolicyError(
-                f"{folder} holds a network of the class {document['network']}; pass network_factory to load_policy"
+                f"{folder} holds a network of the class {document['network']}; pass network_factory to "
+                "envgen.agents.policy.load_policy"
             )
         return Policy._from_parameters(
             {name.removeprefix("network."): array for name, array in arrays.items() if name.startswith("network.")},

@@ -282,7 +282,7 @@ class PPO:
         return self._evaluated_policy.act(obs, rng)
 
     def reset(self) -> None:
-        """Forget what `act` remembers; training keeps a memory of its own."""
+        """Forget the episodes that `act` was called in. The memory of the environments in training is separate."""
         self._evaluated_policy = self.policy
 
     def observe(self, rewards: np.ndarray, dones: np.ndarray) -> None:
@@ -313,7 +313,7 @@ class PPO:
             rollout.logprobs[t] = dist.log_prob_and_entropy(dist_params, actions)[0]
             step = runner.step(dist.to_action(actions), rollout.episodes)
             rollout.rewards[t], rollout.dones[t], rollout.valid[t] = step.rewards, step.dones, step.valid
-            # practice is truncated where an ordinary episode would go on, which must not lower the values there
+            # the step limit of practice is not an end of the episode, so always bootstrap from the value there
             truncated = step.truncated if self.settings.bootstrap_on_truncation else step.truncated & step.practiced
             if step.final_obs is not None and truncated.any():
                 final_obs = np.stack([step.final_obs[i] for i in np.flatnonzero(truncated)])
@@ -560,7 +560,7 @@ class PPO:
                 for name in sorted(names)
                 if saved.get(name) != current.get(name)
             ]
-            raise ValueError(f"this state was saved with other settings: {'; '.join(changes)}")
+            raise ValueError(f"make the learner with the settings that this state was saved with: {'; '.join(changes)}")
 
         def tensors(prefix: str) -> dict[str, torch.Tensor]:
             return {name: torch.from_numpy(array.copy()) for name, array in strip_prefix(prefix, arrays).items()}

@@ -117,7 +117,7 @@ def _reset_state(state, starts, t, out):
 
 @jit_fastmath
 def _add_gate_inputs(inputs, recurrent, t, gates):
-    """Before the sigmoids of r and z."""
+    """Write the inputs of the sigmoids that give r and z, and the part of n that r multiplies."""
     size = recurrent.shape[1] // 3
     for b in range(recurrent.shape[0]):
         for k in range(2 * size):
@@ -128,7 +128,7 @@ def _add_gate_inputs(inputs, recurrent, t, gates):
 
 @jit_fastmath
 def _add_candidate_inputs(inputs, t, gates):
-    """Before the sigmoid of n: tanh(x) = 2 sigmoid(2 x) - 1."""
+    """Write the input of the sigmoid that gives n: tanh(x) = 2 sigmoid(2 x) - 1."""
     size = gates.shape[1] // 4
     for b in range(gates.shape[0]):
         for k in range(size):

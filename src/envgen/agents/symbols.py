@@ -220,7 +220,7 @@ class SymbolEmbedding(nn.Module):
 # ------------------------------------------------------------------------------------- the same layer as one CPU kernel
 #
 # As separate operations, each step reads and writes all of (B, width) in memory. Here the features of one observation
-# stay in the nearest cache from first to last, and the gradient does not sort indices as `embedding_bag`'s does.
+# stay in the L1 cache throughout, and the gradient does not sort indices as `embedding_bag`'s does.
 
 
 @jit_fastmath

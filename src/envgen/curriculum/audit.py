@@ -134,9 +134,8 @@ def setting_effects(world: World) -> SettingEffects:
 def changed_stats(before: Mapping[str, float], after: Mapping[str, float], max_changes: int = MAX_CHANGES) -> list[str]:
     """Return the statistics that changed most, each as `name before -> after`."""
     changes = []
-    for name in (
-        before.keys() & after.keys()
-    ):  # a distance to something that does not exist is missing; its count says so
+    # A distance to something that does not exist is in only one of them. Its count then shows the change.
+    for name in before.keys() & after.keys():
         old, new = before[name], after[name]
         larger = max(abs(old), abs(new))
         if larger >= MIN_STATISTIC and abs(new - old) >= MIN_RELATIVE_CHANGE * larger:
