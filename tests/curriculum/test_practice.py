@@ -466,7 +466,7 @@ PRACTICE = {"share": 0.3, "max_steps": 20, "snapshot_interval": 5}
 
 
 def train(folder: Any, **kw: Any) -> envgen.TrainingRun:
-    return envgen.train(Corridor(), "random", plan=PLAN, ppo=SMALL, folder=folder, verbose=False, **kw)
+    return envgen.train(Corridor(), "random", plan=PLAN, hyperparameters=SMALL, folder=folder, verbose=False, **kw)
 
 
 def test_training_practices_in_levels_and_in_the_original(tmp_path):
