@@ -43,7 +43,7 @@ class EnvConfig(NamedTuple, Generic[E]):
 
     def observation_metadata(self) -> dict[str, Any]:
         """What encoders may know of the observation: where its symbols hold a map, or its pixels tiles."""
-        if self.observation.name == "symbols" and self.symbol_map is not None:
+        if self.observation.is_symbols and self.symbol_map is not None:
             return {"symbol_map": self.symbol_map}
         if self.observation.name == "pixels" and self.tile_grid is not None:
             return {"tile_grid": self.tile_grid}
@@ -119,7 +119,8 @@ class SingleEnv(LevelEnv, Generic[E]):
         return self._observation(), reward, terminated, truncated, self._info(reward)
 
     def _observation(self) -> Any:
-        return self._config.observation.decode(self.engine.obs_bytes[0])
+        achievements = self.engine.results.report["achievements"][0]
+        return self._config.observation.decode(self.engine.obs_bytes[0], achievements)
 
     def _info(self, reward: float) -> dict[str, Any]:
         report = self.engine.results.report[0]
@@ -246,7 +247,8 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         return ended
 
     def _observations(self) -> Any:
-        return self._config.observation.decode_batch(self.engine.observations())
+        achievements = self.engine.results.report["achievements"]
+        return self._config.observation.decode_batch(self.engine.observations(), achievements)
 
     def _infos(self) -> dict[str, Any]:
         report = self.engine.results.report
@@ -261,7 +263,7 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         ended[finished.env_ids] = True
         reports[finished.env_ids] = finished.reports
         for i, row in zip(finished.env_ids, finished.obs_bytes, strict=True):
-            final_obs[i] = self._config.observation.decode(row)
+            final_obs[i] = self._config.observation.decode(row, reports["achievements"][i])
         return {
             "final_obs": final_obs,
             "_final_obs": ended,
@@ -305,7 +307,8 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
     ) -> tuple[Any, dict[str, Any]]:
         self.engine.set_env_state(env_ids, states, seeds)
         reports = self.engine.results.report[env_ids]
-        obs = self._config.observation.decode_batch(self.engine.obs_bytes[env_ids])
+        achievements = self.engine.results.report["achievements"][env_ids]
+        obs = self._config.observation.decode_batch(self.engine.obs_bytes[env_ids], achievements)
         return obs, self._with_masks(reports, np.ones(len(env_ids), np.bool_))
 
     def check_env_state(self, states: Mapping[str, np.ndarray]) -> None:

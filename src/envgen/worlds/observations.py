@@ -16,7 +16,8 @@ from PIL import Image, ImageDraw
 from .validation import check_choice
 
 NO_OBSERVATION, SYMBOLS, PIXELS = 0, 1, 2  # what a kernel writes
-OBSERVATION_MODES = {"pixels": PIXELS, "symbols": SYMBOLS, "text": SYMBOLS}
+UNLOCKED = "symbols+unlocked"
+OBSERVATION_MODES = {"pixels": PIXELS, "symbols": SYMBOLS, UNLOCKED: SYMBOLS, "text": SYMBOLS}
 MAX_TEXT_LENGTH = 2000
 TEXT_CHARSET = frozenset(string.ascii_letters + string.digits + string.punctuation + " \n")
 
@@ -24,15 +25,24 @@ TEXT_CHARSET = frozenset(string.ascii_letters + string.digits + string.punctuati
 class ObservationFormat:
     """One of the observations of a world: its space, and how to decode it.
 
+    "symbols+unlocked" adds a bit for each skill to the symbols: whether it has succeeded in this episode. Images do not
+    show that, so it is privileged information, for comparison with agents that remember it.
+
     Args:
-        name: "pixels", "symbols" or "text".
+        name: "pixels", "symbols", "symbols+unlocked" or "text".
         image_size: (width, height) of the pixels.
         max_symbols: The highest value of each symbol, (symbols,) uint8.
         describe: Turns the symbols of one environment into text.
+        num_skills: The number of skills of the world.
     """
 
     def __init__(
-        self, name: str, image_size: tuple[int, int], max_symbols: np.ndarray, describe: Callable[[np.ndarray], str]
+        self,
+        name: str,
+        image_size: tuple[int, int],
+        max_symbols: np.ndarray,
+        describe: Callable[[np.ndarray], str],
+        num_skills: int,
     ):
         self.name = check_choice("observation", name, OBSERVATION_MODES)
         self.mode = OBSERVATION_MODES[name]
@@ -41,21 +51,36 @@ class ObservationFormat:
         self.space: gymnasium.Space[Any]
         if name == "pixels":
             self.space = spaces.Box(0, 255, self.image_shape, np.uint8)
-        elif name == "symbols":
-            self.space = spaces.Box(np.zeros_like(max_symbols), max_symbols, dtype=np.uint8)
-        else:
+        elif name == "text":
             self.space = spaces.Text(max_length=MAX_TEXT_LENGTH, min_length=1, charset=TEXT_CHARSET)
+        else:
+            num_bits = num_skills if name == UNLOCKED else 0
+            high = np.concatenate([max_symbols, np.ones(num_bits, max_symbols.dtype)])
+            self.space = spaces.Box(np.zeros_like(high), high, dtype=np.uint8)
 
-    def decode(self, row: np.ndarray) -> Any:
-        """The observation of one environment, a copy of its bytes."""
+    @property
+    def is_symbols(self) -> bool:
+        """Whether observations are vectors that begin with the world's symbols."""
+        return self.name in ("symbols", UNLOCKED)
+
+    def decode(self, row: np.ndarray, achievements: np.ndarray) -> Any:
+        """The observation of one environment, a copy of its bytes.
+
+        Args:
+            achievements: How often each skill has succeeded in the episode, (skills,).
+        """
         if self.name == "pixels":
             return row.reshape(self.image_shape).copy()
+        if self.name == UNLOCKED:
+            return np.concatenate([row, (achievements > 0).astype(np.uint8)])
         return row.copy() if self.name == "symbols" else self.describe(row)
 
-    def decode_batch(self, rows: np.ndarray) -> Any:
-        """The observations of all environments as one batch, which shares the memory of `rows`."""
+    def decode_batch(self, rows: np.ndarray, achievements: np.ndarray) -> Any:
+        """The observations of all environments as one batch, which may share the memory of `rows`."""
         if self.name == "pixels":
             return rows.reshape(len(rows), *self.image_shape)
+        if self.name == UNLOCKED:
+            return np.concatenate([rows, (achievements > 0).astype(np.uint8)], 1)
         return rows if self.name == "symbols" else tuple(self.describe(row) for row in rows)
 
 

@@ -17,7 +17,7 @@ L = TypeVar("L", bound=Level)
 
 RENDER_MODES = ("rgb_array", "human")
 # Smallest number of environments per thread that outweighs the cost of a thread, about 0.1 ms per step.
-_MIN_ENVS_PER_THREAD = {"pixels": 32, "symbols": 256, "text": 256}
+_MIN_ENVS_PER_THREAD = {"pixels": 32, "symbols": 256, "symbols+unlocked": 256, "text": 256}
 
 
 def parse_levels(level_class: type[L], world: str, level: Any) -> list[L]:

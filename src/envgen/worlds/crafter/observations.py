@@ -216,4 +216,4 @@ def ascii_map(symbols: np.ndarray) -> str:
 
 
 def observation_format(observation: str, image_size: tuple[int, int]) -> ObservationFormat:
-    return ObservationFormat(observation, image_size, MAX_SYMBOLS, describe_symbols)
+    return ObservationFormat(observation, image_size, MAX_SYMBOLS, describe_symbols, len(const.SKILLS))

@@ -35,7 +35,6 @@ from .observations import (
     NUM_SYMBOLS,
     ROWS,
     SYMBOL_MAP,
-    describe_symbols,
     observation_format,
 )
 from .render import make_tile_grid, parse_image_size
@@ -72,7 +71,7 @@ class ReferenceCrafterVectorEnv(VectorEnv):
     Args:
         num_envs: The number of environments.
         seed: The seed of the first environment.
-        observation: "pixels", "symbols" or "text".
+        observation: "pixels", "symbols", "symbols+unlocked" or "text"; see `ObservationFormat`.
         episodes: Episodes per environment. An environment that has finished them is no longer stepped: its
             further episodes would not be counted.
         ordered: Make the package repeatable and equal to this engine; see `make_reference_env`.
@@ -84,11 +83,12 @@ class ReferenceCrafterVectorEnv(VectorEnv):
         self.num_envs, self.observation = checks.check_count("num_envs", num_envs), observation
         self.episodes = checks.check_count("episodes", episodes)
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
-        if observation == "symbols":
+        self.format = observation_format(observation, (64, 64))
+        if self.format.is_symbols:
             self.metadata["symbol_map"] = SYMBOL_MAP
         elif observation == "pixels":
             self.metadata["tile_grid"] = make_tile_grid((64, 64))
-        self.single_observation_space = observation_format(observation, (64, 64)).space
+        self.single_observation_space = self.format.space
         self.single_action_space = spaces.Discrete(len(const.ACTIONS))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -125,8 +125,9 @@ class ReferenceCrafterVectorEnv(VectorEnv):
     def _observe(self, env: crafter.Env, image: np.ndarray) -> Any:
         if self.observation == "pixels":
             return image
-        symbols = read_reference_symbols(env)
-        return symbols if self.observation == "symbols" else describe_symbols(symbols)
+        assert env._player is not None
+        counts = env._player.achievements
+        return self.format.decode(read_reference_symbols(env), np.array([counts[skill.name] for skill in const.SKILLS]))
 
     def _batch_obs(self) -> Any:
         return tuple(self._obs) if self.observation == "text" else np.stack(self._obs)

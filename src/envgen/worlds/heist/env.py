@@ -72,7 +72,7 @@ class HeistEnv(SingleEnv[Engine]):
 
     Args:
         level: The level to play; of a list, each episode plays a random one. None is the original.
-        observation: "pixels", "symbols" or "text".
+        observation: "pixels", "symbols", "symbols+unlocked" or "text"; see `ObservationFormat`.
         num_levels: As in Procgen: the number of different mazes; 0 for all.
         start_level: As in Procgen: the seed of the first of these mazes.
         actions: "procgen" has Procgen's 15 actions, "moves" only the 9 that do something.
@@ -110,7 +110,7 @@ class HeistVectorEnv(EngineVectorEnv[Engine]):
     Args:
         num_envs: The number of environments.
         levels: A level or a list of levels: environment i plays `levels[i % len(levels)]`. None is the original.
-        observation: "pixels", "symbols" or "text".
+        observation: "pixels", "symbols", "symbols+unlocked" or "text"; see `ObservationFormat`.
         sample_levels: Each episode plays a random one of the levels instead.
         num_levels: As in Procgen: the number of different mazes; 0 for all.
         start_level: As in Procgen: the seed of the first of these mazes.

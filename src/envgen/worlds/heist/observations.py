@@ -152,5 +152,5 @@ def _position_text(position: tuple[float, float]) -> str:
 
 
 def observation_format(observation: str) -> ObservationFormat:
-    """The format of "pixels", "symbols" or "text"."""
-    return ObservationFormat(observation, (FRAME_SIZE, FRAME_SIZE), MAX_SYMBOLS, describe_symbols)
+    """The format of an observation."""
+    return ObservationFormat(observation, (FRAME_SIZE, FRAME_SIZE), MAX_SYMBOLS, describe_symbols, len(const.SKILLS))
