@@ -168,7 +168,7 @@ def resume(
     try:
         world_name, observation, seed, config = (request[key] for key in ("world", "observation", "seed", "designer"))
         plan = TrainingPlan(**request["plan"])
-        settings = dict(request["learner"])
+        settings = _stored_hyperparameters(request)
         learner = settings.pop("name")
         if learner not in LEARNERS:  # a run directory may come from someone else: import nothing that it names
             raise RunError(f"the learner {learner!r} cannot be loaded from the run directory; {REPEAT}")
@@ -525,6 +525,14 @@ def load_policy(folder: str | Path, device: str = "cpu", world: str | World | No
     return _load_run_policy(Path(folder), device, world)
 
 
+def _stored_hyperparameters(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The learner's name and hyperparameters in a run directory."""
+    settings = dict(request["learner"])
+    if request["observation"] == "pixels":  # runs of versions without other encoders do not name theirs
+        settings.setdefault("network", {"encoder": "impala"})
+    return settings
+
+
 def _load_run_policy(folder: Path, device: str, world: str | World | None) -> "Policy":
     """The policy of the last checkpoint of a run."""
     from envgen.curriculum.trainer import make_learner
@@ -533,7 +541,7 @@ def _load_run_policy(folder: Path, device: str, world: str | World | None) -> "P
 
     request, _ = read_request(folder)
     try:
-        world_name, observation, settings = request["world"], request["observation"], dict(request["learner"])
+        world_name, observation, settings = request["world"], request["observation"], _stored_hyperparameters(request)
         name = settings.pop("name")
     except (KeyError, TypeError, ValueError):
         raise RunError(f"{folder} is not a run of envgen train") from None

@@ -6,7 +6,8 @@ import torch
 from gymnasium import spaces
 
 from envgen.agents.errors import SpaceError
-from envgen.agents.networks import ActorCritic, count_parameters
+from envgen.agents.networks import ActorCritic, Categorical, count_parameters
+from envgen.agents.settings import NetworkSettings
 from envgen.worlds.crafter.env import CrafterVectorEnv
 
 
@@ -37,3 +38,25 @@ def test_symbol_network_has_under_a_million_parameters():
 def test_unsupported_spaces_are_refused(observation_space, action_space, message):
     with pytest.raises(SpaceError, match=message):
         ActorCritic(observation_space, action_space)
+
+
+def test_unimix_gives_every_action_a_share():
+    logits = torch.tensor([[0.0, 60.0, 0.0, 0.0]]).expand(10_000, 4)
+    dist = Categorical(spaces.Discrete(4), unimix=0.2)
+    log_probs = [dist.log_prob_and_entropy(logits, torch.full((10_000,), k))[0][0].exp().item() for k in range(4)]
+    np.testing.assert_allclose(log_probs, [0.05, 0.85, 0.05, 0.05], rtol=1e-5)
+    actions = dist.sample(logits, torch.from_numpy(dist.noise(np.random.default_rng(0), 10_000)))
+    np.testing.assert_allclose(np.bincount(actions, minlength=4) / 10_000, log_probs, atol=0.02)
+    entropy = dist.log_prob_and_entropy(logits, actions)[1][0].item()
+    np.testing.assert_allclose(entropy, -np.sum(np.array(log_probs) * np.log(log_probs)), rtol=1e-4)
+
+
+def test_networks_that_do_not_fit_the_observation_are_refused():
+    symbols, images = spaces.Box(0, 3, (5,), np.uint8), spaces.Box(0, 255, (64, 64, 3), np.uint8)
+    for space, encoder, fitting in (
+        (symbols, "tiles", "symbols"), (symbols, "impala", "symbols"), (images, "mlp", "tiles"),
+    ):  # fmt: skip
+        with pytest.raises(SpaceError, match=f"the network {encoder} does not fit .*; use .*{fitting}"):
+            ActorCritic(space, spaces.Discrete(2), None, NetworkSettings(encoder=encoder))
+    with pytest.raises(SpaceError, match="requires images made of tiles"):
+        ActorCritic(images, spaces.Discrete(2), None, NetworkSettings(encoder="tiles"))

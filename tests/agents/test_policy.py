@@ -114,18 +114,6 @@ def test_saved_policy_acts_the_same_in_another_process(tmp_path):
     assert json.loads(result.stdout) == policy.act(obs).tolist()
 
 
-def test_policy_of_a_learner_state_needs_no_learner():
-    envs = CrafterVectorEnv(4, None, "symbols")
-    learner = PPO.for_envs(envs, settings=PpoSettings(num_envs=4, num_steps=8))
-    learner.train(envs, 64, seed=0)
-    policy = Policy.from_learner_state(*learner.state(), envs, metadata={"world": "crafter"})
-    assert policy.metadata == {"settings": learner.settings.model_dump(), "world": "crafter"}
-    obs, _ = envs.reset(seed=5)
-    np.testing.assert_array_equal(policy.act(obs), learner.act(obs))
-    rng, other_rng = np.random.default_rng(1), np.random.default_rng(1)
-    np.testing.assert_array_equal(policy.act(obs, rng), learner.act(obs, other_rng))
-
-
 def test_saved_policy_is_a_copy_of_the_learner(tmp_path):
     envs = CrafterVectorEnv(4, None, "symbols")
     learner = PPO.for_envs(envs, settings=PpoSettings(num_envs=4, num_steps=8))
@@ -195,7 +183,7 @@ def test_any_wrong_value_in_the_json_is_reported_as_damage(kind, tmp_path):
                 loaded = load_policy(tmp_path)
             except PolicyError:
                 continue
-            assert path[0] in ("bfloat16", "symbol_map", "action_space", "network_settings"), (
+            assert path[0] in ("bfloat16", "symbol_map", "action_space", "network_arguments"), (
                 path,
                 wrong,
             )  # some values are valid there

@@ -103,11 +103,15 @@ class AchievementNetwork(ActorCritic):
         if not isinstance(action_space, spaces.Discrete):
             raise HyperparameterError(f"the learner distillation needs discrete actions, not {action_space}")
         super().__init__(observation_space, action_space, layout, settings, reward_threshold)
+        self.reward_threshold = reward_threshold
         width = self.encoder.width
         self.state_size = 2 * width
         self.policy_head, self.value_head = make_heads(2 * width, self.action_dist.num_params)
         self.film = nn.Sequential(nn.Linear(int(action_space.n), width), nn.ReLU(), nn.Linear(width, 2 * width))
         self.predictor = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, width))
+
+    def arguments(self) -> dict[str, Any]:
+        return {**super().arguments(), "reward_threshold": self.reward_threshold}
 
     def forward_sequence(
         self, prepared: torch.Tensor, state: torch.Tensor, starts: torch.Tensor

@@ -14,6 +14,7 @@ space selects the distribution (`make_distribution`):
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -108,7 +109,7 @@ class ActorCritic(PolicyNetwork):
             )
         num_bits = self.history_spec.num_bits if self.history_spec else 0
         self.encoder = make_encoder(observation_space, layout, settings, num_bits)
-        self.action_dist = make_distribution(action_space)
+        self.action_dist = make_distribution(action_space, settings.unimix)
         self.core: RecurrentCore | None = None
         width = self.encoder.width
         if has_memory:
@@ -116,6 +117,10 @@ class ActorCritic(PolicyNetwork):
             self.state_size = settings.memory_size
             width += settings.memory_size
         self.policy_head, self.value_head = make_heads(width, self.action_dist.num_params)
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments after the layout, as JSON values, with which a saved network is made again."""
+        return {"settings": self.settings.model_dump(mode="json")}
 
     def prepare(self, obs: torch.Tensor, bits: torch.Tensor | None = None) -> torch.Tensor:
         return self.encoder.prepare(obs, bits)
@@ -235,12 +240,16 @@ def _observation_kind(space: spaces.Space) -> str:
 
 
 class Categorical(nn.Module):
-    """Discrete actions, from one logit per action."""
+    """Discrete actions, from one logit per action.
 
-    def __init__(self, space: spaces.Discrete):
+    With `unimix`, this share of a uniform distribution is mixed in (as in DreamerV3), which keeps rare actions alive.
+    """
+
+    def __init__(self, space: spaces.Discrete, unimix: float = 0.0):
         super().__init__()
         self.num_params = int(space.n)
         self.start = int(space.start)
+        self.unimix = unimix
         self.shape: tuple[int, ...] = ()  # of one action
         self.dtype = torch.int64
 
@@ -249,7 +258,10 @@ class Categorical(nn.Module):
 
     def sample(self, logits: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
         """Inverse transform sampling: (B, n), (B,) -> (B,)"""
-        cumulative = logits.softmax(-1).cumsum(-1)
+        probs = logits.softmax(-1)
+        if self.unimix:
+            probs = (1 - self.unimix) * probs + self.unimix / self.num_params
+        cumulative = probs.cumsum(-1)
         return (cumulative[:, :-1] <= noise[:, None] * cumulative[:, -1:]).sum(-1)
 
     def mode(self, logits: torch.Tensor) -> torch.Tensor:
@@ -258,6 +270,8 @@ class Categorical(nn.Module):
     def log_prob_and_entropy(self, logits: torch.Tensor, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The log-probability of `actions` and the entropy of the distribution, both (B,)."""
         log_probs = logits.log_softmax(-1)
+        if self.unimix:
+            log_probs = ((1 - self.unimix) * log_probs.exp() + self.unimix / self.num_params).log()
         return log_probs.gather(-1, actions[:, None])[:, 0], -(log_probs.exp() * log_probs).sum(-1)
 
     def to_action(self, actions: torch.Tensor) -> np.ndarray:
@@ -297,10 +311,10 @@ class DiagGaussian(nn.Module):
         return np.clip(reshaped, self.space.low, self.space.high).astype(self.space.dtype)
 
 
-def make_distribution(space: spaces.Space) -> Categorical | DiagGaussian:
-    """The distribution for an action space."""
+def make_distribution(space: spaces.Space, unimix: float = 0.0) -> Categorical | DiagGaussian:
+    """The distribution for an action space; `unimix` is for discrete actions."""
     if isinstance(space, spaces.Discrete):
-        return Categorical(space)
+        return Categorical(space, unimix)
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded():
         return DiagGaussian(space)
     raise SpaceError(f"actions must be Discrete or a bounded Box of floats, not {space}")

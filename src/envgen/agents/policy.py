@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
-from gymnasium.vector import VectorEnv
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
@@ -30,7 +29,7 @@ from envgen.worlds.world import Layout, SymbolMap, TileGrid
 
 from .errors import SpaceError
 from .memory import AgentMemory
-from .networks import ActorCritic, PolicyNetwork, layout_of, run_step
+from .networks import ActorCritic, PolicyNetwork, run_step
 from .parallel import local_device
 from .settings import NetworkSettings
 
@@ -107,34 +106,6 @@ class Policy:
 
     def _new_memory(self, num_envs: int) -> AgentMemory:
         return AgentMemory(self.network.state_size, self.network.history_spec, num_envs, self.device)
-
-    @classmethod
-    def from_learner_state(
-        cls,
-        arrays: Mapping[str, np.ndarray],
-        values: Mapping[str, Any],
-        envs: VectorEnv,
-        device: str | torch.device = "cpu",
-        network_factory: NetworkFactory | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> "Policy":
-        """The policy in a learner's state, for example from a checkpoint.
-
-        Args:
-            arrays, values: What `learner.state()` returned.
-            envs: Any vector environment with the spaces that the learner was made for.
-            metadata: Added to the learner's settings.
-        """
-        return cls._from_parameters(
-            {name.removeprefix("network."): array for name, array in arrays.items() if name.startswith("network.")},
-            envs.single_observation_space,
-            envs.single_action_space,
-            layout_of(envs),
-            device,
-            values["bfloat16"],
-            {"settings": values["settings"], **(metadata or {})},
-            network_factory or _actor_critic_factory(values["settings"].get("network")),
-        )
 
     @classmethod
     def _from_parameters(
@@ -236,7 +207,7 @@ class Policy:
         document: dict[str, Any] = {
             "format": FORMAT_VERSION,
             "network": _class_name(self.network),
-            "network_settings": self.network.settings.model_dump() if isinstance(self.network, ActorCritic) else None,
+            "network_arguments": self.network.arguments() if isinstance(self.network, ActorCritic) else {},
             "symbol_map": self.layout._asdict() if isinstance(self.layout, SymbolMap) else None,
             "tile_grid": self.layout._asdict() if isinstance(self.layout, TileGrid) else None,
             "bfloat16": self.bfloat16,
@@ -284,7 +255,8 @@ def load_policy(
         observation_space, action_space = (
             _space_from_json(document[name], arrays, name) for name in ("observation_space", "action_space")
         )
-        if document["network"] != _class_name(ActorCritic) and network_factory is None:
+        factory = network_factory or _network_factory(document["network"], document.get("network_arguments", {}))
+        if factory is None:
             raise PolicyError(
                 f"{folder} holds a network of the class {document['network']}; pass network_factory to "
                 "envgen.agents.policy.load_policy"
@@ -297,7 +269,7 @@ def load_policy(
             device,
             bool(document["bfloat16"]),
             document["metadata"],
-            network_factory or _actor_critic_factory(document.get("network_settings")),
+            factory,
         )
     except FileNotFoundError as error:
         raise PolicyError(f"{folder} is not a saved policy: {Path(error.filename).name} is missing") from error
@@ -316,9 +288,15 @@ def _layout_from_json(document: Mapping[str, Any]) -> Layout:
     return SymbolMap(**{**symbol_map, "direction_offsets": offsets})
 
 
-def _actor_critic_factory(settings: Mapping[str, Any] | None) -> NetworkFactory:
-    """Builds the network with its saved settings; older files have none."""
-    return partial(ActorCritic, settings=NetworkSettings.model_validate({} if settings is None else settings))
+def _network_factory(name: str, arguments: Mapping[str, Any]) -> NetworkFactory | None:
+    """Makes a saved network of this package; None for other classes."""
+    from .distillation import AchievementNetwork  # which imports this module
+
+    for cls in (ActorCritic, AchievementNetwork):
+        if name == _class_name(cls):
+            settings = NetworkSettings.model_validate(arguments.get("settings", {}))
+            return partial(cls, **{**arguments, "settings": settings})
+    return None
 
 
 def _class_name(network: PolicyNetwork | type[PolicyNetwork]) -> str:

@@ -31,6 +31,8 @@ class NetworkSettings(Settings):
     history: bool = False
     """Add bits to each observation that say which events of the episode were rewarded. An event is an action together
     with the symbol of the cell that the agent faced."""
+    unimix: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of a uniform distribution mixed into the probabilities of discrete actions. It keeps rare actions alive."""
     width: Count = 256
     """Size of the features of the symbols encoder; its first layer is twice as wide."""
     depth: Count = 1
