@@ -56,7 +56,7 @@ def test_networks_that_do_not_fit_the_observation_are_refused():
     for space, encoder, fitting in (
         (symbols, "tiles", "symbols"), (symbols, "impala", "symbols"), (images, "mlp", "tiles"),
     ):  # fmt: skip
-        with pytest.raises(SpaceError, match=f"the network {encoder} does not fit .*; use .*{fitting}"):
+        with pytest.raises(SpaceError, match=f"the encoder '{encoder}' does not support .*; use .*{fitting}"):
             ActorCritic(space, spaces.Discrete(2), None, NetworkSettings(encoder=encoder))
     with pytest.raises(SpaceError, match="requires images made of tiles"):
         ActorCritic(images, spaces.Discrete(2), None, NetworkSettings(encoder="tiles"))
