@@ -1,6 +1,7 @@
-"""Trains plain PPO in the original Crafter for a million steps from symbols, over several seeds.
+"""Trains plain PPO in the original Crafter for a million steps, over several seeds.
 
-    python benchmarks/crafter_learning.py            # writes docs/results/crafter-ppo-symbols/
+    python benchmarks/crafter_learning.py            # from symbols; writes docs/results/crafter-ppo-symbols/
+    python benchmarks/crafter_learning.py --observation pixels --network tiles    # docs/results/crafter-ppo-tiles/
 
 Reports two measures. As published: the score over all training episodes, and the mean reward of the episodes that
 ended in the last 100,000 steps. Of the final policy: evaluation episodes, in envgen and in the `crafter` package.
@@ -33,15 +34,18 @@ NUM_CURVE_POINTS = 50
 STUDENT_T = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
 
 
-def run_seed(folder: Path, seed: int, steps: int, episodes: int, package_episodes: int) -> dict:
+def run_seed(
+    folder: Path, observation: str, network: str, seed: int, steps: int, episodes: int, package_episodes: int
+) -> dict:
     world, start = Crafter(), time.perf_counter()
     with TrainDisplay([skill.name for skill in world.skills], steps) as display:
         plan = TrainingPlan(cycles=0, final_steps=steps, episodes=episodes)
-        final = train(folder, world, NoDesigner(), plan, seed=seed, on_progress=display).final
+        settings = {"network": {"encoder": network}}
+        final = train(folder, world, NoDesigner(), plan, observation, seed, "ppo", settings, on_progress=display).final
     agent = load_policy(folder)
     lines = list(read_progress(folder))
     training_seconds = steps / np.median([line["steps_per_second"] for line in lines])
-    envs = world.reference_envs(min(64, package_episodes), final.seed, "symbols", package_episodes)
+    envs = world.reference_envs(min(64, package_episodes), final.seed, observation, package_episodes)
     package = evaluate(agent, world, None, package_episodes, final.seed, envs=envs)
     print(f"seed {seed}: {training_seconds:.0f} s of training, {time.perf_counter() - start:.0f} s in total")
     return {
@@ -126,13 +130,19 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--episodes", type=int, default=512, help="episodes of the final evaluation")
     parser.add_argument("--package-episodes", type=int, default=128, help="evaluation episodes in the crafter package")
-    parser.add_argument("--runs", type=Path, default=Path("out/crafter-ppo-symbols"))
-    parser.add_argument("--results", type=Path, default=Path("docs/results/crafter-ppo-symbols"))
+    parser.add_argument("--observation", choices=["symbols", "pixels"], default="symbols")
+    parser.add_argument("--network", choices=["symbols", "tiles", "impala"], help="by default symbols or impala")
+    parser.add_argument("--runs", type=Path, help="by default out/crafter-ppo-NETWORK")
+    parser.add_argument("--results", type=Path, help="by default docs/results/crafter-ppo-NETWORK")
     args = parser.parse_args()
+    network = args.network or {"symbols": "symbols", "pixels": "impala"}[args.observation]
+    runs = args.runs or Path(f"out/crafter-ppo-{network}")
+    results = args.results or Path(f"docs/results/crafter-ppo-{network}")
 
     skill_names = [skill.name for skill in Crafter().skills]
     seeds = [
-        run_seed(args.runs / str(seed), seed, args.steps, args.episodes, args.package_episodes) for seed in args.seeds
+        run_seed(runs / str(seed), args.observation, network, seed, args.steps, args.episodes, args.package_episodes)
+        for seed in args.seeds
     ]
     num_agreeing = {
         measure: sum(
@@ -141,9 +151,13 @@ def main() -> None:
         for measure in ("reward", "score")
     }
     seconds = [result["seconds"] for result in seeds]
-    text = f"""# Plain PPO from symbols in the original Crafter
+    options = f"--steps {args.steps} --seeds {' '.join(map(str, args.seeds))}"
+    if network != "symbols":
+        options = f"--observation {args.observation} --network {network} {options}"
+    source = "symbols" if network == "symbols" else f"{args.observation} ({network})"
+    text = f"""# Plain PPO from {source} in the original Crafter
 
-`python benchmarks/crafter_learning.py --steps {args.steps} --seeds {" ".join(map(str, args.seeds))}`,
+`python benchmarks/crafter_learning.py {options}`,
 {datetime.date.today()}, {len(seeds)} seeds, {os.cpu_count()} cores ({platform.machine()}),
 {", ".join(f"{name} {number}" for name, number in library_versions().items())}.
 
@@ -155,11 +169,11 @@ Training took {min(seconds)} to {max(seconds)} s per seed. Intervals are 95% ove
 
 ![Training curves](curves.png)
 """
-    args.results.mkdir(parents=True, exist_ok=True)
-    (args.results / "README.md").write_text(text)
+    results.mkdir(parents=True, exist_ok=True)
+    (results / "README.md").write_text(text)
     seeds_json = json.dumps(seeds, default=lambda evaluation: evaluation.model_dump(mode="json"))
-    (args.results / "seeds.json").write_text(seeds_json + "\n")
-    plot_curves(seeds, args.results / "curves.png")
+    (results / "seeds.json").write_text(seeds_json + "\n")
+    plot_curves(seeds, results / "curves.png")
     print(text)
 
 

@@ -7,7 +7,7 @@ All trainers use the same network, settings and vector environment. They run in 
 Prints environment steps per second of whole training (collecting and updating), and where envgen's time goes. The
 peers get the fast path of their interfaces: infos that nobody reads are not built, and they use envgen's network as it
 is, including the compiled first layer. "pixels" is the published network; "tiles" learns from the same images with
-`TileEncoder` and has a row for the published network with the same settings. Additional rows show Stable-Baselines3
+`--network tiles` and has a row for the published network with the same settings. Additional rows show Stable-Baselines3
 with the same layers written in PyTorch, over one-hots, and with the vector environment it makes itself; and envgen
 without bfloat16.
 """
@@ -31,53 +31,18 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnv
 from torch import nn
 
 from envgen.agents import symbols
-from envgen.agents.networks import (
-    ActorCritic,
-    Encoder,
-    PolicyNetwork,
-    SymbolEncoder,
-    count_parameters,
-    make_distribution,
-    make_encoder,
-)
+from envgen.agents.networks import ActorCritic, count_parameters, layout_of, make_encoder
 from envgen.agents.ppo import PPO
-from envgen.agents.settings import TILE_DEFAULTS, NetworkSettings, PpoSettings, ppo_settings_for
-from envgen.agents.tiles import TileEncoder
+from envgen.agents.settings import NetworkSettings, PpoSettings, ppo_settings_for
 from envgen.sb3 import Sb3VecEnv
 from envgen.worlds.crafter.world import Crafter
 
+ENV_OBSERVATIONS = {"symbols": "symbols", "tiles": "pixels", "pixels": "pixels"}
+ENCODERS = {"symbols": "symbols", "tiles": "tiles", "pixels": "impala"}
+
 
 def make_envs(observation: str, num_envs: int):
-    observation = "pixels" if observation == "tiles" else observation
-    return Crafter().make(num_envs=num_envs, seed=0, observation=observation)
-
-
-def make_benchmark_encoder(observation: str, space, layout=None) -> Encoder:
-    if observation == "tiles":
-        return TileEncoder(space, make_envs(observation, 1).metadata["tile_grid"])
-    return make_encoder(space, layout, NetworkSettings())
-
-
-class TileNetwork(PolicyNetwork):
-    """The heads of `ActorCritic` on a `TileEncoder`."""
-
-    def __init__(self, observation_space, action_space, layout=None):
-        super().__init__()
-        self.encoder = make_benchmark_encoder("tiles", observation_space)
-        self.action_dist = make_distribution(action_space)
-        self.policy_head = nn.Linear(self.encoder.width, self.action_dist.num_params)
-        self.value_head = nn.Linear(self.encoder.width, 1)
-
-    def prepare(self, obs):
-        return self.encoder.prepare(obs)
-
-    def forward_prepared(self, prepared):
-        features = self.encoder.encode(prepared).float()
-        return self.policy_head(features), self.value_head(features)[:, 0]
-
-
-def network_class(observation: str) -> type[PolicyNetwork]:
-    return TileNetwork if observation == "tiles" else ActorCritic
+    return Crafter().make(num_envs=num_envs, seed=0, observation=ENV_OBSERVATIONS[observation])
 
 
 # ------------------------------------------------------------------------------------------------------------- envgen
@@ -85,11 +50,10 @@ def network_class(observation: str) -> type[PolicyNetwork]:
 
 class EnvgenTrainer:
     name = "envgen"
-    network_class = staticmethod(network_class)
 
     def __init__(self, observation: str, settings: PpoSettings):
         self.envs, self.settings = make_envs(observation, settings.num_envs), settings
-        self.learner = PPO.for_envs(self.envs, settings=settings, network_factory=self.network_class(observation))
+        self.learner = PPO.for_envs(self.envs, settings=settings)
         self.seconds = {"environments": 0.0, "updates": 0.0}
         self.envs.step = self._timed(self.envs.step, "environments")
         self.learner.update = self._timed(self.learner.update, "updates")
@@ -120,10 +84,11 @@ class EnvgenFloat32Trainer(EnvgenTrainer):
 class EnvgenPublishedNetworkTrainer(EnvgenTrainer):
     """The published network with the same settings, one short rollout per round: a long one takes minutes."""
 
-    name, network_class = "envgen, the published network", staticmethod(lambda observation: ActorCritic)
+    name = "envgen, the published network"
 
     def __init__(self, observation: str, settings: PpoSettings):
-        super().__init__(observation, settings.model_copy(update={"num_steps": settings.num_steps // 8}))
+        changes = {"num_steps": settings.num_steps // 8, "network": NetworkSettings(encoder="impala")}
+        super().__init__(observation, settings.model_copy(update=changes))
 
     def train(self, num_updates: int) -> int:
         return super().train(1)
@@ -135,16 +100,18 @@ class EnvgenPublishedNetworkTrainer(EnvgenTrainer):
 class EncoderExtractor(BaseFeaturesExtractor):
     """envgen's encoder as a features extractor. Stable-Baselines3 puts the channels of images first."""
 
-    def __init__(self, space, observation, symbol_map):
+    def __init__(self, space, layout, network: NetworkSettings):
         is_image = len(space.shape) == 3
         if is_image:
             space = Box(0, 255, (*space.shape[1:], space.shape[0]), np.uint8)
-        encoder = make_benchmark_encoder(observation, space, symbol_map)
+        encoder = make_encoder(space, layout, network)
         super().__init__(space, encoder.width)
         self.is_image, self.encoder = is_image, encoder
 
     def forward(self, observations):
-        return self.encoder(observations.permute(0, 2, 3, 1) if self.is_image else observations)
+        if self.is_image:  # Stable-Baselines3 converts some to floats
+            observations = observations.permute(0, 2, 3, 1).to(torch.uint8)
+        return self.encoder(observations)
 
 
 class RawObservationPolicy(ActorCriticPolicy):
@@ -157,14 +124,14 @@ class RawObservationPolicy(ActorCriticPolicy):
 class OneHotExtractor(BaseFeaturesExtractor):
     """The same layers over one-hot symbols, as one would write them in PyTorch."""
 
-    def __init__(self, space, observation, symbol_map):
-        super().__init__(space, SymbolEncoder.width)
+    def __init__(self, space, layout, network: NetworkSettings):
+        super().__init__(space, network.width)
         num_values = torch.from_numpy(space.high.astype(np.int64)[:-1] + 1)
         self.register_buffer("first", num_values.cumsum(0) - num_values)
-        self.num_inputs, hidden = int(num_values.sum()) + 1, SymbolEncoder.HIDDEN
+        self.num_inputs, hidden = int(num_values.sum()) + 1, 2 * network.width
         self.layers = nn.Sequential(
             nn.Linear(self.num_inputs, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.LayerNorm(hidden),
-            nn.Linear(hidden, SymbolEncoder.width), nn.ReLU(),
+            nn.Linear(hidden, network.width), nn.ReLU(),
         )  # fmt: skip
 
     def forward(self, observations):
@@ -187,10 +154,7 @@ class SB3Trainer:
             ent_coef=s.ent_coef, vf_coef=s.vf_coef, max_grad_norm=s.max_grad_norm, device="cpu",
             policy_kwargs=dict(
                 net_arch=[], features_extractor_class=self.extractor, normalize_images=False,
-                features_extractor_kwargs={
-                    "observation": observation,
-                    "symbol_map": make_envs(observation, 1).metadata.get("symbol_map"),
-                },
+                features_extractor_kwargs={"layout": layout_of(make_envs(observation, 1)), "network": s.network},
             ),
         )  # fmt: skip
 
@@ -223,7 +187,7 @@ class SB3OwnEnvsTrainer(SB3Trainer):
     name = "Stable-Baselines3, its own envs"
 
     def make_vec_env(self, observation: str, num_envs: int):
-        return make_vec_env("envgen/Crafter-v0", num_envs, env_kwargs={"observation": observation})
+        return make_vec_env("envgen/Crafter-v0", num_envs, env_kwargs={"observation": ENV_OBSERVATIONS[observation]})
 
 
 # ------------------------------------------------------------------------------------------------------ CleanRL style
@@ -237,7 +201,7 @@ class CleanRLTrainer:
     def __init__(self, observation: str, settings: PpoSettings):
         self.envs, self.s = make_envs(observation, settings.num_envs), settings
         spaces = self.envs.single_observation_space, self.envs.single_action_space
-        self.network = network_class(observation)(*spaces, self.envs.metadata.get("symbol_map"))
+        self.network = ActorCritic(*spaces, layout_of(self.envs), settings.network)
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=settings.learning_rate, eps=1e-5)
         self.next_obs = torch.from_numpy(self.envs.reset()[0])
         self.next_done = torch.zeros(settings.num_envs)
@@ -313,13 +277,9 @@ TRAINERS = {
 }  # fmt: skip
 
 
-def run_worker(
-    cls: type, observation: str, settings: PpoSettings, threads: int, width: int | None, connection: Connection
-) -> None:
+def run_worker(cls: type, observation: str, settings: PpoSettings, threads: int, connection: Connection) -> None:
     """A trainer in its own process: trains as many updates as each message asks for and replies with the time."""
     torch.set_num_threads(threads)
-    if width:
-        SymbolEncoder.HIDDEN = SymbolEncoder.width = width  # pyright: ignore[reportAttributeAccessIssue]
     trainer = cls(observation, settings)
     trainer.train(1)  # compiles and allocates
     connection.send(count_parameters(trainer.learner.network) if isinstance(trainer, EnvgenTrainer) else 0)
@@ -332,15 +292,13 @@ def run_worker(
         connection.send((steps / duration, duration, breakdown))
 
 
-def compare(
-    observation: str, settings: PpoSettings, rounds: int, num_updates: int, threads: int, width: int | None
-) -> None:
+def compare(observation: str, settings: PpoSettings, rounds: int, num_updates: int, threads: int) -> None:
     context, connections = multiprocessing.get_context("spawn"), {}
     speeds: dict[type, list[float]] = {cls: [] for cls in TRAINERS[observation]}  # steps per second
     num_parameters, envgen_seconds, breakdowns = 0, 0.0, []
     for cls in speeds:
         connections[cls], child = context.Pipe()
-        args = cls, observation, settings, threads, width, child
+        args = cls, observation, settings, threads, child
         context.Process(target=run_worker, args=args, daemon=True).start()
         child.close()  # so that recv fails instead of blocking if the process dies
         count = connections[cls].recv()
@@ -376,18 +334,20 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=12, help="updates per round, for symbols and tiles")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="PyTorch threads")
     parser.add_argument("--observations", nargs="+", default=["symbols", "tiles", "pixels"])
-    parser.add_argument("--width", type=int, help="width of both layers for symbols; a small one isolates overhead")
+    parser.add_argument(
+        "--width", type=int, default=256, help="of the features of symbols; a small one isolates overhead"
+    )
     args = parser.parse_args()
     print(f"{args.threads} threads, {time.strftime('%Y-%m-%d')}")
     for observation in args.observations:
         space = make_envs(observation, 1).single_observation_space
+        network = NetworkSettings.model_validate({"encoder": ENCODERS[observation], "width": args.width})
         if observation != "pixels":
-            defaults = TILE_DEFAULTS if observation == "tiles" else {}
-            settings, rounds, num_updates = ppo_settings_for(space, **defaults), args.rounds, args.updates
+            settings, rounds, num_updates = ppo_settings_for(space, network=network), args.rounds, args.updates
         else:  # 4,096 steps of the published network take minutes on a small CPU; each step has the same shape
-            settings = ppo_settings_for(space, num_steps=64, num_minibatches=1, update_epochs=1)
+            settings = ppo_settings_for(space, network=network, num_steps=64, num_minibatches=1, update_epochs=1)
             rounds, num_updates = max(1, args.rounds // 2), 1
-        compare(observation, settings, rounds, num_updates, args.threads, args.width)
+        compare(observation, settings, rounds, num_updates, args.threads)
 
 
 if __name__ == "__main__":

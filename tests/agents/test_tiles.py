@@ -13,7 +13,7 @@ from envgen.agents.networks import PolicyNetwork, make_distribution
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import VecEnvRunner
 from envgen.agents.settings import PpoSettings
-from envgen.agents.tiles import BLOCK_ROWS, RepeatRows, TileEncoder, TileLayers, find_distinct_tiles, pool_tiles
+from envgen.agents.tiles import RepeatRows, TileEncoder, TileLayers, find_distinct_tiles, pool_tiles
 from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.heist.env import HeistVectorEnv
 from envgen.worlds.world import TileGrid
@@ -41,7 +41,7 @@ def reference_features(encoder: TileEncoder, images: torch.Tensor) -> torch.Tens
     image = image[:, :, : grid.rows * grid.height, : grid.columns * grid.width]
     tiles = F.unfold(image, (grid.height, grid.width), stride=(grid.height, grid.width))  # (B, C * h * w, tiles)
     tiles = tiles.unflatten(1, (3, grid.height * grid.width)).permute(0, 3, 2, 1).flatten(2)  # (B, tiles, h * w * C)
-    hidden = F.relu(layers.norm(layers.linear1(tiles)))
+    hidden = F.relu(layers.linear1(tiles))
     features = F.relu(layers.linear2(hidden)).unflatten(1, (grid.rows, grid.columns))
     unpooled, columns, rows = features[..., : encoder.unpooled_width], features.amax(1), features.amax(2)
     features = torch.cat([part.flatten(1) for part in (unpooled, columns, rows)], 1)
@@ -54,13 +54,13 @@ def grads_of(out: torch.Tensor, encoder: nn.Module) -> dict[str, torch.Tensor]:
     return dict(zip(parameters, torch.autograd.grad(out, list(parameters.values()), grad_out), strict=True))
 
 
-@pytest.mark.parametrize("count", [3, BLOCK_ROWS // 6 + 2])  # of 6 tiles each: less than a block, and more
-def test_features_and_gradients_equal_those_of_plain_layers(count):
-    encoder, images = make_encoder(), random_images(count)
+def test_features_and_gradients_equal_those_of_plain_layers():
+    encoder, images = make_encoder(), random_images(50)
+    images[10:30, 2:6] = images[0, 2:6]  # some tiles occur many times
     out, expected = encoder(images), reference_features(encoder, images)
     torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4)
     grads, expected_grads = grads_of(out, encoder), grads_of(expected, encoder)
-    assert len(grads) == 14
+    assert len(grads) == 12
     for name, grad in grads.items():
         scale = expected_grads[name].abs().max().item()
         torch.testing.assert_close(
@@ -243,8 +243,8 @@ class TileNetwork(PolicyNetwork):
         self.action_dist = make_distribution(action_space)
         self.policy_head, self.value_head = nn.Linear(32, self.action_dist.num_params), nn.Linear(32, 1)
 
-    def prepare(self, obs):
-        return self.encoder.prepare(obs)
+    def prepare(self, obs, bits=None):
+        return self.encoder.prepare(obs, bits)
 
     def forward_prepared(self, prepared):
         features = self.encoder.encode(prepared).float()

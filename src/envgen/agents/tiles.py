@@ -5,9 +5,8 @@ convolutions. The dense layers see the features of each tile in its place and th
 and each column of tiles, so that "a tree three columns to the left" is one input whatever its row. The encoder sees the
 pixels and nothing else, night and noise included.
 
-On the CPU, `TileLayers` computes each distinct tile of a batch once, in blocks that stay in the cache, with its matrix
-products in bfloat16 under autocast, and `pool_tiles` is a kernel; on other devices they use PyTorch operations. Pixels
-are stored as bytes and converted block by block; bytes are exact in bfloat16.
+Pixels are stored as bytes, already cut into tiles. On the CPU, each distinct tile of a batch is computed once, and
+cutting, comparing and pooling tiles are kernels; on other devices they are PyTorch operations.
 """
 
 import math
@@ -20,7 +19,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from envgen.jit import jit, jit_fastmath
+from envgen.jit import jit
 from envgen.worlds.validation import tile_grid_problem
 from envgen.worlds.world import TileGrid
 
@@ -28,10 +27,9 @@ from .encoders import Encoder
 from .errors import SpaceError
 
 CPU = "cpu"
-EPSILON = np.float32(1e-5)  # of the norms
 ALIGNMENT = 32  # bytes: matrix products are twice as fast if tiles begin at multiples of this
-BLOCK_ROWS = 2048  # tiles per block; the activations of a block fit into the cache of a core
 MAX_BYTE = 255
+PIXEL_GAIN = 3.0  # initial scale of the first layer: pixels from 0 to 1 have a root mean square of about a third
 
 
 class TileEncoder(Encoder):
@@ -138,31 +136,32 @@ def _cut_tiles(images, height, width, top, left, rows, columns, channels, out):
 
 
 class TileLayers(nn.Module):
-    """Bytes of tiles (R, P) to features (R, width): linear layer, LayerNorm, ReLU, linear layer, ReLU.
+    """Bytes of tiles (R, P) to features (R, width): linear layer, ReLU, linear layer, ReLU.
 
     P is `size` rounded up to a multiple of ALIGNMENT; what follows the first `size` bytes of a tile has no effect.
     """
 
     def __init__(self, size: int, hidden: int, width: int):
         super().__init__()
-        self.linear1, self.norm, self.linear2 = nn.Linear(size, hidden), nn.LayerNorm(hidden), nn.Linear(hidden, width)
-        nn.init.normal_(self.linear1.weight, std=size**-0.5)
+        self.linear1, self.linear2 = nn.Linear(size, hidden), nn.Linear(hidden, width)
+        nn.init.normal_(self.linear1.weight, std=PIXEL_GAIN * size**-0.5)
         nn.init.orthogonal_(self.linear2.weight, math.sqrt(2))
         for layer in (self.linear1, self.linear2):
             nn.init.zeros_(layer.bias)
 
     def forward(self, tiles: torch.Tensor) -> torch.Tensor:
+        device = tiles.device.type
+        if device != CPU:
+            return self._features(tiles, device)
+        first, index = find_distinct_tiles(tiles)
+        features = self._features(tiles.index_select(0, first), device)
+        return RepeatRows.apply(features, index)  # pyright: ignore[reportReturnType]
+
+    def _features(self, tiles: torch.Tensor, device: str) -> torch.Tensor:
+        # converted at once to the type of the matrix product: bytes are exact in bfloat16
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
         weight1 = F.pad(self.linear1.weight / MAX_BYTE, (0, tiles.shape[1] - self.linear1.in_features))
-        params = weight1, self.linear1.bias, self.norm.weight, self.norm.bias, self.linear2.weight, self.linear2.bias
-        if tiles.device.type == CPU:
-            dtype = torch.get_autocast_dtype(CPU) if torch.is_autocast_enabled(CPU) else torch.float32
-            first, index = find_distinct_tiles(tiles)
-            with torch.autocast(CPU, enabled=False):
-                features = FusedTileLayers.apply(tiles.index_select(0, first), dtype, *params)
-                return RepeatRows.apply(features, index)  # pyright: ignore[reportReturnType]
-        dtype = torch.get_autocast_dtype(tiles.device.type) if torch.is_autocast_enabled(tiles.device.type) else None
-        hidden = F.relu(self.norm(F.linear(tiles.to(dtype or torch.float32), weight1, self.linear1.bias)))
-        return F.relu(self.linear2(hidden))
+        return F.relu(self.linear2(F.relu(F.linear(tiles.to(dtype), weight1, self.linear1.bias))))
 
 
 # ------------------------------------------------------------------------------------------------------- equal tiles
@@ -230,100 +229,6 @@ def _add_rows(rows, index, out):
     for r in range(rows.shape[0]):
         for w in range(rows.shape[1]):
             out[index[r], w] += rows[r, w]
-
-
-# --------------------------------------------------------------------------------------- the same layers in CPU blocks
-#
-# As separate operations on a whole minibatch, each one would read and write tens of megabytes. Here a block of tiles
-# stays in the cache from its bytes to its features; only what the backward pass needs is stored.
-
-
-@jit_fastmath
-def _moments(x):
-    """Mean and inverse standard deviation."""
-    mean, square_sum = np.float32(0), np.float32(0)
-    for h in range(x.size):
-        mean += x[h]
-    mean /= np.float32(x.size)
-    for h in range(x.size):
-        square_sum += (x[h] - mean) * (x[h] - mean)
-    return mean, np.float32(1) / np.sqrt(square_sum / np.float32(x.size) + EPSILON)
-
-
-@jit_fastmath
-def _norm_relu(x, weight, bias, out):
-    """out = relu(layer_norm(x)), all (R, H) float32."""
-    for r in range(x.shape[0]):
-        mean, inverse_std = _moments(x[r])
-        for h in range(weight.size):
-            out[r, h] = max((x[r, h] - mean) * inverse_std * weight[h] + bias[h], np.float32(0))
-
-
-@jit_fastmath
-def _norm_relu_backward(x, weight, bias, grad, grad_weight, grad_bias, grad_x_sum):
-    """Turn the gradient of `_norm_relu`'s output into that of its input, in place; add up those of the parameters."""
-    width = weight.size
-    standardized = np.empty(width, np.float32)
-    for r in range(x.shape[0]):
-        mean, inverse_std = _moments(x[r])
-        total, projection = np.float32(0), np.float32(0)
-        for h in range(width):
-            standardized[h] = (x[r, h] - mean) * inverse_std
-            active = grad[r, h] if standardized[h] * weight[h] + bias[h] > 0 else np.float32(0)
-            grad_weight[h] += active * standardized[h]
-            grad_bias[h] += active
-            grad[r, h] = active * weight[h]
-            total += grad[r, h]
-            projection += grad[r, h] * standardized[h]
-        total /= np.float32(width)
-        projection /= np.float32(width)
-        for h in range(width):
-            grad[r, h] = (grad[r, h] - total - standardized[h] * projection) * inverse_std
-            grad_x_sum[h] += grad[r, h]
-
-
-class FusedTileLayers(torch.autograd.Function):
-    """`TileLayers` block by block, with matrix products in `dtype`. CPU tensors only; no gradient for the pixels."""
-
-    @staticmethod
-    def forward(ctx, tiles, dtype, weight1, bias1, norm_weight, norm_bias, weight2, bias2):
-        hidden_inputs = torch.empty((len(tiles), len(weight1)), dtype=dtype)  # of the norm
-        out = torch.empty((len(tiles), len(weight2)), dtype=dtype)
-        weight1, bias1, weight2, bias2 = (param.to(dtype) for param in (weight1, bias1, weight2, bias2))
-        norm = norm_weight.detach().numpy(), norm_bias.detach().numpy()
-        hidden = torch.empty((min(BLOCK_ROWS, len(tiles)), len(weight1)))
-        for start in range(0, len(tiles), BLOCK_ROWS):
-            rows = slice(start, start + BLOCK_ROWS)
-            torch.addmm(bias1, tiles[rows].to(dtype), weight1.T, out=hidden_inputs[rows])
-            block = hidden[: len(out[rows])]
-            _norm_relu(hidden_inputs[rows].float().numpy(), *norm, block.numpy())
-            torch.addmm(bias2, block.to(dtype), weight2.T, out=out[rows])
-        out.relu_()
-        ctx.save_for_backward(tiles, hidden_inputs, out, norm_weight, norm_bias, weight2)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad_out):  # pyright: ignore[reportIncompatibleMethodOverride]
-        tiles, hidden_inputs, out, norm_weight, norm_bias, weight2 = (tensor.detach() for tensor in ctx.saved_tensors)
-        dtype, size = out.dtype, len(norm_weight)
-        grad_weight1, grad_weight2 = torch.zeros(size, tiles.shape[1]), torch.zeros(weight2.shape)
-        grad_bias1, grad_norm_weight, grad_norm_bias = torch.zeros(3, size)
-        grad_bias2 = torch.zeros(len(weight2))
-        sums = grad_norm_weight.numpy(), grad_norm_bias.numpy(), grad_bias1.numpy()
-        norm = norm_weight.numpy(), norm_bias.numpy()
-        hidden = torch.empty((min(BLOCK_ROWS, len(tiles)), size))
-        for start in range(0, len(tiles), BLOCK_ROWS):
-            rows = slice(start, start + BLOCK_ROWS)
-            x, block = hidden_inputs[rows].float(), hidden[: len(out[rows])]
-            _norm_relu(x.numpy(), *norm, block.numpy())
-            grad = torch.ops.aten.threshold_backward(grad_out[rows].to(dtype), out[rows], 0)  # of the last ReLU
-            grad_weight2 += grad.T @ block.to(dtype)
-            grad_bias2 += grad.sum(0, dtype=torch.float32)
-            grad_hidden = (grad @ weight2).float()
-            _norm_relu_backward(x.numpy(), *norm, grad_hidden.numpy(), *sums)
-            grad_weight1 += grad_hidden.to(dtype).T @ tiles[rows].to(dtype)
-        return None, None, grad_weight1, grad_bias1, grad_norm_weight, grad_norm_bias, grad_weight2, grad_bias2
 
 
 # ------------------------------------------------------------------------------------------------------------ pooling
