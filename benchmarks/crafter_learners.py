@@ -1,0 +1,227 @@
+"""Compares learners in the original Crafter: encoders, memory, history, distillation and practice.
+
+    python benchmarks/crafter_learners.py --variants symbols symbols-gru --seeds 10 11 12 --steps 1960000
+    python benchmarks/crafter_learners.py --page        # only write the page again, from the results that are there
+
+Each run trains without a designer and writes a run directory. Its final policy plays 1,024 episodes on maps that are
+common to all runs, and 128 of the same in the `crafter` package. The results of each run are a JSON file under
+docs/results/crafter-learners/, from which the page and the figure are made. Finished runs are not repeated,
+and interrupted ones resume. `--jobs 2` trains two runs at a time, with one thread each.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import time
+from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import envgen
+from envgen.curriculum.evaluate import evaluate
+from envgen.curriculum.trainer import training_stats
+from envgen.runs.statistics import iqm_with_ci, score
+from envgen.runs.store import library_versions, read_progress, write_json
+from envgen.worlds.crafter.world import Crafter
+
+EVALUATION_SEED = 9_000_000_000  # the same maps for all runs
+EPISODES, PACKAGE_EPISODES = 1024, 128
+NUM_CURVE_POINTS = 50
+VARIANTS: dict[str, dict[str, Any]] = {  # arguments of envgen.train
+    "symbols": {},
+    "symbols-gru": {"network": {"memory": "gru"}},
+    "symbols-mingru": {"network": {"memory": "mingru"}},
+    "symbols-history": {"network": {"history": True}},
+    "symbols-unlocked": {"observation": "symbols+unlocked"},
+    "symbols-unimix": {"network": {"unimix": 0.01}},
+    "symbols-history-unimix": {"network": {"history": True, "unimix": 0.01}},
+    "symbols-distillation": {"learner": "distillation"},
+    "symbols-practice": {"practice": {"share": 0.2}},
+    "tiles": {"observation": "pixels", "network": {"encoder": "tiles"}},
+    "tiles-gru": {"observation": "pixels", "network": {"encoder": "tiles", "memory": "gru"}},
+    "tiles-distillation": {"observation": "pixels", "network": {"encoder": "tiles"}, "learner": "distillation"},
+}
+PUBLISHED = {  # from images: steps, name, score, reward (EnvGen, table 1)
+    "PPO, 1M": (1_000_000, 15.5, 10.5),
+    "PPO, 1.96M": (1_960_000, 26.4, 12.1),
+    "Achievement Distillation, 1M": (1_000_000, 21.8, 12.6),
+    "Achievement Distillation, 1.96M": (1_960_000, 31.8, 13.3),
+}
+
+
+def run(variant: str, seed: int, steps: int, runs: Path, results: Path, threads: int) -> str:
+    """Train and evaluate one run, unless its results are there; return what happened."""
+    import torch
+
+    file = results / f"{variant}-{steps}-{seed}.json"
+    if file.exists():
+        return f"{file.name} is there"
+    torch.set_num_threads(threads)
+    start = time.perf_counter()
+    plan = {"cycles": 0, "final_steps": steps, "episodes": EPISODES}
+    folder = runs / f"{variant}-{steps}" / str(seed)
+    trained = envgen.train("crafter", "none", plan=plan, seed=seed, folder=folder, verbose=False, **VARIANTS[variant])
+    final = envgen.evaluate(trained, EPISODES, seed=EVALUATION_SEED)
+    world, policy = Crafter(), trained.policy()
+    kind = VARIANTS[variant].get("observation", "symbols")
+    envs = world.reference_envs(64, EVALUATION_SEED, kind, PACKAGE_EPISODES)
+    package = evaluate(policy, world, None, PACKAGE_EPISODES, EVALUATION_SEED, envs=envs)
+    lines = list(read_progress(folder))
+    stats = training_stats(lines, [skill.name for skill in world.skills])
+    assert stats is not None
+    write_json(file, {
+        "variant": variant, "seed": seed, "steps": steps, "threads": threads,
+        "seconds": round(steps / float(np.median([line["steps_per_second"] for line in lines]))),
+        "training": stats.model_dump(mode="json"),
+        "final": final.model_dump(mode="json"),
+        "package": package.model_dump(mode="json"),
+        "curve": make_curve(lines),
+    })  # fmt: skip
+    return f"{file.name}: score {final.score}, {time.perf_counter() - start:.0f} s"
+
+
+def make_curve(lines: list[dict]) -> list[dict[str, Any]]:
+    """Sums over consecutive windows of the training: steps, episodes, returns and successes of each skill."""
+    curve = []
+    for indices in np.array_split(np.arange(len(lines)), min(NUM_CURVE_POINTS, len(lines))):
+        window = [lines[k] for k in indices if lines[k]["episodes"]]
+        if window:
+            curve.append({
+                "steps": lines[indices[-1]]["steps"],
+                "episodes": sum(line["episodes"] for line in window),
+                "return_sum": round(sum(line["return_sum"] for line in window), 3),
+                "succeeded": np.sum([line["succeeded"] for line in window], axis=0).tolist(),
+            })  # fmt: skip
+    return curve
+
+
+# ------------------------------------------------------------------------------------------------------- the results
+
+
+def load_results(folder: Path) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    """The results of all runs by variant and number of steps, in the order of VARIANTS."""
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    for file in sorted(folder.glob("*.json")):
+        result = json.loads(file.read_text())
+        groups[result["variant"], result["steps"]].append(result)
+    order = list(VARIANTS)
+    return dict(sorted(groups.items(), key=lambda item: (item[0][1], order.index(item[0][0]))))
+
+
+def format_table(groups: dict[tuple[str, int], list[dict[str, Any]]]) -> str:
+    """One row per variant: interquartile means over seeds with 95% intervals."""
+    rows = [
+        "| steps | variant | seeds | training score | training reward | score | reward | score in `crafter` | time |",
+        "|---:|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for (variant, steps), results in groups.items():
+        training = [iqm_with_ci([result["training"][name] for result in results]) for name in ("score", "reward")]
+        final = [iqm_with_ci([result["final"][name]["value"] for result in results]) for name in ("score", "reward")]
+        package = iqm_with_ci([result["package"]["score"]["value"] for result in results])
+        seconds = float(np.median([result["seconds"] for result in results]))
+        cells = [f"{steps:,}", f"`{variant}`", len(results), *training, *final, package, f"{seconds / 60:.1f} min"]
+        rows.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(rows)
+
+
+def format_skills(groups: dict[tuple[str, int], list[dict[str, Any]]]) -> str:
+    """The success rates of the final policies, a column per variant, for the largest number of steps."""
+    steps = max(steps for _, steps in groups)
+    chosen = {variant: results for (variant, count), results in groups.items() if count == steps}
+    rows = [f"| skill, after {steps:,} steps | " + " | ".join(f"`{variant}`" for variant in chosen) + " |"]
+    rows.append("|---" * (len(chosen) + 1) + "|")
+    for skill in (skill.name for skill in Crafter().skills):
+        rates = [iqm_with_ci([r["final"]["skills"][skill]["value"] for r in results]) for results in chosen.values()]
+        rows.append(f"| {skill} | " + " | ".join(f"{rate.value:.1f}" for rate in rates) + " |")
+    return "\n".join(rows)
+
+
+def plot_curves(groups: dict[tuple[str, int], list[dict[str, Any]]], file: Path) -> None:
+    """Score of the training episodes over steps, one panel per number of steps, with the range over seeds."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    all_steps = sorted({steps for _, steps in groups})
+    figure, axes = plt.subplots(1, len(all_steps), figsize=(6 * len(all_steps), 4), squeeze=False, layout="constrained")
+    for axis, steps in zip(axes[0], all_steps, strict=True):
+        for (variant, count), results in groups.items():
+            if count != steps:
+                continue
+            curves = [
+                [score(100 * np.array(point["succeeded"]) / point["episodes"]) for point in result["curve"]]
+                for result in results
+            ]
+            length = min(len(curve) for curve in curves)
+            values = np.array([curve[:length] for curve in curves])
+            x = np.array([point["steps"] for point in results[0]["curve"][:length]]) / 1e6
+            (line,) = axis.plot(x, np.median(values, 0), label=variant)
+            axis.fill_between(x, values.min(0), values.max(0), alpha=0.15, color=line.get_color(), linewidth=0)
+        axis.set(xlabel="million steps", ylabel="score of training episodes, %", title=f"{steps / 1e6:g}M steps")
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.3)
+        axis.legend(frameon=False, fontsize=8)
+    figure.savefig(file, dpi=110)
+
+
+def write_page(folder: Path) -> str:
+    groups = load_results(folder)
+    plot_curves(groups, folder / "curves.png")
+    published = "\n".join(
+        f"| {steps:,} | {name} (published, from images) | | {value} | {reward} | | | | |"
+        for name, (steps, value, reward) in PUBLISHED.items()
+    )
+    discussion = folder / "discussion.md"
+    text = f"""# Learners in the original Crafter
+
+`python benchmarks/crafter_learners.py`, {os.cpu_count()} cores ({platform.machine()}),
+{", ".join(f"{name} {number}" for name, number in library_versions().items())}.
+
+Training without a designer. Training score and reward are measured as published: over all training episodes, and over
+those of the last 100,000 steps. Score and reward are those of the final policies in {EPISODES:,} episodes on maps
+common to all runs; {PACKAGE_EPISODES} of these were also played in the `crafter` package. Interquartile means over
+seeds with 95% bootstrap intervals. `-unlocked` sees which achievements are unlocked, which is privileged information.
+
+{format_table(groups)}
+{published}
+
+{discussion.read_text().strip() if discussion.exists() else ""}
+
+![Training curves; bands are the range over seeds](curves.png)
+
+{format_skills(groups)}
+"""
+    (folder / "README.md").write_text(text)
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10, 18)))
+    parser.add_argument("--steps", type=int, default=1_960_000)
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--runs", type=Path, default=Path("out/crafter-learners"))
+    parser.add_argument("--results", type=Path, default=Path("docs/results/crafter-learners"))
+    parser.add_argument("--page", action="store_true", help="train nothing, write the page")
+    args = parser.parse_args()
+    args.results.mkdir(parents=True, exist_ok=True)
+    if not args.page:
+        threads = max(1, (os.cpu_count() or 1) // args.jobs)
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(args.jobs, context) as executor:
+            tasks = [(variant, seed) for seed in args.seeds for variant in args.variants]
+            futures = [executor.submit(run, *task, args.steps, args.runs, args.results, threads) for task in tasks]
+            for future in as_completed(futures):
+                print(future.result(), flush=True)
+    print(write_page(args.results))
+
+
+if __name__ == "__main__":
+    main()
