@@ -15,6 +15,7 @@ import os
 import platform
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,13 +36,20 @@ STUDENT_T = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 
 
 
 def run_seed(
-    folder: Path, observation: str, network: str, seed: int, steps: int, episodes: int, package_episodes: int
+    folder: Path,
+    observation: str,
+    learner_settings: dict[str, Any],
+    seed: int,
+    steps: int,
+    episodes: int,
+    package_episodes: int,
 ) -> dict:
     world, start = Crafter(), time.perf_counter()
     with TrainDisplay([skill.name for skill in world.skills], steps) as display:
         plan = TrainingPlan(cycles=0, final_steps=steps, episodes=episodes)
-        settings = {"network": {"encoder": network}}
-        final = train(folder, world, NoDesigner(), plan, observation, seed, "ppo", settings, on_progress=display).final
+        final = train(
+            folder, world, NoDesigner(), plan, observation, seed, "ppo", learner_settings, on_progress=display
+        ).final
     agent = load_policy(folder)
     lines = list(read_progress(folder))
     training_seconds = steps / np.median([line["steps_per_second"] for line in lines])
@@ -132,6 +140,8 @@ def main() -> None:
     parser.add_argument("--package-episodes", type=int, default=128, help="evaluation episodes in the crafter package")
     parser.add_argument("--observation", choices=["symbols", "pixels"], default="symbols")
     parser.add_argument("--network", choices=["symbols", "tiles", "impala"], help="by default symbols or impala")
+    parser.add_argument("--learning-rate", type=float, help="by default that of the network")
+    parser.add_argument("--final-learning-rate", type=float, help="reached linearly; by default it is constant")
     parser.add_argument("--runs", type=Path, help="by default out/crafter-ppo-NETWORK")
     parser.add_argument("--results", type=Path, help="by default docs/results/crafter-ppo-NETWORK")
     args = parser.parse_args()
@@ -139,11 +149,12 @@ def main() -> None:
     runs = args.runs or Path(f"out/crafter-ppo-{network}")
     results = args.results or Path(f"docs/results/crafter-ppo-{network}")
 
+    rates = {name: getattr(args, name) for name in ("learning_rate", "final_learning_rate") if getattr(args, name)}
+    settings = {"network": {"encoder": network}, **rates}
+
     skill_names = [skill.name for skill in Crafter().skills]
-    seeds = [
-        run_seed(runs / str(seed), args.observation, network, seed, args.steps, args.episodes, args.package_episodes)
-        for seed in args.seeds
-    ]
+    sizes = args.steps, args.episodes, args.package_episodes
+    seeds = [run_seed(runs / str(seed), args.observation, settings, seed, *sizes) for seed in args.seeds]
     num_agreeing = {
         measure: sum(
             getattr(result["final"], measure).agrees_with(getattr(result["package"], measure)) for result in seeds
@@ -154,6 +165,8 @@ def main() -> None:
     options = f"--steps {args.steps} --seeds {' '.join(map(str, args.seeds))}"
     if network != "symbols":
         options = f"--observation {args.observation} --network {network} {options}"
+    for name, rate in rates.items():
+        options += f" --{name.replace('_', '-')} {rate}"
     source = "symbols" if network == "symbols" else f"{args.observation} ({network})"
     text = f"""# Plain PPO from {source} in the original Crafter
 

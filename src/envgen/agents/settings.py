@@ -102,7 +102,7 @@ class PpoSettings(LearnerSettings):
 
 
 SYMBOL_DEFAULTS: dict[str, Any] = dict(num_envs=128, num_steps=64, num_minibatches=4, learning_rate=7e-4)
-TILE_DEFAULTS: dict[str, Any] = dict(num_envs=64, num_steps=64, learning_rate=6e-4, final_learning_rate=5e-5)
+TILE_DEFAULTS: dict[str, Any] = dict(num_envs=64, num_steps=64, learning_rate=5e-4)
 VECTOR_DEFAULTS: dict[str, Any] = dict(
     num_envs=8, num_steps=128, gamma=0.99, gae_lambda=0.95, update_epochs=10, ent_coef=0.0, bfloat16=False
 )
