@@ -56,16 +56,16 @@ def test_linked_files_exist():
 
 def test_options_of_documented_commands_exist():
     """Every `--option` in a documented command is in the help of that command."""
-    help_texts: dict[tuple[str, str], str] = {}
+    help_texts: dict[tuple[str, ...], str] = {}
     unknown = []
     for page in PAGES:
         for command, arguments in COMMAND.findall(page.read_text().replace("\\\n", " ")):
-            designer = re.search(r"--designer ([a-z-]+)(?= |$)", arguments)
-            key = (command, designer[1] if designer else "")
+            # the designer and the learner have options of their own
+            chosen = re.findall(r"(--designer|--learner) ([a-z-]+)(?= |$)", arguments)
+            key = (command, *(word for pair in chosen for word in pair))
             if key not in help_texts:
-                args = [command, *(["--designer", designer[1]] if designer else []), "--help"]
-                result = subprocess.run([sys.executable, "-m", "envgen.cli", *args], capture_output=True, text=True)
-                help_texts[key] = result.stdout
+                program = [sys.executable, "-m", "envgen.cli", *key, "--help"]
+                help_texts[key] = subprocess.run(program, capture_output=True, text=True).stdout
             for option in re.findall(r"(?<!\S)--[a-z][a-z.-]*", arguments):
                 if f"{option} " not in help_texts[key] and f"{option}," not in help_texts[key]:
                     unknown.append(f"{page.name}: envgen {command} {option}")

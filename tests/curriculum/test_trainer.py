@@ -170,3 +170,15 @@ def test_there_are_no_statistics_if_most_steps_belong_to_unfinished_episodes():
     assert training_stats(lines, SKILLS, steps=40_000) is None
     assert training_stats(lines, SKILLS, steps=100) is not None
     assert stats_of(lines).score == pytest.approx(100)
+
+
+def test_settings_with_a_final_value_change_over_the_whole_run():
+    world = Crafter()
+    annealed = make_learner(world, "symbols", settings={"final_learning_rate": 1e-5}, total_steps=5000)
+    assert annealed.settings.anneal_steps == 5000
+    given = {"final_learning_rate": 1e-5, "anneal_steps": 70}
+    assert make_learner(world, "symbols", settings=given, total_steps=5000).settings.anneal_steps == 70
+    assert make_learner(world, "symbols", total_steps=5000).settings.anneal_steps is None
+    tiles = make_learner(world, "pixels", total_steps=5000)
+    assert tiles.settings.network.encoder == "tiles"
+    assert tiles.settings.anneal_steps == 5000

@@ -97,6 +97,11 @@ class PpoSettings(LearnerSettings):
     """Collect the next rollout with a snapshot of the network while updating on the current one."""
 
     @property
+    def is_annealed(self) -> bool:
+        """Whether a setting changes over the run."""
+        return self.final_learning_rate is not None or self.final_ent_coef is not None
+
+    @property
     def batch_size(self) -> int:
         return self.num_envs * self.num_steps
 

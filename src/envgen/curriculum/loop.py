@@ -84,10 +84,7 @@ def train(
     """
     plan = plan or TrainingPlan()
     check_seed(seed)
-    learner_settings = dict(learner_settings or {})
-    if any(learner_settings.get(name) is not None for name in ("final_learning_rate", "final_ent_coef")):
-        learner_settings.setdefault("anneal_steps", plan.total_steps)
-    agent = make_learner(world, observation, learner, learner_settings, seed, device, compile)
+    agent = make_learner(world, observation, learner, learner_settings, seed, device, compile, plan.total_steps)
     num_envs = agent.settings.num_envs
     practice = practice_settings(world, observation, num_envs // agent.process_group.size, practice)
     max_levels = plan.num_level_envs(num_envs) if plan.mixing == "mixed" else num_envs

@@ -21,6 +21,7 @@ from envgen.agents.learner import Learner, learner_class
 from envgen.agents.networks import layout_of
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats, UpdateResult
+from envgen.agents.settings import PpoSettings
 from envgen.runs.statistics import score, success_counts, success_rates
 from envgen.runs.store import Run
 from envgen.worlds.world import Level, TileGrid, World
@@ -42,6 +43,7 @@ def make_learner(
     seed: int = 0,
     device: str = "cpu",
     compile: bool = False,
+    total_steps: int | None = None,
 ) -> Learner:
     """Return a new learner for a world.
 
@@ -58,6 +60,8 @@ def make_learner(
         if network.get("encoder", "auto") == "auto" and isinstance(layout_of(envs), TileGrid) and device == "cpu":
             settings["network"] = {**network, "encoder": "tiles"}
         complete: Any = cls.settings_for(envs.single_observation_space, **settings)
+        if isinstance(complete, PpoSettings) and complete.is_annealed and complete.anneal_steps is None:
+            complete = complete.model_copy(update={"anneal_steps": total_steps})
         return cls.for_envs(envs, settings=complete, seed=seed, device=device, compile=compile)
 
 
