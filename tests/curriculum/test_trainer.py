@@ -181,4 +181,3 @@ def test_settings_with_a_final_value_change_over_the_whole_run():
     assert make_learner(world, "symbols", total_steps=5000).settings.anneal_steps is None
     tiles = make_learner(world, "pixels", total_steps=5000)
     assert tiles.settings.network.encoder == "tiles"
-    assert tiles.settings.anneal_steps == 5000
