@@ -9,13 +9,13 @@ from .errors import EnvgenError
 
 
 class ImportPathError(EnvgenError, ValueError):
-    """There is no such module, or it has no such attribute."""
+    """There is no such module, it has no such attribute, or importing it raised the exception in `__cause__`."""
 
 
 def import_object(path: str, base: type) -> Any:
     """The object at `module:attribute`. The current directory is searched too, as `python -m` does.
 
-    An exception that the module raises while it is imported is passed on.
+    Raises ImportPathError, whatever goes wrong.
 
     Args:
         path: An import path such as `my_package.my_module:MyClass`.
@@ -26,10 +26,10 @@ def import_object(path: str, base: type) -> Any:
         sys.path.append("")
     try:
         module = import_module(module_name)
-    except ModuleNotFoundError as error:
-        if not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module exists, but something that it imports does not
-        raise ImportPathError(f"there is no module {module_name!r} (check the spelling and PYTHONPATH)") from None
+    except Exception as error:  # whatever the module raises while it is imported
+        if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
+            raise ImportPathError(f"there is no module {module_name!r} (check the spelling and PYTHONPATH)") from None
+        raise ImportPathError(f"{error!r:.200}") from error
     try:
         return getattr(module, attribute)
     except AttributeError:

@@ -106,7 +106,7 @@ def test_only_whole_episodes_with_achievements_are_used():
 
 
 def collect_buffer(learner, envs, num_steps=200):
-    runner = VecEnvRunner(envs, seed=0, memory=learner._new_memory(4))
+    runner = VecEnvRunner(envs, seed=0, memory=learner.network.new_memory(4, learner.device))
     rollout = learner.collect(runner, num_steps)
     learner._make_batch(rollout)
     (buffer,) = learner._buffer

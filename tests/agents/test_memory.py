@@ -101,7 +101,7 @@ def test_events_identify_crafters_skills():
 @pytest.mark.parametrize("num_steps", [12, 13])  # 13 makes sequences of different lengths
 def test_update_sees_the_probabilities_and_values_of_the_rollout(name, num_steps):
     learner, envs = make_learner(name)
-    runner = VecEnvRunner(envs, seed=0, memory=learner._new_memory(4))
+    runner = VecEnvRunner(envs, seed=0, memory=learner.network.new_memory(4, learner.device))
     learner.collect(runner, 7)  # so that the rollout starts in mid-episode
     rollout = learner.collect(runner, num_steps)
     assert rollout.dones.any()
@@ -127,7 +127,7 @@ def test_update_sees_the_probabilities_and_values_of_the_rollout(name, num_steps
 def test_policy_remembers_like_the_learner(name):
     """Greedy play through Policy.act and observe meets the same observations as VecEnvRunner with the same network."""
     learner, envs = make_learner(name)
-    runner = VecEnvRunner(envs, seed=0, memory=learner._new_memory(4))
+    runner = VecEnvRunner(envs, seed=0, memory=learner.network.new_memory(4, learner.device))
     rollout = learner.collect(runner, 20)
     policy, envs = learner.policy, CrafterVectorEnv(4, {"length": 9}, "symbols")
     assert policy.has_memory
@@ -156,7 +156,8 @@ def test_predict_passes_its_state_as_in_stable_baselines3(name):
         states.append(state)
         obs, _, terminated, truncated, _ = envs.step(actions)
         episode_start = terminated | truncated
-    hidden = [dict(zip(policy._new_memory(4).state(), state, strict=True))["hidden"] for state in states]
+    names = policy.network.new_memory(4, policy.device).state().keys()
+    hidden = [dict(zip(names, state, strict=True))["hidden"] for state in states]
     assert all(not np.allclose(a, b) for a, b in itertools.pairwise(hidden))
     fresh, _ = policy.predict(obs, None, None, deterministic=True)
     restarted, _ = policy.predict(obs, state, np.ones(4, np.bool_), deterministic=True)

@@ -144,6 +144,4 @@ def learner_class(learner: str | type[Learner]) -> type[Learner]:
     try:
         return import_object(learner, PPO)
     except ImportPathError as error:
-        raise HyperparameterError(f"cannot import the learner {learner!r}: {error}") from None
-    except Exception as error:  # whatever the module raises while it is imported
-        raise HyperparameterError(f"cannot import the learner {learner!r}: {error!r:.200}") from error
+        raise HyperparameterError(f"cannot import the learner {learner!r}: {error}") from error.__cause__

@@ -37,10 +37,10 @@ def _update(actions, rewards, faced, threshold, last, rewarded):
 
 
 @jit
-def _faced_symbols(obs, facing_index, cell_offsets, num_cells, num_symbols, out):
+def _faced_symbols(obs, facing_index, facing_cells, num_cells, num_symbols, out):
     """The symbol of the cell that the agent faces: that of the last plane which is not 0, counted over all planes."""
     for b in range(out.size):
-        cell = cell_offsets[obs[b, facing_index]]
+        cell = facing_cells[obs[b, facing_index]]
         out[b], first = 0, 0
         for plane in range(num_symbols.size):
             symbol = np.int64(obs[b, plane * num_cells + cell])
@@ -76,14 +76,10 @@ class HistorySpec:
         self.facing: SymbolMap | None = None
         self.num_faced_symbols = 1
         if rewarded_events and isinstance(layout, SymbolMap) and layout.facing_index is not None:
-            symbol_map = layout
             assert isinstance(observation_space, spaces.Box)
-            self.facing = symbol_map
-            self.num_cells = symbol_map.rows * symbol_map.columns
-            offsets = [0, *(columns + rows * symbol_map.columns for columns, rows in symbol_map.direction_offsets)]
-            self.cell_offsets = symbol_map.center + np.array(offsets)
-            planes = observation_space.high[: symbol_map.planes * self.num_cells].astype(np.int64)
-            self.num_symbols = planes.reshape(symbol_map.planes, self.num_cells).max(1)
+            self.facing, self.facing_cells = layout, layout.facing_cells()
+            self.num_cells = layout.rows * layout.columns
+            self.num_symbols = layout.num_symbols(observation_space.high)
             self.num_faced_symbols = 1 + int(self.num_symbols.sum())
         self.num_last_bits = self.num_actions + 2
         self.num_event_bits = self.num_actions * self.num_faced_symbols if rewarded_events else 0
@@ -117,7 +113,7 @@ class History:
         if spec.is_discrete:
             self._actions[:] = actions - spec.first_action
         if spec.facing is not None:
-            facing = spec.facing.facing_index, spec.cell_offsets, spec.num_cells, spec.num_symbols
+            facing = spec.facing.facing_index, spec.facing_cells, spec.num_cells, spec.num_symbols
             _faced_symbols(obs, *facing, self._faced)  # pyright: ignore[reportCallIssue]
 
     def record_rewards(self, rewards: np.ndarray) -> None:

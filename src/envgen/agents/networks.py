@@ -26,7 +26,7 @@ from envgen.worlds.world import Layout, SymbolMap, TileGrid
 
 from .encoders import Encoder, ImpalaEncoder, MlpEncoder, SymbolEncoder
 from .errors import SpaceError
-from .memory import HistorySpec
+from .memory import AgentMemory, HistorySpec
 from .parallel import autocast
 from .recurrent import CORES, RecurrentCore
 from .settings import NetworkSettings
@@ -50,6 +50,10 @@ class PolicyNetwork(nn.Module):
     action_dist: "Categorical | DiagGaussian"
     state_size: int = 0
     history_spec: HistorySpec | None = None
+
+    def new_memory(self, num_envs: int, device: torch.device) -> AgentMemory:
+        """What this network remembers of `num_envs` environments, at the start of their episodes."""
+        return AgentMemory(self.state_size, self.history_spec, num_envs, device)
 
     def forward(self, obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Distribution parameters (B, action_dist.num_params) and normalized values (B,) of observations (B, ...)."""
@@ -201,7 +205,7 @@ def make_encoder(space: spaces.Space, layout: Layout, settings: NetworkSettings,
         num_bits: How many bits of the history the encoder receives in addition to the observation.
     """
     kind = _observation_kind(space)
-    encoder = ENCODERS[kind] if settings.encoder == "auto" else settings.encoder
+    encoder = KINDS[kind][0] if settings.encoder == "auto" else settings.encoder
     if encoder not in KINDS[kind]:
         raise SpaceError(
             f"the encoder {encoder!r} does not support {kind}, the observations of this environment; "
@@ -216,8 +220,11 @@ def make_encoder(space: spaces.Space, layout: Layout, settings: NetworkSettings,
     return {"impala": ImpalaEncoder, "mlp": MlpEncoder}[encoder](space, num_bits)
 
 
-ENCODERS = {"images": "impala", "symbols": "symbols", "vectors": "mlp"}  # the default for each kind of observation
-KINDS = {"images": ("impala", "tiles"), "symbols": ("symbols",), "vectors": ("mlp",)}
+KINDS = {  # the encoders for each kind of observation, the default first
+    "images": ("impala", "tiles"),
+    "symbols": ("symbols",),
+    "vectors": ("mlp",),
+}
 
 
 def _observation_kind(space: spaces.Space) -> str:

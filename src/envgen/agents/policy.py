@@ -104,9 +104,6 @@ class Policy:
             self._memory.record_rewards(np.atleast_1d(np.asarray(rewards, np.float64)))
             self._memory.reset(np.atleast_1d(np.asarray(dones, np.bool_)))
 
-    def _new_memory(self, num_envs: int) -> AgentMemory:
-        return AgentMemory(self.network.state_size, self.network.history_spec, num_envs, self.device)
-
     @classmethod
     def _from_parameters(
         cls,
@@ -131,9 +128,9 @@ class Policy:
         With memory, the i-th observation of each call must come from the same environment. A different number of
         observations than in the last call resets the memory.
         """
-        num_envs = 1 if self._is_single(np.asarray(obs)) else len(obs)
+        num_envs = self._num_envs(obs)
         if self._memory is None or self._memory.num_envs != num_envs:
-            self._memory = self._new_memory(num_envs)
+            self._memory = self.network.new_memory(num_envs, self.device)
         return self._act(obs, rng, self._memory)
 
     @torch.inference_mode()
@@ -173,7 +170,7 @@ class Policy:
         rng = None if deterministic else self.rng
         if not self.has_memory:
             return self.act(observation, rng), None
-        memory = self._new_memory(1 if self._is_single(np.asarray(observation)) else len(observation))
+        memory = self.network.new_memory(self._num_envs(observation), self.device)
         if state is not None:
             memory.load(dict(zip(memory.state(), state, strict=True)))
             if episode_start is not None:
@@ -185,6 +182,9 @@ class Policy:
     def seed(self, seed: int | None) -> None:
         """Seed the sampling of `predict`."""
         self.rng = np.random.default_rng(seed)
+
+    def _num_envs(self, obs: Any) -> int:
+        return 1 if self._is_single(np.asarray(obs)) else len(obs)
 
     def _is_single(self, obs: np.ndarray) -> bool:
         shape = self.observation_space.shape

@@ -28,7 +28,6 @@ from envgen.errors import NonFiniteLossError
 from envgen.worlds.world import Layout
 
 from .errors import SpaceError, describe_batch
-from .memory import AgentMemory
 from .networks import ActorCritic, PolicyNetwork, layout_of, run_network, run_step
 from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, supports_bf16
 from .policy import NetworkFactory, Policy
@@ -340,9 +339,6 @@ class PPO:
         _, values, _ = run_step(network, prepared, hidden, starts, self.bfloat16)
         return return_normalizer.denormalize(values).cpu().numpy()
 
-    def _new_memory(self, num_envs: int) -> AgentMemory:
-        return AgentMemory(self.network.state_size, self.network.history_spec, num_envs, self.device)
-
     # ------------------------------------------------------------------------------------------------------ learning
 
     def update(self, rollout: Rollout) -> dict[str, float]:
@@ -479,11 +475,8 @@ class PPO:
         self.check_envs(envs)
         lengths = self.rollout_lengths(steps)
         if not resume:
-            self.phase_updates, self._runner, self._prefetched = (
-                0,
-                VecEnvRunner(envs, seed, memory=self._new_memory(envs.num_envs)),
-                None,
-            )
+            memory = self.network.new_memory(envs.num_envs, self.device)
+            self.phase_updates, self._runner, self._prefetched = 0, VecEnvRunner(envs, seed, memory=memory), None
         elif self._runner is None or self._runner.envs is not envs:
             raise ValueError("no training to resume in these environments; call load(arrays, values, envs) with them")
         with self.threaded_gradients, ThreadPoolExecutor(1, "envgen-collect", set_device, (self.device,)) as executor:
@@ -576,7 +569,7 @@ class PPO:
         self._runner = self._prefetched = None
         if envs is not None:
             self.check_envs(envs)
-            memory = self._new_memory(envs.num_envs)
+            memory = self.network.new_memory(envs.num_envs, self.device)
             self._runner = VecEnvRunner(envs, state=strip_prefix("runner", arrays), memory=memory)
             if prefetched := strip_prefix("prefetched", arrays):
                 length = self.settings.sequence_length

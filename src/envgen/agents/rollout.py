@@ -89,9 +89,7 @@ class StepResult(NamedTuple):
     valid: np.ndarray  # (B,) False where the step only reset the environment
     final_obs: Any  # the last observations of the episodes that ended; None if none did
     practiced: np.ndarray  # (B,) whether the episode that ended was practice
-    final_bits: (
-        np.ndarray | None
-    )  # (B, bits) the bits of the agent's memory that belong to final_obs; None if there are none
+    final_bits: np.ndarray | None  # (B, bits), of the agent's memory at final_obs; None if nothing was truncated
 
 
 class VecEnvRunner:
@@ -145,7 +143,7 @@ class VecEnvRunner:
         final_obs = final_bits = None
         practiced = np.zeros(self.num_envs, np.bool_)
         self.memory.record_rewards(rewards)
-        if dones.any():
+        if truncated.any():  # only then are they of use
             final_bits = self.memory.bits
         self.memory.reset(dones | resetting)
         if dones.any():

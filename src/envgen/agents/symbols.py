@@ -102,15 +102,14 @@ class NearestSymbolEncoder(nn.Module):
         kept_slots = [plane * num_cells + near_cells for plane in range(symbol_map.planes)]
         kept_slots.append(np.arange(symbol_map.planes * num_cells, len(max_values)))
         kept_indices = np.concatenate(kept_slots)
-        self.num_symbols = max_values[: symbol_map.planes * num_cells].reshape(symbol_map.planes, num_cells).max(1)
+        self.num_symbols = symbol_map.num_symbols(max_values)
         self.first_slot = 2 * (np.cumsum(self.num_symbols) - self.num_symbols)
         self.num_nearest = int(2 * self.num_symbols.sum())
         facing_max = self.num_symbols[: 0 if symbol_map.facing_index is None else None]
         nearest_max = np.tile([self.column_codes.max(), self.row_codes.max()], self.num_symbols.sum())
         self.max_values = np.concatenate([max_values[kept_indices], facing_max, nearest_max]).astype(np.int64)
         self.register_buffer("kept_slots", torch.from_numpy(kept_indices), persistent=False)
-        offsets = [0, *(columns + rows * symbol_map.columns for columns, rows in symbol_map.direction_offsets)]
-        self.register_buffer("facing_cells", center + torch.tensor(offsets), persistent=False)
+        self.register_buffer("facing_cells", torch.from_numpy(symbol_map.facing_cells()), persistent=False)
 
     @torch.no_grad()
     def forward(self, symbols: torch.Tensor) -> torch.Tensor:

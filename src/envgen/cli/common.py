@@ -33,6 +33,20 @@ def load_world(name: str) -> World:
         raise UserError(str(error)) from None
 
 
+def load_policy_and_world(run: Path, device: str, command: str) -> tuple[Any, World]:
+    """The policy of a run, and the world that it was trained in."""
+    from envgen import api
+
+    policy = api.load_policy(run, device)
+    if "world" not in policy.metadata:
+        raise UserError(
+            f"{run} does not name the world that its policy was trained in; "
+            f"use envgen.{command}(..., world=...) in Python"
+        )
+    api.check_world_name(policy.metadata["world"], api.PASS_WORLD)
+    return policy, load_world(policy.metadata["world"])
+
+
 def require_choice(what: str, value: str, choices: Sequence[str]) -> str:
     if value not in choices:
         raise UserError(f"{what} {format_choice_error(value, choices)}")

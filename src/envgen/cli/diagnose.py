@@ -7,7 +7,7 @@ from tyro.conf import Positional
 
 from .common import (
     UserError,
-    load_world,
+    load_policy_and_world,
     read_level,
     require_extra,
     require_positive,
@@ -55,14 +55,7 @@ def diagnose(
     from envgen.runs.store import write_json
 
     with run_errors("diagnose", run, is_main=False):
-        policy = api.load_policy(run, device)
-        if "world" not in policy.metadata:
-            raise UserError(
-                f"{run} does not name the world that its policy was trained in; "
-                "use envgen.diagnose(..., world=...) in Python"
-            )
-        api.check_world_name(policy.metadata["world"], api.PASS_WORLD)
-        world = load_world(policy.metadata["world"])
+        policy, world = load_policy_and_world(run, device, "diagnose")
         result = api.diagnose(
             policy, episodes, threshold=threshold, world=world, level=read_level(level, world), seed=seed,
             deterministic=deterministic,

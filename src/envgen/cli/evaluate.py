@@ -7,6 +7,7 @@ from tyro.conf import Positional
 
 from .common import (
     UserError,
+    load_policy_and_world,
     load_world,
     read_level,
     require_extra,
@@ -49,14 +50,7 @@ def evaluate(
     from envgen import api
 
     with run_errors("evaluate", run, is_main=False):
-        policy = api.load_policy(run, device)
-        if "world" not in policy.metadata:
-            raise UserError(
-                f"{run} does not name the world that its policy was trained in; "
-                "use envgen.evaluate(..., world=...) in Python"
-            )
-        api.check_world_name(policy.metadata["world"], api.PASS_WORLD)
-        world = load_world(policy.metadata["world"])
+        policy, world = load_policy_and_world(run, device, "evaluate")
         if reference_episodes and not hasattr(world, "reference_envs"):
             raise UserError(f"--reference-episodes: there is no reference package of {world.name} to play in")
         result = api.evaluate(

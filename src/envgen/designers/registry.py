@@ -63,11 +63,7 @@ def load_designer_class(designer: str) -> type[Designer]:
     try:
         return _check_class(import_object(path, Designer))
     except ImportPathError as error:
-        raise DesignError(f"cannot import the designer {designer!r}: {error}") from None
-    except DesignError:
-        raise
-    except Exception as error:  # whatever the module raises while it is imported
-        raise DesignError(f"cannot import the designer {designer!r}: {error!r:.200}") from error
+        raise DesignError(f"cannot import the designer {designer!r}: {error}") from error.__cause__
 
 
 def _check_class(designer_class: Any) -> type[Designer]:

@@ -85,9 +85,7 @@ def _import(path: str) -> Any:
     try:
         return import_object(path, World)
     except ImportPathError as error:
-        raise WorldError(f"cannot import the world {path!r}: {error}") from None
-    except Exception as error:  # whatever the module raises while it is imported
-        raise WorldError(f"cannot import the world {path!r}: {error!r:.200}") from error
+        raise WorldError(f"cannot import the world {path!r}: {error}") from error.__cause__
 
 
 def _instantiate(world: Any, name: str) -> World:

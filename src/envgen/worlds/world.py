@@ -44,6 +44,16 @@ class SymbolMap(NamedTuple):
     direction_offsets: tuple[tuple[int, int], ...] = ()  # (columns right, rows down) of a step in each direction
     near_radius: int = 1  # cells within this Chebyshev distance of the agent deserve an input of their own
 
+    def facing_cells(self) -> np.ndarray:
+        """The cell that the agent faces, for each value of the symbol at `facing_index`."""
+        offsets = [0, *(columns + rows * self.columns for columns, rows in self.direction_offsets)]
+        return self.center + np.array(offsets)
+
+    def num_symbols(self, max_values: np.ndarray) -> np.ndarray:
+        """The highest symbol of each plane, (planes,), given that of each entry of an observation."""
+        size = self.planes * self.rows * self.columns
+        return max_values[:size].reshape(self.planes, -1).max(1).astype(np.int64)
+
 
 class TileGrid(NamedTuple):
     """Where an image consists of tiles of one size: `rows` x `columns` of them, side by side.

@@ -60,7 +60,9 @@ def _import_domain(path: str) -> Callable[..., Domain]:
     try:
         domain_class = import_object(path, Domain)
     except ImportPathError as error:
-        raise ValueError(f"domain {path!r}: {error}") from None
+        if isinstance(error.__cause__, ImportError):  # the module exists, but something that it imports does not
+            raise error.__cause__ from None
+        raise ValueError(f"domain {path!r}: {error}") from error.__cause__
     if not (inspect.isclass(domain_class) and issubclass(domain_class, Domain)):
         raise ValueError(f"domain {path!r} is not a subclass of Domain")
     if inspect.isabstract(domain_class):
