@@ -11,6 +11,7 @@ import pytest
 from commands import envgen, get_error_line, get_usage_error
 
 from envgen.cli.common import run_errors
+from envgen.cli.train import train_command
 
 SMALL = ["--cycles", "1", "--levels", "2", "--cycle-steps", "512", "--final-steps", "512", "--feedback-seeds", "2",
          "--feedback-episodes", "2", "--episodes", "3", "--audit-steps", "20",
@@ -118,6 +119,23 @@ def test_ctrl_c_names_resume_only_for_runs_that_it_accepts(flags, message, tmp_p
     (tmp_path / "run" / "run.json").touch()
     with pytest.raises(KeyboardInterrupt), run_errors("train", Path("run"), True, flags):
         raise KeyboardInterrupt
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [({}, "Resume with: envgen train --resume"), ({"designer": "mine:Designer"}, "Resume by repeating the command"),
+     ({"learner": "mine:Learner"}, "Resume by repeating the command")],
+)  # fmt: skip
+def test_ctrl_c_suggests_repeating_the_command_for_classes_of_ones_own(choice, message, tmp_path, monkeypatch, capsys):
+    (tmp_path / "run.json").touch()
+
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("envgen.api.train", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        train_command([])("crafter", folder=tmp_path, **choice)
     assert message in capsys.readouterr().err
 
 

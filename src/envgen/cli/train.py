@@ -131,6 +131,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             return
         world, designer, preset = world or "crafter", designer or DEFAULT_DESIGNER, preset or "paper"
         observation, seed = observation or "symbols", require_seed(seed or 0)
+        learner = learner or DEFAULT_LEARNER
         chosen = load_world(world)
         if ":" not in designer:
             require_choice("designer", designer, designer_names())
@@ -148,12 +149,13 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         _run(
             lambda: api_train(
                 chosen, designer, preset=preset, plan=changes, observation=observation, seed=seed, folder=folder,
-                learner=learner or DEFAULT_LEARNER, network=explicitly_set(network),
+                learner=learner, network=explicitly_set(network),
                 hyperparameters=explicitly_set(hyperparameters),
                 designer_options=explicitly_set(designer_options), levels=levels,
                 llm=model, extend=extend, practice=explicitly_set(practice), device=device, compile=compile,
             ),
-            folder, model, reference_episodes, can_resume=chosen.name in world_names() and ":" not in designer,
+            folder, model, reference_episodes,
+            can_resume=chosen.name in world_names() and ":" not in designer and ":" not in learner,
         )  # fmt: skip
 
     return train

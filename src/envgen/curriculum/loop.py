@@ -76,10 +76,10 @@ def train(
         on_message: Receives texts for the user: the levels of each cycle and the score after it.
         save_every: Seconds between checkpoints within a phase.
         extend: The run in `folder` is finished; continue it with a plan that has more `cycles`, more `final_steps` or
-            both, and equals the run's plan otherwise. The run first adds the cycles, then the steps in the original as
-            a phase of its own. If it had no `final_steps` before, the result is that of a new run with the larger plan,
-            unless the designer depends on the number of cycles. Otherwise it is not, because a new run would train the
-            `final_steps` in one phase and after all cycles.
+            both, and is otherwise the same. The run first adds the cycles, then the steps in the original as a phase of
+            its own. A run without `final_steps` gives the result of a new run with the larger plan, unless the designer
+            depends on the number of cycles. A run that had some gives another result, because a new run would train
+            all `final_steps` in one phase after all cycles.
         practice: Whether a share of the environments practices, and how (practice.py). By default none does.
     """
     plan = plan or TrainingPlan()
