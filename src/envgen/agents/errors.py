@@ -10,7 +10,7 @@ class SpaceError(EnvgenError, ValueError):
 
 
 def describe_batch(minibatch: dict[str, torch.Tensor], metrics: dict[str, float], location: str) -> str:
-    """`policy_loss is nan in update 3, ...; the minibatch: obs (512, 81) 0 to 12; actions (512,) 0 to 16; ...`"""
+    """`policy_loss is nan in update 3, ...; the minibatch: obs (512, 81) 0 to 12; ...; lower the learning rate, ...`"""
     non_finite = [f"{name} is {value}" for name, value in metrics.items() if not abs(value) < float("inf")]
     parts = []
     for name, tensor in minibatch.items():
@@ -19,4 +19,7 @@ def describe_batch(minibatch: dict[str, torch.Tensor], metrics: dict[str, float]
         parts.append(
             f"{name} {tuple(tensor.shape)} {value_range}" + (f" with {bad_count} not finite" if bad_count else "")
         )
-    return f"{', '.join(non_finite)} in {location}; the minibatch: {'; '.join(parts)}"
+    return (
+        f"{', '.join(non_finite)} in {location}; the minibatch: {'; '.join(parts)}; lower the learning rate, or "
+        "correct the environment if its observations or rewards are not finite"
+    )

@@ -3,7 +3,7 @@
 A saved policy is a folder:
 
     policy.safetensors    network parameters, and the bounds of the spaces
-    policy.json           spaces, symbol map, precision, and what the caller adds (settings, world, observation kind)
+    policy.json           spaces, network class and arguments, symbol map or tile grid, precision, and `metadata`
 
 Nothing is pickled, so loading a policy cannot run code.
 """
@@ -246,7 +246,8 @@ def load_policy(
         arrays_data = read_regular(folder / ARRAYS_FILE)
         if document["format"] != FORMAT_VERSION:
             raise PolicyError(
-                f"{folder} has policy format {document['format']}; this version of envgen reads {FORMAT_VERSION}"
+                f"{folder} has policy format {document['format']}, but this version of envgen reads {FORMAT_VERSION}; "
+                "install the version that wrote it"
             )
         if hashlib.sha256(arrays_data).hexdigest() != document["sha256"]:
             raise ValueError(f"{ARRAYS_FILE} does not match its checksum in {JSON_FILE}")
@@ -276,7 +277,7 @@ def load_policy(
     except OSError as error:
         raise PolicyError(f"cannot read the policy in {folder}: {error.strerror}") from error
     except PARSE_ERRORS as error:
-        raise PolicyError(f"the policy in {folder} is damaged: {error}") from error
+        raise PolicyError(f"the policy in {folder} is damaged: {error}; restore its files, or save it again") from error
 
 
 def _layout_from_json(document: Mapping[str, Any]) -> Layout:
