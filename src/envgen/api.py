@@ -98,7 +98,7 @@ def train(
         observation: What the agent observes; one of `world.observations`.
         seed: Random seed.
         folder: The run directory. Default: `out/<world>-<designer>-<preset>-<observation>-<seed>`.
-        learner: The algorithm that trains the agent: `"ppo"`, `"distillation"`, or a class of your own.
+        learner: The algorithm that trains the agent: `"ppo"`, `"distillation"`, `"module:Class"` or a class.
         network: The agent's network: an encoder such as `"tiles"`, or the fields of `NetworkSettings` that differ from
             the defaults, such as `{"memory": "gru", "history": True}`.
         hyperparameters: Those of the learner that differ from the defaults, such as `{"learning_rate": 1e-4}`.

@@ -1,4 +1,4 @@
-"""The base class of every error with a message for the user, and `NonFiniteLossError`, which all training raises."""
+"""The base class of every error with a message for the user, and `NonFiniteLossError`, common to all learners."""
 
 
 class EnvgenError(Exception):

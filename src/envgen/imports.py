@@ -1,4 +1,4 @@
-"""Worlds, designers and domains outside this project, given as `module:Class`."""
+"""Worlds, designers, learners and domains outside this project, given as `module:Class`."""
 
 import inspect
 import sys

@@ -5,6 +5,8 @@ The bits are:
 - The last action (one bit per discrete action) and the sign of its reward, as inputs of a recurrent core.
 - `rewarded_events`: which events of this episode were rewarded. An event is an action together with the symbol of the
   cell that the agent faced, or the action alone where observations have no such cell.
+- Whether the last reward was larger than `reward_bit_threshold`, which tells Achievement Distillation that the step was
+  an achievement.
 
 Crafter rewards only the first success of each skill in an episode. Its observations do not show which skills have
 already been rewarded. These bits do; they are computed from the agent's own actions, observations and rewards alone.
@@ -38,7 +40,7 @@ def _update(actions, rewards, faced, threshold, last, rewarded):
 
 @jit
 def _faced_symbols(obs, facing_index, facing_cells, num_cells, num_symbols, out):
-    """The symbol of the cell that the agent faces: that of the last plane which is not 0, counted over all planes."""
+    """The symbol of the cell that the agent faces, numbered over all planes. Of several symbols, the last counts."""
     for b in range(out.size):
         cell = facing_cells[obs[b, facing_index]]
         out[b], first = 0, 0

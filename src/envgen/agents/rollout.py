@@ -143,7 +143,7 @@ class VecEnvRunner:
         final_obs = final_bits = None
         practiced = np.zeros(self.num_envs, np.bool_)
         self.memory.record_rewards(rewards)
-        if truncated.any():  # only then are they of use
+        if truncated.any():  # only needed then, to bootstrap
             final_bits = self.memory.bits
         self.memory.reset(dones | resetting)
         if dones.any():

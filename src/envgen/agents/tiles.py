@@ -1,4 +1,4 @@
-"""Images made of tiles: an encoder that learns from pixels at a speed that a CPU can reach.
+"""Images made of tiles: an encoder that makes learning from pixels fast enough on a CPU.
 
 Where a world's image is a grid of equal tiles (`TileGrid`), one small network, shared by all tiles, replaces the
 convolutions. The dense layers see the features of each tile in its place and the maxima of the features over each row

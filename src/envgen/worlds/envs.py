@@ -75,7 +75,7 @@ class SingleEnv(LevelEnv, Generic[E]):
         return checks.parse_levels(self.engine_class.Level, self.engine_class.title, levels)
 
     def _extra_info(self) -> dict[str, Any]:
-        """Entries of the info beside `info_fields`."""
+        """Entries of the info in addition to `info_fields`."""
         return {}
 
     @property

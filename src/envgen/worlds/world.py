@@ -178,7 +178,7 @@ class SkillCheck(NamedTuple):
 
 
 class EpisodeEnd(NamedTuple):
-    """Why an episode ended, and in what circumstances, which have the same names in all ends of a world."""
+    """Why an episode ended, and in what circumstances. A world names the same circumstances at every end."""
 
     cause: str  # such as "zombie" or "time limit"
     circumstances: Mapping[str, str] = {}  # such as {"time of day": "night"}

@@ -4,9 +4,9 @@ A generator's items are the tasks, its answers are the oracle's replies and its 
 partial credit for wrong replies (0.01 for any reply, 0.05 for one that can be parsed, more for a close one), each by
 its own rule. Here a reply scores 1 if the scorer returns exactly 1, and 0 otherwise.
 
-The fields of a spec are the numbers that the curriculum of the generator's authors makes easier or harder, with levels
-from easy to hard. All other parameters (weights, tables, limits on attempts) keep the package's defaults, and so do
-those of the four generators without a curriculum, none of which has a number that makes it harder.
+The fields of a spec are the numeric and boolean parameters that the generator's own curriculum varies, each with levels
+from easy to hard. All other parameters (weights, tables, limits on attempts) keep the package's defaults. Four
+generators have no curriculum; all of their parameters keep the defaults, because none makes the tasks harder.
 """
 
 import re
