@@ -2,7 +2,7 @@
 
 The bits are:
 
-- The last action (one bit per discrete action) and the sign of its reward, as inputs of a recurrent core.
+- The last action (one bit per discrete action) and the sign of its reward, for networks with a recurrent core.
 - `rewarded_events`: which events of this episode were rewarded. An event is an action together with the symbol of the
   cell that the agent faced, or the action alone where observations have no such cell.
 - Whether the last reward was larger than `reward_bit_threshold`, which tells Achievement Distillation that the step was
