@@ -4,9 +4,10 @@
     python benchmarks/crafter_speed.py
 
 Measures environment steps per second with random actions, resets included, after a warm-up in which the environments
-drift apart. The engines take turns over several rounds, so that other load on the machine affects all of them. Compares
-with the PyPI package `crafter`, as installed and with numba, which compiles its noise; and, if `--jax-python` names a
-Python that has it, with Craftax-Classic on JAX, whose rules are similar but not the same. Prints Markdown.
+drift apart. Compares with the PyPI package `crafter`, as installed and with numba, which compiles its noise. The
+engines take turns over several rounds, so that other load on the machine affects all of them; the package's rounds take
+six times as long. If `--jax-python` names a Python that has it, Craftax-Classic on JAX, whose rules are similar but not
+the same, is measured afterwards. Prints Markdown.
 """
 
 import argparse

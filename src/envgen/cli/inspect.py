@@ -36,7 +36,7 @@ def preview(
     out: Path = Path("preview.png"),
     seeds: int = 4,
 ) -> None:
-    """Draw environments of a level from above, and print their statistics.
+    """Draw environments of a level from above, and print the statistics of the level as `envgen stats` does.
 
     Args:
         level: A JSON file with a level.
