@@ -1,4 +1,4 @@
-"""`envgen diagnose`: tables, `diagnosis.json` and a picture for a run, and one sentence for wrong input."""
+"""`envgen diagnose`: tables, `diagnosis.json` and a figure for a run, and one sentence for wrong input."""
 
 import json
 import shutil

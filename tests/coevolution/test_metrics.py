@@ -1,4 +1,4 @@
-"""The diversity of specs, whose low values show a collapsed environment policy."""
+"""How different the specs of a step are: a collapsed environment policy repeats itself."""
 
 import pytest
 

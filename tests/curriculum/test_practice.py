@@ -227,10 +227,10 @@ def test_the_same_saved_state_has_different_futures():
     assert len(futures) > 20  # of 99
 
 
-# --- memory
+# --- saved states
 
 
-def test_memory_and_state_are_bounded():
+def test_saved_states_are_bounded():
     envs = make_corridors(memory_size=7)
     envs.reset(seed=1)
     sizes = []

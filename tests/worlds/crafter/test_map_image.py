@@ -1,4 +1,4 @@
-"""Maps of whole worlds mark the player, creatures, ores and what `near` placed."""
+"""Images of whole maps mark the player, creatures, ores and what `near` placed."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ CELL = render.CELL_SIZE
 NEAR = {"table": True, "furnace": True, "water": True, "plant": "ripe", "cows": 3, "cave": True}
 
 
-def start_world(level, seed):
+def start_env(level, seed):
     engine = Engine(1, [CrafterLevel.parse(level)], False, threads=1)
     engine.start([seed])
     env = engine.state.envs[0]
@@ -30,7 +30,7 @@ def has_color(image, color):
 
 
 def test_ores_creatures_and_the_player_are_marked():
-    env, entities = start_world(None, 3)
+    env, entities = start_env(None, 3)
     image = Crafter().render_map(None, 3)
     assert image.shape == (64 * CELL, 64 * CELL, 3)
     for material, color in render.ORE_COLORS.items():
@@ -47,7 +47,7 @@ def test_ores_creatures_and_the_player_are_marked():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_near_placed_is_outlined(seed):
-    env, entities = start_world({"near": NEAR}, seed)
+    env, entities = start_env({"near": NEAR}, seed)
     image = Crafter().render_map({"near": NEAR}, seed)
     cells = [*np.argwhere((env["ground"] == const.TABLE) | (env["ground"] == const.FURNACE))]
     cells += [(entity["x"], entity["y"]) for entity in entities if entity["kind"] == const.PLANT]

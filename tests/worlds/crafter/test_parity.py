@@ -126,7 +126,7 @@ def test_trajectory_does_not_depend_on_the_observation(observation):
     env.reset(seed=6)
     other.reset(seed=6)
     rng = np.random.default_rng(6)
-    for _ in range(300):  # into the night, when the image uses the world's random generator
+    for _ in range(300):  # into the night, when the image uses the environment's random generator
         action = int(rng.integers(len(ACTIONS)))
         result, other_result = env.step(action), other.step(action)
         assert result[1:4] == other_result[1:4]
@@ -137,7 +137,7 @@ def test_trajectory_does_not_depend_on_the_observation(observation):
         assert np.array_equal(env.engine.state.entities, other.engine.state.entities)
 
 
-def test_render_does_not_change_the_world():
+def test_render_does_not_change_the_environment():
     env = CrafterEnv({"time_of_day": 200}, render_mode="rgb_array")
     env.reset(seed=1)
     before = env.engine.state.envs.copy()

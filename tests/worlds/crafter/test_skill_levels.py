@@ -137,7 +137,7 @@ def test_skeletons_spawn_on_mined_path():
 
 @pytest.mark.parametrize("keep", [0.2, 0.6])
 def test_impossible_skills_never_succeed(keep):
-    """Measures the worlds of random levels, then plays them with random actions, the expert, and a mix of both."""
+    """Measures the maps of random levels, then plays on them with random actions, the expert, and a mix of both."""
     count = 60
     brief = Brief(WORLD.name, "", WORLD.skills, CrafterLevel, {}, num_levels=2 * count, cycle=1, num_cycles=1, seed=3)
     sampled = RandomDesigner(RandomSettings(keep_prob=keep)).design(brief, ()).levels
@@ -151,7 +151,7 @@ def test_impossible_skills_never_succeed(keep):
     for expert_share in (0.0, 0.5, 1.0):
         envs, rng = WORLD.make(levels, seed=100, observation="symbols"), np.random.default_rng(0)
         envs.reset()
-        is_first_episode = np.ones(len(levels), np.bool_)  # the worlds that were measured
+        is_first_episode = np.ones(len(levels), np.bool_)  # on the maps that were measured
         for _ in range(400):
             actions = rng.integers(len(const.ACTIONS), size=len(levels))
             if expert_share:
