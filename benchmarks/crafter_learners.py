@@ -1,7 +1,7 @@
 """Compares learners in the original Crafter: encoders, memory, history, distillation and practice.
 
     python benchmarks/crafter_learners.py --variants symbols symbols-gru --seeds 10 11 12 --steps 1960000
-    python benchmarks/crafter_learners.py --page        # only write the page again, from the results that are there
+    python benchmarks/crafter_learners.py --page        # train nothing, write the page from the existing results
 
 Each run trains without a designer and writes a run directory. Its final policy plays 1,024 episodes on maps that are
 common to all runs, and 128 of the same in the `crafter` package. The results of each run are a JSON file under
@@ -55,12 +55,12 @@ PUBLISHED = {  # from images: steps, name, score, reward (EnvGen, table 1)
 
 
 def run(variant: str, seed: int, steps: int, runs: Path, results: Path, threads: int) -> str:
-    """Train and evaluate one run, unless its results are there; return what happened."""
+    """Train and evaluate one run, unless its results exist; return what happened."""
     import torch
 
     file = results / f"{variant}-{steps}-{seed}.json"
     if file.exists():
-        return f"{file.name} is there"
+        return f"{file.name} already exists"
     torch.set_num_threads(threads)
     start = time.perf_counter()
     plan = {"cycles": 0, "final_steps": steps, "episodes": EPISODES}
@@ -68,8 +68,8 @@ def run(variant: str, seed: int, steps: int, runs: Path, results: Path, threads:
     trained = envgen.train("crafter", "none", plan=plan, seed=seed, folder=folder, verbose=False, **VARIANTS[variant])
     final = envgen.evaluate(trained, EPISODES, seed=EVALUATION_SEED)
     world, policy = Crafter(), trained.policy()
-    kind = VARIANTS[variant].get("observation", "symbols")
-    envs = world.reference_envs(64, EVALUATION_SEED, kind, PACKAGE_EPISODES)
+    observation = VARIANTS[variant].get("observation", "symbols")
+    envs = world.reference_envs(64, EVALUATION_SEED, observation, PACKAGE_EPISODES)
     package = evaluate(policy, world, None, PACKAGE_EPISODES, EVALUATION_SEED, envs=envs)
     lines = list(read_progress(folder))
     stats = training_stats(lines, [skill.name for skill in world.skills])

@@ -132,8 +132,8 @@ greedy replies on {plan["num_eval_tasks"]} held-out tasks, uniform over all feat
 
 ## Paired by seed
 
-The runs of a seed start with the same two models and are evaluated on the same tasks. Differences to the uniform run of
-the same seed therefore vary less than the accuracies themselves:
+The runs of a seed start with the same two models and are evaluated on the same tasks. Differences from the uniform run
+of the same seed therefore vary less than the accuracies themselves:
 
 {paired_table(groups)}
 
