@@ -74,6 +74,7 @@ def train(
     seed: int = 0,
     folder: str | Path | None = None,
     learner: "str | type[Learner]" = "ppo",
+    learner_preset: str = "fast",
     network: "str | NetworkSettings | Mapping[str, Any] | None" = None,
     hyperparameters: "LearnerSettings | Mapping[str, Any] | None" = None,
     designer_options: Mapping[str, Any] | None = None,
@@ -99,6 +100,8 @@ def train(
         seed: Random seed.
         folder: The run directory. Default: `out/<world>-<designer>-<preset>-<observation>-<seed>`.
         learner: The algorithm that trains the agent: `"ppo"`, `"distillation"`, `"module:Class"` or a class.
+        learner_preset: The settings of learner, network and practice to start from: `"fast"`, `"far"` for runs of ten
+            million steps and more, or `"published"`.
         network: The agent's network: an encoder such as `"tiles"`, or the fields of `NetworkSettings` that differ from
             the defaults, such as `{"memory": "gru", "history": True}`.
         hyperparameters: Those of the learner that differ from the defaults, such as `{"learning_rate": 1e-4}`.
@@ -108,13 +111,14 @@ def train(
             such as `base_url` and `max_cost`.
         extend: Continue a finished run whose plan now has more cycles or final steps.
         practice: Restart a share of the environments from saved states in which the agent was close to a rare skill:
-            `{"share": 0.2}`, and the other fields of `PracticeSettings`. By default none.
+            `{"share": 0.2}`, and the other fields of `PracticeSettings`. By default as in the learner preset.
         device: The device of the network: `"cpu"`, `"cuda"`, `"cuda:1"`, ...
         compile: Compile the network with `torch.compile`.
         save_every: Seconds between checkpoints.
         verbose: Show progress on the terminal.
     """
     from envgen.curriculum.plan import TrainingPlan, check_seed, plan_for
+    from envgen.curriculum.plan import learner_preset as chosen_preset
 
     check_seed(seed)
     world = make_world(world)
@@ -127,9 +131,12 @@ def train(
     model = {"llm": llm} if isinstance(llm, str) else dict(llm or {})
     parsed_levels = [world.Level.parse(level) for level in levels]
     built = build_designer(designer, run_folder, model, designer_options, parsed_levels)
-    settings = _changes(hyperparameters)
-    if network:
-        settings["network"] = {"encoder": network} if isinstance(network, str) else _changes(network)
+    settings, preset_practice = chosen_preset(learner_preset, world)
+    settings |= _changes(hyperparameters)
+    network_changes = {"encoder": network} if isinstance(network, str) else _changes(network)
+    if network_settings := settings.get("network", {}) | network_changes:
+        settings["network"] = network_settings
+    practice = preset_practice | _changes(practice)
     return _train(
         run_folder, world, built, plan, observation, seed, learner, settings, extend, practice, device, compile,
         save_every, verbose,

@@ -51,6 +51,21 @@ def test_unimix_gives_every_action_a_share():
     np.testing.assert_allclose(entropy, -np.sum(np.array(log_probs) * np.log(log_probs)), rtol=1e-4)
 
 
+def test_the_divergence_from_uniform_keeps_its_gradient_for_rare_actions():
+    logits = torch.tensor([[0.0, -30.0, 2.0], [0.0, 0.0, 0.0]], requires_grad=True)
+    dist = Categorical(spaces.Discrete(3))
+    divergence = dist.uniform_kl(logits)
+    probs = logits.detach().double().softmax(-1).numpy()
+    np.testing.assert_allclose(divergence.detach(), (np.log(1 / 3 / probs) / 3).sum(1), rtol=1e-5, atol=1e-6)
+    (gradient,) = torch.autograd.grad(divergence.sum(), logits)
+    np.testing.assert_allclose(gradient, probs - 1 / 3, atol=1e-6)
+    (of_entropy,) = torch.autograd.grad(
+        dist.log_prob_and_entropy(logits, torch.zeros(2, dtype=torch.int64))[1].sum(), logits
+    )
+    assert abs(gradient[0, 1]) > 0.3
+    assert abs(of_entropy[0, 1]) < 1e-10
+
+
 def test_networks_that_do_not_fit_the_observation_are_refused():
     symbols, images = spaces.Box(0, 3, (5,), np.uint8), spaces.Box(0, 255, (64, 64, 3), np.uint8)
     for space, encoder, fitting in (

@@ -12,6 +12,8 @@ from commands import envgen, get_error_line, get_usage_error
 
 from envgen.cli.common import run_errors
 from envgen.cli.train import train_command
+from envgen.curriculum.plan import PracticeSettings, learner_preset
+from envgen.worlds.crafter.world import Crafter
 
 SMALL = ["--cycles", "1", "--levels", "2", "--cycle-steps", "512", "--final-steps", "512", "--feedback-seeds", "2",
          "--feedback-episodes", "2", "--episodes", "3", "--audit-steps", "20",
@@ -93,6 +95,21 @@ def test_a_run_with_practice_is_resumed_from_its_directory(tmp_path):
     assert "practice.share 0.5 (now unset)" in refused.stderr
 
 
+def test_a_learner_preset_sets_learner_network_and_practice(tmp_path):
+    args = [*SMALL, "--designer", "none", "--learner-preset", "far", "--network", "symbols", "--ppo.gamma", "0.9"]
+    assert (
+        envgen("train", "crafter", *args, "--practice.max-steps", "50", "--folder", "run", cwd=tmp_path).returncode == 0
+    )
+    request = json.loads((tmp_path / "run" / "run.json").read_text())["request"]
+    settings, practice = learner_preset("far", Crafter())
+    assert request["practice"] == PracticeSettings(**practice, max_steps=50).model_dump(mode="json")
+    learner, network = request["learner"], request["learner"]["network"]
+    assert (learner["gamma"], learner["num_envs"], network["encoder"]) == (0.9, 8, "symbols")
+    assert learner["final_learning_rate"] == settings["final_learning_rate"]
+    assert learner["anneal_steps"] == 1024
+    assert {name: network[name] for name in settings["network"]} == settings["network"]
+
+
 def test_ctrl_c_prints_how_to_resume(tmp_path):
     command = [sys.executable, "-m", "envgen.cli", "train", *SMALL, "--final-steps", "1000000", "--folder", "run"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=tmp_path)
@@ -152,6 +169,11 @@ def test_ctrl_c_suggests_repeating_the_command_for_classes_of_ones_own(choice, m
         (["train", "--seed", "-1"], "--seed must be 0 or greater, not -1"),
         (["train", "--levels", "0"], "levels: Input should be greater than or equal to 1 (got 0)"),
         (["train", "--ppo.num-envs", "2"], "levels is 4, but only 2 environments can play levels"),
+        (
+            ["train", "--learner-preset", "fats"],
+            "'fats' is not one of published, fast, far; did you mean 'fast'?",
+        ),
+        (["train", "--resume", "runs", "--learner-preset", "far"], "--learner-preset cannot be combined with --resume"),
         (["train", "--practice.share", "1"], "share: Input should be less than 1 (got 1.0)"),
         (["train", "--practice.share", "0.5", "--ppo.num-envs", "1", "--cycles", "0"], "at least 2 environments"),
         (["train", "--resume", "runs", "--practice.share", "0"], "--practice.share cannot be combined with --resume"),

@@ -4,7 +4,17 @@ import pytest
 from ladder import Ladder
 from pydantic import ValidationError
 
-from envgen.curriculum.plan import PRESETS, PlanError, TrainingPlan, check_seed, plan_for
+from envgen.agents.settings import PpoSettings
+from envgen.curriculum.plan import (
+    LEARNER_PRESETS,
+    PRESETS,
+    PlanError,
+    PracticeSettings,
+    TrainingPlan,
+    check_seed,
+    learner_preset,
+    plan_for,
+)  # fmt: skip
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 
@@ -55,6 +65,26 @@ def test_quick_preset_is_shorter_with_the_same_shape():
     quick, paper = plan_for("quick"), TrainingPlan()
     assert quick.total_steps < paper.total_steps / 2
     assert (quick.cycles, quick.levels, quick.ratio) == (paper.cycles, paper.levels, paper.ratio)
+
+
+@pytest.mark.parametrize("name", LEARNER_PRESETS)
+@pytest.mark.parametrize("world", [Crafter(), Heist(), Ladder()])
+def test_every_learner_preset_is_valid_and_keeps_the_defaults_of_the_world(name, world):
+    settings, practice = learner_preset(name, world)
+    PpoSettings(**settings)
+    PracticeSettings(**practice)
+    assert not settings.keys() & world.ppo_defaults.keys()
+
+
+def test_learner_presets_differ():
+    assert learner_preset("fast", Crafter()) == ({}, {})
+    published, practice = learner_preset("published", Crafter())
+    assert (published["num_envs"], published["num_steps"], practice) == (8, 512, {})
+    settings, practice = learner_preset("far", Crafter())
+    assert settings["network"]["history"]
+    assert practice["share"] > 0
+    with pytest.raises(PlanError, match="did you mean 'far'"):
+        learner_preset("fare", Crafter())
 
 
 INVALID = [

@@ -281,6 +281,10 @@ class Categorical(nn.Module):
             log_probs = ((1 - self.unimix) * log_probs.exp() + self.unimix / self.num_params).log()
         return log_probs.gather(-1, actions[:, None])[:, 0], -(log_probs.exp() * log_probs).sum(-1)
 
+    def uniform_kl(self, logits: torch.Tensor) -> torch.Tensor:
+        """KL(uniform || policy) of the logits, without `unimix`, (B,)."""
+        return -logits.log_softmax(-1).mean(-1) - math.log(self.num_params)
+
     def to_action(self, actions: torch.Tensor) -> np.ndarray:
         """Actions as the environment expects them."""
         return actions.cpu().numpy() + self.start

@@ -28,7 +28,7 @@ from envgen.errors import NonFiniteLossError
 from envgen.worlds.world import Layout
 
 from .errors import SpaceError, describe_batch
-from .networks import ActorCritic, PolicyNetwork, layout_of, run_network, run_step
+from .networks import ActorCritic, Categorical, PolicyNetwork, layout_of, run_network, run_step
 from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, supports_bf16
 from .policy import NetworkFactory, Policy
 from .rollout import Arrays, Rollout, UpdateResult, VecEnvRunner, strip_prefix
@@ -208,6 +208,8 @@ class PPO:
             torch.manual_seed(seed)
             factory = network_factory or partial(ActorCritic, settings=self.settings.network)
             self.network = factory(observation_space, action_space, layout).to(self.device)
+        if self.settings.uniform_kl_coef and not isinstance(self.network.action_dist, Categorical):
+            raise SpaceError(f"uniform_kl_coef requires discrete actions, not {action_space}; set it to 0")
         self.return_normalizer = ReturnNormalizer(self.settings.return_norm_decay).to(self.device)
         self.optimizer = torch.optim.Adam(
             self.network.parameters(), lr=self.settings.learning_rate, eps=self.settings.adam_eps, fused=True
@@ -448,10 +450,14 @@ class PPO:
             dist_params, newvalue = run_network(self._forward, mb["obs"], self.bfloat16)
         newlogprob, entropy = self.network.action_dist.log_prob_and_entropy(dist_params, mb["actions"])
         mb_returns = self.return_normalizer.normalize(mb["returns"])
-        return ppo_loss(
+        loss, metrics = ppo_loss(
             newlogprob, entropy, newvalue, mb["logprobs"], mb["advantages"], mb_returns,
             count, s.clip_coef, s.vf_coef, self._ent_coef,
         )  # fmt: skip
+        if s.uniform_kl_coef:
+            assert isinstance(self.network.action_dist, Categorical)
+            loss = loss + s.uniform_kl_coef * self.network.action_dist.uniform_kl(dist_params).sum() / count
+        return loss, metrics
 
     def train(
         self,

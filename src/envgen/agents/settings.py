@@ -79,6 +79,9 @@ class PpoSettings(LearnerSettings):
     anneal_steps: Count | None = None
     """Environment steps over which learning rate and entropy coefficient change. If not set, `envgen train` uses the
     steps of the whole run; learners trained without it keep both constant."""
+    uniform_kl_coef: Annotated[float, Field(ge=0)] = 0.0
+    """Coefficient of the KL divergence KL(uniform || policy), for discrete actions. It keeps rare actions alive: its
+    gradient does not vanish with the probability of an action, as that of the entropy does."""
     max_grad_norm: Positive = 0.5
     """Maximum norm for gradient clipping."""
     adam_eps: Positive = 1e-8

@@ -16,7 +16,7 @@ from envgen.agents.settings import (
     NetworkSettings,
     PpoSettings,
 )
-from envgen.curriculum.plan import PRESETS, PracticeSettings, TrainingPlan
+from envgen.curriculum.plan import LEARNER_PRESETS, PRESETS, PracticeSettings, TrainingPlan
 from envgen.designers.registry import LlmConfig, LlmRuntime, designer_names, settings_class
 from envgen.settings import Settings
 from envgen.worlds.registry import world_names
@@ -34,7 +34,7 @@ from .common import (
 )
 from .options import default, explicitly_set, flag, given_flags, optional_settings
 
-DEFAULT_DESIGNER, DEFAULT_LEARNER = "expert", "ppo"
+DEFAULT_DESIGNER, DEFAULT_LEARNER, DEFAULT_LEARNER_PRESET = "expert", "ppo", "fast"
 # where they differ from pixels with the encoder impala
 DEFAULTS_BY_OBSERVATION = {"tiles": TILE_DEFAULTS, "symbols": SYMBOL_DEFAULTS, "vectors": VECTOR_DEFAULTS}
 
@@ -71,6 +71,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         preset: Annotated[str | None, default("paper")] = None,
         observation: Annotated[str | None, default("symbols")] = None,
         learner: Annotated[str | None, default(DEFAULT_LEARNER)] = None,
+        learner_preset: Annotated[str | None, default(DEFAULT_LEARNER_PRESET)] = None,
         seed: Annotated[int | None, default("0")] = None,
         folder: Annotated[Path | None, default("out/<world>-<designer>-<preset>-<observation>-<seed>")] = None,
         resume: Annotated[Path | None, default("start a new run")] = None,
@@ -94,6 +95,8 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             preset: The plan to start from: paper or quick.
             observation: What the agent observes.
             learner: The algorithm that trains the agent: ppo or distillation. module:Class names your own.
+            learner_preset: The settings of learner, network and practice to start from: fast, far for runs of ten
+                million steps and more, or published. The defaults shown are those of fast.
             seed: Random seed.
             folder: The run directory.
             resume: Continue the run in this directory with its own settings.
@@ -116,7 +119,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         model, changes = explicitly_set(llm), explicitly_set(plan)
         if resume is not None:
             identity = {"folder": folder, "designer": designer, "preset": preset, "observation": observation,
-                        "learner": learner, "seed": seed, "extend": extend or None,
+                        "learner": learner, "learner_preset": learner_preset, "seed": seed, "extend": extend or None,
                         "level_files": level_files or None}  # fmt: skip
             refuse_with_resume([
                 *(["WORLD"] if world is not None else []),
@@ -136,6 +139,8 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         if ":" not in designer:
             require_choice("designer", designer, designer_names())
         require_choice("preset", preset, tuple(PRESETS))
+        learner_preset = learner_preset or DEFAULT_LEARNER_PRESET
+        require_choice("learner-preset", learner_preset, tuple(LEARNER_PRESETS))
         require_choice("observation", observation, [name for name in chosen.observations if name != "text"])
         if model and "llm" not in model:
             raise UserError(f"{flag(next(iter(model)))} requires --llm")
@@ -149,7 +154,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         _run(
             lambda: api_train(
                 chosen, designer, preset=preset, plan=changes, observation=observation, seed=seed, folder=folder,
-                learner=learner, network=explicitly_set(network),
+                learner=learner, learner_preset=learner_preset, network=explicitly_set(network),
                 hyperparameters=explicitly_set(hyperparameters),
                 designer_options=explicitly_set(designer_options), levels=levels,
                 llm=model, extend=extend, practice=explicitly_set(practice), device=device, compile=compile,

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from envgen.agents.settings import SYMBOL_DEFAULTS, TILE_DEFAULTS, PpoSettings
 from envgen.errors import EnvgenError
 from envgen.settings import Settings, format_choice_error, format_validation_error
 from envgen.worlds.world import World
@@ -102,6 +103,38 @@ def plan_for(preset: str, world: World | None = None, **changes: Any) -> Trainin
         return TrainingPlan(**{**PRESETS[preset], **world_defaults, **changes})
     except ValidationError as error:
         raise PlanError(format_validation_error(error)) from None
+
+
+LEARNER_PRESETS: dict[str, dict[str, Any]] = {
+    # as published for EnvGen's agent; its network is the encoder impala
+    "published": {
+        name: field.default
+        for name, field in PpoSettings.model_fields.items()
+        if name in SYMBOL_DEFAULTS | TILE_DEFAULTS
+    },
+    # the defaults: they reach a score within a minute or two
+    "fast": {},
+    # for runs of ten million steps and more: a longer horizon, its own history, and practice
+    "far": {
+        "gamma": 0.99,
+        "gae_lambda": 0.8,
+        "learning_rate": 4e-4,
+        "final_learning_rate": 5e-5,
+        "network": {"history": True, "unimix": 0.01},
+        "practice": {"share": 0.2},
+    },
+}
+
+
+def learner_preset(name: str, world: World) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings of the learner, its network included, and those of practice.
+
+    Settings for which the world has defaults of its own are left out.
+    """
+    if name not in LEARNER_PRESETS:
+        raise PlanError(f"learner preset {format_choice_error(name, list(LEARNER_PRESETS))}")
+    settings = {key: value for key, value in LEARNER_PRESETS[name].items() if key not in world.ppo_defaults}
+    return settings, settings.pop("practice", {})
 
 
 def check_seed(seed: int) -> None:
