@@ -1,6 +1,6 @@
 """Compares learners in the original Crafter: encoders, memory, history, distillation and practice.
 
-    python benchmarks/crafter_learners.py --variants symbols symbols-gru --seeds 10 11 12 --steps 1960000
+    python benchmarks/crafter_learners.py --variants symbols symbols-gru --seeds 10 11 12 --steps 1000000 1960000
     python benchmarks/crafter_learners.py --page        # train nothing, write the page from the existing results
 
 Each run trains without a designer and writes a run directory. Its final policy plays 1,024 episodes on maps that are
@@ -42,6 +42,7 @@ VARIANTS: dict[str, dict[str, Any]] = {  # arguments of envgen.train
     "symbols-history-unimix": {"network": {"history": True, "unimix": 0.01}},
     "symbols-distillation": {"learner": "distillation"},
     "symbols-practice": {"practice": {"share": 0.2}},
+    "symbols-far": {"learner_preset": "far"},
     "tiles": {"observation": "pixels", "network": {"encoder": "tiles"}},
     "tiles-gru": {"observation": "pixels", "network": {"encoder": "tiles", "memory": "gru"}},
     "tiles-distillation": {"observation": "pixels", "network": {"encoder": "tiles"}, "learner": "distillation"},
@@ -54,35 +55,61 @@ PUBLISHED = {  # from images: steps, name, score, reward (EnvGen, table 1)
 }
 
 
-def run(variant: str, seed: int, steps: int, runs: Path, results: Path, threads: int) -> str:
-    """Train and evaluate one run, unless its results exist; return what happened."""
+def run(variant: str, seed: int, all_steps: list[int], runs: Path, results: Path, threads: int) -> str:
+    """Train and evaluate one run, unless its results are there; return what happened.
+
+    With several numbers of steps, the run is evaluated after the smallest and then continues.
+    """
     import torch
 
-    file = results / f"{variant}-{steps}-{seed}.json"
-    if file.exists():
-        return f"{file.name} already exists"
+    files = {steps: results / f"{variant}-{steps}-{seed}.json" for steps in sorted(all_steps)}
+    if all(file.exists() for file in files.values()):
+        return f"{variant}, seed {seed}: the results are there"
     torch.set_num_threads(threads)
     start = time.perf_counter()
-    plan = {"cycles": 0, "final_steps": steps, "episodes": EPISODES}
-    folder = runs / f"{variant}-{steps}" / str(seed)
-    trained = envgen.train("crafter", "none", plan=plan, seed=seed, folder=folder, verbose=False, **VARIANTS[variant])
-    final = envgen.evaluate(trained, EPISODES, seed=EVALUATION_SEED)
-    world, policy = Crafter(), trained.policy()
-    observation = VARIANTS[variant].get("observation", "symbols")
-    envs = world.reference_envs(64, EVALUATION_SEED, observation, PACKAGE_EPISODES)
+    folder = runs / f"{variant}-{max(all_steps)}" / str(seed)
+    arguments = {**VARIANTS[variant]}
+    arguments["hyperparameters"] = {"anneal_steps": max(all_steps), **arguments.get("hyperparameters", {})}
+    scores = []
+    for k, (steps, file) in enumerate(files.items()):
+        plan = {"cycles": 0, "final_steps": steps, "episodes": EPISODES}
+        is_done = _trained_steps(folder) > steps  # by an earlier call, which was interrupted later
+        if not is_done:
+            extend = k > 0 and (folder / "summary.json").exists()
+            envgen.train(
+                "crafter", "none", plan=plan, seed=seed, folder=folder, extend=extend, verbose=False, **arguments
+            )
+        if not file.exists() and not is_done:
+            write_json(file, describe_run(variant, seed, steps, folder, threads))
+        if file.exists():
+            scores.append(f"{json.loads(file.read_text())['final']['score']['value']:.1f}")
+    return f"{variant}, seed {seed}: scores {', '.join(scores)}, {time.perf_counter() - start:.0f} s"
+
+
+def _trained_steps(folder: Path) -> int:
+    """The `final_steps` of the plan of a run; 0 if there is none yet."""
+    file = folder / "run.json"
+    return json.loads(file.read_text())["request"]["plan"]["final_steps"] if file.exists() else 0
+
+
+def describe_run(variant: str, seed: int, steps: int, folder: Path, threads: int) -> dict[str, Any]:
+    """The results of a trained run, with an evaluation of its policy."""
+    kind = VARIANTS[variant].get("observation", "symbols")
+    world, policy = Crafter(), envgen.load_policy(folder)
+    final = envgen.evaluate(folder, EPISODES, seed=EVALUATION_SEED)
+    envs = world.reference_envs(64, EVALUATION_SEED, kind, PACKAGE_EPISODES)
     package = evaluate(policy, world, None, PACKAGE_EPISODES, EVALUATION_SEED, envs=envs)
     lines = list(read_progress(folder))
     stats = training_stats(lines, [skill.name for skill in world.skills])
     assert stats is not None
-    write_json(file, {
+    return {
         "variant": variant, "seed": seed, "steps": steps, "threads": threads,
-        "seconds": round(steps / float(np.median([line["steps_per_second"] for line in lines]))),
+        "seconds": round(sum(line["seconds"] for line in lines)),
         "training": stats.model_dump(mode="json"),
         "final": final.model_dump(mode="json"),
         "package": package.model_dump(mode="json"),
         "curve": make_curve(lines),
-    })  # fmt: skip
-    return f"{file.name}: score {final.score}, {time.perf_counter() - start:.0f} s"
+    }  # fmt: skip
 
 
 def make_curve(lines: list[dict]) -> list[dict[str, Any]]:
@@ -205,7 +232,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10, 18)))
-    parser.add_argument("--steps", type=int, default=1_960_000)
+    parser.add_argument(
+        "--steps", type=int, nargs="+", default=[1_000_000, 1_960_000], help="after each of these a run is evaluated"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--runs", type=Path, default=Path("out/crafter-learners"))
     parser.add_argument("--results", type=Path, default=Path("docs/results/crafter-learners"))

@@ -9,7 +9,7 @@ peers get the fast path of their interfaces: infos that nobody reads are not bui
 is, including the compiled first layer. "pixels" is the published network; "tiles" learns from the same images with
 `--network tiles` and has a row for the published network with the same settings. Additional rows show Stable-Baselines3
 with the same layers written in PyTorch, over one-hots, and with the vector environment it makes itself; and envgen
-without bfloat16.
+without bfloat16. The networks with history and memory have no peers.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import statistics
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,8 +38,15 @@ from envgen.agents.settings import NetworkSettings, PpoSettings, ppo_settings_fo
 from envgen.sb3 import Sb3VecEnv
 from envgen.worlds.crafter.world import Crafter
 
-ENV_OBSERVATIONS = {"symbols": "symbols", "tiles": "pixels", "pixels": "pixels"}
-ENCODERS = {"symbols": "symbols", "tiles": "tiles", "pixels": "impala"}
+NETWORKS: dict[str, dict[str, Any]] = {  # what is measured, and the settings of its network
+    "symbols": {"encoder": "symbols"},
+    "symbols with history": {"encoder": "symbols", "history": True},
+    "symbols with GRU": {"encoder": "symbols", "memory": "gru"},
+    "symbols with minimal GRU": {"encoder": "symbols", "memory": "mingru"},
+    "tiles": {"encoder": "tiles"},
+    "pixels": {"encoder": "impala"},
+}
+ENV_OBSERVATIONS = {name: "symbols" if name.startswith("symbols") else "pixels" for name in NETWORKS}
 
 
 def make_envs(observation: str, num_envs: int):
@@ -274,6 +282,9 @@ TRAINERS = {
         SB3OwnEnvsTrainer,
     ),
     "pixels": (EnvgenTrainer, EnvgenFloat32Trainer, SB3Trainer, CleanRLTrainer, SB3OwnEnvsTrainer),
+    "symbols with history": (EnvgenTrainer, EnvgenFloat32Trainer),
+    "symbols with GRU": (EnvgenTrainer, EnvgenFloat32Trainer),
+    "symbols with minimal GRU": (EnvgenTrainer, EnvgenFloat32Trainer),
 }  # fmt: skip
 
 
@@ -333,7 +344,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--updates", type=int, default=12, help="updates per round, for symbols and tiles")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="PyTorch threads")
-    parser.add_argument("--observations", nargs="+", default=["symbols", "tiles", "pixels"])
+    parser.add_argument("--observations", nargs="+", choices=list(NETWORKS), default=list(NETWORKS))
     parser.add_argument(
         "--width", type=int, default=256, help="of the features of symbols; a small one isolates overhead"
     )
@@ -341,7 +352,7 @@ def main() -> None:
     print(f"{args.threads} threads, {time.strftime('%Y-%m-%d')}")
     for observation in args.observations:
         space = make_envs(observation, 1).single_observation_space
-        network = NetworkSettings.model_validate({"encoder": ENCODERS[observation], "width": args.width})
+        network = NetworkSettings.model_validate({**NETWORKS[observation], "width": args.width})
         if observation != "pixels":
             settings, rounds, num_updates = ppo_settings_for(space, network=network), args.rounds, args.updates
         else:  # 4,096 steps of the published network take minutes on a small CPU; each step has the same shape
