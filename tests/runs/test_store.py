@@ -32,6 +32,14 @@ def test_same_request_resumes_and_changed_values_are_named(tmp_path):
         Run(tmp_path, {"seed": 1})
 
 
+def test_of_another_learner_only_the_name_is_named(tmp_path):
+    request = {"learner": {"name": "ppo", "gamma": 0.95}, "seed": 0}
+    Run(tmp_path, request).close()
+    other = {"name": "distillation", "gamma": 0.99, "aux_epochs": 6}
+    with pytest.raises(RunError, match=r"started with learner\.name 'ppo' \(now 'distillation'\), seed 0 \(now 1\);"):
+        Run(tmp_path, {"learner": other, "seed": 1})
+
+
 def test_differences_name_only_the_values_that_differ():
     before = {"a": {"b": 1, "c": {"d": [1, 2]}}, "e": None}
     assert differences(before, before) == []

@@ -289,11 +289,16 @@ def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return the values that differ between two requests, each as `plan.cycles 4 (now 8)`."""
+    """Return the values that differ between two requests, each as `plan.cycles 4 (now 8)`.
+
+    Where the name of something differs, such as that of the learner, its settings are left out: they follow from it.
+    """
     old, new = flatten(before), flatten(now)
     names = sorted(
         name for name in old.keys() | new.keys() if (name in old, old.get(name)) != (name in new, new.get(name))
     )
+    renamed = tuple(name.removesuffix("name") for name in names if name.endswith(".name"))
+    names = [name for name in names if not name.startswith(renamed) or name.endswith(".name")]
     return [f"{name} {_show(old, name)} (now {_show(new, name)})" for name in names]
 
 
