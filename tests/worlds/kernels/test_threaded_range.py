@@ -1,5 +1,9 @@
 """Work is spread over threads without gaps, overlaps or lost errors."""
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -82,3 +86,50 @@ def start_threads(pool: ThreadedRange) -> list[threading.Thread]:
     existing = set(threading.enumerate())
     pool.run(lambda start, stop, thread: None, SIZE)
     return [thread for thread in threading.enumerate() if thread not in existing]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_forked_process_starts_threads_of_its_own():
+    pool = ThreadedRange(2)
+    start_threads(pool)
+    child = os.fork()
+    if not child:
+        signal.alarm(20)  # ends a child that hangs
+        visits = []
+        pool.run(lambda start, stop, thread: visits.append(start), SIZE)
+        pool.close()
+        os._exit(0 if sorted(visits) == list(range(SIZE)) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    pool.run(lambda start, stop, thread: None, SIZE)
+    pool.close()
+
+
+STEP_IN_CHILD = """
+import multiprocessing, sys, warnings
+from envgen.worlds.registry import make_world
+warnings.simplefilter("ignore", DeprecationWarning)
+envs = make_world(sys.argv[1]).make(num_envs=4, seed=3, observation="symbols", threads=3)
+envs.reset()
+envs.step([1, 2, 3, 4])
+
+def step(queue=None):
+    obs = envs.step([4, 3, 2, 1])[0]
+    queue.put(obs.tolist()) if queue else None
+    return obs.tolist()
+
+queue = multiprocessing.get_context("fork").Queue()
+process = multiprocessing.get_context("fork").Process(target=step, args=(queue,))
+process.start()
+print(queue.get(timeout=60) == step())
+process.join(20)
+print(process.exitcode)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.parametrize("world", ["crafter", "heist"])
+def test_environments_with_threads_continue_in_a_forked_process(world):
+    done = subprocess.run(
+        [sys.executable, "-c", STEP_IN_CHILD, world], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout.split() == ["True", "0"], done.stderr

@@ -2,9 +2,10 @@
 
 Kernels release the GIL, so threads use several cores. The calling thread works too: with one thread, no work is handed
 to another. The other threads are daemons; they start when they are first needed and end with `close`, or when their
-`ThreadedRange` is garbage collected.
+`ThreadedRange` is garbage collected. A forked process has none of its parent's threads, so it starts its own.
 """
 
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -19,6 +20,7 @@ class ThreadedRange:
         self.num_threads = threads
         self._helpers: list[_Helper] = []
         weakref.finalize(self, _stop, self._helpers)
+        _ALL_RANGES.add(self)
 
     def run(self, job: Callable[[int, int, int], None], size: int, ranges: int = RANGES_PER_THREAD) -> None:
         """Call job(start, stop, thread) for ranges that cover [0, size), and wait for all of them.
@@ -71,6 +73,19 @@ class ThreadedRange:
 
     def close(self) -> None:
         _stop(self._helpers)
+
+
+_ALL_RANGES: "weakref.WeakSet[ThreadedRange]" = weakref.WeakSet()
+
+
+def _forget_threads() -> None:
+    """In a forked process: the parent's threads do not run here, and waiting for one would never end."""
+    for threaded_range in _ALL_RANGES:
+        threaded_range._helpers.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 def _stop(helpers: "list[_Helper]") -> None:
