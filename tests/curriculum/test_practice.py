@@ -499,3 +499,23 @@ def test_wrong_settings_are_refused_in_one_sentence(tmp_path):
     with pytest.raises(PracticeError, match="practice is impossible in LadderEnvs"):
         envgen.train(Ladder(), "none", practice={"share": 0.1}, observation="number", folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_new_levels_end_practice_in_the_old_ones():
+    envs = make_corridors(num_envs=20)
+    envs.reset(seed=1)
+    for row in random_actions(envs, 60):
+        envs.step(row)
+    assert envs.memory_groups.size
+    envs.set_levels([{"length": 7}])
+    assert not envs.memory_groups.size
+    envs.reset()
+    practiced = 0
+    for row in random_actions(envs, 100, seed=2):
+        *_, infos = envs.step(row)
+        assert {envs.levels[k].length for k in infos["level"]} == {7}
+        practiced += infos["practice"].sum()
+    assert practiced
+    other = make_corridors(num_envs=20)
+    other.reset(seed=1)
+    other.set_state(envs.get_state())

@@ -205,3 +205,34 @@ def test_check_world_accepts_states_of_single_environments():
 def test_check_world_finds_wrong_states_of_single_environments(envs, violation):
     with pytest.raises(ContractError, match=violation):
         check_world(world_with(envs), seed=SEED_THAT_RINGS)
+
+
+@pytest.mark.parametrize("world", MAKERS)
+def test_levels_that_nobody_plays_are_forgotten(world):
+    envs = make_envs(world)
+    played = envs.levels[0]
+    for length in range(100, 160):
+        envs.set_levels([{"length": length + 100 * k} for k in range(3)])
+        assert envs.levels[0] == played  # its episodes are still in progress
+        assert len(envs.levels) == 4
+        if length < 110:
+            assert not envs.step(np.ones(NUM_ENVS, np.int64))[-1]["level"].any()
+    expected = [envs.engine.Level(length=159 + 100 * k) for k in (0, 1, 2, 0, 1, 2)]
+    assert [envs.levels[k] for k in envs.reset()[1]["level"]] == expected
+    envs.set_levels({"length": 77})
+    assert envs.levels[0].length == 77
+    assert [envs.levels[k] for k in envs.step(np.ones(NUM_ENVS, np.int64))[-1]["level"]] == expected
+    other = MAKERS[world](NUM_ENVS, None, "symbols", threads=1)
+    other.set_state(envs.get_state())
+    for copy in (envs, other):
+        assert [copy.levels[k].length for k in copy.reset()[1]["level"]] == [77] * NUM_ENVS
+    assert envs.engine.level_params["length"][envs.engine.envs["level"]].tolist() == [77] * NUM_ENVS
+
+
+@pytest.mark.parametrize("world", MAKERS)
+def test_thousands_of_new_levels_need_little_memory(world):
+    envs = make_envs(world)
+    for k in range(2000):
+        envs.set_levels([{"length": 1 + (5 * k + j) % 990} for j in range(4)])
+    assert len(envs.levels) <= 4 + 4 + 1
+    assert len(envs.engine.level_params) == len(envs.levels)

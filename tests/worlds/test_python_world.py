@@ -213,3 +213,50 @@ def test_other_autoreset_modes_are_refused():
 
 def test_world_keeps_the_contract():
     check_world(Line())
+
+
+def test_a_window_shows_every_frame(monkeypatch):
+    shown, closed = [], []
+
+    class Window:
+        def __init__(self, title, fps):
+            assert (title, fps) == ("line", 10)
+
+        def show(self, image):
+            shown.append(int(image[0, 0, 0]))
+
+        def close(self):
+            closed.append(True)
+
+    monkeypatch.setattr("envgen.worlds.python_world.RenderWindow", Window)
+    env = Line().single({"length": 9}, seed=0, render_mode="human")
+    env.reset()
+    env.step(0)
+    env.step(0)
+    assert shown == [0, 20, 40]
+    assert env.render() is None
+    env.close()
+    assert (len(shown), closed) == (4, [True])
+
+
+def test_a_window_opens_without_a_display():
+    env = Line().single(seed=0, render_mode="human")
+    assert env.metadata["render_modes"] == ["rgb_array", "human"]
+    env.reset()
+    env.close()
+
+
+def test_levels_that_nobody_plays_are_forgotten():
+    envs, _ = make_envs(2)
+    for length in range(3, 10):
+        envs.set_levels([{"length": length}])
+        assert [level.length for level in envs.levels][:2] == [4, 2]  # their episodes are still in progress
+    assert len(envs.levels) == 3
+    _, infos = envs.reset()
+    assert infos["level"].tolist() == [2, 2]
+    assert envs.levels[2].length == 9
+    envs.set_levels([{"length": 5}, {"length": 6}])
+    assert [level.length for level in envs.levels] == [5, 6, 9]
+    state, other = envs.get_state(), Line().make([], 2)
+    other.set_state(state)
+    assert [envs.levels[k] for k in envs.reset()[1]["level"]] == [other.levels[k] for k in other.reset()[1]["level"]]

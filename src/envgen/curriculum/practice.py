@@ -121,7 +121,10 @@ class PracticeVectorEnv(LevelVectorEnv):
         return self.envs.levels
 
     def set_levels(self, levels: Any, sample_levels: bool = False) -> None:
+        """Set the levels of later episodes and forget the saved states, which are of earlier levels."""
         self.envs.set_levels(levels, sample_levels)
+        self.snapshot_times[:] = -1
+        self.memory_groups, self.memory_ages = np.zeros((2, 0), np.int64)
 
     def success_rates(self) -> np.ndarray:
         """The success rate of each skill in ordinary episodes, (skills,); 0 before any episode ended."""

@@ -70,7 +70,7 @@ class BatchEngine:
         obs_size: int, report_dtype: np.dtype,
     ):  # fmt: skip
         self.num_envs, self.image_size = num_envs, image_size
-        self.levels: list[Any] = []  # every level ever set; ENV.level is an index into it
+        self.levels: list[Any] = []  # ENV.level is an index into it
         self.set_levels(levels, sample_levels)
         self.seeded = np.zeros(num_envs, np.bool_)
         self.thread_pool = ThreadedRange(min(threads, num_envs))
@@ -107,15 +107,21 @@ class BatchEngine:
         raise NotImplementedError
 
     def set_levels(self, levels: Sequence[Any], sample_levels: bool) -> None:
-        """Set the levels of all episodes that begin from now on."""
-        level_ids = {level: k for k, level in enumerate(self.levels)}
-        for level in levels:
-            if level not in level_ids:
-                level_ids[level] = len(self.levels)
-                self.levels.append(level)
-        self.env_level_ids = np.array([level_ids[level] for level in levels], np.int64)
+        """Set the levels of all episodes that begin from now on.
+
+        New levels take the places of those that are neither among these nor those of an episode. So the list does not
+        grow without limit, and the index of a level that is played does not change.
+        """
+        level_ids = place_levels(self.levels, levels, self._played_level_ids())
+        self.env_level_ids = np.array(level_ids, np.int64)
         self.sample_levels = bool(sample_levels)
         self.level_params = stack_params(self.levels)
+
+    def _played_level_ids(self) -> set[int]:
+        """The levels of the episodes in progress and of those that ended last."""
+        if not self.levels:  # there are no environments yet
+            return set()
+        return set(self.envs["level"][self.results.phase != NOT_STARTED].tolist())
 
     def start(self, seeds: Sequence[int]) -> None:
         """Begin the first episode of one seed in each environment."""
@@ -304,6 +310,21 @@ class BatchEngine:
 def as_bytes(records: np.ndarray) -> np.ndarray:
     """A view of records (n,) as (n, bytes). numpy copies bytes faster than records, which it copies field by field."""
     return records.view(np.uint8).reshape(len(records), -1)
+
+
+def place_levels(known: list[Any], levels: Sequence[Any], played: set[int]) -> list[int]:
+    """Add `levels` to `known`, in place, and return their indices.
+
+    A new level replaces one that is not among `levels` and whose index is not `played`, or is appended.
+    """
+    level_ids = {level: k for k, level in enumerate(known)}
+    kept = played | {level_ids[level] for level in levels if level in level_ids}
+    free = iter([k for k in range(len(known)) if k not in kept])
+    for level in levels:
+        if level not in level_ids:
+            level_ids[level] = k = next(free, len(known))
+            known[k : k + 1] = [level]
+    return [level_ids[level] for level in levels]
 
 
 def stack_params(levels: Sequence[Any]) -> np.ndarray:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
@@ -17,7 +18,8 @@ from gymnasium.vector.utils import batch_space
 from PIL import Image, ImageDraw
 
 from . import validation as checks
-from .observations import image_grid
+from .engine import place_levels
+from .observations import RenderWindow, image_grid
 from .world import LevelEnv, LevelVectorEnv, World
 
 _MASK64 = (1 << 64) - 1
@@ -36,11 +38,13 @@ class PythonEnv(LevelEnv):
     observation_space: spaces.Space
     max_episode_steps: int = 1000
     image_size: int = 64  # pixels along a side of `render_frame`'s image
+    render_fps: int = 10  # of the window of render_mode="human"
 
     def __init__(
         self, world: "PythonWorld", levels: Sequence[Any], sample_levels: bool = True, render_mode: str | None = None
     ):
-        self.metadata = {**type(self).metadata, **world.metadata}
+        render = {"render_modes": list(checks.RENDER_MODES), "render_fps": self.render_fps}
+        self.metadata = {**type(self).metadata, **render, **world.metadata}
         self.world, self.render_mode = world, checks.check_render_mode(render_mode)
         self.action_space = spaces.Discrete(len(world.actions))
         self.levels = self.next_levels = list(levels)  # those of this episode, and of the next ones
@@ -48,6 +52,7 @@ class PythonEnv(LevelEnv):
         self.state: dict[str, Any] = {}
         self.achievements = np.zeros(len(world.skills), np.int64)
         self.episode_number, self.episode_return, self.episode_length, self.running = 0, 0.0, 0, False
+        self._window: RenderWindow | None = None
 
     def begin(self) -> dict[str, Any]:
         """The initial `state` of an episode of `self.level`."""
@@ -91,6 +96,8 @@ class PythonEnv(LevelEnv):
         self.state, self.achievements = self.begin(), np.zeros(len(self.world.skills), np.int64)
         self.episode_number, self.episode_return, self.episode_length = self.episode_number + 1, 0.0, 0
         self.running = True
+        if self.render_mode == "human":
+            self.render()
         return self.observe(), self._info()
 
     def step(self, action: Any):
@@ -100,6 +107,8 @@ class PythonEnv(LevelEnv):
         self.episode_return, self.episode_length = self.episode_return + reward, self.episode_length + 1
         truncated = not terminated and self.episode_length >= self.max_episode_steps
         self.running = not (terminated or truncated)
+        if self.render_mode == "human":
+            self.render()
         return self.observe(), float(reward), bool(terminated), truncated, self._info()
 
     def _info(self) -> dict[str, Any]:
@@ -113,7 +122,22 @@ class PythonEnv(LevelEnv):
         }
 
     def render(self):
-        return self.render_frame() if self.render_mode == "rgb_array" else None
+        if self.render_mode is None:
+            gymnasium.logger.warn(
+                "render() does nothing without a render_mode; pass render_mode='rgb_array' to single()"
+            )
+            return None
+        image = self.render_frame()
+        if self.render_mode == "rgb_array":
+            return image
+        self._window = self._window or RenderWindow(self.world.name, self.metadata["render_fps"])
+        self._window.show(image)
+        return None
+
+    def close(self) -> None:
+        if self._window is not None:
+            self._window.close()
+            self._window = None
 
 
 class PythonVectorEnv(LevelVectorEnv):
@@ -146,7 +170,8 @@ class PythonVectorEnv(LevelVectorEnv):
     def set_levels(self, levels: Any, sample_levels: bool = False) -> None:
         levels = checks.parse_levels(self.world.Level, self.world.name, levels)
         levels = checks.check_all_used(levels, self.num_envs, sample_levels)
-        self._levels += [level for level in dict.fromkeys(levels) if level not in self._levels]
+        played = [level for env in self.envs if env.episode_number for level in env.levels]
+        place_levels(self._levels, levels, {self._levels.index(level) for level in dict.fromkeys(played)})
         for i, env in enumerate(self.envs):
             env.next_levels = levels if sample_levels else [levels[i % len(levels)]]
             env.sample_levels = sample_levels

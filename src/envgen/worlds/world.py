@@ -146,7 +146,11 @@ class LevelVectorEnv(VectorEnv[Any, Any, Any]):
 
     @property
     def levels(self) -> Sequence[Level]:
-        """Every level set so far. `infos["level"]` is an index into this list, which only grows."""
+        """The levels that are set or played. `infos["level"]` is an index into this list.
+
+        The index of a level stays the same as long as it is set or an episode plays it. The next new level may then
+        take its place.
+        """
         raise NotImplementedError
 
     def set_levels(self, levels: Any, sample_levels: bool = False) -> None:
@@ -208,7 +212,8 @@ class SupportsEnvState(Protocol):
     """An optional part of a `LevelVectorEnv`: save single environments and continue them in others.
 
     States are arrays with one row per environment. The last axis of an array may be longer in later states than in
-    earlier ones; padded with zeros, the earlier ones stay valid. Levels are in a state as indices into `levels`.
+    earlier ones; padded with zeros, the earlier ones stay valid. Levels are in a state as indices into `levels`, so a
+    state is valid until `set_levels` is called.
     """
 
     def get_env_state(self, env_ids: np.ndarray) -> dict[str, np.ndarray]:
