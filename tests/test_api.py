@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import envgen
+from envgen.agents.ppo import PPO
 from envgen.designers.designer import Brief, Cycle, Proposal, ProposedLevel
 
 SMALL = {"cycles": 1, "levels": 2, "cycle_steps": 512, "final_steps": 512, "feedback_seeds": 2, "feedback_episodes": 2,
          "episodes": 3, "audit_steps": 20}  # fmt: skip
-PPO = {"num_envs": 8, "num_steps": 32}
+SETTINGS = {"num_envs": 8, "num_steps": 32}
 
 
 class TreesOnly(envgen.Designer):
@@ -31,7 +32,7 @@ class TreesOnly(envgen.Designer):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> envgen.TrainingRun:
     folder = tmp_path_factory.mktemp("api") / "run"
-    return envgen.train("crafter", "expert", plan=SMALL, hyperparameters=PPO, folder=folder, verbose=False)
+    return envgen.train("crafter", "expert", plan=SMALL, hyperparameters=SETTINGS, folder=folder, verbose=False)
 
 
 def test_importing_is_fast_and_imports_no_heavy_library():
@@ -129,11 +130,41 @@ def test_a_world_of_ones_own_is_not_imported_from_a_run_directory(run, tmp_path,
     assert envgen.evaluate(tmp_path / "run", 2, world=run.world).episodes == 2
 
 
+def test_a_learner_of_ones_own_is_not_imported_from_a_run_directory(run, tmp_path, monkeypatch):
+    shutil.copytree(run.folder, tmp_path / "run")
+    (tmp_path / "learner_of_a_stranger.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "run" / "run.json"
+    entry = json.loads(file.read_text())
+    entry["request"]["learner"]["name"] = "learner_of_a_stranger:Learner"
+    file.write_text(json.dumps(entry))
+    with pytest.raises(envgen.EnvgenError, match="resume by repeating the command or call"):
+        envgen.resume(tmp_path / "run", verbose=False)
+    for play in (envgen.load_policy, envgen.evaluate, envgen.diagnose):
+        with pytest.raises(envgen.EnvgenError, match="pass learner="):
+            play(tmp_path / "run")
+    assert envgen.evaluate(tmp_path / "run", 2, learner="ppo") == envgen.evaluate(run, 2)
+    assert envgen.diagnose(tmp_path / "run", 2, learner=PPO).evaluation == envgen.evaluate(run, 2)
+    assert envgen.load_policy(tmp_path / "run", learner=PPO).metadata["world"] == "crafter"
+
+
+def test_a_run_with_a_learner_of_ones_own_has_a_policy(tmp_path):
+    class OwnLearner(PPO):
+        """Nothing is different."""
+
+    run = envgen.train(
+        "crafter", plan=SMALL, hyperparameters=SETTINGS, learner=OwnLearner, folder=tmp_path / "run", verbose=False
+    )
+    assert envgen.evaluate(run, 3).episodes == 3
+    with pytest.raises(envgen.EnvgenError, match="pass learner="):
+        envgen.evaluate(run.folder, 3)
+
+
 def test_a_designer_of_ones_own_is_accepted_as_instance_class_and_path(tmp_path, monkeypatch):
     results = []
     for k, designer in enumerate((TreesOnly(), TreesOnly)):
         run = envgen.train(
-            "crafter", designer, plan=SMALL, hyperparameters=PPO, folder=tmp_path / str(k), verbose=False
+            "crafter", designer, plan=SMALL, hyperparameters=SETTINGS, folder=tmp_path / str(k), verbose=False
         )
         results.append(run.final)
     (tmp_path / "own_module.py").write_text(
@@ -142,7 +173,7 @@ def test_a_designer_of_ones_own_is_accepted_as_instance_class_and_path(tmp_path,
     )
     monkeypatch.syspath_prepend(tmp_path)
     run = envgen.train(
-        "crafter", "own_module:Own", plan=SMALL, hyperparameters=PPO, folder=tmp_path / "own", verbose=False
+        "crafter", "own_module:Own", plan=SMALL, hyperparameters=SETTINGS, folder=tmp_path / "own", verbose=False
     )
     assert results[0] == results[1]
     assert run.summary.steps["levels"] == 0
@@ -157,7 +188,7 @@ def test_a_designer_that_returns_no_proposal_is_an_error_with_a_message(returned
             return returned
 
     with pytest.raises(envgen.EnvgenError, match="Proposal"):
-        envgen.train("crafter", Wrong(), plan=SMALL, hyperparameters=PPO, folder=tmp_path / "run", verbose=False)
+        envgen.train("crafter", Wrong(), plan=SMALL, hyperparameters=SETTINGS, folder=tmp_path / "run", verbose=False)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 OUT = Path("out")
 PASS_WORLD = "pass world=... to envgen.evaluate, diagnose or load_policy in Python"
+PASS_LEARNER = "pass learner=... to envgen.evaluate, diagnose or load_policy in Python"
 REPEAT = "resume by repeating the command or call that started the run"
 
 
@@ -44,6 +45,7 @@ class TrainingRun:
     folder: Path
     summary: "TrainingSummary"
     world: World
+    learner: "str | type[Learner] | None" = None
 
     @property
     def final(self) -> "Evaluation":
@@ -52,7 +54,7 @@ class TrainingRun:
 
     def policy(self, device: str = "cpu") -> "Policy":
         """The final policy."""
-        return load_policy(self.folder, device, self.world)
+        return load_policy(self.folder, device, self.world, self.learner)
 
     def report(self) -> str:
         """A human-readable summary: final evaluation, training score, steps, and the cost of the language model."""
@@ -166,7 +168,6 @@ def resume(
             server or key variable that is not the provider's own must be given again: the run directory may be
             someone else's, and a key is sent to that server.
     """
-    from envgen.agents.learner import LEARNERS
     from envgen.curriculum.plan import TrainingPlan
     from envgen.runs.store import RunError, read_request
 
@@ -177,8 +178,7 @@ def resume(
         plan = TrainingPlan(**request["plan"])
         settings = _stored_hyperparameters(request)
         learner = settings.pop("name")
-        if learner not in LEARNERS:  # a run directory may come from someone else: import nothing that it names
-            raise RunError(f"the learner {learner!r} cannot be loaded from the run directory; {REPEAT}")
+        check_learner_name(learner, REPEAT)
         runtime = resume_runtime(config, stored, runtime_options or {})
         designer = rebuild_designer(config, run_folder, runtime)
         practice = request.get("practice")
@@ -202,6 +202,14 @@ def check_world_name(name: Any, remedy: str) -> None:
         raise ArgumentError(f"the world {name!r} cannot be loaded by its name; {remedy}")
 
 
+def check_learner_name(name: Any, remedy: str) -> None:
+    """Like `check_world_name`, for the learner that a run directory names."""
+    from envgen.agents.learner import LEARNERS
+
+    if name not in LEARNERS:
+        raise ArgumentError(f"the learner {name!r} cannot be loaded by its name; {remedy}")
+
+
 def _train(
     folder: Path, world: World, designer: Designer, plan: "TrainingPlan", observation: str, seed: int, learner: Any,
     settings: dict[str, Any], extend: bool, practice: Any, device: str, compile: bool, save_every: float,
@@ -217,7 +225,7 @@ def _train(
             folder, world, designer, plan, observation, seed, learner, settings, device, compile, display, log,
             save_every, extend, practice,
         )  # fmt: skip
-    return TrainingRun(folder, summary, world)
+    return TrainingRun(folder, summary, world, learner)
 
 
 def terminal(verbose: bool) -> "tuple[Console, Callable[[str], None]]":
@@ -426,6 +434,7 @@ def evaluate(
     observation: str | None = None,
     deterministic: bool = False,
     device: str = "cpu",
+    learner: "str | type[Learner] | None" = None,
 ) -> "Evaluation":
     """Play episodes with a trained policy, without learning.
 
@@ -438,10 +447,14 @@ def evaluate(
         observation: What the policy observes. Default: what it was trained with.
         deterministic: Take the most likely action instead of sampling.
         device: The device of the network.
+        learner: The learner of the run, if it is one of your own. A run directory names it, but may come from someone
+            else, so nothing that it names is imported.
     """
     from envgen.curriculum.evaluate import evaluate as evaluate_policy
 
-    policy, world, level, seed, observation = _check_arguments(run, episodes, world, level, seed, observation, device)
+    policy, world, level, seed, observation = _check_arguments(
+        run, episodes, world, level, seed, observation, device, learner
+    )
     return evaluate_policy(policy, world, level, episodes, seed, observation, deterministic)
 
 
@@ -456,6 +469,7 @@ def diagnose(
     observation: str | None = None,
     deterministic: bool = False,
     device: str = "cpu",
+    learner: "str | type[Learner] | None" = None,
 ) -> "Diagnosis":
     """Play the episodes that `evaluate` plays, and measure why skills are not mastered.
 
@@ -472,13 +486,15 @@ def diagnose(
 
     if not 0 < threshold <= 100:
         raise ArgumentError(f"threshold must be above 0 and at most 100 percent, not {threshold:g}")
-    policy, world, level, seed, observation = _check_arguments(run, episodes, world, level, seed, observation, device)
+    policy, world, level, seed, observation = _check_arguments(
+        run, episodes, world, level, seed, observation, device, learner
+    )
     return diagnose_policy(policy, world, level, episodes, seed, observation, deterministic, threshold)
 
 
 def _check_arguments(
     run: "str | Path | TrainingRun | Policy", episodes: int, world: str | World | None, level: Any, seed: int | None,
-    observation: str | None, device: str,
+    observation: str | None, device: str, learner: "str | type[Learner] | None",
 ) -> "tuple[Policy, World, Level, int, str]":  # fmt: skip
     """Check the arguments of `evaluate` and return what they stand for: policy, world, level, seed and observation."""
     from envgen.agents.policy import Policy
@@ -493,7 +509,7 @@ def _check_arguments(
         world = world or run.world
         policy = run.policy(device)
     else:
-        policy = run if isinstance(run, Policy) else load_policy(run, device, world)
+        policy = run if isinstance(run, Policy) else load_policy(run, device, world, learner)
     if world is None:
         if "world" not in policy.metadata:
             raise ArgumentError("this policy does not name its world; pass world=...")
@@ -514,7 +530,12 @@ def compare(*runs: str | Path | TrainingRun) -> "Comparison":
     return compare_runs([run.folder if isinstance(run, TrainingRun) else run for run in runs])
 
 
-def load_policy(folder: str | Path, device: str = "cpu", world: str | World | None = None) -> "Policy":
+def load_policy(
+    folder: str | Path,
+    device: str = "cpu",
+    world: str | World | None = None,
+    learner: "str | type[Learner] | None" = None,
+) -> "Policy":
     """Load the policy of a run directory, or one that was saved with `policy.save`.
 
     `policy.predict(obs)` and `policy.act(obs)` take one observation or a batch.
@@ -523,13 +544,14 @@ def load_policy(folder: str | Path, device: str = "cpu", world: str | World | No
         folder: A run directory, or the folder of a saved policy.
         device: The device of the network.
         world: The world of the run, if `make_world` cannot load it by its name.
+        learner: The learner of the run, if it is one of your own.
     """
     from envgen.agents.policy import load_policy as load_saved_policy
 
     check_device(device)
     if (Path(folder) / "policy.json").exists():
         return load_saved_policy(Path(folder), device)
-    return _load_run_policy(Path(folder), device, world)
+    return _load_run_policy(Path(folder), device, world, learner)
 
 
 def _stored_hyperparameters(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -540,7 +562,9 @@ def _stored_hyperparameters(request: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _load_run_policy(folder: Path, device: str, world: str | World | None) -> "Policy":
+def _load_run_policy(
+    folder: Path, device: str, world: str | World | None, learner: "str | type[Learner] | None"
+) -> "Policy":
     """The policy of the last checkpoint of a run."""
     from envgen.curriculum.trainer import make_learner
     from envgen.runs.checkpoint import load_latest
@@ -557,8 +581,10 @@ def _load_run_policy(folder: Path, device: str, world: str | World | None) -> "P
         raise RunError(f"{folder} has no checkpoint yet; let the run train until it saves one")
     if world is None:
         check_world_name(world_name, PASS_WORLD)
-    learner = make_learner(make_world(world or world_name), observation, name, settings, device=device)
-    learner.load(checkpoint.arrays["agent"], checkpoint.values["agent"])
-    policy = learner.policy
+    if learner is None:
+        check_learner_name(name, PASS_LEARNER)
+    agent = make_learner(make_world(world or world_name), observation, learner or name, settings, device=device)
+    agent.load(checkpoint.arrays["agent"], checkpoint.values["agent"])
+    policy = agent.policy
     policy.metadata.update(world=world_name, observation=observation)
     return policy

@@ -200,7 +200,7 @@ def _require_reference(world: Any, episodes: int) -> None:
 
 def _resume(folder: Path, runtime: dict[str, Any], device: str, compile: bool, reference_episodes: int) -> None:
     require_extra("train")
-    from envgen.api import resume
+    from envgen.api import REPEAT, check_world_name, resume
     from envgen.runs.store import RunError, read_request
 
     try:
@@ -208,6 +208,8 @@ def _resume(folder: Path, runtime: dict[str, Any], device: str, compile: bool, r
     except RunError as error:
         raise UserError(f"{error}{suggest_path(folder)}") from None
     if reference_episodes and isinstance(request.get("world"), str):
+        with run_errors("train", folder, is_main=False):
+            check_world_name(request["world"], REPEAT)
         _require_reference(load_world(request["world"]), reference_episodes)
     _run(
         lambda: resume(folder, runtime_options=runtime, device=device, compile=compile),
