@@ -1,4 +1,4 @@
-"""Random search over the hyperparameters of PPO in the original Crafter, with early stopping.
+"""Random search over the settings of PPO, its network and practice in the original Crafter, with early stopping.
 
     python benchmarks/crafter_sweep.py --trials 24 --rungs 1000000 3000000 10000000
     python benchmarks/crafter_sweep.py --list         # the trials so far, best first
@@ -26,10 +26,10 @@ from envgen.runs.statistics import score
 from envgen.runs.store import read_progress
 
 SPACE: dict[str, list[Any]] = {
-    "learning_rate": [3e-4, 5e-4, 7e-4, 1e-3],
-    "final_learning_rate": [None, 3e-5, 1e-4, 3e-4],
-    "gamma": [0.95, 0.97, 0.98, 0.99, 0.995],
-    "gae_lambda": [0.65, 0.8, 0.9, 0.95],
+    "learning_rate": [3e-4, 4e-4, 7e-4, 1e-3],
+    "final_learning_rate": [None, 5e-5, 1e-4],
+    "gamma": [0.95, 0.97, 0.99, 0.995],
+    "gae_lambda": [0.65, 0.8, 0.9],
     "ent_coef": [0.003, 0.01, 0.02],
     "num_envs": [128, 256],
     "num_steps": [32, 64, 128],
@@ -37,11 +37,12 @@ SPACE: dict[str, list[Any]] = {
     "update_epochs": [2, 3, 4],
     "clip_coef": [0.1, 0.2],
     "max_grad_norm": [0.5, 1.0],
-    "network.history": [True],
-    "network.memory": ["none", "mingru"],
-    "network.unimix": [0.0, 0.003, 0.01, 0.03],
+    "network.history": [False, True],
+    "network.memory": ["none", "none", "mingru"],
+    "network.unimix": [0.0, 0.01, 0.03],
     "network.width": [256, 384],
     "network.depth": [1, 2],
+    "practice.share": [0.0, 0.2, 0.4, 0.6],
 }
 LAST_SHARE = 0.1  # of a rung's steps, over which the score is measured
 
@@ -57,12 +58,16 @@ def train_to(folder: Path, values: dict[str, Any], seed: int, steps: int, last_s
     import torch
 
     torch.set_num_threads(threads)
-    network = {name.removeprefix("network."): v for name, v in values.items() if name.startswith("network.")}
-    hyperparameters = {name: v for name, v in values.items() if not name.startswith("network.")}
+    network, practice = (
+        {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
+        for prefix in ("network.", "practice.")
+    )
+    hyperparameters = {name: value for name, value in values.items() if "." not in name}
     hyperparameters["anneal_steps"] = last_steps
     envgen.train(
         "crafter", "none", plan={"cycles": 0, "final_steps": steps, "episodes": 64}, seed=seed, folder=folder,
-        network=network, hyperparameters=hyperparameters, extend=(folder / "summary.json").exists(), verbose=False,
+        network=network, hyperparameters=hyperparameters, practice=practice,
+        extend=(folder / "summary.json").exists(), verbose=False,
     )  # fmt: skip
     lines = [line for line in read_progress(folder) if line["steps"] > (1 - LAST_SHARE) * steps and line["episodes"]]
     episodes = sum(line["episodes"] for line in lines)
