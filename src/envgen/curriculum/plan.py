@@ -121,7 +121,7 @@ LEARNER_PRESETS: dict[str, dict[str, Any]] = {
         "learning_rate": 4e-4,
         "final_learning_rate": 5e-5,
         "network": {"history": True, "unimix": 0.01},
-        "practice": {"share": 0.2},
+        "practice": {"share": 0.4},
     },
 }
 
