@@ -192,6 +192,7 @@ class AchievementDistillation(PPO):
 
     settings: DistillationSettings
     network: AchievementNetwork
+    KEEPS_ROLLOUTS = True
 
     def __init__(
         self,

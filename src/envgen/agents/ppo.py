@@ -225,6 +225,9 @@ class PPO:
         self._evaluated_policy = self.policy  # of `act`
         self._runner: VecEnvRunner | None = None
         self._prefetched: Rollout | None = None  # collected, but not yet learned from
+        self._obs_buffers: list[torch.Tensor] = []  # of rollouts that are no longer needed
+
+    KEEPS_ROLLOUTS = False  # whether `update` keeps the observations of a rollout for later
 
     @classmethod
     def for_envs(
@@ -298,7 +301,9 @@ class PPO:
             network, return_normalizer = snapshot.network, snapshot.return_normalizer
         dist = network.action_dist
         memory = runner.memory
-        rollout = Rollout(num_steps, runner.num_envs, network, self.device, self.settings.sequence_length)
+        obs_buffer = self._obs_buffers.pop() if self._obs_buffers else None
+        sequence_length = self.settings.sequence_length
+        rollout = Rollout(num_steps, runner.num_envs, network, self.device, sequence_length, obs_buffer)
         total_envs = runner.num_envs * self.process_group.size
         local_envs = self.process_group.local_slice(total_envs)
         for t in range(num_steps):
@@ -493,11 +498,14 @@ class PPO:
                     snapshot = copy.deepcopy(PolicySnapshot(self.network, self.return_normalizer))
                     next_rollout = executor.submit(self.collect, self._runner, lengths[k + 1], snapshot)
                 metrics = self.update(rollout)
+                if not self.KEEPS_ROLLOUTS:
+                    self._obs_buffers.append(rollout.obs)
                 self._prefetched = next_rollout.result() if next_rollout else None
                 self.steps += rollout.num_steps * rollout.num_envs * self.process_group.size
                 self.phase_updates += 1
                 on_update(UpdateResult(self.steps, metrics, rollout.episodes))
         self._runner = self._prefetched = None
+        self._obs_buffers.clear()
 
     def rollout_lengths(self, steps: int) -> list[int]:
         """The number of steps of each rollout of a phase: nearly equal, and as close to `num_steps` as possible."""

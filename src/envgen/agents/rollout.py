@@ -187,15 +187,24 @@ class Rollout:
     Args:
         sequence_length: For networks with memory, the approximate number of steps in each sequence of the update. The
             recurrent state before the first step of each sequence is stored.
+        obs_buffer: Memory for the observations, from a rollout that is no longer needed. Large blocks of new memory
+            are slow to write for the first time.
     """
 
     def __init__(
-        self, num_steps: int, num_envs: int, network: PolicyNetwork, device: torch.device, sequence_length: int = 1
+        self,
+        num_steps: int,
+        num_envs: int,
+        network: PolicyNetwork,
+        device: torch.device,
+        sequence_length: int = 1,
+        obs_buffer: torch.Tensor | None = None,
     ):
         self.num_steps, self.num_envs = num_steps, num_envs
         self.network, self.device = network, device
         shape, dist = (num_steps, num_envs), network.action_dist
         self.obs = torch.empty(0, device=device)  # (T, B, ...), prepared; allocated with the first
+        self._obs_buffer = obs_buffer
         self.actions = torch.empty((*shape, *dist.shape), dtype=dist.dtype, device=device)
         self.logprobs = torch.empty(shape, device=device)
         self.values = torch.empty(shape, device=device)
@@ -214,7 +223,11 @@ class Rollout:
         """Prepare and store the observations of step t. Copies to a GPU are asynchronous."""
         prepared = self.network.prepare(*(self._to_device(array) for array in (obs, bits) if array is not None))
         if t == 0:
-            self.obs = torch.empty((self.num_steps, *prepared.shape), dtype=prepared.dtype, device=self.device)
+            buffer, self._obs_buffer = self._obs_buffer, None
+            fits = buffer is not None and buffer.shape[1:] == prepared.shape and buffer.dtype == prepared.dtype
+            if buffer is None or not fits or len(buffer) < self.num_steps:
+                buffer = torch.empty((self.num_steps, *prepared.shape), dtype=prepared.dtype, device=self.device)
+            self.obs = buffer[: self.num_steps]
         self.obs[t] = prepared
         return self.obs[t]
 
