@@ -40,8 +40,22 @@ class Settings(BaseModel):
             annotation = fields[key].annotation
             if get_origin(annotation) is Literal and isinstance(value, str):
                 value = _parse_option(key, value, get_args(annotation))
+            elif (options := list_options(annotation)) and isinstance(value, list | tuple):
+                value = [_parse_option(key, item, options) if isinstance(item, str) else item for item in value]
+                if all(item in options for item in value):
+                    value = [option for option in options if option in value]
             clean[key] = value
         return clean
+
+
+def list_options(annotation: Any) -> tuple[Any, ...]:
+    """The options of a setting that is a list of them, `tuple[Literal[...], ...]`; empty for other settings.
+
+    Such a list is unique and in the order of the options, so that equal settings compare equal.
+    """
+    args = get_args(annotation)
+    is_list = get_origin(annotation) is tuple and len(args) == 2 and args[1] is Ellipsis
+    return get_args(args[0]) if is_list and get_origin(args[0]) is Literal else ()
 
 
 def _parse_option(name: str, text: str, options: Sequence[Any]) -> Any:

@@ -45,14 +45,30 @@ def test_skill_level_is_good(skill):
 
 
 def test_level_without_what_its_skill_needs_is_bad():
-    result = audit_crafter({"biome": "grassland", "inventory": {"stone_pickaxe": 1}}, "collect_iron", "eat_cow")
+    result = audit_crafter({"biome": "grassland", "inventory": {"stone_pickaxe": 1}}, "collect_iron")
     assert result.verdict == "bad"
     assert result.reasons == ("collect_iron is impossible: none of 64 worlds has what it needs",)
     expected = "impossible here: collect_coal, collect_diamond, collect_iron"
     assert any(finding.startswith(expected) for finding in result.findings)
 
 
-def test_skill_out_of_reach_is_doubtful_even_if_other_skills_succeed():
+def test_level_is_as_good_as_the_best_of_its_skills():
+    level = {"biome": "grassland", "cows": "common"}
+    assert audit_crafter(level, "collect_iron").verdict == "bad"
+    result = audit_crafter(level, "collect_iron", "eat_cow")
+    assert (result.verdict, result.reasons) == ("good", ())
+    assert "collect_iron is impossible: none of 64 worlds has what it needs" in result.findings
+    assert audit_crafter({}, "collect_diamond", "eat_plant").verdict == "doubtful"
+
+
+def test_skill_that_the_level_grants_is_bad():
+    result = audit_crafter({"inventory": {"wood": 1}}, "collect_wood")
+    assert result.verdict == "bad"
+    assert result.reasons == ("collect_wood is already done at the start",)
+    assert audit_crafter({"inventory": {"wood": 1}, "done": []}, "collect_wood").verdict == "good"
+
+
+def test_skill_out_of_reach_is_doubtful():
     result = audit_crafter({}, "collect_diamond")
     assert result.verdict == "doubtful"
     assert result.reasons == ("no player reached collect_diamond within 100 steps",)
@@ -84,8 +100,8 @@ def test_level_that_starts_with_the_skill_done_is_bad():
     assert result.reasons == ("climb is already done at the start",)
 
 
-def test_impossible_skill_is_bad_even_if_others_are_possible():
-    result = audit_ladder(LadderWithExpert(), {}, "climb", "fly")
+def test_impossible_skill_is_bad():
+    result = audit_ladder(LadderWithExpert(), {}, "fly")
     assert result.verdict == "bad"
     assert result.reasons == ("fly is impossible: none of 64 worlds has what it needs",)
     assert "impossible here: fly" in result.findings

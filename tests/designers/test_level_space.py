@@ -9,7 +9,7 @@ from pydantic import Field
 from envgen.designers.designer import flatten, int_bounds, setting_values, unflatten
 from envgen.settings import Settings
 from envgen.worlds.crafter.level import CrafterLevel
-from envgen.worlds.world import Level
+from envgen.worlds.world import Level, LevelError
 
 
 class Near(Settings):
@@ -22,11 +22,13 @@ class ToyLevel(Level):
     near: Near = Near()
     width: int = Field(default=10, ge=1, le=10)
     length: int = Field(default=500, ge=1, lt=1001)
+    done: tuple[Literal["climb", "fly", "swim"], ...] = ("climb",)
 
 
 def test_every_setting_has_its_values_with_the_originals_first():
     space = setting_values(ToyLevel)
-    assert list(space) == ["light", "near.door", "near.cows", "width", "length"]
+    assert list(space) == ["light", "near.door", "near.cows", "width", "length", "done"]
+    assert space["done"] == (("climb",), ())
     assert space["light"] == ("original", "none", "bright")
     assert space["near.door"] == (True, False)
     assert space["near.cows"] == (1, 0, 2, 3)
@@ -46,13 +48,24 @@ def test_each_value_alone_is_a_level_with_that_override(level_type):
         assert len({original, *others}) == 1 + len(others) > 1
         assert level_type.parse(unflatten({name: original})).to_overrides() == {}
         for value in others:
-            assert level_type.parse(unflatten({name: value})).to_overrides() == unflatten({name: value})
+            expected = unflatten({name: list(value) if isinstance(value, tuple) else value})  # as JSON data
+            assert level_type.parse(unflatten({name: value})).to_overrides() == expected
 
 
 def test_crafter_has_all_its_settings():
     space = setting_values(CrafterLevel)
-    assert len(space) == 12 + 6 + 12 + 4 + 2
+    assert len(space) == 12 + 9 + 12 + 4 + 3
     assert all(space[f"inventory.{item}"] == tuple(range(10)) for item in ("wood", "diamond"))
+
+
+def test_a_list_is_unique_and_in_the_order_of_its_options():
+    level = ToyLevel.parse({"done": ["Swim", "climb", "swim"]})
+    assert level.done == ("climb", "swim")
+    assert level == ToyLevel(done=("swim", "climb"))
+    assert ToyLevel.parse(level.to_overrides()) == level
+    for wrong, message in ((["fligh"], "did you mean 'fly'"), ([1], "done"), ("fly", "done"), ([["fly"]], "done")):
+        with pytest.raises(LevelError, match=message):
+            ToyLevel.parse({"done": wrong})
 
 
 def test_dotted_names_become_nested_settings_and_back():
@@ -75,5 +88,5 @@ def test_an_integer_may_be_bounded_in_any_way():
 @pytest.mark.parametrize("annotation", [int, str, float, Annotated[int, Ge(0)], Annotated[float, Ge(0), Le(1)]])
 def test_a_field_without_countable_values_is_refused(annotation):
     Unbounded = type("Unbounded", (Level,), {"__annotations__": {"field": annotation}, "field": 0})
-    with pytest.raises(TypeError, match="must be a Literal, a bool or an int with both bounds"):
+    with pytest.raises(TypeError, match=r"must be a Literal, a tuple of .*, a bool or an int with both bounds"):
         setting_values(Unbounded)

@@ -104,7 +104,7 @@ def test_every_name_has_its_own_code():
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        ("Trees", "trees"), ("a tree", "trees"), ("tree per world", "trees"), ("TIME OF DAY", "time_of_day"),
+        ("Trees", "trees"), ("a tree", "tree"), ("tree per world", "tree"), ("TIME OF DAY", "time_of_day"),
         ("a wood pickaxe", "wood_pickaxe"), ("Wood_Pickaxe", "wood_pickaxe"), ("very common", "very common"),
         ("`near`", "near"), ("crafter", "crafter"), ("Saplings", "sapling"), ("collect diamond", "collect_diamond"),
     ],

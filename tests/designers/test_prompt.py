@@ -22,6 +22,7 @@ from envgen.designers.designer import (
     unflatten,
 )
 from envgen.designers.reply import parse_reply
+from envgen.settings import list_options
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.world import LevelError
 
@@ -65,6 +66,10 @@ def test_every_setting_is_described_once_with_all_its_values(name):
         assert {word.strip() for word in description.partition(" (")[0].split("|")} == set(values)
     elif isinstance(original, bool):
         assert " true or false " in description
+    elif isinstance(original, tuple):
+        options = list_options(Crafter.Level.model_fields[name].annotation)
+        assert f" a list of {' | '.join(options)} (default {json.dumps(original)})." in description
+        return
     else:
         low, high = map(int, re.findall(r" (\d+) to (\d+) ", description)[0])
         for value, is_valid in ((low, True), (high, True), (low - 1, False), (high + 1, False)):
@@ -164,8 +169,8 @@ def test_prompt_and_schema_are_repeatable():
 
 def test_the_prompt_and_the_schema_stay_short():
     """They are part of every request of a run."""
-    assert len(prompt.initial_prompt(dataclasses.replace(BRIEF, setting_effects=dict))) < 6_500
-    assert len(json.dumps(prompt.reply_schema(BRIEF))) < 4_000
+    assert len(prompt.initial_prompt(dataclasses.replace(BRIEF, setting_effects=dict))) < 7_500
+    assert len(json.dumps(prompt.reply_schema(BRIEF))) < 4_500
 
 
 # --- cycle reports

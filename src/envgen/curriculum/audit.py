@@ -1,9 +1,10 @@
 """Check levels before the agent trains in them: statistics of their environments, random actions, and the world's
 scripted expert.
 
-A level is `bad` if training there cannot teach what it is for: it cannot be created, a skill it targets is impossible
-or already done at the start, or random actions master it. It is `doubtful` if neither random actions nor the
-scripted expert reach the skill in time, which may only mean that it is hard. The agent learns from none of these steps.
+A skill cannot be taught in a level where it is impossible, counts as achieved from the start, or is mastered by random
+actions. It is doubtful where neither random actions nor the scripted expert reach it in time, which may only mean that
+it is hard. A level is as good as the best of the skills that it is meant to teach: `bad` if none of them can be taught
+there, or if it cannot be created. The agent learns from none of these steps.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,19 +53,24 @@ def audit_level(world: World, proposed: ProposedLevel, steps: int, original_stat
         random_rate = (random_steps[:, k] >= 0).mean()
         if skill not in possible:
             bad.append(f"{skill} is impossible: none of {len(AUDIT_SEEDS)} worlds has what it needs")
-        elif at_start[k]:
+        elif at_start[k] or skill in level.done_skills:
             bad.append(f"{skill} is already done at the start")
         elif random_rate >= MASTERED:
             bad.append(f"{skill} is mastered by random actions ({100 * random_rate:.0f}% of them within {steps} steps)")
         elif not random_rate and not _any_success(expert_steps, k):
             doubtful.append(f"no player reached {skill} within {steps} steps")
+    is_bad = bool(bad) and len(bad) == len(proposed.skills)
+    is_doubtful = bool(doubtful) and len(bad) + len(doubtful) == len(proposed.skills)
     if not (random_steps >= 0).any() and not _any_success(expert_steps):
         doubtful.append(f"no player succeeded at anything within {steps} steps")
+        is_doubtful = True
     if impossible := [name for name in names if name not in possible]:
         findings.append(f"impossible here: {', '.join(impossible)}")
     findings += changed_stats(original_stats, stats.as_dict())
-    verdict = "bad" if bad else "doubtful" if doubtful else "good"
-    return AuditResult(verdict=verdict, reasons=(*bad, *doubtful), findings=tuple(findings))
+    if is_bad or is_doubtful:
+        verdict = "bad" if is_bad else "doubtful"
+        return AuditResult(verdict=verdict, reasons=(*bad, *doubtful), findings=tuple(findings))
+    return AuditResult(verdict="good", findings=(*bad, *doubtful, *findings))
 
 
 def _any_success(first_steps: np.ndarray | None, skill: int | slice = slice(None)) -> bool:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, fie
 from pydantic.fields import FieldInfo
 
 from envgen.errors import EnvgenError
-from envgen.settings import Settings, format_choice_error, format_validation_error
+from envgen.settings import Settings, format_choice_error, format_validation_error, list_options
 from envgen.worlds.world import Level, Skill
 
 LevelOverrides = dict[str, Any]  # the settings of a level that differ from the original, as JSON data
@@ -243,6 +243,8 @@ def _field_values(field: FieldInfo) -> list[Any]:
     annotation = field.annotation
     if get_origin(annotation) is Literal:
         return list(get_args(annotation))
+    if list_options(annotation):
+        return [()]  # besides the default; the other lists are too many
     if annotation is bool:
         return [False, True]
     low, high = int_bounds(field)
@@ -265,7 +267,10 @@ def int_bounds(field: FieldInfo) -> tuple[int, int]:
             case Lt(lt=limit):
                 high = limit - 1  # pyright: ignore[reportOperatorIssue]
     if field.annotation is not int or not isinstance(low, int) or not isinstance(high, int):
-        raise TypeError(f"a level's field must be a Literal, a bool or an int with both bounds, not {field!r}")
+        raise TypeError(
+            "a level's field must be a Literal, a tuple of a Literal's values, a bool or an int with both bounds, "
+            f"not {field!r}"
+        )
     return low, high
 
 

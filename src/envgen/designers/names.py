@@ -10,10 +10,11 @@ paraphrases a name is not coded.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
+from envgen.settings import list_options
 from envgen.worlds.world import Skill
 
 RESERVED = {"level", "levels", "purpose", "skills", "reasoning", "true", "false"}  # words of the reply's format
@@ -93,8 +94,8 @@ def _level_words(level_type: type[BaseModel], kind: str = "parameter") -> Iterat
         annotation = field.annotation
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             yield from _level_words(annotation, "item")
-        elif get_origin(annotation) is Literal:
-            yield from (("option", word) for word in get_args(annotation) if isinstance(word, str))
+        else:
+            yield from (("option", word) for word in _options(annotation) if isinstance(word, str))
 
 
 def _options_by_setting(level_type: type[BaseModel]) -> dict[str, set[str]]:
@@ -106,9 +107,14 @@ def _options_by_setting(level_type: type[BaseModel]) -> dict[str, set[str]]:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             for inner_name, inner_words in _options_by_setting(annotation).items():
                 options.setdefault(inner_name, set()).update(inner_words)
-        elif get_origin(annotation) is Literal:
-            words.update(word for word in get_args(annotation) if isinstance(word, str))
+        else:
+            words.update(word for word in _options(annotation) if isinstance(word, str))
     return options
+
+
+def _options(annotation: Any) -> tuple[Any, ...]:
+    """The options of a setting that is one of them or a list of them."""
+    return get_args(annotation) if get_origin(annotation) is Literal else list_options(annotation)
 
 
 def _forms(word: str) -> set[str]:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from envgen.settings import list_options
+
 from .designer import AuditResult, Brief, Cycle, LevelOutcome, Proposal, SettingEffects, int_bounds
 
 Feedback = Literal["none", "paper", "rich"]
@@ -80,6 +82,8 @@ def describe_settings(level_type: type[BaseModel], effects: SettingEffects, pref
 
 
 def _describe_values(field: Any) -> str:
+    if options := list_options(field.annotation):
+        return f"a list of {' | '.join(map(str, options))} (default {json.dumps(field.get_default())})"
     default = _to_json_word(str(field.get_default(call_default_factory=True)))
     if field.annotation is bool:
         return f"true or false (default {default})"

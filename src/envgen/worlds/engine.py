@@ -61,6 +61,7 @@ class BatchEngine:
     title: ClassVar[str]
     compile_seconds: ClassVar[int]  # how long compiling the kernel takes, for the message about it
     Level: ClassVar[type[Level]]
+    skill_names: ClassVar[tuple[str, ...]]
     stream_field: ClassVar[str]  # of ENV: the random stream of the episode
     identity_fields: ClassVar[tuple[str, ...]] = ("seed_hash", "episode")  # of ENV: what seeds the next episodes
     is_compiled: ClassVar[bool] = False  # the kernel is compiled or loaded in this process
@@ -116,6 +117,12 @@ class BatchEngine:
         self.env_level_ids = np.array(level_ids, np.int64)
         self.sample_levels = bool(sample_levels)
         self.level_params = stack_params(self.levels)
+        done = [[name in level.done_skills for name in self.skill_names] for level in self.levels]
+        self.done_skills = np.array(done, np.bool_)  # (levels, skills)
+
+    def unlocked(self, reports: np.ndarray) -> np.ndarray:
+        """Whether each skill has succeeded in the episode or counts as done from its start, (n, skills) bool."""
+        return (reports["achievements"] > 0) | self.done_skills[reports["level"]]
 
     def _played_level_ids(self) -> set[int]:
         """The levels of the episodes in progress and of those that ended last."""

@@ -119,8 +119,8 @@ class SingleEnv(LevelEnv, Generic[E]):
         return self._observation(), reward, terminated, truncated, self._info(reward)
 
     def _observation(self) -> Any:
-        achievements = self.engine.results.report["achievements"][0]
-        return self._config.observation.decode(self.engine.obs_bytes[0], achievements)
+        (unlocked,) = self.engine.unlocked(self.engine.results.report)
+        return self._config.observation.decode(self.engine.obs_bytes[0], unlocked)
 
     def _info(self, reward: float) -> dict[str, Any]:
         report = self.engine.results.report[0]
@@ -247,8 +247,8 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         return ended
 
     def _observations(self) -> Any:
-        achievements = self.engine.results.report["achievements"]
-        return self._config.observation.decode_batch(self.engine.observations(), achievements)
+        unlocked = self.engine.unlocked(self.engine.results.report)
+        return self._config.observation.decode_batch(self.engine.observations(), unlocked)
 
     def _infos(self) -> dict[str, Any]:
         report = self.engine.results.report
@@ -262,8 +262,9 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         reports = np.zeros(self.num_envs, finished.reports.dtype)
         ended[finished.env_ids] = True
         reports[finished.env_ids] = finished.reports
-        for i, row in zip(finished.env_ids, finished.obs_bytes, strict=True):
-            final_obs[i] = self._config.observation.decode(row, reports["achievements"][i])
+        unlocked = self.engine.unlocked(finished.reports)
+        for k, i in enumerate(finished.env_ids):
+            final_obs[i] = self._config.observation.decode(finished.obs_bytes[k], unlocked[k])
         return {
             "final_obs": final_obs,
             "_final_obs": ended,
@@ -307,8 +308,8 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
     ) -> tuple[Any, dict[str, Any]]:
         self.engine.set_env_state(env_ids, states, seeds)
         reports = self.engine.results.report[env_ids]
-        achievements = self.engine.results.report["achievements"][env_ids]
-        obs = self._config.observation.decode_batch(self.engine.obs_bytes[env_ids], achievements)
+        unlocked = self.engine.unlocked(reports)
+        obs = self._config.observation.decode_batch(self.engine.obs_bytes[env_ids], unlocked)
         return obs, self._with_masks(reports, np.ones(len(env_ids), np.bool_))
 
     def check_env_state(self, states: Mapping[str, np.ndarray]) -> None:

@@ -63,24 +63,24 @@ class ObservationFormat:
         """Whether observations are vectors that begin with the world's symbols."""
         return self.name in ("symbols", UNLOCKED)
 
-    def decode(self, row: np.ndarray, achievements: np.ndarray) -> Any:
+    def decode(self, row: np.ndarray, unlocked: np.ndarray) -> Any:
         """The observation of one environment, a copy of its bytes.
 
         Args:
-            achievements: How often each skill has succeeded in the episode, (skills,).
+            unlocked: Whether each skill has succeeded in the episode or counts as done, (skills,) bool.
         """
         if self.name == "pixels":
             return row.reshape(self.image_shape).copy()
         if self.name == UNLOCKED:
-            return np.concatenate([row, (achievements > 0).astype(np.uint8)])
+            return np.concatenate([row, unlocked.astype(np.uint8)])
         return row.copy() if self.name == "symbols" else self.describe(row)
 
-    def decode_batch(self, rows: np.ndarray, achievements: np.ndarray) -> Any:
+    def decode_batch(self, rows: np.ndarray, unlocked: np.ndarray) -> Any:
         """The observations of all environments as one batch, which may share the memory of `rows`."""
         if self.name == "pixels":
             return rows.reshape(len(rows), *self.image_shape)
         if self.name == UNLOCKED:
-            return np.concatenate([rows, (achievements > 0).astype(np.uint8)], 1)
+            return np.concatenate([rows, unlocked.astype(np.uint8)], 1)
         return rows if self.name == "symbols" else tuple(self.describe(row) for row in rows)
 
 

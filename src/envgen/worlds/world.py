@@ -93,6 +93,11 @@ class Level(Settings):
         except ValidationError as error:
             raise LevelError(format_validation_error(error)) from None
 
+    @property
+    def done_skills(self) -> tuple[str, ...]:
+        """The skills that count as achieved from the start of an episode, and therefore give no reward."""
+        return ()
+
     def to_overrides(self) -> dict[str, Any]:
         """The settings that differ from the original, as JSON data. `{}` is the original."""
         return self.model_dump(mode="json", exclude_defaults=True)

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envgen.settings import list_options
 from envgen.worlds.crafter import constants as const
+from envgen.worlds.crafter.engine import Engine
 from envgen.worlds.crafter.env import CrafterEnv, CrafterVectorEnv
 from envgen.worlds.crafter.expert_policy import expert_actions
 from envgen.worlds.crafter.level import ORIGINAL_PARAMS, CrafterLevel
@@ -69,7 +71,10 @@ def test_mountains_with_rare_water_have_a_pond():
     [
         ({"table": True}, "table", 1, 6), ({"furnace": True}, "furnace", 1, 6), ({"water": True}, "water", None, 6),
         ({"plant": "sapling"}, "plant", 1, 6), ({"plant": "ripe"}, "plant", 1, 6), ({"cows": 4}, "cow", None, 6),
-        ({"cave": True}, "path", None, 6), ({"cave": True}, "stone", None, 7.01),
+        ({"cave": True}, "path", None, 6), ({"cave": True}, "stone", None, 7.01), ({"tree": True}, "tree", None, 6),
+        ({"ore": "coal"}, "coal", None, 6), ({"ore": "iron"}, "iron", None, 6),
+        ({"ore": "diamond"}, "diamond", None, 6),
+        ({"creature": "zombie"}, "zombie", None, 7.5), ({"creature": "skeleton"}, "skeleton", None, 7.5),
     ],
 )  # fmt: skip
 def test_near_places_objects_near_the_start(near, name, count, max_distance):
@@ -79,6 +84,49 @@ def test_near_places_objects_near_the_start(near, name, count, max_distance):
     assert stats.nearest_distances[name] < (compute_level_stats(None, SEEDS).nearest_distances[name] or 99)
     if count is not None:
         assert {**stats.cells, **stats.creatures}[name] == count
+
+
+def test_a_cell_is_beside_both_table_and_furnace():
+    engine = Engine(200, [CrafterLevel.parse({"near": {"table": True, "furnace": True}})], False, threads=1)
+    engine.start(range(200))
+    for env in engine.state.envs:
+        ground = env["ground"]
+        (table,), (furnace,) = (np.argwhere(ground == material) for material in (const.TABLE, const.FURNACE))
+        beside_both = [
+            cell
+            for cell in np.argwhere(np.isin(ground, (const.GRASS, const.SAND, const.PATH)))
+            if max(abs(cell - table).max(), abs(cell - furnace).max()) == 1
+        ]
+        assert beside_both, (table, furnace)
+
+
+def test_what_a_level_grants_counts_as_done():
+    level = CrafterLevel.parse({
+        "inventory": {"wood": 1, "stone_pickaxe": 1}, "near": {"table": True, "plant": "ripe", "tree": True},
+    })  # fmt: skip
+    assert set(level.done_skills) == {"collect_wood", "make_stone_pickaxe", "place_table", "place_plant"}
+    assert CrafterLevel.parse({**level.model_dump(), "done": []}).done_skills == ()
+    more = CrafterLevel.parse({**level.model_dump(), "done": ["Collect Drink", "granted", "collect_drink"]})
+    assert more.done == ("granted", "collect_drink")
+    assert set(more.done_skills) == {*level.done_skills, "collect_drink"}
+    with pytest.raises(LevelError, match="did you mean 'collect_drink'"):
+        CrafterLevel.parse({"done": ["colect_drink"]})
+
+
+@pytest.mark.parametrize(
+    ("done", "reward"), [(("granted",), 1), ((), 1), (("make_wood_pickaxe",), 0), (("granted", "make_wood_pickaxe"), 0)]
+)
+def test_done_skills_give_no_reward(done, reward):
+    level = {"near": {"table": True}, "inventory": {"wood": 9}, "done": done, "zombies": "none"}
+    env = CrafterEnv(level, observation="symbols+unlocked")
+    obs, _ = env.reset(seed=3)
+    assert obs[-len(const.SKILLS) :].sum() == len(env.level.done_skills)
+    for _ in range(100):
+        obs, rewarded, _, _, info = env.step(int(expert_actions(env.engine)[0]))
+        if info["achievements"]["make_wood_pickaxe"]:
+            assert rewarded == pytest.approx(reward, abs=0.3)  # health may change, too
+            return
+    raise AssertionError("the expert never made a pickaxe")
 
 
 def test_near_cows_adds_cows():
@@ -232,6 +280,8 @@ def levels() -> st.SearchStrategy[CrafterLevel]:
                 fields[name] = st.integers(low, high)
             elif hasattr(kind, "model_fields"):
                 fields[name] = build(kind)
+            elif options := list_options(kind):
+                fields[name] = st.lists(st.sampled_from(options), max_size=4).map(tuple)
             else:
                 fields[name] = st.sampled_from(kind.__args__)
         return st.builds(model, **fields)

@@ -32,6 +32,7 @@ class Engine(BatchEngine):
     """
 
     title, compile_seconds, Level = "Crafter", 50, CrafterLevel
+    skill_names = tuple(skill.name for skill in const.SKILLS)
     stream_field = "rng"
 
     def __init__(

@@ -170,7 +170,8 @@ def render_env(state, i, atlas, render_buffers, out):
 # --- the start of an episode
 
 NEAR_DISTANCE = 3  # Manhattan distance from the start at which objects are placed
-COW_DISTANCE = 5  # cows are farther away: next to a plant they would destroy it
+COW_DISTANCE = CREATURE_DISTANCE = 5  # farther away: next to a plant they would destroy it
+ORES = (const.COAL, const.IRON, const.DIAMOND)
 
 
 @jit
@@ -193,7 +194,7 @@ def reset_episode(env, entities, terrain_buffers, thread, episode, daylight_tabl
     env.thirst = 0
     env.fatigue = 0
     env.recover = 0
-    env.unlocked = 0
+    env.unlocked = params.done
     env.episode_return = 0.0
     for item in range(len(const.ITEMS)):
         env.inventory[item] = params.inventory[item]
@@ -237,9 +238,18 @@ def _place_near_start(env, entities, params):
     if params.near_table > 0:
         x, y = _sample_free_cell(env, NEAR_DISTANCE)
         set_ground(env, x, y, const.TABLE)
-    if params.near_furnace > 0:
+        if params.near_furnace > 0:
+            x, y = _sample_furnace_cell(env, x, y)
+            set_ground(env, x, y, const.FURNACE)
+    elif params.near_furnace > 0:
         x, y = _sample_free_cell(env, NEAR_DISTANCE)
         set_ground(env, x, y, const.FURNACE)
+    if params.near_tree > 0:
+        x, y = _sample_free_cell(env, NEAR_DISTANCE)
+        set_ground(env, x, y, const.TREE)
+    if params.near_ore > 0:
+        x, y = _sample_free_cell(env, NEAR_DISTANCE)
+        set_ground(env, x, y, ORES[params.near_ore - 1])
     if params.near_plant > 0:
         x, y = _sample_free_cell(env, NEAR_DISTANCE)
         row = add_entity(env, entities, const.PLANT, x, y, const.PLANT_HEALTH)
@@ -250,7 +260,59 @@ def _place_near_start(env, entities, params):
         x, y = _sample_free_cell(env, COW_DISTANCE)
         if add_entity(env, entities, const.COW, x, y, const.COW_HEALTH) < 0:
             return False
+    if params.near_creature > 0:
+        x, y = _sample_free_cell(env, CREATURE_DISTANCE)
+        is_zombie = params.near_creature == 1
+        if not is_zombie:
+            set_ground(env, x, y, const.PATH)  # skeletons live on paths
+        kind, health = (const.ZOMBIE, const.ZOMBIE_HEALTH) if is_zombie else (const.SKELETON, const.SKELETON_HEALTH)
+        if add_entity(env, entities, kind, x, y, health) < 0:
+            return False
     return True
+
+
+@jit
+def _sample_furnace_cell(env, table_x, table_y):
+    """A random free grass cell such that a free cell is beside both it and the table.
+
+    Tools are made from any of the eight cells beside both. If there is no such cell, one at NEAR_DISTANCE.
+    """
+    count = 0
+    for is_second_pass in range(2):  # count the cells, then find the chosen one
+        chosen = mt19937.randint(env.rng, 0, count) if is_second_pass else -1
+        count = 0
+        for x in range(table_x - 2, table_x + 3):
+            for y in range(table_y - 2, table_y + 3):
+                if _is_free_grass(env, x, y) and _share_free_cell(env, x, y, table_x, table_y):
+                    if count == chosen:
+                        return x, y
+                    count += 1
+        if count == 0:
+            break
+    return _sample_free_cell(env, NEAR_DISTANCE)
+
+
+@jit
+def _share_free_cell(env, x, y, other_x, other_y):
+    """Whether a free grass cell, or that of the player, is among the eight neighbors of both cells."""
+    for near_x in range(x - 1, x + 2):
+        for near_y in range(y - 1, y + 2):
+            is_neighbor = abs(near_x - other_x) <= 1 and abs(near_y - other_y) <= 1
+            is_either = (near_x == x and near_y == y) or (near_x == other_x and near_y == other_y)
+            is_start = near_x == const.CENTER and near_y == const.CENTER
+            if is_neighbor and not is_either and (is_start or _is_free_grass(env, near_x, near_y)):
+                return True
+    return False
+
+
+@jit
+def _is_free_grass(env, x, y):
+    return (
+        0 <= x < const.MAP_SIZE
+        and 0 <= y < const.MAP_SIZE
+        and env.ground[x, y] == const.GRASS
+        and env.entity_slots[x, y] == 0
+    )
 
 
 @jit
@@ -269,12 +331,7 @@ def _sample_free_cell(env, min_distance):
                     if sign > 0 and abs(dx) == distance:  # both signs give the same cell
                         continue
                     x, y = const.CENTER + dx, const.CENTER + sign * (distance - abs(dx))
-                    if (
-                        0 <= x < const.MAP_SIZE
-                        and 0 <= y < const.MAP_SIZE
-                        and env.ground[x, y] == const.GRASS
-                        and env.entity_slots[x, y] == 0
-                    ):
+                    if _is_free_grass(env, x, y):
                         if count == chosen:
                             return x, y
                         count += 1

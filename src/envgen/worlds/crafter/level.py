@@ -19,6 +19,13 @@ Tool = Field(default=0, ge=0, le=1)
 Vital = Field(default=const.MAX_ITEM_COUNT, ge=1, le=const.MAX_ITEM_COUNT)
 
 
+SKILL_NAMES = tuple(skill.name for skill in const.SKILLS)
+DoneSkill = Literal[("granted", *SKILL_NAMES)]  # pyright: ignore
+# the item that a skill results in
+_RESULTS = {f"collect_{item}": item for item in ("sapling", "wood", "stone", "coal", "iron", "diamond")}
+_RESULTS |= {f"make_{tool}": tool for tool in const.ITEMS if tool.endswith(("_pickaxe", "_sword"))}
+
+
 class Inventory(Settings):
     """The items the player starts with: 0 or 1 of each tool, 0 to 9 of everything else."""
 
@@ -51,13 +58,20 @@ class Near(Settings):
     table: bool = False
     """A table, which is needed to make tools."""
     furnace: bool = False
-    """A furnace, which is needed in addition to a table to make iron tools."""
+    """A furnace, which is needed in addition to a table to make iron tools. With a table, there is a cell beside
+    both."""
+    tree: bool = False
+    """A tree, which gives wood."""
+    ore: Literal["none", "coal", "iron", "diamond"] = "none"
+    """A cell of ore to mine."""
     water: bool = False
     """A cell of water to drink from."""
     plant: Literal["none", "sapling", "ripe"] = "none"
     """A planted sapling, or a plant that is ripe to eat. A cow, zombie or skeleton next to it destroys it."""
     cows: int = Field(default=0, ge=0, le=4)
     """The number of cows to eat, five steps away."""
+    creature: Literal["none", "zombie", "skeleton"] = "none"
+    """A zombie on grass or a skeleton on a path, five steps away."""
     cave: bool = False
     """A cave in a rocky hill, six cells away. It has stone to mine, and skeletons can spawn in it."""
 
@@ -96,11 +110,25 @@ class CrafterLevel(Level):
     """The items the player starts with."""
     vitals: Vitals = Vitals()
     """The player's vital levels at the start."""
+    done: tuple[DoneSkill, ...] = ("granted",)
+    """Skills that count as achieved from the start: succeeding at them gives no reward. granted stands for those whose
+    result the level grants, through `near` or the inventory."""
     time_of_day: int = Field(default=0, ge=0, lt=const.DAY_LENGTH)
     """The step of the 300-step day at which the episode starts. 0 is the original morning, 210 the middle of the
     night."""
     length: int = Field(default=const.MAX_EPISODE_STEPS, ge=1, le=const.MAX_EPISODE_STEPS)
     """The number of steps after which an episode is truncated."""
+
+    @property
+    def done_skills(self) -> tuple[str, ...]:
+        """The skills that count as achieved from the start."""
+        done = set(self.done)
+        if "granted" in done:
+            items = {name for name, count in self.inventory if count}
+            done |= {skill for skill, item in _RESULTS.items() if item in items}
+            done |= {f"place_{name}" for name in ("table", "furnace") if getattr(self.near, name)}
+            done |= {"place_plant"} if self.near.plant != "none" else set()
+        return tuple(skill for skill in SKILL_NAMES if skill in done)
 
     def to_params(self) -> np.ndarray:
         """This level as a LEVEL_PARAMS record."""
@@ -112,10 +140,13 @@ class CrafterLevel(Level):
                 params[name] = params[name] + value if name.endswith("_shift") else value
         land_changed = self.biome != "natural" or self.water != "original"
         params["pond"] = land_changed and self.water != "none"
-        for name in ("table", "furnace", "water", "cows", "cave"):
+        for name in ("table", "furnace", "water", "tree", "cows", "cave"):
             params[f"near_{name}"] = getattr(self.near, name)
+        params["near_ore"] = ("none", "coal", "iron", "diamond").index(self.near.ore)
+        params["near_creature"] = ("none", "zombie", "skeleton").index(self.near.creature)
         params["near_plant"] = ("none", "sapling", "ripe").index(self.near.plant)
         params["inventory"] = [*dict(self.vitals).values(), *dict(self.inventory).values()]
+        params["done"] = sum(1 << SKILL_NAMES.index(skill) for skill in self.done_skills)
         params["start_time"], params["length"] = self.time_of_day, self.length
         return params
 
@@ -155,8 +186,12 @@ LEVEL_PARAMS = np.dtype(
         ("near_plant", np.int32),  # 1 sapling, 2 ripe
         ("near_cows", np.int32),
         ("near_cave", np.int32),
+        ("near_tree", np.int32),
+        ("near_ore", np.int32),  # 1 coal, 2 iron, 3 diamond
+        ("near_creature", np.int32),  # 1 zombie, 2 skeleton
         # The player and the clock.
         ("inventory", np.int8, len(const.ITEMS)),
+        ("done", np.int32),  # bit mask of the skills that give no reward
         ("start_time", np.int32),
         ("length", np.int32),
     ],

@@ -127,7 +127,8 @@ class ReferenceCrafterVectorEnv(VectorEnv):
             return image
         assert env._player is not None
         counts = env._player.achievements
-        return self.format.decode(read_reference_symbols(env), np.array([counts[skill.name] for skill in const.SKILLS]))
+        unlocked = np.array([counts[skill.name] > 0 for skill in const.SKILLS])
+        return self.format.decode(read_reference_symbols(env), unlocked)
 
     def _batch_obs(self) -> Any:
         return tuple(self._obs) if self.observation == "text" else np.stack(self._obs)

@@ -406,6 +406,9 @@ def _near_mask(
     mask = env["ground"] != ground_without_near
     cows = entities[entities["kind"] == const.COW]
     mask |= _to_mask(cows[len(cows) - level.near.cows :])  # the level's cows come last
+    if level.near.creature != "none":
+        creatures = entities[entities["kind"] == const.ENTITIES.index(level.near.creature)]
+        mask |= _to_mask(creatures[-1:])
     return mask | _to_mask(entities[entities["kind"] == const.PLANT])
 
 

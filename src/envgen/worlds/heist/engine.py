@@ -38,6 +38,7 @@ class Engine(BatchEngine):
     """
 
     title, compile_seconds, Level = "Heist", 30, HeistLevel
+    skill_names = tuple(skill.name for skill in const.SKILLS)
     stream_field, identity_fields = "mt", (*BatchEngine.identity_fields, "seed_stream")
 
     def __init__(
