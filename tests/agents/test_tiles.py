@@ -18,7 +18,7 @@ from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.heist.env import HeistVectorEnv
 from envgen.worlds.world import TileGrid
 
-GRID = TileGrid(height=4, width=5, top=2, left=1, rows=3, columns=2)
+GRID = TileGrid(height=4, width=5, top=2, left=1, rows=3, columns=2, agent=3)  # right of the middle row
 SPACE = spaces.Box(0, 255, (15, 12, 3), np.uint8)
 
 
@@ -44,7 +44,10 @@ def reference_features(encoder: TileEncoder, images: torch.Tensor) -> torch.Tens
     hidden = F.relu(layers.linear1(tiles))
     features = F.relu(layers.linear2(hidden)).unflatten(1, (grid.rows, grid.columns))
     unpooled, columns, rows = features[..., : encoder.unpooled_width], features.amax(1), features.amax(2)
-    features = torch.cat([part.flatten(1) for part in (unpooled, columns, rows)], 1)
+    neighbors = torch.stack([features[:, 1, 0], features[:, 0, 1], features[:, 2, 1]], 1)  # left, above, below
+    weights = encoder.attention.logits(features[:, 1, 1]).unflatten(1, (4, 3)).softmax(-1)
+    attended = torch.einsum("bhn,bnw->bhw", weights, neighbors)
+    features = torch.cat([part.flatten(1) for part in (unpooled, columns, rows, attended)], 1)
     return F.relu(encoder.norm2(encoder.dense2(F.relu(encoder.norm1(encoder.dense1(features))))))
 
 
@@ -60,12 +63,32 @@ def test_features_and_gradients_equal_those_of_plain_layers():
     out, expected = encoder(images), reference_features(encoder, images)
     torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4)
     grads, expected_grads = grads_of(out, encoder), grads_of(expected, encoder)
-    assert len(grads) == 12
+    assert len(grads) == 14
     for name, grad in grads.items():
         scale = expected_grads[name].abs().max().item()
         torch.testing.assert_close(
             grad, expected_grads[name], rtol=1e-3, atol=1e-4 * scale, msg=lambda text, name=name: f"{name}: {text}"
         )
+
+
+def test_without_the_agents_tile_there_is_no_attention():
+    encoder = TileEncoder(SPACE, GRID._replace(agent=None))
+    assert encoder.attention is None
+    assert encoder(random_images(3)).shape == (3, 256)
+
+
+def test_attention_finds_the_faced_tile_of_crafter():
+    """The agent's tile is the one that changes with the direction that the player faces."""
+    envs = CrafterVectorEnv(4, {"zombies": "none", "cows": "none"}, "pixels")
+    grid = envs.metadata["tile_grid"]
+    envs.reset(seed=[0, 0, 0, 0])
+    obs, *_ = envs.step(np.array([1, 2, 3, 4]))  # left, right, up, down; on grass, the player moves
+    encoder = TileEncoder(envs.single_observation_space, grid)
+    tiles = encoder.prepare(torch.from_numpy(obs))
+    assert len(np.unique(tiles[:, grid.agent].numpy(), axis=0)) == 4
+    row, column = divmod(grid.agent, grid.columns)
+    expected = [row * 9 + column - 1, row * 9 + column + 1, (row - 1) * 9 + column, (row + 1) * 9 + column]
+    assert encoder.attention.indices.tolist() == [grid.agent, *expected]
 
 
 def test_bfloat16_changes_features_and_gradients_little():

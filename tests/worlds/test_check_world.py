@@ -342,7 +342,7 @@ def test_tile_grids_of_single_and_vector_environments_must_agree(in_vector, monk
         return env
 
     monkeypatch.setattr(world, kind, without_grid)
-    grid = "TileGrid(height=7, width=7, top=0, left=0, rows=9, columns=9)"
+    grid = "TileGrid(height=7, width=7, top=0, left=0, rows=9, columns=9, agent=31)"
     grids = (None, grid) if in_vector else (grid, None)
     with pytest.raises(ContractError) as error:
         check_world(world, {"length": 20}, steps=60)
@@ -352,7 +352,10 @@ def test_tile_grids_of_single_and_vector_environments_must_agree(in_vector, monk
     ]
 
 
-@pytest.mark.parametrize(("change", "message"), [({"top": 2}, "pixel rows 2 to 64"), ({"rows": 0}, "at least 1")])
+@pytest.mark.parametrize(("change", "message"), [
+    ({"top": 2}, "pixel rows 2 to 64"), ({"rows": 0}, "at least 1"), ({"agent": 81}, "a tile from 0 to 80, not 81"),
+    ({"agent": 1.5}, "TileGrid of integers"), ({"top": None}, "only its agent may be None"),
+])  # fmt: skip
 def test_tile_grids_must_lie_within_the_image(change, message):
     space = make_world("crafter").make(num_envs=1).single_observation_space
     grid = TileGrid(7, 7, 0, 0, 9, 9)

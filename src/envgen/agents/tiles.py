@@ -3,7 +3,8 @@
 Where a world's image is a grid of equal tiles (`TileGrid`), one small network, shared by all tiles, replaces the
 convolutions. The dense layers see the features of each tile in its place and the maxima of the features over each row
 and each column of tiles, so that "a tree three columns to the left" is one input whatever its row. The encoder sees the
-pixels and nothing else, night and noise included.
+pixels and nothing else, night and noise included. Where the world says which tile shows the agent, the tiles around it
+are attended to, with weights computed from the agent's tile: its sprite shows which of them it faces.
 
 Pixels are stored as bytes, already cut into tiles. On the CPU, each distinct tile of a batch is computed once, and
 cutting, comparing and pooling tiles are kernels; on other devices they are PyTorch operations.
@@ -45,6 +46,7 @@ class TileEncoder(Encoder):
             slowly.
         hidden: Width of the first dense layer.
         width: Features of the image.
+        num_heads: Heads of the attention to the tiles around the agent.
         num_bits: How many bits of the history enter the first dense layer.
     """
 
@@ -57,6 +59,7 @@ class TileEncoder(Encoder):
         unpooled_width: int | None = None,
         hidden: int = 512,
         width: int = 256,
+        num_heads: int = 4,
         num_bits: int = 0,
     ):
         super().__init__()
@@ -77,6 +80,10 @@ class TileEncoder(Encoder):
         if not 0 <= self.unpooled_width <= tile_width:
             raise ValueError(f"unpooled_width must be from 0 to tile_width={tile_width}, not {unpooled_width}")
         num_pooled = self.num_tiles * self.unpooled_width + (tile_grid.rows + tile_grid.columns) * tile_width
+        self.attention: NeighborAttention | None = None
+        if tile_grid.agent is not None:
+            self.attention = NeighborAttention(tile_grid, tile_width, num_heads)
+            num_pooled += self.attention.size
         self.dense1, self.dense2 = nn.Linear(num_pooled, hidden), nn.Linear(hidden, width)
         self.norm1, self.norm2 = nn.LayerNorm(hidden), nn.LayerNorm(width)
         for layer in (self.dense1, self.dense2):
@@ -101,7 +108,7 @@ class TileEncoder(Encoder):
         grid = self.tile_grid
         if obs.device.type == CPU:
             tiles = torch.empty((len(obs), self.num_tiles, self.padded_size), dtype=torch.uint8)
-            _cut_tiles(obs.contiguous().flatten(2).numpy(), *grid, self.image_shape[2], tiles.numpy())
+            _cut_tiles(obs.contiguous().flatten(2).numpy(), *grid[:-1], self.image_shape[2], tiles.numpy())
             return tiles
         cut = obs[:, grid.top : grid.top + grid.rows * grid.height, grid.left : grid.left + grid.columns * grid.width]
         cut = cut.reshape(len(obs), grid.rows, grid.height, grid.columns, grid.width * self.image_shape[2])
@@ -112,11 +119,47 @@ class TileEncoder(Encoder):
         grid, size = self.tile_grid, self.num_tiles * self.padded_size
         tiles = prepared.flatten(1)[:, :size].reshape(-1, self.padded_size)
         features = self.tiles(tiles).unflatten(0, (len(prepared), grid.rows, grid.columns))  # (B, rows, columns, width)
-        hidden = self.dense1(pool_tiles(features, self.unpooled_width))
+        pooled = pool_tiles(features, self.unpooled_width)
+        if self.attention is not None:
+            pooled = torch.cat([pooled, self.attention(features.flatten(1, 2))], 1)
+        hidden = self.dense1(pooled)
         if self.history is not None:
             hidden = hidden + self.history(prepared[:, size:].float())
         features = F.relu(self.norm1(hidden))
         return F.relu(self.norm2(self.dense2(features)))
+
+
+class NeighborAttention(nn.Module):
+    """Attention to the tiles left and right of the agent, above and below it.
+
+    The features of the agent's tile give each head a softmax over these tiles. The outputs of a head are the weighted
+    sums of their features.
+
+    Args:
+        grid: With the agent's tile.
+        width: Features of a tile.
+        num_heads: Number of heads.
+    """
+
+    indices: torch.Tensor
+
+    def __init__(self, grid: TileGrid, width: int, num_heads: int):
+        super().__init__()
+        assert grid.agent is not None
+        row, column = divmod(grid.agent, grid.columns)
+        cells = [(row, column - 1), (row, column + 1), (row - 1, column), (row + 1, column)]
+        neighbors = [y * grid.columns + x for y, x in cells if 0 <= y < grid.rows and 0 <= x < grid.columns]
+        self.num_heads, self.num_neighbors = num_heads, len(neighbors)
+        self.size = num_heads * width
+        self.logits = nn.Linear(width, num_heads * self.num_neighbors)
+        self.register_buffer("indices", torch.tensor([grid.agent, *neighbors]), persistent=False)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Features (B, tiles, width) to (B, size)."""
+        agent, neighbors = features.index_select(1, self.indices).split([1, self.num_neighbors], 1)
+        logits = self.logits(agent[:, 0]).unflatten(1, (self.num_heads, self.num_neighbors))
+        weights = logits.float().softmax(-1).to(features.dtype)  # (B, heads, neighbors)
+        return (weights[..., None] * neighbors[:, None]).sum(2).flatten(1)
 
 
 @jit

@@ -140,8 +140,10 @@ def tile_grid_problem(grid: Any, space: Any) -> str | None:
     """What is wrong with the `metadata["tile_grid"]` of these observations; None if nothing is."""
     if not isinstance(space, spaces.Box) or len(space.shape) != 3 or space.dtype != np.uint8:
         return f"only images have tiles (a uint8 Box of height x width x channels), not {space}"
-    if not isinstance(grid, TileGrid) or not all(isinstance(number, Integral) for number in grid):
+    if not isinstance(grid, TileGrid) or not all(isinstance(number, Integral) for number in grid if number is not None):
         return f"it must be a TileGrid of integers, not {grid!r}"
+    if None in grid[:-1]:
+        return f"only its agent may be None, not {grid!r}"
     if min(grid.height, grid.width, grid.rows, grid.columns) < 1:
         return f"height, width, rows and columns must be at least 1, not {grid}"
     bottom, right = grid.top + grid.rows * grid.height, grid.left + grid.columns * grid.width
@@ -150,4 +152,6 @@ def tile_grid_problem(grid: Any, space: Any) -> str | None:
             f"its tiles cover the pixel rows {grid.top} to {bottom - 1} and columns {grid.left} to {right - 1} of an "
             f"image with {space.shape[0]} rows and {space.shape[1]} columns"
         )
+    if grid.agent is not None and not 0 <= grid.agent < grid.rows * grid.columns:
+        return f"agent must be a tile from 0 to {grid.rows * grid.columns - 1}, not {grid.agent}"
     return None

@@ -68,6 +68,7 @@ class TileGrid(NamedTuple):
     left: int  # pixels left of the first column
     rows: int
     columns: int
+    agent: int | None = None  # the tile that shows the agent, counted row by row; None if that varies
 
 
 Layout = SymbolMap | TileGrid | None  # of observations, as the metadata of environments says

@@ -59,7 +59,9 @@ def make_tile_grid(size: tuple[int, int]) -> TileGrid:
     """The tiles of an image: the map and, below it, the inventory. The border around them is black."""
     unit_x, unit_y = size[0] // const.VIEW[0], size[1] // const.VIEW[1]
     left, top = (size[0] - unit_x * const.VIEW[0]) // 2, (size[1] - unit_y * const.VIEW[1]) // 2
-    return TileGrid(unit_y, unit_x, top, left, rows=const.VIEW[1], columns=const.VIEW[0])
+    rows, columns = const.VIEW[1], const.VIEW[0]
+    agent = (const.LOCAL_VIEW[1] // 2) * columns + const.LOCAL_VIEW[0] // 2  # in the middle of the map
+    return TileGrid(unit_y, unit_x, top, left, rows, columns, agent)
 
 
 # --- the atlas
@@ -76,7 +78,7 @@ class Atlas(NamedTuple):
 
 @cache
 def make_atlas(size: tuple[int, int]) -> Atlas:
-    unit_y, unit_x, border_y, border_x, _, _ = make_tile_grid(size)
+    unit_y, unit_x, border_y, border_x, *_ = make_tile_grid(size)
     tiles = np.zeros((len(SPRITES), len(const.MATERIALS), unit_y * unit_x * 3), np.uint8)
     for m, material in enumerate(const.MATERIALS):
         ground = np.full((unit_x, unit_y, 3), OUTSIDE_GRAY, np.uint8)
