@@ -45,6 +45,9 @@ VARIANTS: dict[str, dict[str, Any]] = {  # arguments of envgen.train
     "symbols-far": {"learner_preset": "far"},
     "tiles": {"observation": "pixels", "network": {"encoder": "tiles"}},
     "tiles-gru": {"observation": "pixels", "network": {"encoder": "tiles", "memory": "gru"}},
+    "tiles-practice": {
+        "observation": "pixels", "network": {"encoder": "tiles", "unimix": 0.01}, "practice": {"share": 0.4},
+    },
     "tiles-distillation": {"observation": "pixels", "network": {"encoder": "tiles"}, "learner": "distillation"},
 }
 PUBLISHED = {  # from images: steps, name, score, reward (EnvGen, table 1)
@@ -236,13 +239,14 @@ def main() -> None:
         "--steps", type=int, nargs="+", default=[1_000_000, 1_960_000], help="after each of these a run is evaluated"
     )
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--threads", type=int, default=None, help="of each run; by default the cores are shared evenly")
     parser.add_argument("--runs", type=Path, default=Path("out/crafter-learners"))
     parser.add_argument("--results", type=Path, default=Path("docs/results/crafter-learners"))
     parser.add_argument("--page", action="store_true", help="train nothing, write the page")
     args = parser.parse_args()
     args.results.mkdir(parents=True, exist_ok=True)
     if not args.page:
-        threads = max(1, (os.cpu_count() or 1) // args.jobs)
+        threads = args.threads or max(1, (os.cpu_count() or 1) // args.jobs)
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(args.jobs, context) as executor:
             tasks = [(variant, seed) for seed in args.seeds for variant in args.variants]
