@@ -124,8 +124,7 @@ def train(
 
     check_seed(seed)
     world = make_world(world)
-    if observation not in world.observations:
-        raise ArgumentError(f"observation {format_choice_error(observation, world.observations)}")
+    check_observation(world, observation)
     if not isinstance(plan, TrainingPlan):
         plan = plan_for(preset, world, **(plan or {}))
     name = designer if isinstance(designer, str) else designer.name
@@ -182,15 +181,27 @@ def resume(
         runtime = resume_runtime(config, stored, runtime_options or {})
         designer = rebuild_designer(config, run_folder, runtime)
         practice = request.get("practice")
+        if type(seed) is not int or not isinstance(practice, dict | None):
+            raise TypeError("seed or practice")
     except ValidationError as error:
         raise RunError(f"{run_folder} cannot be resumed: {format_validation_error(error)}") from None
-    except (KeyError, TypeError, AttributeError):
+    except EnvgenError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise RunError(f"{run_folder} is not a run of envgen train") from None
     check_world_name(world_name, REPEAT)
+    world = make_world(world_name)
+    check_observation(world, observation)
     return _train(
-        run_folder, make_world(world_name), designer, plan, observation, seed, learner, settings, False, practice,
-        device, compile, save_every, verbose,
+        run_folder, world, designer, plan, observation, seed, learner, settings, False, practice, device, compile,
+        save_every, verbose,
     )  # fmt: skip
+
+
+def check_observation(world: World, observation: Any) -> None:
+    """Raise an ArgumentError if a world has no such observation."""
+    if observation not in world.observations:
+        raise ArgumentError(f"observation {format_choice_error(str(observation), world.observations)}")
 
 
 def check_world_name(name: Any, remedy: str) -> None:
@@ -366,6 +377,7 @@ def resume_coevolution(
 ) -> CoevolutionRun:
     """Continue an interrupted run of `coevolve` with the settings in its run directory."""
     from envgen.coevolution.domains.registry import is_builtin
+    from envgen.coevolution.settings import ModelSize, PretrainSettings
     from envgen.coevolution.train import CoevolveRequest
     from envgen.runs.store import RunError, read_request
 
@@ -374,6 +386,11 @@ def resume_coevolution(
     try:
         domain, recipe = data.pop("domain"), data.pop("pretrain_recipe")
         request = CoevolveRequest(**{**data, "proposer": data["proposer"]["name"]})
+        if recipe is not None:
+            ModelSize(**recipe["model_size"])
+            PretrainSettings(**recipe["pretrain"])
+            if type(recipe["seed"]) is not int:
+                raise TypeError("seed")
     except (KeyError, TypeError, AttributeError, ValidationError):
         raise RunError(f"{run_folder} is not a run of envgen coevolve") from None
     if not (
@@ -567,14 +584,14 @@ def _load_run_policy(
 ) -> "Policy":
     """The policy of the last checkpoint of a run."""
     from envgen.curriculum.trainer import make_learner
-    from envgen.runs.checkpoint import load_latest
+    from envgen.runs.checkpoint import load_latest, loading
     from envgen.runs.store import RunError, read_request
 
     request, _ = read_request(folder)
     try:
         world_name, observation, settings = request["world"], request["observation"], _stored_hyperparameters(request)
         name = settings.pop("name")
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise RunError(f"{folder} is not a run of envgen train") from None
     checkpoint = load_latest(folder / "checkpoints")
     if checkpoint is None:
@@ -583,8 +600,11 @@ def _load_run_policy(
         check_world_name(world_name, PASS_WORLD)
     if learner is None:
         check_learner_name(name, PASS_LEARNER)
-    agent = make_learner(make_world(world or world_name), observation, learner or name, settings, device=device)
-    agent.load(checkpoint.arrays["agent"], checkpoint.values["agent"])
+    chosen = make_world(world or world_name)
+    check_observation(chosen, observation)
+    agent = make_learner(chosen, observation, learner or name, settings, device=device)
+    with loading(folder, checkpoint):
+        agent.load(checkpoint.arrays["agent"], checkpoint.values["agent"])
     policy = agent.policy
     policy.metadata.update(world=world_name, observation=observation)
     return policy

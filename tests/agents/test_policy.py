@@ -160,6 +160,15 @@ def test_missing_and_damaged_policies_are_refused(tmp_path):
         load_policy(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["policy.json", "policy.safetensors"])
+def test_an_oversized_file_is_not_read(name, tmp_path):
+    policy, _ = make_policy("CartPole-v1")
+    with open(policy.save(tmp_path) / name, "rb+") as out:
+        out.truncate(1 << 40)  # a sparse file, which would fill the memory
+    with pytest.raises(PolicyError, match="it has 1,099,511,627,776 bytes, but at most"):
+        load_policy(tmp_path)
+
+
 @pytest.mark.parametrize("kind", ["symbols", "Pendulum-v1"])
 def test_any_wrong_value_in_the_json_is_reported_as_damage(kind, tmp_path):
     policy, obs = make_policy(kind)

@@ -115,3 +115,24 @@ def test_resuming_imports_no_module_that_the_run_directory_names(finished, tmp_p
     assert result.returncode == 2
     assert "the domain 'module_of_a_stranger:Domain' cannot be loaded from the run directory" in result.stderr
     assert "imported" not in result.stderr
+
+
+RECIPE = {"model_size": {}, "pretrain": {}, "seed": 0}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"pretrain_recipe": 3}, {"pretrain_recipe": {}}, {"pretrain_recipe": {**RECIPE, "seed": "0"}},
+        {"pretrain_recipe": {**RECIPE, "model_size": {"width": -1}}}, {"pretrain_recipe": {**RECIPE, "pretrain": []}},
+        {"plan": 3}, {"proposer": []}, {"proposer": {}}, {"domain": ["tools"]}, {"domain": "tool"}, {"seed": "many"},
+        {"agent_settings": {"epochs": "x"}}, {"more": 1},
+    ],
+)  # fmt: skip
+def test_a_damaged_request_is_a_sentence(tmp_path, values, monkeypatch, capsys):
+    request = {"domain": "tools", "pretrain_recipe": RECIPE, "proposer": {"name": "uniform"}, "agent": "",
+               "environment": "", **values}  # fmt: skip
+    (tmp_path / "run.json").write_text(json.dumps({"format": 2, "request": request, "runtime_options": {}}))
+    message = get_error_line(["coevolve", "--resume", str(tmp_path)], monkeypatch, capsys)
+    assert "is not a run of envgen coevolve" in message or "cannot be loaded from the run directory" in message
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]

@@ -1,6 +1,7 @@
 """Commands that look at worlds and levels."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -88,3 +89,26 @@ def test_a_world_is_played_with_keys_from_a_pipe(tmp_path):
     result = subprocess.run(command, input="right right space\n", capture_output=True, text=True, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "step 3" in result.stdout, result.stdout
+
+
+@pytest.mark.parametrize("kind", ["large", "fifo", "device"])
+def test_a_level_file_that_is_not_a_small_regular_file_is_not_read(tmp_path, kind, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "level.json"
+    if kind == "large":
+        with open(file, "wb") as out:
+            out.truncate(1 << 40)  # a sparse file, which would fill the memory
+    elif kind == "fifo":
+        os.mkfifo(file)
+    else:
+        file.symlink_to("/dev/zero")
+    message = get_error_line(["stats", "level.json"], monkeypatch, capsys)
+    assert "cannot read the level level.json: it " in message
+    assert "but at most 1,048,576 are read" in message or "not a regular file" in message
+
+
+def test_a_level_file_may_be_a_link(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.json").write_text('{"tress": 1}')
+    (tmp_path / "level.json").symlink_to("other.json")
+    assert "did you mean 'trees'?" in get_error_line(["stats", "level.json"], monkeypatch, capsys)

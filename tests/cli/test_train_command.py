@@ -280,6 +280,17 @@ def test_a_foreign_run_directory_gets_no_key(tmp_path, monkeypatch, capsys):
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
 
 
+def test_a_foreign_run_directory_imports_nothing(tmp_path, monkeypatch, capsys):
+    (tmp_path / "module_of_a_stranger.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    request = {"world": "module_of_a_stranger:World", "designer": {"name": "expert"}, "plan": {},
+               "observation": "symbols", "seed": 0, "learner": {"name": "ppo"}}  # fmt: skip
+    (tmp_path / "run.json").write_text(json.dumps({"format": 2, "request": request, "runtime_options": {}}))
+    for flags in ([], ["--reference-episodes", "4"]):
+        message = get_error_line(["train", "--resume", str(tmp_path), *flags], monkeypatch, capsys)
+        assert "the world 'module_of_a_stranger:World' cannot be loaded by its name" in message
+
+
 def test_every_setting_is_an_option_and_designers_have_their_own():
     stdout = envgen("train", "--help").stdout
     for option in ("--cycles", "--ratio", "--mixing", "--ranking-steps", "--llm", "--base-url", "--feedback",

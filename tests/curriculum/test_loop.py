@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,53 +11,24 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 from loop_worker import PLAN, SETTINGS, main
+from run_results import assert_same_run, assert_same_weights, results_of, without_times
 
 from envgen.curriculum.loop import train
 from envgen.curriculum.plan import PlanError, TrainingPlan
 from envgen.designers.designer import Brief, Cycle, Designer, DesignError, Proposal, ProposedLevel
-from envgen.runs.checkpoint import load_latest
+from envgen.runs.checkpoint import CheckpointError, load_latest, save_checkpoint
 from envgen.runs.store import RunError, read_progress, read_request
 from envgen.worlds.crafter.world import Crafter
 from fake_llm_server import FakeLlmServer, hang_response
 
 WORKER = Path(__file__).with_name("loop_worker.py")
-TIME_KEYS = {"steps_per_second", "seconds"}
 DESIGNS = [
     json.dumps({"levels": [{"purpose": f"{name}, cycle {k}", "skills": ["collect_wood"], "level": {"trees": name}}
                            for name in ("common", "very common")]})
     for k in (1, 2)
 ]  # fmt: skip
-
-
-def without_times(value):
-    if isinstance(value, dict):
-        return {name: without_times(inner) for name, inner in value.items() if name not in TIME_KEYS}
-    return [without_times(inner) for inner in value] if isinstance(value, list) else value
-
-
-def results_of(folder: Path) -> list:
-    """Return everything that a run wrote, except times and checkpoints."""
-    files = [file for file in sorted(folder.rglob("*.json")) if "checkpoints" not in file.parts]
-    results = [[str(file.relative_to(folder)), json.loads(file.read_text())] for file in files]
-    return without_times([results, list(read_progress(folder))])
-
-
-def assert_same_weights(first: Path, second: Path) -> None:
-    checkpoints = [load_latest(folder / "checkpoints") for folder in (first, second)]
-    assert checkpoints[0]
-    assert checkpoints[1]
-    expected, actual = checkpoints[0].arrays["agent"], checkpoints[1].arrays["agent"]
-    assert actual.keys() == expected.keys()
-    for name, array in expected.items():
-        np.testing.assert_array_equal(actual[name], array, err_msg=name)
-
-
-def assert_same_run(first: Path, second: Path) -> None:
-    assert results_of(first) == results_of(second)
-    assert_same_weights(first, second)
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +150,51 @@ def test_negative_seed_is_refused_before_training(tmp_path):
     with pytest.raises(PlanError, match="seed must be 0 or greater, not -1"):
         train(tmp_path / "run", Crafter(), BrokenDesigner(None), PLAN, seed=-1)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("summary", {"steps": 3}, "is damaged"),
+        ("cycles/1/levels", {}, "is damaged: it has no 'proposal'"),
+        ("cycles/2/levels", {"proposal": {"levels": [{"level": {"trees": 5}}]}, "audits": []}, "is damaged"),
+        ("cycles/1/evaluation", {"evaluation": [], "cycle": None}, "is damaged"),
+        ("cycles/1/evaluation", [], "is damaged"),
+    ],
+)
+def test_damaged_results_are_named(finished_run, tmp_path, name, content, message):
+    folder = shutil.copytree(finished_run, tmp_path / "run")
+    (folder / f"{name}.json").write_text(json.dumps(content))
+    with pytest.raises(RunError, match=rf"{name}\.json {message}.*; restore the file"):
+        main(folder)
+
+
+@pytest.mark.parametrize("damage", ["missing", "changed"])
+def test_progress_that_does_not_fit_the_checkpoint_is_refused(finished_run, tmp_path, damage):
+    """Evaluations and the summary are computed from it, and would be wrong."""
+    folder = shutil.copytree(finished_run, tmp_path / "run")
+    (folder / "summary.json").unlink()
+    file = folder / "progress.jsonl"
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_text(file.read_text().replace('"episodes": ', '"episodes": 1', 1))
+    with pytest.raises(CheckpointError, match=r"progress\.jsonl.*; restore the file"):
+        main(folder)
+    assert not (folder / "summary.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("agent", {}), ("agent", 3), ("finished_phases", "final"), ("current_phase", 7), ("finished_phases", None)],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused(finished_run, tmp_path, name, value):
+    folder = shutil.copytree(finished_run, tmp_path / "run")
+    checkpoint = load_latest(folder / "checkpoints")
+    assert checkpoint is not None
+    save_checkpoint(folder / "checkpoints", checkpoint.arrays, {**checkpoint.values, name: value})
+    with pytest.raises(CheckpointError, match=r"checkpoint \d+ in .* does not fit this run: .*; restore the files"):
+        main(folder)
 
 
 # --- interruptions

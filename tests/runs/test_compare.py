@@ -300,3 +300,50 @@ def test_text_fits_the_terminal_and_shows_every_group_and_skill(tmp_path, width)
     assert sum(line.count("[1.0, 1.0]") for line in blocks) == 9
     assert (len(blocks) > 1) == (width < 160)
     assert "\x1b" not in text
+
+
+WRONG_VALUES = (None, True, -1, 1e308, 10**400, "text", "\x00", [], [1], {}, {"a": {"b": []}})
+
+
+def paths_in(value, prefix=()):
+    """The path of every value in nested mappings."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield (*prefix, name)
+            yield from paths_in(inner, (*prefix, name))
+
+
+@pytest.mark.parametrize("name", ["run", "summary"])
+def test_values_of_the_wrong_type_are_errors_or_left_out(tmp_path, name):
+    """Whatever stands in the files of a run, they are compared or refused with a sentence."""
+    folders = [write_run(tmp_path / str(seed), LLM, seed) for seed in (0, 1)]
+    file = folders[1] / f"{name}.json"
+    original, refused = json.loads(file.read_text()), []
+    for path in [(), *paths_in(original)]:
+        for value in WRONG_VALUES:
+            document = {"": json.loads(json.dumps(original))}
+            holder, keys = document, ("", *path)
+            for key in keys[:-1]:
+                holder = holder[key]
+            holder[keys[-1]] = value
+            file.write_text(json.dumps(document[""]))
+            try:
+                comparison = compare(folders)
+                assert comparison.markdown()
+                assert comparison.text(80)
+            except RunError as error:
+                refused.append(str(error))
+    assert all(str(folders[1]) in message for message in refused)
+    assert name == "summary" or len(refused) > 10
+
+
+def test_results_of_a_coevolution_with_wrong_types_are_left_out(tmp_path):
+    folder = write_run(tmp_path / "run", {}, 0)
+    entry = json.loads((folder / "run.json").read_text())
+    entry["request"] = {"domain": "tools", "proposer": {"name": "genenv"}, "plan": 3, "seed": [0]}
+    (folder / "run.json").write_text(json.dumps(entry))
+    for by_feature in (None, [], {"steps": 3}, {"steps": {"1": "50", "2": 40, "3": None}}):
+        (folder / "summary.json").write_text(json.dumps({"final_accuracy": "90", "final_accuracy_by": by_feature}))
+        text = compare([folder]).markdown()
+        assert ("steps 2" in text) == (by_feature == {"steps": {"1": "50", "2": 40, "3": None}})
+        assert "steps 1" not in text

@@ -6,7 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from envgen.runs.checkpoint import CheckpointError
+from envgen.runs.checkpoint import CheckpointError, read_regular, save_checkpoint
+from envgen.runs.compare import compare
 from envgen.runs.store import FORMAT, Run, RunError, differences, flatten, read_progress, read_request
 
 ARRAYS = {"agent": {"weights": np.zeros(3)}}
@@ -204,7 +205,7 @@ def test_run_writes_to_no_file_outside(tmp_path, irregular_file):
         outside = irregular_file(tmp_path / "progress.jsonl")
         with pytest.raises(RunError, match="cannot write"):
             run.log({"steps": 1})
-        with pytest.raises(RunError, match="cannot open"):
+        with pytest.raises(RunError, match="cannot write"):
             run.save(ARRAYS, {})
         with pytest.raises(RunError, match="cannot open"):
             run.resume()
@@ -237,3 +238,120 @@ def test_run_directory_may_be_a_link(tmp_path):
     with Run(tmp_path / "run", {}) as run:
         run.write("cycles/1", [1])
         assert run.read("cycles/1") == [1]
+
+
+# --- damage
+
+
+def start_run(folder) -> None:
+    with Run(folder, {}) as run:
+        run.log({"steps": 1})
+        run.save(ARRAYS, {"steps": 1})
+
+
+def resume(folder):
+    with Run(folder, {}) as run:
+        return run.resume()
+
+
+def test_missing_progress_is_noticed(tmp_path):
+    start_run(tmp_path)
+    (tmp_path / "progress.jsonl").unlink()
+    with pytest.raises(CheckpointError, match=r"progress\.jsonl, which checkpoint 1 refers to, is missing; restore"):
+        resume(tmp_path)
+
+
+def test_a_run_that_saved_before_any_progress_needs_none(tmp_path):
+    with Run(tmp_path, {}) as run:
+        run.save(ARRAYS, {})
+    assert resume(tmp_path).number == 1
+
+
+def test_changed_progress_is_noticed(tmp_path):
+    start_run(tmp_path)
+    (tmp_path / "progress.jsonl").write_text('{"steps": 2}\n')
+    with pytest.raises(CheckpointError, match=r"progress\.jsonl has changed since checkpoint 1 was written; restore"):
+        resume(tmp_path)
+
+
+@pytest.mark.parametrize("length", [None, -1, "5", 1.5, True])
+def test_a_checkpoint_with_an_impossible_length_is_refused(tmp_path, length):
+    start_run(tmp_path)
+    save_checkpoint(tmp_path / "checkpoints", ARRAYS, {"progress_bytes": length})
+    with pytest.raises(CheckpointError, match=r"does not hold the length of progress\.jsonl"):
+        resume(tmp_path)
+
+
+def test_runs_of_earlier_versions_have_no_checksum(tmp_path):
+    start_run(tmp_path)
+    save_checkpoint(tmp_path / "checkpoints", ARRAYS, {"progress_bytes": 13})
+    assert resume(tmp_path).number == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"{oops", "is damaged"),
+        (b"\xff\xfe\x00", "is damaged"),
+        (b"[" * 100_000, "is damaged: it is nested too deeply"),
+        (b'{"a": ' + b"[" * 90 + b"]" * 90 + b"}", "is damaged: it is nested deeper than 64 levels"),
+        (b"9" * 5000, "is damaged"),
+        (b"[1]", "is not a JSON object"),
+        (b"null", "is not a JSON object"),
+    ],
+)
+def test_a_damaged_progress_line_is_named(tmp_path, line, message):
+    (tmp_path / "progress.jsonl").write_bytes(b'{"steps": 1}\n' + line + b"\n")
+    with pytest.raises(RunError, match=f"line 2 of .* {message}"):
+        list(read_progress(tmp_path))
+
+
+def test_a_line_without_end_is_not_read_into_memory(tmp_path):
+    with open(tmp_path / "progress.jsonl", "wb") as out:
+        out.truncate(1 << 40)
+    with pytest.raises(RunError, match=r"line 1 of .* is longer than"):
+        list(read_progress(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"request": ' + "[" * 90 + "]" * 90 + "}", "\ufeff", "{", "9" * 5000])
+def test_unreadable_json_is_an_error_with_its_file(tmp_path, text):
+    (tmp_path / "run.json").write_text(text)
+    for read in (lambda: read_request(tmp_path), lambda: Run(tmp_path, {}), lambda: compare([tmp_path])):
+        with pytest.raises(RunError, match=r"cannot read .*run\.json"):
+            read()
+
+
+def test_an_oversized_file_is_not_read(tmp_path):
+    with open(tmp_path / "run.json", "wb") as out:
+        out.truncate(1 << 40)
+    with pytest.raises(RunError, match="it has 1,099,511,627,776 bytes, but at most 67,108,864 are read"):
+        read_request(tmp_path)
+    with pytest.raises(OSError, match="1,099,511,627,776 bytes"):
+        read_regular(tmp_path / "run.json")  # more than half of any memory
+
+
+@pytest.mark.parametrize("request_value", [3, None, [], {"cycles": "many"}, {"cycles": 1e999}, {"cycles": True}])
+def test_an_extension_of_a_damaged_request_is_refused(tmp_path, request_value):
+    with Run(tmp_path, {"plan": request_value}) as run:
+        run.write("summary", {})
+    with pytest.raises(RunError, match="was started with"):
+        Run(tmp_path, {"plan": {"cycles": 5}}, extendable=("plan.cycles",))
+
+
+@pytest.mark.parametrize("value", [3, {}, ["plan"], [{"plan.cycles": "4"}], [{"plan.cycles": True}], None])
+def test_damaged_extensions_are_refused(tmp_path, value):
+    with Run(tmp_path, {}) as run:
+        run.write("run", {**run.read("run"), "extended_from": value})
+        with pytest.raises(RunError, match=r"extended_from in .* is not a list of old values"):
+            _ = run.extended_from
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    def fail(descriptor):
+        raise OSError(28, "No space left on device")
+
+    with Run(tmp_path, {}) as run:
+        run.log({"steps": 1})
+        monkeypatch.setattr(os, "fsync", fail)
+        with pytest.raises(RunError, match="No space left on device"):
+            run.save(ARRAYS, {})

@@ -24,7 +24,7 @@ from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
 from envgen.errors import EnvgenError
-from envgen.runs.checkpoint import read_regular, write_flushed
+from envgen.runs.checkpoint import MAX_JSON_BYTES, describe_error, parse_json, read_regular, write_flushed
 from envgen.worlds.world import Layout, SymbolMap, TileGrid
 
 from .errors import SpaceError
@@ -242,7 +242,7 @@ def load_policy(
     """
     folder = Path(path)
     try:
-        document = json.loads(read_regular(folder / JSON_FILE))
+        document = parse_json(read_regular(folder / JSON_FILE, max_bytes=MAX_JSON_BYTES))
         arrays_data = read_regular(folder / ARRAYS_FILE)
         if document["format"] != FORMAT_VERSION:
             raise PolicyError(
@@ -277,7 +277,8 @@ def load_policy(
     except OSError as error:
         raise PolicyError(f"cannot read the policy in {folder}: {error.strerror}") from error
     except PARSE_ERRORS as error:
-        raise PolicyError(f"the policy in {folder} is damaged: {error}; restore its files, or save it again") from error
+        message = f"the policy in {folder} is damaged: {describe_error(error)}; restore its files, or save it again"
+        raise PolicyError(message) from error
 
 
 def _layout_from_json(document: Mapping[str, Any]) -> Layout:

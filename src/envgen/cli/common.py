@@ -1,7 +1,6 @@
 """What the commands share: input checks, and errors as one sentence."""
 
 import difflib
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envgen.errors import EnvgenError
+from envgen.runs.checkpoint import parse_json, read_regular
 from envgen.settings import format_choice_error
 from envgen.worlds.world import LevelError, World
 
@@ -75,14 +75,12 @@ def require_extra(extra: str) -> None:
 def read_levels(file: Path, world: World) -> list[Any]:
     """The levels in a JSON file: one level, a list of levels, or a `levels.json` of a run."""
     try:
-        if file.stat().st_size > MAX_LEVEL_BYTES:
-            raise UserError(f"{file} is larger than {MAX_LEVEL_BYTES:,} bytes; it is not a level file")
-        data = json.loads(file.read_text())
+        data = parse_json(read_regular(file.resolve(), max_bytes=MAX_LEVEL_BYTES))  # a level file may be a link
     except OSError as error:
         raise UserError(f"cannot read the level {file}: {error.strerror}{suggest_path(file)}") from None
     except UnicodeDecodeError:
         raise UserError(f"cannot read the level {file}: it is not a text file") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UserError(f"{file}: Invalid JSON: {error}") from None
     for key in ("proposal", "levels"):
         data = data[key] if isinstance(data, dict) and key in data else data

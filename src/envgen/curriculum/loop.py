@@ -13,6 +13,7 @@ recomputed from the same seeds.
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from envgen.agents.learner import LEARNERS, Learner, learner_class
 from envgen.designers.designer import AuditResult, Brief, Cycle, Designer, Proposal, request_proposal, request_revision
-from envgen.runs.store import Run, read_progress
+from envgen.runs.store import PROGRESS, Run, read_progress, reading
 from envgen.worlds.world import Level, World
 
 from .audit import AUDIT_SEEDS, audit_level, setting_effects
@@ -132,11 +133,14 @@ class Loop:
                 history.append(self.evaluate_cycle(cycle, proposal, audits))
             if final_phase.steps:
                 self.trainer.run_phase(*final_phase)
-        return TrainingSummary.model_validate(self.load_or_create("summary", self.summarize))
+        data = self.load_or_create("summary", self.summarize)
+        with self._reading("summary"):
+            return TrainingSummary.model_validate(data)
 
     def stages(self) -> Iterator[tuple[int, Phase]]:
         """Yield the number of cycles and the final phase: once, and once more for each extension of the run."""
-        plans = [(old["plan.cycles"], old["plan.final_steps"]) for old in self.run_dir.extended_from]
+        with self._reading("run"):
+            plans = [(old["plan.cycles"], old["plan.final_steps"]) for old in self.run_dir.extended_from]
         steps_before, num_phases = 0, 0
         for num_cycles, final_steps in [*plans, (self.plan.cycles, self.plan.final_steps)]:
             num_phases += final_steps > steps_before
@@ -179,8 +183,9 @@ class Loop:
             }
 
         data = self.load_or_create(f"cycles/{cycle}/levels", create)
-        proposal = Proposal.from_json(data["proposal"], self.world.Level)
-        audits = tuple(AuditResult.model_validate(audit) for audit in data["audits"])
+        with self._reading(f"cycles/{cycle}/levels"):
+            proposal = Proposal.from_json(data["proposal"], self.world.Level)
+            audits = tuple(AuditResult.model_validate(audit) for audit in data["audits"])
         self.on_message(describe_proposal(cycle, proposal, audits))
         return proposal, audits
 
@@ -194,9 +199,10 @@ class Loop:
                 self.learner, world, plan.feedback_seeds, plan.feedback_episodes, seed, self.trainer.observation
             )
             phase = self.phases(cycle, proposal)[0]
-            lines = [line for line in read_progress(self.run_dir.folder) if line["phase"] == phase.name]
             trained = unique(phase.levels)  # in the order of the progress lines
-            by_level = dict(zip(trained, level_outcomes(lines, skills, len(trained)), strict=True))
+            with reading(self.run_dir.folder / PROGRESS):
+                lines = [line for line in read_progress(self.run_dir.folder) if line["phase"] == phase.name]
+                by_level = dict(zip(trained, level_outcomes(lines, skills, len(trained)), strict=True))
             return {
                 "cycle": Cycle(
                     number=cycle, steps=self.learner.steps, proposal=proposal, audits=audits,
@@ -207,9 +213,11 @@ class Loop:
             }  # fmt: skip
 
         data = self.load_or_create(f"cycles/{cycle}/evaluation", create)
-        score = Evaluation.model_validate(data["evaluation"]).score
-        self.on_message(f"After cycle {cycle}, in the original: score {score}, reward {data['cycle']['reward']:.2f}")
-        return Cycle.from_json(data["cycle"], self.world.Level)
+        with self._reading(f"cycles/{cycle}/evaluation"):
+            score = Evaluation.model_validate(data["evaluation"]).score
+            result = Cycle.from_json(data["cycle"], self.world.Level)
+        self.on_message(f"After cycle {cycle}, in the original: score {score}, reward {result.reward:.2f}")
+        return result
 
     def summarize(self) -> dict[str, Any]:
         """Evaluate the final policy and return the summary of the run."""
@@ -222,18 +230,20 @@ class Loop:
         evaluations = [self.run_dir.read(f"cycles/{cycle}/evaluation") for cycle in cycles]
         mixed_steps = plan.cycle_steps * plan.num_level_envs(num_envs) // num_envs
         level_steps = mixed_steps if plan.mixing == "mixed" else plan.level_steps
-        steps_in_levels = sum(level_steps for design in designs if design["proposal"]["levels"])
-        seconds = [line["seconds"] for line in lines]
-        for design, evaluation in zip(designs, evaluations, strict=True):
-            seconds += [design["seconds"], evaluation["seconds"]]
+        with reading(self.run_dir.folder / PROGRESS):
+            training, seconds = self._last_phase_stats(lines), sum(line["seconds"] for line in lines)
+        with reading(self.run_dir.folder / "cycles"):
+            seconds += sum(result["seconds"] for result in (*designs, *evaluations))
+            steps_in_levels = sum(level_steps for design in designs if design["proposal"]["levels"])
+            ranking_steps = sum(design["ranking_steps"] for design in designs)
         return TrainingSummary(
             steps={
                 "levels": steps_in_levels,
                 "original": plan.total_steps - steps_in_levels,
-                "ranking": sum(design["ranking_steps"] for design in designs),
+                "ranking": ranking_steps,
             },
-            seconds=round(sum(seconds), 1),
-            training=self._last_phase_stats(lines),
+            seconds=round(seconds, 1),
+            training=training,
             final=final,
             llm=self.designer.usage(),
         ).model_dump(mode="json")
@@ -245,6 +255,9 @@ class Loop:
         steps_before = max((line["steps"] for line in lines if line["phase"] != lines[-1]["phase"]), default=0)
         local_steps = (lines[-1]["steps"] - steps_before) // self.learner.process_group.size
         return training_stats(last_phase, [skill.name for skill in self.world.skills], local_steps)
+
+    def _reading(self, name: str) -> AbstractContextManager[None]:
+        return reading(self.run_dir.folder / f"{name}.json")
 
     def load_or_create(self, name: str, create: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return the content of `<name>.json`. If it does not exist yet, the main process creates it."""

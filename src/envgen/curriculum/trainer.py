@@ -22,6 +22,7 @@ from envgen.agents.networks import layout_of
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats, UpdateResult
 from envgen.agents.settings import PpoSettings
+from envgen.runs.checkpoint import loading
 from envgen.runs.statistics import score, success_counts, success_rates
 from envgen.runs.store import Run
 from envgen.worlds.world import Level, TileGrid, World
@@ -90,8 +91,11 @@ class PhaseTrainer:
         self._checkpoint = run_dir.resume()
         if self._checkpoint is not None:
             values = self._checkpoint.values
-            self.finished_phases, self.current_phase = values["finished_phases"], values["current_phase"]
-            learner.load(self._checkpoint.arrays["agent"], values["agent"])
+            with loading(run_dir.folder, self._checkpoint):
+                self.finished_phases, self.current_phase = values["finished_phases"], values["current_phase"]
+                if not isinstance(self.finished_phases, list) or not isinstance(self.current_phase, str | None):
+                    raise ValueError("finished_phases or current_phase has the wrong type")
+                learner.load(self._checkpoint.arrays["agent"], values["agent"])
 
     def run_phase(self, name: str, levels: Sequence[Level], steps: int) -> None:
         """Train for `steps` steps in `levels` (the original if empty), unless this phase is already finished."""
@@ -115,7 +119,8 @@ class PhaseTrainer:
         if self.practice.share:
             envs = PracticeVectorEnv(envs, self.world.skills, self.practice, seed)
         if resume and self._checkpoint is not None:
-            learner.load(self._checkpoint.arrays["agent"], self._checkpoint.values["agent"], envs)
+            with loading(self.run_dir.folder, self._checkpoint):
+                learner.load(self._checkpoint.arrays["agent"], self._checkpoint.values["agent"], envs)
         self._checkpoint, self.current_phase = None, name
         self._level_indices = [self._levels.index(level) for level in envs.levels]
         self._start_clocks()

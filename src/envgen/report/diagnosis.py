@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from envgen.runs.store import read_json, write_bytes
+from envgen.runs.store import read_json, reading, write_bytes
 
 Json = Mapping[str, Any]
 LIGHT, GREEN, RED = "#d9dee5", "#54a24b", "#c0392b"
@@ -127,9 +127,14 @@ def plot_diagnosis(folder: Path, file: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
+    with reading(folder / "diagnosis.json"):
+        png = _draw_diagnosis(read_json(folder / "diagnosis.json"))
+    write_bytes(file, png)
+
+
+def _draw_diagnosis(diagnosis: Json) -> bytes:
     import matplotlib.pyplot as plt
 
-    diagnosis = read_json(folder / "diagnosis.json")
     evaluation, skills = diagnosis["evaluation"], list(unmastered_skills(diagnosis).items())
     rows = [skills[k : k + COLUMNS] for k in range(0, len(skills), COLUMNS)]
     num_bars = [max(len(_stages(skill)) for _, skill in row) + 2 for row in rows]  # with two lines of text
@@ -151,7 +156,7 @@ def plot_diagnosis(folder: Path, file: Path) -> None:
     png = BytesIO()
     figure.savefig(png, dpi=90)
     plt.close(figure)
-    write_bytes(file, png.getvalue())
+    return png.getvalue()
 
 
 def _plot_ends(axis: Any, diagnosis: Json) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from envgen.runs.checkpoint import exists
 from envgen.runs.statistics import Aggregate, iqm_with_ci, score, success_counts, success_rates
-from envgen.runs.store import read_json, read_progress, read_request
+from envgen.runs.store import read_json, read_progress, read_request, reading
 
 NUM_POINTS = 25  # of a training curve
 Curve = tuple[np.ndarray, np.ndarray]  # steps, scores
@@ -53,14 +53,15 @@ def _plot_group(axis: Any, curves: Sequence[Curve], color: str, label: str) -> N
 
 def evaluation_curve(folder: Path) -> Curve:
     """Return the score of a run in the original after each cycle and at the end."""
-    points = []
-    for cycle in sorted(int(entry.name) for entry in (folder / "cycles").glob("[0-9]*")):
-        if result := _read_if_exists(folder / "cycles" / str(cycle) / "evaluation.json"):
-            points.append((result["cycle"]["steps"], result["evaluation"]["score"]["value"]))
-    if summary := _read_if_exists(folder / "summary.json"):
-        lines = list(read_progress(folder))
-        points.append((lines[-1]["steps"], summary["final"]["score"]["value"]))
-    return _to_curve(points)
+    with reading(folder):
+        points = []
+        for cycle in sorted(int(entry.name) for entry in (folder / "cycles").glob("[0-9]*")):
+            if result := _read_if_exists(folder / "cycles" / str(cycle) / "evaluation.json"):
+                points.append((result["cycle"]["steps"], result["evaluation"]["score"]["value"]))
+        if summary := _read_if_exists(folder / "summary.json"):
+            lines = list(read_progress(folder))
+            points.append((lines[-1]["steps"], summary["final"]["score"]["value"]))
+        return _to_curve(points)
 
 
 def training_curve(folder: Path) -> Curve:
@@ -68,20 +69,21 @@ def training_curve(folder: Path) -> Curve:
 
     All episodes start together and the short ones end first, so the first part has as many episodes as environments.
     """
-    lines = list(read_progress(folder))
-    lines = [line for line in lines if line["phase"] == lines[-1]["phase"]]
-    num_ended = np.cumsum([line["episodes"] for line in lines])
-    num_envs = read_request(folder)[0]["learner"]["num_envs"]
-    first_part = int(np.searchsorted(num_ended, num_envs)) + 1
-    rest = np.arange(min(first_part, len(lines)), len(lines))
-    parts = np.array_split(rest, max(1, min(NUM_POINTS, len(rest))))
-    points = []
-    for indices in [np.arange(min(first_part, len(lines))), *parts]:
-        selected = [lines[k] for k in indices if lines[k]["episodes"]]
-        if selected:
-            succeeded, possible = success_counts(selected, len(selected[0]["succeeded"]))
-            points.append((selected[-1]["steps"], score(success_rates(succeeded.sum(0), possible.sum(0)))))
-    return _to_curve(points)
+    with reading(folder):
+        lines = list(read_progress(folder))
+        lines = [line for line in lines if line["phase"] == lines[-1]["phase"]]
+        num_ended = np.cumsum([line["episodes"] for line in lines])
+        num_envs = read_request(folder)[0]["learner"]["num_envs"]
+        first_part = int(np.searchsorted(num_ended, num_envs)) + 1
+        rest = np.arange(min(first_part, len(lines)), len(lines))
+        parts = np.array_split(rest, max(1, min(NUM_POINTS, len(rest))))
+        points = []
+        for indices in [np.arange(min(first_part, len(lines))), *parts]:
+            selected = [lines[k] for k in indices if lines[k]["episodes"]]
+            if selected:
+                succeeded, possible = success_counts(selected, len(selected[0]["succeeded"]))
+                points.append((selected[-1]["steps"], score(success_rates(succeeded.sum(0), possible.sum(0)))))
+        return _to_curve(points)
 
 
 def _to_curve(points: Sequence[tuple[float, float]]) -> Curve:

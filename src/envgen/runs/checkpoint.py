@@ -9,7 +9,8 @@ A checkpoint is written under a temporary name, flushed to disk and then renamed
 checkpoint cannot execute code.
 
 A run directory may come from someone else. Only regular files are opened and links are never followed: a FIFO would
-block its reader, and a link may lead out of the run directory.
+block its reader, and a link may lead out of the run directory. Sizes are checked before a file is read, and JSON may
+not be nested deeper than any that this package writes.
 """
 
 import hashlib
@@ -18,19 +19,25 @@ import os
 import shutil
 import stat
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import ValidationError
 
 from envgen.errors import EnvgenError
+from envgen.settings import format_validation_error
 
 OPEN_FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 MAX_TO_KEEP = 2
 MANIFEST = "manifest.json"
 TEMP_PREFIX = ".unfinished-"
+MAX_JSON_BYTES = 64 << 20  # parsed, JSON can take more than ten times its size
+MAX_JSON_DEPTH = 64
+MAX_ERROR_CHARS = 500
+PARSE_ERRORS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError, AssertionError)
 
 
 def check_regular(file: Path) -> os.stat_result:
@@ -68,13 +75,55 @@ def open_regular(file: Path, mode: str, buffering: int = -1) -> Any:
     return open(file, mode, buffering, opener=opener)
 
 
-def read_regular(file: Path, size: int | None = None) -> bytes:
-    """Return the content of a regular file. With `size`, its length is checked before it is read."""
+def read_regular(file: Path, size: int | None = None, max_bytes: int | None = None) -> bytes:
+    """Return the content of a regular file. Its length is checked before it is read.
+
+    Args:
+        size: The length that the file must have.
+        max_bytes: The length that it may have. By default half of the memory of this machine.
+    """
+    limit = memory_bytes() // 2 if max_bytes is None else max_bytes
     with open_regular(file, "rb") as stream:
         actual_size = os.fstat(stream.fileno()).st_size
         if size is not None and actual_size != size:
             raise OSError(None, f"it has {actual_size} bytes, not {size}", str(file))
+        if actual_size > limit:
+            raise OSError(None, f"it has {actual_size:,} bytes, but at most {limit:,} are read", str(file))
         return stream.read()
+
+
+def memory_bytes() -> int:
+    """Return the memory of this machine, or a terabyte where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 40
+
+
+def parse_json(text: bytes | str) -> Any:
+    """Like `json.loads`, but whatever is wrong with the text is a ValueError, also if it is nested too deeply."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    data = text.encode(errors="replace") if isinstance(text, str) else text
+    if data.count(b"[") + data.count(b"{") > MAX_JSON_DEPTH and _is_deep(value):
+        raise ValueError(f"it is nested deeper than {MAX_JSON_DEPTH} levels")
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_JSON_DEPTH + 1):
+        level = [
+            item
+            for inner in level
+            if isinstance(inner, dict | list)
+            for item in (inner.values() if isinstance(inner, dict) else inner)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def check_inside(folder: Path, file: Path) -> None:
@@ -91,6 +140,28 @@ class Checkpoint(NamedTuple):
     number: int
     arrays: dict[str, dict[str, np.ndarray]]  # group: name: array
     values: dict[str, Any]
+
+
+@contextmanager
+def loading(folder: Path, checkpoint: Checkpoint) -> Iterator[None]:
+    """Around loading the content of a checkpoint: errors say that it does not fit the run in `folder`."""
+    try:
+        yield
+    except EnvgenError:
+        raise
+    except PARSE_ERRORS as error:
+        raise CheckpointError(
+            f"checkpoint {checkpoint.number} in {folder} does not fit this run: {describe_error(error)}; "
+            "restore the files of the run, or start a new run in another directory"
+        ) from error
+
+
+def describe_error(error: Exception) -> str:
+    """Return the message of an error in one line."""
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
+    message = format_validation_error(error) if isinstance(error, ValidationError) else str(error)
+    return " ".join(message.split())[:MAX_ERROR_CHARS] or type(error).__name__
 
 
 def save_checkpoint(
@@ -157,22 +228,25 @@ def load_checkpoint(checkpoint: Path) -> Checkpoint:
     try:
         if not stat.S_ISDIR(checkpoint.lstat().st_mode):
             raise ValueError("it is not a directory")
-        manifest = json.loads(read_regular(checkpoint / MANIFEST))
+        manifest = parse_json(read_regular(checkpoint / MANIFEST, max_bytes=MAX_JSON_BYTES))
         data = {}
         for name, entry in manifest.items():
             if not _is_plain_name(name):
                 raise ValueError(f"{MANIFEST} names {name!r}, which is not a file of a checkpoint")
-            data[name] = read_regular(checkpoint / name, entry["bytes"])
+            limit = MAX_JSON_BYTES if name == "values.json" else None
+            data[name] = read_regular(checkpoint / name, entry["bytes"], limit)
             if hashlib.sha256(data[name]).hexdigest() != entry["sha256"]:
                 raise ValueError(f"the checksum of {name} does not match")
-        values = json.loads(data.pop("values.json"))
+        values = parse_json(data.pop("values.json"))
+        if not isinstance(values, dict):
+            raise ValueError("values.json is not a JSON object")
         arrays = {name.removesuffix(".safetensors"): load_arrays(blob) for name, blob in data.items()}
         return Checkpoint(int(checkpoint.name), arrays, values)
     except OSError as error:
         file_prefix = f"{Path(error.filename).name}: " if error.filename else ""
         raise CheckpointError(f"checkpoint {checkpoint} is damaged: {file_prefix}{error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
-        raise CheckpointError(f"checkpoint {checkpoint} is damaged: {error}") from error
+    except (*PARSE_ERRORS, MemoryError, SafetensorError) as error:
+        raise CheckpointError(f"checkpoint {checkpoint} is damaged: {describe_error(error)}") from error
 
 
 def _is_plain_name(name: str) -> bool:

@@ -45,7 +45,7 @@ def compare(paths: Iterable[str | Path]) -> Comparison:
         if not isinstance(request, dict):
             raise RunError(f"{folder / 'run.json'} has no request; pass a directory of envgen train or coevolve")
         check_format(folder, entry)
-        if not (folder / "summary.json").exists():
+        if not run.has("summary"):
             unfinished.append(folder)
             continue
         group_key = json.dumps(_settings(request), sort_keys=True)
@@ -96,7 +96,7 @@ def _table(task: str, groups: list[list[_FinishedRun]]) -> Table:
     for label, runs in zip(_labels([runs[0].request for runs in groups]), groups, strict=True):
         by_seed: dict[Any, _FinishedRun] = {}
         for run in runs:
-            seed = run.request.get("seed")
+            seed = json.dumps(run.request.get("seed"))
             first = by_seed.setdefault(seed, run)
             if first is not run:
                 warnings.append(

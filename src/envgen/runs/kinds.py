@@ -11,6 +11,8 @@ from typing import Any
 
 SummaryMean = Callable[..., float | None]  # the mean of the values at a path in the summaries of a group
 
+MAX_NUMBER = 1e13
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -34,12 +36,17 @@ def get_path(value: Any, *path: str) -> Any:
 
 
 def as_number(value: Any) -> float | None:
-    """Return the value if it is a finite number, else None."""
-    return value if isinstance(value, int | float) and math.isfinite(value) else None
+    """Return the value if it is a finite number, else None. No result of a run is as large as MAX_NUMBER."""
+    return value if type(value) in (int, float) and abs(value) < MAX_NUMBER else None
+
+
+def _get_mapping(value: Any, *path: str) -> Mapping[str, Any]:
+    mapping = get_path(value, *path)
+    return mapping if isinstance(mapping, Mapping) else {}
 
 
 def _skill_rates(summary: Any) -> dict[str, float]:
-    estimates = get_path(summary, "final", "skills") or {}
+    estimates = _get_mapping(summary, "final", "skills")
     rates = {name: as_number(get_path(estimate, "value")) for name, estimate in estimates.items()}
     return {name: rate for name, rate in rates.items() if rate is not None}
 
@@ -115,8 +122,10 @@ TRAIN = Kind(
 
 
 def _rates_by_feature(summary: Any) -> dict[str, float]:
-    by_feature = get_path(summary, "final_accuracy_by") or {}
-    return {f"{feature} {value}": rate for feature, rates in by_feature.items() for value, rate in rates.items()}
+    by_feature = _get_mapping(summary, "final_accuracy_by")
+    values = ((f"{name} {value}", as_number(rate)) for name in by_feature
+              for value, rate in _get_mapping(by_feature, name).items())  # fmt: skip
+    return {name: rate for name, rate in values if rate is not None}
 
 
 COEVOLVE = Kind(

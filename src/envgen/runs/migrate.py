@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import checkpoint
-from .checkpoint import exists, read_regular
+from .checkpoint import exists, parse_json, read_regular
 from .store import FORMAT, PROGRESS, RunError, lock_folder, read_json, write_json
 
 Names = Mapping[str, str]  # old name: new name
@@ -120,6 +120,8 @@ def migrate_run(folder: Path) -> bool:
             raise RunError(f"cannot convert {folder}: {error.strerror}") from error
         except RunError as error:  # it names a file of the copy
             raise RunError(f"cannot convert {folder}: {error}") from error
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise RunError(f"cannot convert {folder}: a file in it is damaged ({error!r:.200})") from error
         shutil.rmtree(backup)
     return True
 
@@ -176,7 +178,7 @@ def _rewrite_lines(file: Path, convert: Callable[[dict[str, Any]], dict[str, Any
         if not line.endswith(b"\n"):
             break  # incomplete; no checkpoint counts it
         old += len(line)
-        new += (json.dumps(convert(json.loads(line))) + "\n").encode()
+        new += (json.dumps(convert(parse_json(line))) + "\n").encode()
         lengths[old] = len(new)
     checkpoint.write_flushed(file, bytes(new))
 

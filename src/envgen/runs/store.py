@@ -1,16 +1,18 @@
 """Run directories: everything one training run writes, and from which it resumes.
 
 run.json          the request (all settings that decide the result), library versions and the machine
-progress.jsonl    one line per update; cut back to the checkpoint when a run resumes
+progress.jsonl    one line per update; cut back to the checkpoint when a run resumes, which holds its length and sum
 checkpoints/      see checkpoint.py
 <name>.json       results, written atomically
 lock              held while a process works in the directory
 """
 
+import hashlib
 import json
 import os
 import platform
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
@@ -20,7 +22,17 @@ import numpy as np
 from envgen.errors import EnvgenError
 
 from . import checkpoint
-from .checkpoint import Checkpoint, CheckpointError, check_inside, exists, open_regular, read_regular
+from .checkpoint import (
+    MAX_JSON_BYTES,
+    Checkpoint,
+    CheckpointError,
+    check_inside,
+    describe_error,
+    exists,
+    open_regular,
+    parse_json,
+    read_regular,
+)
 
 try:
     import fcntl
@@ -30,7 +42,9 @@ except ImportError:  # Windows: two processes in one run directory are not detec
 FORMAT = 2  # of run directories; migrate.py rewrites older ones
 PROGRESS = "progress.jsonl"
 LIBRARIES = ("envgen", "numpy", "numba", "gymnasium", "torch")
+MAX_LINE_BYTES = 16 << 20  # of the progress
 MAX_VALUE_CHARS = 60  # of a value in an error message
+RESTORE = "restore the file, or start a new run in another directory"
 
 
 class RunError(EnvgenError):
@@ -105,7 +119,8 @@ class Run:
         before, now = flatten(previous), flatten(self.request)
         changed = [name for name in before.keys() | now.keys() if before.get(name) != now.get(name)]
         return bool(changed) and all(
-            name in extendable and name in before and name in now and now[name] > before[name] for name in changed
+            name in extendable and name in before and name in now and _is_more(now[name], before[name])
+            for name in changed
         )
 
     def _extend(self, previous: Mapping[str, Any], extendable: Collection[str]) -> None:
@@ -122,7 +137,11 @@ class Run:
     @property
     def extended_from(self) -> list[dict[str, Any]]:
         """The extended values before each extension of the run, oldest first; empty if it was never extended."""
-        return self.read("run").get("extended_from", [])
+        extensions = self.read("run").get("extended_from", [])
+        is_valid = isinstance(extensions, list) and all(isinstance(values, dict) for values in extensions)
+        if not (is_valid and all(type(number) is int for values in extensions for number in values.values())):
+            raise RunError(f"extended_from in {self.folder / 'run.json'} is not a list of old values; {RESTORE}")
+        return extensions
 
     def write(self, name: str, value: Any) -> None:
         """Write a result to `<name>.json`."""
@@ -157,29 +176,50 @@ class Run:
     def save(self, arrays: Mapping[str, Mapping[str, np.ndarray]], values: Mapping[str, Any]) -> None:
         """Write a checkpoint. It records the length of the progress."""
         file = self.folder / PROGRESS
-        length = 0
-        if exists(file):
-            with _open(file, "rb") as progress:  # on disk before the checkpoint that refers to it
-                os.fsync(progress.fileno())
-                length = os.fstat(progress.fileno()).st_size
+        length, digest = 0, hashlib.sha256()
+        try:
+            if exists(file):
+                with open_regular(file, "rb") as progress:  # on disk before the checkpoint that refers to it
+                    os.fsync(progress.fileno())
+                    length = os.fstat(progress.fileno()).st_size
+                    digest = hashlib.file_digest(progress, "sha256")
+        except OSError as error:
+            raise RunError(f"cannot write {file}: {error.strerror}") from error
         checkpoint.flush_folder(self.folder)
-        checkpoint.save_checkpoint(self.folder / "checkpoints", arrays, {**values, "progress_bytes": length})
+        values = {**values, "progress_bytes": length, "progress_sha256": digest.hexdigest()}
+        checkpoint.save_checkpoint(self.folder / "checkpoints", arrays, values)
 
     def resume(self) -> Checkpoint | None:
-        """Load the last intact checkpoint and cut the progress back to it. Returns None if there is none yet."""
+        """Load the last intact checkpoint and cut the progress back to it. Returns None if there is none yet.
+
+        Raises CheckpointError if the progress is not the one that the checkpoint was written with: the results of the
+        run are computed from it.
+        """
         last = checkpoint.load_latest(self.folder / "checkpoints")
-        file = self.folder / PROGRESS
-        if exists(file) and self.is_main:
-            length = last.values["progress_bytes"] if last else 0
-            with _open(file, "rb+") as progress:
-                if os.fstat(progress.fileno()).st_size < length:
-                    number = last.number if last else 0
-                    raise CheckpointError(
-                        f"{file} is shorter than when checkpoint {number} was written; "
-                        "restore the file, or start a new run in another directory"
-                    )
-                progress.truncate(length)
+        if self.is_main:
+            self._cut_progress(last)
         return last
+
+    def _cut_progress(self, last: Checkpoint | None) -> None:
+        file = self.folder / PROGRESS
+        length = last.values.get("progress_bytes") if last else 0
+        if type(length) is not int or length < 0:
+            raise CheckpointError(f"a checkpoint in {self.folder} does not hold the length of {PROGRESS}; {RESTORE}")
+        number = last.number if last else 0
+        if not exists(file):
+            if length:
+                raise CheckpointError(f"{file}, which checkpoint {number} refers to, is missing; {RESTORE}")
+            return
+        try:
+            with open_regular(file, "rb+") as progress:
+                if os.fstat(progress.fileno()).st_size < length:
+                    raise CheckpointError(f"{file} is shorter than when checkpoint {number} was written; {RESTORE}")
+                progress.truncate(length)
+                expected = last.values.get("progress_sha256") if last else None  # earlier versions wrote none
+                if expected is not None and hashlib.file_digest(progress, "sha256").hexdigest() != expected:
+                    raise CheckpointError(f"{file} has changed since checkpoint {number} was written; {RESTORE}")
+        except OSError as error:
+            raise RunError(f"cannot open {file}: {error.strerror}") from error
 
     def close(self) -> None:
         """Release the lock."""
@@ -238,16 +278,9 @@ def check_format(folder: Path, entry: Mapping[str, Any]) -> None:
 def read_json(file: Path) -> Any:
     """Read a JSON file of a run directory."""
     try:
-        return json.loads(read_regular(file))
-    except (OSError, ValueError, RecursionError) as error:
+        return parse_json(read_regular(file, max_bytes=MAX_JSON_BYTES))
+    except (OSError, ValueError) as error:
         raise RunError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _open(file: Path, mode: str) -> Any:
-    try:
-        return open_regular(file, mode)
-    except OSError as error:
-        raise RunError(f"cannot open {file}: {error.strerror}") from error
 
 
 def write_json(file: Path, value: Any) -> None:
@@ -270,12 +303,40 @@ def write_bytes(file: Path, data: bytes) -> None:
 def read_progress(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the progress lines of a run, which may still be running."""
     file = folder / PROGRESS
-    if exists(file):
-        with _open(file, "rb") as stream:
-            text = stream.read().decode()
-        for line in text.splitlines(keepends=True):
-            if line.endswith("\n"):  # the last line may be incomplete
-                yield json.loads(line)
+    if not exists(file):
+        return
+    try:
+        with open_regular(file, "rb") as stream:
+            number = 0
+            while line := stream.readline(MAX_LINE_BYTES):
+                number += 1
+                if line.endswith(b"\n"):  # the last line may be incomplete
+                    yield _parse_line(line, f"line {number} of {file}")
+                elif len(line) == MAX_LINE_BYTES:
+                    raise RunError(f"line {number} of {file} is longer than {MAX_LINE_BYTES:,} bytes; {RESTORE}")
+    except OSError as error:
+        raise RunError(f"cannot open {file}: {error.strerror}") from error
+
+
+def _parse_line(line: bytes, place: str) -> dict[str, Any]:
+    try:
+        value = parse_json(line)
+    except ValueError as error:
+        raise RunError(f"{place} is damaged: {error}; {RESTORE}") from None
+    if not isinstance(value, dict):
+        raise RunError(f"{place} is not a JSON object; {RESTORE}")
+    return value
+
+
+@contextmanager
+def reading(file: Path) -> Iterator[None]:
+    """Around the use of a JSON file or progress: values of the wrong type become an error that names the file."""
+    try:
+        yield
+    except EnvgenError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        raise RunError(f"{file} is damaged: {describe_error(error)}; {RESTORE}") from error
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -286,6 +347,10 @@ def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
     for name, inner in value.items():
         flat |= flatten(inner, f"{prefix}.{name}" if prefix else str(name))
     return flat
+
+
+def _is_more(now: Any, before: Any) -> bool:
+    return type(now) is type(before) is int and now > before
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -275,7 +275,7 @@ class PythonVectorEnv(LevelVectorEnv):
                     raise ValueError(f"the episode of state {i} is too long")
                 if not self.single_observation_space.contains(env.observe()):
                     raise ValueError(f"the observation of state {i} is not in the observation space")
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"these states do not fit environments of {self.world.name}: {error!r}") from error
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -283,7 +283,7 @@ class PythonVectorEnv(LevelVectorEnv):
         replica.reset(seed=0)
         try:
             replica._restore(state)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             message = f"this state does not fit {self.num_envs} environments of {self.world.name}: {error!r}"
             raise ValueError(message) from error
         self.envs, self._levels = replica.envs, replica._levels
