@@ -271,7 +271,13 @@ def test_an_incomplete_line_is_removed_and_its_call_repeated(open_chat, tmp_path
         ("{oops", "line 3 of .* is damaged"),
         ("[]", "line 3 of .* is damaged"),
         ('{"event": "reply", "number": 1}', "line 3 of .* has no cost, digest"),
-        ('{"event": "failure", "number": 9, "digest": "", "kind": "", "error": "", "seconds": 1}', "no request"),
+        (
+            '{"event": "failure", "number": 9, "digest": "", "kind": "rejected", "error": "", "seconds": 1}',
+            "no request",
+        ),
+        ('{"event": "request", "number": 1, "digest": "", "backend": "", "request": {}}', "line 3 of .* is damaged"),
+        ("[" * 100_000, "line 3 of .* is damaged"),
+        ('{"event": "validation", "digest": "", "ok": true, "errors": [{}]}', "line 3 of .* is damaged"),
     ],
 )
 def test_a_damaged_ledger_is_refused(open_chat, tmp_path, line, message):
@@ -281,6 +287,81 @@ def test_a_damaged_ledger_is_refused(open_chat, tmp_path, line, message):
             out.write(line + "\n")
         with pytest.raises(LedgerError, match=message):
             open_chat(server)
+
+
+def edited(file: Path, line: int, /, **values) -> bytes:
+    """The ledger with some values of a line changed."""
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[line - 1] = json.dumps({**json.loads(lines[line - 1]), **values}).encode() + b"\n"
+    return b"".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("number", "values"),
+    [
+        (1, {"number": "1"}), (1, {"number": True}), (1, {"digest": 5}), (1, {"time": "today"}), (1, {"timeout": -1}),
+        (1, {"timeout": 1e400}), (2, {"seconds": "3"}), (2, {"seconds": None}), (2, {"cost": "free"}),
+        (2, {"cost": float("nan")}), (2, {"usage": []}), (2, {"usage": {"prompt_tokens": -1}}), (2, {"text": 5}),
+    ],
+)  # fmt: skip
+def test_values_of_the_wrong_type_are_damage(open_chat, tmp_path, number, values):
+    with FakeLlmServer(["one"]) as server:
+        open_chat(server).complete(make_request("1"))
+        (tmp_path / "ledger.jsonl").write_bytes(edited(tmp_path / "ledger.jsonl", number, **values))
+        with pytest.raises(LedgerError, match=f"line {number} of .* is damaged"):
+            open_chat(server)
+
+
+def test_a_reply_without_its_usage_is_estimated(open_chat, tmp_path):
+    with FakeLlmServer(["one"]) as server:
+        open_chat(server).complete(make_request("1"))
+        (tmp_path / "ledger.jsonl").write_bytes(edited(tmp_path / "ledger.jsonl", 2, usage={}))
+        assert open_chat(server).totals().estimated_tokens > 0
+
+
+@pytest.mark.parametrize(("repeated", "message"), [(1, "repeats request 1"), (2, "ends request 1 a second time")])
+def test_duplicated_lines_are_refused(open_chat, tmp_path, repeated, message):
+    file = tmp_path / "ledger.jsonl"
+    with FakeLlmServer(["one"]) as server:
+        open_chat(server).complete(make_request("1"))
+        file.write_bytes(file.read_bytes() + file.read_bytes().splitlines(keepends=True)[repeated - 1])
+        with pytest.raises(LedgerError, match=f"line 3 of .* {message}"):
+            open_chat(server)
+        with pytest.raises(LedgerError, match=message):
+            ReplayBackend(tmp_path)
+
+
+def test_an_oversized_ledger_is_not_read(tmp_path):
+    file = tmp_path / "ledger.jsonl"
+    with open(file, "wb") as out:
+        out.truncate(1 << 40)  # a sparse file, which would fill the memory
+    for open_ledger in (Ledger, ReplayBackend):
+        with pytest.raises(LedgerError, match="it has 1,099,511,627,776 bytes, but at most"):
+            open_ledger(file)
+
+
+def test_calls_that_were_killed_count_towards_the_seconds(open_chat, tmp_path):
+    """A call that was killed counts until the next request, and at most until its timeout."""
+    file = tmp_path / "ledger.jsonl"
+    with FakeLlmServer(["one", "two"]) as server:
+        open_chat(server, timeout=50).complete(make_request("1"))
+        whole, request = file.read_bytes(), file.read_bytes().splitlines(keepends=True)[0]
+        assert json.loads(request)["timeout"] == 50
+        assert open_chat(server).totals().seconds < 10
+        file.write_bytes(request)
+        chat = open_chat(server, budget=Budget(max_seconds=40))
+        assert chat.totals().seconds == 50
+        with pytest.raises(BudgetExceededError, match="max_seconds is 40"):
+            chat.complete(make_request("1"))
+        for start, seconds in (("2001-01-01T00:00:00+00:00", 50), ("2001-01-01T00:00:47+00:00", 13)):
+            later = {"number": 2, "time": "2001-01-01T00:01:00+00:00"}
+            file.write_bytes(
+                edited(file, 1, time=start) + json.dumps({**json.loads(request), **later}).encode() + b"\n"
+            )
+            assert open_chat(server).totals().seconds == seconds + 50
+            file.write_bytes(request)
+        file.write_bytes(whole)
+        assert open_chat(server, budget=Budget(max_seconds=40)).complete(make_request("2")).text == "two"
 
 
 def test_nothing_is_sent_if_the_ledger_cannot_be_written(open_chat, tmp_path):

@@ -1,6 +1,7 @@
 """A person answers through files, at any pace and across restarts."""
 
 import json
+import os
 import threading
 
 import pytest
@@ -143,3 +144,17 @@ def test_an_unusable_folder_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ChatError, match="cannot use the files in"):
         ManualBackend(tmp_path / "file", POLL, lambda line: None).send(request_with("s", "one"))
+
+
+@pytest.mark.parametrize("kind", ["large", "fifo", "device"])
+def test_a_reply_that_cannot_be_read_ends_the_wait(tmp_path, kind):
+    _, reply_file, _ = send_and_kill(tmp_path, request_with("s", "one"))
+    if kind == "large":
+        with open(reply_file, "wb") as out:
+            out.truncate(1 << 40)  # a sparse file, which would fill the memory
+    elif kind == "fifo":
+        os.mkfifo(reply_file)
+    else:
+        reply_file.symlink_to("/dev/zero")
+    with pytest.raises(ChatError, match=r"reply\.md: it (has 1,099,511,627,776 bytes, but|is a link|is not a regular)"):
+        ManualBackend(tmp_path, POLL, lambda line: None).send(request_with("s", "one"))

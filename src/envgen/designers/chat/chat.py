@@ -65,7 +65,7 @@ class Chat:
         """Send once. Both the request and what comes back are on disk before the caller sees them."""
         backend = self.backend
         digest, content = request.digest, redact(request.model_dump(mode="json"), backend.secrets)
-        number = self.ledger.record_request(digest, content, backend.name, backend.free)
+        number = self.ledger.record_request(digest, content, backend.name, backend.free, backend.timeout)
         start = time.monotonic()
         try:
             reply = backend.send(request)

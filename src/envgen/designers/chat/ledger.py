@@ -4,7 +4,7 @@ what the conversation has cost, which a budget limits.
 Each line is flushed to disk before anything else happens, so a process that dies at any point loses nothing that was
 paid for. Lines are only ever appended; an incomplete last line is removed when the ledger is opened.
 
-request      number, digest, backend, request, time      free: true if it cannot be charged
+request      number, digest, backend, request, time      free: true if it cannot be charged; timeout: of the call
 reply        number, digest, text, model, finish, usage, cost, seconds
 failure      number, digest, kind, error, seconds        kind: retryable, ambiguous, rejected
 validation   digest, ok, errors
@@ -20,27 +20,30 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from envgen.runs.checkpoint import flush_folder, open_regular, read_regular
+from envgen.runs.checkpoint import flush_folder, open_regular, parse_json, read_regular
 from envgen.settings import Settings
 
 from .protocol import BudgetExceededError, ChatError, ChatRequest, Reply
 
 CHARS_PER_TOKEN = 4  # used where the server does not report token counts
 LEDGER = "ledger.jsonl"
+MAX_LEDGER_BYTES = 256 << 20
 REQUIRED_FIELDS = {
     "request": {"number", "digest", "backend", "request"},
     "reply": {"number", "digest", "text", "model", "finish", "usage", "cost", "seconds"},
     "failure": {"number", "digest", "kind", "error", "seconds"},
     "validation": {"digest", "ok", "errors"},
 }
+RESTORE = "restore the file or start a new run"
+FAILURE_KINDS = ("retryable", "ambiguous", "rejected")
 
 
 class Budget(Settings):
     """Limits on a run's conversation, checked before each request and counted across resumes.
 
-    Usage that the server did not report is estimated from the length of the texts; a reply that never came counts as
-    the longest that was allowed. The last call may exceed a limit on tokens, cost or seconds, because its usage is
-    known only afterwards.
+    Usage that the server did not report is estimated from the length of the texts. A reply that never came counts as
+    the longest that was allowed, and a call whose process was killed counts as the longest that it can have lasted. The
+    last call may exceed a limit on tokens, cost or seconds, because its usage is known only afterwards.
     """
 
     max_calls: int | None = Field(default=None, gt=0)
@@ -137,11 +140,14 @@ class Ledger:
         """Recorded replies that have not been returned yet, by digest."""
         return {digest: list(replies) for digest, replies in self._replies.items() if replies}
 
-    def record_request(self, digest: str, request: dict[str, Any], backend: str, free: bool = False) -> int:
-        """Returns the number of the request, from 1."""
+    def record_request(
+        self, digest: str, request: dict[str, Any], backend: str, free: bool = False, timeout: float | None = None
+    ) -> int:
+        """Returns the number of the request, from 1. After `timeout` seconds the call is given up."""
         self._number += 1
         line = {"event": "request", "number": self._number, "digest": digest, "backend": backend, "request": request}
         line |= {"free": True} if free else {}
+        line |= {"timeout": timeout} if timeout is not None else {}
         self._write({**line, "time": datetime.now(UTC).isoformat(timespec="seconds")})
         return self._number
 
@@ -181,32 +187,65 @@ class Ledger:
 def read_lines(file: Path) -> list[dict[str, Any]]:
     """Read all complete lines, also of a ledger that another process is writing."""
     try:
-        texts = read_regular(file).split(b"\n")[:-1]  # after the last newline there is nothing, or an incomplete line
+        content = read_regular(file, max_bytes=MAX_LEDGER_BYTES)
+        texts = content.split(b"\n")[:-1]  # after the last newline there is nothing, or an incomplete line
     except OSError as error:
         raise LedgerError(f"cannot read the ledger {file}: {error.strerror}") from error
-    lines, numbers = [], set()
+    lines, is_open = [], dict[int, bool]()  # by number: whether the request has no reply and no failure yet
     for k, text in enumerate(texts, 1):
         line = _parse_line(text, f"line {k} of {file}")
-        numbers |= {line["number"]} if line["event"] == "request" else set()
-        if line["event"] != "validation" and line["number"] not in numbers:
-            raise LedgerError(f"line {k} of {file} belongs to no request; restore the file or start a new run")
+        if line["event"] == "request":
+            if line["number"] in is_open:
+                raise LedgerError(f"line {k} of {file} repeats request {line['number']}; {RESTORE}")
+            is_open[line["number"]] = True
+        elif line["event"] != "validation":
+            if line["number"] not in is_open:
+                raise LedgerError(f"line {k} of {file} belongs to no request; {RESTORE}")
+            if not is_open[line["number"]]:
+                raise LedgerError(f"line {k} of {file} ends request {line['number']} a second time; {RESTORE}")
+            is_open[line["number"]] = False
         lines.append(line)
     return lines
 
 
 def _parse_line(text: bytes, place: str) -> dict[str, Any]:
     try:
-        line = json.loads(text)
+        line = parse_json(text)
         missing = REQUIRED_FIELDS[line["event"]] - line.keys()
-        if not missing and line["event"] == "request":
-            ChatRequest.model_validate(line["request"])
-        elif not missing and line["event"] == "reply":
-            _to_reply(line)
-    except (ValueError, KeyError, TypeError) as error:
-        raise LedgerError(f"{place} is damaged ({type(error).__name__}); restore the file or start a new run") from None
+        if not missing:
+            _check_values(line)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LedgerError(f"{place} is damaged ({type(error).__name__}); {RESTORE}") from None
     if missing:
-        raise LedgerError(f"{place} has no {', '.join(sorted(missing))}; restore the file or start a new run")
+        raise LedgerError(f"{place} has no {', '.join(sorted(missing))}; {RESTORE}")
     return line
+
+
+def _check_values(line: dict[str, Any]) -> None:
+    """Raise ValueError if a value of a line has the wrong type."""
+    checks = {
+        "number": lambda value: type(value) is int and value > 0,
+        "digest": lambda value: isinstance(value, str),
+        "backend": lambda value: isinstance(value, str),
+        "time": lambda value: isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None,
+        "timeout": _is_amount,
+        "seconds": _is_amount,
+        "cost": lambda value: value is None or _is_amount(value),
+        "kind": lambda value: value in FAILURE_KINDS,
+        "error": lambda value: isinstance(value, str),
+        "errors": lambda value: isinstance(value, list) and all(isinstance(error, str) for error in value),
+    }
+    for name, is_valid in checks.items():
+        if name in line and not is_valid(line[name]):
+            raise ValueError(f"{name} has the wrong type")
+    if line["event"] == "request":
+        ChatRequest.model_validate(line["request"])
+    elif line["event"] == "reply":
+        _to_reply(line)
+
+
+def _is_amount(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < 1e12
 
 
 def recorded_replies(lines: Iterable[dict[str, Any]]) -> dict[str, list[Reply]]:
@@ -226,15 +265,20 @@ def sum_usage(lines: Iterable[dict[str, Any]], prices: Prices | None = None) -> 
     """Add up the usage of all calls. A call without an end was killed, and may have been charged."""
     totals, unfinished = UsageTotals(), {}
     ambiguous: list[dict[str, Any]] = []  # requests that may have been charged an unknown amount
+    latest: dict[str, Any] | None = None  # request; a process sends one at a time
     for line in lines:
         if line["event"] == "request":
-            unfinished[line["number"]] = line
+            if latest is not None and latest["number"] in unfinished:
+                totals = totals.plus(seconds=_killed_seconds(latest, line))
+            unfinished[line["number"]] = latest = line
         elif line["event"] == "reply":
             totals = _add_reply(totals, unfinished.pop(line["number"]), line, prices)
         elif line["event"] == "failure":
             request = unfinished.pop(line["number"])
             totals = totals.plus(seconds=line["seconds"])
             ambiguous += [request] if line["kind"] == "ambiguous" else []
+    if latest is not None and latest["number"] in unfinished:
+        totals = totals.plus(seconds=_killed_seconds(latest, None))
     for request in [*ambiguous, *unfinished.values()]:
         if not request.get("free"):
             estimate = estimate_tokens(ChatRequest.model_validate(request["request"]))
@@ -243,10 +287,25 @@ def sum_usage(lines: Iterable[dict[str, Any]], prices: Prices | None = None) -> 
     return totals
 
 
+def _killed_seconds(request: dict[str, Any], next_request: dict[str, Any] | None) -> float:
+    """The longest that a call can have lasted whose process was killed: its timeout, or until the next request.
+
+    A call without a timeout waits for a person, which costs nothing.
+    """
+    timeout = request.get("timeout")
+    if timeout is None:
+        return 0.0
+    if next_request is None or "time" not in next_request or "time" not in request:
+        return timeout
+    elapsed = datetime.fromisoformat(next_request["time"]) - datetime.fromisoformat(request["time"])
+    return min(timeout, max(0.0, elapsed.total_seconds()))
+
+
 def _add_reply(
     totals: UsageTotals, request: dict[str, Any], line: dict[str, Any], prices: Prices | None
 ) -> UsageTotals:
-    reported = (line["usage"]["prompt_tokens"], line["usage"]["reply_tokens"])
+    usage = _to_reply(line).usage
+    reported = (usage.prompt_tokens, usage.reply_tokens)
     estimated = [0, 0]
     if None in reported:
         estimate = estimate_tokens(ChatRequest.model_validate(request["request"]), line["text"])

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from envgen.runs.checkpoint import flush_folder, write_flushed
+from envgen.runs.checkpoint import flush_folder, read_regular, write_flushed
 from envgen.runs.store import write_json
 
 from .ledger import LEDGER, read_lines, recorded_replies
-from .protocol import Backend, ChatError, ChatRequest, RejectedError, Reply
+from .protocol import MAX_REPLY_CHARS, Backend, ChatError, ChatRequest, RejectedError, Reply
 
+MAX_REPLY_BYTES = 4 * MAX_REPLY_CHARS  # characters take up to four bytes, and longer replies are cut
 REQUEST_FILE = re.compile(r"(\d+)-([0-9a-f]{8})\.md")
 
 
@@ -48,7 +49,8 @@ class ManualBackend(Backend):
             self.notify(f"Read {request_file}\nand write the reply to {reply_file}")
             text = self._wait_for(reply_file)
         except OSError as error:
-            raise ChatError(f"cannot use the files in {self.folder}: {error.strerror}") from error
+            name = f"{Path(error.filename).name}: " if error.filename else ""
+            raise ChatError(f"cannot use the files in {self.folder}: {name}{error.strerror}") from error
         self._answered[digest] += 1
         return Reply(text=text, model=self.name)
 
@@ -76,7 +78,7 @@ class ManualBackend(Backend):
         while True:
             content = b""
             with suppress(FileNotFoundError):
-                content = file.read_bytes()
+                content = read_regular(file, max_bytes=MAX_REPLY_BYTES)
             if content and content == previous:
                 try:
                     text = content.decode("utf-8-sig").strip()

@@ -102,6 +102,8 @@ class Backend(Protocol):
     """Such as "openai:gpt-5"."""
     free: bool = False
     """Whether requests are never charged."""
+    timeout: float | None = None
+    """Seconds after which `send` gives up; None if it never does."""
     secrets: Sequence[str] = ()
     """Strings to redact from everything that is written or shown."""
 
