@@ -3,6 +3,7 @@ record once, and are restored to the length in a checkpoint.
 """
 
 import json
+import resource
 
 import numpy as np
 import pytest
@@ -180,3 +181,47 @@ def test_links_are_refused(file, tmp_path):
     with pytest.raises(TaskStoreError, match=r"cannot open .*link"):
         TaskStore(file).restore(0)
     assert target.read_bytes() == before
+
+
+def test_a_changed_file_is_refused(file):
+    store = TaskStore(file, select_name)
+    add(store, "a", "b")
+    length, checksum = store.flush(), store.checksum.hexdigest()
+    add(store, "c")
+    restored = TaskStore(file, select_name)
+    restored.restore(length, checksum)
+    assert add(restored, "c") == 1
+    assert restored.checksum.hexdigest() == store.checksum.hexdigest()
+    file.write_text(file.read_text().replace('"b"', '"x"'))
+    with pytest.raises(TaskStoreError, match="has changed since the checkpoint was written; restore the file"):
+        TaskStore(file, select_name).restore(length, checksum)
+
+
+@pytest.mark.parametrize(
+    "line", ["{oops", "[]", "3", '{"name": "a"}', '{"key": "0"}', "[" * 100_000, '{"key": [], "name": "a"}']
+)
+def test_a_damaged_line_is_named(file, line):
+    store = TaskStore(file, select_name)
+    add(store, "a")
+    with open(file, "a") as out:
+        out.write(line + "\n")
+    with pytest.raises(TaskStoreError, match=r"line 2 of .* is damaged .*; restore the file"):
+        TaskStore(file, select_name).restore(file.stat().st_size)
+
+
+def test_a_full_disk_is_a_sentence(file, tmp_path):
+    """A limit of 4 KB per file makes the system refuse to write, as a full disk does."""
+    store = TaskStore(file)
+    add(store, "a")
+    length = store.flush()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(TaskStoreError, match=r"cannot write .*: .+; correct this \(is the disk full\?\)"):
+            add(store, *(f"record {k}" for k in range(200)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    restored = TaskStore(file, select_name)
+    restored.restore(length)
+    assert restored.items == ["a"]
+    assert add(restored, "record 0") == 1

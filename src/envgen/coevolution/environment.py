@@ -11,6 +11,8 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 
+from envgen.runs.store import reading
+
 from .language_model import ModelError
 from .policy import LanguageModelPolicy, TrainBatch
 from .proposers import Candidate, ProposalBatch, Proposer, ProposerContext
@@ -211,4 +213,8 @@ def build_static_set(context: ProposerContext, environment: LanguageModelPropose
         if run.is_main:
             run.write("static", {"specs": specs, "num_tokens": proposals.num_tokens})
         environment.policy.accelerator.wait_for_everyone()
-    return run.read("static")
+    data = run.read("static")
+    with reading(run.folder / "static.json"):
+        if not all(isinstance(spec, str) for spec in data["specs"]) or type(data["num_tokens"]) is not int:
+            raise TypeError("specs are not texts, or num_tokens is not a number")
+    return data

@@ -15,20 +15,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
     Lfm2Config,
     Lfm2ForCausalLM,
+    PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
 )
+from transformers.utils import find_adapter_config_file
 from transformers.utils.logging import disable_progress_bar
 
-from envgen.errors import EnvgenError
-
+from .model_files import ADAPTER_FILE, ModelError, check_config, check_model_folder, render_template
 from .settings import ModelSize
 
 disable_progress_bar()
@@ -40,10 +42,6 @@ MIN_FREQUENCY = 20  # rarer words are spelled
 LETTER = "[A-Za-z0-9]"
 OUTER_SPACE = f"(?<!{LETTER}) | (?!{LETTER})"  # a space that is not between two words
 SPACE_SYMBOL = "\x1f"  # stands for such spaces inside tokens
-
-
-class ModelError(EnvgenError):
-    """A language model could not be loaded or lacks a capability; the message says what to do instead."""
 
 
 @dataclass
@@ -59,8 +57,9 @@ class LanguageModel:
         if not self.tokenizer.chat_template:
             return self._encode(f"{user}\n")
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-        text = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        return self._encode(str(text))
+        template = self.tokenizer.apply_chat_template
+        text = render_template(lambda: str(template(messages, tokenize=False, add_generation_prompt=True)))
+        return self._encode(text)
 
     def encode_completion(self, text: str) -> list[int]:
         """The tokens of a completion, including the end-of-sequence token."""
@@ -87,9 +86,17 @@ class LanguageModel:
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     def check_round_trip(self, texts: Iterable[str], description: str) -> None:
-        """Raise a ModelError if the tokenizer changes any of these texts."""
+        """Raise a ModelError if the tokenizer changes any of these texts, or gives tokens unknown to the model."""
+        embeddings: Any = self.model.get_input_embeddings()
+        num_embeddings = embeddings.weight.shape[0]
         for text in texts:
-            decoded = self.decode(self.encode_completion(text))
+            ids = self.encode_completion(text)
+            if max(ids) >= num_embeddings:
+                raise ModelError(
+                    f"the tokenizer gives the token {max(ids)}, but the model has only {num_embeddings}; "
+                    "choose a model with its own tokenizer"
+                )
+            decoded = self.decode(ids)
             if decoded != text:
                 raise ModelError(
                     f"the tokenizer of this model cannot represent {description}: {text!r} decodes to {decoded!r}; "
@@ -98,21 +105,32 @@ class LanguageModel:
 
 
 def load_model(path: str | Path, dtype: str = "float32") -> LanguageModel:
-    """Load a model from a folder or by its name on the hub."""
-    options: dict[str, Any] = {"trust_remote_code": False}
+    """Load a model from a folder or by its name on the hub. Whatever is wrong with its files is a ModelError."""
+    name, options = str(path), {"trust_remote_code": False}
+    if Path(path).is_dir():
+        check_model_folder(Path(path))
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(path), **options)
-        model = AutoModelForCausalLM.from_pretrained(
-            str(path), dtype=getattr(torch, dtype), use_safetensors=True, **options
-        )
-    except (OSError, ValueError, ImportError, KeyError) as error:
+        check_config(PretrainedConfig.get_config_dict(name)[0], path)
+        if find_adapter_config_file(name) is not None:
+            raise ModelError(f"{path} is an adapter for another model ({ADAPTER_FILE}); merge it into that model first")
+        tokenizer: Any = AutoTokenizer.from_pretrained(name, **options)
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=getattr(torch, dtype), use_safetensors=True, **options)
+        if tokenizer.eos_token_id is None:
+            raise ModelError(f"the tokenizer of {path} has no end-of-sequence token; choose another model")
+        lm = LanguageModel(model, tokenizer)
+        lm.encode_prompt("system", "user")
+    except ModelError:
+        raise
+    except BaseException as error:
+        # damaged files raise almost anything: in tokenizers plain exceptions, and panics of Rust
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(
-            f"cannot load the model {path}: {str(error).strip().splitlines()[0]}; pass a folder with safetensors, or "
+            f"cannot load the model {path}: {reason:.500}; pass a folder with safetensors, or "
             "the name of a model on the Hugging Face hub"
         ) from error
-    if tokenizer.eos_token_id is None:
-        raise ModelError(f"the tokenizer of {path} has no end-of-sequence token; choose another model")
-    return LanguageModel(model, tokenizer)
+    return lm
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerFast:
@@ -158,5 +176,8 @@ def new_model(tokenizer: PreTrainedTokenizerFast, size: ModelSize, seed: int) ->
 
 
 def save_model(lm: LanguageModel, folder: Path) -> None:
-    lm.model.save_pretrained(folder)
-    lm.tokenizer.save_pretrained(folder)
+    try:
+        lm.model.save_pretrained(folder)
+        lm.tokenizer.save_pretrained(folder)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"cannot write the model to {folder}: {error}; is the disk full?") from error

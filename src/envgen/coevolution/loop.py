@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from envgen.runs.checkpoint import loading
 from envgen.runs.store import Run, read_progress
 
 from .losses import group_advantages
@@ -282,22 +283,25 @@ class Coevolution:
             "fallback_proposer": self.fallback_proposer.state()[1],
             "rng": self.rng.bit_generator.state,
             "stores": self.stores.flush(),
+            "store_checksums": self.stores.checksums(),
         }
         self.run_dir.save({"agent": agent_arrays, "proposer": proposer_arrays}, values)
 
     def _resume(self) -> None:
         checkpoint = self.run_dir.resume()
-        self.stores.restore(checkpoint.values["stores"] if checkpoint else {})
         if checkpoint is None:
+            self.stores.restore({}, {})
             return
         arrays, values = checkpoint.arrays, checkpoint.values
-        self.agent.policy.load(arrays["agent"], values["agent"])
-        self.proposer.load(arrays["proposer"], values["proposer"])
-        self.fallback_proposer.load({}, values["fallback_proposer"])
-        self.success_stats.load(values["success_stats"])
-        self.rng.bit_generator.state = values["rng"]
-        self.counts = dict(values["counts"])
-        self.task_filter.mark_accepted(self.domain.Spec.parse(text) for text in self.stores.tasks.items)
+        with loading(self.run_dir.folder, checkpoint):
+            self.stores.restore(values["stores"], values.get("store_checksums", {}))
+            self.agent.policy.load(arrays["agent"], values["agent"])
+            self.proposer.load(arrays["proposer"], values["proposer"])
+            self.fallback_proposer.load({}, values["fallback_proposer"])
+            self.success_stats.load(values["success_stats"])
+            self.rng.bit_generator.state = values["rng"]
+            self.counts = {name: int(values["counts"][name]) for name in self.counts}
+            self.task_filter.mark_accepted(self.domain.Spec.parse(text) for text in self.stores.tasks.items)
 
 
 def _step_tasks(proposals: ProposalBatch, source: Source) -> list[StepTask]:

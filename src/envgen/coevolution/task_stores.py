@@ -1,14 +1,15 @@
 """The task filter, which turns the text of a spec into a task or rejects it, and the stores of a run.
 
 The stores of a run only grow: its tasks, the agent's traces and the training data of the environment policy. Each is a
-file with one JSON line per distinct record. A checkpoint holds its length, to which a resumed run truncates it.
+file with one JSON line per distinct record. A checkpoint holds its length, to which a resumed run truncates it, and its
+checksum.
 """
 
 import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,8 +17,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from envgen.errors import EnvgenError
-from envgen.runs.checkpoint import check_regular, exists, open_regular
-from envgen.runs.store import Run
+from envgen.runs.checkpoint import check_regular, exists, open_regular, parse_json
+from envgen.runs.store import RESTORE, Run
 
 from .tasks import Domain, DomainError, Spec, SpecError, Task, validate
 
@@ -72,7 +73,7 @@ def count_rejections(rejections: Iterable[str | None]) -> dict[str, int]:
 
 
 class TaskStoreError(EnvgenError):
-    """A store on disk does not match its checkpoint."""
+    """A store cannot be written, or does not match its checkpoint."""
 
 
 class TaskStore:
@@ -85,7 +86,7 @@ class TaskStore:
         self.file, self.select, self.is_main = file, select, is_main
         self.items: list[Any] = []
         self.keys: set[str] = set()
-        self.num_bytes = 0
+        self.num_bytes, self.checksum = 0, hashlib.sha256()
 
     def __len__(self) -> int:
         return len(self.items)
@@ -101,9 +102,13 @@ class TaskStore:
         if new_records:
             data = "".join(json.dumps(record) + "\n" for record in new_records).encode()
             if self.is_main:
-                with open_regular(self.file, "ab") as out:
-                    out.write(data)
+                try:
+                    with open_regular(self.file, "ab") as out:
+                        out.write(data)
+                except OSError as error:
+                    raise self._write_error(error) from error
             self.num_bytes += len(data)
+            self.checksum.update(data)
             self.items += map(self.select, new_records)
         return len(new_records)
 
@@ -115,20 +120,27 @@ class TaskStore:
 
     def flush(self) -> int:
         """Sync the file to disk; returns its length in bytes."""
-        if exists(self.file):
-            with open_regular(self.file, "rb") as out:
-                os.fsync(out.fileno())
+        try:
+            if exists(self.file):
+                with open_regular(self.file, "rb") as out:
+                    os.fsync(out.fileno())
+        except OSError as error:
+            raise self._write_error(error) from error
         return self.num_bytes
 
-    def restore(self, length: int) -> None:
-        """Truncate to a length returned by `flush` and reload."""
-        self.items, self.keys, self.num_bytes = [], set(), length
+    def _write_error(self, error: OSError) -> TaskStoreError:
+        return TaskStoreError(
+            f"cannot write {self.file}: {error.strerror}; correct this (is the disk full?) and resume the run"
+        )
+
+    def restore(self, length: int, sha256: str | None = None) -> None:
+        """Truncate to a length returned by `flush` and reload. With `sha256`, the file must still be the same."""
+        self.items, self.keys, self.num_bytes, self.checksum = [], set(), length, hashlib.sha256()
         try:
             size = check_regular(self.file).st_size if exists(self.file) else 0
             if size < length:
                 raise TaskStoreError(
-                    f"{self.file} has {size} bytes, but the checkpoint expects at least {length}; "
-                    "restore the file, or start again in a new directory"
+                    f"{self.file} has {size} bytes, but the checkpoint expects at least {length}; {RESTORE}"
                 )
             if not exists(self.file):
                 return
@@ -138,10 +150,16 @@ class TaskStore:
                 data = lines.read(length)
         except OSError as error:
             raise TaskStoreError(f"cannot open {self.file}: {error.strerror}") from error
-        for line in data.decode().splitlines():
-            record = json.loads(line)
-            self.keys.add(record["key"])
-            self.items.append(self.select(record))
+        self.checksum.update(data)
+        if sha256 is not None and self.checksum.hexdigest() != sha256:
+            raise TaskStoreError(f"{self.file} has changed since the checkpoint was written; {RESTORE}")
+        for number, line in enumerate(data.splitlines(), 1):
+            try:
+                record = parse_json(line)
+                self.keys.add(record["key"])
+                self.items.append(self.select(record))
+            except (ValueError, KeyError, TypeError) as error:
+                raise TaskStoreError(f"line {number} of {self.file} is damaged ({error!r:.100}); {RESTORE}") from error
 
 
 class TaskStores:
@@ -158,7 +176,10 @@ class TaskStores:
     def flush(self) -> dict[str, int]:
         return {name: store.flush() for name, store in self.by_name.items()}
 
-    def restore(self, lengths: dict[str, int]) -> None:
-        """Missing lengths mean an empty store."""
+    def checksums(self) -> dict[str, str]:
+        return {name: store.checksum.hexdigest() for name, store in self.by_name.items()}
+
+    def restore(self, lengths: Mapping[str, int], checksums: Mapping[str, str]) -> None:
+        """Missing lengths mean an empty store, missing checksums that earlier versions wrote none."""
         for name, store in self.by_name.items():
-            store.restore(lengths.get(name, 0))
+            store.restore(lengths.get(name, 0), checksums.get(name))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from accelerate import Accelerator
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from envgen.runs.store import Run
+from envgen.runs.store import PROGRESS, Run, reading
 from envgen.settings import format_choice_error
 
 from .domains.registry import domain_path
@@ -123,7 +123,9 @@ def coevolve(
             run, domain, AgentPolicy(domain, policy, agent_settings), entry.build(context), stores, setup.task_filter,
             setup.base_specs, setup.eval_tasks, request.curriculum, request.plan, request.seed, on_progress, save_every,
         )  # fmt: skip
-        summary = summarize(loop.run())
+        lines = loop.run()
+        with reading(run.folder / PROGRESS):
+            summary = summarize(lines)
         if run.is_main:
             run.write("summary", summary.model_dump(mode="json"))
         return summary
