@@ -46,7 +46,9 @@ VARIANTS: dict[str, dict[str, Any]] = {  # arguments of envgen.train
     "tiles": {"observation": "pixels", "network": {"encoder": "tiles"}},
     "tiles-gru": {"observation": "pixels", "network": {"encoder": "tiles", "memory": "gru"}},
     "tiles-practice": {
-        "observation": "pixels", "network": {"encoder": "tiles", "unimix": 0.01}, "practice": {"share": 0.4},
+        "observation": "pixels",
+        "network": {"encoder": "tiles", "unimix": 0.01},
+        "practice": {"share": 0.4},
     },
     "tiles-distillation": {"observation": "pixels", "network": {"encoder": "tiles"}, "learner": "distillation"},
 }
