@@ -12,7 +12,7 @@ from envgen.agents.errors import SpaceError
 from envgen.agents.networks import PolicyNetwork, make_distribution
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import VecEnvRunner
-from envgen.agents.settings import PpoSettings
+from envgen.agents.settings import NetworkSettings, PpoSettings
 from envgen.agents.tiles import RepeatRows, TileEncoder, TileLayers, find_distinct_tiles, pool_tiles
 from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.heist.env import HeistVectorEnv
@@ -89,6 +89,26 @@ def test_attention_finds_the_faced_tile_of_crafter():
     row, column = divmod(grid.agent, grid.columns)
     expected = [row * 9 + column - 1, row * 9 + column + 1, (row - 1) * 9 + column, (row + 1) * 9 + column]
     assert encoder.attention.indices.tolist() == [grid.agent, *expected]
+
+
+@pytest.mark.parametrize("memory", ["none", "gru"])
+def test_actions_do_not_depend_on_the_number_of_threads(memory):
+    envs = CrafterVectorEnv(5, observation="pixels")
+    network = NetworkSettings(encoder="tiles", memory=memory)
+    settings = PpoSettings(num_envs=5, num_steps=8, num_minibatches=2, update_epochs=1, network=network)
+    weights = []
+    num_threads = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(1)  # the initial weights depend on it
+            learner = PPO.for_envs(envs, settings)
+            torch.set_num_threads(threads)
+            assert learner.network.acts_in_chunks
+            learner.train(envs, 5 * 16, seed=0)
+            weights.append(torch.cat([p.detach().flatten() for p in learner.network.parameters()]))
+    finally:
+        torch.set_num_threads(num_threads)
+    assert torch.equal(*weights)
 
 
 def test_bfloat16_changes_features_and_gradients_little():

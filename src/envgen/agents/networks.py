@@ -45,11 +45,14 @@ class PolicyNetwork(nn.Module):
         state_size: Size of the recurrent state; 0 for networks without one. Networks with one define
             `forward_sequence`.
         history_spec: The bits that `prepare` expects in addition to observations; None for none.
+        acts_in_chunks: Actions are chosen in two threads, for half of the environments each. It pays for networks that
+            take much longer than the environments.
     """
 
     action_dist: "Categorical | DiagGaussian"
     state_size: int = 0
     history_spec: HistorySpec | None = None
+    acts_in_chunks: bool = False
 
     def new_memory(self, num_envs: int, device: torch.device) -> AgentMemory:
         """What this network remembers of `num_envs` environments, at the start of their episodes."""
@@ -113,6 +116,7 @@ class ActorCritic(PolicyNetwork):
             )
         num_bits = self.history_spec.num_bits if self.history_spec else 0
         self.encoder = make_encoder(observation_space, layout, settings, num_bits)
+        self.acts_in_chunks = isinstance(self.encoder, TileEncoder)
         self.action_dist = make_distribution(action_space, settings.unimix)
         self.core: RecurrentCore | None = None
         width = self.encoder.width
