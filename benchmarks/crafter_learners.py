@@ -43,6 +43,14 @@ VARIANTS: dict[str, dict[str, Any]] = {  # arguments of envgen.train
     "symbols-distillation": {"learner": "distillation"},
     "symbols-practice": {"practice": {"share": 0.2}},
     "symbols-far": {"learner_preset": "far"},
+    # the preset far with one change
+    "symbols-far-no-practice": {"learner_preset": "far", "practice": {"share": 0.0}},
+    "symbols-far-practice-0.2": {"learner_preset": "far", "practice": {"share": 0.2}},
+    "symbols-far-no-history": {"learner_preset": "far", "network": {"history": False}},
+    "symbols-far-no-unimix": {"learner_preset": "far", "network": {"unimix": 0.0}},
+    "symbols-far-gamma-0.95": {"learner_preset": "far", "hyperparameters": {"gamma": 0.95, "gae_lambda": 0.65}},
+    "symbols-far-constant-lr": {"learner_preset": "far", "hyperparameters": {"final_learning_rate": 4e-4}},
+    "symbols-far-mingru": {"learner_preset": "far", "network": {"memory": "mingru"}},
     "tiles": {"observation": "pixels", "network": {"encoder": "tiles"}},
     "tiles-gru": {"observation": "pixels", "network": {"encoder": "tiles", "memory": "gru"}},
     "tiles-practice": {
