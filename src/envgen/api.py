@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,6 +88,7 @@ def train(
     device: str = "cpu",
     compile: bool = False,
     save_every: float = 30.0,
+    log: Sequence[str] = (),
     verbose: bool = True,
 ) -> TrainingRun:
     """Train an agent in levels that a designer adapts to it, cycle by cycle, and in the original environment.
@@ -117,6 +119,7 @@ def train(
         device: The device of the network: `"cpu"`, `"cuda"`, `"cuda:1"`, ...
         compile: Compile the network with `torch.compile`.
         save_every: Seconds between checkpoints.
+        log: `"tensorboard"`, `"wandb"` or both, in addition to the run directory.
         verbose: Show progress on the terminal.
     """
     from envgen.curriculum.plan import TrainingPlan, check_seed, plan_for
@@ -140,7 +143,7 @@ def train(
     practice = preset_practice | _changes(practice)
     return _train(
         run_folder, world, built, plan, observation, seed, learner, settings, extend, practice, device, compile,
-        save_every, verbose,
+        save_every, log, verbose,
     )  # fmt: skip
 
 
@@ -157,6 +160,7 @@ def resume(
     device: str = "cpu",
     compile: bool = False,
     save_every: float = 30.0,
+    log: Sequence[str] = (),
     verbose: bool = True,
 ) -> TrainingRun:
     """Continue an interrupted run of `train` with the settings in its run directory.
@@ -166,6 +170,7 @@ def resume(
         runtime_options: Connection settings and budget of the language model, where they differ from before. A
             server or key variable that is not the provider's own must be given again: the run directory may be
             someone else's, and a key is sent to that server.
+        log: `"tensorboard"`, `"wandb"` or both, in addition to the run directory.
     """
     from envgen.curriculum.plan import TrainingPlan
     from envgen.runs.store import RunError, read_request
@@ -194,7 +199,7 @@ def resume(
     check_observation(world, observation)
     return _train(
         run_folder, world, designer, plan, observation, seed, learner, settings, False, practice, device, compile,
-        save_every, verbose,
+        save_every, log, verbose,
     )  # fmt: skip
 
 
@@ -224,18 +229,30 @@ def check_learner_name(name: Any, remedy: str) -> None:
 def _train(
     folder: Path, world: World, designer: Designer, plan: "TrainingPlan", observation: str, seed: int, learner: Any,
     settings: dict[str, Any], extend: bool, practice: Any, device: str, compile: bool, save_every: float,
-    verbose: bool,
+    log: Sequence[str], verbose: bool,
 ) -> TrainingRun:  # fmt: skip
     from envgen.curriculum.display import TrainDisplay
     from envgen.curriculum.loop import train as run_loop
+    from envgen.runs.loggers import RunLogger
 
     check_device(device)
-    console, log = terminal(verbose)
-    with TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console) as display:
+    console, print_line = terminal(verbose)
+    with (
+        closing(RunLogger(folder, world, log)) as logger,
+        TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console) as display,
+    ):
+
+        def on_progress(line: dict[str, Any]) -> None:
+            display(line)
+            if is_main_process():
+                logger.on_progress(line)
+
         summary = run_loop(
-            folder, world, designer, plan, observation, seed, learner, settings, device, compile, display, log,
-            save_every, extend, practice,
+            folder, world, designer, plan, observation, seed, learner, settings, device, compile, on_progress,
+            print_line, save_every, extend, practice,
         )  # fmt: skip
+        if is_main_process():
+            logger.finish()
     return TrainingRun(folder, summary, world, learner)
 
 

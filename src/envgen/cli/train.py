@@ -85,6 +85,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         practice: PracticeOptions = PracticeOptions(),  # pyright: ignore # noqa: B008
         device: str = "cpu",
         compile: bool = False,
+        log: Annotated[tuple[str, ...], default("none", "{tensorboard,wandb} ...")] = (),
         reference_episodes: int = 0,
     ) -> None:
         """Train an agent in levels that a designer adapts to it, and in the original environment.
@@ -112,6 +113,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             practice: Restart some environments from saved states close to rare skills.
             device: Device of the network: cpu, cuda, cuda:1, ...
             compile: Compile the network with torch.compile.
+            log: Log the run to tensorboard, wandb or both, too.
             reference_episodes: Episodes to play in the world's reference package at the end.
         """
         if reference_episodes < 0:
@@ -130,7 +132,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
                 *given_flags(group, explicitly_set(hyperparameters)),
                 *given_flags("practice", explicitly_set(practice)),
             ])  # fmt: skip
-            _resume(resume, model, device, compile, reference_episodes)
+            _resume(resume, model, device, compile, log, reference_episodes)
             return
         world, designer, preset = world or "crafter", designer or DEFAULT_DESIGNER, preset or "paper"
         observation, seed = observation or "symbols", require_seed(seed or 0)
@@ -158,6 +160,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
                 hyperparameters=explicitly_set(hyperparameters),
                 designer_options=explicitly_set(designer_options), levels=levels,
                 llm=model, extend=extend, practice=explicitly_set(practice), device=device, compile=compile,
+                log=log,
             ),
             folder, model, reference_episodes,
             can_resume=chosen.name in world_names() and ":" not in designer and ":" not in learner,
@@ -198,7 +201,9 @@ def _require_reference(world: Any, episodes: int) -> None:
         raise UserError(f"--reference-episodes: there is no reference package of {world.name} to play in")
 
 
-def _resume(folder: Path, runtime: dict[str, Any], device: str, compile: bool, reference_episodes: int) -> None:
+def _resume(
+    folder: Path, runtime: dict[str, Any], device: str, compile: bool, log: tuple[str, ...], reference_episodes: int
+) -> None:
     require_extra("train")
     from envgen.api import REPEAT, check_world_name, resume
     from envgen.runs.store import RunError, read_request
@@ -212,7 +217,7 @@ def _resume(folder: Path, runtime: dict[str, Any], device: str, compile: bool, r
             check_world_name(request["world"], REPEAT)
         _require_reference(load_world(request["world"]), reference_episodes)
     _run(
-        lambda: resume(folder, runtime_options=runtime, device=device, compile=compile),
+        lambda: resume(folder, runtime_options=runtime, device=device, compile=compile, log=log),
         folder, runtime, reference_episodes,
     )  # fmt: skip
 

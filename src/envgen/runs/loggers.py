@@ -1,0 +1,235 @@
+"""Send what a run records to TensorBoard or Weights & Biases, in addition to its run directory.
+
+Everything is read from the run directory, so a resumed run continues its curves. To log a finished run, repeat its
+command with `--log`. TensorBoard's files are in RUN/tensorboard. Weights & Biases keeps its files in RUN/wandb and is
+offline unless the environment variable WANDB_MODE says otherwise; `wandb sync` uploads them.
+"""
+
+import json
+import os
+import re
+import secrets
+import shutil
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from envgen.errors import EnvgenError
+from envgen.settings import format_choice_error
+from envgen.worlds.world import World
+
+from .statistics import score, success_counts, success_rates
+from .store import PROGRESS, exists, read_json, read_progress, read_request, write_json
+
+WINDOW_EPISODES = 256  # over which success rates and score are averaged
+CYCLE = re.compile(r"cycle (\d+):")  # in the name of a phase
+LOSSES = (
+    "policy_loss", "value_loss", "entropy", "approx_kl", "clipfrac", "grad_norm", "explained_variance",
+    "prediction_loss", "matching_loss", "aux_kl", "aux_value_loss",
+)  # fmt: skip
+
+
+class LoggerError(EnvgenError):
+    """A logger cannot be used. The message says what to do."""
+
+
+class Logger(Protocol):
+    """Receives numbers, texts and images, each with the number of environment steps so far."""
+
+    def log_scalars(self, values: Mapping[str, float], steps: int) -> None: ...
+
+    def log_text(self, name: str, text: str, steps: int) -> None: ...
+
+    def log_image(self, name: str, image: np.ndarray, steps: int) -> None:
+        """An image (H, W, 3) of bytes."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class TensorBoardLogger:
+    """Writes RUN/tensorboard anew."""
+
+    def __init__(self, folder: Path):
+        from torch.utils.tensorboard import SummaryWriter
+
+        shutil.rmtree(folder / "tensorboard", ignore_errors=True)
+        self.writer = SummaryWriter(str(folder / "tensorboard"))
+
+    def log_scalars(self, values: Mapping[str, float], steps: int) -> None:
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, steps)
+
+    def log_text(self, name: str, text: str, steps: int) -> None:
+        self.writer.add_text(name, "    " + text.replace("\n", "\n    "), steps)  # as code, not as Markdown
+
+    def log_image(self, name: str, image: np.ndarray, steps: int) -> None:
+        self.writer.add_image(name, image, steps, dataformats="HWC")
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class WandbLogger:
+    """Continues the Weights & Biases run whose id is in RUN/wandb.json. What it has logged is not logged again."""
+
+    def __init__(self, folder: Path):
+        import wandb
+
+        self.file = folder / "wandb.json"
+        state = read_json(self.file) if exists(self.file) else {}
+        is_valid = isinstance(state, dict) and isinstance(state.get("steps", -1), int)
+        self.steps = self.last_steps = state.get("steps", -1) if is_valid else -1
+        self.id = str(state.get("id", "")) if is_valid else ""
+        if not (self.id.isalnum() and self.id.isascii()):
+            self.id = secrets.token_hex(8)
+        self.wandb = wandb
+        self.run = wandb.init(
+            project="envgen", id=self.id, resume="allow", name=folder.resolve().name, dir=str(folder),
+            config=dict(read_request(folder)[0]), mode=os.environ.get("WANDB_MODE", "offline"),
+            settings=wandb.Settings(silent=True, console="off", disable_git=True),
+        )  # fmt: skip
+        self.run.define_metric("steps")
+        self.run.define_metric("*", step_metric="steps")
+
+    def log_scalars(self, values: Mapping[str, float], steps: int) -> None:
+        self._log(dict(values), steps)
+
+    def log_text(self, name: str, text: str, steps: int) -> None:
+        self._log({name: self.wandb.Table(columns=["text"], data=[[text]])}, steps)
+
+    def log_image(self, name: str, image: np.ndarray, steps: int) -> None:
+        self._log({name: self.wandb.Image(image)}, steps)
+
+    def _log(self, values: dict[str, Any], steps: int) -> None:
+        if steps > self.steps:  # of an earlier process
+            self.run.log({**values, "steps": steps})
+            self.last_steps = max(steps, self.last_steps)
+
+    def close(self) -> None:
+        self.run.finish()
+        write_json(self.file, {"id": self.id, "steps": self.last_steps})
+
+
+LOGGERS: dict[str, Callable[[Path], Logger]] = {"tensorboard": TensorBoardLogger, "wandb": WandbLogger}
+
+
+def check_loggers(names: Sequence[str]) -> None:
+    """Raise LoggerError for an unknown logger or one whose package is not installed."""
+    for name in names:
+        if name not in LOGGERS:
+            raise LoggerError(f"log {format_choice_error(name, list(LOGGERS))}")
+        if find_spec(name) is None:
+            raise LoggerError(f"--log {name} needs the package {name}: pip install 'envgen[{name}]'")
+
+
+class RunLogger:
+    """Logs a run of `envgen train` while it trains.
+
+    Args:
+        folder: The run directory.
+        world: Of the run.
+        names: Keys of LOGGERS.
+    """
+
+    def __init__(self, folder: Path, world: World, names: Sequence[str]):
+        check_loggers(names)
+        self.folder, self.world, self.names = folder, world, names
+        self.skills = [skill.name for skill in world.skills]
+        self.loggers: list[Logger] = []
+        self._cycles: set[tuple[int, str]] = set()  # the results that are logged
+        self._window: deque[Mapping[str, Any]] = deque()
+
+    def on_progress(self, line: Mapping[str, Any]) -> None:
+        """Call this with each progress line, after it was written to the run directory."""
+        if not self.names:
+            return
+        if self.loggers:
+            self._log_line(line)
+        else:
+            self._start()
+
+    def finish(self) -> None:
+        """Log the summary of the finished run."""
+        if not self.names:
+            return
+        if not self.loggers:
+            self._start()
+        if exists(self.folder / "summary.json"):
+            final, steps = read_json(self.folder / "summary.json")["final"], self._steps
+            self._log_cycles(self._num_cycles() + 1, steps)
+            values = {f"final/{name}": final[name]["value"] for name in ("score", "reward")}
+            values |= {f"final_skills/{skill}": rate["value"] for skill, rate in final["skills"].items()}
+            self._log_scalars(values, steps)
+
+    def close(self) -> None:
+        for logger in self.loggers:
+            logger.close()
+        self.loggers = []
+
+    def _start(self) -> None:
+        """Open the loggers and log what is in the run directory."""
+        self.loggers, self._steps = [LOGGERS[name](self.folder) for name in self.names], 0
+        if exists(self.folder / PROGRESS):
+            for line in read_progress(self.folder):
+                self._log_line(line)
+
+    def _log_line(self, line: Mapping[str, Any]) -> None:
+        self._steps = steps = line["steps"]
+        cycle = CYCLE.match(line["phase"])
+        self._log_cycles(int(cycle[1]) if cycle else self._num_cycles() + 1, steps)
+        self._window.append(line)
+        while sum(line["episodes"] for line in self._window) - self._window[0]["episodes"] >= WINDOW_EPISODES:
+            self._window.popleft()
+        values = {f"losses/{name}": line[name] for name in LOSSES if name in line}
+        values["charts/SPS"] = line["steps_per_second"]
+        if line["episodes"]:
+            values["charts/episodic_return"] = line["return_sum"] / line["episodes"]
+            values["charts/episodic_length"] = line["length_sum"] / line["episodes"]
+            succeeded, possible = (a.sum(0) for a in success_counts(list(self._window), len(self.skills)))
+            rates = success_rates(succeeded, possible)
+            values["charts/score"] = float(score(rates))
+            values |= {f"skills/{name}": rate for name, rate in zip(self.skills, rates.tolist(), strict=True)}
+        if "practice" in line:
+            tried = sum(line["practice"]["tried"])
+            values["practice/episodes"] = tried
+            if tried:
+                values["practice/success_rate"] = 100 * sum(line["practice"]["succeeded"]) / tried
+        self._log_scalars({name: value for name, value in values.items() if np.isfinite(value)}, steps)
+
+    def _num_cycles(self) -> int:
+        return len(list(self.folder.glob("cycles/*")))
+
+    def _log_scalars(self, values: Mapping[str, float], steps: int) -> None:
+        for logger in self.loggers:
+            logger.log_scalars(values, steps)
+
+    def _log_cycles(self, current: int, steps: int) -> None:
+        """Log the levels up to the current cycle, and the evaluations before it, that are not logged yet."""
+        for number in range(1, current + 1):
+            for kind, log in (("levels", self._log_levels), ("evaluation", self._log_evaluation)):
+                file = self.folder / "cycles" / str(number) / f"{kind}.json"
+                is_due = (number, kind) not in self._cycles and (kind == "levels" or number < current)
+                if is_due and exists(file):
+                    self._cycles.add((number, kind))
+                    log(read_json(file), steps)
+
+    def _log_levels(self, data: Mapping[str, Any], steps: int) -> None:
+        """The proposal as text, and a map of each level."""
+        proposal = data["proposal"]
+        images = {f"{k}": item["level"] for k, item in enumerate(proposal["levels"], 1)}
+        text = proposal["raw_reply"] or json.dumps(proposal["levels"], indent=1)
+        for logger in self.loggers:
+            logger.log_text("designer/proposal", text, steps)
+            if images:
+                logger.log_image("designer/levels", np.asarray(self.world.render_levels(images)), steps)
+
+    def _log_evaluation(self, data: Mapping[str, Any], steps: int) -> None:
+        evaluation = data["evaluation"]
+        values = {f"evaluation/{name}": evaluation[name]["value"] for name in ("score", "reward")}
+        values |= {f"evaluation_skills/{skill}": rate["value"] for skill, rate in evaluation["skills"].items()}
+        self._log_scalars(values, steps)

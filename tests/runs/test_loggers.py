@@ -1,0 +1,141 @@
+"""Runs are logged to TensorBoard and Weights & Biases, also after an interruption and when they are finished."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import envgen
+from envgen.runs import loggers
+from envgen.runs.store import read_progress
+
+PLAN = {"cycles": 2, "levels": 2, "cycle_steps": 512, "final_steps": 512, "feedback_seeds": 2, "feedback_episodes": 2,
+        "episodes": 3, "audit_steps": 20}  # fmt: skip
+LENGTH = {"length": 30}
+
+
+def train(folder: Path, **arguments) -> envgen.TrainingRun:
+    hyperparameters = {"num_envs": 8, "num_steps": 32}
+    arguments = {"designer": "fixed", "levels": [LENGTH, {**LENGTH, "trees": "common"}], **arguments}
+    return envgen.train(
+        "crafter", plan=PLAN, folder=folder, hyperparameters=hyperparameters, verbose=False, **arguments
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A run that was logged from its start."""
+    folder = tmp_path_factory.mktemp("logged") / "run"
+    train(folder, log=("tensorboard", "wandb"))
+    return folder
+
+
+def read_events(folder: Path) -> EventAccumulator:
+    events = EventAccumulator(str(folder / "tensorboard"), {"scalars": 0, "images": 0, "tensors": 0})
+    events.Reload()
+    return events
+
+
+def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    events = read_events(folder)
+    return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def test_curves_are_those_of_the_progress(folder):
+    lines, curves = list(read_progress(folder)), scalars(folder)
+    assert [step for step, _ in curves["losses/policy_loss"]] == [line["steps"] for line in lines]
+    np.testing.assert_allclose(
+        [value for _, value in curves["losses/entropy"]], [line["entropy"] for line in lines], rtol=1e-6
+    )
+    returns = {line["steps"]: line["return_sum"] / line["episodes"] for line in lines if line["episodes"]}
+    assert dict(curves["charts/episodic_return"]) == pytest.approx(returns)
+    assert returns
+    assert {"charts/score", "charts/SPS", "skills/collect_sapling", "losses/explained_variance"} <= curves.keys()
+
+
+def test_cycles_are_logged_when_they_happen(folder):
+    curves, summary = scalars(folder), json.loads((folder / "summary.json").read_text())
+    first, second = curves["evaluation/score"]
+    assert first[0] == 512 + 256  # with the first update after the evaluation
+    assert second[0] == 1024 + 256
+    evaluation = json.loads((folder / "cycles/1/evaluation.json").read_text())["evaluation"]
+    assert first[1] == pytest.approx(evaluation["score"]["value"], rel=1e-5)
+    assert curves["final/reward"] == [(1536, pytest.approx(summary["final"]["reward"]["value"], rel=1e-5))]
+    events = read_events(folder)
+    assert [image.step for image in events.Images("designer/levels")] == [256, 512 + 256]
+    assert events.Images("designer/levels")[0].width > 100
+    (text, _) = events.Tensors("designer/proposal/text_summary")
+    assert b'"trees": "common"' in text.tensor_proto.string_val[0]
+
+
+def test_a_finished_run_can_be_logged(folder, tmp_path):
+    train(tmp_path / "run")
+    assert not (tmp_path / "run" / "tensorboard").exists()
+    envgen.resume(tmp_path / "run", log=["tensorboard"], verbose=False)
+    expected, actual = scalars(folder), scalars(tmp_path / "run")
+    assert actual.keys() == expected.keys()
+    for tag in actual.keys() - {"charts/SPS"}:
+        assert actual[tag] == expected[tag]
+
+
+def test_an_interrupted_run_continues_its_curves(folder, tmp_path, monkeypatch):
+    """The interruption comes after updates that no checkpoint holds, which are repeated."""
+
+    class Interrupted(Exception):
+        pass
+
+    def fail_after(self, line, on_progress=loggers.RunLogger.on_progress):
+        on_progress(self, line)
+        if line["steps"] == 768:
+            raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loggers.RunLogger, "on_progress", fail_after)
+        with pytest.raises(Interrupted):
+            train(tmp_path / "run", log=["tensorboard"])
+    assert max(step for step, _ in scalars(tmp_path / "run")["losses/entropy"]) == 768
+    train(tmp_path / "run", log=["tensorboard"])
+    expected, actual = scalars(folder), scalars(tmp_path / "run")
+    for tag in ("losses/entropy", "charts/episodic_return", "charts/score", "evaluation/score", "final/score"):
+        assert actual[tag] == expected[tag]
+
+
+def test_weights_and_biases_is_offline_and_continues_the_same_run(folder):
+    state = json.loads((folder / "wandb.json").read_text())
+    assert state["steps"] == 1536
+    (files,) = folder.glob("wandb/offline-run-*")
+    assert files.name.endswith(state["id"])
+    envgen.resume(folder, log=["wandb"], verbose=False)
+    assert json.loads((folder / "wandb.json").read_text()) == state
+    assert {file.name.rpartition("-")[2] for file in folder.glob("wandb/offline-run-*")} == {state["id"]}
+
+
+def test_what_weights_and_biases_has_logged_is_not_logged_again(folder, monkeypatch):
+    logged = []
+
+    class FakeRun:
+        def log(self, values):
+            logged.append(values)
+
+        def define_metric(self, *args, **kwargs):
+            pass
+
+        def finish(self):
+            pass
+
+    monkeypatch.setattr("wandb.init", lambda **kwargs: FakeRun())
+    logger = loggers.WandbLogger(folder)
+    logger.log_scalars({"charts/score": 1.0}, 1536)
+    logger.log_scalars({"charts/score": 2.0}, 1792)
+    assert logged == [{"charts/score": 2.0, "steps": 1792}]
+
+
+def test_unknown_and_missing_loggers_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(envgen.EnvgenError, match="did you mean 'tensorboard'"):
+        train(tmp_path / "run", log=["tensorbord"])
+    monkeypatch.setattr(loggers, "find_spec", lambda name: None)
+    with pytest.raises(envgen.EnvgenError, match=r"needs the package wandb: pip install 'envgen\[wandb\]'"):
+        train(tmp_path / "run", log=["wandb"])
+    assert not (tmp_path / "run").exists()
