@@ -233,12 +233,12 @@ def _train(
 ) -> TrainingRun:  # fmt: skip
     from envgen.curriculum.display import TrainDisplay
     from envgen.curriculum.loop import train as run_loop
-    from envgen.runs.loggers import RunLogger
+    from envgen.runs.loggers import TrainingLogger
 
     check_device(device)
     console, print_line = terminal(verbose)
     with (
-        closing(RunLogger(folder, world, log)) as logger,
+        closing(TrainingLogger(folder, world, log)) as logger,
         TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console) as display,
     ):
 
@@ -323,6 +323,7 @@ def coevolve(
     agent_server: str | None = None,
     environment_server: str | None = None,
     dtype: str = "float32",
+    log: Sequence[str] = (),
     verbose: bool = True,
 ) -> CoevolutionRun:
     """Train a language model and the environment policy that writes its tasks (GenEnv).
@@ -347,6 +348,7 @@ def coevolve(
         agent_server: Address of a vLLM server that generates the agent's completions.
         environment_server: The same for the environment policy.
         dtype: The data type in which models are loaded: `"float32"` or `"bfloat16"`.
+        log: `"tensorboard"`, `"wandb"` or both, in addition to the run directory.
         verbose: Show progress on the terminal.
     """
     from envgen.coevolution.domains.registry import domain_path
@@ -375,7 +377,7 @@ def coevolve(
         raise ArgumentError(format_validation_error(error)) from None
     run_folder = Path(folder) if folder else default_coevolution_folder(domain_path(loaded), proposer, seed)
     servers = (agent_server, environment_server)
-    return _coevolve(run_folder, loaded, request, recipe, Path(models_folder), servers, dtype, verbose)
+    return _coevolve(run_folder, loaded, request, recipe, Path(models_folder), servers, dtype, log, verbose)
 
 
 def default_coevolution_folder(domain: str, proposer: str, seed: int) -> Path:
@@ -390,6 +392,7 @@ def resume_coevolution(
     agent_server: str | None = None,
     environment_server: str | None = None,
     dtype: str = "float32",
+    log: Sequence[str] = (),
     verbose: bool = True,
 ) -> CoevolutionRun:
     """Continue an interrupted run of `coevolve` with the settings in its run directory."""
@@ -415,7 +418,9 @@ def resume_coevolution(
     ):  # a run directory may come from someone else: import nothing that it names
         raise RunError(f"the domain {domain!r} cannot be loaded from the run directory; {REPEAT}")
     servers = (agent_server, environment_server)
-    return _coevolve(run_folder, _load_domain(domain), request, recipe, Path(models_folder), servers, dtype, verbose)
+    return _coevolve(
+        run_folder, _load_domain(domain), request, recipe, Path(models_folder), servers, dtype, log, verbose
+    )
 
 
 def _load_domain(domain: Any) -> Any:
@@ -429,7 +434,7 @@ def _load_domain(domain: Any) -> Any:
 
 def _coevolve(
     folder: Path, domain: Any, request: "CoevolveRequest", recipe: Mapping[str, Any] | None, models_folder: Path,
-    servers: tuple[str | None, str | None], dtype: str, verbose: bool,
+    servers: tuple[str | None, str | None], dtype: str, log: Sequence[str], verbose: bool,
 ) -> CoevolutionRun:  # fmt: skip
     from accelerate import Accelerator
 
@@ -438,8 +443,9 @@ def _coevolve(
     from envgen.coevolution.settings import ModelSize, PretrainSettings
     from envgen.coevolution.train import coevolve as run_loop
     from envgen.coevolution.vllm import GROUP_PORTS, VllmSampler
+    from envgen.runs.loggers import CoevolutionLogger
 
-    console, log = terminal(verbose)
+    console, print_line = terminal(verbose)
     agent_sampler, environment_sampler = (
         VllmSampler(server, port) if server else None for server, port in zip(servers, GROUP_PORTS, strict=True)
     )
@@ -448,13 +454,24 @@ def _coevolve(
     if recipe is not None:
         size, settings = ModelSize(**recipe["model_size"]), PretrainSettings(**recipe["pretrain"])
         with accelerator.main_process_first():
-            agent, environment = pretrain_models(domain, models_folder, recipe["seed"], size, settings, log)
+            agent, environment = pretrain_models(domain, models_folder, recipe["seed"], size, settings, print_line)
         model_paths = str(agent), str(environment)
-    with CoevolutionDisplay(request.plan.rollouts, request.curriculum.alpha, console) as display:
+    with (
+        closing(CoevolutionLogger(folder, log)) as logger,
+        CoevolutionDisplay(request.plan.rollouts, request.curriculum.alpha, console) as display,
+    ):
+
+        def on_progress(line: Any) -> None:
+            display(line)
+            if is_main_process():
+                logger.on_progress(line)
+
         summary = run_loop(
-            folder, domain, request, recipe, model_paths, display, accelerator, (agent_sampler, environment_sampler),
-            dtype,
+            folder, domain, request, recipe, model_paths, on_progress, accelerator,
+            (agent_sampler, environment_sampler), dtype,
         )  # fmt: skip
+        if is_main_process():
+            logger.finish()
     return CoevolutionRun(folder, summary)
 
 

@@ -174,6 +174,7 @@ def test_ctrl_c_suggests_repeating_the_command_for_classes_of_ones_own(choice, m
             "'fats' is not one of published, fast, far; did you mean 'fast'?",
         ),
         (["train", "--resume", "runs", "--learner-preset", "far"], "--learner-preset cannot be combined with --resume"),
+        (["train", "--log", "tensorbord"], "log 'tensorbord' is not one of tensorboard, wandb; did you mean"),
         (["train", "--practice.share", "1"], "share: Input should be less than 1 (got 1.0)"),
         (["train", "--practice.share", "0.5", "--ppo.num-envs", "1", "--cycles", "0"], "at least 2 environments"),
         (["train", "--resume", "runs", "--practice.share", "0"], "--practice.share cannot be combined with --resume"),

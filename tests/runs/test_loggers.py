@@ -86,13 +86,13 @@ def test_an_interrupted_run_continues_its_curves(folder, tmp_path, monkeypatch):
     class Interrupted(Exception):
         pass
 
-    def fail_after(self, line, on_progress=loggers.RunLogger.on_progress):
+    def fail_after(self, line, on_progress=loggers.TrainingLogger.on_progress):
         on_progress(self, line)
         if line["steps"] == 768:
             raise Interrupted
 
     with monkeypatch.context() as patch:
-        patch.setattr(loggers.RunLogger, "on_progress", fail_after)
+        patch.setattr(loggers.TrainingLogger, "on_progress", fail_after)
         with pytest.raises(Interrupted):
             train(tmp_path / "run", log=["tensorboard"])
     assert max(step for step, _ in scalars(tmp_path / "run")["losses/entropy"]) == 768
@@ -100,6 +100,29 @@ def test_an_interrupted_run_continues_its_curves(folder, tmp_path, monkeypatch):
     expected, actual = scalars(folder), scalars(tmp_path / "run")
     for tag in ("losses/entropy", "charts/episodic_return", "charts/score", "evaluation/score", "final/score"):
         assert actual[tag] == expected[tag]
+
+
+def test_every_number_of_a_coevolution_is_logged(tmp_path):
+    first = {
+        "step": 1,
+        "rollouts": 64,
+        "diversity": {"distinct": 0.5},
+        "eval_accuracy": None,
+        "source": "x",
+        "ok": True,
+    }
+    second = {**first, "step": 2, "rollouts": 128, "eval_accuracy": 0.25}
+    (tmp_path / "progress.jsonl").write_text(json.dumps(first) + "\n")
+    logger = loggers.CoevolutionLogger(tmp_path, ["tensorboard"])
+    logger.on_progress(first)  # is in the directory already
+    logger.on_progress(second)
+    (tmp_path / "summary.json").write_text(json.dumps({"accuracy": {"after": 75.0}}))
+    logger.finish()
+    logger.close()
+    assert scalars(tmp_path) == {
+        "step": [(64, 1), (128, 2)], "rollouts": [(64, 64), (128, 128)], "diversity/distinct": [(64, 0.5), (128, 0.5)],
+        "eval_accuracy": [(128, 0.25)], "summary/accuracy/after": [(128, 75)],
+    }  # fmt: skip
 
 
 def test_weights_and_biases_is_offline_and_continues_the_same_run(folder):

@@ -49,6 +49,7 @@ def coevolve(
     agent_server: Annotated[str | None, default("none")] = None,
     environment_server: Annotated[str | None, default("none")] = None,
     dtype: Literal["float32", "bfloat16"] = "float32",
+    log: Annotated[tuple[str, ...], default("none", "{tensorboard,wandb} ...")] = (),
 ) -> None:
     """Train a language model and the environment policy that writes its tasks (GenEnv).
 
@@ -70,6 +71,7 @@ def coevolve(
         agent_server: Address of a vLLM server that generates the agent's completions (docs/genenv-many-gpus.md).
         environment_server: The same for the environment policy.
         dtype: Data type in which models are loaded.
+        log: Log the run to tensorboard, wandb or both, too.
     """
     require_extra("genenv")
     from envgen import api
@@ -77,7 +79,7 @@ def coevolve(
     from envgen.runs.store import RunError, read_request
 
     servers = {"agent_server": agent_server, "environment_server": environment_server}
-    runtime: dict[str, Any] = {**servers, "models_folder": models_folder, "dtype": dtype}
+    runtime: dict[str, Any] = {**servers, "models_folder": models_folder, "dtype": dtype, "log": log}
     groups = {"": explicitly_set(plan) | explicitly_set(curriculum), "agent": explicitly_set(agent_settings),
               "environment": explicitly_set(environment_settings), "pretrain": explicitly_set(pretrain),
               "model_size": explicitly_set(model_size)}  # fmt: skip

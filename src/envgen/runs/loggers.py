@@ -38,7 +38,7 @@ class LoggerError(EnvgenError):
 
 
 class Logger(Protocol):
-    """Receives numbers, texts and images, each with the number of environment steps so far."""
+    """Receives numbers, texts and images, each with the number of environment steps (or rollouts) so far."""
 
     def log_scalars(self, values: Mapping[str, float], steps: int) -> None: ...
 
@@ -88,9 +88,10 @@ class WandbLogger:
         if not (self.id.isalnum() and self.id.isascii()):
             self.id = secrets.token_hex(8)
         self.wandb = wandb
+        mode: Any = os.environ.get("WANDB_MODE", "offline")
         self.run = wandb.init(
             project="envgen", id=self.id, resume="allow", name=folder.resolve().name, dir=str(folder),
-            config=dict(read_request(folder)[0]), mode=os.environ.get("WANDB_MODE", "offline"),
+            config=dict(read_request(folder)[0]), mode=mode,
             settings=wandb.Settings(silent=True, console="off", disable_git=True),
         )  # fmt: skip
         self.run.define_metric("steps")
@@ -128,28 +129,25 @@ def check_loggers(names: Sequence[str]) -> None:
 
 
 class RunLogger:
-    """Logs a run of `envgen train` while it trains.
+    """Logs a run while it trains: first what its run directory holds, then each new progress line.
 
     Args:
         folder: The run directory.
-        world: Of the run.
         names: Keys of LOGGERS.
     """
 
-    def __init__(self, folder: Path, world: World, names: Sequence[str]):
+    def __init__(self, folder: Path, names: Sequence[str]):
         check_loggers(names)
-        self.folder, self.world, self.names = folder, world, names
-        self.skills = [skill.name for skill in world.skills]
+        self.folder, self.names = folder, names
         self.loggers: list[Logger] = []
-        self._cycles: set[tuple[int, str]] = set()  # the results that are logged
-        self._window: deque[Mapping[str, Any]] = deque()
+        self.steps = 0  # of the last progress line
 
     def on_progress(self, line: Mapping[str, Any]) -> None:
         """Call this with each progress line, after it was written to the run directory."""
         if not self.names:
             return
         if self.loggers:
-            self._log_line(line)
+            self.log_line(line)
         else:
             self._start()
 
@@ -160,11 +158,7 @@ class RunLogger:
         if not self.loggers:
             self._start()
         if exists(self.folder / "summary.json"):
-            final, steps = read_json(self.folder / "summary.json")["final"], self._steps
-            self._log_cycles(self._num_cycles() + 1, steps)
-            values = {f"final/{name}": final[name]["value"] for name in ("score", "reward")}
-            values |= {f"final_skills/{skill}": rate["value"] for skill, rate in final["skills"].items()}
-            self._log_scalars(values, steps)
+            self.log_summary(read_json(self.folder / "summary.json"))
 
     def close(self) -> None:
         for logger in self.loggers:
@@ -173,15 +167,36 @@ class RunLogger:
 
     def _start(self) -> None:
         """Open the loggers and log what is in the run directory."""
-        self.loggers, self._steps = [LOGGERS[name](self.folder) for name in self.names], 0
+        self.loggers, self.steps = [LOGGERS[name](self.folder) for name in self.names], 0
         if exists(self.folder / PROGRESS):
             for line in read_progress(self.folder):
-                self._log_line(line)
+                self.log_line(line)
 
-    def _log_line(self, line: Mapping[str, Any]) -> None:
-        self._steps = steps = line["steps"]
+    def log_scalars(self, values: Mapping[str, float]) -> None:
+        finite = {name: value for name, value in values.items() if np.isfinite(value)}
+        for logger in self.loggers:
+            logger.log_scalars(finite, self.steps)
+
+    def log_line(self, line: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+    def log_summary(self, summary: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+
+class TrainingLogger(RunLogger):
+    """Logs a run of `envgen train`, over environment steps."""
+
+    def __init__(self, folder: Path, world: World, names: Sequence[str]):
+        super().__init__(folder, names)
+        self.world, self.skills = world, [skill.name for skill in world.skills]
+        self._cycles: set[tuple[int, str]] = set()  # the results that are logged
+        self._window: deque[Mapping[str, Any]] = deque()
+
+    def log_line(self, line: Mapping[str, Any]) -> None:
+        self.steps = line["steps"]
         cycle = CYCLE.match(line["phase"])
-        self._log_cycles(int(cycle[1]) if cycle else self._num_cycles() + 1, steps)
+        self._log_cycles(int(cycle[1]) if cycle else self._num_cycles() + 1)
         self._window.append(line)
         while sum(line["episodes"] for line in self._window) - self._window[0]["episodes"] >= WINDOW_EPISODES:
             self._window.popleft()
@@ -199,37 +214,61 @@ class RunLogger:
             values["practice/episodes"] = tried
             if tried:
                 values["practice/success_rate"] = 100 * sum(line["practice"]["succeeded"]) / tried
-        self._log_scalars({name: value for name, value in values.items() if np.isfinite(value)}, steps)
+        self.log_scalars(values)
+
+    def log_summary(self, summary: Mapping[str, Any]) -> None:
+        self._log_cycles(self._num_cycles() + 1)
+        self._log_evaluation(summary["final"], "final")
 
     def _num_cycles(self) -> int:
         return len(list(self.folder.glob("cycles/*")))
 
-    def _log_scalars(self, values: Mapping[str, float], steps: int) -> None:
-        for logger in self.loggers:
-            logger.log_scalars(values, steps)
-
-    def _log_cycles(self, current: int, steps: int) -> None:
+    def _log_cycles(self, current: int) -> None:
         """Log the levels up to the current cycle, and the evaluations before it, that are not logged yet."""
         for number in range(1, current + 1):
-            for kind, log in (("levels", self._log_levels), ("evaluation", self._log_evaluation)):
+            for kind in ("levels", "evaluation"):
                 file = self.folder / "cycles" / str(number) / f"{kind}.json"
                 is_due = (number, kind) not in self._cycles and (kind == "levels" or number < current)
                 if is_due and exists(file):
                     self._cycles.add((number, kind))
-                    log(read_json(file), steps)
+                    data = read_json(file)
+                    if kind == "levels":
+                        self._log_proposal(data["proposal"])
+                    else:
+                        self._log_evaluation(data["evaluation"], "evaluation")
 
-    def _log_levels(self, data: Mapping[str, Any], steps: int) -> None:
+    def _log_proposal(self, proposal: Mapping[str, Any]) -> None:
         """The proposal as text, and a map of each level."""
-        proposal = data["proposal"]
-        images = {f"{k}": item["level"] for k, item in enumerate(proposal["levels"], 1)}
+        levels = {str(k): item["level"] for k, item in enumerate(proposal["levels"], 1)}
         text = proposal["raw_reply"] or json.dumps(proposal["levels"], indent=1)
         for logger in self.loggers:
-            logger.log_text("designer/proposal", text, steps)
-            if images:
-                logger.log_image("designer/levels", np.asarray(self.world.render_levels(images)), steps)
+            logger.log_text("designer/proposal", text, self.steps)
+            if levels:
+                logger.log_image("designer/levels", np.asarray(self.world.render_levels(levels)), self.steps)
 
-    def _log_evaluation(self, data: Mapping[str, Any], steps: int) -> None:
-        evaluation = data["evaluation"]
-        values = {f"evaluation/{name}": evaluation[name]["value"] for name in ("score", "reward")}
-        values |= {f"evaluation_skills/{skill}": rate["value"] for skill, rate in evaluation["skills"].items()}
-        self._log_scalars(values, steps)
+    def _log_evaluation(self, evaluation: Mapping[str, Any], name: str) -> None:
+        values = {f"{name}/{key}": evaluation[key]["value"] for key in ("score", "reward")}
+        values |= {f"{name}_skills/{skill}": rate["value"] for skill, rate in evaluation["skills"].items()}
+        self.log_scalars(values)
+
+
+class CoevolutionLogger(RunLogger):
+    """Logs a run of `envgen coevolve`: every number of its progress, over rollouts."""
+
+    def log_line(self, line: Mapping[str, Any]) -> None:
+        self.steps = line["rollouts"]
+        self.log_scalars(_numbers(line))
+
+    def log_summary(self, summary: Mapping[str, Any]) -> None:
+        self.log_scalars(_numbers(summary, "summary/"))
+
+
+def _numbers(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """The numbers in nested mappings, by path: `{"a": {"b": 1}}` to `{"a/b": 1}`."""
+    numbers: dict[str, float] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            numbers |= _numbers(value, f"{prefix}{name}/")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            numbers[prefix + name] = value
+    return numbers

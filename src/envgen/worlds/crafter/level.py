@@ -3,7 +3,7 @@
 `CrafterLevel.to_params` turns a level into a `LEVEL_PARAMS` record, the form in which the kernels read it.
 """
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,7 +20,7 @@ Vital = Field(default=const.MAX_ITEM_COUNT, ge=1, le=const.MAX_ITEM_COUNT)
 
 
 SKILL_NAMES = tuple(skill.name for skill in const.SKILLS)
-DoneSkill = Literal[("granted", *SKILL_NAMES)]  # pyright: ignore
+DoneSkill = str if TYPE_CHECKING else Literal[("granted", *SKILL_NAMES)]
 # the item that a skill results in
 _RESULTS = {f"collect_{item}": item for item in ("sapling", "wood", "stone", "coal", "iron", "diamond")}
 _RESULTS |= {f"make_{tool}": tool for tool in const.ITEMS if tool.endswith(("_pickaxe", "_sword"))}
