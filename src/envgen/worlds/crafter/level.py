@@ -20,7 +20,10 @@ Vital = Field(default=const.MAX_ITEM_COUNT, ge=1, le=const.MAX_ITEM_COUNT)
 
 
 SKILL_NAMES = tuple(skill.name for skill in const.SKILLS)
-DoneSkill = str if TYPE_CHECKING else Literal[("granted", *SKILL_NAMES)]
+if TYPE_CHECKING:
+    DoneSkill = str
+else:
+    DoneSkill = Literal[("granted", *SKILL_NAMES)]
 # the item that a skill results in
 _RESULTS = {f"collect_{item}": item for item in ("sapling", "wood", "stone", "coal", "iron", "diamond")}
 _RESULTS |= {f"make_{tool}": tool for tool in const.ITEMS if tool.endswith(("_pickaxe", "_sword"))}
