@@ -13,6 +13,7 @@ from envgen.designers.designer import Designer
 from envgen.designers.registry import build_designer, rebuild_designer, resume_runtime
 from envgen.errors import EnvgenError
 from envgen.settings import format_choice_error, format_validation_error
+from envgen.text import printable
 from envgen.worlds.registry import make_world, world_names
 from envgen.worlds.world import Level, World
 
@@ -263,7 +264,7 @@ def terminal(verbose: bool) -> "tuple[Console, Callable[[str], None]]":
     console = Console(quiet=not (verbose and is_main_process()), soft_wrap=True)
 
     def log(text: str) -> None:
-        console.print(text, markup=False, highlight=False)
+        console.print(printable(text, keep="\n"), markup=False, highlight=False)
 
     return console, log
 

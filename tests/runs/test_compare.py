@@ -1,9 +1,11 @@
 """Comparing finished runs: which runs form a group, and the tables made of them."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 from envgen.runs.compare import Comparison, compare, find_runs
 from envgen.runs.store import RunError
@@ -347,3 +349,36 @@ def test_results_of_a_coevolution_with_wrong_types_are_left_out(tmp_path):
         text = compare([folder]).markdown()
         assert ("steps 2" in text) == (by_feature == {"steps": {"1": "50", "2": 40, "3": None}})
         assert "steps 1" not in text
+
+
+# --- names in a foreign run directory
+
+HOSTILE = (
+    "x\x1b]0;t\x07\n\n# Heading\n\n<script>alert(1)</script> [a](javascript:b) `c` **d** ![e](f)\r\x9b2J\u202e|g|\\"
+)
+
+
+def test_hostile_names_become_no_markup_and_no_escapes(tmp_path):
+    for k, name in enumerate((HOSTILE, f"{HOSTILE}2")):
+        folder = write_run(tmp_path / f"r{k}", {"name": name, HOSTILE: k}, k, world=HOSTILE)
+        summary = json.loads((folder / "summary.json").read_text())
+        summary["final"]["skills"] = {HOSTILE: {"value": 1.0}}
+        (folder / "summary.json").write_text(json.dumps(summary))
+    write_run(tmp_path / HOSTILE.replace("/", ""), {"name": "none"}, 0, finished=False)
+    comparison = compare([tmp_path])
+    for text in (comparison.markdown(), comparison.text()):
+        assert all(line.isprintable() for line in text.split("\n")), text
+    markdown = comparison.markdown()
+    assert [line[:6] for line in markdown.splitlines() if line.startswith("#")] == ["## x ]"]
+    page = MarkdownIt("commonmark", {"html": True}).enable("table").render(markdown)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert set(re.findall(r"<(\w+)", page)) == {"h2", "table", "thead", "tbody", "tr", "th", "td", "p", "ul", "li"}
+    rows = re.findall(r"<tr>.*?</tr>", page, re.DOTALL)
+    assert [len(re.findall(r"<t[hd]", row)) for row in rows] == [10, 10, 10, 3, 3]
+
+
+def test_a_long_name_is_shortened(tmp_path):
+    write_run(tmp_path / "r", {"name": "x" * 100_000}, 0, world="w" * 100_000)
+    (table,) = compare([tmp_path]).tables
+    assert len(table.task) < 100
+    assert len(table.groups[0].label) < 100

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from envgen.designers.chat.protocol import AmbiguousError, RejectedError, RetryableError
 from envgen.errors import EnvgenError
 from envgen.runs.checkpoint import parse_json, read_regular
 from envgen.settings import format_choice_error
@@ -138,18 +139,21 @@ def refuse_with_resume(flags: Sequence[str]) -> None:
 
 @contextmanager
 def run_errors(command: str, folder: Path, is_main: bool, resume_flags: str | None = None) -> Iterator[None]:
-    """Turn the errors of a run into one sentence, and say after Ctrl-C how to continue.
+    """Turn the errors of a run into one sentence, and say how to continue after Ctrl-C or a server's failure.
 
     `resume_flags` are those that `--resume` needs; None if the run cannot be resumed with `--resume`.
     """
+    how_to_resume = "by repeating the command"
+    if resume_flags is not None:
+        how_to_resume = f"with: envgen {command} --resume {folder} {resume_flags}".rstrip()
     try:
         yield
+    except (RetryableError, AmbiguousError, RejectedError) as error:  # no reply; nothing that was trained is lost
+        has_run = is_main and (folder / "run.json").exists()
+        raise UserError(f"{error}\nResume {how_to_resume}" if has_run else str(error)) from error
     except EnvgenError as error:
         raise UserError(str(error)) from error
     except KeyboardInterrupt:
         if is_main and (folder / "run.json").exists():
-            how = "by repeating the command"
-            if resume_flags is not None:
-                how = f"with: envgen {command} --resume {folder} {resume_flags}".rstrip()
-            print(f"\nInterrupted. Resume {how}", file=sys.stderr)
+            print(f"\nInterrupted. Resume {how_to_resume}", file=sys.stderr)
         raise

@@ -8,6 +8,7 @@ from typing import Any
 import tyro
 
 from envgen import __version__
+from envgen.text import printable
 
 from .coevolve import coevolve
 from .common import UserError
@@ -17,6 +18,7 @@ from .evaluate import compare, evaluate, migrate
 from .inspect import designers, play, preview, stats, worlds
 from .train import train_command
 
+LINES = "\n"  # the only control character in a message
 DESCRIPTION = "Train agents in environments that a designer adapts to them."
 
 
@@ -50,7 +52,7 @@ def main() -> None:
         )
         sys.stdout.flush()
     except UserError as error:
-        print(f"envgen: {error}", file=sys.stderr)
+        print(f"envgen: {printable(str(error), keep=LINES)}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from envgen.text import printable
+
 from .kinds import Kind, as_number, get_path, kind_of
 from .statistics import Aggregate, iqm, iqm_with_ci
 from .store import Run, RunError, check_format, flatten
@@ -24,7 +26,7 @@ __all__ = ["Aggregate", "Comparison", "Group", "Table", "compare", "find_runs", 
 
 MAX_DEPTH = 3  # levels of subdirectories that are searched for runs
 STEP_TOLERANCE = 0.01  # relative: training may end on whole rollouts
-MAX_LABEL_SETTINGS, MAX_VALUE_CHARS = 3, 24  # of a label
+MAX_LABEL_SETTINGS, MAX_NAME_CHARS, MAX_VALUE_CHARS = 3, 80, 24  # of a label
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def compare(paths: Iterable[str | Path]) -> Comparison:
             continue
         group_key = json.dumps(_settings(request), sort_keys=True)
         task_key = kind_of(request).task_key
-        groups = tables.setdefault((task_key, str(request.get(task_key))), {})
+        groups = tables.setdefault((task_key, _shorten(str(request.get(task_key)), MAX_NAME_CHARS)), {})
         groups.setdefault(group_key, []).append(_FinishedRun(folder, request, run.read("summary")))
     ordered = sorted(tables, key=lambda key: (key[0] != "world", key[1]))
     return Comparison(tuple(_table(key[1], [*tables[key].values()]) for key in ordered), tuple(unfinished))
@@ -179,7 +181,7 @@ def _is_close(a: Any, b: Any) -> bool:
 
 
 def _name(request: Mapping[str, Any]) -> str:
-    return str(get_path(request, kind_of(request).group_key, "name"))
+    return _shorten(str(get_path(request, kind_of(request).group_key, "name")), MAX_NAME_CHARS)
 
 
 def _settings(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,7 +192,10 @@ def _settings(request: Mapping[str, Any]) -> dict[str, Any]:
 def _format_value(value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 10_000:
         return f"{value:,}"
-    text = value if isinstance(value, str) else json.dumps(value)
-    if len(text) <= MAX_VALUE_CHARS:
-        return text
-    return f"{text[: MAX_VALUE_CHARS // 2 - 2]}...{text[1 - MAX_VALUE_CHARS // 2 :]}"
+    return _shorten(value if isinstance(value, str) else json.dumps(value), MAX_VALUE_CHARS)
+
+
+def _shorten(text: str, max_chars: int) -> str:
+    """The start and the end of a text, as one printable line."""
+    text = printable(text)
+    return text if len(text) <= max_chars else f"{text[: max_chars // 2 - 2]}...{text[1 - max_chars // 2 :]}"

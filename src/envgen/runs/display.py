@@ -12,6 +12,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from envgen.text import printable
+
 LOG_INTERVAL = 10.0  # seconds between two lines where there is no terminal
 PROGRESS_WIDTH, RATE_WIDTH = 30, 10  # characters of the bars
 
@@ -77,7 +79,7 @@ class ProgressDisplay(ABC):
             self.live.update(self.render(line), refresh=True)
         elif self.is_last(line) or time.monotonic() - self._last_log >= LOG_INTERVAL:
             self._last_log = time.monotonic()
-            self.console.print(self.log_line(line), soft_wrap=True, highlight=False)
+            self.console.print(printable(self.log_line(line)), soft_wrap=True, markup=False, highlight=False)
 
 
 def rate_bars(rates: Mapping[str, float], num_columns: int = 1) -> Table:

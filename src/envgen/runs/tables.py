@@ -1,17 +1,21 @@
 """Tables of a comparison, as Markdown or for a terminal: one row per group, and one per skill."""
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
+
+from envgen.text import printable
 
 from .kinds import Kind
 from .statistics import Aggregate
 
 MIN_STAR_SEEDS = 8
 MAX_TITLE_WIDTH = 20  # characters; longer titles are wrapped
+MARKUP = re.compile(r"[\\`*|<]|(?<=\])\(")  # what Markdown obeys in a cell: also the second half of [text](address)
 
 
 @dataclass(frozen=True)
@@ -85,17 +89,18 @@ class Comparison:
         parts = []
         for table in self.tables:
             kind = table.kind
-            parts += [f"## {table.task}", *(f"**Warning:** {escape_markdown(warning)}" for warning in table.warnings)]
+            warnings = (f"**Warning:** {escape_markdown(warning)}" for warning in table.warnings)
+            parts += [f"## {escape_markdown(table.task)}", *warnings]
             rows = [[*row, *group.costs] for row, group in zip(table.result_rows(), table.groups, strict=True)]
             parts.append(markdown_table([kind.group_key, "seeds", *kind.results, *kind.costs], rows))
             titles = [group.title for group in table.groups]
             parts.append(markdown_table([kind.row_label, *titles], table.rate_rows(table.groups)))
             parts.append(escape_markdown(table.legend()))
-        return "\n\n".join([*parts, *self._notes()]) + "\n"
+        return "\n\n".join([*parts, *self._notes(escape_markdown)]) + "\n"
 
-    def _notes(self) -> list[str]:
+    def _notes(self, escape: Callable[[str], str]) -> list[str]:
         notes = [] if self.tables else ["No finished runs."]
-        names = "\n".join(f"- {folder}" for folder in self.unfinished)
+        names = "\n".join(f"- {escape(printable(str(folder)))}" for folder in self.unfinished)
         return [*notes, f"Not finished, left out:\n\n{names}"] if names else notes
 
     def text(self, width: int = 80) -> str:
@@ -120,13 +125,15 @@ class Comparison:
                 console.print(rich_table(header, rows))
                 console.print()
             console.print(Text(table.legend()), end="\n\n")
-        for note in self._notes():
+        for note in self._notes(str):
             console.print(Text(note), soft_wrap=True)
-        return "\n".join(line.rstrip() for line in out.getvalue().strip("\n").split("\n")) + "\n"
+        text = printable(out.getvalue().strip("\n"), keep="\n")
+        return "\n".join(line.rstrip() for line in text.split("\n")) + "\n"
 
 
 def escape_markdown(text: str) -> str:
-    return text.replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
+    """Markdown that shows this text. A name in a foreign run directory becomes no HTML, link, heading or table cell."""
+    return MARKUP.sub(lambda match: f"\\{match[0]}", printable(text))
 
 
 def markdown_table(header: list[str], rows: list[list[str]]) -> str:

@@ -1,0 +1,12 @@
+"""Text from outside, such as a server's message or a name in a run directory, made safe to show."""
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Replace every character that a terminal could obey, or that cannot be shown, by a space.
+
+    These are control characters such as escape and line breaks, marks that reverse the direction of writing, and
+    surrogates. The characters in `keep` stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in keep else " " for char in text)

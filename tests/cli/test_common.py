@@ -1,0 +1,56 @@
+"""What all commands print: errors as sentences, without characters that a terminal obeys."""
+
+import pytest
+from commands import get_error_line
+
+from envgen import api
+from envgen.cli.common import UserError, run_errors
+from envgen.designers.chat.ledger import LedgerError
+from envgen.designers.chat.protocol import AmbiguousError, RejectedError, RetryableError
+from envgen.text import printable
+
+ESCAPES = "\x1b[2J\x1b]0;title\x07\x9b31m\r\x08\u202e\ud800"
+
+
+def test_printable_text_stays_as_it_is():
+    for text in ("", "plain", "é 木 ± “quoted”", "a  b"):
+        assert printable(text) == text
+    assert printable("a\nb\x1b[1m\tc") == "a b [1m c"
+    assert printable("a\nb\x1b[1m\tc", keep="\n") == "a\nb [1m c"
+
+
+def test_errors_reach_the_terminal_without_escapes(monkeypatch, capsys):
+    message = get_error_line(["compare", f"nowhere{ESCAPES[:-1]}"], monkeypatch, capsys)
+    assert message.startswith("envgen: nowhere [2J ]0;title")
+    assert message.isprintable()
+
+
+def test_messages_of_a_run_reach_the_terminal_without_escapes(capsys):
+    _, log = api.terminal(verbose=True)
+    log(f"Cycle 1: 1 levels\n  1 {ESCAPES}[red]")  # a purpose in the levels.json of a foreign run
+    out = capsys.readouterr().out
+    assert out == "Cycle 1: 1 levels\n  1  [2J ]0;title  31m    [red]\n"
+
+
+@pytest.mark.parametrize("error_type", [RetryableError, AmbiguousError, RejectedError])
+def test_a_dead_server_is_reported_with_how_to_resume(tmp_path, error_type):
+    (tmp_path / "run.json").touch()
+    flags = "--base-url http://localhost:1/v1"
+    with pytest.raises(UserError) as caught, run_errors("train", tmp_path, True, flags):
+        raise error_type("the server is dead")
+    assert str(caught.value) == f"the server is dead\nResume with: envgen train --resume {tmp_path} {flags}"
+    with pytest.raises(UserError) as caught, run_errors("train", tmp_path, True):
+        raise error_type("the server is dead")
+    assert str(caught.value) == "the server is dead\nResume by repeating the command"
+
+
+def test_other_errors_and_other_commands_say_nothing_about_resuming(tmp_path):
+    (tmp_path / "run.json").touch()
+    for error, folder, is_main in (
+        (LedgerError("damaged"), tmp_path, True),
+        (RetryableError("dead"), tmp_path / "none", True),
+        (RetryableError("dead"), tmp_path, False),
+    ):
+        with pytest.raises(UserError) as caught, run_errors("train", folder, is_main, ""):
+            raise error
+        assert str(caught.value) == str(error)
