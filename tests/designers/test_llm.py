@@ -337,7 +337,7 @@ def test_a_run_is_resumed_after_the_parser_crashed(open_designer, tmp_path, monk
     if obfuscate:
         replies = [names.encode(text) for text in replies]
 
-    def crash(text: str, brief: Brief) -> None:
+    def crash(*args: Any) -> None:
         raise AttributeError
 
     with FakeLlmServer(replies) as server:

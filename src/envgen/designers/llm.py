@@ -17,7 +17,7 @@ from . import prompt
 from .chat.backends import make_backend
 from .chat.chat import Chat, check_prices
 from .chat.ledger import LEDGER, Budget, Ledger, Prices
-from .chat.protocol import BudgetExceededError, ChatRequest, Message, redact_url
+from .chat.protocol import BudgetExceededError, ChatRequest, Message, redact, redact_url
 from .designer import AuditResult, Brief, Cycle, Designer, DesignError, Proposal, ProposedLevel
 from .names import NameObfuscator
 from .prompt import Feedback
@@ -52,8 +52,8 @@ class LlmRuntime(Budget):
     """The server, if not the provider's own: http://localhost:8000/v1 for vLLM, :11434/v1 for Ollama, ..."""
     key_env: str | None = None
     """The environment variable with the key, if not OPENAI_API_KEY or ANTHROPIC_API_KEY."""
-    timeout: float = Field(default=300.0, gt=0)
-    """Seconds to wait for a reply."""
+    timeout: float = Field(default=300.0, gt=0, le=86_400)
+    """Seconds in which a reply must be complete."""
     price_prompt: float | None = Field(default=None, ge=0)
     """Dollars per million prompt tokens, for the reports and for max_cost."""
     price_reply: float | None = Field(default=None, ge=0)
@@ -137,7 +137,7 @@ class LlmDesigner(Designer):
             except BudgetExceededError as error:
                 note = str(error)
                 break
-            levels, errors = parse_reply(raw_reply, brief)
+            levels, errors = parse_reply(raw_reply, brief, self._redact)
             self.chat.record_validation(request, not errors, errors)
             if not errors:
                 return Proposal(levels=levels, raw_reply=raw_reply[:MAX_REPLY_CHARS])
@@ -165,6 +165,9 @@ class LlmDesigner(Designer):
         )
         text = self.chat.complete(request).text
         return request, names.decode(text) if names else text
+
+    def _redact(self, value: Any) -> Any:
+        return redact(value, self.chat.backend.secrets)
 
     def _with_fallback(self, proposal: Proposal, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         """Fill up with the levels of the last cycle, then with the original."""

@@ -6,9 +6,10 @@ characters.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from envgen import text as safe_text
 from envgen.settings import format_choice_error
 from envgen.worlds.world import LevelError
 
@@ -25,12 +26,14 @@ class ParsedReply(NamedTuple):
     errors: tuple[str, ...]  # one sentence each, written for the author of the reply
 
 
-def parse_reply(text: str, brief: Brief) -> ParsedReply:
+def parse_reply(text: str, brief: Brief, clean: Callable[[Any], Any] = lambda value: value) -> ParsedReply:
+    """`clean` removes from decoded text what must not be recorded."""
     if not text.strip():
         return ParsedReply((), ("the reply is empty",))
     if len(text) > MAX_CHARS:
         return ParsedReply((), (f"the reply has {len(text):,} characters; the limit is {MAX_CHARS:,}",))
     items, json_error = find_items(text, brief.Level.model_fields.keys())
+    items, json_error = clean(items), clean(json_error)
     if items is None:
         return ParsedReply((), (json_error or "the reply has no JSON object with a list of levels",))
     levels, errors = [], []
@@ -77,7 +80,7 @@ def _normalize(name: Any) -> str:
 
 
 def printable(text: Any, max_chars: int = MAX_TEXT_CHARS) -> str:
-    return "".join(c if c.isprintable() else " " for c in str(text)[:max_chars]).strip()
+    return safe_text.printable(str(text)[:max_chars]).strip()
 
 
 # --- Which JSON in the text is meant

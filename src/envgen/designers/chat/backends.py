@@ -10,9 +10,10 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from envgen.settings import format_choice_error
+from envgen.text import printable
 
 from .offline import ManualBackend, ReplayBackend
 from .protocol import (
@@ -30,6 +31,9 @@ from .protocol import (
     secret_forms,
 )
 
+if TYPE_CHECKING:
+    from .http import Deadline
+
 LLM_FORMS = {
     "openai": "openai:MODEL, such as openai:gpt-5",
     "anthropic": "anthropic:MODEL, such as anthropic:claude-sonnet-5",
@@ -42,6 +46,7 @@ CONNECT_ERRORS = ("ConnectError", "ConnectTimeout", "PoolTimeout")  # names in h
 RETRYABLE_STATUS = (408, 409, 425, 429)
 GATEWAY_TIMEOUTS = (504, 524)  # the gateway forwarded the request, so it may have been charged
 MAX_MESSAGE_CHARS = 300  # of a server's error message
+MAX_TOKENS = 10**9  # a larger count is no token count
 TOOL = "proposal"
 
 
@@ -54,7 +59,7 @@ def make_backend(
         llm: `openai:MODEL`, `anthropic:MODEL`, `manual` or `replay:RUN`.
         base_url: The server, if not the provider's own.
         folder: Where `manual` exchanges its files.
-        timeout: Seconds to wait for a reply.
+        timeout: Seconds in which a reply must be complete.
         key_env: The environment variable that holds the key, if not the provider's usual one.
     """
     kind, _, argument = llm.partition(":")
@@ -94,18 +99,23 @@ class HttpBackend(Backend):
         self._library, self._unsupported = library, frozenset[str]()
 
     @abstractmethod
-    def post(self, request: ChatRequest, unsupported: frozenset[str]) -> bytes:
-        """Send the request without its unsupported parts and return the body of the response."""
+    def post(self, client: Any, request: ChatRequest, unsupported: frozenset[str]) -> bytes:
+        """Send the request without its unsupported parts through this client of httpx2, and return the response's body.
+
+        Called in a thread of its own.
+        """
 
     @abstractmethod
     def parse_response(self, body: dict[str, Any]) -> Reply:
         """Raises TypeError, KeyError, AttributeError, IndexError or ValueError if the body has the wrong shape."""
 
     def send(self, request: ChatRequest) -> Reply:
-        unsupported = self._unsupported
+        from .http import Deadline
+
+        unsupported, deadline = self._unsupported, Deadline(self.timeout)
         while True:
             try:
-                body = self._exchange(request, unsupported)
+                body = self._exchange(request, unsupported, deadline)
             except RejectedError as error:
                 part = self._rejected_part(error, request, unsupported)
                 if part is None:
@@ -114,11 +124,9 @@ class HttpBackend(Backend):
                 continue
             self._unsupported = unsupported  # only now that leaving them out has helped
             try:
-                return self.parse_response(body)
-            except (TypeError, KeyError, AttributeError, IndexError, ValueError):
-                raise AmbiguousError(
-                    f"{self.label} sent JSON of an unexpected shape: {_shorten(json.dumps(body))}"
-                ) from None
+                return self.parse_response(body).for_record(self.secrets)
+            except (TypeError, KeyError, AttributeError, IndexError, ValueError, RecursionError):
+                raise AmbiguousError(f"{self.label} sent JSON of an unexpected shape: {self._quote(body)}") from None
 
     def _rejected_part(self, error: RejectedError, request: ChatRequest, unsupported: frozenset[str]) -> str | None:
         """The optional part of the request that caused the error."""
@@ -137,51 +145,64 @@ class HttpBackend(Backend):
             return request.json_schema is not None
         return part != "temperature" or request.temperature is not None
 
-    def _exchange(self, request: ChatRequest, unsupported: frozenset[str]) -> dict[str, Any]:
+    def _exchange(self, request: ChatRequest, unsupported: frozenset[str], deadline: "Deadline") -> dict[str, Any]:
+        from .http import call_with_deadline
+
         library = self._library
         try:
-            content = self.post(request, unsupported)
+            content = call_with_deadline(lambda client: self.post(client, request, unsupported), deadline)
         except library.APIStatusError as error:
-            raise self._status_error(error.status_code, error.body, error.response.headers) from None
+            body = self._decode(error.response.content)
+            raise self._status_error(error.status_code, body, error.response.headers) from None
         except library.APIConnectionError as error:  # includes timeouts
             if isinstance(error.__cause__, AmbiguousError):  # from http.py; only one of the libraries wraps it
                 raise AmbiguousError(f"{self.label}: {error.__cause__}") from None
             cause = type(error.__cause__).__name__
             if cause in CONNECT_ERRORS:
                 raise RetryableError(f"{self.label} cannot be reached ({cause}); is the server running?") from None
-            if isinstance(error, library.APITimeoutError):
-                raise AmbiguousError(f"{self.label} did not answer within {self.timeout:g} seconds") from None
             raise AmbiguousError(f"{self.label} closed the connection in the middle of a response ({cause})") from None
-        except AmbiguousError as error:
-            raise AmbiguousError(f"{self.label}: {error}") from None
-        try:
-            body = redact(json.loads(content), self.secrets)
-        except (ValueError, RecursionError):
-            start = _shorten(redact(content[: 4 * MAX_MESSAGE_CHARS].decode(errors="replace"), self.secrets))
-            raise AmbiguousError(f"{self.label} sent something that is not JSON: {start!r}") from None
+        except (AmbiguousError, RetryableError) as error:
+            raise type(error)(f"{self.label}: {error}") from None
+        body = self._decode(content)
+        if isinstance(body, str):
+            raise AmbiguousError(f"{self.label} sent something that is not JSON: {self._quote(body)!r}")
         if not isinstance(body, dict):
-            raise AmbiguousError(f"{self.label} sent JSON of an unexpected shape: {_shorten(json.dumps(body))}")
+            raise AmbiguousError(f"{self.label} sent JSON of an unexpected shape: {self._quote(body)}")
         if body.get("error") and "choices" not in body:  # some gateways wrap an upstream error in a 200
             code = body["error"].get("code") if isinstance(body["error"], dict) else None
             if not isinstance(code, int) or code < 400:
-                raise AmbiguousError(f"{self.label} sent an error: {error_message(body)}")
+                raise AmbiguousError(f"{self.label} sent an error: {self._quote(error_message(body))}")
             raise self._status_error(code, body, {})
         return body
 
+    def _decode(self, content: bytes) -> Any:
+        """The body of a response without secrets: a JSON value, or text if it is not JSON."""
+        try:
+            return redact(json.loads(content), self.secrets)
+        except (ValueError, RecursionError):
+            return redact(content.decode(json.detect_encoding(content), errors="replace"), self.secrets)
+
+    def _quote(self, body: Any) -> str:
+        """The start of a body, for an error message."""
+        return _shorten(redact(body if isinstance(body, str) else json.dumps(body), self.secrets))
+
     def _status_error(self, status: int, body: Any, headers: Mapping[str, str]) -> ChatError:
-        message = redact(error_message(body), self.secrets)
+        full_message = error_message(body)
+        message = self._quote(full_message)
         if status in GATEWAY_TIMEOUTS:
             return AmbiguousError(f"{self.label} lost the request ({status}: {message})")
-        if (status in RETRYABLE_STATUS or status >= 500) and "insufficient_quota" not in message:
+        if (status in RETRYABLE_STATUS or status >= 500) and "insufficient_quota" not in full_message:
             return RetryableError(f"{self.label} is busy ({status}: {message})", parse_retry_after(headers))
-        advice = "correct what the message names; sending it again would not help"
+        advice = "correct what the message names, because sending it again would not help"
         if status in (401, 403):
             advice = f"set {self.key_env} to a valid key for this server"
         elif status == 404:
             advice = "check the model's name and base_url"
         elif status < 400:
-            advice = "it redirects, and redirects are not followed: check base_url"
-        return RejectedError(f"{self.label} rejected the request ({status}: {message}); {advice}", status)
+            advice = "it redirects, and redirects are not followed; check base_url"
+        return RejectedError(
+            f"{self.label} rejected the request ({status}: {message}); {advice}, then resume the run", status
+        )
 
 
 class OpenAIBackend(HttpBackend):
@@ -196,6 +217,7 @@ class OpenAIBackend(HttpBackend):
     def __init__(self, model: str, base_url: str | None = None, key_env: str = "OPENAI_API_KEY", timeout: float = 120):
         try:
             import openai
+            from openai.resources.chat import completions  # noqa: F401  slow: not within the deadline of a call
 
             from . import http  # noqa: F401  needs httpx2, which openai installs
         except ImportError:
@@ -206,9 +228,7 @@ class OpenAIBackend(HttpBackend):
         # OpenAI's newer models require the new name; other servers often know only the old one.
         self._limit = ("max_tokens", "max_completion_tokens") if base_url else ("max_completion_tokens", "max_tokens")
 
-    def post(self, request: ChatRequest, unsupported: frozenset[str]) -> bytes:
-        from .http import http_client
-
+    def post(self, client: Any, request: ChatRequest, unsupported: frozenset[str]) -> bytes:
         options: dict[str, Any] = {self._limit["limit" in unsupported]: request.max_tokens}
         if request.temperature is not None and "temperature" not in unsupported:
             options["temperature"] = request.temperature
@@ -216,15 +236,11 @@ class OpenAIBackend(HttpBackend):
             schema = {"name": TOOL, "strict": False, "schema": request.json_schema}
             options["response_format"] = {"type": "json_schema", "json_schema": schema}
         messages: Any = [message.model_dump() for message in request.messages]
-        with self._library.OpenAI(
-            api_key=self.key,
-            base_url=self.base_url,
-            timeout=self.timeout,
-            max_retries=0,
-            http_client=http_client(self.timeout),
-        ) as client:  # fmt: skip  a client per call, closed after it: calls are few, and nothing is left open
-            create = client.chat.completions.with_raw_response.create
-            return create(model=self.model, messages=messages, **options).http_response.content
+        openai = self._library.OpenAI(
+            api_key=self.key, base_url=self.base_url, timeout=client.timeout, max_retries=0, http_client=client
+        )
+        create = openai.chat.completions.with_raw_response.create
+        return create(model=self.model, messages=messages, **options).http_response.content
 
     def parse_response(self, body: dict[str, Any]) -> Reply:
         choices, usage = body["choices"] or [{}], body.get("usage") or {}
@@ -259,6 +275,7 @@ class AnthropicBackend(HttpBackend):
     ):
         try:
             import anthropic
+            from anthropic.resources import messages  # noqa: F401  slow: not within the deadline of a call
 
             from . import http  # noqa: F401  needs httpx2, which anthropic installs
         except ImportError:
@@ -272,9 +289,7 @@ class AnthropicBackend(HttpBackend):
         if base_url is None:  # since October 2026 Anthropic's own servers accept no temperature
             self._unsupported = frozenset({"temperature"})
 
-    def post(self, request: ChatRequest, unsupported: frozenset[str]) -> bytes:
-        from .http import http_client
-
+    def post(self, client: Any, request: ChatRequest, unsupported: frozenset[str]) -> bytes:
         options: dict[str, Any] = {}
         system = "\n\n".join(message.content for message in request.messages if message.role == "system")
         if system:
@@ -286,13 +301,12 @@ class AnthropicBackend(HttpBackend):
             options["tools"] = [tool]
             options["tool_choice"] = {"type": "auto"} if "force" in unsupported else {"type": "tool", "name": TOOL}
         messages: Any = [message.model_dump() for message in request.messages if message.role != "system"]
-        with self._library.Anthropic(
-            api_key=self.key, base_url=self.base_url, timeout=self.timeout, max_retries=0,
-            http_client=http_client(self.timeout),
-        ) as client:  # fmt: skip
-            create = client.messages.with_raw_response.create
-            response = create(model=self.model, messages=messages, max_tokens=request.max_tokens, **options)
-            return response.http_response.content
+        anthropic = self._library.Anthropic(
+            api_key=self.key, base_url=self.base_url, timeout=client.timeout, max_retries=0, http_client=client
+        )
+        create = anthropic.messages.with_raw_response.create
+        response = create(model=self.model, messages=messages, max_tokens=request.max_tokens, **options)
+        return response.http_response.content
 
     def parse_response(self, body: dict[str, Any]) -> Reply:
         blocks, usage = body["content"] or [], body.get("usage") or {}
@@ -318,16 +332,19 @@ def _join_parts(content: Any) -> str:
 
 
 def _shorten(text: str) -> str:
-    text = " ".join(text.split())
+    """The start of a text from which all secrets were removed, as one printable line."""
+    text = printable(" ".join(text.split()))
     return text if len(text) <= MAX_MESSAGE_CHARS else f"{text[:MAX_MESSAGE_CHARS]}..."
 
 
 def error_message(body: Any) -> str:
-    """The message of an error response. Servers put it in different places, and some repeat the whole request in it."""
+    """The message of an error response, of any length. Servers put it in different places, and some repeat the whole
+    request in it.
+    """
     if isinstance(body, dict) and isinstance(body.get("error"), dict | str):
         body = body["error"]
     if not isinstance(body, dict):
-        return _shorten(str(body or "no message"))
+        return str(body or "no message")
     message = body.get("message") or body.get("detail") or body.get("title") or "no message"
     if isinstance(message, list):  # FastAPI's validation errors, which also contain the input
         errors = [item for item in message if isinstance(item, dict)]
@@ -335,7 +352,7 @@ def error_message(body: Any) -> str:
     details = [
         body[key] for key in ("code", "param") if isinstance(body.get(key), str) and body[key] not in str(message)
     ]
-    return _shorten(f"{message} ({', '.join(details)})" if details else str(message))
+    return f"{message} ({', '.join(details)})" if details else str(message)
 
 
 def _join_path(path: Any) -> str:
@@ -352,14 +369,14 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         try:
             seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except ValueError:
+        except (ValueError, TypeError, IndexError, OverflowError):
             return None
     return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
 def parse_tokens(value: Any) -> int | None:
     """A token count, or None if the value is not one."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_TOKENS else None
 
 
 def parse_dollars(value: Any) -> float | None:

@@ -78,7 +78,7 @@ class Chat:
             self.ledger.record_failure(number, digest, kind, str(error), time.monotonic() - start)
             raise error from None
         seconds = time.monotonic() - start
-        reply = Reply.model_validate(redact(reply.model_dump(), backend.secrets))
+        reply = reply.for_record(backend.secrets)
         self.ledger.record_reply(number, digest, reply, self._cost(reply), seconds)
         return reply
 

@@ -1,47 +1,168 @@
-"""An HTTP client whose responses are limited in size and time, whatever the server does.
+"""HTTP calls that are limited in time and in the size of their response, whatever the server does.
 
 Imports httpx2, which the openai and anthropic packages install: import this module only where one of them is needed.
 """
 
+import functools
+import queue
+import socket
+import ssl
+import threading
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
 
 import httpx2
 
-from .protocol import AmbiguousError
+from .protocol import AmbiguousError, RetryableError
 
-MAX_RESPONSE_BYTES = 4_000_000  # far more than any reply needs
+MAX_RESPONSE_BYTES = 4_000_000  # far more than any reply needs, before and after decompression
+MAX_PART_BYTES = 1 << 20  # decompressed at once
+GRACE = 5.0  # seconds after the deadline in which a thread that waits for a connection ends
+
+
+class Deadline:
+    """When a call must be complete, with all its requests. It is counted from the first of them."""
+
+    def __init__(self, seconds: float):
+        self.seconds = seconds
+        self._end: float | None = None
+
+    def remaining(self) -> float:
+        if self._end is None:
+            self._end = time.monotonic() + self.seconds
+        return max(0.0, self._end - time.monotonic())
+
+
+class Connection:
+    """The connection of one request, as httpx reports it through the extension `trace`."""
+
+    def __init__(self):
+        self.socket: socket.socket | None = None
+        self.is_sent = self.is_answered = self.is_closed = False
+
+    def trace(self, event: str, info: dict[str, Any]) -> None:
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self.socket = info["return_value"].get_extra_info("socket")
+            if self.is_closed:  # httpx does not know this connection yet
+                info["return_value"].close()
+        self.is_sent |= event.endswith("send_request_headers.started")
+        self.is_answered |= event.endswith("receive_response_headers.complete")
+        if self.is_closed:  # too late: nothing more may be sent
+            self.shut_down()
+            raise TimeoutError("the deadline has passed")
+
+    def shut_down(self) -> None:
+        """End every wait for the server, in whichever thread."""
+        self.is_closed = True
+        if self.socket is not None:
+            with suppress(OSError):  # closed already
+                socket.socket.shutdown(self.socket, socket.SHUT_RDWR)  # of TLS too, without its farewell
+
+    def timeout_error(self, seconds: float) -> AmbiguousError | RetryableError:
+        if not self.is_sent:
+            return RetryableError(f"there was no connection after {seconds:g} seconds; is the server running?")
+        if not self.is_answered:
+            return AmbiguousError(f"the server did not answer within {seconds:g} seconds; raise the timeout")
+        return AmbiguousError(f"the response was incomplete after {seconds:g} seconds; raise the timeout")
+
+
+def call_with_deadline(send: Callable[[httpx2.Client], bytes], deadline: Deadline) -> bytes:
+    """Return `send(client)`, or end its connection at the deadline and raise AmbiguousError or RetryableError.
+
+    httpx's own timeouts limit each wait for the next bytes, so that a server which sends a byte now and then is never
+    too late. Here the call runs in a thread, so that the deadline holds in every phase, including the search for the
+    server's address.
+    """
+    connection, results = Connection(), queue.SimpleQueue[tuple[bytes, BaseException | None]]()
+    client = http_client(connection, deadline.seconds + GRACE)
+
+    def run() -> None:
+        try:
+            with client:
+                content = send(client)
+            results.put((content, None))
+        except BaseException as error:  # noqa: BLE001  raised again below
+            results.put((b"", error))
+
+    threading.Thread(target=run, name="envgen-http", daemon=True).start()
+    try:
+        content, error = results.get(timeout=deadline.remaining())
+    except queue.Empty:
+        raise connection.timeout_error(deadline.seconds) from None
+    finally:
+        connection.shut_down()
+    if error is not None:
+        raise error
+    return content
+
+
+def http_client(connection: Connection, timeout: float) -> httpx2.Client:
+    """A client for the openai and anthropic libraries. It does not follow redirects, which would forward the key."""
+
+    def observe(request: httpx2.Request) -> None:
+        request.extensions["trace"] = connection.trace
+
+    return httpx2.Client(
+        verify=ssl_context(),
+        timeout=timeout,
+        headers={"Accept-Encoding": "identity"},
+        event_hooks={"request": [observe], "response": [limit_response]},
+    )
+
+
+@functools.cache
+def ssl_context() -> ssl.SSLContext:
+    """Reading the certificates takes longer than the rest of a client."""
+    return httpx2.create_ssl_context()
+
+
+def limit_response(response: httpx2.Response) -> None:
+    """Limit the size of a response whose body has not been read, and decompress it here."""
+    assert isinstance(response.stream, httpx2.SyncByteStream)
+    encoding = response.headers.pop("content-encoding", "identity").strip().lower()
+    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+        raise AmbiguousError("the response is encoded in a way that was not asked for; is this a chat server?")
+    response.stream = LimitedStream(response.stream, is_compressed=encoding not in ("", "identity"))
+    response.encoding = "utf-8"  # a server could name a decoder that unpacks
 
 
 class LimitedStream(httpx2.SyncByteStream):
-    def __init__(self, stream: httpx2.SyncByteStream, timeout: float):
-        self.stream, self.timeout = stream, timeout
+    """The body of a response, decompressed if a server compresses although it was not asked to."""
+
+    def __init__(self, stream: httpx2.SyncByteStream, is_compressed: bool):
+        self.stream, self.is_compressed = stream, is_compressed
 
     def __iter__(self) -> Iterator[bytes]:
-        size, deadline = 0, time.monotonic() + self.timeout
+        num_received = num_bytes = 0
+        decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32) if self.is_compressed else None  # 32: gzip or zlib
         for chunk in self.stream:
-            size += len(chunk)
-            if size > MAX_RESPONSE_BYTES:
-                raise AmbiguousError(
-                    f"the response is larger than {MAX_RESPONSE_BYTES:,} bytes; is this a chat server?"
-                )
-            if time.monotonic() > deadline:  # httpx's own timeout only limits the pause between two chunks
-                raise AmbiguousError(f"the response was incomplete after {self.timeout:g} seconds; raise the timeout")
-            yield chunk
+            num_received += len(chunk)
+            for part in _decompress(decompressor, chunk) if decompressor else (chunk,):
+                num_bytes += len(part)
+                self._check_size(num_bytes)
+                yield part
+            self._check_size(num_received)
+        if decompressor and num_received and not decompressor.eof:
+            raise AmbiguousError("the compressed response is incomplete")
+
+    def _check_size(self, num_bytes: int) -> None:
+        if num_bytes > MAX_RESPONSE_BYTES:
+            raise AmbiguousError(f"the response is larger than {MAX_RESPONSE_BYTES:,} bytes; is this a chat server?")
 
     def close(self) -> None:
         self.stream.close()
 
 
-def http_client(timeout: float) -> httpx2.Client:
-    """A client for the openai and anthropic libraries. It does not follow redirects, which would forward the key."""
-
-    def limit(response: httpx2.Response) -> None:
-        assert isinstance(response.stream, httpx2.SyncByteStream)
-        response.stream = LimitedStream(response.stream, timeout)
-
-    return httpx2.Client(
-        timeout=timeout,
-        headers={"Accept-Encoding": "identity"},  # no compression, so that the size counted is the size received
-        event_hooks={"response": [limit]},
-    )
+def _decompress(decompressor: Any, data: bytes) -> Iterator[bytes]:
+    """What the data decompresses to, in parts of limited size."""
+    part = b""
+    while not decompressor.eof and (data or len(part) == MAX_PART_BYTES):  # after a full part, more may be pending
+        try:
+            part = decompressor.decompress(data, MAX_PART_BYTES)
+        except zlib.error:
+            raise AmbiguousError("the response cannot be decompressed") from None
+        data = decompressor.unconsumed_tail
+        yield part

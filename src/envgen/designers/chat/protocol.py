@@ -1,12 +1,16 @@
 """The parts of a conversation with a language model: a `ChatRequest`, its `Reply` and the `Backend` that turns one into
 the other, with the errors that can happen in between.
 
-API keys are read from the environment only, and redacted from everything that is written or shown.
+API keys are read from the environment only, and redacted from everything that is written or shown: after every
+decoding, because a decoder can put a key together, and before every cut, because a part of a key is not recognized.
 """
 
+import functools
 import hashlib
+import html
 import json
 import os
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Protocol
@@ -17,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from envgen.errors import EnvgenError
 
 MAX_REPLY_CHARS = 200_000  # longer replies are cut, so that a model that never stops cannot fill the disk
+MAX_NAME_CHARS = 200  # of the model and the finish reason that a server reports
 REDACTED = "[key]"
 PLACEHOLDER = "none"  # sent to servers that need no key
 MIN_SECRET_CHARS = 6  # shorter values such as "none" and "EMPTY" protect nothing and occur in prose
@@ -91,8 +96,18 @@ class Reply(ChatModel):
     @field_validator("text", mode="before")
     @classmethod
     def _make_storable(cls, text: object) -> object:
-        """Cut overlong text and replace lone surrogates, which cannot be encoded."""
-        return text[:MAX_REPLY_CHARS].encode(errors="replace").decode() if isinstance(text, str) else text
+        """Replace lone surrogates, which cannot be encoded."""
+        return text.encode(errors="replace").decode() if isinstance(text, str) else text
+
+    def for_record(self, secrets: Sequence[str]) -> "Reply":
+        """This reply without secrets, then cut to the length that is recorded."""
+        fields = redact(self.model_dump(), secrets)
+        return Reply.model_validate({
+            **fields,
+            "text": fields["text"][:MAX_REPLY_CHARS],
+            "model": fields["model"][:MAX_NAME_CHARS],
+            "finish": fields["finish"] and fields["finish"][:MAX_NAME_CHARS],
+        })  # fmt: skip
 
 
 class Backend(Protocol):
@@ -155,13 +170,41 @@ def secret_forms(key: str, base_url: str | None) -> tuple[str, ...]:
 
 
 def redact(value: Any, secrets: Iterable[str]) -> Any:
-    """Replace every secret in a text, or in all texts of a list or mapping."""
+    """Replace every secret in a text, or in all texts of a list or mapping, also where its characters are escaped."""
+    secrets = tuple(secrets)
     if isinstance(value, str):
         for secret in secrets:
             value = value.replace(secret, REDACTED)
+        if secrets and ESCAPES.search(value):
+            value = _escaped_pattern(secrets).sub(REDACTED, value)
         return value
     if isinstance(value, dict):
         return {redact(key, secrets): redact(item, secrets) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [redact(item, secrets) for item in value]
     return value
+
+
+ESCAPES = re.compile(r"[\\%&]")
+
+
+@functools.lru_cache(maxsize=16)
+def _escaped_pattern(secrets: tuple[str, ...]) -> re.Pattern[str]:
+    """Any of the secrets, with any of its characters escaped as in JSON, Python, an address or HTML.
+
+    A needless backslash is an escape too: the repair of broken JSON removes it. Text that is escaped several times has
+    several backslashes.
+    """
+    return re.compile("|".join("".join(map(_escaped_char, secret)) for secret in secrets))
+
+
+def _escaped_char(char: str) -> str:
+    code, backslashes = ord(char), r"\\{0,8}" if char == "\\" else r"\\{0,8}+"
+    forms = [
+        rf"{backslashes}(?:{re.escape(char)}|(?i:u{code:04x}|x{code:02x}))",
+        "".join(f"(?i:%{byte:02x})" for byte in char.encode(errors="replace")),
+        f"(?i:&#(?:0{{0,4}}{code}|x0{{0,4}}{code:x});)",
+    ]
+    if html.escape(char) != char:
+        forms.append(re.escape(html.escape(char)))
+    return f"(?:{'|'.join(forms)})"
