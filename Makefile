@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 
 WORKERS ?= 2
 
-.PHONY: demo test test-all lint soak bench procgen clean
+.PHONY: demo test test-all lint attack soak bench procgen clean
 .DELETE_ON_ERROR:
 
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -38,6 +38,10 @@ test: lint
 
 test-all: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+# Hours of hostile inputs and interruptions; OPTIONS="--scale 0.1" makes a tenth of them.
+attack: $(VENV)/complete
+	$(BIN)/python tests/attack/run.py --out docs/reliability.md $(OPTIONS)
 
 soak: $(VENV)/installed
 	$(BIN)/python benchmarks/crafter_parity.py --steps 1000000

@@ -106,7 +106,8 @@ class LanguageModel:
 
 def load_model(path: str | Path, dtype: str = "float32") -> LanguageModel:
     """Load a model from a folder or by its name on the hub. Whatever is wrong with its files is a ModelError."""
-    name, options = str(path), {"trust_remote_code": False}
+    name = str(path)
+    options: dict[str, Any] = {"trust_remote_code": False}
     if Path(path).is_dir():
         check_model_folder(Path(path))
     try:

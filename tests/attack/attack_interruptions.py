@@ -1,0 +1,205 @@
+"""Runs that are killed, run out of disk space or start with another hash seed give the results of one that is not."""
+
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import loop_worker
+import torch
+from attacks import attack, work_folder
+from run_results import assert_same_run
+from toy import Toy
+
+from envgen.coevolution.language_model import new_model, save_model, train_tokenizer
+from envgen.coevolution.settings import (
+    AgentSettings,
+    AlphaCurriculumSettings,
+    CoevolutionPlan,
+    EnvironmentSettings,
+    ModelSize,
+)
+from envgen.coevolution.train import CoevolveRequest, coevolve
+from envgen.curriculum.loop import train
+from envgen.curriculum.plan import TrainingPlan
+from envgen.designers.registry import build_designer
+from envgen.errors import EnvgenError
+from envgen.worlds.crafter.world import Crafter
+from envgen.worlds.heist.world import Heist
+
+PLAN = TrainingPlan(
+    cycles=2, levels=2, cycle_steps=128, final_steps=64, feedback_seeds=2, feedback_episodes=1, episodes=2,
+    ranking_steps=32, audit_steps=10,
+)  # fmt: skip
+MAX_SECONDS = 1800  # for a run
+MODEL_VARIABLE = "ENVGEN_ATTACK_MODEL"  # the folder of the model, for processes that do not create one
+MEMORY = {"network": {"memory": "gru", "history": True}}
+COEVOLUTION = CoevolutionPlan(rollouts=128, tasks_per_step=8, num_base_tasks=8, num_eval_tasks=8, eval_every=2)
+
+
+def train_with(
+    folder: Path,
+    designer: str = "expert",
+    world: Any = Crafter,
+    learner: str = "ppo",
+    share: float = 0.0,
+    **settings: Any,
+) -> None:
+    practice = {"share": share, "max_steps": 9, "snapshot_interval": 3, "memory_size": 3} if share else None
+    train(
+        folder, world(), build_designer(designer, folder), PLAN, seed=5, learner=learner,
+        learner_settings={**loop_worker.SETTINGS, **settings}, save_every=0.0, practice=practice,
+    )  # fmt: skip
+
+
+@cache
+def model_folder() -> Path:
+    if MODEL_VARIABLE in os.environ:
+        return Path(os.environ[MODEL_VARIABLE])
+    texts = [
+        text for task in Toy().held_out_tasks(40) for text in (task.prompt, task.spec.text, Toy().oracle_reply(task))
+    ]
+    lm = new_model(train_tokenizer(texts, 300), ModelSize(width=32, num_layers=2, num_heads=2, mlp_width=64), 0)
+    save_model(lm, work_folder() / "model")
+    return work_folder() / "model"
+
+
+def coevolve_with(folder: Path, proposer: str = "genenv") -> None:
+    request = CoevolveRequest(
+        proposer=proposer, agent=str(model_folder()), environment=str(model_folder()), plan=COEVOLUTION,
+        curriculum=AlphaCurriculumSettings(filter_tolerance=None),
+        agent_settings=AgentSettings(max_new_tokens=4, learning_rate=1e-3),
+        environment_settings=EnvironmentSettings(max_new_tokens=24, learning_rate=1e-3),
+    )  # fmt: skip
+    coevolve(folder, Toy(), request, save_every=0.0)
+
+
+torch.set_num_threads(1)  # a forked process would wait for threads that it does not have
+
+RUNS: dict[str, Callable[[Path], None]] = {
+    "ppo, expert": train_with,
+    "ppo with memory, random": lambda folder: train_with(folder, "random", **MEMORY),
+    "distillation, expert": lambda folder: train_with(folder, "expert", learner="distillation"),
+    "ppo, alpha, practice": lambda folder: train_with(folder, "alpha", share=0.5),
+    "ppo, adversarial, Heist": lambda folder: train_with(folder, "adversarial", Heist),
+    "ppo, easy-to-hard": lambda folder: train_with(folder, "easy-to-hard"),
+    "co-evolution, genenv": coevolve_with,
+    "co-evolution, static": lambda folder: coevolve_with(folder, "static"),
+}
+
+
+def run_in_child(run: Callable[[Path], None], folder: Path, max_file_bytes: int | None = None) -> Any:
+    """Start a run in a forked process, in which importing takes no time. Its exit code is 3 after an EnvgenError."""
+
+    def work() -> None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        if max_file_bytes is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        try:
+            run(folder)
+        except EnvgenError:
+            os._exit(3)
+        except BaseException:  # noqa: BLE001  the exit code tells the parent
+            os._exit(4)
+        os._exit(0)
+
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    return process
+
+
+def finish(process: Any) -> str:
+    """Wait for a run; returns what went wrong."""
+    process.join(MAX_SECONDS)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+        return f"it did not end within {MAX_SECONDS} seconds"
+    return "" if process.exitcode == 0 else f"exit code {process.exitcode}"
+
+
+@cache
+def uninterrupted(name: str) -> tuple[Path, float]:
+    """The folder of a run that was not interrupted, and how long it took."""
+    folder, start = work_folder() / f"whole {name}", time.monotonic()
+    if problem := finish(run_in_child(RUNS[name], folder)):
+        raise RuntimeError(f"the run {name} fails without any attack: {problem}")
+    return folder, time.monotonic() - start
+
+
+def compare_runs(name: str, folder: Path) -> str:
+    """How a run differs from the uninterrupted one."""
+    if problem := finish(run_in_child(RUNS[name], folder)):
+        return f"it does not resume: {problem}"
+    try:
+        assert_same_run(uninterrupted(name)[0], folder)
+    except AssertionError as error:
+        return f"other results than without interruption: {error!s:.200}"
+    return ""
+
+
+@attack("kills of runs", full=200, short=3)
+def kills(count: int, rng: random.Random) -> Iterator[str]:
+    """Each run is killed several times, then finished and compared. A failure counts for all of its kills."""
+    done = 0
+    names = list(RUNS) if count >= len(RUNS) else ["ppo, expert"]
+    while done < count:
+        for name in names:
+            duration, folder, num_kills = uninterrupted(name)[1], work_folder() / "killed", 0
+            shutil.rmtree(folder, ignore_errors=True)
+            while num_kills < min(5, count - done):
+                process = run_in_child(RUNS[name], folder)
+                process.join(rng.uniform(0, duration / 2))
+                if process.exitcode is not None:
+                    break
+                process.kill()
+                process.join()
+                num_kills += 1
+            failure = compare_runs(name, folder)
+            for _ in range(num_kills):
+                yield f"{name}, killed {num_kills} times: {failure}" if failure else ""
+            done += num_kills
+            if done >= count:
+                break
+
+
+@attack("full disks", full=100, short=2)
+def full_disks(count: int, rng: random.Random) -> Iterator[str]:
+    """No file may grow beyond a limit, as on a full disk: the run ends with a sentence and resumes exactly."""
+    names = list(RUNS) if count >= len(RUNS) else ["ppo, expert"]
+    for k in range(count):
+        name, folder = names[k % len(names)], work_folder() / "full"
+        uninterrupted(name)
+        shutil.rmtree(folder, ignore_errors=True)
+        sizes = [file.stat().st_size for file in uninterrupted(name)[0].rglob("*") if file.is_file()]
+        process = run_in_child(RUNS[name], folder, rng.randrange(1, max(sizes)))
+        failure = finish(process)
+        failure = (failure if process.exitcode not in (0, 3) else "") or compare_runs(name, folder)
+        yield f"{name}: {failure}" if failure else ""
+
+
+@attack("hash seeds", full=16, short=0)
+def hash_seeds(count: int, rng: random.Random) -> Iterator[str]:
+    code = "import sys, pathlib, attack_interruptions as a; a.RUNS[sys.argv[1]](pathlib.Path(sys.argv[2]))"
+    for k in range(count):
+        name, folder = list(RUNS)[k % len(RUNS)], work_folder() / "hashed"
+        shutil.rmtree(folder, ignore_errors=True)
+        environment = {
+            **os.environ, "PYTHONHASHSEED": str(rng.randrange(2**31)), "PYTHONPATH": os.pathsep.join(sys.path),
+            "OMP_NUM_THREADS": "1", MODEL_VARIABLE: str(model_folder()),
+        }  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", code, name, folder], capture_output=True, env=environment, check=False
+        )
+        failure = compare_runs(name, folder) if not done.returncode else done.stderr.decode()[-300:]
+        yield f"{name}: {failure}" if failure else ""

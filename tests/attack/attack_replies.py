@@ -1,0 +1,36 @@
+"""Replies of a language model: mutated in any way, they are parsed to levels or to sentences about their errors."""
+
+import random
+from collections.abc import Iterator
+
+from attacks import attack
+from reply_mutants import find_problem, mutant
+from samples import world_brief
+
+from envgen.designers.names import NameObfuscator
+from envgen.designers.reply import parse_reply
+from envgen.worlds.crafter.world import Crafter
+from envgen.worlds.heist.world import Heist
+
+
+def parse_mutants(world, count: int, rng: random.Random) -> Iterator[str]:
+    """Half of the replies use codes for names."""
+    brief, names = world_brief(world, num_levels=2), NameObfuscator(world.Level, world.skills, world.name)
+    for k in range(count):
+        text, codes = mutant(world, rng), names if k % 2 else None
+        try:
+            parsed = parse_reply(names.decode(names.encode(text)) if codes else text, brief)
+            problem = find_problem(world, parsed, brief, codes)
+        except Exception as error:  # noqa: BLE001  any error is the failure that is looked for
+            problem = f"{error!r:.200}"
+        yield problem and f"{problem}: {text!r:.200}"
+
+
+@attack("mutated replies, Crafter", full=10_000, short=500)
+def crafter_replies(count: int, rng: random.Random) -> Iterator[str]:
+    yield from parse_mutants(Crafter, count, rng)
+
+
+@attack("mutated replies, Heist", full=10_000, short=500)
+def heist_replies(count: int, rng: random.Random) -> Iterator[str]:
+    yield from parse_mutants(Heist, count, rng)

@@ -1,0 +1,51 @@
+"""A short share of every attack, the same in every run; `make attack` makes the full number of tries."""
+
+import pytest
+from attacks import ATTACKS, MAX_FAILURES, Attack, attack, load_attacks, try_call
+
+from envgen.errors import EnvgenError
+
+
+@pytest.mark.parametrize("case", [a for a in load_attacks() if a.short], ids=lambda a: a.name)
+def test_a_short_share_holds(case):
+    result = case.run(case.short)
+    assert not result.failures, "\n".join(result.failures[:MAX_FAILURES])
+    assert result.tried >= case.short
+
+
+def test_every_attack_reaches_its_number():
+    assert all(case.full >= case.short for case in ATTACKS)
+    assert len({case.name for case in ATTACKS}) == len(ATTACKS)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (None, ""), (EnvgenError("a sentence"), ""), (EnvgenError(), "call: EnvgenError without a message"),
+        (KeyError("x"), "call: KeyError('x') in test_attacks.py"),
+    ],
+)  # fmt: skip
+def test_a_failure_is_described(error, expected):
+    def call():
+        if error is not None:
+            raise error
+
+    assert try_call("call", call).startswith(expected)
+    assert bool(try_call("call", call)) == bool(expected)
+
+
+def test_a_hang_is_a_failure():
+    def call():
+        while True:
+            pass
+
+    assert "did not end within 1 seconds" in try_call("call", call, limit=1)
+
+
+def test_tries_are_counted():
+    def make(count, rng):
+        yield from ("" if k else f"failed {rng.random() < 2}" for k in range(count))
+
+    result = Attack("example", make, 5, 1).run(5)
+    assert (result.tried, result.failures) == (5, ["failed True"])
+    assert attack not in ATTACKS
