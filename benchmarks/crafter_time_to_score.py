@@ -65,11 +65,12 @@ class ScoreClock:
         """Add the episodes that ended by this step. Raise TimeUp after the time limit."""
         self.counts.extend(skill_counts)
         seconds = time.perf_counter() - self.start
-        if seconds >= self.next_point and len(self.counts) == WINDOW:
+        is_over = seconds > self.limit
+        if self.counts and (is_over or (seconds >= self.next_point and len(self.counts) == WINDOW)):
             rates = 100 * (np.stack(self.counts) > 0).mean(0)
             self.curve.append({"steps": steps, "seconds": round(seconds, 1), "score": round(float(score(rates)), 3)})
             self.next_point = seconds + 60 / POINTS_PER_MINUTE
-        if seconds > self.limit:
+        if is_over:
             raise TimeUp
 
 
