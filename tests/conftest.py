@@ -10,6 +10,15 @@ hypothesis.settings.load_profile("envgen")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # windows open nowhere
 signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background, programs would ignore Ctrl-C
 
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Say that pages were not tested in a browser, where none is installed."""
+    reasons = {str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", []) if report.longrepr}
+    for reason in sorted(reason for reason in reasons if "no browser" in reason):
+        terminalreporter.write_sep("!", "REPORTS WERE NOT TESTED IN A BROWSER", red=True, bold=True)
+        terminalreporter.write_line(reason.removeprefix("Skipped: "))
+
+
 try:
     import torch
 except ImportError:  # the simulators are tested without it too

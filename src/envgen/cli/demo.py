@@ -34,12 +34,16 @@ def demo(out: Path = Path("out"), seed: int = 0) -> None:
     """
     require_seed(seed)
     require_extra("train")
+    from .report import report
     from .train import train_command
 
     image_file = prepare_png(out / "crafter_levels.png")
     load_world("crafter").render_levels(DEMO_LEVELS).save(image_file)
     print(f"Environments of {len(DEMO_LEVELS)} levels: {image_file}\n")
-    train_command([])("crafter", preset="quick", designer="expert", seed=seed, folder=out / f"demo-{seed}")
+    folder = out / f"demo-{seed}"
+    train_command([])("crafter", preset="quick", designer="expert", seed=seed, folder=folder)
+    print("\nA report of the run, to open in a browser:")
+    report((folder,))
 
 
 def bench(world: Annotated[str, Positional, default("crafter", "[WORLD]")] = "crafter", seconds: float = 3.0) -> None:

@@ -16,6 +16,7 @@ from .demo import bench, demo
 from .diagnose import diagnose
 from .evaluate import compare, evaluate, migrate
 from .inspect import designers, play, preview, stats, worlds
+from .report import report
 from .train import train_command
 
 LINES = "\n"  # the only control character in a message
@@ -31,6 +32,7 @@ def commands(args: Sequence[str]) -> dict[str, Callable[..., Any]]:
         "evaluate": evaluate,
         "diagnose": diagnose,
         "compare": compare,
+        "report": report,
         "stats": stats,
         "preview": preview,
         "play": play,

@@ -8,7 +8,7 @@ import difflib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ MAX_LABEL_SETTINGS, MAX_NAME_CHARS, MAX_VALUE_CHARS = 3, 80, 24  # of a label
 
 
 @dataclass(frozen=True)
-class _FinishedRun:
+class FinishedRun:
     folder: Path
     request: dict[str, Any]
     summary: Any
@@ -38,7 +38,7 @@ class _FinishedRun:
 
 def compare(paths: Iterable[str | Path]) -> Comparison:
     """Compare the runs at or below these paths."""
-    tables: dict[tuple[str, str], dict[str, list[_FinishedRun]]] = {}
+    tables: dict[tuple[str, str], dict[str, list[FinishedRun]]] = {}
     unfinished = []
     for folder in find_runs(paths):
         run = Run(folder, {}, is_main=False)
@@ -50,12 +50,12 @@ def compare(paths: Iterable[str | Path]) -> Comparison:
         if not run.has("summary"):
             unfinished.append(folder)
             continue
-        group_key = json.dumps(_settings(request), sort_keys=True)
+        group_key = json.dumps(settings_without_seeds(request), sort_keys=True)
         task_key = kind_of(request).task_key
         groups = tables.setdefault((task_key, _shorten(str(request.get(task_key)), MAX_NAME_CHARS)), {})
-        groups.setdefault(group_key, []).append(_FinishedRun(folder, request, run.read("summary")))
+        groups.setdefault(group_key, []).append(FinishedRun(folder, request, run.read("summary")))
     ordered = sorted(tables, key=lambda key: (key[0] != "world", key[1]))
-    return Comparison(tuple(_table(key[1], [*tables[key].values()]) for key in ordered), tuple(unfinished))
+    return Comparison(tuple(make_table(key[1], [*tables[key].values()]) for key in ordered), tuple(unfinished))
 
 
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:
@@ -92,11 +92,13 @@ def _suggest_path(path: Path) -> str:
     return f"; did you mean {missing.with_name(matches[0])}?" if matches else ""
 
 
-def _table(task: str, groups: list[list[_FinishedRun]]) -> Table:
+def make_table(task: str, groups: list[list[FinishedRun]], labels: Sequence[str] | None = None) -> Table:
+    """Return the table of groups that learned the same world or domain. By default, settings label the groups."""
     kind = kind_of(groups[0][0].request)
     warnings, runs_by_label = [], {}
-    for label, runs in zip(_labels([runs[0].request for runs in groups]), groups, strict=True):
-        by_seed: dict[Any, _FinishedRun] = {}
+    labels = labels or group_labels([runs[0].request for runs in groups])
+    for label, runs in zip(labels, groups, strict=True):
+        by_seed: dict[Any, FinishedRun] = {}
         for run in runs:
             seed = json.dumps(run.request.get("seed"))
             first = by_seed.setdefault(seed, run)
@@ -111,7 +113,7 @@ def _table(task: str, groups: list[list[_FinishedRun]]) -> Table:
     return Table(task, kind, rows, (*mismatches, *warnings))
 
 
-def _group(kind: Kind, label: str, runs: list[_FinishedRun]) -> Group:
+def _group(kind: Kind, label: str, runs: list[FinishedRun]) -> Group:
     def aggregate(values: list[float | None]) -> Aggregate | None:
         numbers = [value for value in values if value is not None]
         return iqm_with_ci(numbers) if numbers and None not in values else None
@@ -131,13 +133,14 @@ def _group(kind: Kind, label: str, runs: list[_FinishedRun]) -> Group:
         aggregates={name: aggregate(values) for name, values in results.items()}
         | {name: aggregate([run_rates.get(name) for run_rates in rates]) for name in rate_names},
         costs=tuple(format_cost(mean) for format_cost in kind.costs.values()),
+        folders=tuple(run.folder for run in runs),
     )
 
 
-def _labels(requests: list[dict[str, Any]]) -> list[str]:
+def group_labels(requests: list[dict[str, Any]]) -> list[str]:
     """Label each group by its name and by the settings in which groups of the same name differ."""
     prefix, labels = f"{kind_of(requests[0]).group_key}.", list[str]()
-    all_settings = [_settings(request) for request in requests]
+    all_settings = [settings_without_seeds(request) for request in requests]
     for request, settings in zip(requests, all_settings, strict=True):
         same_name = [
             other_settings
@@ -158,7 +161,7 @@ def _labels(requests: list[dict[str, Any]]) -> list[str]:
     return labels
 
 
-def _mismatches(kind: Kind, groups: Mapping[str, list[_FinishedRun]]) -> Iterable[str]:
+def _mismatches(kind: Kind, groups: Mapping[str, list[FinishedRun]]) -> Iterable[str]:
     """Yield a warning for each value that should be equal across the groups of a table and is not."""
     for name, value_of in kind.must_match.items():
         labels_by_value: list[tuple[Any, list[str]]] = []
@@ -184,7 +187,7 @@ def _name(request: Mapping[str, Any]) -> str:
     return _shorten(str(get_path(request, kind_of(request).group_key, "name")), MAX_NAME_CHARS)
 
 
-def _settings(request: Mapping[str, Any]) -> dict[str, Any]:
+def settings_without_seeds(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return all settings except seeds, under dotted names."""
     return {name: value for name, value in flatten(request).items() if name.split(".")[-1] != "seed"}
 

@@ -1,0 +1,39 @@
+"""`envgen report`: a page about runs, to look at in a browser."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional
+
+from .common import UserError, require_extra, run_errors
+from .options import default, required
+
+
+def report(
+    runs: Annotated[tuple[Path, ...], Positional, required("RUN [RUN ...]")],
+    out: Annotated[Path | None, default("report.html in the directory given, or here")] = None,
+    clips: bool = True,
+) -> None:
+    """Write one HTML file about runs, finished or not: curves, skills, levels, conversations and what the policy does.
+
+    The file is complete in itself and can be opened, mailed or published as it is.
+
+    Args:
+        runs: Run directories, or folders that contain some.
+        out: The HTML file to write.
+        clips: Play episodes with the best run of each world, if it has a checkpoint.
+    """
+    require_extra("train")
+    from envgen.report.page import write_report
+
+    if not runs:
+        raise UserError("report needs at least one run directory")
+    out = out or ((runs[0] if len(runs) == 1 and runs[0].is_dir() else Path()) / "report.html")
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise UserError(f"a report is written as an .html file, not {out.name!r}")
+    start = time.monotonic()
+    with run_errors("report", Path(), is_main=False):
+        write_report(runs, out, clips, lambda text: print(f"envgen: {text}", file=sys.stderr))
+    print(f"{out} ({out.stat().st_size / 1e6:.1f} MB, {time.monotonic() - start:.1f} s)")

@@ -1,0 +1,250 @@
+"""The first part of a page: the runs of one world or domain as groups over seeds, compared with their baseline."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envgen.runs.compare import FinishedRun, group_labels, make_table, settings_without_seeds
+from envgen.runs.statistics import iqm_with_ci
+from envgen.runs.tables import Group, Table
+
+from .charts import MAX_BANDS, Axis, axis_labels, chart, curve, figure_row, interval_bar, swatch
+from .curves import aggregate, evaluation_points, training_points
+from .html import (
+    Html,
+    breakable,
+    definitions,
+    format_number,
+    format_seconds,
+    format_steps,
+    heat_cell,
+    join,
+    plural,
+    table,
+    tag,
+)
+from .read import RunFiles, number
+
+MAX_SKILL_ROWS = 60
+
+
+@dataclass
+class RunGroup:
+    """Runs with the same settings, except for their seeds."""
+
+    label: str
+    index: int  # decides its color
+    runs: list[RunFiles]
+    is_baseline: bool
+
+    @property
+    def title(self) -> str:
+        return f"{self.label} (n={len(self.runs)})"
+
+    @property
+    def finished(self) -> list[RunFiles]:
+        return [run for run in self.runs if run.summary]
+
+
+def group_runs(runs: Sequence[RunFiles]) -> list[RunGroup]:
+    """Group the runs of one world or domain, baseline first. Unfinished runs are members too."""
+    by_settings: dict[str, list[RunFiles]] = {}
+    for run in runs:
+        by_settings.setdefault(json.dumps(settings_without_seeds(run.request), sort_keys=True), []).append(run)
+    members = list(by_settings.values())
+    labels = group_labels([group[0].request for group in members])
+    kind = runs[0].kind
+    names = [(group[0].request.get(kind.group_key) or {}).get("name") for group in members]
+    order = sorted(range(len(members)), key=lambda k: (names[k] != kind.baseline, labels[k]))
+    return [RunGroup(labels[k], i, members[k], names[k] == kind.baseline) for i, k in enumerate(order)]
+
+
+def compare_section(groups: Sequence[RunGroup]) -> Html:
+    """Key figures, curves, results with intervals, differences to the baseline, and skills."""
+    kind = groups[0].runs[0].kind
+    finished = [group for group in groups if group.finished]
+    results = None
+    if finished:
+        records = [[FinishedRun(run.folder, run.request, run.summary) for run in group.finished] for group in finished]
+        results = make_table(groups[0].runs[0].task, records, [group.label for group in finished])
+    parts: list[Html | None] = [_key_figures(groups), _curves(groups)]
+    if results is not None:
+        by_label = {group.label: group for group in results.groups}
+        rows = [(group, by_label[group.label]) for group in finished]
+        name = list(kind.results)[-2] if kind.group_key == "designer" else "final %"
+        path = kind.results[name]
+        warnings = [tag("p", text, class_="warning") for text in results.warnings]
+        parts += [*warnings, _results(results, rows, name, path)]
+        parts += [_differences(rows, path), _rates(results, rows)]
+    return tag("section", *parts, class_="overview")
+
+
+def _key_figures(groups: Sequence[RunGroup]) -> Html:
+    runs = [run for group in groups for run in group.runs]
+    num_finished = sum(bool(run.summary) for run in runs)
+    is_coevolution = runs[0].is_coevolution
+    seconds = sum(run.seconds or 0.0 for run in runs)
+    steps = [run.steps for run in runs]
+    span = format_steps(max(steps))
+    if min(steps) < 0.98 * max(steps):
+        span = f"{format_steps(min(steps))} to {span}"
+    items: dict[str, Any] = {
+        "runs": str(len(runs)) if num_finished == len(runs) else f"{num_finished} of {len(runs)} finished",
+        "groups": f"{len(groups)}",
+        "rollouts per run" if is_coevolution else "steps per run": span,
+        "total time": format_seconds(seconds),
+    }
+    if not is_coevolution:
+        items["LLM calls"] = f"{sum(number(run.summary, 'llm', 'calls') or 0 for run in runs):,.0f}"
+        costs = [number(run.summary, "llm", "cost") for run in runs if run.summary]
+        items["LLM cost"] = "unknown" if None in costs else f"${sum(cost or 0 for cost in costs):,.2f}"
+    else:
+        tokens = [
+            number(run.summary, "counts", name) for run in runs for name in ("agent_tokens", "environment_tokens")
+        ]
+        items["tokens"] = format_steps(sum(count or 0 for count in tokens))
+    return definitions(items)
+
+
+def _curves(groups: Sequence[RunGroup]) -> Html | None:
+    if groups[0].runs[0].is_coevolution:
+        from .coevolve_section import group_charts
+
+        return group_charts(groups)
+    evaluations = [
+        curve(group.title, group.index, data, points=True)
+        for group in groups
+        if (data := aggregate([evaluation_points(run) for run in group.runs])) and len(data["x"]) > 1
+    ]
+    trainings = [
+        curve(group.title, group.index, data)
+        for group in groups
+        if (data := aggregate([_last_phase(run) for run in group.runs])) and len(data["x"]) > 1
+    ]
+    note = "Interquartile mean over seeds"
+    note += "; the band is its 95% interval." if max(len(evaluations), len(trainings)) <= MAX_BANDS else "."
+    charts = []
+    if evaluations:
+        charts.append(chart("Score in the original, after each cycle", evaluations, "steps", "score %", note))
+    if trainings:
+        charts.append(chart("Score of training episodes, last phase", trainings, "steps", "score %", note))
+    return figure_row(*charts) if charts else None
+
+
+def _last_phase(run: RunFiles) -> list[tuple[float, float]]:
+    points, phases = training_points(run)
+    return [point for point in points if phases and point[0] > phases[-1][0]]
+
+
+def _name(group: RunGroup) -> Html:
+    return join(swatch(group.index), breakable(group.label))
+
+
+def _values(group: RunGroup, path: Sequence[str]) -> dict[Any, float]:
+    """The result of each finished run, by seed."""
+    return {run.seed: value for run in group.finished if (value := number(run.summary, *path)) is not None}
+
+
+def _results(results: Table, rows: Sequence[tuple[RunGroup, Group]], name: str, path: Sequence[str]) -> Html:
+    """The table of `envgen compare`, with one result drawn on a common axis."""
+    kind, cells = results.kind, {row[0]: row for row in results.result_rows()}
+    shown = [value for group, _ in rows for value in _values(group, path).values()]
+    axis = Axis([*shown, *(v for _, row in rows if (a := row.aggregates.get(name)) for v in (a.low, a.high) if v)])
+    body = []
+    for group, row in rows:
+        value = row.aggregates.get(name)
+        drawn = interval_bar(
+            axis, group.index, value and value.value, value and value.low, value and value.high,
+            list(_values(group, path).values()) if row.num_seeds > 1 else (),
+        )  # fmt: skip
+        first = _name(group)
+        body.append([first, tag("td", drawn, class_="wide"), *cells[row.label][1:]])
+    header = [kind.group_key, join(name, axis_labels(axis)), "seeds", *kind.results]
+    costs = [[_name(group), *row.costs] for group, row in rows]
+    return tag(
+        "section", tag("h3", "Results"), table(header, body, "results", "Results of each group"),
+        table([kind.group_key, *kind.costs], costs, "costs", "Costs of each group"),
+        tag("p", results.legend(), " Small dots are single runs." if any(r.num_seeds > 1 for _, r in rows) else "",
+            class_="note"),
+    )  # fmt: skip
+
+
+def _differences(rows: Sequence[tuple[RunGroup, Group]], path: Sequence[str]) -> Html | None:
+    """Differences to the baseline, seed by seed."""
+    baseline = next((group for group, _ in rows if group.is_baseline), None)
+    if baseline is None:
+        return None
+    at_seed = _values(baseline, path)
+    differences: dict[int, tuple[RunGroup, dict[Any, float]]] = {}
+    for group, _ in rows:
+        by_seed = {s: value - at_seed[s] for s, value in _values(group, path).items() if s in at_seed}
+        if by_seed and group is not baseline:
+            differences[group.index] = (group, by_seed)
+    if not differences:
+        return None
+    intervals = {k: iqm_with_ci(list(by_seed.values())) for k, (_, by_seed) in differences.items()}
+    values = [value for _, by_seed in differences.values() for value in by_seed.values()]
+    ends = [end for interval in intervals.values() for end in (interval.low, interval.high) if end is not None]
+    axis = Axis([*values, *ends], include_zero=True)
+    body = []
+    for k, (group, by_seed) in differences.items():
+        interval = intervals[k]
+        bar = interval_bar(
+            axis,
+            k,
+            interval.value,
+            interval.low,
+            interval.high,
+            list(by_seed.values()) if len(by_seed) > 1 else (),
+            0.0,
+        )
+        per_seed = ", ".join(f"{value:+.1f}" for _, value in sorted(by_seed.items(), key=lambda item: str(item[0])))
+        body.append([_name(group), tag("td", bar, class_="wide"), _signed(interval), per_seed])
+    header = ["group", join("difference in points", axis_labels(axis)), "mean", "seed by seed"]
+    return tag(
+        "section", tag("h3", f"Difference to {baseline.label}, seed by seed"),
+        table(header, body, "results", f"Difference to {baseline.label}"),
+        tag("p", "Runs are paired with the baseline's run of the same seed. An interval that includes 0 does not show "
+            "a difference.", class_="note"),
+    )  # fmt: skip
+
+
+def _signed(interval: Any) -> str:
+    if interval.low is None:
+        return f"{interval.value:+.1f}"
+    return f"{interval.value:+.1f} [{interval.low:+.1f}, {interval.high:+.1f}]"
+
+
+def _rates(results: Table, rows: Sequence[tuple[RunGroup, Group]]) -> Html | None:
+    """Final success rates of skills or kinds of tasks, as a heat map."""
+    names = list(dict.fromkeys(name for _, row in rows for name in row.rate_names))[:MAX_SKILL_ROWS]
+    if not names:
+        return None
+    mean = {
+        name: sum(a.value for _, row in rows if (a := row.aggregates.get(name))) for name in names
+    }  # fmt: skip
+    if results.kind.group_key == "designer":  # kinds of tasks stay in their order
+        names.sort(key=lambda name: -mean[name])
+    body = [
+        [breakable(name), *(heat_cell(a.value if (a := row.aggregates.get(name)) else None) for _, row in rows)]
+        for name in names
+    ]
+    header = [results.kind.row_label, *(_name(group) for group, _ in rows)]
+    title = results.kind.row_label.removesuffix(" %").capitalize()
+    return tag(
+        "section", tag("h3", f"{title} by group"), table(header, body, "heatmap", f"{title} by group"),
+        tag("p", "Percent; interquartile means over seeds.", class_="note"),
+    )  # fmt: skip
+
+
+def describe_result(run: RunFiles) -> str:
+    """The result of a run in a few words."""
+    if run.is_coevolution:
+        if (final := number(run.summary, "final_accuracy")) is not None:
+            return f"{format_number(number(run.summary, 'initial_accuracy'))} to {final:.1f}% accuracy"
+    elif (score := number(run.summary, "final", "score", "value")) is not None:
+        return f"score {score:.1f}%"
+    if (planned := run.planned_steps) and run.steps:
+        return f"{min(100, 100 * run.steps / planned):.0f}% of its steps"
+    return f"{plural(int(run.steps), 'step')}"

@@ -1,0 +1,232 @@
+"""Read a run directory for a report: whatever is there, of a run that is finished, in progress, broken off or damaged.
+
+Nothing here raises because of a file's content. What cannot be used is left out and named in `problems`.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from envgen.runs.checkpoint import check_inside, exists, read_regular
+from envgen.runs.kinds import COEVOLVE, Kind, get_path, kind_of
+from envgen.runs.store import RunError, read_json, read_request
+
+MAX_FILE_BYTES = 1 << 28  # of a file with one JSON value per line
+MAX_CYCLES = 200
+
+
+@dataclass
+class CycleFiles:
+    """What the directory of a cycle holds; `{}` for a file that is missing."""
+
+    number: int
+    design: dict[str, Any]  # levels.json
+    result: dict[str, Any]  # evaluation.json
+
+
+@dataclass
+class RunFiles:
+    """A run directory."""
+
+    folder: Path
+    name: str
+    request: dict[str, Any]
+    entry: dict[str, Any]  # run.json
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self.request)
+
+    @property
+    def is_coevolution(self) -> bool:
+        return self.kind is COEVOLVE
+
+    @property
+    def task(self) -> str:
+        """The name of the world or domain."""
+        return as_text(self.request.get(self.kind.task_key))
+
+    @property
+    def seed(self) -> Any:
+        return self.request.get("seed")
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """`{}` while the run is not finished."""
+        return self.read_object("summary.json")
+
+    @cached_property
+    def lines(self) -> list[dict[str, Any]]:
+        """The lines of progress.jsonl."""
+        return self.read_lines("progress.jsonl")
+
+    @cached_property
+    def cycles(self) -> list[CycleFiles]:
+        folder = self.folder / "cycles"
+        try:
+            names = [entry.name for entry in folder.iterdir() if entry.name.isascii() and entry.name.isdigit()]
+        except OSError:
+            return []
+        numbers = sorted({int(name) for name in names if len(name) < 9 and name == str(int(name))})[:MAX_CYCLES]
+        return [
+            CycleFiles(
+                number,
+                self.read_object(f"cycles/{number}/levels.json"),
+                self.read_object(f"cycles/{number}/evaluation.json"),
+            )
+            for number in numbers
+        ]
+
+    @property
+    def planned_steps(self) -> float | None:
+        """Environment steps, or rollouts of a co-evolution."""
+        if self.is_coevolution:
+            return number(self.request, "plan", "rollouts")
+        parts = [number(self.request, "plan", name) for name in ("cycles", "cycle_steps", "final_steps")]
+        cycles, cycle_steps, final_steps = parts
+        return None if cycles is None or cycle_steps is None else cycles * cycle_steps + (final_steps or 0)
+
+    @property
+    def steps(self) -> float:
+        """Environment steps so far, or rollouts of a co-evolution."""
+        key = "rollouts" if self.is_coevolution else "steps"
+        reached = [value for line in self.lines[-1:] if (value := number(line, key)) is not None]
+        if not reached and self.summary:
+            if self.is_coevolution:
+                return number(self.summary, "counts", "rollouts") or 0.0
+            return sum(number(self.summary, "steps", part) or 0.0 for part in ("levels", "original"))
+        return reached[0] if reached else 0.0
+
+    @property
+    def seconds(self) -> float | None:
+        total = number(self.summary, "total_seconds" if self.is_coevolution else "seconds")
+        if total is not None:
+            return total
+        if self.is_coevolution:
+            return sum(sum(numbers(line, "seconds").values()) for line in self.lines)
+        return sum(number(line, "seconds") or 0.0 for line in self.lines)
+
+    def read_object(self, name: str) -> dict[str, Any]:
+        """The JSON object in a file; `{}` if there is no such file."""
+        file = self.folder / name
+        if not exists(file):
+            return {}
+        try:
+            check_inside(self.folder, file)
+            value = read_json(file)
+        except (RunError, OSError) as error:
+            self.problems.append(str(error))
+            return {}
+        if isinstance(value, dict):
+            return value
+        self.problems.append(f"{name} holds no JSON object")
+        return {}
+
+    def read_lines(self, name: str) -> list[dict[str, Any]]:
+        """The JSON objects in a file with one per line. The last line may be incomplete."""
+        file = self.folder / name
+        if not exists(file):
+            return []
+        try:
+            check_inside(self.folder, file)
+            if (size := file.lstat().st_size) > MAX_FILE_BYTES:
+                raise OSError(None, f"it has {size:,} bytes, more than {MAX_FILE_BYTES:,}")
+            texts = read_regular(file).split(b"\n")
+        except OSError as error:
+            self.problems.append(f"cannot read {name}: {error.strerror}")
+            return []
+        lines, num_damaged = [], 0
+        for text in texts[:-1]:
+            try:
+                value = json.loads(text)
+            except (ValueError, RecursionError):
+                value = None
+            if isinstance(value, dict):
+                lines.append(value)
+            else:
+                num_damaged += 1
+        if num_damaged:
+            self.problems.append(f"{name}: {num_damaged} of {len(texts) - 1} lines are damaged and left out")
+        return lines
+
+
+def open_run(folder: Path, name: str) -> RunFiles:
+    """Raises RunError if the directory holds no run of this format."""
+    request, _ = read_request(folder)
+    return RunFiles(folder, name, request, read_json(folder / "run.json"))
+
+
+# --- values of any type, as JSON gives them
+
+
+def number(value: Any, *path: str) -> float | None:
+    """The finite number at a path of nested mappings, else None."""
+    value = get_path(value, *path) if path else value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        result = float(value)
+    except OverflowError:
+        return None
+    return result if math.isfinite(result) else None
+
+
+def numbers(value: Any, *path: str) -> dict[str, float]:
+    """The finite numbers of the mapping at a path, by name."""
+    found = get_path(value, *path) if path else value
+    items = found.items() if isinstance(found, Mapping) else ()
+    return {str(name): result for name, item in items if (result := number(item)) is not None}
+
+
+def objects(value: Any, *path: str) -> list[dict[str, Any]]:
+    """The JSON objects of the list at a path; what else it holds becomes `{}`, so that positions stay the same."""
+    found = get_path(value, *path) if path else value
+    return [item if isinstance(item, dict) else {} for item in found] if isinstance(found, list) else []
+
+
+def texts(value: Any, *path: str) -> list[str]:
+    found = get_path(value, *path) if path else value
+    return [as_text(item) for item in found] if isinstance(found, list) else []
+
+
+def as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return "" if value is None else json.dumps(value)
+    except (ValueError, RecursionError):
+        return "(not readable)"
+
+
+def estimate(value: Any, *path: str) -> tuple[float, float | None, float | None] | None:
+    """The number at a path with its interval, as evaluations hold it."""
+    found = get_path(value, *path)
+    middle = number(found, "value")
+    return None if middle is None else (middle, number(found, "low"), number(found, "high"))
+
+
+def skill_rates(evaluation: Any) -> dict[str, float]:
+    """Success rates of an evaluation in percent."""
+    skills = get_path(evaluation, "skills")
+    items = skills.items() if isinstance(skills, Mapping) else ()
+    return {str(name): rate for name, item in items if (rate := number(item, "value")) is not None}
+
+
+def counts(values: Any, length: int) -> list[float] | None:
+    """A list of this many numbers, else None."""
+    if not isinstance(values, list) or len(values) != length:
+        return None
+    checked = [number(value) for value in values]
+    return None if None in checked else [value for value in checked if value is not None]
+
+
+def iter_points(points: Sequence[tuple[float | None, float | None]]) -> Iterator[tuple[float, float]]:
+    """The points that have both coordinates."""
+    for x, y in points:
+        if x is not None and y is not None:
+            yield x, y

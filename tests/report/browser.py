@@ -1,0 +1,68 @@
+"""A browser for tests: Chromium on PATH, or the one that `playwright install chromium` downloads."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REQUIRED = "ENVGEN_REQUIRE_BROWSER"  # set where a missing browser is a failure and no reason to skip
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+MISSING = "no browser: apt-get install chromium, or playwright install chromium"
+
+
+@contextmanager
+def open_browser() -> Iterator[Any]:
+    """A Playwright browser. Without one the test is skipped, or fails if ENVGEN_REQUIRE_BROWSER is set."""
+    try:
+        from playwright.sync_api import Error, sync_playwright
+    except ImportError:
+        give_up("no browser: pip install playwright")
+    path = next((found for name in NAMES if (found := shutil.which(name))), None)
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        except Error as error:
+            give_up(f"{MISSING} ({error.message.splitlines()[0]})")
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def give_up(reason: str) -> None:
+    if os.environ.get(REQUIRED):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+class View:
+    """A page opened from a file, with everything it complained about and everything it asked for."""
+
+    def __init__(self, browser: Any, file: Path, width: int = 1280, dark: bool = False, **options: Any):
+        scheme = "dark" if dark else "light"
+        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **options)
+        self.page = self.context.new_page()
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", self._note)
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.problems.append(f"dialog: {dialog.message}"))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(file.as_uri())
+
+    def _note(self, message: Any) -> None:
+        if "willReadFrequently" not in message.text:  # the tests read pixels, the page does not
+            self.problems.append(f"{message.type}: {message.text}")
+
+    def outside_requests(self) -> list[str]:
+        return [url for url in self.requests if not url.startswith("data:")][1:]
+
+    def __enter__(self) -> "View":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.context.close()
