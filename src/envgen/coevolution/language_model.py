@@ -27,8 +27,8 @@ from transformers import (
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
 )
-from transformers.utils import find_adapter_config_file
 from transformers.utils.logging import disable_progress_bar
+from transformers.utils.peft_utils import find_adapter_config_file
 
 from .model_files import ADAPTER_FILE, ModelError, check_config, check_model_folder, render_template
 from .settings import ModelSize

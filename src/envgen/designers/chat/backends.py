@@ -92,7 +92,8 @@ class HttpBackend(Backend):
     optional_parts: ClassVar[Mapping[str, tuple[str, ...]]]  # part of a request: the names that servers give it
 
     def __init__(self, name: str, base_url: str | None, key_env: str, timeout: float, library: Any):
-        self.name, self.base_url, self.timeout, self.key_env = name, base_url, timeout, key_env
+        self.name, self.base_url, self.key_env = name, base_url, key_env
+        self.timeout = self._timeout = timeout
         self.label = f"{name} at {redact_url(base_url)}" if base_url else name
         self.key = read_key(key_env, base_url)
         self.secrets = secret_forms(self.key, base_url)
@@ -112,7 +113,7 @@ class HttpBackend(Backend):
     def send(self, request: ChatRequest) -> Reply:
         from .http import Deadline
 
-        unsupported, deadline = self._unsupported, Deadline(self.timeout)
+        unsupported, deadline = self._unsupported, Deadline(self._timeout)
         while True:
             try:
                 body = self._exchange(request, unsupported, deadline)
