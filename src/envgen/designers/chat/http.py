@@ -20,11 +20,11 @@ from .protocol import AmbiguousError, RetryableError
 
 MAX_RESPONSE_BYTES = 4_000_000  # far more than any reply needs, before and after decompression
 MAX_PART_BYTES = 1 << 20  # decompressed at once
-GRACE = 5.0  # seconds after the deadline in which a thread that waits for a connection ends
+GRACE = 5.0  # seconds after the deadline at which httpx2 itself gives up connecting, which ends the thread of the call
 
 
 class Deadline:
-    """When a call must be complete, with all its requests. It is counted from the first of them."""
+    """The time by which a call and all its requests must be complete, counted from the start of the first request."""
 
     def __init__(self, seconds: float):
         self.seconds = seconds
@@ -37,7 +37,7 @@ class Deadline:
 
 
 class Connection:
-    """The connection of one request, as httpx reports it through the extension `trace`."""
+    """The connection of one request, as httpx2 reports it through the extension `trace`."""
 
     def __init__(self):
         self.socket: socket.socket | None = None
@@ -46,7 +46,7 @@ class Connection:
     def trace(self, event: str, info: dict[str, Any]) -> None:
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             self.socket = info["return_value"].get_extra_info("socket")
-            if self.is_closed:  # httpx does not know this connection yet
+            if self.is_closed:  # httpx2 does not know this connection yet
                 info["return_value"].close()
         self.is_sent |= event.endswith("send_request_headers.started")
         self.is_answered |= event.endswith("receive_response_headers.complete")
@@ -55,11 +55,11 @@ class Connection:
             raise TimeoutError("the deadline has passed")
 
     def shut_down(self) -> None:
-        """End every wait for the server, in whichever thread."""
+        """Unblock every thread that waits for the server."""
         self.is_closed = True
         if self.socket is not None:
             with suppress(OSError):  # closed already
-                socket.socket.shutdown(self.socket, socket.SHUT_RDWR)  # of TLS too, without its farewell
+                socket.socket.shutdown(self.socket, socket.SHUT_RDWR)  # also for TLS, without a close_notify
 
     def timeout_error(self, seconds: float) -> AmbiguousError | RetryableError:
         if not self.is_sent:
@@ -72,9 +72,8 @@ class Connection:
 def call_with_deadline(send: Callable[[httpx2.Client], bytes], deadline: Deadline) -> bytes:
     """Return `send(client)`, or end its connection at the deadline and raise AmbiguousError or RetryableError.
 
-    httpx's own timeouts limit each wait for the next bytes, so that a server which sends a byte now and then is never
-    too late. Here the call runs in a thread, so that the deadline holds in every phase, including the search for the
-    server's address.
+    httpx2's own timeouts limit each wait for the next bytes, so a server that sends a byte now and then never exceeds
+    them. Here the call runs in a thread, so that the deadline holds in every phase, including the DNS lookup.
     """
     connection, results = Connection(), queue.SimpleQueue[tuple[bytes, BaseException | None]]()
     client = http_client(connection, deadline.seconds + GRACE)
@@ -115,7 +114,7 @@ def http_client(connection: Connection, timeout: float) -> httpx2.Client:
 
 @functools.cache
 def ssl_context() -> ssl.SSLContext:
-    """Reading the certificates takes longer than the rest of a client."""
+    """The TLS context of all clients. Loading its certificates takes longer than creating the rest of a client."""
     return httpx2.create_ssl_context()
 
 
@@ -124,9 +123,9 @@ def limit_response(response: httpx2.Response) -> None:
     assert isinstance(response.stream, httpx2.SyncByteStream)
     encoding = response.headers.pop("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise AmbiguousError("the response is encoded in a way that was not asked for; is this a chat server?")
+        raise AmbiguousError("the response has an unsupported content encoding; is this a chat server?")
     response.stream = LimitedStream(response.stream, is_compressed=encoding not in ("", "identity"))
-    response.encoding = "utf-8"  # a server could name a decoder that unpacks
+    response.encoding = "utf-8"  # not what the server names, which could be a codec that decompresses
 
 
 class LimitedStream(httpx2.SyncByteStream):
