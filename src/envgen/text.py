@@ -2,9 +2,9 @@
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Replace every character that a terminal could obey, or that cannot be shown, by a space.
+    """Replace every character that a terminal could interpret, or that cannot be shown, by a space.
 
-    These are control characters such as escape and line breaks, marks that reverse the direction of writing, and
+    These are control characters such as escape and line breaks, characters that change the direction of text, and
     surrogates. The characters in `keep` stay.
     """
     if text.isprintable():

@@ -15,7 +15,7 @@ from .statistics import Aggregate
 
 MIN_STAR_SEEDS = 8
 MAX_TITLE_WIDTH = 20  # characters; longer titles are wrapped
-MARKUP = re.compile(r"[\\`*|<]|(?<=\])\(")  # what Markdown obeys in a cell: also the second half of [text](address)
+MARKUP = re.compile(r"[\\`*|<]|(?<=\])\(")  # Markdown syntax in a cell, including the `](` of a link
 
 
 @dataclass(frozen=True)
