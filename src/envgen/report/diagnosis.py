@@ -67,7 +67,7 @@ def _shares(counts: Mapping[str, int], total: int, max_items: int = 3) -> str:
 
 def _attempts_table(skills: Mapping[str, Json]) -> Table:
     table = _new_table(
-        "Opportunities (steps at which a skill would have succeeded) and attempts", "skill", "success", "first success",
+        "Opportunities (steps at which a skill could have succeeded) and attempts", "skill", "success", "first success",
         "in episodes", "steps", "used", "failed attempts", "missing conditions", wide=("missing conditions",),
     )  # fmt: skip
     for name, skill in skills.items():
@@ -87,7 +87,7 @@ def _format_missing(attempts: Json, max_items: int = 3) -> str:
 
 
 def _funnels_table(skills: Mapping[str, Json], threshold: float) -> Table:
-    title = f"Skills below {threshold:g}%: percent of the episodes at each stage with all before it (the stage alone)"
+    title = f"Skills below {threshold:g}%: percent of episodes that reach each stage and all before (this stage alone)"
     table = _new_table(title, "skill", "", "stages", wide=("", "stages"))
     for name, skill in skills.items():
         bottleneck = skill["bottleneck"] or {}
