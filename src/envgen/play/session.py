@@ -33,7 +33,7 @@ class GameSession:
         **render_options: Any,
     ):
         if not world.key_bindings:
-            raise PlayError(f"{world.name} defines no key bindings, so it cannot be played by hand")
+            raise PlayError(f"{world.name} defines no key bindings; set key_bindings in its class to play it by hand")
         self.world, self._skills = world, [skill.name for skill in world.skills]
         self._actions = {key: world.actions.index(action) for key, action in world.key_bindings.items()}
         self._quit_keys = [key for key in QUIT_KEYS if key not in self._actions]
