@@ -81,7 +81,7 @@ def source_hash(scope: str = "") -> str:
 
 
 def _scope_folder(scope: str) -> str:
-    """The folder of the cache in which the versions of a scope are."""
+    """The name of the folder in the cache that holds the versions of a scope."""
     if os.path.isabs(scope):
         return f"kernels-{Path(scope).name}-{hashlib.sha256(scope.encode()).hexdigest()[:8]}"
     return f"kernels-{scope}" if scope else "kernels"
@@ -268,7 +268,7 @@ def _warn_once(message: str) -> None:
 
 @contextmanager
 def compiling(name: str, scope: str, seconds: int):
-    """Around the first run of an engine's kernel: prints that it is being compiled, unless it is cached.
+    """Context for the first run of an engine's kernel: prints that it is being compiled, unless it is cached.
 
     Args:
         name: Display name of what is compiled.

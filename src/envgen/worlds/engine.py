@@ -110,8 +110,8 @@ class BatchEngine:
     def set_levels(self, levels: Sequence[Any], sample_levels: bool) -> None:
         """Set the levels of all episodes that begin from now on.
 
-        New levels take the places of those that are neither among these nor those of an episode. So the list does not
-        grow without limit, and the index of a level that is played does not change.
+        A new level replaces one that is neither in `levels` nor being played, so the list does not grow without limit,
+        and the index of a level that is being played does not change.
         """
         level_ids = place_levels(self.levels, levels, self._played_level_ids())
         self.env_level_ids = np.array(level_ids, np.int64)
@@ -195,7 +195,7 @@ class BatchEngine:
         self._run_kernel(env_ids[start:stop], thread)
 
     def get_env_state(self, env_ids: np.ndarray) -> dict[str, np.ndarray]:
-        """The episodes in progress in these environments, as arrays with one row each. Levels are in it by index."""
+        """The episodes in progress in these environments, as arrays with one row each. Levels are stored by index."""
         self._require_running(env_ids)
         return {
             "envs": as_bytes(self.envs)[env_ids],

@@ -154,8 +154,8 @@ class LevelVectorEnv(VectorEnv[Any, Any, Any]):
     def levels(self) -> Sequence[Level]:
         """The levels that are set or played. `infos["level"]` is an index into this list.
 
-        The index of a level stays the same as long as it is set or an episode plays it. The next new level may then
-        take its place.
+        A level keeps its index as long as it is set or an episode plays it. After that, a new level may take over the
+        index.
         """
         raise NotImplementedError
 
@@ -218,8 +218,8 @@ class SupportsEnvState(Protocol):
     """An optional part of a `LevelVectorEnv`: save single environments and continue them in others.
 
     States are arrays with one row per environment. The last axis of an array may be longer in later states than in
-    earlier ones; padded with zeros, the earlier ones stay valid. Levels are in a state as indices into `levels`, so a
-    state is valid until `set_levels` is called.
+    earlier ones; padded with zeros, the earlier ones stay valid. A state refers to levels by their indices in `levels`,
+    so it is valid until `set_levels` is called.
     """
 
     def get_env_state(self, env_ids: np.ndarray) -> dict[str, np.ndarray]:
@@ -271,7 +271,7 @@ class World(ABC):
     ppo_defaults: ClassVar[Mapping[str, Any]] = {}  # PpoSettings that suit this world better than the defaults
     plan_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # preset: TrainingPlan fields that differ from it
     published_skill: ClassVar[str | None] = None  # the skill whose success rate papers report; None for the score
-    random_baseline: ClassVar[str] = ""  # what uniformly random actions achieve; reported beside every result
+    random_baseline: ClassVar[str] = ""  # what uniformly random actions achieve; reported with every result
 
     @property
     def original(self) -> _Level:

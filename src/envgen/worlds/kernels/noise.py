@@ -250,8 +250,8 @@ def add_noise(perm, plane, weight, u_step, v_step, z, v_first, first, last, bloc
     """Add weight * noise to `plane`, a flat (64 * 64,) float32: the noise at (u * u_step, v * v_step, z) to [64 u + v].
 
     With `v_first` the noise's axes are exchanged, at (v * v_step, u * u_step, z): rows should run along the axis in
-    which the noise is wider, so that a contribution covers many cells of a row. Only cells from `first` to `last`, in
-    both axes, are sure to be right, and of these only the blocks of 8 x 8 that `block_mask` (8, 8) selects.
+    which the noise is wider, so that a contribution covers many cells of a row. The result is complete only in the
+    cells from `first` to `last` in both axes, and there only in the blocks of 8 x 8 that `block_mask` (8, 8) selects.
     """
     u_min, u_max = first * u_step, last * u_step
     v_min, v_max = first * v_step, last * v_step
@@ -283,7 +283,7 @@ def add_noise(perm, plane, weight, u_step, v_step, z, v_first, first, last, bloc
 def _add_contribution(plane, u, v, plane_attn, radius, gu, gv, base, u_step, v_step, block_mask):
     """Add the contribution of one lattice point at (u, v) to the cells within `radius`.
 
-    Two rows at a time and unsigned indices: with these the compiler makes it one vector loop.
+    It handles two rows at a time with unsigned indices, so that the compiler vectorizes the loop over the lanes.
     """
     u_cells, v_cells = 1 / u_step, 1 / v_step  # constants of the caller's loop; dividing each time is slow
     u_from = max(0, int(np.ceil((u - radius) * u_cells))) // 2 * 2
