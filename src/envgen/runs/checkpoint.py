@@ -101,7 +101,7 @@ def memory_bytes() -> int:
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Like `json.loads`, but whatever is wrong with the text is a ValueError, also if it is nested too deeply."""
+    """Like `json.loads`, but whatever is wrong with the text is a ValueError, even if it is nested too deeply."""
     try:
         value = json.loads(text)
     except RecursionError:
@@ -144,7 +144,7 @@ class Checkpoint(NamedTuple):
 
 @contextmanager
 def loading(folder: Path, checkpoint: Checkpoint) -> Iterator[None]:
-    """Around loading the content of a checkpoint: errors say that it does not fit the run in `folder`."""
+    """Context for loading the content of a checkpoint: raises CheckpointError if it does not fit the run."""
     try:
         yield
     except EnvgenError:

@@ -52,7 +52,7 @@ class Logger(Protocol):
 
 
 class TensorBoardLogger:
-    """Writes RUN/tensorboard anew."""
+    """Rewrites RUN/tensorboard from the first step of the run."""
 
     def __init__(self, folder: Path):
         from torch.utils.tensorboard import SummaryWriter

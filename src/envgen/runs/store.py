@@ -1,7 +1,7 @@
 """Run directories: everything one training run writes, and from which it resumes.
 
 run.json          the request (all settings that decide the result), library versions and the machine
-progress.jsonl    one line per update; cut back to the checkpoint when a run resumes, which holds its length and sum
+progress.jsonl    one line per update; truncated to the length in the checkpoint, and checked, when a run resumes
 checkpoints/      see checkpoint.py
 <name>.json       results, written atomically
 lock              held while a process works in the directory
@@ -330,7 +330,7 @@ def _parse_line(line: bytes, place: str) -> dict[str, Any]:
 
 @contextmanager
 def reading(file: Path) -> Iterator[None]:
-    """Around the use of a JSON file or progress: values of the wrong type become an error that names the file."""
+    """Context for using a JSON file or the progress: raises a RunError that names the file if its values are wrong."""
     try:
         yield
     except EnvgenError:
