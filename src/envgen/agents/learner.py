@@ -120,7 +120,7 @@ class Learner(SupportsAct, Protocol):
         ...
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays and JSON values from which `load` continues exactly, also in the middle of a phase."""
+        """Arrays and JSON values from which `load` continues exactly, even in the middle of a phase."""
         ...
 
     def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any], envs: VectorEnv | None = None) -> None:

@@ -45,7 +45,7 @@ class PolicyNetwork(nn.Module):
         state_size: Size of the recurrent state; 0 for networks without one. Networks with one define
             `forward_sequence`.
         history_spec: The bits that `prepare` expects in addition to observations; None for none.
-        acts_in_chunks: Actions are chosen in two threads, for half of the environments each. It pays for networks that
+        acts_in_chunks: Actions are chosen in two threads, for half of the environments each. Faster for networks that
             take much longer than the environments.
     """
 

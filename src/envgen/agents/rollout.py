@@ -187,8 +187,8 @@ class Rollout:
     Args:
         sequence_length: For networks with memory, the approximate number of steps in each sequence of the update. The
             recurrent state before the first step of each sequence is stored.
-        obs_buffer: Memory for the observations, from a rollout that is no longer needed. Large blocks of new memory
-            are slow to write for the first time.
+        obs_buffer: The observations of a rollout that is no longer needed, to be overwritten. Writing to large newly
+            allocated tensors for the first time is slow.
     """
 
     def __init__(

@@ -188,7 +188,7 @@ class SymbolEmbedding(nn.Module):
         self.layout = SlotLayout(np.flatnonzero(is_symbol), num_symbols, np.cumsum(num_symbols) - num_symbols)
         scalar_slots = np.flatnonzero(~is_symbol)
         self.size = len(max_values)
-        # initialized like linear layers with as many inputs as there are slots without bits, and scalars
+        # initialized like two linear layers: one over all slots but the bits, one over the scalars
         self.embedding = nn.Parameter(torch.empty(int(num_symbols.sum()), width).normal_(std=fan_in**-0.5))
         bound = max(1, len(scalar_slots)) ** -0.5
         self.scalar_weight = nn.Parameter(torch.empty(len(scalar_slots), width).uniform_(-bound, bound))

@@ -291,7 +291,7 @@ def pool_tiles(features: torch.Tensor, unpooled_width: int) -> torch.Tensor:
 class GridMaxima(torch.autograd.Function):
     """Maxima over each column and each row, (B, (columns + rows) * W). The gradient goes to the first of equal maxima.
 
-    Bits of floats that are not negative are in the order of their values, so the kernels compare integers, also for
+    Non-negative floats are ordered like the integers with the same bits, so the kernels compare integers. This covers
     bfloat16, which numpy does not have.
     """
 

@@ -66,7 +66,7 @@ def spec_diversity(texts: Sequence[str], features: Sequence[Mapping[str, str]]) 
     If the environment policy collapses, `distinct_fraction` and `entropy` fall and `ngram_overlap` rises.
 
     Args:
-        texts: All generated specs, also rejected ones.
+        texts: All generated specs, including rejected ones.
         features: The features of the accepted ones.
     """
     if not texts:

@@ -80,7 +80,7 @@ class PracticeVectorEnv(LevelVectorEnv):
     the index of the skill that the state was saved for, and -1 for ordinary episodes. The other entries include the
     steps, rewards and achievements of the episode before the state was saved.
 
-    The statistics, saved states and random numbers are those of these environments alone, also with several processes.
+    The statistics, saved states and random numbers are those of these environments alone, even with several processes.
 
     Args:
         envs: Environments that support `SupportsEnvState`, with same-step autoreset.

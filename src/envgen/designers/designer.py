@@ -244,7 +244,7 @@ def _field_values(field: FieldInfo) -> list[Any]:
     if get_origin(annotation) is Literal:
         return list(get_args(annotation))
     if list_options(annotation):
-        return [()]  # besides the default; the other lists are too many
+        return [()]  # in addition to the default; there are too many other lists
     if annotation is bool:
         return [False, True]
     low, high = int_bounds(field)

@@ -99,7 +99,7 @@ def _level_words(level_type: type[BaseModel], kind: str = "parameter") -> Iterat
 
 
 def _options_by_setting(level_type: type[BaseModel]) -> dict[str, set[str]]:
-    """The words that are values of each setting, also of those in groups."""
+    """The words that are values of each setting, including those in groups."""
     options: dict[str, set[str]] = {}
     for name, field in level_type.model_fields.items():
         annotation = field.annotation

@@ -67,7 +67,7 @@ class Question(NamedTuple):
 def sample_question(ask: str, hops: int, num_answers: int, num_distractors: int, rng: Random) -> Question:
     """A question with a unique answer.
 
-    Each hop follows one fact: from role to role, and at last to what that person owns, or to their town and whoever
+    Each hop follows one fact: from role to role, and finally to what that person owns, or to their town and whoever
     else lives there. Nobody occurs twice on this path, so each hop needs a fact of its own.
     """
     people, verb = sample_words(NAMES, len(NAMES), rng), sample_word(list(VERBS), rng)

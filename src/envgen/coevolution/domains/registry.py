@@ -45,7 +45,7 @@ def load_domain(name: str) -> Domain:
 
 
 def domain_path(domain: Domain) -> str:
-    """The name with which `load_domain` creates this domain again, also one from outside this project."""
+    """The name from which `load_domain` recreates this domain; for one outside this project, its import path."""
     if is_builtin(domain.name):
         return domain.name
     return f"{type(domain).__module__}:{type(domain).__qualname__}"

@@ -185,7 +185,7 @@ class Ledger:
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """Read all complete lines, also of a ledger that another process is writing."""
+    """Read all complete lines, even of a ledger that another process is writing."""
     try:
         content = read_regular(file, max_bytes=MAX_LEDGER_BYTES)
         texts = content.split(b"\n")[:-1]  # after the last newline there is nothing, or an incomplete line

@@ -21,7 +21,7 @@ REQUEST_FILE = re.compile(r"(\d+)-([0-9a-f]{8})\.md")
 class ManualBackend(Backend):
     """A person as the language model: each request is a file to read, each reply a file to write.
 
-    The person can answer, or paste the request into any chat program. A request waits indefinitely, also across
+    The person can answer, or paste the request into any chat program. A request waits indefinitely, even across
     restarts.
     """
 

@@ -170,7 +170,7 @@ def secret_forms(key: str, base_url: str | None) -> tuple[str, ...]:
 
 
 def redact(value: Any, secrets: Iterable[str]) -> Any:
-    """Replace every secret in a text, or in all texts of a list or mapping, also where its characters are escaped."""
+    """Replace every secret in a text, or in all texts of a list or mapping, even where its characters are escaped."""
     secrets = tuple(secrets)
     if isinstance(value, str):
         for secret in secrets:
