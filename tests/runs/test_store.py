@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 
+import envgen
 from envgen.runs.checkpoint import CheckpointError, read_regular, save_checkpoint
 from envgen.runs.compare import compare
 from envgen.runs.store import FORMAT, Run, RunError, differences, flatten, read_progress, read_request
@@ -19,6 +20,7 @@ def test_run_json_holds_request_and_versions(tmp_path):
     assert entry["format"] == FORMAT == 2
     assert entry["request"] == {"steps": 5}
     assert entry["versions"]["numpy"] == np.__version__
+    assert entry["versions"]["envgen"] == envgen.__version__
 
 
 def test_same_request_resumes_and_changed_values_are_named(tmp_path):

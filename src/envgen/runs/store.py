@@ -19,6 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from envgen import __version__
 from envgen.errors import EnvgenError
 
 from . import checkpoint
@@ -41,7 +42,7 @@ except ImportError:  # Windows: two processes in one run directory are not detec
 
 FORMAT = 2  # of run directories; migrate.py rewrites older ones
 PROGRESS = "progress.jsonl"
-LIBRARIES = ("envgen", "numpy", "numba", "gymnasium", "torch")
+LIBRARIES = ("numpy", "numba", "gymnasium", "torch")
 MAX_LINE_BYTES = 16 << 20  # of the progress
 MAX_VALUE_CHARS = 60  # of a value in an error message
 RESTORE = "restore the file, or start a new run in another directory"
@@ -373,7 +374,7 @@ def _show(values: Mapping[str, Any], name: str) -> str:
 
 def library_versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that results depend on."""
-    versions = {"python": platform.python_version()}
+    versions = {"python": platform.python_version(), "envgen": __version__}
     for name in LIBRARIES:
         try:
             versions[name] = version(name)
