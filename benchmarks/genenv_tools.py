@@ -120,9 +120,10 @@ def write_page(groups: Mapping[str, Sequence[Path]], seeds: Sequence[int], discu
 {len(seeds)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
 
 Both models are created from scratch and are the same for all runs of a seed. Each run spends {plan["rollouts"]:,}
-rollouts of the agent, with {plan["tasks_per_step"]} tasks per step: {plan["fresh_fraction"]:.1%} proposed,
-{plan["replay_fraction"]:.1%} replayed, and the rest from {plan["num_base_tasks"]} base tasks. Accuracy is that of
-greedy replies on {plan["num_eval_tasks"]} held-out tasks, uniform over all features.
+rollouts of the agent (`dapo` up to one step more), with {plan["tasks_per_step"]} tasks per step:
+{plan["fresh_fraction"]:.1%} proposed, {plan["replay_fraction"]:.1%} replayed, and the rest from
+{plan["num_base_tasks"]} base tasks. Accuracy is that of greedy replies on {plan["num_eval_tasks"]} held-out tasks,
+uniform over all features.
 
 {discussion.strip()}
 
