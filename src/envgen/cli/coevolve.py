@@ -71,7 +71,7 @@ def coevolve(
         agent_server: Address of a vLLM server that generates the agent's completions (docs/genenv-many-gpus.md).
         environment_server: The same for the environment policy.
         dtype: Data type in which models are loaded.
-        log: Log the run to tensorboard, wandb or both, too.
+        log: Log the run to tensorboard, wandb or both, in addition to the run directory.
     """
     require_extra("genenv")
     from envgen import api

@@ -13,7 +13,7 @@ from .options import default, required
 
 def report(
     runs: Annotated[tuple[Path, ...], Positional, required("RUN [RUN ...]")],
-    out: Annotated[Path | None, default("report.html in the directory given, or here")] = None,
+    out: Annotated[Path | None, default("report.html in the directory given; for several, in the current one")] = None,
     clips: bool = True,
 ) -> None:
     """Write one HTML file about runs, finished or not: curves, skills, levels, conversations and what the policy does.

@@ -96,8 +96,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             preset: The plan to start from: paper or quick.
             observation: What the agent observes.
             learner: The algorithm that trains the agent: ppo or distillation. module:Class names your own.
-            learner_preset: The settings of learner, network and practice to start from: fast, far for runs of ten
-                million steps and more, or published. The defaults shown are those of fast.
+            learner_preset: Settings to start from: fast (shown here), far (ten million steps or more), or published.
             seed: Random seed.
             folder: The run directory.
             resume: Continue the run in this directory with its own settings.
@@ -108,12 +107,12 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             designer_options: Settings of the designer.
             llm: The language model, for designers that use one.
             network: The agent's network.
-            hyperparameters: Hyperparameters of the learner. Some worlds change the defaults: Heist trains with gamma
-                0.999 and lambda 0.95.
+            hyperparameters: Hyperparameters of the learner. Some worlds change the defaults: Heist trains with
+                gamma 0.999 and lambda 0.95.
             practice: Restart some environments from saved states close to rare skills.
             device: Device of the network: cpu, cuda, cuda:1, ...
             compile: Compile the network with torch.compile.
-            log: Log the run to tensorboard, wandb or both, too.
+            log: Log the run to tensorboard, wandb or both, in addition to the run directory.
             reference_episodes: Episodes to play in the world's reference package at the end.
         """
         if reference_episodes < 0:
