@@ -39,7 +39,7 @@ test: lint
 test-all: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-# Hours of hostile inputs and interruptions; OPTIONS="--scale 0.1" makes a tenth of them.
+# Hours of hostile inputs and interruptions; OPTIONS="--scale 0.1" runs a tenth of them.
 attack: $(VENV)/complete
 	$(BIN)/python tests/attack/run.py --out docs/reliability.md $(OPTIONS)
 

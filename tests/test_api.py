@@ -116,11 +116,11 @@ def test_wrong_arguments_of_a_diagnosis_are_errors(run, arguments, message):
 
 def test_a_world_of_ones_own_is_not_imported_from_a_run_directory(run, tmp_path, monkeypatch):
     shutil.copytree(run.folder, tmp_path / "run")
-    (tmp_path / "module_of_a_stranger.py").write_text("raise SystemExit('imported')")
+    (tmp_path / "untrusted_module.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
     file = tmp_path / "run" / "run.json"
     entry = json.loads(file.read_text())
-    entry["request"]["world"] = "module_of_a_stranger:World"
+    entry["request"]["world"] = "untrusted_module:World"
     file.write_text(json.dumps(entry))
     with pytest.raises(envgen.EnvgenError, match="resume by repeating the command or call"):
         envgen.resume(tmp_path / "run", verbose=False)
@@ -132,11 +132,11 @@ def test_a_world_of_ones_own_is_not_imported_from_a_run_directory(run, tmp_path,
 
 def test_a_learner_of_ones_own_is_not_imported_from_a_run_directory(run, tmp_path, monkeypatch):
     shutil.copytree(run.folder, tmp_path / "run")
-    (tmp_path / "learner_of_a_stranger.py").write_text("raise SystemExit('imported')")
+    (tmp_path / "untrusted_learner.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
     file = tmp_path / "run" / "run.json"
     entry = json.loads(file.read_text())
-    entry["request"]["learner"]["name"] = "learner_of_a_stranger:Learner"
+    entry["request"]["learner"]["name"] = "untrusted_learner:Learner"
     file.write_text(json.dumps(entry))
     with pytest.raises(envgen.EnvgenError, match="resume by repeating the command or call"):
         envgen.resume(tmp_path / "run", verbose=False)

@@ -1,4 +1,4 @@
-"""Environments: extreme levels, wrong calls, forked and spawned processes, threads, and states of a stranger."""
+"""Environments: extreme levels, wrong calls, forked and spawned processes, threads, and damaged states."""
 
 import multiprocessing
 import os

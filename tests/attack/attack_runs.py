@@ -24,7 +24,7 @@ from envgen.runs.store import read_progress
 PLAN = TrainingPlan(
     cycles=1, levels=2, cycle_steps=64, final_steps=32, feedback_seeds=2, feedback_episodes=1, episodes=2, audit_steps=0
 )
-PLANTED = "module_of_a_stranger"
+PLANTED = "untrusted_module"
 
 
 @cache
@@ -162,7 +162,7 @@ def sign_policy(folder: Path) -> None:
     (folder / "policy.json").write_text(json.dumps(document))
 
 
-@attack("run directories that name code of a stranger", full=500, short=20)
+@attack("run directories that name untrusted code", full=500, short=20)
 def planted_names(count: int, rng: random.Random) -> Iterator[str]:
     """Every text in run.json, policy.json and the checkpoints is replaced by the name of a module."""
     modules = work_folder() / "modules"

@@ -1,14 +1,14 @@
-"""Attacks on the project: hostile inputs, interruptions and wrong calls, tried in large numbers.
+"""Attacks on the project: hostile inputs, interruptions and wrong calls, in large numbers.
 
-An attack is a generator in a module `attack_*.py` of this folder. For each try it yields what failed, or an empty text
-if the project held: it continued correctly or refused with an error of its own.
+An attack is a generator in a module `attack_*.py` of this folder. For each case it yields what failed, or an empty
+text if the project passed: it continued correctly or refused with an error of its own.
 
     @attack("mutated replies", full=10_000, short=100)
     def mutated_replies(count: int, rng: random.Random) -> Iterator[str]:
         for _ in range(count):
             yield ...
 
-`make attack` (run.py) makes the full number of tries; the tests make the short one, which is the same every time.
+`make attack` (run.py) runs the `full` number of cases; the tests run the `short` one, which is the same every time.
 """
 
 import atexit
@@ -38,7 +38,7 @@ MAX_FAILURES = 20  # of an attack that are described
 
 @dataclass(frozen=True)
 class Attack:
-    """An attack, and the number of tries of `make attack` and of the tests."""
+    """An attack, and how many cases of it `make attack` and the tests run."""
 
     name: str
     make: Callable[[int, random.Random], Iterator[str]]
@@ -46,7 +46,7 @@ class Attack:
     short: int
 
     def run(self, count: int, seed: int = 0, seconds: float = float("inf")) -> "Result":
-        """Make at least `count` tries, unless they take longer than `seconds`."""
+        """Run at least `count` cases, unless they take longer than `seconds`."""
         tried, failures, start = 0, list[str](), time.monotonic()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -93,7 +93,10 @@ Errors = tuple[type[BaseException], ...]
 
 
 def try_call(description: str, call: Callable[[], object], allowed: Errors = (EnvgenError,), limit: int = 60) -> str:
-    """Call a function. It holds if it returns, or raises an `allowed` error with a message, in `limit` seconds."""
+    """Call a function. It passes if it returns, or raises an `allowed` error with a message, within `limit` seconds.
+
+    Returns what failed, or an empty text.
+    """
     try:
         with time_limit(limit):
             call()

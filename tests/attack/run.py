@@ -1,4 +1,4 @@
-"""Run all attacks and write what was tried, what held and what failed to docs/reliability.md: `make attack`.
+"""Run all attacks and write how many cases passed and failed to docs/reliability.md: `make attack`.
 
 python tests/attack/run.py [--scale 0.1] [--seconds 60] [--skip TEXT] [--only TEXT] [--out docs/reliability.md]
 """
@@ -28,13 +28,13 @@ def format_table(results: list[tuple[Attack, Result]], command: str, seconds: fl
         f"{datetime.now(UTC):%Y-%m-%d}, `{command}`, {seconds / 60:.0f} minutes, Python {platform.python_version()} on "
         f"{platform.system()} with {os.cpu_count()} CPU cores:"
     )
-    columns = ["| attack | full number | tried | held | failed |", "| --- | --: | --: | --: | --: |"]
+    columns = ["| attack | full number | run | passed | failed |", "| --- | --: | --: | --: | --: |"]
     return "\n".join([header, "", *columns, *rows, f"| all | | {tried:,} | {tried - failed:,} | {failed:,} |"])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of tries")
+    parser.add_argument("--scale", type=float, default=1.0, help="a factor for the numbers of cases")
     parser.add_argument("--only", default="", help="run attacks whose names contain this text")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="the longest that an attack may take")
     parser.add_argument("--skip", action="append", default=[], help="do not run attacks whose names contain this text")

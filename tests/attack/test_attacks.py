@@ -1,4 +1,4 @@
-"""A short share of every attack, the same in every run; `make attack` makes the full number of tries."""
+"""A few cases of every attack, the same ones in every run; `make attack` runs the full number."""
 
 import pytest
 from attacks import ATTACKS, MAX_FAILURES, Attack, attack, load_attacks, try_call
@@ -7,13 +7,13 @@ from envgen.errors import EnvgenError
 
 
 @pytest.mark.parametrize("case", [a for a in load_attacks() if a.short], ids=lambda a: a.name)
-def test_a_short_share_holds(case):
+def test_a_few_cases_of_each_attack_pass(case):
     result = case.run(case.short)
     assert not result.failures, "\n".join(result.failures[:MAX_FAILURES])
     assert result.tried >= case.short
 
 
-def test_every_attack_reaches_its_number():
+def test_attacks_have_unique_names_and_more_cases_in_full():
     assert all(case.full >= case.short for case in ATTACKS)
     assert len({case.name for case in ATTACKS}) == len(ATTACKS)
 
@@ -42,7 +42,7 @@ def test_a_hang_is_a_failure():
     assert "did not end within 1 seconds" in try_call("call", call, limit=1)
 
 
-def test_tries_are_counted():
+def test_cases_and_failures_are_counted():
     def make(count, rng):
         yield from ("" if k else f"failed {rng.random() < 2}" for k in range(count))
 

@@ -217,7 +217,7 @@ def test_no_part_of_an_echoed_key_is_written_or_shown(kind, count, tmp_path, mon
 
 
 @pytest.mark.parametrize("spell", [escape_json, escape_json_twice, add_backslash])
-def test_a_key_that_the_parser_puts_together_reaches_no_level(spell, tmp_path, monkeypatch):
+def test_a_key_that_the_parser_unescapes_reaches_no_level(spell, tmp_path, monkeypatch):
     key = KEYS[0]
     monkeypatch.setenv("OPENAI_API_KEY", key)
     text = levels_reply(f"made for {spell(key, random.Random(1))}")
@@ -230,7 +230,7 @@ def test_a_key_that_the_parser_puts_together_reaches_no_level(spell, tmp_path, m
 @pytest.mark.parametrize("kind", [OpenAIBackend, AnthropicBackend])
 @pytest.mark.parametrize("pad", [255, 280, 296, 1_155, 1_190])
 @pytest.mark.parametrize("code", [200, 401])
-def test_a_key_that_a_cut_would_split_is_found_before(kind, pad, code, tmp_path, monkeypatch):
+def test_a_key_is_redacted_before_truncation_could_split_it(kind, pad, code, tmp_path, monkeypatch):
     key = KEYS[0]
     monkeypatch.setenv("OPENAI_API_KEY", key)
     monkeypatch.setenv("ANTHROPIC_API_KEY", key)

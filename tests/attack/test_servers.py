@@ -56,7 +56,7 @@ def http_threads() -> list[threading.Thread]:
 # --- servers that never finish
 
 
-def test_the_deadline_holds_wherever_a_server_dawdles():
+def test_the_deadline_holds_wherever_a_server_stalls():
     """All calls run at the same time, as each takes the whole timeout."""
     modes = list(itertools.product(BACKENDS, ENDLESS))
     servers = [FakeLlmServer([ENDLESS[name]]) for _, name in modes]
@@ -74,7 +74,7 @@ def test_the_deadline_holds_wherever_a_server_dawdles():
             assert f"{TIMEOUT:g} seconds; raise the timeout" in str(error), (kind, name, error)
     for thread in http_threads():
         thread.join(DELAY)
-    assert not http_threads()  # no call goes on in secret
+    assert not http_threads()  # no call continues in the background
 
 
 @both
@@ -95,7 +95,7 @@ def test_one_deadline_holds_for_all_requests_of_a_call(kind):
     assert len(server.requests) == 2
 
 
-def test_a_server_that_does_not_read_the_request_is_given_up():
+def test_a_server_that_does_not_read_the_request_is_abandoned():
     with socket.create_server(("127.0.0.1", 0)) as server:
         big = ChatRequest(messages=(Message(role="user", content="x" * 20_000_000),))
         error, seconds = call(OpenAIBackend, f"http://127.0.0.1:{server.getsockname()[1]}/v1", big)
@@ -104,7 +104,7 @@ def test_a_server_that_does_not_read_the_request_is_given_up():
 
 
 @pytest.mark.parametrize("start", [b"", b"\x16\x03\x03\x3f\xff"])
-def test_a_tls_handshake_without_end_is_given_up_and_nothing_was_sent(start):
+def test_an_endless_tls_handshake_is_abandoned_and_nothing_was_sent(start):
     done = threading.Event()
 
     def serve(server):
@@ -127,7 +127,7 @@ def test_a_tls_handshake_without_end_is_given_up_and_nothing_was_sent(start):
     assert seconds < TIMEOUT + DELAY
 
 
-def test_a_search_for_the_address_without_end_is_given_up(monkeypatch):
+def test_an_endless_dns_lookup_is_abandoned(monkeypatch):
     done = threading.Event()
 
     def getaddrinfo(*args, **kwargs):

@@ -107,13 +107,13 @@ def test_resuming_imports_no_module_that_the_run_directory_names(finished, tmp_p
     folder, _ = finished
     run = tmp_path / "run"
     shutil.copytree(folder / "out" / "coevolve-tools-genenv-0", run)
-    (tmp_path / "module_of_a_stranger.py").write_text("raise SystemExit('imported')")
+    (tmp_path / "untrusted_module.py").write_text("raise SystemExit('imported')")
     document = json.loads((run / "run.json").read_text())
-    document["request"]["domain"] = "module_of_a_stranger:Domain"
+    document["request"]["domain"] = "untrusted_module:Domain"
     (run / "run.json").write_text(json.dumps(document))
     result = envgen("coevolve", "--resume", run, cwd=tmp_path)
     assert result.returncode == 2
-    assert "the domain 'module_of_a_stranger:Domain' cannot be loaded from the run directory" in result.stderr
+    assert "the domain 'untrusted_module:Domain' cannot be loaded from the run directory" in result.stderr
     assert "imported" not in result.stderr
 
 

@@ -282,14 +282,14 @@ def test_a_foreign_run_directory_gets_no_key(tmp_path, monkeypatch, capsys):
 
 
 def test_a_foreign_run_directory_imports_nothing(tmp_path, monkeypatch, capsys):
-    (tmp_path / "module_of_a_stranger.py").write_text("raise SystemExit('imported')")
+    (tmp_path / "untrusted_module.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
-    request = {"world": "module_of_a_stranger:World", "designer": {"name": "expert"}, "plan": {},
+    request = {"world": "untrusted_module:World", "designer": {"name": "expert"}, "plan": {},
                "observation": "symbols", "seed": 0, "learner": {"name": "ppo"}}  # fmt: skip
     (tmp_path / "run.json").write_text(json.dumps({"format": 2, "request": request, "runtime_options": {}}))
     for flags in ([], ["--reference-episodes", "4"]):
         message = get_error_line(["train", "--resume", str(tmp_path), *flags], monkeypatch, capsys)
-        assert "the world 'module_of_a_stranger:World' cannot be loaded by its name" in message
+        assert "the world 'untrusted_module:World' cannot be loaded by its name" in message
 
 
 def test_every_setting_is_an_option_and_designers_have_their_own():

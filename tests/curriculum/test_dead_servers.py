@@ -88,7 +88,7 @@ def uninterrupted(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", DEAD)
-def test_a_dead_server_stops_the_run_and_costs_nothing_but_the_call(name, tmp_path, uninterrupted):
+def test_a_dead_server_stops_the_run_and_only_the_call_is_lost(name, tmp_path, uninterrupted):
     answer, error_type = DEAD[name]
     with FakeLlmServer([DESIGNS[0], *[answer] * 9]) as server:
         for _ in range(2):  # a run that is resumed too early stops again

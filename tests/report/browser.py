@@ -40,7 +40,7 @@ def give_up(reason: str) -> None:
 
 
 class View:
-    """A page opened from a file, with everything it complained about and everything it asked for."""
+    """A page opened from a file, with its console messages, errors, dialogs and requests."""
 
     def __init__(self, browser: Any, file: Path, width: int = 1280, dark: bool = False, **options: Any):
         scheme = "dark" if dark else "light"

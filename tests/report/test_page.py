@@ -138,7 +138,7 @@ def test_an_unfinished_run_is_shown_as_far_as_it_went(tmp_path):
     assert "not finished" in read_page(folder).text
 
 
-def test_damaged_files_are_named_and_cost_only_themselves(tmp_path):
+def test_damaged_files_are_named_and_the_rest_is_shown(tmp_path):
     folder = write_train_run(tmp_path / "run")
     (folder / "cycles" / "1" / "levels.json").write_text("{")
     (folder / "cycles" / "2" / "evaluation.json").write_text("[1]")
@@ -237,7 +237,7 @@ def test_hostile_runs_change_nothing_but_texts(tmp_path):
     assert written.read_bytes().decode()  # also lone surrogates can be written
 
 
-def test_a_part_that_fails_does_not_cost_the_others(tmp_path, monkeypatch):
+def test_if_a_part_fails_the_others_are_shown(tmp_path, monkeypatch):
     write_train_run(tmp_path / "a")
     write_train_run(tmp_path / "b", seed=1, score=30.0)
 

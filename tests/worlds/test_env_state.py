@@ -208,7 +208,7 @@ def test_check_world_finds_wrong_states_of_single_environments(envs, violation):
 
 
 @pytest.mark.parametrize("world", MAKERS)
-def test_levels_that_nobody_plays_are_forgotten(world):
+def test_unused_levels_are_replaced(world):
     envs = make_envs(world)
     played = envs.levels[0]
     for length in range(100, 160):

@@ -246,7 +246,7 @@ def test_a_window_opens_without_a_display():
     env.close()
 
 
-def test_levels_that_nobody_plays_are_forgotten():
+def test_unused_levels_are_replaced():
     envs, _ = make_envs(2)
     for length in range(3, 10):
         envs.set_levels([{"length": length}])
