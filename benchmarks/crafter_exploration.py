@@ -1,7 +1,7 @@
 """Which methods keep rare actions alive? PPO in the original Crafter, tested in levels with everything at hand.
 
     python benchmarks/crafter_exploration.py --seeds 10 11 12 13 14
-    python benchmarks/crafter_exploration.py --page        # only write the page again, from the results that are there
+    python benchmarks/crafter_exploration.py --page        # train nothing, write the page from the existing results
 
 An agent that has not yet reached, say, an iron pickaxe has no reason to keep the action that makes one. Whether it
 could still discover it shows in levels where the ingredients are at hand: there, the success rate of an untrained agent
@@ -69,12 +69,12 @@ METHODS: dict[str, dict[str, Any]] = {  # settings of PPO; "practice" are those 
 
 
 def run(method: str, seed: int, results: Path, threads: int) -> str:
-    """Train with one method and one seed, unless its results are there; return what happened."""
+    """Train with one method and one seed, unless its results already exist; return what happened."""
     import torch
 
     file = results / f"{method.replace(' ', '-').replace(',', '')}-{seed}.json"
     if file.exists():
-        return f"{file.name} is there"
+        return f"{file.name} already exists"
     torch.set_num_threads(threads)
     world, overrides = Crafter(), dict(METHODS[method])
     practice = overrides.pop("practice", None)

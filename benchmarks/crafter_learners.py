@@ -69,7 +69,7 @@ PUBLISHED = {  # from images: steps, name, score, reward (EnvGen, table 1)
 
 
 def run(variant: str, seed: int, all_steps: list[int], runs: Path, results: Path, threads: int) -> str:
-    """Train and evaluate one run, unless its results are there; return what happened.
+    """Train and evaluate one run, unless its results already exist; return what happened.
 
     With several numbers of steps, the run is evaluated after the smallest and then continues.
     """

@@ -3,7 +3,7 @@
     pip install sb3-contrib                                # for recurrent PPO
     git clone https://github.com/vwxyzjn/cleanrl out/cleanrl
     python benchmarks/crafter_time_to_score.py --cleanrl out/cleanrl --minutes 20 --seeds 10 11 12
-    python benchmarks/crafter_time_to_score.py --page      # only write the page again, from the results that are there
+    python benchmarks/crafter_time_to_score.py --page      # train nothing, write the page from the existing results
 
 Every trainer plays the original Crafter from symbols in envgen's vector environment, with both cores. The score is that
 of the most recent 1,024 training episodes, without those of practice, so that measuring costs nothing and needs nothing
