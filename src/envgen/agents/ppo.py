@@ -345,9 +345,9 @@ class PPO:
         def run_chunk(rows: slice) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
             return run_step(network, prepared[rows], hidden[rows], starts[rows], self.bfloat16)
 
-        chunks = [slice(0, half), slice(half, None)]
-        dist_params, values, hidden = zip(*self.threaded_gradients.map(run_chunk, chunks), strict=True)
-        return torch.cat(dist_params), torch.cat(values), torch.cat(hidden)
+        first, second = self.threaded_gradients.map(run_chunk, [slice(0, half), slice(half, None)])
+        dist_params, values, hidden = (torch.cat(parts) for parts in zip(first, second, strict=True))
+        return dist_params, values, hidden
 
     def _values(
         self,
