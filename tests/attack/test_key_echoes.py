@@ -16,7 +16,7 @@ import pytest
 from envgen.designers.chat.backends import AnthropicBackend, OpenAIBackend
 from envgen.designers.chat.chat import Chat
 from envgen.designers.chat.ledger import Ledger
-from envgen.designers.chat.protocol import ChatError, redact
+from envgen.designers.chat.protocol import ChatError, redact, secret_forms
 from envgen.designers.designer import Brief, Proposal
 from envgen.designers.llm import LlmDesigner, LlmSettings
 from envgen.worlds.world import Level, Skill
@@ -253,3 +253,10 @@ def test_a_long_text_is_searched_quickly():
     """Backslashes in a row must not take time that grows with their square."""
     for text in ("\\" * 200_000, "\\" * 8 + KEYS[0][:-1] * 4_000, "%73%6b" * 40_000, "s" * 200_000 + "&"):
         assert redact(text, KEYS) == text
+
+
+def test_a_key_of_digits_is_redacted_where_json_writes_it_as_a_number():
+    key = "00" + "123456789" * 4
+    secrets = secret_forms(key, None)
+    assert redact(f"the value {int(key)} is invalid, {key} too", secrets) == "the value [key] is invalid, [key] too"
+    assert secret_forms("0000000000000007", None) == ("0000000000000007",)  # a short number may be anything

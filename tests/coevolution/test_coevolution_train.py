@@ -141,8 +141,9 @@ def read_files(folder):
             data = [{k: v for k, v in line.items() if k not in ("seconds", "tokens_per_second")} for line in lines]
         elif file.name == "summary.json":
             data = {k: v for k, v in json.loads(data).items() if k not in ("seconds", "total_seconds")}
-        elif file.name in ("values.json", "manifest.json"):  # hold the length of progress.jsonl, which has times
-            data = {k: v for k, v in json.loads(data).items() if k not in ("progress_bytes", "values.json")}
+        elif file.name in ("values.json", "manifest.json"):  # describe progress.jsonl, which has times
+            names = ("progress_bytes", "progress_sha256", "values.json")
+            data = {k: v for k, v in json.loads(data).items() if k not in names}
         files[name] = data
     return files
 

@@ -166,6 +166,8 @@ def secret_forms(key: str, base_url: str | None) -> tuple[str, ...]:
         user, _, password = form.partition(":")
         forms |= {form, b64encode(f"{user}:{password}".encode()).decode()}
         forms |= {password} if len(password) >= MIN_SECRET_CHARS else set()
+    numbers = {form.lstrip("0") for form in forms if form.isdecimal()}  # how JSON writes a key of digits as a number
+    forms |= {number for number in numbers if len(number) >= MIN_SECRET_CHARS}
     return tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
 
