@@ -228,7 +228,7 @@ def test_a_window_shows_every_frame(monkeypatch):
         def close(self):
             closed.append(True)
 
-    monkeypatch.setattr("envgen.worlds.python_world.RenderWindow", Window)
+    monkeypatch.setattr("envgen.worlds.observations.RenderWindow", Window)
     env = Line().single({"length": 9}, seed=0, render_mode="human")
     env.reset()
     env.step(0)

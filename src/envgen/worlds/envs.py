@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
@@ -17,8 +16,8 @@ from PIL import Image
 
 from . import validation as checks
 from .engine import ENDED, NOT_STARTED, RUNNING, BatchEngine, FinishedEpisodes
-from .observations import ObservationFormat, RenderWindow, image_grid
-from .world import LevelEnv, LevelVectorEnv, SymbolMap, TileGrid, World
+from .observations import ObservationFormat, RenderedEnv, RenderWindow, image_grid
+from .world import LevelVectorEnv, SymbolMap, TileGrid, World
 
 E = TypeVar("E", bound=BatchEngine)
 
@@ -54,9 +53,10 @@ def env_metadata(fps: int) -> dict[str, Any]:
     return {"render_modes": list(checks.RENDER_MODES), "render_fps": fps}
 
 
-class SingleEnv(LevelEnv, Generic[E]):
+class SingleEnv(RenderedEnv, Generic[E]):
     """One environment of a world. Infos hold `info_fields` as Python values, and `reward`."""
 
+    made_by = "make"
     engine_class: ClassVar[type[BatchEngine]]
     info_fields: ClassVar[Mapping[str, InfoField]]
 
@@ -69,7 +69,6 @@ class SingleEnv(LevelEnv, Generic[E]):
         self.action_space = spaces.Discrete(len(config.actions))
         self.engine = config.make_engine(1, self._parse_levels(level), True, 1)
         self._running = False
-        self._window: RenderWindow | None = None
 
     def _parse_levels(self, levels: Any) -> list[Any]:
         return checks.parse_levels(self.engine_class.Level, self.engine_class.title, levels)
@@ -119,8 +118,9 @@ class SingleEnv(LevelEnv, Generic[E]):
         return self._observation(), reward, terminated, truncated, self._info(reward)
 
     def _observation(self) -> Any:
-        (unlocked,) = self.engine.unlocked(self.engine.results.report)
-        return self._config.observation.decode(self.engine.obs_bytes[0], unlocked)
+        return self._config.observation.decode(
+            self.engine.obs_bytes[0], lambda: self.engine.unlocked(self.engine.results.report)[0]
+        )
 
     def _info(self, reward: float) -> dict[str, Any]:
         report = self.engine.results.report[0]
@@ -134,21 +134,12 @@ class SingleEnv(LevelEnv, Generic[E]):
                 info[name] = value.copy() if value.ndim else value.item()
         return info | self._extra_info()
 
-    def render(self):
-        if self.render_mode is None:
-            gymnasium.logger.warn("render() does nothing without a render_mode; pass render_mode='rgb_array' to make()")
-            return None
-        image = self.engine.render(0, self.render_size)
-        if self.render_mode == "rgb_array":
-            return image
-        self._window = self._window or RenderWindow(self.engine.title, self.metadata["render_fps"])
-        self._window.show(image)
-        return None
+    @property
+    def window_title(self) -> str:
+        return self.engine.title
 
-    def close(self) -> None:
-        if self._window is not None:
-            self._window.close()
-            self._window = None
+    def render_frame(self) -> np.ndarray:
+        return self.engine.render(0, self.render_size)
 
 
 class EngineVectorEnv(LevelVectorEnv, Generic[E]):
@@ -247,8 +238,9 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         return ended
 
     def _observations(self) -> Any:
-        unlocked = self.engine.unlocked(self.engine.results.report)
-        return self._config.observation.decode_batch(self.engine.observations(), unlocked)
+        return self._config.observation.decode_batch(
+            self.engine.observations(), lambda: self.engine.unlocked(self.engine.results.report)
+        )
 
     def _infos(self) -> dict[str, Any]:
         report = self.engine.results.report
@@ -262,9 +254,10 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         reports = np.zeros(self.num_envs, finished.reports.dtype)
         ended[finished.env_ids] = True
         reports[finished.env_ids] = finished.reports
-        unlocked = self.engine.unlocked(finished.reports)
         for k, i in enumerate(finished.env_ids):
-            final_obs[i] = self._config.observation.decode(finished.obs_bytes[k], unlocked[k])
+            final_obs[i] = self._config.observation.decode(
+                finished.obs_bytes[k], lambda k=k: self.engine.unlocked(finished.reports[k : k + 1])[0]
+            )
         return {
             "final_obs": final_obs,
             "_final_obs": ended,
@@ -308,8 +301,9 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
     ) -> tuple[Any, dict[str, Any]]:
         self.engine.set_env_state(env_ids, states, seeds)
         reports = self.engine.results.report[env_ids]
-        unlocked = self.engine.unlocked(reports)
-        obs = self._config.observation.decode_batch(self.engine.obs_bytes[env_ids], unlocked)
+        obs = self._config.observation.decode_batch(
+            self.engine.obs_bytes[env_ids], lambda: self.engine.unlocked(reports)
+        )
         return obs, self._with_masks(reports, np.ones(len(env_ids), np.bool_))
 
     def check_env_state(self, states: Mapping[str, np.ndarray]) -> None:

@@ -5,7 +5,7 @@ An observation is pixels, symbols or text. `RenderWindow` shows an environment, 
 
 import string
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -14,6 +14,7 @@ from gymnasium.error import DependencyNotInstalled
 from PIL import Image, ImageDraw
 
 from .validation import check_choice
+from .world import LevelEnv
 
 NO_OBSERVATION, SYMBOLS, PIXELS = 0, 1, 2  # what a kernel writes
 UNLOCKED = "symbols+unlocked"
@@ -63,24 +64,25 @@ class ObservationFormat:
         """Whether observations are vectors that begin with the world's symbols."""
         return self.name in ("symbols", UNLOCKED)
 
-    def decode(self, row: np.ndarray, unlocked: np.ndarray) -> Any:
+    def decode(self, row: np.ndarray, unlocked: Callable[[], np.ndarray]) -> Any:
         """The observation of one environment, a copy of its bytes.
 
         Args:
-            unlocked: Whether each skill has succeeded in the episode or counts as done, (skills,) bool.
+            unlocked: Returns whether each skill has succeeded in the episode or counts as done, (skills,) bool. Called
+                only if the observation shows it.
         """
         if self.name == "pixels":
             return row.reshape(self.image_shape).copy()
         if self.name == UNLOCKED:
-            return np.concatenate([row, unlocked.astype(np.uint8)])
+            return np.concatenate([row, unlocked().astype(np.uint8)])
         return row.copy() if self.name == "symbols" else self.describe(row)
 
-    def decode_batch(self, rows: np.ndarray, unlocked: np.ndarray) -> Any:
+    def decode_batch(self, rows: np.ndarray, unlocked: Callable[[], np.ndarray]) -> Any:
         """The observations of all environments as one batch, which may share the memory of `rows`."""
         if self.name == "pixels":
             return rows.reshape(len(rows), *self.image_shape)
         if self.name == UNLOCKED:
-            return np.concatenate([rows, unlocked.astype(np.uint8)], 1)
+            return np.concatenate([rows, unlocked().astype(np.uint8)], 1)
         return rows if self.name == "symbols" else tuple(self.describe(row) for row in rows)
 
 
@@ -167,3 +169,39 @@ class RenderWindow:
         if self._screen is not None:
             self._pygame.display.quit()
             self._screen = None
+
+
+class RenderedEnv(LevelEnv):
+    """A single environment whose `render_frame` is returned by `render`, or shown in a window.
+
+    A subclass sets `render_mode`, `metadata["render_fps"]` and `window_title`.
+    """
+
+    made_by: ClassVar[str]  # the function that makes it, for a warning
+    _window: RenderWindow | None = None
+
+    @property
+    def window_title(self) -> str:
+        raise NotImplementedError
+
+    def render_frame(self) -> np.ndarray:
+        """An image of the current state, (height, width, 3) uint8."""
+        raise NotImplementedError
+
+    def render(self):
+        if self.render_mode is None:
+            gymnasium.logger.warn(
+                f"render() does nothing without a render_mode; pass render_mode='rgb_array' to {self.made_by}()"
+            )
+            return None
+        image = self.render_frame()
+        if self.render_mode == "rgb_array":
+            return image
+        self._window = self._window or RenderWindow(self.window_title, self.metadata["render_fps"])
+        self._window.show(image)
+        return None
+
+    def close(self) -> None:
+        if self._window is not None:
+            self._window.close()
+            self._window = None

@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
@@ -19,13 +18,13 @@ from PIL import Image, ImageDraw
 
 from . import validation as checks
 from .engine import place_levels
-from .observations import RenderWindow, image_grid
-from .world import LevelEnv, LevelVectorEnv, World
+from .observations import RenderedEnv, image_grid
+from .world import LevelVectorEnv, World
 
 _MASK64 = (1 << 64) - 1
 
 
-class PythonEnv(LevelEnv):
+class PythonEnv(RenderedEnv):
     """One environment. A subclass sets `observation_space` and implements `begin`, `observe` and `advance`.
 
     Attributes:
@@ -35,6 +34,7 @@ class PythonEnv(LevelEnv):
         max_episode_steps: An episode is truncated after this many steps.
     """
 
+    made_by = "single"
     observation_space: spaces.Space
     max_episode_steps: int = 1000
     image_size: int = 64  # pixels along a side of `render_frame`'s image
@@ -52,7 +52,6 @@ class PythonEnv(LevelEnv):
         self.state: dict[str, Any] = {}
         self.achievements = np.zeros(len(world.skills), np.int64)
         self.episode_number, self.episode_return, self.episode_length, self.running = 0, 0.0, 0, False
-        self._window: RenderWindow | None = None
 
     def begin(self) -> dict[str, Any]:
         """The initial `state` of an episode of `self.level`."""
@@ -121,23 +120,9 @@ class PythonEnv(LevelEnv):
             "achievements": {skill.name: count for skill, count in counts},
         }
 
-    def render(self):
-        if self.render_mode is None:
-            gymnasium.logger.warn(
-                "render() does nothing without a render_mode; pass render_mode='rgb_array' to single()"
-            )
-            return None
-        image = self.render_frame()
-        if self.render_mode == "rgb_array":
-            return image
-        self._window = self._window or RenderWindow(self.world.name, self.metadata["render_fps"])
-        self._window.show(image)
-        return None
-
-    def close(self) -> None:
-        if self._window is not None:
-            self._window.close()
-            self._window = None
+    @property
+    def window_title(self) -> str:
+        return self.world.name
 
 
 class PythonVectorEnv(LevelVectorEnv):

@@ -127,8 +127,9 @@ class ReferenceCrafterVectorEnv(VectorEnv):
             return image
         assert env._player is not None
         counts = env._player.achievements
-        unlocked = np.array([counts[skill.name] > 0 for skill in const.SKILLS])
-        return self.format.decode(read_reference_symbols(env), unlocked)
+        return self.format.decode(
+            read_reference_symbols(env), lambda: np.array([counts[skill.name] > 0 for skill in const.SKILLS])
+        )
 
     def _batch_obs(self) -> Any:
         return tuple(self._obs) if self.observation == "text" else np.stack(self._obs)
