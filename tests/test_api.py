@@ -114,14 +114,24 @@ def test_wrong_arguments_of_a_diagnosis_are_errors(run, arguments, message):
         envgen.diagnose(run, **arguments)
 
 
-def test_a_world_of_ones_own_is_not_imported_from_a_run_directory(run, tmp_path, monkeypatch):
+@pytest.fixture
+def edit_request(run, tmp_path, monkeypatch):
+    """A function that changes the request of a copy of the run, beside a module that must not be imported."""
     shutil.copytree(run.folder, tmp_path / "run")
     (tmp_path / "untrusted_module.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
-    file = tmp_path / "run" / "run.json"
-    entry = json.loads(file.read_text())
-    entry["request"]["world"] = "untrusted_module:World"
-    file.write_text(json.dumps(entry))
+
+    def edit(change):
+        file = tmp_path / "run" / "run.json"
+        entry = json.loads(file.read_text())
+        change(entry["request"])
+        file.write_text(json.dumps(entry))
+
+    return edit
+
+
+def test_a_world_of_ones_own_is_not_imported_from_a_run_directory(run, tmp_path, edit_request):
+    edit_request(lambda request: request.update(world="untrusted_module:World"))
     with pytest.raises(envgen.EnvgenError, match="resume by repeating the command or call"):
         envgen.resume(tmp_path / "run", verbose=False)
     for play in (envgen.load_policy, envgen.evaluate):
@@ -130,14 +140,8 @@ def test_a_world_of_ones_own_is_not_imported_from_a_run_directory(run, tmp_path,
     assert envgen.evaluate(tmp_path / "run", 2, world=run.world).episodes == 2
 
 
-def test_a_learner_of_ones_own_is_not_imported_from_a_run_directory(run, tmp_path, monkeypatch):
-    shutil.copytree(run.folder, tmp_path / "run")
-    (tmp_path / "untrusted_learner.py").write_text("raise SystemExit('imported')")
-    monkeypatch.syspath_prepend(tmp_path)
-    file = tmp_path / "run" / "run.json"
-    entry = json.loads(file.read_text())
-    entry["request"]["learner"]["name"] = "untrusted_learner:Learner"
-    file.write_text(json.dumps(entry))
+def test_a_learner_of_ones_own_is_not_imported_from_a_run_directory(run, tmp_path, edit_request):
+    edit_request(lambda request: request["learner"].update(name="untrusted_module:Learner"))
     with pytest.raises(envgen.EnvgenError, match="resume by repeating the command or call"):
         envgen.resume(tmp_path / "run", verbose=False)
     for play in (envgen.load_policy, envgen.evaluate, envgen.diagnose):

@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 if TYPE_CHECKING:
-    from envgen.api import (
-        CoevolutionRun,
-        TrainingRun,
-        coevolve,
-        compare,
-        diagnose,
-        evaluate,
-        load_policy,
-        resume,
-        train,
-    )
+    from envgen.api import TrainingRun, compare, diagnose, evaluate, load_policy, resume, train
+    from envgen.coevolution_api import CoevolutionRun, coevolve
     from envgen.designers.designer import Designer
     from envgen.errors import EnvgenError
     from envgen.worlds.check_world import check_world
@@ -29,14 +20,14 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _MODULES = {
-    "CoevolutionRun": "api",
+    "CoevolutionRun": "coevolution_api",
     "Designer": "designers.designer",
     "EnvgenError": "errors",
     "Level": "worlds.world",
     "TrainingRun": "api",
     "World": "worlds.world",
     "check_world": "worlds.check_world",
-    "coevolve": "api",
+    "coevolve": "coevolution_api",
     "compare": "api",
     "diagnose": "api",
     "evaluate": "api",

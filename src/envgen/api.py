@@ -1,8 +1,10 @@
-"""The functions of the public API, such as `envgen.train`, and what the command line shares with them."""
+"""The functions of the public API, such as `envgen.train`, and what the command line shares with them.
+
+`envgen.coevolve` is in `coevolution_api.py`.
+"""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from envgen.agents.learner import Learner
     from envgen.agents.policy import Policy
     from envgen.agents.settings import LearnerSettings, NetworkSettings
-    from envgen.coevolution.train import CoevolutionSummary, CoevolveRequest
     from envgen.curriculum.diagnosis import Diagnosis
     from envgen.curriculum.evaluate import Evaluation
     from envgen.curriculum.loop import TrainingSummary
@@ -239,21 +240,18 @@ def _train(
     check_device(device)
     console, print_line = terminal(verbose)
     with (
-        closing(TrainingLogger(folder, world, log)) as logger,
+        TrainingLogger(folder, world, log if is_main_process() else ()) as logger,
         TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console) as display,
     ):
 
         def on_progress(line: dict[str, Any]) -> None:
             display(line)
-            if is_main_process():
-                logger.on_progress(line)
+            logger.on_progress(line)
 
         summary = run_loop(
             folder, world, designer, plan, observation, seed, learner, settings, device, compile, on_progress,
             print_line, save_every, extend, practice,
         )  # fmt: skip
-        if is_main_process():
-            logger.finish()
     return TrainingRun(folder, summary, world, learner)
 
 
@@ -287,193 +285,6 @@ def check_device(device: str) -> None:
 def _changes(settings: Any) -> dict[str, Any]:
     """The fields of settings that were set, or a copy of a mapping."""
     return settings.model_dump(exclude_unset=True) if hasattr(settings, "model_dump") else dict(settings or {})
-
-
-@dataclass(frozen=True)
-class CoevolutionRun:
-    """A finished run of `coevolve`."""
-
-    folder: Path
-    summary: "CoevolutionSummary"
-
-    def report(self) -> str:
-        """A human-readable summary: accuracy before and after, per feature, and what the run used."""
-        from envgen.coevolution.display import describe_summary
-
-        return describe_summary(self.summary)
-
-    def __str__(self) -> str:
-        return self.report()
-
-
-def coevolve(
-    domain: Any = "tools",
-    proposer: str = "genenv",
-    *,
-    plan: Mapping[str, Any] | None = None,
-    curriculum: Mapping[str, Any] | None = None,
-    agent: str | Path | None = None,
-    environment: str | Path | None = None,
-    agent_settings: Mapping[str, Any] | None = None,
-    environment_settings: Mapping[str, Any] | None = None,
-    pretrain: Mapping[str, Any] | None = None,
-    model_size: Mapping[str, Any] | None = None,
-    models_folder: str | Path = OUT / "models",
-    seed: int = 0,
-    folder: str | Path | None = None,
-    agent_server: str | None = None,
-    environment_server: str | None = None,
-    dtype: str = "float32",
-    log: Sequence[str] = (),
-    verbose: bool = True,
-) -> CoevolutionRun:
-    """Train a language model and the environment policy that writes its tasks (GenEnv).
-
-    To continue an interrupted run exactly where it stopped, call this again with the same arguments.
-
-    Args:
-        domain: A domain or its name: `"tools"`, `"answers"`, `"reasoning_gym:NAME"` or `"module:Class"`.
-        proposer: Who proposes tasks: genenv, genenv-grpo, random, static, uniform, dapo or greedy.
-        plan: Fields of `CoevolutionPlan` that differ from the defaults, such as `{"rollouts": 2048}`.
-        curriculum: Fields of `AlphaCurriculumSettings`, such as `{"alpha": 0.5}`.
-        agent: The model to start from, a folder or a name on the Hugging Face hub. Default: a small model that is
-            pretrained first, which takes a few minutes.
-        environment: The same for the environment policy. Default: the agent's model.
-        agent_settings: How the agent learns, such as `{"learning_rate": 1e-6}`.
-        environment_settings: How the environment policy learns.
-        pretrain: How small models are pretrained.
-        model_size: The size of small models.
-        models_folder: Where small models are kept.
-        seed: Random seed.
-        folder: The run directory. Default: `out/coevolve-<domain>-<proposer>-<seed>`.
-        agent_server: Address of a vLLM server that generates the agent's completions.
-        environment_server: The same for the environment policy.
-        dtype: The data type in which models are loaded: `"float32"` or `"bfloat16"`.
-        log: `"tensorboard"`, `"wandb"` or both, in addition to the run directory.
-        verbose: Show progress on the terminal.
-    """
-    from envgen.coevolution.domains.registry import domain_path
-    from envgen.coevolution.settings import ModelSize, PretrainSettings
-    from envgen.coevolution.train import CoevolveRequest
-
-    loaded = _load_domain(domain)
-    agent = str(agent or "")
-    try:
-        request = CoevolveRequest.model_validate({
-            "proposer": proposer,
-            "agent": agent,
-            "environment": str(environment or agent),
-            "seed": seed,
-            "plan": dict(plan or {}),
-            "curriculum": {"success_threshold": loaded.success_threshold, **(curriculum or {})},
-            "agent_settings": dict(agent_settings or {}),
-            "environment_settings": dict(environment_settings or {}),
-        })  # fmt: skip
-        recipe = None
-        if not agent:
-            ModelSize(**(model_size or {}))
-            PretrainSettings(**(pretrain or {}))
-            recipe = {"model_size": dict(model_size or {}), "pretrain": dict(pretrain or {}), "seed": seed}
-    except ValidationError as error:
-        raise ArgumentError(format_validation_error(error)) from None
-    run_folder = Path(folder) if folder else default_coevolution_folder(domain_path(loaded), proposer, seed)
-    servers = (agent_server, environment_server)
-    return _coevolve(run_folder, loaded, request, recipe, Path(models_folder), servers, dtype, log, verbose)
-
-
-def default_coevolution_folder(domain: str, proposer: str, seed: int) -> Path:
-    """The run directory that `coevolve` uses if it is given none."""
-    return OUT / f"coevolve-{domain.replace(':', '-').replace('.', '-')}-{proposer}-{seed}"
-
-
-def resume_coevolution(
-    folder: str | Path,
-    *,
-    models_folder: str | Path = OUT / "models",
-    agent_server: str | None = None,
-    environment_server: str | None = None,
-    dtype: str = "float32",
-    log: Sequence[str] = (),
-    verbose: bool = True,
-) -> CoevolutionRun:
-    """Continue an interrupted run of `coevolve` with the settings in its run directory."""
-    from envgen.coevolution.domains.registry import is_builtin
-    from envgen.coevolution.settings import ModelSize, PretrainSettings
-    from envgen.coevolution.train import CoevolveRequest
-    from envgen.runs.store import RunError, read_request
-
-    run_folder = Path(folder)
-    data, _ = read_request(run_folder)
-    try:
-        domain, recipe = data.pop("domain"), data.pop("pretrain_recipe")
-        request = CoevolveRequest(**{**data, "proposer": data["proposer"]["name"]})
-        if recipe is not None:
-            ModelSize(**recipe["model_size"])
-            PretrainSettings(**recipe["pretrain"])
-            if type(recipe["seed"]) is not int:
-                raise TypeError("seed")
-    except (KeyError, TypeError, AttributeError, ValidationError):
-        raise RunError(f"{run_folder} is not a run of envgen coevolve") from None
-    if not (
-        isinstance(domain, str) and is_builtin(domain)
-    ):  # a run directory may come from someone else: import nothing that it names
-        raise RunError(f"the domain {domain!r} cannot be loaded from the run directory; {REPEAT}")
-    servers = (agent_server, environment_server)
-    return _coevolve(
-        run_folder, _load_domain(domain), request, recipe, Path(models_folder), servers, dtype, log, verbose
-    )
-
-
-def _load_domain(domain: Any) -> Any:
-    from envgen.coevolution.domains.registry import load_domain
-
-    try:
-        return load_domain(domain) if isinstance(domain, str) else domain
-    except (ValueError, ImportError) as error:
-        raise ArgumentError(str(error)) from None
-
-
-def _coevolve(
-    folder: Path, domain: Any, request: "CoevolveRequest", recipe: Mapping[str, Any] | None, models_folder: Path,
-    servers: tuple[str | None, str | None], dtype: str, log: Sequence[str], verbose: bool,
-) -> CoevolutionRun:  # fmt: skip
-    from accelerate import Accelerator
-
-    from envgen.coevolution.display import CoevolutionDisplay
-    from envgen.coevolution.pretraining import pretrain as pretrain_models
-    from envgen.coevolution.settings import ModelSize, PretrainSettings
-    from envgen.coevolution.train import coevolve as run_loop
-    from envgen.coevolution.vllm import GROUP_PORTS, VllmSampler
-    from envgen.runs.loggers import CoevolutionLogger
-
-    console, print_line = terminal(verbose)
-    agent_sampler, environment_sampler = (
-        VllmSampler(server, port) if server else None for server, port in zip(servers, GROUP_PORTS, strict=True)
-    )
-    accelerator = Accelerator()
-    model_paths: tuple[str, str] | None = None
-    if recipe is not None:
-        size, settings = ModelSize(**recipe["model_size"]), PretrainSettings(**recipe["pretrain"])
-        with accelerator.main_process_first():
-            agent, environment = pretrain_models(domain, models_folder, recipe["seed"], size, settings, print_line)
-        model_paths = str(agent), str(environment)
-    with (
-        closing(CoevolutionLogger(folder, log)) as logger,
-        CoevolutionDisplay(request.plan.rollouts, request.curriculum.alpha, console) as display,
-    ):
-
-        def on_progress(line: Any) -> None:
-            display(line)
-            if is_main_process():
-                logger.on_progress(line)
-
-        summary = run_loop(
-            folder, domain, request, recipe, model_paths, on_progress, accelerator,
-            (agent_sampler, environment_sampler), dtype,
-        )  # fmt: skip
-        if is_main_process():
-            logger.finish()
-    return CoevolutionRun(folder, summary)
 
 
 def evaluate(

@@ -167,6 +167,17 @@ def test_nothing_is_sent_after_the_deadline(monkeypatch):
 # --- memory
 
 
+def call_and_measure_memory(kind, answer):
+    """The error of a call to a server with this answer, and the most memory that the call used."""
+    with FakeLlmServer([answer]) as server:
+        tracemalloc.start()
+        try:
+            error, _ = call(kind, server.url, timeout=60)
+            return error, tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+
 @both
 @pytest.mark.parametrize(("encoding", "wbits"), [("gzip", 31), ("deflate", 15), ("x-gzip", 31)])
 @pytest.mark.parametrize("code", [200, 500])
@@ -178,13 +189,7 @@ def test_a_decompression_bomb_is_not_unpacked(kind, encoding, wbits, code):
         handler.respond(code, data, Content_Encoding=encoding)
         handler.close_connection = True
 
-    with FakeLlmServer([answer]) as server:
-        tracemalloc.start()
-        try:
-            error, _ = call(kind, server.url, timeout=60)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+    error, peak = call_and_measure_memory(kind, answer)
     assert type(error) is AmbiguousError
     assert "larger than 4,000,000 bytes" in str(error)
     assert peak < 50_000_000
@@ -193,13 +198,7 @@ def test_a_decompression_bomb_is_not_unpacked(kind, encoding, wbits, code):
 @both
 def test_a_charset_cannot_unpack_a_bomb(kind):
     data = bomb(300, 15)
-    with FakeLlmServer([raw(data, "text/plain; charset=zlib", 401)]) as server:
-        tracemalloc.start()
-        try:
-            error, _ = call(kind, server.url, timeout=60)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+    error, peak = call_and_measure_memory(kind, raw(data, "text/plain; charset=zlib", 401))
     assert type(error) is RejectedError
     assert peak < 50_000_000
 

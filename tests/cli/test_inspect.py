@@ -1,12 +1,13 @@
 """Commands that look at worlds and levels."""
 
 import json
-import os
 import subprocess
 import sys
 
 import pytest
 from commands import envgen, get_error_line, get_usage_error
+
+from special_files import KINDS, make_special_file
 
 
 def test_stats_counts_what_a_level_generates(tmp_path):
@@ -91,17 +92,11 @@ def test_a_world_is_played_with_keys_from_a_pipe(tmp_path):
     assert "step 3" in result.stdout, result.stdout
 
 
-@pytest.mark.parametrize("kind", ["large", "fifo", "device"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_level_file_that_is_not_a_small_regular_file_is_not_read(tmp_path, kind, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "level.json"
-    if kind == "large":
-        with open(file, "wb") as out:
-            out.truncate(1 << 40)  # a sparse file, which would fill the memory
-    elif kind == "fifo":
-        os.mkfifo(file)
-    else:
-        file.symlink_to("/dev/zero")
+    make_special_file(file, kind)
     message = get_error_line(["stats", "level.json"], monkeypatch, capsys)
     assert "cannot read the level level.json: it " in message
     assert "but at most 1,048,576 are read" in message or "not a regular file" in message

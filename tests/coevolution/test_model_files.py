@@ -1,7 +1,6 @@
 """The files of a model may come from someone else: none hangs, fills the memory, runs code or ends in a traceback."""
 
 import json
-import os
 import shutil
 import threading
 import time
@@ -12,6 +11,7 @@ from envgen.coevolution.language_model import LanguageModel, ModelError, load_mo
 from envgen.coevolution.language_model import train_tokenizer as train
 from envgen.coevolution.model_files import check_config, render_template
 from envgen.coevolution.settings import ModelSize
+from special_files import KINDS, make_special_file
 
 SIZE = ModelSize(width=32, num_layers=2, num_heads=2, mlp_width=64)
 TEXTS = ["a b c d", "d d d a"]
@@ -54,17 +54,11 @@ def test_a_damaged_file_is_a_sentence(folder, name, damage):
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "chat_template.jinja", "model.safetensors"])
-@pytest.mark.parametrize("kind", ["large", "fifo", "device", "dangling link"])
+@pytest.mark.parametrize("kind", [*KINDS, "dangling link"])
 def test_a_file_that_is_not_a_small_regular_file_is_not_read(folder, name, kind):
     file = folder / name
     file.unlink(missing_ok=True)
-    if kind == "large":
-        with open(file, "wb") as out:
-            out.truncate(1 << 40)  # a sparse file, which would fill the memory
-    elif kind == "fifo":
-        os.mkfifo(file)
-    else:
-        file.symlink_to("/dev/zero" if kind == "device" else "nowhere")
+    make_special_file(file, kind)
     with pytest.raises(ModelError):
         load_model(folder)
 

@@ -113,12 +113,10 @@ def test_every_number_of_a_coevolution_is_logged(tmp_path):
     }
     second = {**first, "step": 2, "rollouts": 128, "eval_accuracy": 0.25}
     (tmp_path / "progress.jsonl").write_text(json.dumps(first) + "\n")
-    logger = loggers.CoevolutionLogger(tmp_path, ["tensorboard"])
-    logger.on_progress(first)  # is in the directory already
-    logger.on_progress(second)
-    (tmp_path / "summary.json").write_text(json.dumps({"accuracy": {"after": 75.0}}))
-    logger.finish()
-    logger.close()
+    with loggers.CoevolutionLogger(tmp_path, ["tensorboard"]) as logger:
+        logger.on_progress(first)  # is in the directory already
+        logger.on_progress(second)
+        (tmp_path / "summary.json").write_text(json.dumps({"accuracy": {"after": 75.0}}))
     assert scalars(tmp_path) == {
         "step": [(64, 1), (128, 2)], "rollouts": [(64, 64), (128, 128)], "diversity/distinct": [(64, 0.5), (128, 0.5)],
         "eval_accuracy": [(128, 0.25)], "summary/accuracy/after": [(128, 75)],

@@ -27,7 +27,7 @@ from envgen.worlds.world import Layout, SymbolMap, TileGrid
 from .encoders import Encoder, ImpalaEncoder, MlpEncoder, SymbolEncoder
 from .errors import SpaceError
 from .memory import AgentMemory, HistorySpec
-from .parallel import autocast
+from .parallel import ThreadedGradients, autocast
 from .recurrent import CORES, RecurrentCore
 from .settings import NetworkSettings
 from .tiles import TileEncoder
@@ -191,6 +191,28 @@ def run_step(
             prepared[:, None], hidden, torch.from_numpy(starts[:, None]).to(prepared.device)
         )
     return dist_params.float(), values.float(), hidden
+
+
+def run_step_in_chunks(
+    threads: ThreadedGradients,
+    network: PolicyNetwork,
+    prepared: torch.Tensor,
+    hidden: torch.Tensor,
+    starts: np.ndarray,
+    bfloat16: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """`run_step`, in two threads if the network asks for it. The chunks do not depend on the number of threads."""
+    half = len(prepared) // 2
+    if not network.acts_in_chunks or threads.num_chunks == 1 or not half:
+        return run_step(network, prepared, hidden, starts, bfloat16)
+
+    @torch.inference_mode()  # which belongs to the thread
+    def run_chunk(rows: slice) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        return run_step(network, prepared[rows], hidden[rows], starts[rows], bfloat16)
+
+    first, second = threads.map(run_chunk, [slice(0, half), slice(half, None)])
+    dist_params, values, hidden = (torch.cat(parts) for parts in zip(first, second, strict=True))
+    return dist_params, values, hidden
 
 
 def count_parameters(network: nn.Module) -> int:

@@ -28,7 +28,7 @@ from envgen.errors import NonFiniteLossError
 from envgen.worlds.world import Layout
 
 from .errors import SpaceError, describe_batch
-from .networks import ActorCritic, Categorical, PolicyNetwork, layout_of, run_network, run_step
+from .networks import ActorCritic, Categorical, PolicyNetwork, layout_of, run_network, run_step, run_step_in_chunks
 from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, supports_bf16
 from .policy import NetworkFactory, Policy
 from .rollout import Arrays, Rollout, UpdateResult, VecEnvRunner, strip_prefix
@@ -311,8 +311,8 @@ class PPO:
             noise = torch.from_numpy(dist.noise(self.action_rng, total_envs)[local_envs]).to(self.device)
             prepared = rollout.store_obs(t, runner.obs, memory.bits)
             rollout.store_memory(t, memory)
-            dist_params, rollout.values[t], memory.hidden = self._run_step(
-                network, prepared, memory.hidden, memory.starts
+            dist_params, rollout.values[t], memory.hidden = run_step_in_chunks(
+                self.threaded_gradients, network, prepared, memory.hidden, memory.starts, self.bfloat16
             )
             actions = dist.sample(dist_params, noise)
             rollout.actions[t] = actions
@@ -332,22 +332,6 @@ class PPO:
             network, return_normalizer, runner.obs, memory.bits, memory.hidden, memory.starts
         )
         return rollout
-
-    def _run_step(
-        self, network: PolicyNetwork, prepared: torch.Tensor, hidden: torch.Tensor, starts: np.ndarray
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """`run_step`, in two threads if the network asks for it. The chunks do not depend on the number of threads."""
-        half = len(prepared) // 2
-        if not network.acts_in_chunks or self.threaded_gradients.num_chunks == 1 or not half:
-            return run_step(network, prepared, hidden, starts, self.bfloat16)
-
-        @torch.inference_mode()  # which belongs to the thread
-        def run_chunk(rows: slice) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-            return run_step(network, prepared[rows], hidden[rows], starts[rows], self.bfloat16)
-
-        first, second = self.threaded_gradients.map(run_chunk, [slice(0, half), slice(half, None)])
-        dist_params, values, hidden = (torch.cat(parts) for parts in zip(first, second, strict=True))
-        return dist_params, values, hidden
 
     def _values(
         self,

@@ -74,7 +74,7 @@ def coevolve(
         log: Log the run to tensorboard, wandb or both, in addition to the run directory.
     """
     require_extra("genenv")
-    from envgen import api
+    from envgen import coevolution_api as api
     from envgen.coevolution.domains.registry import is_builtin
     from envgen.runs.store import RunError, read_request
 

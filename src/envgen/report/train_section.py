@@ -34,7 +34,7 @@ MAX_LEVELS = 32  # of a cycle
 MAX_SKILLS = 200  # of a heat map
 MAX_SETTINGS = 40  # of a level
 MILLISECONDS = 100  # per frame
-VERDICTS = {"good": "good", "doubtful": "doubtful", "bad": "bad"}
+VERDICTS = ("good", "doubtful", "bad")  # each is a class of the style sheet
 
 
 def train_section(run: RunFiles, maps: LevelMaps | None) -> list[Html | None]:
@@ -201,7 +201,7 @@ def _level_card(
         tag(
             "div",
             tag("header", tag("h5", f"Level {k + 1}"),
-                badge(f"audit: {verdict}", VERDICTS.get(verdict, "")) if verdict else None),
+                badge(f"audit: {verdict}", verdict if verdict in VERDICTS else "") if verdict else None),
             tag("p", purpose, class_="purpose untrusted"),
             tag("ul", [tag("li", tag("span", name), " ", tag("b", as_text(value))) for name, value in settings],
                 class_="chips") if settings else tag("p", "The original, unchanged.", class_="muted"),

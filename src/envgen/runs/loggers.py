@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -129,11 +129,13 @@ def check_loggers(names: Sequence[str]) -> None:
 
 
 class RunLogger:
-    """Logs a run while it trains: first what its run directory holds, then each new progress line.
+    """Logs a run while it trains: first what its run directory holds, then each new progress line, then its summary.
+
+    Use it as a context manager. The summary is logged on exit, unless an error ended the run.
 
     Args:
         folder: The run directory.
-        names: Keys of LOGGERS.
+        names: Keys of LOGGERS; empty to log nothing.
     """
 
     def __init__(self, folder: Path, names: Sequence[str]):
@@ -141,6 +143,18 @@ class RunLogger:
         self.folder, self.names = folder, names
         self.loggers: list[Logger] = []
         self.steps = 0  # of the last progress line
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            for logger in self.loggers:
+                logger.close()
+            self.loggers = []
 
     def on_progress(self, line: Mapping[str, Any]) -> None:
         """Call this with each progress line, after it was written to the run directory."""
@@ -151,7 +165,7 @@ class RunLogger:
         else:
             self._start()
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """Log the summary of the finished run."""
         if not self.names:
             return
@@ -159,11 +173,6 @@ class RunLogger:
             self._start()
         if exists(self.folder / "summary.json"):
             self.log_summary(read_json(self.folder / "summary.json"))
-
-    def close(self) -> None:
-        for logger in self.loggers:
-            logger.close()
-        self.loggers = []
 
     def _start(self) -> None:
         """Open the loggers and log what is in the run directory."""
@@ -190,13 +199,15 @@ class TrainingLogger(RunLogger):
     def __init__(self, folder: Path, world: World, names: Sequence[str]):
         super().__init__(folder, names)
         self.world, self.skills = world, [skill.name for skill in world.skills]
+        self._phase: str | None = None  # of the last progress line
         self._cycles: set[tuple[int, str]] = set()  # the results that are logged
         self._window: deque[Mapping[str, Any]] = deque()
 
     def log_line(self, line: Mapping[str, Any]) -> None:
         self.steps = line["steps"]
-        cycle = CYCLE.match(line["phase"])
-        self._log_cycles(int(cycle[1]) if cycle else self._num_cycles() + 1)
+        if line["phase"] != self._phase:  # cycles are designed and evaluated between phases
+            self._phase, cycle = line["phase"], CYCLE.match(line["phase"])
+            self._log_cycles(int(cycle[1]) if cycle else self._num_cycles() + 1)
         self._window.append(line)
         while sum(line["episodes"] for line in self._window) - self._window[0]["episodes"] >= WINDOW_EPISODES:
             self._window.popleft()

@@ -1,7 +1,6 @@
 """A person answers through files, at any pace and across restarts."""
 
 import json
-import os
 import threading
 
 import pytest
@@ -10,6 +9,7 @@ from envgen.designers.chat.chat import Chat
 from envgen.designers.chat.ledger import Ledger
 from envgen.designers.chat.offline import ManualBackend
 from envgen.designers.chat.protocol import ChatError, ChatRequest, Message
+from special_files import KINDS, make_special_file
 
 POLL = 0.02
 
@@ -146,15 +146,9 @@ def test_an_unusable_folder_is_named(tmp_path):
         ManualBackend(tmp_path / "file", POLL, lambda line: None).send(request_with("s", "one"))
 
 
-@pytest.mark.parametrize("kind", ["large", "fifo", "device"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_reply_that_cannot_be_read_ends_the_wait(tmp_path, kind):
     _, reply_file, _ = send_and_kill(tmp_path, request_with("s", "one"))
-    if kind == "large":
-        with open(reply_file, "wb") as out:
-            out.truncate(1 << 40)  # a sparse file, which would fill the memory
-    elif kind == "fifo":
-        os.mkfifo(reply_file)
-    else:
-        reply_file.symlink_to("/dev/zero")
+    make_special_file(reply_file, kind)
     with pytest.raises(ChatError, match=r"reply\.md: it (has 1,099,511,627,776 bytes, but|is a link|is not a regular)"):
         ManualBackend(tmp_path, POLL, lambda line: None).send(request_with("s", "one"))
