@@ -100,9 +100,8 @@ def test_actions_do_not_depend_on_the_number_of_threads(memory):
     num_threads = torch.get_num_threads()
     try:
         for threads in (1, 2):
-            torch.set_num_threads(1)  # the initial weights depend on it
-            learner = PPO.for_envs(envs, settings)
             torch.set_num_threads(threads)
+            learner = PPO.for_envs(envs, settings)
             assert learner.network.acts_in_chunks
             learner.train(envs, 5 * 16, seed=0)
             weights.append(torch.cat([p.detach().flatten() for p in learner.network.parameters()]))

@@ -5,9 +5,9 @@ several processes started by `torchrun`.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -70,6 +70,20 @@ def retain_freed_memory() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- threads
+
+
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """Make PyTorch's operations run in the calling thread alone.
+
+    For results that have to be the same on every machine: several threads split sums and matrix factorizations.
+    """
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(num_threads)
 
 
 class ThreadedGradients:

@@ -29,7 +29,7 @@ from envgen.worlds.world import Layout
 
 from .errors import SpaceError, describe_batch
 from .networks import ActorCritic, Categorical, PolicyNetwork, layout_of, run_network, run_step, run_step_in_chunks
-from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, supports_bf16
+from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, single_thread, supports_bf16
 from .policy import NetworkFactory, Policy
 from .rollout import Arrays, Rollout, UpdateResult, VecEnvRunner, strip_prefix
 from .settings import PpoSettings, ppo_settings_for
@@ -204,7 +204,7 @@ class PPO:
         self.bfloat16 = supports_bf16(self.device) if self.settings.bfloat16 is None else self.settings.bfloat16
         self.process_group = ProcessGroup.join(self.device) if distributed else ProcessGroup()
         self.network_factory = network_factory
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), single_thread():
             torch.manual_seed(seed)
             factory = network_factory or partial(ActorCritic, settings=self.settings.network)
             self.network = factory(observation_space, action_space, layout).to(self.device)
