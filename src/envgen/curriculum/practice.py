@@ -75,10 +75,10 @@ class PracticeVectorEnv(LevelVectorEnv):
     """The environments `envs`, of which a share practices. The others play as they would without it.
 
     Practice begins in an environment when its episode ends and there is a saved state; until then it plays ordinary
-    episodes. States are saved in practice episodes, too. A learner cannot tell a practice episode from an ordinary one.
-    `infos` have one more entry, `"practice"`: whether the environment practices. In `final_info`, `"practice_skill"` is
-    the index of the skill that the state was saved for, and -1 for ordinary episodes. The other entries include the
-    steps, rewards and achievements of the episode before the state was saved.
+    episodes. States are saved in practice episodes, too. Observations do not mark practice episodes, but `infos` do, by
+    one more entry, `"practice"`: whether the environment practices. In `final_info`, `"practice_skill"` is the index of
+    the skill that the state was saved for, and -1 for ordinary episodes. The other entries include the steps, rewards
+    and achievements of the episode before the state was saved.
 
     The statistics, saved states and random numbers are those of these environments alone, even with several processes.
 

@@ -28,7 +28,7 @@ class AlphaSettings(Settings):
     learning_rate: Annotated[float, Field(gt=0)] = 0.5
     """The step size of the policy, once per cycle."""
     keep_prob: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """The initial probability that a setting keeps its original value."""
+    """In the initial policy, the probability that a setting is left at its original value instead of being drawn."""
 
 
 class AlphaDesigner(Designer):

@@ -81,7 +81,7 @@ class UserLevels(Designer):
 
 class RandomSettings(Settings):
     keep_prob: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """The probability that a setting keeps its original value."""
+    """The probability that a setting is left at its original value instead of being drawn."""
 
 
 class RandomDesigner(Designer):

@@ -252,7 +252,9 @@ class LevelStats(Protocol):
     """Statistics of the maps that a level generates. `str()` formats them as a table."""
 
     def as_dict(self) -> dict[str, float]:
-        """The statistics by name. Every level of a world has the same names, wherever they are defined."""
+        """The statistics by name. All levels of a world have the same ones, except those that are undefined in a level,
+        such as the distance to something that does not exist there.
+        """
         ...
 
 

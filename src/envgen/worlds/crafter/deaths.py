@@ -22,7 +22,7 @@ CAUSES = (
 
 @jit
 def replay_last_step(state, i, action, daylight_table):
-    """Take an action in environment i, at most until the player is dead. The state must be a copy.
+    """Take an action in environment i, and stop when the player dies. The state must be a copy.
 
     Returns:
         What killed the player, and whether the player was asleep then.

@@ -275,7 +275,8 @@ def _place_near_start(env, entities, params):
 def _sample_furnace_cell(env, table_x, table_y):
     """A random free grass cell such that a free cell is beside both it and the table.
 
-    Tools are made from any of the eight cells beside both. If there is no such cell, one at NEAR_DISTANCE.
+    Iron tools are made on a cell that has both among its eight neighbors. If there is no such grass cell, return one at
+    NEAR_DISTANCE or farther from the start.
     """
     count = 0
     for is_second_pass in range(2):  # count the cells, then find the chosen one

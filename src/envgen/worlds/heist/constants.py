@@ -9,7 +9,7 @@ MAX_WORLD_SIZE = 25  # cells along a side of the largest grid that a level may s
 COLORS = ("blue", "green", "red")
 NUM_COLORS = len(COLORS)
 
-# Contents of a grid cell. A cell becomes FLOOR when its key, door or gem is gone.
+# Contents of a grid cell. A cell becomes FLOOR when its key is taken or its door is opened.
 WALL, FLOOR, KEY, DOOR, GEM = 0, 1, 2, 2 + NUM_COLORS, 2 + 2 * NUM_COLORS  # KEY + color, DOOR + color
 CELL_NAMES = ("wall", "floor", *(f"{c} key" for c in COLORS), *(f"{c} door" for c in COLORS), "gem")
 

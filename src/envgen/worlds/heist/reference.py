@@ -2,9 +2,9 @@
 
     make procgen       # installs the reference in its own virtual environment, .procgen
 
-This file runs on both sides. `ReferenceHeist.rollout` starts the other Python with this file and sends it requests;
-`_serve` steps environments there and reads, from the bytes of the reference's saved state, where
-everything is after each step. The module therefore imports only numpy and the standard library at the top.
+This file runs on both sides. `ReferenceHeist` starts the other Python with this file, and its `rollout` sends requests;
+`_serve` steps environments there and reads, from the bytes of the reference's saved state, where everything is after
+each step. The module therefore imports only numpy and the standard library at the top.
 
 `record_engine_rollout` runs the same request in this engine. Rollouts of the reference are also recorded, in
 tests/worlds/heist/recorded.json.gz, so that the comparison runs where the reference is not installed.
