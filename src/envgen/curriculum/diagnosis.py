@@ -367,7 +367,7 @@ def _find_bottleneck(
     worst, lowest_share, before = None, 1.0, len(succeeded)
     for kind, name, mask in stages:
         count = int(mask.sum())
-        share = (count + 1) / (before + 1)  # +1, so that one or two episodes decide little
+        share = (count + 1) / (before + 1)  # +1, so that one or two episodes have little weight
         if share < lowest_share:
             worst, lowest_share = Bottleneck(kind=kind, name=name, reached=count, of=before), share
         before = count

@@ -80,7 +80,7 @@ class PracticeSettings(Settings):
     max_success_rate: Annotated[float, Field(gt=0, le=1)] = 0.5
     """States are saved for the skills whose success rate is at most this."""
     rarity_exponent: Annotated[float, Field(ge=0)] = 0.5
-    """Skills are practiced in proportion to (1 / success rate) to this power; 0 for no preference of rare skills."""
+    """Skills are practiced in proportion to (1 / success rate) to this power; 0 for no preference for rare skills."""
     snapshot_interval: PositiveInt = 10
     """Steps between two snapshots of an environment."""
     num_snapshots: PositiveInt = 5
