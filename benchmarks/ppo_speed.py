@@ -1,4 +1,4 @@
-"""Training speed beside Stable-Baselines3's PPO and a loop in CleanRL's style.
+"""Training speed compared with Stable-Baselines3's PPO and a loop in CleanRL's style.
 
 All trainers use the same network, settings and vector environment. They run in turns, each in its own process:
 
@@ -38,7 +38,7 @@ from envgen.agents.settings import NetworkSettings, PpoSettings, ppo_settings_fo
 from envgen.sb3 import Sb3VecEnv
 from envgen.worlds.crafter.world import Crafter
 
-NETWORKS: dict[str, dict[str, Any]] = {  # what is measured, and the settings of its network
+NETWORKS: dict[str, dict[str, Any]] = {  # variant: the settings of its network
     "symbols": {"encoder": "symbols"},
     "symbols with history": {"encoder": "symbols", "history": True},
     "symbols with GRU": {"encoder": "symbols", "memory": "gru"},
@@ -46,11 +46,11 @@ NETWORKS: dict[str, dict[str, Any]] = {  # what is measured, and the settings of
     "tiles": {"encoder": "tiles"},
     "pixels": {"encoder": "impala"},
 }
-ENV_OBSERVATIONS = {name: "symbols" if name.startswith("symbols") else "pixels" for name in NETWORKS}
+OBSERVATIONS = {name: "symbols" if name.startswith("symbols") else "pixels" for name in NETWORKS}
 
 
-def make_envs(observation: str, num_envs: int):
-    return Crafter().make(num_envs=num_envs, seed=0, observation=ENV_OBSERVATIONS[observation])
+def make_envs(variant: str, num_envs: int):
+    return Crafter().make(num_envs=num_envs, seed=0, observation=OBSERVATIONS[variant])
 
 
 # ------------------------------------------------------------------------------------------------------------- envgen
@@ -59,8 +59,8 @@ def make_envs(observation: str, num_envs: int):
 class EnvgenTrainer:
     name = "envgen"
 
-    def __init__(self, observation: str, settings: PpoSettings):
-        self.envs, self.settings = make_envs(observation, settings.num_envs), settings
+    def __init__(self, variant: str, settings: PpoSettings):
+        self.envs, self.settings = make_envs(variant, settings.num_envs), settings
         self.learner = PPO.for_envs(self.envs, settings=settings)
         self.seconds = {"environments": 0.0, "updates": 0.0}
         self.envs.step = self._timed(self.envs.step, "environments")
@@ -85,8 +85,8 @@ class EnvgenTrainer:
 class EnvgenFloat32Trainer(EnvgenTrainer):
     name = "envgen, in float32"
 
-    def __init__(self, observation: str, settings: PpoSettings):
-        super().__init__(observation, settings.model_copy(update={"bfloat16": False}))
+    def __init__(self, variant: str, settings: PpoSettings):
+        super().__init__(variant, settings.model_copy(update={"bfloat16": False}))
 
 
 class EnvgenPublishedNetworkTrainer(EnvgenTrainer):
@@ -94,9 +94,9 @@ class EnvgenPublishedNetworkTrainer(EnvgenTrainer):
 
     name = "envgen, the published network"
 
-    def __init__(self, observation: str, settings: PpoSettings):
+    def __init__(self, variant: str, settings: PpoSettings):
         changes = {"num_steps": settings.num_steps // 8, "network": NetworkSettings(encoder="impala")}
-        super().__init__(observation, settings.model_copy(update=changes))
+        super().__init__(variant, settings.model_copy(update=changes))
 
     def train(self, num_updates: int) -> int:
         return super().train(1)
@@ -152,22 +152,22 @@ class OneHotExtractor(BaseFeaturesExtractor):
 class SB3Trainer:
     name, extractor = "Stable-Baselines3", EncoderExtractor
 
-    def __init__(self, observation: str, settings: PpoSettings):
+    def __init__(self, variant: str, settings: PpoSettings):
         s = self.settings = settings
         self.learner = SB3PPO(
-            RawObservationPolicy, self.make_vec_env(observation, s.num_envs), n_steps=s.num_steps,
+            RawObservationPolicy, self.make_vec_env(variant, s.num_envs), n_steps=s.num_steps,
             batch_size=s.batch_size // s.num_minibatches,
             n_epochs=s.update_epochs, learning_rate=s.learning_rate, gamma=s.gamma, gae_lambda=s.gae_lambda,
             clip_range=s.clip_coef,
             ent_coef=s.ent_coef, vf_coef=s.vf_coef, max_grad_norm=s.max_grad_norm, device="cpu",
             policy_kwargs=dict(
                 net_arch=[], features_extractor_class=self.extractor, normalize_images=False,
-                features_extractor_kwargs={"layout": layout_of(make_envs(observation, 1)), "network": s.network},
+                features_extractor_kwargs={"layout": layout_of(make_envs(variant, 1)), "network": s.network},
             ),
         )  # fmt: skip
 
-    def make_vec_env(self, observation: str, num_envs: int) -> VecEnv:
-        return Sb3VecEnv(make_envs(observation, num_envs))
+    def make_vec_env(self, variant: str, num_envs: int) -> VecEnv:
+        return Sb3VecEnv(make_envs(variant, num_envs))
 
     def train(self, num_updates: int) -> int:
         steps = num_updates * self.settings.batch_size
@@ -184,9 +184,9 @@ class SB3PyTorchLayersTrainer(SB3Trainer):
 
     name = "Stable-Baselines3, PyTorch's layers"
 
-    def __init__(self, observation: str, settings: PpoSettings):
+    def __init__(self, variant: str, settings: PpoSettings):
         symbols.CPU = "none"
-        super().__init__(observation, settings)
+        super().__init__(variant, settings)
 
 
 class SB3OwnEnvsTrainer(SB3Trainer):
@@ -194,8 +194,8 @@ class SB3OwnEnvsTrainer(SB3Trainer):
 
     name = "Stable-Baselines3, its own envs"
 
-    def make_vec_env(self, observation: str, num_envs: int):
-        return make_vec_env("envgen/Crafter-v0", num_envs, env_kwargs={"observation": ENV_OBSERVATIONS[observation]})
+    def make_vec_env(self, variant: str, num_envs: int):
+        return make_vec_env("envgen/Crafter-v0", num_envs, env_kwargs={"observation": OBSERVATIONS[variant]})
 
 
 # ------------------------------------------------------------------------------------------------------ CleanRL style
@@ -206,8 +206,8 @@ class CleanRLTrainer:
 
     name = "CleanRL-style loop"
 
-    def __init__(self, observation: str, settings: PpoSettings):
-        self.envs, self.s = make_envs(observation, settings.num_envs), settings
+    def __init__(self, variant: str, settings: PpoSettings):
+        self.envs, self.s = make_envs(variant, settings.num_envs), settings
         spaces = self.envs.single_observation_space, self.envs.single_action_space
         self.network = ActorCritic(*spaces, layout_of(self.envs), settings.network)
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=settings.learning_rate, eps=1e-5)
@@ -288,10 +288,10 @@ TRAINERS = {
 }  # fmt: skip
 
 
-def run_worker(cls: type, observation: str, settings: PpoSettings, threads: int, connection: Connection) -> None:
+def run_worker(cls: type, variant: str, settings: PpoSettings, threads: int, connection: Connection) -> None:
     """A trainer in its own process: trains as many updates as each message asks for and replies with the time."""
     torch.set_num_threads(threads)
-    trainer = cls(observation, settings)
+    trainer = cls(variant, settings)
     trainer.train(1)  # compiles and allocates
     connection.send(count_parameters(trainer.learner.network) if isinstance(trainer, EnvgenTrainer) else 0)
     while num_updates := connection.recv():
@@ -303,13 +303,13 @@ def run_worker(cls: type, observation: str, settings: PpoSettings, threads: int,
         connection.send((steps / duration, duration, breakdown))
 
 
-def compare(observation: str, settings: PpoSettings, rounds: int, num_updates: int, threads: int) -> None:
+def compare(variant: str, settings: PpoSettings, rounds: int, num_updates: int, threads: int) -> None:
     context, connections = multiprocessing.get_context("spawn"), {}
-    speeds: dict[type, list[float]] = {cls: [] for cls in TRAINERS[observation]}  # steps per second
+    speeds: dict[type, list[float]] = {cls: [] for cls in TRAINERS[variant]}  # steps per second
     num_parameters, envgen_seconds, breakdowns = 0, 0.0, []
     for cls in speeds:
         connections[cls], child = context.Pipe()
-        args = cls, observation, settings, threads, child
+        args = cls, variant, settings, threads, child
         context.Process(target=run_worker, args=args, daemon=True).start()
         child.close()  # so that recv fails instead of blocking if the process dies
         count = connections[cls].recv()
@@ -325,7 +325,7 @@ def compare(observation: str, settings: PpoSettings, rounds: int, num_updates: i
     for connection in connections.values():
         connection.send(0)
     print(
-        f"\n{observation}: {settings.num_envs} environments x {settings.num_steps} steps, "
+        f"\n{variant}: {settings.num_envs} environments x {settings.num_steps} steps, "
         f"{settings.update_epochs} epochs of {settings.num_minibatches} minibatches, "
         f"{num_parameters:,} parameters, {rounds} rounds of {num_updates} updates"
     )
@@ -344,21 +344,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--updates", type=int, default=12, help="updates per round, for symbols and tiles")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="PyTorch threads")
-    parser.add_argument("--observations", nargs="+", choices=list(NETWORKS), default=list(NETWORKS))
+    parser.add_argument("--variants", nargs="+", choices=list(NETWORKS), default=list(NETWORKS))
     parser.add_argument(
         "--width", type=int, default=256, help="of the features of symbols; a small one isolates overhead"
     )
     args = parser.parse_args()
     print(f"{args.threads} threads, {time.strftime('%Y-%m-%d')}")
-    for observation in args.observations:
-        space = make_envs(observation, 1).single_observation_space
-        network = NetworkSettings.model_validate({**NETWORKS[observation], "width": args.width})
-        if observation != "pixels":
+    for variant in args.variants:
+        space = make_envs(variant, 1).single_observation_space
+        network = NetworkSettings.model_validate({**NETWORKS[variant], "width": args.width})
+        if variant != "pixels":
             settings, rounds, num_updates = ppo_settings_for(space, network=network), args.rounds, args.updates
         else:  # 4,096 steps of the published network take minutes on a small CPU; each step has the same shape
             settings = ppo_settings_for(space, network=network, num_steps=64, num_minibatches=1, update_epochs=1)
             rounds, num_updates = max(1, args.rounds // 2), 1
-        compare(observation, settings, rounds, num_updates, args.threads)
+        compare(variant, settings, rounds, num_updates, args.threads)
 
 
 if __name__ == "__main__":
