@@ -77,7 +77,7 @@ def run(variant: str, seed: int, all_steps: list[int], runs: Path, results: Path
 
     files = {steps: results / f"{variant}-{steps}-{seed}.json" for steps in sorted(all_steps)}
     if all(file.exists() for file in files.values()):
-        return f"{variant}, seed {seed}: the results are there"
+        return f"{variant}, seed {seed}: the results already exist"
     torch.set_num_threads(threads)
     start = time.perf_counter()
     folder = runs / f"{variant}-{max(all_steps)}" / str(seed)
@@ -107,10 +107,10 @@ def _trained_steps(folder: Path) -> int:
 
 def describe_run(variant: str, seed: int, steps: int, folder: Path, threads: int) -> dict[str, Any]:
     """The results of a trained run, with an evaluation of its policy."""
-    kind = VARIANTS[variant].get("observation", "symbols")
+    observation = VARIANTS[variant].get("observation", "symbols")
     world, policy = Crafter(), envgen.load_policy(folder)
     final = envgen.evaluate(folder, EPISODES, seed=EVALUATION_SEED)
-    envs = world.reference_envs(64, EVALUATION_SEED, kind, PACKAGE_EPISODES)
+    envs = world.reference_envs(64, EVALUATION_SEED, observation, PACKAGE_EPISODES)
     package = evaluate(policy, world, None, PACKAGE_EPISODES, EVALUATION_SEED, envs=envs)
     lines = list(read_progress(folder))
     stats = training_stats(lines, [skill.name for skill in world.skills])

@@ -5,9 +5,9 @@
     python benchmarks/crafter_time_to_score.py --cleanrl out/cleanrl --minutes 20 --seeds 10 11 12
     python benchmarks/crafter_time_to_score.py --page      # train nothing, write the page from the existing results
 
-Every trainer plays the original Crafter from symbols in envgen's vector environment, with both cores. The score is that
-of the most recent 1,024 training episodes, without those of practice, so that measuring costs nothing and needs nothing
-of the trainer. The clock starts with the first step of the environments, after imports and compilation.
+Every trainer plays the original Crafter from symbols in envgen's vector environment, on all cores. The score is that of
+the most recent 1,024 training episodes, without those of practice: measuring it takes no extra episodes and requires no
+change to the trainer. The clock starts with the first step of the environments, after imports and compilation.
 
 Stable-Baselines3 and CleanRL receive the symbols as one-hot vectors. They run with their own networks, once with their
 own hyperparameters (and 8 environments) and once with those of envgen's `fast` preset. CleanRL's `ppo.py` runs
@@ -124,7 +124,7 @@ def make_envs(clock: ScoreClock, num_envs: int, seed: int) -> ClockedEnv:
 
 
 def train_envgen(clock: ScoreClock, seed: int, args: argparse.Namespace, preset: str) -> None:
-    """Learning rates are annealed over as many steps as fit into the time, measured in the first ones."""
+    """Learning rates are annealed over the steps that fit into the time at `--steps-per-second`."""
     from envgen.curriculum.plan import PracticeSettings, learner_preset
     from envgen.curriculum.practice import PracticeVectorEnv
     from envgen.curriculum.trainer import make_learner

@@ -2,9 +2,9 @@
 
     python benchmarks/genenv_tools.py                 # runs, then writes docs/results/genenv-tools/
 
-All proposers, and GenEnv with three targets alpha, start with the same models for each seed and spend the same number
-of rollouts. Interrupted runs resume and finished ones are not repeated. `--only` selects some of the runs, so that
-several processes can share the work.
+All proposers, and GenEnv with three targets alpha, start with the same models for each seed and have the same budget of
+rollouts, which `dapo` may exceed in its last step. Interrupted runs resume and finished ones are not repeated. `--only`
+selects some of the runs, so that several processes can share the work.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""A custom world: walk to a goal on a grid. Checked with `check_world`, then trained in with the expert designer.
+"""A custom world: walk to a goal on a grid. Checked with `check_world`, then trained in with random levels.
 
     python examples/custom_world.py
 
