@@ -1,4 +1,4 @@
-"""The smallest world that fulfills the contract: a ladder to climb. The action `down` goes back to the ground."""
+"""A small world that can be evaluated and audited: a ladder to climb. The action `down` goes back to the ground."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple

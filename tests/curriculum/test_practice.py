@@ -40,7 +40,7 @@ class CorridorLevel(Level):
 
 
 class CorridorEnv(PythonEnv):
-    """Walk to the end of a corridor; steps to the left hold. `luck` is drawn anew in every step."""
+    """Walk to the end of a corridor; the action `left` does nothing. `luck` is a new random number in every step."""
 
     observation_space = spaces.Box(0, 99, (2,), np.int64)
     max_episode_steps = 30
@@ -105,7 +105,7 @@ def test_other_environments_play_as_without_practice():
 
 
 def test_practice_begins_in_a_saved_state():
-    """Of everything but the random stream."""
+    """The saved state is restored completely, except for the random stream."""
     envs = make_corridors(num_envs=4, share=0.25)
     envs.reset(seed=1)
     begun = 0
@@ -116,13 +116,13 @@ def test_practice_begins_in_a_saved_state():
             continue
         begun += 1
         state = envs.env_states.get_env_state(practicing)
-        memory = envs.saved_states.read(np.arange(envs.memory_groups.size))
+        saved = envs.saved_states.read(np.arange(envs.memory_groups.size))
         same = np.ones(envs.memory_groups.size, np.bool_)
-        for name, array in memory.items():
+        for name, array in saved.items():
             if name != "rngs":
                 same &= (array == state[name]).reshape(len(same), -1).all(1)
         assert same.any()
-        assert (memory["rngs"] != state["rngs"]).any(1).all()
+        assert (saved["rngs"] != state["rngs"]).any(1).all()
         np.testing.assert_array_equal(obs[practicing[0]], [state["state.position"][0], state["state.luck"][0]])
         np.testing.assert_array_equal(infos["achievements"][practicing], state["achievements"])
         assert infos["episode_length"][practicing[0]] == state["episodes"][0, 1]
@@ -130,7 +130,7 @@ def test_practice_begins_in_a_saved_state():
 
 
 def positions(envs: PracticeVectorEnv, skill: int, kind: int) -> list[int]:
-    """Of the saved states for a skill."""
+    """The positions in the saved states of one kind for a skill."""
     rows = np.flatnonzero(envs.memory_groups == 2 * skill + kind)
     return envs.saved_states.read(rows)["state.position"].tolist() if rows.size else []
 
@@ -250,7 +250,7 @@ def save(envs: PracticeVectorEnv, *groups: int) -> None:
         envs._save(group, envs.env_states.get_env_state(np.array([0])))
 
 
-def test_the_group_with_the_most_states_gives_way_then_the_most_common_then_the_oldest():
+def test_the_oldest_state_of_the_largest_group_is_replaced_and_ties_go_to_the_most_common_skill():
     envs = make_corridors(memory_size=4)
     envs.reset(seed=1)
     save(envs, B, A, A, A, B)

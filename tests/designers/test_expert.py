@@ -1,4 +1,4 @@
-"""The expert: skills that fail although their prerequisites succeed, the largest gain first."""
+"""The expert: skills that fail although their prerequisites succeed, the highest priority first."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ def num_descendants(name: str) -> int:
     return sum(name in ancestors(skill) for skill in SKILL_NAMES)
 
 
-def gain(name: str, rates: dict[str, float]) -> float:
+def priority(name: str, rates: dict[str, float]) -> float:
     return (1 + num_descendants(name)) * (100 - rates[name])
 
 
@@ -44,7 +44,7 @@ def test_expert_teaches_failing_skills_whose_prerequisites_succeed(rates, num_le
     skills = [name for name in taught if name]
     assert len(set(skills)) == len(skills)
     assert all(rates[name] < 80 for name in skills)  # none that is mastered
-    frontier.sort(key=lambda name: (-gain(name, rates), name))
+    frontier.sort(key=lambda name: (-priority(name, rates), name))
     assert skills[: len(frontier)] == frontier[:num_levels]  # before any other skill
     num_failing = sum(rate < 80 for rate in rates.values())
     assert taught.count("") == max(0, num_levels - num_failing)  # the original only if nothing else is left

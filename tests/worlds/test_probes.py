@@ -14,9 +14,8 @@ from envgen.worlds.heist.world import Heist
 from envgen.worlds.kernels import mt19937
 from envgen.worlds.world import World
 
-Luck = Callable[
-    [Any, np.ndarray], Mapping[str, np.ndarray]
-]  # from envs and actions: where a skill that needs luck has it
+# (envs, actions) -> skill that depends on chance: in which environments the next random numbers let it succeed
+Luck = Callable[[Any, np.ndarray], Mapping[str, np.ndarray]]
 
 
 def check_steps(world: World, num_envs: int, steps: int, expert: bool, luck: Luck | None = None) -> Counter[str]:
