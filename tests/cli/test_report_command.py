@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 from commands import get_error_line
+from run_files import write_train_run
 
 from envgen.cli.main import main
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
-from run_files import write_train_run
 
 
 def run_report(*args: object, monkeypatch) -> None:

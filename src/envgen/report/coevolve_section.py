@@ -85,7 +85,18 @@ def _curves(
 
 def coevolve_section(run: RunFiles) -> list[Html | None]:
     """The parts of a run of `envgen coevolve`."""
-    return [_facts(run), _charts(run), _refusals(run), _examples(run), settings_list(run)]
+    return [build() for build in coevolve_parts(run).values()]
+
+
+def coevolve_parts(run: RunFiles) -> dict[str, Callable[[], Html | None]]:
+    """The functions that build the parts of a run, by name."""
+    return {
+        "facts": lambda: _facts(run),
+        "charts": lambda: _charts(run),
+        "refusals": lambda: _refusals(run),
+        "tasks": lambda: _examples(run),
+        "settings": lambda: settings_list(run),
+    }
 
 
 def _facts(run: RunFiles) -> Html:
@@ -112,7 +123,12 @@ def _facts(run: RunFiles) -> Html:
 
 
 def _charts(run: RunFiles) -> Html | None:
-    """The curves of this run alone."""
+    charts = own_charts(run)
+    return figure_row(*charts) if charts else None
+
+
+def own_charts(run: RunFiles) -> list[Html]:
+    """The curves of this run alone, accuracy first."""
     curves = [
         (title, label, points, ())
         for title, label, points in (
@@ -123,12 +139,11 @@ def _charts(run: RunFiles) -> Html | None:
     ]
     alpha = number(run.request, "curriculum", "alpha")
     target = [(alpha, f"alpha {alpha:g}")] if alpha is not None else []
-    charts = [
+    return [
         chart(title, [curve(label, 1, _xy(points), points=k == 0)], "rollouts", label,
               lines=target if label == "p" else (), from_zero=label != "accuracy %")
         for k, (title, label, points, _) in enumerate(curves)
     ]  # fmt: skip
-    return figure_row(*charts) if charts else None
 
 
 def _refusals(run: RunFiles) -> Html | None:

@@ -203,13 +203,13 @@ def _page(
     problems: Sequence[str],
     store: PictureStore,
 ) -> str:
-    style = _asset("uPlot.min.css") + _asset("report.css")
-    library, script = _asset("uPlot.min.js"), _asset("report.js")
+    style = asset("uPlot.min.css") + asset("report.css")
+    library, script = asset("uPlot.min.js"), asset("charts.js") + asset("report.js")
     policy = (
         f"default-src 'none'; script-src {_hash(library)} {_hash(script)}; style-src {_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    license_text = _asset("uPlot.LICENSE.txt").replace("--", "- -")
+    license_text = asset("uPlot.LICENSE.txt").replace("--", "- -")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -251,7 +251,8 @@ def _nav(nav: Sequence[tuple[str, str, Sequence[tuple[str, str]]]]) -> Html:
     return tag("nav", tag("a", "envgen", href="#top", class_="brand"), tag("ul", *parts), theme, aria_label="Contents")
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A style sheet or script of reports."""
     return (resources.files("envgen.report") / "assets" / name).read_text("utf-8")
 
 

@@ -13,6 +13,8 @@ from PIL import Image
 
 from envgen.worlds.world import Level, LevelError, World
 
+from .html import Html
+
 MAP_SEED = 0  # all maps are of this seed, so that they differ only in what the levels change
 CELL_SIZE = 6  # pixels of a cell, in worlds that can draw their cells in any size
 MAX_SIDE = 448  # pixels of a map
@@ -56,6 +58,10 @@ class LevelMaps:
             return None
         key = f"map {self.world.name} {json.dumps(level.model_dump(mode='json'), sort_keys=True)}"
         return self.store.add(key, lambda: to_webp(draw_map(self.world, level)))
+
+    def actions(self, overrides: Any) -> Html | None:
+        """What a reader can do with a level; nothing in a report."""
+        return None
 
     def legend(self) -> list[tuple[str, str]]:
         """Icons of the maps, as names of pictures, with what they mean."""

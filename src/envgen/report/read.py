@@ -65,6 +65,11 @@ class RunFiles:
         """The lines of progress.jsonl."""
         return self.read_lines("progress.jsonl")
 
+    @property
+    def last_line(self) -> dict[str, Any]:
+        """The last line of progress.jsonl; `{}` if there is none."""
+        return self.lines[-1] if self.lines else {}
+
     @cached_property
     def cycles(self) -> list[CycleFiles]:
         folder = self.folder / "cycles"
@@ -95,12 +100,12 @@ class RunFiles:
     def steps(self) -> float:
         """Environment steps so far, or rollouts of a co-evolution."""
         key = "rollouts" if self.is_coevolution else "steps"
-        reached = [value for line in self.lines[-1:] if (value := number(line, key)) is not None]
-        if not reached and self.summary:
+        reached = number(self.last_line, key)
+        if reached is None and self.summary:
             if self.is_coevolution:
                 return number(self.summary, "counts", "rollouts") or 0.0
             return sum(number(self.summary, "steps", part) or 0.0 for part in ("levels", "original"))
-        return reached[0] if reached else 0.0
+        return reached or 0.0
 
     @property
     def seconds(self) -> float | None:

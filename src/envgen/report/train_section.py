@@ -1,6 +1,7 @@
 """A run of EnvGen: its settings, score, skills, the levels of each cycle, the conversation, and clips of its policy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from PIL import Image
@@ -39,7 +40,19 @@ VERDICTS = ("good", "doubtful", "bad")  # each is a class of the style sheet
 
 def train_section(run: RunFiles, maps: LevelMaps | None) -> list[Html | None]:
     """The parts of a run of `envgen train`."""
-    return [_facts(run), _charts(run), _skills(run), _cycles(run, maps), conversation(run), settings_list(run)]
+    return [build() for build in train_parts(run, maps).values()]
+
+
+def train_parts(run: RunFiles, maps: LevelMaps | None) -> dict[str, Callable[[], Html | None]]:
+    """The functions that build the parts of a run, by name."""
+    return {
+        "facts": lambda: _facts(run),
+        "charts": lambda: _charts(run),
+        "skills": lambda: _skills(run),
+        "levels": lambda: _cycles(run, maps),
+        "conversation": lambda: conversation(run),
+        "settings": lambda: settings_list(run),
+    }
 
 
 def _facts(run: RunFiles) -> Html:
@@ -80,18 +93,7 @@ def _with_interval(value: tuple[float, float | None, float | None] | None, digit
 
 
 def _charts(run: RunFiles) -> Html | None:
-    training, phases = training_points(run)
-    evaluation = evaluation_points(run)
-    curves = []
-    if len(training) > 1:
-        curves.append(curve("training episodes", 0, _xy(training)))
-    if len(evaluation) > 1:
-        curves.append(curve("in the original, measured", 1, _xy(evaluation), points=True))
-    charts = []
-    if curves:
-        shades = [(start, end, name) for start, end, name in phases if "level" in name or "mixed" in name]
-        note = "Shaded: phases in the designer's levels, which can be easier or harder than the original."
-        charts.append(chart("Score", curves, "steps", "score %", note if shades else "", shades=shades))
+    charts = [score_chart(run)]
     losses = [
         curve(name.replace("_", " "), index, data)
         for index, name in enumerate(("entropy", "explained_variance"))
@@ -99,7 +101,24 @@ def _charts(run: RunFiles) -> Html | None:
     ]
     if losses:
         charts.append(chart("Entropy and explained variance", losses, "steps", "nats, or share", from_zero=False))
-    return figure_row(*charts) if charts else None
+    shown = [drawn for drawn in charts if drawn is not None]
+    return figure_row(*shown) if shown else None
+
+
+def score_chart(run: RunFiles) -> Html | None:
+    """The score over steps, in training and in the original."""
+    training, phases = training_points(run)
+    evaluation = evaluation_points(run)
+    curves = []
+    if len(training) > 1:
+        curves.append(curve("training episodes", 0, _xy(training)))
+    if len(evaluation) > 1:
+        curves.append(curve("in the original, measured", 1, _xy(evaluation), points=True))
+    if not curves:
+        return None
+    shades = [(start, end, name) for start, end, name in phases if "level" in name or "mixed" in name]
+    note = "Shaded: phases in the designer's levels, which can be easier or harder than the original."
+    return chart("Score", curves, "steps", "score %", note if shades else "", shades=shades)
 
 
 def _xy(points: Sequence[tuple[float, float]]) -> dict[str, list[float]]:
@@ -172,7 +191,7 @@ def _cycle(cycle: CycleFiles, before: Mapping[str, float], maps: LevelMaps | Non
         tag("span", "then score ", _with_interval(score), class_="muted") if score else None,
     ]
     cards = [
-        _level_card(k, level, _at(audits, k), _at(outcomes, k), before, after, maps)
+        level_card(k, level, _at(audits, k), _at(outcomes, k), before, after, maps)
         for k, level in enumerate(levels[:MAX_LEVELS])
     ]
     notes = [tag("p", note, class_="warning") for note in texts(cycle.design, "proposal", "notes")]
@@ -185,10 +204,12 @@ def _at(items: Sequence[dict[str, Any]], k: int) -> dict[str, Any]:
     return items[k] if k < len(items) else {}
 
 
-def _level_card(
-    k: int, level: Mapping[str, Any], audit: Mapping[str, Any], outcome: Mapping[str, Any],
-    before: Mapping[str, float], after: Mapping[str, float], maps: LevelMaps | None,
+def level_card(
+    k: int, level: Mapping[str, Any], audit: Mapping[str, Any] = MappingProxyType({}),
+    outcome: Mapping[str, Any] = MappingProxyType({}), before: Mapping[str, float] = MappingProxyType({}),
+    after: Mapping[str, float] = MappingProxyType({}), maps: LevelMaps | None = None,
 ) -> Html:  # fmt: skip
+    """Level `k` of a proposal, from above, with what is known of it."""
     overrides = level.get("level") if isinstance(level.get("level"), dict) else {}
     purpose = as_text(level.get("purpose")) or "No purpose given."
     picture = maps.add(overrides) if maps else None
@@ -208,6 +229,7 @@ def _level_card(
             _level_skills(texts(level, "skills"), outcome, before, after),
             details("What the audit found", tag("ul", [tag("li", text) for text in findings]), class_="small")
             if findings else None,
+            maps.actions(overrides) if maps else None,
         ),
         class_="level",
     )  # fmt: skip
