@@ -197,6 +197,7 @@ def test_ctrl_c_suggests_repeating_the_command_for_classes_of_ones_own(choice, m
         (["evaluate", "rums"], "did you mean runs?"),
         (["evaluate", "runs"], "runs is not a run directory"),
         (["evaluate", "runs", "--seed", "-1"], "--seed must be 0 or greater, not -1"),
+        (["evaluate", "runs", "--level", "level.json", "--reference-episodes", "4"], "cannot be combined with --level"),
         (["evaluate", "runs", "--episodes", "0"], "--episodes must be a positive number, not 0"),
         (["compare", "rums"], "runs"),
         (["compare"], "compare needs at least one run directory"),

@@ -45,6 +45,8 @@ def evaluate(
         require_seed(seed)
     if reference_episodes < 0:
         raise UserError(f"--reference-episodes must be 0 or greater, not {reference_episodes}")
+    if reference_episodes and level is not None:
+        raise UserError("--reference-episodes cannot be combined with --level: the reference package has no levels")
     if not run.exists():
         raise UserError(f"{run} does not exist{suggest_path(run)}")
     from envgen import api
@@ -64,14 +66,16 @@ def evaluate(
 
 
 def compare_with_reference(policy: Any, result: Any, episodes: int) -> Any:
-    """Play in the world's reference package, and print both results side by side."""
+    """Play in the world's reference package as in `result`, and print both results side by side."""
     from envgen.curriculum.evaluate import evaluate as evaluate_policy
 
-    world, observation = load_world(result.world), policy.metadata["observation"]
+    world, observation = load_world(result.world), policy.metadata.get("observation", "symbols")
     envs = world.reference_envs(  # pyright: ignore[reportAttributeAccessIssue]  checked before
         num_envs=min(episodes, 64), seed=result.seed, observation=observation, episodes=episodes
     )
-    reference = evaluate_policy(policy, world, None, episodes, result.seed, observation, envs=envs)
+    reference = evaluate_policy(
+        policy, world, None, episodes, result.seed, observation, result.deterministic, envs=envs
+    )
     for name in ("reward", "score"):
         ours, theirs = getattr(result, name), getattr(reference, name)
         verdict = "agrees" if ours.agrees_with(theirs) else "DIFFERS"
