@@ -21,7 +21,7 @@ def open_browser() -> Iterator[Any]:
         from playwright.sync_api import Error, sync_playwright
     except ImportError:
         give_up("no browser: pip install playwright")
-    path = next((found for name in NAMES if (found := shutil.which(name))), None)
+    path = next(filter(None, map(shutil.which, NAMES)), None)
     with sync_playwright() as playwright:
         try:
             browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])

@@ -90,7 +90,7 @@ def test_a_run_of_envgen_is_shown_with_everything_it_holds(tmp_path):
     for text in (
         "llm-0 on crafter", "20.0 [19.0, 21.0]", "finished", "Skills by cycle", "collect_diamond", "Cycle 1",
         "teach wood", "near.table true", "audit: good", "audit: bad", "impossible wood", "50 → 75", "17 → 33",
-        "a note wood", "Conversation with the language model 3 requests", "because wood", "refused",
+        "a note wood", "Conversation with the language model 3 requests", "because wood", "invalid",
         "no such setting wood", "failed: retryable", "$0.02", "plan.cycle_steps",
     ):  # fmt: skip
         assert text in page.text, text

@@ -90,15 +90,15 @@ def make_clips(policy: Any, world: World, observation: str) -> list[Clip]:
     order = sorted(episodes, key=lambda episode: episode.episode_return)
     clips = []
     for title, episode in (("A typical episode", order[len(order) // 2]), ("The best episode", order[-1])):
-        rank = "median" if episode is order[len(order) // 2] else "highest"
-        length = f"{len(episode.actions):,} steps{'' if episode.ended else ' and not over'}"
-        caption = f"The one with the {rank} return of {len(order)}: {episode.episode_return:.1f}, {length}."
+        rank = "Median" if episode is order[len(order) // 2] else "Highest"
+        length = f"{len(episode.actions):,} steps{'' if episode.ended else ', not finished'}"
+        caption = f"{rank} return of {len(order)} episodes: {episode.episode_return:.1f} ({length})."
         if title.startswith("A ") or episode.first_success.keys() != order[len(order) // 2].first_success.keys():
             clips.append((title, caption, episode, max(0, len(episode.actions) - MAX_FRAMES), None))
     for skill, rate in hard_skills(episodes, [skill.name for skill in world.skills]):
         episode = min((e for e in episodes if skill in e.first_success), key=lambda e: e.first_success[skill])
         step = episode.first_success[skill]
-        caption = f"Achieved in {rate:.0f}% of {len(episodes)} episodes; here first at step {step:,}."
+        caption = f"Achieved in {rate:.0f}% of {len(episodes)} episodes; in this one, first at step {step:,}."
         clips.append((skill, caption, episode, max(0, step - SKILL_FRAMES), step + AFTER_SKILL))
     drawn = [_draw(world, *clip) for clip in clips]
     return [clip for clip in drawn if clip is not None]
@@ -117,7 +117,7 @@ def _draw(world: World, title: str, caption: str, episode: Episode, first: int, 
     end = min(end, first + MAX_FRAMES)
     frames: list[np.ndarray] = []
     vitals: dict[str, list[int]] = {}
-    total, successes = 0.0, {}
+    successes: dict[str, int] = {}
     with closing(world.single(world.original, episode.seed, render_mode="rgb_array", render_size=FRAME_SIZE)) as env:
         _, info = env.reset()
         for step in range(end + 1):
@@ -128,8 +128,7 @@ def _draw(world: World, title: str, caption: str, episode: Episode, first: int, 
                 for name, value in _vitals(info).items():
                     vitals.setdefault(name, []).append(value)
             if step < end:
-                _, reward, _, _, info = env.step(episode.actions[step])
-                total += float(reward)
+                _, _, _, _, info = env.step(episode.actions[step])
     expected = {name: step for name, step in episode.first_success.items() if step <= end}
     if successes != expected:
         return None

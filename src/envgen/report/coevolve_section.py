@@ -37,9 +37,9 @@ def _mean_entropy(line: Mapping[str, Any]) -> float | None:
     return float(np.mean(list(entropy.values()))) if entropy else None
 
 
-def _refused_share(line: Mapping[str, Any]) -> float | None:
-    refused, accepted = numbers(line, "rejected"), number(line, "tasks_proposed")
-    return None if not refused or accepted is None else sum(refused.values())
+def _num_rejected(line: Mapping[str, Any]) -> float | None:
+    rejected = numbers(line, "rejected")
+    return sum(rejected.values()) if rejected else None
 
 
 METRICS: tuple[tuple[str, str, Metric], ...] = (
@@ -47,7 +47,7 @@ METRICS: tuple[tuple[str, str, Metric], ...] = (
     ("Difficulty of the proposed tasks", "difficulty", lambda line: number(line, "difficulty")),
     ("Diversity: entropy of the tasks' features", "bits", _mean_entropy),
     ("Repetition: 3-gram overlap between specs", "share", lambda line: number(line, "diversity", "ngram_overlap")),
-    ("Refused specs per step", "specs", _refused_share),
+    ("Rejected specs per step", "specs", _num_rejected),
 )
 
 
@@ -93,7 +93,7 @@ def coevolve_parts(run: RunFiles) -> dict[str, Callable[[], Html | None]]:
     return {
         "facts": lambda: _facts(run),
         "charts": lambda: _charts(run),
-        "refusals": lambda: _refusals(run),
+        "refusals": lambda: _rejections(run),
         "tasks": lambda: _examples(run),
         "settings": lambda: settings_list(run),
     }
@@ -146,8 +146,8 @@ def own_charts(run: RunFiles) -> list[Html]:
     ]  # fmt: skip
 
 
-def _refusals(run: RunFiles) -> Html | None:
-    """What the task filter refused, over the run and in all."""
+def _rejections(run: RunFiles) -> Html | None:
+    """The specs that the task filter rejected, by reason: over the run, and in total."""
     reasons: tuple[str, ...] = get_args(Rejection)
     totals = {reason: sum(number(line, "rejected", reason) or 0 for line in run.lines) for reason in reasons}
     if not any("rejected" in line for line in run.lines):
@@ -161,13 +161,13 @@ def _refusals(run: RunFiles) -> Html | None:
     proposed = number(run.lines[-1], "tasks_proposed") or 0
     fallback = sum(number(line, "fallback_tasks") or 0 for line in run.lines)
     sentence = (
-        f"{proposed:,.0f} specs became tasks. Refused: "
+        f"{proposed:,.0f} specs became tasks. Rejected: "
         + ", ".join(f"{total:,.0f} {reason.replace('_', ' ')}" for reason, total in totals.items())
-        + f". {fallback:,.0f} tasks were drawn uniformly in their place."
+        + f". {fallback:,.0f} uniform tasks replaced missing ones."
     )
     return tag(
-        "section", tag("h4", "Refused specs"), tag("p", sentence),
-        figure_row(chart("Refused specs per step, by reason", curves, "rollouts", "specs")) if curves else None,
+        "section", tag("h4", "Rejected specs"), tag("p", sentence),
+        figure_row(chart("Rejected specs per step, by reason", curves, "rollouts", "specs")) if curves else None,
     )  # fmt: skip
 
 
@@ -205,17 +205,17 @@ def choose_examples(
 
 def _example(task: Mapping[str, Any], traces: Sequence[Mapping[str, Any]], prompt_of: PromptOf) -> Html:
     rate = number(task, "success_rate")
-    found = prompt_of(task["spec"])
+    prompt, correct = prompt_of(task["spec"]) or (None, None)
     ranked = sorted(traces, key=lambda trace: -(number(trace, "score") or 0.0))
     shown = [*ranked[: MAX_REPLIES - 1], *ranked[MAX_REPLIES - 1 :][-1:]]
     body = [
         tag("header", badge(f"p = {rate:.2f}" if rate is not None else "p unknown"),
             tag("span", f"step {format_number(number(task, 'step'), 0)}, by {as_text(task.get('source'))}",
                 class_="muted")),
-        tag("pre", found[0] if found else _pretty(task["spec"]), class_="untrusted", tabindex="0"),
-        tag("p", tag("span", "correct: ", class_="muted"), tag("code", found[1])) if found else None,
+        tag("pre", prompt or _pretty(task["spec"]), class_="untrusted", tabindex="0"),
+        tag("p", tag("span", "correct: ", class_="muted"), tag("code", correct)) if correct is not None else None,
         tag("ul", [_reply(trace) for trace in shown], class_="replies") if shown else None,
-        details("Spec", tag("pre", _pretty(task["spec"]), class_="untrusted"), class_="small") if found else None,
+        details("Spec", tag("pre", _pretty(task["spec"]), class_="untrusted"), class_="small") if prompt else None,
     ]  # fmt: skip
     return tag("article", *body, class_="task")
 

@@ -66,7 +66,7 @@ def _answer(reply: Mapping[str, Any], validation: Mapping[str, Any]) -> Html:
     errors = texts(validation, "errors")
     state = None
     if "ok" in validation:
-        state = badge("valid", "good") if validation.get("ok") is True else badge("refused", "bad")
+        state = badge("valid", "good") if validation.get("ok") is True else badge("invalid", "bad")
     return tag(
         "div",
         tag("header", tag("strong", "Reply"), tag("span", " · ".join(facts), class_="muted"), state),

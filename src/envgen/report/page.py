@@ -27,11 +27,11 @@ from .train_section import clips_section, train_section
 
 MAX_PICTURE_BYTES = 3_400_000  # of the 5 MB that a page may have
 ICON = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><rect width='16' height='16' rx='4' fill='%232f6fdb'/><path d='M3 12 7 7l3 2 3-5' stroke='white' stroke-width='2' fill='none'/></svg>"  # noqa: E501
-Say = Callable[[str], None]
+OnMessage = Callable[[str], None]
 
 
 def write_report(
-    paths: Sequence[str | Path], out: str | Path, clips: bool = True, on_message: Say = lambda text: None
+    paths: Sequence[str | Path], out: str | Path, clips: bool = True, on_message: OnMessage = lambda text: None
 ) -> Path:
     """Write the report of the runs at or below `paths` to the HTML file `out`.
 
@@ -48,7 +48,7 @@ def write_report(
     return out
 
 
-def build_report(paths: Sequence[str | Path], clips: bool = True, on_message: Say = lambda text: None) -> str:
+def build_report(paths: Sequence[str | Path], clips: bool = True, on_message: OnMessage = lambda text: None) -> str:
     """The report as HTML; see `write_report`."""
     runs, unreadable = _open_runs(paths)
     store = PictureStore(MAX_PICTURE_BYTES)
@@ -103,7 +103,7 @@ def _title(runs: Sequence[RunFiles]) -> str:
 
 
 def _guarded(build: Callable[[], Html | None], what: str) -> Html | None:
-    """A part of the page. A run directory may hold anything: what cannot be shown must not cost the rest."""
+    """A part of the page, or a warning if it fails: a run directory may hold anything, and the rest is still shown."""
     try:
         return build()
     except Exception as error:  # noqa: BLE001
@@ -113,7 +113,7 @@ def _guarded(build: Callable[[], Html | None], what: str) -> Html | None:
 
 
 def _runs_of_task(
-    groups: Sequence[RunGroup], store: PictureStore, clips: bool, on_message: Say, is_alone: bool, anchor: str
+    groups: Sequence[RunGroup], store: PictureStore, clips: bool, on_message: OnMessage, is_alone: bool, anchor: str
 ) -> tuple[Html, list[tuple[str, str]]]:
     """The runs of one world or domain, each with a link for the navigation."""
     members = [(group, run) for group in groups for run in group.runs]
@@ -154,7 +154,7 @@ def _run_section(run: RunFiles, group: RunGroup, maps: LevelMaps | None, anchor:
     return details(summary, content, class_="run", open_=open_, id_=anchor)
 
 
-def _level_maps(world_name: str, store: PictureStore, on_message: Say) -> LevelMaps | None:
+def _level_maps(world_name: str, store: PictureStore, on_message: OnMessage) -> LevelMaps | None:
     """None for a world that is not installed. A `module:Class` in a run directory is not imported."""
     from envgen.worlds.registry import make_world, world_names
 
@@ -180,7 +180,7 @@ def load_clips(run: RunFiles, world: World) -> list[Clip]:
     return make_clips(policy, world, str(policy.metadata["observation"]))
 
 
-def _clips(run: RunFiles | None, maps: LevelMaps, on_message: Say) -> Html | None:
+def _clips(run: RunFiles | None, maps: LevelMaps, on_message: OnMessage) -> Html | None:
     """What the policy of a run does."""
     if run is None:
         return None

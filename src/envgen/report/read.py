@@ -1,4 +1,4 @@
-"""Read a run directory for a report: whatever is there, of a run that is finished, in progress, broken off or damaged.
+"""Read a run directory for a report: all that is readable of a finished, unfinished, interrupted or damaged run.
 
 Nothing here raises because of a file's content. What cannot be used is left out and named in `problems`.
 """
@@ -183,20 +183,20 @@ def number(value: Any, *path: str) -> float | None:
 
 def numbers(value: Any, *path: str) -> dict[str, float]:
     """The finite numbers of the mapping at a path, by name."""
-    found = get_path(value, *path) if path else value
-    items = found.items() if isinstance(found, Mapping) else ()
+    mapping = get_path(value, *path) if path else value
+    items = mapping.items() if isinstance(mapping, Mapping) else ()
     return {str(name): result for name, item in items if (result := number(item)) is not None}
 
 
 def objects(value: Any, *path: str) -> list[dict[str, Any]]:
     """The JSON objects of the list at a path; what else it holds becomes `{}`, so that positions stay the same."""
-    found = get_path(value, *path) if path else value
-    return [item if isinstance(item, dict) else {} for item in found] if isinstance(found, list) else []
+    items = get_path(value, *path) if path else value
+    return [item if isinstance(item, dict) else {} for item in items] if isinstance(items, list) else []
 
 
 def texts(value: Any, *path: str) -> list[str]:
-    found = get_path(value, *path) if path else value
-    return [as_text(item) for item in found] if isinstance(found, list) else []
+    items = get_path(value, *path) if path else value
+    return [as_text(item) for item in items] if isinstance(items, list) else []
 
 
 def as_text(value: Any) -> str:
@@ -210,9 +210,9 @@ def as_text(value: Any) -> str:
 
 def estimate(value: Any, *path: str) -> tuple[float, float | None, float | None] | None:
     """The number at a path with its interval, as evaluations hold it."""
-    found = get_path(value, *path)
-    middle = number(found, "value")
-    return None if middle is None else (middle, number(found, "low"), number(found, "high"))
+    mapping = get_path(value, *path)
+    middle = number(mapping, "value")
+    return None if middle is None else (middle, number(mapping, "low"), number(mapping, "high"))
 
 
 def skill_rates(evaluation: Any) -> dict[str, float]:

@@ -113,7 +113,7 @@ def score_chart(run: RunFiles) -> Html | None:
     if len(training) > 1:
         curves.append(curve("training episodes", 0, _xy(training)))
     if len(evaluation) > 1:
-        curves.append(curve("in the original, measured", 1, _xy(evaluation), points=True))
+        curves.append(curve("evaluations in the original", 1, _xy(evaluation), points=True))
     if not curves:
         return None
     shades = [(start, end, name) for start, end, name in phases if "level" in name or "mixed" in name]
@@ -144,7 +144,8 @@ def _skills(run: RunFiles) -> Html | None:
     last = list(rates.values())[-1]
     names.sort(key=lambda name: -last.get(name, 0.0))
     body: list[list[Html]] = [
-        [breakable(name), *(heat_cell(by_skill.get(name)) for by_skill in rates.values())] for name in names[:200]
+        [breakable(name), *(heat_cell(by_skill.get(name)) for by_skill in rates.values())]
+        for name in names[:MAX_SKILLS]
     ]
     score = [
         number(cycle.result, "evaluation", "score", "value") for cycle in run.cycles if f"cycle {cycle.number}" in rates
@@ -188,7 +189,7 @@ def _cycle(cycle: CycleFiles, before: Mapping[str, float], maps: LevelMaps | Non
     heading = [
         tag("strong", f"Cycle {cycle.number}"),
         tag("span", plural(len(levels), "level") if levels else "the original only", class_="muted"),
-        tag("span", "then score ", _with_interval(score), class_="muted") if score else None,
+        tag("span", "score after it ", _with_interval(score), class_="muted") if score else None,
     ]
     cards = [
         level_card(k, level, _at(audits, k), _at(outcomes, k), before, after, maps)
@@ -278,7 +279,7 @@ def _change(old: float | None, new: float | None) -> Html | str:
     if old is None and new is None:
         return "-"
     if old is None:
-        return f"then {new:.0f}"
+        return f"after {new:.0f}"
     if new is None:
         return f"before {old:.0f}"
     direction = "up" if new > old + 0.5 else "down" if new < old - 0.5 else "same"
