@@ -26,7 +26,7 @@ from envgen.curriculum.evaluate import evaluate
 from envgen.curriculum.loop import train
 from envgen.curriculum.plan import EVALUATION_SEED, TrainingPlan
 from envgen.designers.registry import build_designer
-from envgen.report.figures import plot_curves
+from envgen.report.figures import plot_training_runs
 from envgen.runs.compare import compare
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
@@ -150,7 +150,7 @@ def main() -> None:
     for group in folders.values():
         for folder in group:
             copy_results(folder, results)
-    plot_curves(folders, results / "curves.png")
+    plot_training_runs(folders, results / "curves.png")
     discussion_file = results / "discussion.md"  # written by hand
     discussion = discussion_file.read_text() if discussion_file.exists() else ""
     (results / "README.md").write_text(results_page(study, folders, args.seeds, discussion))

@@ -26,7 +26,14 @@ from envgen.coevolution.domains.tools.domain import ToolsDomain
 from envgen.coevolution.pretraining import pretrain
 from envgen.coevolution.settings import AlphaCurriculumSettings, ModelSize, PretrainSettings
 from envgen.coevolution.train import CoevolveRequest, coevolve
-from envgen.report.figures import accuracy_at, paired_difference, plot_runs, read_summary, steps_to_match, tokens
+from envgen.report.figures import (
+    accuracy_at,
+    paired_difference,
+    plot_coevolution_runs,
+    read_summary,
+    steps_to_match,
+    tokens,
+)
 from envgen.runs.compare import compare
 from envgen.runs.store import read_progress
 from envgen.runs.tables import markdown_table
@@ -176,7 +183,7 @@ def main() -> None:
         copy.mkdir(parents=True, exist_ok=True)
         for name in COPIED_FILES:
             shutil.copy(folder / name, copy / name)
-    plot_runs(groups, args.results / "curves.png")
+    plot_coevolution_runs(groups, args.results / "curves.png")
     discussion = args.results / "discussion.md"  # written by hand
     text = discussion.read_text() if discussion.exists() else ""
     (args.results / "README.md").write_text(write_page(groups, args.seeds, text))

@@ -9,8 +9,8 @@ from envgen.report.figures import (
     accuracy_at,
     evaluation_curve,
     paired_difference,
-    plot_curves,
-    plot_runs,
+    plot_coevolution_runs,
+    plot_training_runs,
     read_summary,
     steps_to_match,
     tokens,
@@ -52,7 +52,7 @@ def test_training_curve_starts_with_as_many_episodes_as_environments(run):
 
 
 def test_plot_of_curves_is_written_as_png(run, tmp_path):
-    plot_curves({"expert": [run]}, tmp_path / "curves.png")
+    plot_training_runs({"expert": [run]}, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -109,5 +109,5 @@ def test_accuracy_at_interpolates_between_evaluations(groups):
 
 
 def test_plot_of_co_evolutions_is_written_as_png(groups, tmp_path):
-    plot_runs(groups, tmp_path / "curves.png")
+    plot_coevolution_runs(groups, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

@@ -20,8 +20,8 @@ Metric = Callable[[Line], float | None]  # of a progress line
 SMOOTHING = 5  # steps over which noisy metrics are averaged
 
 
-def plot_curves(groups: Mapping[str, Sequence[Path]], file: Path) -> None:
-    """Plot groups of run directories by name, one color each: a thin line per run and a thick one for their mean."""
+def plot_training_runs(groups: Mapping[str, Sequence[Path]], file: Path) -> None:
+    """Plot the scores of groups of `train` runs, one color each: a thin line per run and a thick one for their mean."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -118,8 +118,8 @@ PANELS: tuple[tuple[str, str, Metric], ...] = (  # title, unit of the x axis, me
 )
 
 
-def plot_runs(groups: Groups, file: Path, alpha: float = 0.5) -> None:
-    """Plot groups of run directories by name: a color each, the mean over seeds, and the range of the seeds shaded."""
+def plot_coevolution_runs(groups: Groups, file: Path, alpha: float = 0.5) -> None:
+    """Plot the metrics of groups of `coevolve` runs, one color each: the mean over seeds, and their range shaded."""
     import matplotlib
 
     matplotlib.use("Agg")
