@@ -197,7 +197,7 @@ import numba
 assert numba.config.BOUNDSCHECK == 1
 from attack_environments import extreme_levels
 result = extreme_levels.run(int(sys.argv[1]), int(sys.argv[2]))
-print(result.tried, len(result.failures), result.failures[:1])
+print(result.num_cases, len(result.failures), result.failures[:1])
 """
 
 
@@ -209,19 +209,20 @@ def run_checked(*args: str) -> subprocess.CompletedProcess[str]:
 @attack("steps in extreme levels with checked array bounds", full=1_000_000, short=0)
 def checked_steps(count: int, rng: random.Random) -> Iterator[str]:
     done = run_checked("-c", BOUNDS, str(count), str(rng.randrange(1000)))
-    tried, failed, *first = done.stdout.split(maxsplit=2) if done.returncode == 0 else (count, 1, done.stderr[-500:])
-    for k in range(int(tried)):
-        yield str(first) if k < int(failed) else ""
+    output = done.stdout.split(maxsplit=2) if done.returncode == 0 else (count, 1, done.stderr[-500:])
+    num_cases, num_failed, *first = output
+    for k in range(int(num_cases)):
+        yield str(first) if k < int(num_failed) else ""
 
 
 @attack("damaged states with checked array bounds", full=10_000, short=0)
 def damaged_states(count: int, rng: random.Random) -> Iterator[str]:
-    """Each process tries some thousand states; `count` is rounded up."""
-    tried = 0
-    while tried < count:
+    """Each process checks a few thousand states; `count` is rounded up."""
+    num_cases = 0
+    while num_cases < count:
         for world, make in (("crafter", CrafterVectorEnv), ("heist", HeistVectorEnv)):
             done = run_checked(str(FUZZ_RESTORE), world, str(rng.randrange(1000)))
             counts = [int(number) for number in done.stdout.split()] if done.returncode == 0 else [1]
             for k in range(sum(counts)):
                 yield f"{make.__name__}: {done.stderr[-300:]}" if done.returncode and not k else ""
-            tried += sum(counts)
+            num_cases += sum(counts)

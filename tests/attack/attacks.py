@@ -47,21 +47,21 @@ class Attack:
 
     def run(self, count: int, seed: int = 0, seconds: float = float("inf")) -> "Result":
         """Run at least `count` cases, unless they take longer than `seconds`."""
-        tried, failures, start = 0, list[str](), time.monotonic()
+        num_cases, failures, start = 0, list[str](), time.monotonic()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for failure in self.make(count, random.Random(f"{self.name} {seed}")):
-                tried += 1
+                num_cases += 1
                 failures += [failure] if failure else []
                 if time.monotonic() - start > seconds:
                     break
-        return Result(self.name, tried, failures)
+        return Result(self.name, num_cases, failures)
 
 
 @dataclass(frozen=True)
 class Result:
     name: str
-    tried: int
+    num_cases: int
     failures: list[str]
 
 

@@ -198,7 +198,7 @@ BODIES = {**dict(json_bodies()), **RAW_BODIES}
 RARE = 0.15  # how often a part other than the body differs from the usual one
 
 
-def draw_parts(rng: random.Random) -> Parts:
+def sample_parts(rng: random.Random) -> Parts:
     def rarely(options: Any) -> str:
         options = list(options)
         return rng.choice(options) if rng.random() < RARE else options[0]

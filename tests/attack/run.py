@@ -19,17 +19,20 @@ START, END = "<!-- attack: written by tests/attack/run.py -->", "<!-- end of att
 
 def format_table(results: list[tuple[Attack, Result]], command: str, seconds: float) -> str:
     rows = [
-        f"| {attack.name} | {attack.full:,} | {result.tried:,} | {result.tried - len(result.failures):,} "
+        f"| {attack.name} | {attack.full:,} | {result.num_cases:,} | {result.num_cases - len(result.failures):,} "
         f"| {len(result.failures):,} |"
         for attack, result in results
     ]
-    tried, failed = (sum(counts) for counts in zip(*((r.tried, len(r.failures)) for _, r in results), strict=True))
+    num_cases = sum(result.num_cases for _, result in results)
+    num_failed = sum(len(result.failures) for _, result in results)
     header = (
         f"{datetime.now(UTC):%Y-%m-%d}, `{command}`, {seconds / 60:.0f} minutes, Python {platform.python_version()} on "
         f"{platform.system()} with {os.cpu_count()} CPU cores:"
     )
     columns = ["| attack | full number | run | passed | failed |", "| --- | --: | --: | --: | --: |"]
-    return "\n".join([header, "", *columns, *rows, f"| all | | {tried:,} | {tried - failed:,} | {failed:,} |"])
+    return "\n".join(
+        [header, "", *columns, *rows, f"| all | | {num_cases:,} | {num_cases - num_failed:,} | {num_failed:,} |"]
+    )
 
 
 def main() -> int:
@@ -52,10 +55,8 @@ def main() -> int:
         else:
             result = attack.run(max(1, round(args.scale * attack.full)), args.seed, args.seconds)
         results.append((attack, result))
-        print(
-            f"{attack.name}: {result.tried:,} tried, {len(result.failures)} failed, {time.monotonic() - began:.0f} s",
-            flush=True,
-        )
+        duration = time.monotonic() - began
+        print(f"{attack.name}: {result.num_cases:,} cases, {len(result.failures)} failed, {duration:.0f} s", flush=True)
         for failure in result.failures[:MAX_FAILURES]:
             print(f"  {failure}", flush=True)
     options = [f"--scale {args.scale:g}"] * (args.scale != 1) + [f"--seed {args.seed}"] * (args.seed != 0)

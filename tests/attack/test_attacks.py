@@ -10,7 +10,7 @@ from envgen.errors import EnvgenError
 def test_a_few_cases_of_each_attack_pass(case):
     result = case.run(case.short)
     assert not result.failures, "\n".join(result.failures[:MAX_FAILURES])
-    assert result.tried >= case.short
+    assert result.num_cases >= case.short
 
 
 def test_attacks_have_unique_names_and_more_cases_in_full():
@@ -47,5 +47,5 @@ def test_cases_and_failures_are_counted():
         yield from ("" if k else f"failed {rng.random() < 2}" for k in range(count))
 
     result = Attack("example", make, 5, 1).run(5)
-    assert (result.tried, result.failures) == (5, ["failed True"])
+    assert (result.num_cases, result.failures) == (5, ["failed True"])
     assert attack not in ATTACKS

@@ -96,7 +96,7 @@ def body_with(text: Any, **fields: Any) -> dict[str, Any]:
     return {"model": "m", "choices": [{"message": message, "finish_reason": "stop"}], "content": content, **fields}
 
 
-def draw_echo(key: str, rng: random.Random) -> Echo:
+def sample_echo(key: str, rng: random.Random) -> Echo:
     text = rng.choice(SPELLINGS)(key, rng)
     pad = "x" * rng.choice((0, 0, 5, rng.randrange(230, 320), rng.randrange(340, 410), rng.randrange(1_100, 1_210)))
     code = rng.choice((400, 401, 404, 408, 422, 429, 500, 503, 504, 302))
@@ -205,7 +205,7 @@ def test_no_part_of_an_echoed_key_is_written_or_shown(kind, count, tmp_path, mon
         key = KEYS[k % len(KEYS)]
         monkeypatch.setenv("OPENAI_API_KEY", key)
         monkeypatch.setenv("ANTHROPIC_API_KEY", key)
-        echo = draw_echo(key, rng)
+        echo = sample_echo(key, rng)
         texts, _ = run_designer(kind, echo.answer, tmp_path)
         for name, text in texts.items():
             assert not leaks(text, key), (k, echo.place, name, leaks(text, key))
@@ -213,7 +213,7 @@ def test_no_part_of_an_echoed_key_is_written_or_shown(kind, count, tmp_path, mon
     assert len(places) > 20
 
 
-# --- what was found, one by one
+# --- regressions
 
 
 @pytest.mark.parametrize("spell", [escape_json, escape_json_twice, add_backslash])

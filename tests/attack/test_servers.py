@@ -9,7 +9,7 @@ import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from misbehaving_server import ENDLESS, answer_with, bomb, draw_parts
+from misbehaving_server import ENDLESS, answer_with, bomb, sample_parts
 
 from envgen.designers.chat.backends import AnthropicBackend, OpenAIBackend
 from envgen.designers.chat.protocol import (
@@ -224,7 +224,7 @@ def test_a_moderate_compressed_reply_is_read_although_none_was_asked_for():
 def test_every_generated_answer_ends_in_a_reply_or_a_sentence(kind, count):
     rng = random.Random(f"{kind.__name__} {count}")
     for k in range(count):
-        parts = [draw_parts(rng) for _ in range(4)]  # for the request, and for those that leave a part out
+        parts = [sample_parts(rng) for _ in range(4)]  # for the request, and for those that leave a part out
         with FakeLlmServer(map(answer_with, parts)) as server:
             result, seconds = call(kind, server.url, timeout=60)
         assert seconds < 20, (k, parts)
