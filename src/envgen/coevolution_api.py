@@ -139,9 +139,8 @@ def resume_coevolution(
                 raise TypeError("seed")
     except (KeyError, TypeError, AttributeError, ValidationError):
         raise RunError(f"{run_folder} is not a run of envgen coevolve") from None
-    if not (
-        isinstance(domain, str) and is_builtin(domain)
-    ):  # a run directory may come from someone else: import nothing that it names
+    # A run directory may come from someone else: nothing that it names is imported.
+    if not (isinstance(domain, str) and is_builtin(domain)):
         raise RunError(f"the domain {domain!r} cannot be loaded from the run directory; {REPEAT}")
     servers = (agent_server, environment_server)
     return _coevolve(

@@ -1,4 +1,4 @@
-"""What all commands print: errors as sentences, without characters that a terminal obeys."""
+"""What all commands print: errors as sentences, without control characters."""
 
 import pytest
 from commands import get_error_line

@@ -24,7 +24,7 @@ def test_the_page_is_written_to_the_run_or_where_the_user_says(tmp_path, monkeyp
     assert (tmp_path / "new" / "page.html").exists()
 
 
-def test_what_is_left_out_is_said(tmp_path, monkeypatch, capsys):
+def test_what_is_left_out_is_printed(tmp_path, monkeypatch, capsys):
     run = write_train_run(tmp_path / "run")
     (run / "summary.json").write_text("{")
     run_report(run, monkeypatch=monkeypatch)

@@ -56,7 +56,7 @@ def test_charts_are_drawn_in_every_width_and_theme(browser, comparison, width, d
         assert view.outside_requests() == []
 
 
-def test_the_first_chart_is_there_at_once(browser, comparison):
+def test_the_first_chart_is_drawn_at_once(browser, comparison):
     times = []
     for _ in range(3):  # of a busy machine
         with View(browser, comparison) as view:

@@ -93,7 +93,7 @@ class CoevolutionPlan(Settings):
     """The budget of a run and the composition of its steps."""
 
     rollouts: PositiveInt = 30_720
-    """Completions of the agent in the whole run. Comparisons hold this equal."""
+    """Completions of the agent in the whole run. Runs are compared at equal rollouts."""
     tasks_per_step: PositiveInt = 32
     """Tasks in each step."""
     fresh_fraction: Fraction = 0.75

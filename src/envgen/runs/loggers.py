@@ -107,7 +107,7 @@ class WandbLogger:
         self._log({name: self.wandb.Image(image)}, steps)
 
     def _log(self, values: dict[str, Any], steps: int) -> None:
-        if steps > self.steps:  # of an earlier process
+        if steps > self.steps:  # an earlier process logged everything up to self.steps
             self.run.log({**values, "steps": steps})
             self.last_steps = max(steps, self.last_steps)
 
