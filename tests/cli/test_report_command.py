@@ -1,13 +1,12 @@
 """`envgen report`."""
 
 import sys
-from pathlib import Path
 
 import pytest
 from commands import get_error_line
-from run_files import write_train_run
 
 from envgen.cli.main import main
+from run_files import write_train_run
 
 
 def run_report(*args: object, monkeypatch) -> None:

@@ -9,6 +9,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+
+from envgen.report.html import clean, tag, to_json
+from envgen.report.page import build_report, write_report
+from envgen.runs.store import RunError
 from run_files import (
     HOSTILE,
     make_hostile,
@@ -18,10 +22,6 @@ from run_files import (
     write_lines,
     write_train_run,
 )
-
-from envgen.report.html import clean, tag, to_json
-from envgen.report.page import build_report, write_report
-from envgen.runs.store import RunError
 
 SVG = {"svg", "line", "circle", "text"}
 PAGE_TAGS = SVG | {

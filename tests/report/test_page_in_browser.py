@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from browser import View, open_browser
-from run_files import write_comparison, write_train_run
 from test_page import write_hostile_runs
 
+from browser import View, open_browser
 from envgen.report.clips import Clip
 from envgen.report.page import write_report
+from run_files import write_comparison, write_train_run
 
 MAX_FIRST_CHART = 300  # milliseconds after opening
 INK = """canvas => {
