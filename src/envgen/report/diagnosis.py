@@ -87,12 +87,18 @@ def _format_missing(attempts: Json, max_items: int = 3) -> str:
 
 
 def _funnels_table(skills: Mapping[str, Json], threshold: float) -> Table:
-    title = f"Skills below {threshold:g}%: percent of episodes that reach each stage and all before (this stage alone)"
+    title = (
+        f"Skills below {threshold:g}%: percent of episodes that reach each stage and all before it "
+        "(in parentheses: the stage at any time)"
+    )
     table = _new_table(title, "skill", "", "stages", wide=("", "stages"))
     for name, skill in skills.items():
         bottleneck = skill["bottleneck"] or {}
         for k, (label, kind, stages) in enumerate(
-            (("earlier", "prerequisite", skill["prerequisites"]), ("in one step", "condition", skill["conditions"]))
+            (
+                ("prerequisites", "prerequisite", skill["prerequisites"]),
+                ("conditions", "condition", skill["conditions"]),
+            )
         ):
             if stages:
                 table.add_row(
@@ -100,7 +106,7 @@ def _funnels_table(skills: Mapping[str, Json], threshold: float) -> Table:
                 )
         description = describe_bottleneck(bottleneck) if bottleneck else "no bottleneck"
         is_first = not (skill["prerequisites"] or skill["conditions"])
-        table.add_row(name if is_first else "", "lost at", Text(description, style="red"), end_section=True)
+        table.add_row(name if is_first else "", "bottleneck", Text(description, style="red"), end_section=True)
     return table
 
 
@@ -108,10 +114,10 @@ def _funnel(stages: Sequence[Json], kind: str, bottleneck: Json) -> Text:
     text = Text()
     for k, stage in enumerate(stages):
         is_worst = (bottleneck.get("kind"), bottleneck.get("name")) == (kind, stage["name"])
-        alone = f" ({stage['ever']:.0f})" if stage["ever"] - stage["together"] >= 1 else ""
+        at_any_time = f" ({stage['ever']:.0f})" if stage["ever"] - stage["together"] >= 1 else ""
         text.append(" > " if k else "", style="dim")
         text.append(f"{stage['name']} {stage['together']:.1f}", style="bold red" if is_worst else "")
-        text.append(alone, style="dim")
+        text.append(at_any_time, style="dim")
     return text
 
 
@@ -220,7 +226,7 @@ def _stages(skill: Json) -> list[_Bar]:
 
 
 def _plot_funnel(axis: Any, name: str, skill: Json, num_bars: int) -> None:
-    """One bar per stage: dark for the episodes that had it and all before it, light for those that had it alone."""
+    """One bar per stage: dark for the episodes that had it and all before it, light for those that ever had it."""
     bars, bottleneck = _stages(skill), skill["bottleneck"] or {}
     for position, bar in enumerate(bars):
         axis.barh(position, bar.ever, color=LIGHT, height=BAR_HEIGHT)
@@ -262,9 +268,9 @@ def _funnel_legend() -> list[Any]:
     from matplotlib.patches import Patch
 
     return [
-        Patch(color=COLORS["prerequisite"], label="skills it requires, with all above"),
-        Patch(color=COLORS["condition"], label="at the same step as all above"),
-        Patch(color=LIGHT, label="the stage alone"),
+        Patch(color=COLORS["prerequisite"], label="prerequisite, with all above"),
+        Patch(color=COLORS["condition"], label="condition, at the same step as all above"),
+        Patch(color=LIGHT, label="the stage at any time"),
         Patch(color=COLORS["success"], label="attempted, succeeded"),
         Patch(color=RED, label="red name: where most episodes are lost"),
     ]
