@@ -114,7 +114,7 @@ def test_a_run_of_genenv_is_shown_with_everything_it_holds(tmp_path):
 
 def test_runs_are_compared_group_by_group_with_intervals_over_seeds(tmp_path):
     page = read_page(write_comparison(tmp_path))
-    for text in ("8 runs on crafter, tools", "Difference to none, seed by seed", "+5.0, +6.0", "+4.0"):
+    for text in ("8 runs on crafter, tools", "Difference from the baseline (none), seed by seed", "+5.0, +6.0", "+4.0"):
         assert text in page.text, text
     curve = next(spec for spec in page.charts if spec["yLabel"] == "score %")
     assert [series["label"] for series in curve["series"]] == ["none (n=2)", "llm (n=2)"]
@@ -136,6 +136,13 @@ def test_an_unfinished_run_is_shown_as_far_as_it_went(tmp_path):
     (folder / "progress.jsonl").unlink()
     (folder / "cycles" / "1" / "levels.json").unlink()
     assert "not finished" in read_page(folder).text
+
+
+def test_the_progress_of_an_unfinished_run_of_genenv_is_in_rollouts(tmp_path):
+    folder = write_coevolve_run(tmp_path / "genenv-0", finished=False)
+    assert "100% of its rollouts" in read_page(folder).text
+    (folder / "progress.jsonl").unlink()
+    assert "0 rollouts" in read_page(folder).text
 
 
 def test_damaged_files_are_named_and_the_rest_is_shown(tmp_path):

@@ -1,4 +1,4 @@
-"""Episodes of a run's final policy as clips: a typical one, and the way to each of its rare successes.
+"""Episodes of a run's final policy as clips: a typical one, the best one, and the way to each of its rare successes.
 
 Episodes are played in a batch without pictures. The chosen ones are then repeated with the same seed and actions in a
 single environment that draws them.
@@ -85,7 +85,7 @@ def _record_successes(episodes: list[Episode], skills: list[str], achievements: 
 
 
 def make_clips(policy: Any, world: World, observation: str) -> list[Clip]:
-    """A clip of a typical episode, and one for each of the hardest skills that some episode achieves."""
+    """Clips of a typical episode, of the best one if it achieves other skills, and of each of the hardest skills."""
     episodes = play_episodes(policy, world, observation)
     order = sorted(episodes, key=lambda episode: episode.episode_return)
     clips = []

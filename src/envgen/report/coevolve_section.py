@@ -52,7 +52,7 @@ METRICS: tuple[tuple[str, str, Metric], ...] = (
 
 
 def group_charts(groups: Sequence["RunGroup"]) -> Html | None:
-    """Accuracy over rollouts and tokens, and what the proposers did, as means over seeds."""
+    """Accuracy over rollouts and tokens, and what the proposers did, as interquartile means over seeds."""
     note = "Change since the start, because the models of each seed start at a different accuracy."
     charts = []
     for unit in ("rollouts", "tokens"):
@@ -93,7 +93,7 @@ def coevolve_parts(run: RunFiles) -> dict[str, Callable[[], Html | None]]:
     return {
         "facts": lambda: _facts(run),
         "charts": lambda: _charts(run),
-        "refusals": lambda: _rejections(run),
+        "rejections": lambda: _rejections(run),
         "tasks": lambda: _examples(run),
         "settings": lambda: settings_list(run),
     }

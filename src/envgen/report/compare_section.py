@@ -61,7 +61,7 @@ def group_runs(runs: Sequence[RunFiles]) -> list[RunGroup]:
 
 
 def compare_section(groups: Sequence[RunGroup]) -> Html:
-    """Key figures, curves, results with intervals, differences to the baseline, and skills."""
+    """Key figures, curves, results with intervals, differences from the baseline, and skills."""
     kind = groups[0].runs[0].kind
     finished = [group for group in groups if group.finished]
     results = None
@@ -171,7 +171,7 @@ def _results(results: Table, rows: Sequence[tuple[RunGroup, Group]], name: str, 
 
 
 def _differences(rows: Sequence[tuple[RunGroup, Group]], path: Sequence[str]) -> Html | None:
-    """Differences to the baseline, seed by seed."""
+    """Differences from the baseline, seed by seed."""
     baseline = next((group for group, _ in rows if group.is_baseline), None)
     if baseline is None:
         return None
@@ -201,10 +201,10 @@ def _differences(rows: Sequence[tuple[RunGroup, Group]], path: Sequence[str]) ->
         )
         per_seed = ", ".join(f"{value:+.1f}" for _, value in sorted(by_seed.items(), key=lambda item: str(item[0])))
         body.append([_name(group), tag("td", bar, class_="wide"), _signed(interval), per_seed])
-    header = ["group", join("difference in points", axis_labels(axis)), "mean", "seed by seed"]
+    header = ["group", join("difference in points", axis_labels(axis)), "interquartile mean", "seed by seed"]
+    title = f"Difference from the baseline ({baseline.label})"
     return tag(
-        "section", tag("h3", f"Difference to {baseline.label}, seed by seed"),
-        table(header, body, "results", f"Difference to {baseline.label}"),
+        "section", tag("h3", f"{title}, seed by seed"), table(header, body, "results", title),
         tag("p", "Runs are paired with the baseline's run of the same seed. An interval that includes 0 does not show "
             "a difference.", class_="note"),
     )  # fmt: skip
@@ -245,6 +245,7 @@ def describe_result(run: RunFiles) -> str:
             return f"{format_number(number(run.summary, 'initial_accuracy'))} to {final:.1f}% accuracy"
     elif (score := number(run.summary, "final", "score", "value")) is not None:
         return f"score {score:.1f}%"
+    unit = "rollout" if run.is_coevolution else "step"
     if (planned := run.planned_steps) and run.steps:
-        return f"{min(100, 100 * run.steps / planned):.0f}% of its steps"
-    return f"{plural(int(run.steps), 'step')}"
+        return f"{min(100, 100 * run.steps / planned):.0f}% of its {unit}s"
+    return plural(int(run.steps), unit)

@@ -1,6 +1,6 @@
 """Read a run directory for a report: all that is readable of a finished, unfinished, interrupted or damaged run.
 
-Nothing here raises because of a file's content. What cannot be used is left out and named in `problems`.
+Only `open_run` raises because of a file's content. What else cannot be used is left out and named in `problems`.
 """
 
 import json

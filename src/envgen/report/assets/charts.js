@@ -1,4 +1,4 @@
-// Charts and the theme, of reports and of the studio. Texts are only ever set as text.
+// Charts and the theme. Texts are only ever set as text.
 "use strict";
 
 const root = document.documentElement;
