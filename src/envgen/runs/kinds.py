@@ -142,8 +142,8 @@ COEVOLVE = Kind(
     costs={
         "rollouts": _format_count("counts", "rollouts"),
         "tasks proposed": _format_count("counts", "tasks_proposed"),
-        "tokens: agent": _format_count("counts", "agent_tokens"),
-        "environment": _format_count("counts", "environment_tokens"),
+        "agent tokens": _format_count("counts", "agent_tokens"),
+        "environment tokens": _format_count("counts", "environment_tokens"),
         "wall time": _format_time("total_seconds"),
     },
     must_match={
