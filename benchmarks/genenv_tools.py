@@ -28,10 +28,10 @@ from envgen.coevolution.settings import AlphaCurriculumSettings, ModelSize, Pret
 from envgen.coevolution.train import CoevolveRequest, coevolve
 from envgen.report.figures import (
     accuracy_at,
+    cost_to_match,
     paired_difference,
     plot_coevolution_runs,
     read_summary,
-    steps_to_match,
     tokens,
 )
 from envgen.runs.compare import compare
@@ -111,7 +111,7 @@ def efficiency_tables(groups: Mapping[str, Sequence[Path]]) -> str:
     for unit, description in UNITS.items():
         rows = []
         for name in MATCHED:
-            positions = [steps_to_match(folders, groups[name], unit) for folders in groups.values()]
+            positions = [cost_to_match(folders, groups[name], unit) for folders in groups.values()]
             rows.append([name, *(f"{np.mean(values):,.0f} ({len(values)})" if values else "-" for values in positions)])
         tables.append(markdown_table([f"{description} to match", *groups], rows))
     return "\n\n".join(tables)

@@ -7,12 +7,12 @@ import pytest
 
 from envgen.report.figures import (
     accuracy_at,
+    cost_to_match,
     evaluation_curve,
     paired_difference,
     plot_coevolution_runs,
     plot_training_runs,
     read_summary,
-    steps_to_match,
     tokens,
     training_curve,
 )
@@ -96,10 +96,10 @@ def test_paired_difference_pairs_runs_of_the_same_seed(groups):
     assert paired_difference(groups["genenv"], [], tokens) is None
 
 
-def test_steps_to_match_leaves_out_runs_that_never_match(groups):
-    assert steps_to_match(groups["genenv"], groups["uniform"], "rollouts") == [100]
-    assert steps_to_match(groups["genenv"], groups["uniform"], "tokens") == [1500]
-    assert steps_to_match(groups["uniform"], groups["uniform"], "rollouts") == [200, 200]
+def test_cost_to_match_leaves_out_runs_that_never_match(groups):
+    assert cost_to_match(groups["genenv"], groups["uniform"], "rollouts") == [100]
+    assert cost_to_match(groups["genenv"], groups["uniform"], "tokens") == [1500]
+    assert cost_to_match(groups["uniform"], groups["uniform"], "rollouts") == [200, 200]
 
 
 def test_accuracy_at_interpolates_between_evaluations(groups):

@@ -150,7 +150,7 @@ def curve(lines: Sequence[Line], unit: str, metric: Metric) -> tuple[np.ndarray,
     return x, y
 
 
-def steps_to_match(folders: Sequence[Path], baselines: Sequence[Path], unit: str) -> list[float]:
+def cost_to_match(folders: Sequence[Path], baselines: Sequence[Path], unit: str) -> list[float]:
     """Return the rollouts, tokens or proposed tasks after which runs reach the final accuracy of the baseline.
 
     Each run is compared with the baseline of its seed. Runs that never reach it are left out.
@@ -168,7 +168,7 @@ def steps_to_match(folders: Sequence[Path], baselines: Sequence[Path], unit: str
 def paired_difference(
     folders: Sequence[Path], baselines: Sequence[Path], measure: Callable[[Path], float]
 ) -> Aggregate | None:
-    """Aggregate the difference of a measure to the baseline of the same seed, which started with the same models."""
+    """Aggregate the difference of a measure from the baseline of the same seed, which started with the same models."""
     baseline_by_seed = {_seed(folder): folder for folder in baselines}
     differences = [
         measure(folder) - measure(baseline_by_seed[_seed(folder)])
