@@ -31,7 +31,7 @@ from .settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan
 from .task_stores import TaskFilter, TaskStores
 from .tasks import Domain, Spec, Task
 
-MAX_REFILLS = 4  # batches per step when groups without variance are replaced
+MAX_BATCHES_PER_STEP = 4  # when groups without variance are replaced
 ProgressLine = dict[str, Any]
 Source = Literal["proposer", "fallback", "replay", "base"]
 
@@ -167,7 +167,7 @@ class Coevolution:
         self.seconds = {"environment": 0.0, "rollout": 0.0, "update": 0.0}
         counts_before = dict(self.counts)
         batches, num_useful = [], 0
-        for _ in range(MAX_REFILLS if self.agent.settings.zero_variance_groups == "refill" else 1):
+        for _ in range(MAX_BATCHES_PER_STEP if self.agent.settings.zero_variance_groups == "refill" else 1):
             batches.append(self._collect(self.plan.tasks_per_step - num_useful))
             num_useful += int((~batches[-1].rollouts.has_zero_variance).sum())
             if num_useful >= self.plan.tasks_per_step:
