@@ -37,7 +37,10 @@ def random_level(world: Any, rng: random.Random) -> dict[str, Any]:
 
 @attack("steps in extreme levels", full=1_000_000, short=2_000)
 def extreme_levels(count: int, rng: random.Random) -> Iterator[str]:
-    """Steps of all environments count. Observations and rewards must be valid, and the levels those that were set."""
+    """Observations and rewards are valid, and the levels are those that were set.
+
+    `count` is the number of steps of all environments together.
+    """
     num_envs, num_steps, done = 8, min(100, max(1, count // 16)), 0
     while done < count:
         world = make_world(rng.choice(WORLDS))

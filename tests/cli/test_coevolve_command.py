@@ -129,7 +129,7 @@ RECIPE = {"model_size": {}, "pretrain": {}, "seed": 0}
         {"agent_settings": {"epochs": "x"}}, {"more": 1},
     ],
 )  # fmt: skip
-def test_a_damaged_request_is_a_sentence(tmp_path, values, monkeypatch, capsys):
+def test_a_damaged_request_is_reported(tmp_path, values, monkeypatch, capsys):
     request = {"domain": "tools", "pretrain_recipe": RECIPE, "proposer": {"name": "uniform"}, "agent": "",
                "environment": "", **values}  # fmt: skip
     (tmp_path / "run.json").write_text(json.dumps({"format": 2, "request": request, "runtime_options": {}}))

@@ -36,7 +36,7 @@ def read_json(out, name):
 
 
 def assert_same_weights(weights, policy, models):
-    """Both moved alike, up to small steps where a gradient is only rounding, which Adam amplifies."""
+    """Both updates changed the weights alike, except where a gradient is only rounding error, which Adam amplifies."""
     initial = load_model(models[0]).model.state_dict()
     expected = {name: parameter.detach() for name, parameter in policy.lm.model.named_parameters()}
     difference = sum(float(((torch.from_numpy(weights[name]) - w) ** 2).sum()) for name, w in expected.items())

@@ -39,7 +39,7 @@ def test_an_intact_model_is_loaded(folder):
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"])
 @pytest.mark.parametrize("damage", ["half", "empty", "changed", "text", "deep", "list"])
-def test_a_damaged_file_is_a_sentence(folder, name, damage):
+def test_a_damaged_file_is_reported(folder, name, damage):
     file = folder / name
     data = file.read_bytes()
     changed = bytearray(data)
@@ -116,7 +116,7 @@ def test_a_chat_template_is_used(folder):
     ["{{ 1 / 0 }}", "{% for %}", "{{ raise_exception('no') }}", "{{ messages.missing.attribute }}",
      "{{ ''.__class__.mro() }}"],
 )  # fmt: skip
-def test_a_chat_template_that_fails_is_a_sentence(folder, template):
+def test_a_chat_template_that_fails_is_reported(folder, template):
     with pytest.raises(ModelError, match=r"the chat template of the model fails: .*; pass another model"):
         with_template(folder, template)
 

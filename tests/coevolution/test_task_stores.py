@@ -209,7 +209,7 @@ def test_a_damaged_line_is_named(file, line):
         TaskStore(file, select_name).restore(file.stat().st_size)
 
 
-def test_a_full_disk_is_a_sentence(file, tmp_path):
+def test_a_full_disk_is_reported(file, tmp_path):
     """A limit of 4 KB per file makes the system refuse to write, as a full disk does."""
     store = TaskStore(file)
     add(store, "a")
