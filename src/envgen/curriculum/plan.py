@@ -84,8 +84,8 @@ class PracticeSettings(Settings):
     snapshot_interval: PositiveInt = 10
     """Steps between two snapshots of an environment."""
     num_snapshots: PositiveInt = 5
-    """Snapshots kept of each environment. Practice begins at most `snapshot_interval * num_snapshots` steps before the
-    success."""
+    """Snapshots kept of each environment. A state that is saved when a skill succeeds is a random one of them, so it is
+    at most `snapshot_interval * num_snapshots` steps older than the success."""
 
 
 PRESETS: dict[str, dict[str, Any]] = {

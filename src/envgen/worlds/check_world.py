@@ -143,9 +143,12 @@ class _Checker(EpisodeChecker):
         assert level_class is not None
         try:
             original = level_class()
-            self.level = level_class.parse(self.level)
         except Exception as error:  # noqa: BLE001
             return self.require(False, f"Level() raised {type(error).__name__}: {error}")
+        try:
+            self.level = level_class.parse(self.level)
+        except Exception as error:  # noqa: BLE001
+            return self.require(False, f"the level that was passed to check_world is not valid: {error}")
         self.require(self.world.original == original, "original must be Level()")
         self.require(
             level_class.parse({}) == original and level_class.parse(None) == original, "Level.parse({}) must be Level()"
