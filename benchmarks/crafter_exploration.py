@@ -31,7 +31,7 @@ from envgen.worlds.crafter.world import Crafter
 
 EVALUATION_SEED = 9_000_000_000
 EPISODES, LEVEL_EPISODES = 1024, 512
-TIMES = (0, 250_000, 500_000, 1_000_000)
+EVALUATION_STEPS = (0, 250_000, 500_000, 1_000_000)  # of training, after which the levels are played
 
 TOOLS = {"wood_pickaxe": 1, "wood_sword": 1}
 STONE_TOOLS = TOOLS | {"stone_pickaxe": 1, "stone_sword": 1}
@@ -86,9 +86,9 @@ def run(method: str, seed: int, results: Path, threads: int) -> str:
     learner = PPO.for_envs(envs, settings, seed=seed)
     points = []
     with closing(envs):
-        for time in TIMES:
-            if time:
-                learner.train(envs, time - learner.steps, seed=1000 * seed + time)
+        for steps in EVALUATION_STEPS:
+            if steps:
+                learner.train(envs, steps - learner.steps, seed=1000 * seed + steps)
             points.append({"steps": learner.steps, "skills": success_at_hand(learner, world)})
     final = evaluate(learner, world, None, EPISODES, EVALUATION_SEED)
     write_json(file, {"method": method, "seed": seed, "at_hand": points, "final": final.model_dump(mode="json")})
@@ -128,14 +128,14 @@ def format_tables(groups: dict[str, list[dict[str, Any]]]) -> str:
         cells = [iqm_with_ci([result["at_hand"][-1]["skills"][skill] for result in results]) for skill in skills]
         rows.append("| " + " | ".join(map(str, [method, len(results), *final, *cells])) + " |")
     over_time = ("make_stone_sword", "make_iron_pickaxe")
-    columns = [f"{skill}, {time / 1e6:g}M" for skill in over_time for time in TIMES]
+    columns = [f"{skill}, {steps / 1e6:g}M" for skill in over_time for steps in EVALUATION_STEPS]
     rows += ["", "| method | " + " | ".join(columns) + " |"]
-    rows.append("|---" + "|---:" * 2 * len(TIMES) + "|")
+    rows.append("|---" + "|---:" * 2 * len(EVALUATION_STEPS) + "|")
     for method, results in groups.items():
         cells = [
             f"{iqm_with_ci([result['at_hand'][k]['skills'][skill] for result in results]).value:.1f}"
             for skill in over_time
-            for k in range(len(TIMES))
+            for k in range(len(EVALUATION_STEPS))
         ]
         rows.append(f"| {method} | " + " | ".join(cells) + " |")
     return "\n".join(rows)

@@ -75,7 +75,7 @@ class ScoreClock:
 
 
 class ClockedEnv(VectorWrapper):
-    """Reports the episodes that end to a clock, and steps as one-hot vectors if `one_hot`."""
+    """Reports the episodes that end to a clock. With `one_hot`, observations are one-hot vectors instead of symbols."""
 
     def __init__(self, envs: LevelVectorEnv, clock: ScoreClock, one_hot: bool):
         super().__init__(envs)

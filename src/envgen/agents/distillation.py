@@ -70,7 +70,7 @@ class DistillationSettings(PpoSettings):
     transport_reg: Positive = 0.05
     """Entropic regularization of the transport plan."""
     match_threshold: Fraction = 0.5
-    """Achievements are paired if the plan moves more than this between them."""
+    """Achievements are paired if the transport plan moves more than this between them."""
     num_targets: Count = 16
     """Random episodes that each episode is matched with."""
     kl_coef: Annotated[float, Field(ge=0)] = 1.0
