@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 if TYPE_CHECKING:
-    from envgen.api import TrainingRun, compare, diagnose, evaluate, load_policy, resume, train
+    from envgen.api import TrainingRun, compare, diagnose, evaluate, evaluate_llm, load_policy, resume, train
     from envgen.coevolution_api import CoevolutionRun, coevolve
     from envgen.designers.designer import Designer
     from envgen.errors import EnvgenError
@@ -31,6 +31,7 @@ _MODULES = {
     "compare": "api",
     "diagnose": "api",
     "evaluate": "api",
+    "evaluate_llm": "api",
     "load_policy": "api",
     "make_world": "worlds.registry",
     "resume": "api",
@@ -48,6 +49,7 @@ __all__ = [
     "compare",
     "diagnose",
     "evaluate",
+    "evaluate_llm",
     "load_policy",
     "make_world",
     "resume",

@@ -3,43 +3,63 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from tyro.conf import Positional
+from tyro.conf import OmitArgPrefixes, Positional
+
+from envgen.llm_agent.settings import LlmAgentConfig
+from envgen.worlds.registry import world_names
+from envgen.worlds.world import World
 
 from .common import (
     UserError,
     load_policy_and_world,
     load_world,
     read_level,
+    require_choice,
     require_extra,
     require_positive,
     require_seed,
     run_errors,
     suggest_path,
 )
-from .options import default, required
+from .options import default, explicitly_set, flag, optional_settings, required
+
+POLICIES = ("run", "llm")
+LlmAgentOptions = optional_settings(
+    LlmAgentConfig, "LlmAgentOptions", {"llm": "none", "parallel": "4, or 1 with manual"}
+)
 
 
 def evaluate(
-    run: Annotated[Path, Positional, required("RUN")],
-    episodes: int = 256,
+    run: Annotated[Path, Positional, required("RUN or WORLD")],
+    policy: str = "run",
+    episodes: Annotated[int | None, default("256; 1 with --policy llm")] = None,
     level: Annotated[Path | None, default("the original")] = None,
     seed: Annotated[int | None, default("one that training never uses")] = None,
     deterministic: bool = False,
     reference_episodes: int = 0,
     device: str = "cpu",
+    folder: Annotated[Path | None, default("out/<world>-llm-agent-<llm>")] = None,
+    llm: Annotated[LlmAgentOptions, OmitArgPrefixes] = LlmAgentOptions(),  # pyright: ignore # noqa: B008
 ) -> None:
-    """Play episodes with the policy of a run, without learning.
+    """Play episodes with the policy of a run, or with a language model, without learning.
 
     Args:
-        run: The run directory, or a folder saved by `policy.save`.
+        run: The run directory, or a folder saved by `policy.save`. With --policy llm, the world to play in.
+        policy: The policy that plays: that of a run, or llm, a language model.
         episodes: Number of episodes.
         level: A JSON file with a level.
         seed: Seed of environments and actions.
         deterministic: Take the most likely action instead of sampling.
         reference_episodes: Episodes to play in the world's reference package as well.
         device: Device of the network: cpu, cuda, cuda:1, ...
+        folder: The directory of an evaluation with --policy llm. It resumes there.
+        llm: The language model, with --policy llm.
     """
+    require_choice("policy", policy, POLICIES)
     require_extra("train")
+    model = explicitly_set(llm)
+    default_episodes = 1 if policy == "llm" else 256
+    episodes = default_episodes if episodes is None else episodes
     require_positive(episodes=episodes)
     if seed is not None:
         require_seed(seed)
@@ -47,22 +67,54 @@ def evaluate(
         raise UserError(f"--reference-episodes must be 0 or greater, not {reference_episodes}")
     if reference_episodes and level is not None:
         raise UserError("--reference-episodes cannot be combined with --level: the reference package has no levels")
+    if policy == "llm":
+        unused = {"deterministic": deterministic, "reference_episodes": reference_episodes, "device": device != "cpu"}
+        for name in [name for name, is_given in unused.items() if is_given]:
+            raise UserError(f"{flag(name)} cannot be combined with --policy llm")
+        evaluate_llm(load_world(str(run)), episodes, level, seed, folder, model)
+        return
+    if model or folder:
+        raise UserError(f"{flag(next(iter(model), 'folder'))} requires --policy llm")
     if not run.exists():
-        raise UserError(f"{run} does not exist{suggest_path(run)}")
+        hint = "; a language model plays with --policy llm" if str(run) in world_names() else suggest_path(run)
+        raise UserError(f"{run} does not exist{hint}")
     from envgen import api
 
     with run_errors("evaluate", run, is_main=False):
-        policy, world = load_policy_and_world(run, device, "evaluate")
+        trained_policy, world = load_policy_and_world(run, device, "evaluate")
         if reference_episodes and not hasattr(world, "reference_envs"):
             raise UserError(f"--reference-episodes: there is no reference package of {world.name} to play in")
         result = api.evaluate(
-            policy, episodes, world=world, level=read_level(level, world), seed=seed, deterministic=deterministic
+            trained_policy,
+            episodes,
+            world=world,
+            level=read_level(level, world),
+            seed=seed,
+            deterministic=deterministic,
         )
         print(result)
         if world.random_baseline:
             print(world.random_baseline)
         if reference_episodes:
-            compare_with_reference(policy, result, reference_episodes)
+            compare_with_reference(trained_policy, result, reference_episodes)
+
+
+def evaluate_llm(
+    world: World, episodes: int, level_file: Path | None, seed: int | None, folder: Path | None, model: dict[str, Any]
+) -> None:
+    """Play with a language model, and print the result with its cost."""
+    if "llm" not in model:
+        raise UserError("--policy llm requires --llm openai:MODEL, anthropic:MODEL, manual or replay:FOLDER")
+    from envgen import api
+
+    level = read_level(level_file, world)
+    folder = folder or api.default_llm_agent_folder(world, model["llm"])
+    with run_errors("evaluate", folder, is_main=True):
+        result = api.evaluate_llm(world, model, episodes, level=level, seed=seed, folder=folder)
+    print(result)
+    if world.random_baseline:
+        print(world.random_baseline)
+    print(f"Written: {folder / 'evaluation.json'}")
 
 
 def compare_with_reference(policy: Any, result: Any, episodes: int) -> Any:

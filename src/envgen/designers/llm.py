@@ -16,8 +16,9 @@ from envgen.settings import Settings, format_validation_error
 from . import prompt
 from .chat.backends import make_backend
 from .chat.chat import Chat, check_prices
-from .chat.ledger import LEDGER, Budget, Ledger, Prices
-from .chat.protocol import BudgetExceededError, ChatRequest, Message, redact, redact_url
+from .chat.ledger import LEDGER, Ledger
+from .chat.protocol import BudgetExceededError, ChatRequest, Message, redact
+from .chat.runtime import LlmRuntime
 from .designer import AuditResult, Brief, Cycle, Designer, DesignError, Proposal, ProposedLevel
 from .names import NameObfuscator
 from .prompt import Feedback
@@ -43,21 +44,6 @@ class LlmSettings(Settings):
     """The sampling temperature; the server's default if not set. The paper used 0."""
     max_reply_tokens: Annotated[int, Field(ge=256)] = 8192
     """The maximum length of a reply."""
-
-
-class LlmRuntime(Budget):
-    """Connection settings and budget of a language model."""
-
-    base_url: str | None = None
-    """The server, if not the provider's own: http://localhost:8000/v1 for vLLM, :11434/v1 for Ollama, ..."""
-    key_env: str | None = None
-    """The environment variable with the key, if not OPENAI_API_KEY or ANTHROPIC_API_KEY."""
-    timeout: float = Field(default=300.0, gt=0, le=86_400)
-    """Seconds in which a reply must be complete."""
-    price_prompt: float | None = Field(default=None, ge=0)
-    """Dollars per million prompt tokens, for the reports and for max_cost."""
-    price_reply: float | None = Field(default=None, ge=0)
-    """Dollars per million reply tokens."""
 
 
 class LlmConfig(LlmRuntime, LlmSettings):
@@ -191,19 +177,12 @@ def build_llm_designer(config: Mapping[str, Any], folder: Path) -> LlmDesigner:
         parsed = LlmConfig(**config)
     except ValidationError as error:
         raise DesignError(format_validation_error(error)) from None
-    if (parsed.price_prompt is None) != (parsed.price_reply is None):
-        raise DesignError("set both price_prompt and price_reply, or neither")
-    prices = None
-    if parsed.price_prompt is not None and parsed.price_reply is not None:
-        prices = Prices(prompt=parsed.price_prompt, reply=parsed.price_reply)
+    budget, prices = parsed.budget, parsed.prices
     backend = make_backend(parsed.llm, parsed.base_url, folder / "requests", parsed.timeout, parsed.key_env)
-    budget = Budget(**{name: getattr(parsed, name) for name in Budget.model_fields})
     check_prices(backend, budget, prices)
-    runtime_options = {name: getattr(parsed, name) for name in LlmRuntime.model_fields}
-    runtime_options["base_url"] = redact_url(parsed.base_url) if parsed.base_url else None
     settings = LlmSettings(**{name: getattr(parsed, name) for name in LlmSettings.model_fields})
     return LlmDesigner(
-        lambda: Chat(backend, Ledger(folder / LEDGER), budget, prices), settings, parsed.llm, runtime_options
+        lambda: Chat(backend, Ledger(folder / LEDGER), budget, prices), settings, parsed.llm, parsed.for_record()
     )
 
 

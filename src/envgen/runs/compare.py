@@ -47,6 +47,8 @@ def compare(paths: Iterable[str | Path]) -> Comparison:
         if not isinstance(request, dict):
             raise RunError(f"{folder / 'run.json'} has no request; pass a directory of envgen train or coevolve")
         check_format(folder, entry)
+        if "policy" in request:
+            raise RunError(f"{folder} is an evaluation, not a training run; its results are in evaluation.json")
         if not run.has("summary"):
             unfinished.append(folder)
             continue

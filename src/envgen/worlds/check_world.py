@@ -104,6 +104,8 @@ class _Checker(EpisodeChecker):
         self.check_skills()
         for key, action in world.key_bindings.items():
             self.require(action in world.actions, f"key_bindings: {key!r} is bound to {action!r}, not to an action")
+        for action in world.action_descriptions:
+            self.require(action in world.actions, f"action_descriptions: {action!r} is not an action")
         for name in ("ppo_defaults", "plan_defaults"):
             with self.no_error(name):
                 json.dumps({key: value for key, value in getattr(world, name).items()})

@@ -266,7 +266,8 @@ class World(ABC):
     skills: ClassVar[tuple[Skill, ...]]
     actions: ClassVar[tuple[str, ...]]
     observations: ClassVar[tuple[str, ...]]
-    rules: ClassVar[str]  # the rules in prose, for designers that are language models
+    rules: ClassVar[str]  # the rules in prose, for designers and agents that are language models
+    action_descriptions: ClassVar[Mapping[str, str]] = {}  # action: what it does, for agents that are language models
     skill_levels: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # skill: a level in which to learn it next
     conditions: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # skill: what must hold to succeed in a step; see Probe
     key_bindings: ClassVar[Mapping[str, str]] = {}  # key: action, for manual play
@@ -322,6 +323,10 @@ class World(ABC):
     def make_probe(self, envs: Any) -> Probe | None:
         """A probe of environments made by `make`, for `envgen diagnose`; None if the world has none."""
         return None
+
+    def describe_result(self, action: str, before: str, after: str) -> str:
+        """What an action did, in words, from the `text` observations before and after it. It must not say more."""
+        return "no visible effect" if before == after else "what you observe has changed"
 
     def ascii_map(self, symbols: np.ndarray) -> str:
         """A `symbols` observation as a map of characters, for playing in a terminal.

@@ -79,6 +79,49 @@ def test_text_describes_vitals_inventory_and_view():
     assert "You have 2 wood, 1 wood sword." in text
     assert "You stand on grass and face down: " in text
     assert "table" in text
+    assert "Next to you: left " in text
+    rows = text.split("\n")[-7:]
+    ascii_rows = observations.ascii_map(env.engine.obs_bytes[0]).split("\n")[:7]
+    assert all(ascii_row.startswith(row.rstrip()) for row, ascii_row in zip(rows, ascii_rows, strict=True))
+    assert "v you, " in text.split("The map (")[1]
+
+
+def test_the_result_of_an_action_is_what_happened():
+    """Compare with the exact state in an episode in which all kinds of actions occur, half of them at random."""
+    env = CrafterEnv({"near": {"table": True, "water": True}, "inventory": {"wood": 5, "sapling": 1, "stone": 5},
+                      "vitals": {"energy": 4}}, observation="text")  # fmt: skip
+    before, info = env.reset(seed=4)
+    rng = np.random.default_rng(0)
+    kinds = {"moved": 0, "blocked": 0, "ahead": 0, "asleep": 0, "nothing": 0}
+    for step in range(300):
+        action = int(rng.integers(len(const.ACTIONS)) if step % 2 else expert_actions(env.engine)[0])
+        old, was_asleep = info, bool(env.engine.envs["sleeping"][0])
+        after, _, terminated, _, info = env.step(action)
+        result = observations.describe_result(const.ACTIONS[action], before, after)
+        if terminated:
+            break
+        assert ("you moved" in result) == (old["player_pos"] != info["player_pos"]).any()
+        for item in const.ITEMS:
+            change = f"{item.replace('_', ' ')} {old['inventory'][item]} -> {info['inventory'][item]}"
+            assert (change in result) == (old["inventory"][item] != info["inventory"][item]), (item, result)
+        assert ("you fell asleep" in result) == (not was_asleep and bool(env.engine.envs["sleeping"][0]))
+        kinds["moved"] += "you moved" in result
+        kinds["blocked"] += "did not move, because of" in result
+        kinds["ahead"] += "ahead: " in result
+        kinds["asleep"] += "asleep" in result
+        kinds["nothing"] += result == "no visible effect"
+        before = after
+    assert min(kinds.values()) > 0, kinds
+
+
+def test_the_edge_of_the_map_is_named():
+    symbols = np.zeros(observations.NUM_SYMBOLS, np.uint8)
+    symbols[observations.PLAYER_CELL] = const.GRASS
+    symbols[observations.FACING_INDEX] = 1
+    text = observations.describe_symbols(symbols)
+    assert observations.describe_result("move_left", text, text) == (
+        "you face left but did not move, because of the edge of the map"
+    )
 
 
 def test_longest_text_fits_the_space():

@@ -5,14 +5,49 @@ recorded reply is left. A program that was killed simply runs again: it repeats 
 replies and continues with the first request that has no reply yet. Not safe for concurrent use by several threads.
 """
 
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
 
 from .ledger import Budget, Ledger, Prices, UsageTotals, enforce
 from .protocol import AmbiguousError, Backend, ChatError, ChatRequest, Reply, RetryableError, redact
 
 MAX_BACKOFF = 60.0  # seconds between two attempts, unless the server asks for more
 MAX_RETRY_AFTER = 120.0  # seconds, even if the server asks for more
+
+
+class SharedBudget:
+    """The usage of several conversations that share one budget and may take place in several threads.
+
+    Each conversation has a key, such as the file of its ledger.
+    """
+
+    def __init__(self, prices: Prices | None = None, usage: Mapping[Any, UsageTotals] | None = None):
+        """`usage` is that of conversations which are not open, by key."""
+        self.prices, self.lock = prices, threading.RLock()
+        self._closed, self._open = dict(usage or {}), dict[Hashable, Ledger]()
+
+    def open(self, key: Hashable, ledger: Ledger) -> None:
+        """Count the usage of a ledger from now on, in place of what was known of this conversation."""
+        with self.lock:
+            self._closed.pop(key, None)
+            self._open[key] = ledger
+
+    def close(self, key: Hashable) -> UsageTotals:
+        """Keep only the totals of a conversation that is over, and return them."""
+        with self.lock:
+            self._closed[key] = self._open.pop(key).totals(self.prices)
+            return self._closed[key]
+
+    def totals(self) -> UsageTotals:
+        """The usage of all conversations."""
+        with self.lock:
+            totals = UsageTotals()
+            for usage in (*self._closed.values(), *(ledger.totals(self.prices) for ledger in self._open.values())):
+                totals = totals.combine(usage)
+            return totals
 
 
 class Chat:
@@ -25,10 +60,16 @@ class Chat:
         attempts: int = 5,
         backoff: float = 1.0,
         sleep: Callable[[float], object] = time.sleep,
+        shared: SharedBudget | None = None,
     ):
-        """`backoff` is the pause before the second attempt, in seconds; it doubles with each further attempt."""
+        """
+        Args:
+            backoff: The pause before the second attempt, in seconds; it doubles with each further attempt.
+            shared: The conversations that share the budget; this one must have been opened there.
+        """
         self.backend, self.ledger, self.budget, self.prices = backend, ledger, budget, prices
         self.attempts, self.backoff, self.sleep = max(1, attempts), backoff, sleep
+        self.shared = shared
         check_prices(backend, budget, prices)
 
     def complete(self, request: ChatRequest) -> Reply:
@@ -58,14 +99,16 @@ class Chat:
         self.ledger.record_validation(request.digest, ok, redact(list(errors), self.backend.secrets))
 
     def totals(self) -> UsageTotals:
-        """The run's usage, including the time before it was resumed."""
-        return self.ledger.totals(self.prices)
+        """The usage of all conversations that share the budget, including the time before they were resumed."""
+        return self.shared.totals() if self.shared else self.ledger.totals(self.prices)
 
     def _send(self, request: ChatRequest) -> Reply:
         """Send once. Both the request and what comes back are on disk before the caller sees them."""
         backend = self.backend
         digest, content = request.digest, redact(request.model_dump(mode="json"), backend.secrets)
-        number = self.ledger.record_request(digest, content, backend.name, backend.free, backend.timeout)
+        with self.shared.lock if self.shared else nullcontext():  # no other conversation may use up what is left
+            enforce(self.budget, self.totals())
+            number = self.ledger.record_request(digest, content, backend.name, backend.free, backend.timeout)
         start = time.monotonic()
         try:
             reply = backend.send(request)

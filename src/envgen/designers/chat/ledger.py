@@ -78,9 +78,14 @@ class UsageTotals(NamedTuple):
     seconds: float = 0.0
     estimated_tokens: int = 0
     estimated_cost: float = 0.0
+    unpriced_calls: int = 0  # replies whose cost is unknown
 
     def plus(self, **amounts: float) -> "UsageTotals":
         return self._replace(**{name: getattr(self, name) + amount for name, amount in amounts.items()})
+
+    def combine(self, other: "UsageTotals") -> "UsageTotals":
+        """The usage of two conversations."""
+        return self.plus(**other._asdict())
 
 
 def estimate_tokens(request: ChatRequest, text: str | None = None) -> tuple[int, int]:
@@ -129,6 +134,8 @@ class Ledger:
             if line["event"] == "validation":
                 self._validations[line["digest"]].append(line)
         self._number = sum(line["event"] == "request" for line in self.lines)
+        self._in_flight: int | None = None  # number of the request that this process waits for
+        self._meter = UsageMeter()
 
     def next_recorded(self, digest: str) -> Reply | None:
         """The next reply to this request that an earlier process recorded. Each is returned once."""
@@ -149,15 +156,18 @@ class Ledger:
         line |= {"free": True} if free else {}
         line |= {"timeout": timeout} if timeout is not None else {}
         self._write({**line, "time": datetime.now(UTC).isoformat(timespec="seconds")})
+        self._in_flight = self._number
         return self._number
 
     def record_reply(self, number: int, digest: str, reply: Reply, cost: float | None, seconds: float) -> None:
         fields = {**reply.model_dump(mode="json"), "cost": cost, "seconds": round(seconds, 3)}
         self._write({"event": "reply", "number": number, "digest": digest, **fields})
+        self._in_flight = None
 
     def record_failure(self, number: int, digest: str, kind: str, error: str, seconds: float) -> None:
         fields = {"kind": kind, "error": error, "seconds": round(seconds, 3)}
         self._write({"event": "failure", "number": number, "digest": digest, **fields})
+        self._in_flight = None
 
     def record_validation(self, digest: str, ok: bool, errors: Sequence[str]) -> None:
         """Not written again if a resumed run comes to the same result."""
@@ -167,8 +177,12 @@ class Ledger:
             self._write(line)
 
     def totals(self, prices: Prices | None = None) -> UsageTotals:
-        """The run's usage in this and all earlier processes."""
-        return sum_usage(self.lines, prices)
+        """The run's usage in this and all earlier processes. A call in progress counts as the longest reply allowed."""
+        if self._meter.prices != prices:
+            self._meter = UsageMeter(prices)
+        for line in self.lines[self._meter.num_lines :]:
+            self._meter.add(line)
+        return self._meter.totals(self._in_flight)
 
     def _write(self, line: dict[str, Any]) -> None:
         try:
@@ -262,29 +276,52 @@ def _to_reply(line: dict[str, Any]) -> Reply:
 
 
 def sum_usage(lines: Iterable[dict[str, Any]], prices: Prices | None = None) -> UsageTotals:
-    """Add up the usage of all calls. A call without an end was killed, and may have been charged."""
-    totals, unfinished = UsageTotals(), {}
-    ambiguous: list[dict[str, Any]] = []  # requests that may have been charged an unknown amount
-    latest: dict[str, Any] | None = None  # request; a process sends one at a time
+    """Add up the usage of all calls."""
+    meter = UsageMeter(prices)
     for line in lines:
+        meter.add(line)
+    return meter.totals()
+
+
+class UsageMeter:
+    """Adds up the usage of calls, line by line. A call without an end was killed, and may have been charged."""
+
+    def __init__(self, prices: Prices | None = None):
+        self.prices, self.num_lines = prices, 0
+        self._totals = UsageTotals()
+        self._unfinished: dict[int, dict[str, Any]] = {}  # requests without an end, by number
+        self._latest: dict[str, Any] | None = None  # request; a conversation sends one at a time
+
+    def add(self, line: dict[str, Any]) -> None:
+        self.num_lines += 1
         if line["event"] == "request":
-            if latest is not None and latest["number"] in unfinished:
-                totals = totals.plus(seconds=_killed_seconds(latest, line))
-            unfinished[line["number"]] = latest = line
+            if self._latest is not None and self._latest["number"] in self._unfinished:
+                self._totals = self._totals.plus(seconds=_killed_seconds(self._latest, line))
+            self._unfinished[line["number"]] = self._latest = line
         elif line["event"] == "reply":
-            totals = _add_reply(totals, unfinished.pop(line["number"]), line, prices)
+            self._totals = _add_reply(self._totals, self._unfinished.pop(line["number"]), line, self.prices)
         elif line["event"] == "failure":
-            request = unfinished.pop(line["number"])
-            totals = totals.plus(seconds=line["seconds"])
-            ambiguous += [request] if line["kind"] == "ambiguous" else []
-    if latest is not None and latest["number"] in unfinished:
-        totals = totals.plus(seconds=_killed_seconds(latest, None))
-    for request in [*ambiguous, *unfinished.values()]:
-        if not request.get("free"):
-            estimate = estimate_tokens(ChatRequest.model_validate(request["request"]))
-            cost = prices.cost(*estimate) if prices else 0.0
-            totals = totals.plus(calls=1, estimated_tokens=sum(estimate), estimated_cost=cost)
-    return totals
+            request = self._unfinished.pop(line["number"])
+            self._totals = self._totals.plus(seconds=line["seconds"])
+            if line["kind"] == "ambiguous":
+                self._totals = self._add_unanswered(self._totals, request)
+
+    def totals(self, in_flight: int | None = None) -> UsageTotals:
+        """The usage of all lines. `in_flight` is the number of a request whose reply is still awaited."""
+        totals = self._totals
+        if self._latest is not None and self._latest["number"] in self._unfinished.keys() - {in_flight}:
+            totals = totals.plus(seconds=_killed_seconds(self._latest, None))
+        for request in self._unfinished.values():
+            totals = self._add_unanswered(totals, request)
+        return totals
+
+    def _add_unanswered(self, totals: UsageTotals, request: dict[str, Any]) -> UsageTotals:
+        """Add a request that may have been charged an unknown amount."""
+        if request.get("free"):
+            return totals
+        estimate = estimate_tokens(ChatRequest.model_validate(request["request"]))
+        cost = self.prices.cost(*estimate) if self.prices else 0.0
+        return totals.plus(calls=1, estimated_tokens=sum(estimate), estimated_cost=cost)
 
 
 def _killed_seconds(request: dict[str, Any], next_request: dict[str, Any] | None) -> float:
@@ -315,4 +352,6 @@ def _add_reply(
     totals = totals.plus(seconds=line["seconds"])
     if line["cost"] is not None:
         return totals.plus(cost=line["cost"])
-    return totals.plus(cost=prices.cost(prompt, reply), estimated_cost=prices.cost(*estimated)) if prices else totals
+    if prices is None:
+        return totals.plus(unpriced_calls=1)
+    return totals.plus(cost=prices.cost(prompt, reply), estimated_cost=prices.cost(*estimated))

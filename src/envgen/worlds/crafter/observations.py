@@ -9,10 +9,11 @@ A symbol vector holds what the image shows, and nothing that it does not show (N
     [143]      1 during sleep, else 0
     [144]      daylight, from 0 (dark) to 255 (bright)
 
-`decode_symbols` turns a vector into names, `describe_symbols` into the sentences of the `text` observation, and
-`ascii_map` into a map of characters.
+`decode_symbols` turns a vector into names, `describe_symbols` into the `text` observation, and `ascii_map` into a map
+of characters.
 """
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -115,7 +116,9 @@ def decode_symbols(symbols: np.ndarray) -> dict:
 
 
 def describe_symbols(symbols: np.ndarray) -> str:
-    """A symbol vector in a few sentences: vitals, inventory, what is ahead, and the nearest of everything in view."""
+    """A symbol vector in words: vitals, inventory, what is ahead of the player and beside it, the nearest of everything
+    in view with its direction and distance, and a map of the view.
+    """
     items = {item: int(symbols[ITEM_OFFSET + k]) for k, item in enumerate(const.ITEMS)}
     lines = [
         ", ".join(f"{vital} {items[vital]}" for vital in const.VITALS) + " of 9.",
@@ -128,6 +131,8 @@ def describe_symbols(symbols: np.ndarray) -> str:
     else:
         direction = const.DIRECTIONS[int(symbols[FACING_INDEX]) - 1]
         lines.append(f"You stand on {ground} and face {direction}: {_describe_cell_ahead(symbols)}.")
+    beside = [f"{direction} {_describe_cell(symbols, k)}" for k, direction in enumerate(const.DIRECTIONS)]
+    lines.append(f"Next to you: {', '.join(beside)}.")
     nearest: dict[str, tuple[int, int, int, int]] = {}  # name: (distance, dy, dx, count)
     for cell in range(NUM_CELLS):
         if cell == PLAYER_CELL:
@@ -143,7 +148,9 @@ def describe_symbols(symbols: np.ndarray) -> str:
         for name, (_, dy, dx, count) in sorted(nearest.items(), key=lambda entry: entry[1])
     ]
     lines.append(f"You see: {', '.join(sights)}.")
-    return "\n".join(lines)
+    rows, legend = _map_rows(symbols)
+    lines.append(f"The map ({', '.join(f'{character} {name}' for character, name in legend.items())}):")
+    return "\n".join([*lines, *rows])
 
 
 def _item_counts(items: Mapping[str, int]) -> list[str]:
@@ -165,10 +172,61 @@ def _describe_offset(dx: int, dy: int) -> str:
 
 
 def _describe_cell_ahead(symbols: np.ndarray) -> str:
-    dx, dy = const.DIRECTION_OFFSETS[int(symbols[FACING_INDEX]) - 1]
+    return _describe_cell(symbols, int(symbols[FACING_INDEX]) - 1)
+
+
+def _describe_cell(symbols: np.ndarray, direction: int) -> str:
+    """The cell next to the player in a direction."""
+    dx, dy = const.DIRECTION_OFFSETS[direction]
     cell = PLAYER_CELL + dy * COLUMNS + dx
     symbol, material = int(symbols[ENTITY_OFFSET + cell]), const.MATERIALS[symbols[cell]]
     return f"{ENTITY_SYMBOLS[symbol]} on {material}" if symbol else material
+
+
+FREE_CELLS = ("grass", "sand", "path")  # where the player can walk and survive
+
+
+def describe_result(action: str, before: str, after: str) -> str:
+    """What an action did, from the texts before and after it. The player acts before everything else in a step."""
+    was_asleep = "You are asleep" in before
+    parts = []
+    if action.startswith("move_") and not was_asleep:
+        direction = action.removeprefix("move_")
+        obstacle = _read_cell(before, direction).replace("outside", "the edge of the map")
+        parts.append(f"you moved {direction}" if obstacle in FREE_CELLS
+                     else f"you face {direction} but did not move, because of {obstacle}")  # fmt: skip
+    elif was_asleep and "You are asleep" not in after:
+        parts.append("you woke up")
+    elif was_asleep:
+        parts.append("you were asleep, so the action had no effect")
+    elif "You are asleep" in after:
+        parts.append("you fell asleep")
+    else:
+        direction = _facing(before)
+        cells = [_read_cell(text, direction) for text in (before, after)]
+        parts += [f"ahead: {cells[0]} -> {cells[1]}"] if cells[0] != cells[1] else []
+    counts = [_read_counts(text) for text in (before, after)]
+    for name in [*counts[0], *(name for name in counts[1] if name not in counts[0])]:
+        old, new = (count.get(name, 0) for count in counts)
+        parts += [f"{name} {old} -> {new}"] if old != new else []
+    return "; ".join(parts) or "no visible effect"
+
+
+def _read_cell(text: str, direction: str) -> str:
+    """What a text says about the cell next to the player in a direction."""
+    cells = text.split("Next to you: ")[1].split(".\n")[0].split(", ")
+    return next(cell.removeprefix(f"{direction} ") for cell in cells if cell.startswith(f"{direction} "))
+
+
+def _facing(text: str) -> str:
+    return text.split(" and face ")[1].split(":")[0]
+
+
+def _read_counts(text: str) -> dict[str, int]:
+    """Vitals and inventory in a text."""
+    vitals, items, *_ = text.split("\n")
+    counts = {name: int(count) for name, count in re.findall(r"([a-z]+) (\d+)", vitals)}
+    return counts | {name: int(count) for count, name in re.findall(r"(\d+) ([a-z ]+)", items)}
 
 
 # --- a map of characters
@@ -196,8 +254,16 @@ def ascii_map(symbols: np.ndarray) -> str:
         f"{_time_of_day(symbols)} ({symbols[DAYLIGHT_INDEX] / 255:.0%} light)",
         "",
     ]
+    rows, legend = _map_rows(symbols)
+    lines = [f"{row}   {text}".rstrip() for row, text in zip(rows, status, strict=True)]
+    return "\n".join([*lines, "", "  ".join(f"{character} {name}" for character, name in legend.items())])
+
+
+def _map_rows(symbols: np.ndarray) -> tuple[list[str], dict[str, str]]:
+    """The view as rows of characters, and what those in it mean."""
+    facing = int(symbols[FACING_INDEX])
     legend = {PLAYER_CHARACTERS[facing]: "you"}
-    lines = []
+    rows = []
     for row in range(ROWS):
         characters = []
         for cell in range(row * COLUMNS, (row + 1) * COLUMNS):
@@ -211,8 +277,8 @@ def ascii_map(symbols: np.ndarray) -> str:
             elif character != " ":
                 legend[character] = name.split()[0] if name.startswith("arrow") else name
             characters.append(character)
-        lines.append(f"{' '.join(characters)}   {status[row]}".rstrip())
-    return "\n".join([*lines, "", "  ".join(f"{character} {name}" for character, name in legend.items())])
+        rows.append(" ".join(characters))
+    return rows, legend
 
 
 def observation_format(observation: str, image_size: tuple[int, int]) -> ObservationFormat:

@@ -7,13 +7,13 @@ import numpy as np
 
 from ..envs import EngineWorld
 from ..observations import OBSERVATION_MODES
-from .constants import ACTIONS, MAP_SIZE, SKILLS
+from .constants import ACTIONS, DIRECTIONS, FURNACE_STONE, MAP_SIZE, NEEDS_FURNACE, RECIPES, SKILLS, TABLE_WOOD
 from .engine import Engine
 from .env import CrafterEnv, CrafterVectorEnv
 from .expert_policy import expert_actions
 from .level import CrafterLevel, Near
 from .level_stats import SKILL_LEVELS, CrafterLevelStats, compute_level_stats, reachable_skills
-from .observations import ascii_map
+from .observations import ascii_map, describe_result
 from .probe import CONDITIONS, CrafterProbe
 from .reference import ReferenceCrafterVectorEnv
 from .render import CELL_SIZE, MAX_CELL_SIZE, MIN_CELL_SIZE, draw_legend, draw_map
@@ -36,6 +36,22 @@ on the cell you face (hit a creature, collect a material or place something), sl
 - A day has 300 steps. It is dark from step 150 to 270, darkest at step 210, and bright again at the end of the day.
 """
 
+ACTION_DESCRIPTIONS = {
+    "noop": "wait",
+    **{f"move_{name}": f"face {name}, and move there if that cell is grass, sand or path" for name in DIRECTIONS},
+    "do": "act on the cell that you face: collect a material, drink, hit a creature, eat a cow or a ripe plant",
+    "sleep": "fall asleep, if your energy is below 9; then you sleep until you wake up, whatever you do",
+    "place_stone": "place a stone on the cell that you face: grass, sand, path, water or lava",
+    "place_table": f"place a table on the cell that you face: grass, sand or path; costs {TABLE_WOOD} wood",
+    "place_furnace": f"place a furnace on the cell that you face: grass, sand or path; costs {FURNACE_STONE} stone",
+    "place_plant": "plant a sapling on the cell that you face, which must be grass",
+    **{
+        f"make_{tool}": f"needs a table{' and a furnace' if tool in NEEDS_FURNACE else ''} among the eight cells "
+        f"around you; costs {', '.join(f'{count} {item}' for item, count in costs.items())}"
+        for tool, costs in RECIPES.items()
+    },
+}
+
 KEYS = {
     "w": "move_up", "a": "move_left", "s": "move_down", "d": "move_right",
     "up": "move_up", "left": "move_left", "down": "move_down", "right": "move_right",
@@ -53,6 +69,7 @@ class Crafter(EngineWorld):
     actions = ACTIONS
     observations = tuple(OBSERVATION_MODES)
     rules = RULES
+    action_descriptions = ACTION_DESCRIPTIONS
     skill_levels = SKILL_LEVELS
     conditions = CONDITIONS
     key_bindings = KEYS
@@ -89,6 +106,9 @@ class Crafter(EngineWorld):
 
     def make_probe(self, envs: CrafterVectorEnv) -> CrafterProbe:
         return CrafterProbe(envs.engine)
+
+    def describe_result(self, action: str, before: str, after: str) -> str:
+        return describe_result(action, before, after)
 
     def ascii_map(self, symbols: np.ndarray) -> str:
         return ascii_map(symbols)

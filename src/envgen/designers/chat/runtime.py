@@ -1,0 +1,46 @@
+"""Connection settings and budget of a language model, for everything that talks to one."""
+
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from .ledger import Budget, Prices
+from .protocol import redact_url
+
+
+class LlmRuntime(Budget):
+    """Connection settings and budget of a language model."""
+
+    base_url: str | None = None
+    """The server, if not the provider's own: http://localhost:8000/v1 for vLLM, :11434/v1 for Ollama, ..."""
+    key_env: str | None = None
+    """The environment variable with the key, if not OPENAI_API_KEY or ANTHROPIC_API_KEY."""
+    timeout: float = Field(default=300.0, gt=0, le=86_400)
+    """Seconds in which a reply must be complete."""
+    price_prompt: float | None = Field(default=None, ge=0)
+    """Dollars per million prompt tokens, for the reports and for max_cost."""
+    price_reply: float | None = Field(default=None, ge=0)
+    """Dollars per million reply tokens."""
+
+    @property
+    def budget(self) -> Budget:
+        """The limits alone."""
+        return Budget(**{name: getattr(self, name) for name in Budget.model_fields})
+
+    @property
+    def prices(self) -> Prices | None:
+        """The prices, if they are known."""
+        if self.price_prompt is None or self.price_reply is None:
+            return None
+        return Prices(prompt=self.price_prompt, reply=self.price_reply)
+
+    @model_validator(mode="after")
+    def _check_prices(self) -> "LlmRuntime":
+        if (self.price_prompt is None) != (self.price_reply is None):
+            raise ValueError("set both price_prompt and price_reply, or neither")
+        return self
+
+    def for_record(self) -> dict[str, Any]:
+        """These settings alone, as JSON data without the password that an address can contain."""
+        options = {name: getattr(self, name) for name in LlmRuntime.model_fields}
+        return {**options, "base_url": redact_url(self.base_url) if self.base_url else None}

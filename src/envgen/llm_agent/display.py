@@ -1,0 +1,44 @@
+"""What the user sees while a language model plays."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+
+from .results import AgentUsage, format_dollars
+
+
+class AgentDisplay:
+    """One line about the episodes in progress, at the bottom of a terminal."""
+
+    def __init__(self, episodes: int, console: Console):
+        self.episodes = episodes
+        self._steps: dict[int, tuple[int, int]] = {}  # episode: steps and skills so far
+        self._status = console.status("") if console.is_terminal else None
+
+    def __enter__(self) -> "AgentDisplay":
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def __call__(self, line: Mapping[str, Any]) -> None:
+        if line["ended"]:
+            self._steps.pop(line["episode"], None)
+        else:
+            self._steps[line["episode"]] = line["step"], line["skills"]
+        if self._status is not None:
+            self._status.update(self.describe(line))
+
+    def describe(self, line: Mapping[str, Any]) -> str:
+        usage = AgentUsage.from_totals(line["usage"])
+        tokens = usage.prompt_tokens + usage.reply_tokens + usage.estimated_tokens
+        episodes = [
+            f"episode {number}: step {step:,}, {skills} skills"
+            for number, (step, skills) in sorted(self._steps.items())
+        ]
+        cost = f"{usage.calls:,} calls, {tokens:,} tokens{format_dollars(usage.dollars)}"
+        return "; ".join([*episodes, f"{line['complete']} of {self.episodes} complete", cost])

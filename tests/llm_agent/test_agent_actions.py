@@ -1,0 +1,64 @@
+"""The action of an answer is found in the forms that models use, and nothing else counts as a choice."""
+
+import pytest
+
+from envgen.llm_agent.actions import parse_action
+from envgen.worlds.crafter.constants import ACTIONS
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("do", "do"),
+        ("  Move_Left.\n", "move_left"),
+        ("move left", "move_left"),
+        ("MOVE-LEFT!", "move_left"),
+        ("**place_table**", "place_table"),
+        ("`do`", "do"),
+        ("Action: do", "do"),
+        ("**Action:** `make_wood_pickaxe`", "make_wood_pickaxe"),
+        ("action = make wood pickaxe", "make_wood_pickaxe"),
+        ("The best action is sleep, because energy is low.", "sleep"),
+        ("Answer: 'noop'", "noop"),
+        ("First I thought Action: do.\nBut a zombie is near.\nAction: move_up", "move_up"),
+        ("Action: \n\n**move_up**", "move_up"),
+        ('{"action": "place_stone"}', "place_stone"),
+        ('```json\n{"reasons": "do not move_left {now}", "action": "Move Right"}\n```', "move_right"),
+        ("I need wood, so I will move_right now, towards the tree.", "move_right"),
+        ("1. do", "do"),
+        ("- sleep", "sleep"),
+        ("There is a tree ahead.\n\ndo", "do"),
+        ("do\n\nThere is a tree ahead.", "do"),
+        ('The answer should be "do" here', "do"),
+        ("make_stone_sword", "make_stone_sword"),
+    ],
+)
+def test_an_action_is_found(text, action):
+    assert parse_action(text, ACTIONS) == action
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   \n",
+        "I do not know what to do or whether to sleep.",  # ordinary words
+        "I could move_left or move_right.",  # undecided
+        "Use `move_left` or `move_up`.",
+        "Action: jump",
+        '{"action": "jump"}',
+        '{"action": 3}',
+        "mymove_leftish",
+        "{" * 5000,
+        "move" * 10_000,
+    ],
+)
+def test_an_answer_without_one_action_is_unparsable(text):
+    assert parse_action(text, ACTIONS) is None
+
+
+def test_names_of_actions_are_no_patterns():
+    assert parse_action("Action: a.b", ("a.b", "c")) == "a.b"
+    assert parse_action("Action: axb", ("a.b", "c")) is None
+    assert parse_action("left up", ("left", "left_up")) == "left_up"
+    assert parse_action("Action: left up", ("left", "left_up")) == "left_up"
