@@ -183,7 +183,7 @@ def test_without_prices_dollars_are_unknown(tmp_path):
 
 
 def test_a_failing_server_stops_all_episodes(tmp_path):
-    with FakeLlmServer([*[play] * 3, status(404, "no such model")]) as server:
+    with FakeLlmServer([*[play] * 3, *[status(404, "no such model")] * 20]) as server:
         with pytest.raises(RejectedError, match="no such model"):
             evaluate(tmp_path, server.url, 8, parallel=4)
         assert len(server.requests) < 10
