@@ -58,6 +58,12 @@ VARIANTS: dict[str, dict[str, Any]] = {  # arguments of envgen.train
         "network": {"encoder": "tiles", "unimix": 0.01},
         "practice": {"share": 0.4},
     },
+    "tiles-far": {
+        "observation": "pixels",
+        "network": {"encoder": "tiles", "history": True, "unimix": 0.01},
+        "hyperparameters": {"final_learning_rate": 5e-5},
+        "practice": {"share": 0.4},
+    },
     "tiles-distillation": {"observation": "pixels", "network": {"encoder": "tiles"}, "learner": "distillation"},
 }
 PUBLISHED = {  # from images: steps, name, score, reward (EnvGen, table 1)
