@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from envgen.runs.compare import Comparison
 
 OUT = Path("out")
-PASS_WORLD = "pass world=... to envgen.evaluate, diagnose or load_policy in Python"
+PASS_WORLD = "in Python, pass world=...; on the command line, add --world module:Class"
 PASS_LEARNER = "pass learner=... to envgen.evaluate, diagnose or load_policy in Python"
 REPEAT = "resume by repeating the command or call that started the run"
 
@@ -77,7 +77,7 @@ def train(
     *,
     preset: str = "paper",
     plan: "TrainingPlan | Mapping[str, Any] | None" = None,
-    observation: str = "symbols",
+    observation: str | None = None,
     seed: int = 0,
     folder: str | Path | None = None,
     learner: "str | type[Learner]" = "ppo",
@@ -104,7 +104,7 @@ def train(
         designer: A designer, its class, or its name; see `envgen designers`. `"module:Class"` names one of your own.
         preset: The plan to start from: `"paper"` or `"quick"`.
         plan: A `TrainingPlan`, or the fields that differ from the preset, such as `{"cycles": 2}`.
-        observation: What the agent observes; one of `world.observations`.
+        observation: What the agent observes; one of `world.observations`. Default: symbols, if the world has them.
         seed: Random seed.
         folder: The run directory. Default: `out/<world>-<designer>-<preset>-<observation>-<seed>`.
         learner: The algorithm that trains the agent: `"ppo"`, `"distillation"`, `"module:Class"` or a class.
@@ -131,6 +131,7 @@ def train(
 
     check_seed(seed)
     world = make_world(world)
+    observation = world.default_observation if observation is None else observation
     check_observation(world, observation)
     if not isinstance(plan, TrainingPlan):
         plan = plan_for(preset, world, **(plan or {}))
@@ -430,7 +431,7 @@ def _check_arguments(
             raise ArgumentError("this policy does not name its world; pass world=...")
         check_world_name(policy.metadata["world"], PASS_WORLD)
     world = make_world(policy.metadata["world"] if world is None else world)
-    observation = str(observation or policy.metadata.get("observation", "symbols"))
+    observation = str(observation or policy.metadata.get("observation", world.default_observation))
     return policy, world, world.Level.parse(level), seed, observation
 
 

@@ -17,6 +17,12 @@ def envgen(*args: object, cwd: Path | None = None, **env: str) -> subprocess.Com
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env={**os.environ, "COLUMNS": "80", **env})
 
 
+def run_in_process(args: Sequence[str], monkeypatch) -> None:
+    """Run a command in this process."""
+    monkeypatch.setattr(sys, "argv", ["envgen", *args])
+    main()
+
+
 def get_usage_error(args: Sequence[str], monkeypatch, capsys) -> str:
     """What a command that is refused prints on stderr. It exits with code 2 and without a traceback."""
     monkeypatch.setattr(sys, "argv", ["envgen", *args])

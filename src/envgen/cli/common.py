@@ -34,16 +34,16 @@ def load_world(name: str) -> World:
         raise UserError(str(error)) from None
 
 
-def load_policy_and_world(run: Path, device: str, command: str) -> tuple[Any, World]:
-    """The policy of a run, and the world that it was trained in."""
+def load_policy_and_world(run: Path, device: str, world: str | None) -> tuple[Any, World]:
+    """The policy of a run, and the world to play in: `world`, or by default the one that it was trained in."""
     from envgen import api
 
-    policy = api.load_policy(run, device)
+    chosen = None if world is None else load_world(world)
+    policy = api.load_policy(run, device, chosen)
+    if chosen is not None:
+        return policy, chosen
     if "world" not in policy.metadata:
-        raise UserError(
-            f"{run} does not name the world that its policy was trained in; "
-            f"use envgen.{command}(..., world=...) in Python"
-        )
+        raise UserError(f"{run} does not name the world that its policy was trained in; add --world")
     api.check_world_name(policy.metadata["world"], api.PASS_WORLD)
     return policy, load_world(policy.metadata["world"])
 

@@ -8,6 +8,8 @@ from typing import Annotated
 import numpy as np
 from tyro.conf import Positional
 
+from envgen.worlds.world import sample_actions
+
 from .common import UserError, load_world, prepare_png, require_extra, require_seed
 from .options import default
 
@@ -62,13 +64,14 @@ def bench(world: Annotated[str, Positional, default("crafter", "[WORLD]")] = "cr
     if find_spec("torch") is None:
         print("To measure learning: pip install 'envgen[train]'")
         return
-    print(f"learning from symbols, everything included: {_learning_speed(chosen, seconds):,.0f} steps/s")
+    speed = _learning_speed(chosen, seconds)
+    print(f"learning from {chosen.default_observation}, everything included: {speed:,.0f} steps/s")
 
 
 def _env_speed(world, observation: str, seconds: float, num_envs: int = 256) -> float:
     envs = world.make(num_envs=num_envs, seed=0, observation=observation)
     envs.reset()
-    actions = np.random.default_rng(0).integers(0, len(world.actions), (64, num_envs))
+    actions = sample_actions(envs.single_action_space, (64, num_envs), np.random.default_rng(0))
     for step in range(200):  # until the environments are at different points of their episodes
         envs.step(actions[step % 64])
     steps, start = 0, time.perf_counter()
@@ -81,8 +84,9 @@ def _env_speed(world, observation: str, seconds: float, num_envs: int = 256) -> 
 def _learning_speed(world, seconds: float) -> float:
     from envgen.curriculum.trainer import make_learner
 
-    learner = make_learner(world, "symbols")
-    envs = world.make(num_envs=learner.settings.num_envs, seed=0, observation="symbols")
+    observation = world.default_observation
+    learner = make_learner(world, observation)
+    envs = world.make(num_envs=learner.settings.num_envs, seed=0, observation=observation)
     batch_size = 64 * learner.settings.num_envs
     learner.train(envs, batch_size)  # compile and warm up
     start, start_steps = time.perf_counter(), learner.steps

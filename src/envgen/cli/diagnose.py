@@ -22,6 +22,7 @@ def diagnose(
     run: Annotated[Path, Positional, required("RUN")],
     episodes: int = 256,
     threshold: float = 50.0,
+    world: Annotated[str | None, default("the one of the run")] = None,
     level: Annotated[Path | None, default("the original")] = None,
     seed: Annotated[int | None, default("one that training never uses")] = None,
     deterministic: bool = False,
@@ -35,6 +36,7 @@ def diagnose(
         run: The run directory, or a folder saved by `policy.save`.
         episodes: Number of episodes.
         threshold: Skills that succeed in at least this percentage of the episodes are mastered.
+        world: A world, or module:Class. Needed for runs in a world of your own that is not installed.
         level: A JSON file with a level.
         seed: Seed of environments and actions.
         deterministic: Take the most likely action instead of sampling.
@@ -55,9 +57,9 @@ def diagnose(
     from envgen.runs.store import write_json
 
     with run_errors("diagnose", run, is_main=False):
-        policy, world = load_policy_and_world(run, device, "diagnose")
+        policy, chosen = load_policy_and_world(run, device, world)
         result = api.diagnose(
-            policy, episodes, threshold=threshold, world=world, level=read_level(level, world), seed=seed,
+            policy, episodes, threshold=threshold, world=chosen, level=read_level(level, chosen), seed=seed,
             deterministic=deterministic,
         )  # fmt: skip
         document = result.model_dump(mode="json")

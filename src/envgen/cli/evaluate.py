@@ -33,6 +33,7 @@ def evaluate(
     run: Annotated[Path, Positional, required("RUN or WORLD")],
     policy: str = "run",
     episodes: Annotated[int | None, default("256; 1 with --policy llm")] = None,
+    world: Annotated[str | None, default("the one of the run")] = None,
     level: Annotated[Path | None, default("the original")] = None,
     seed: Annotated[int | None, default("one that training never uses")] = None,
     deterministic: bool = False,
@@ -47,6 +48,7 @@ def evaluate(
         run: The run directory, or a folder saved by `policy.save`. With --policy llm, the world to play in.
         policy: The policy that plays: that of a run, or llm, a language model.
         episodes: Number of episodes.
+        world: A world, or module:Class. Needed for runs in a world of your own that is not installed.
         level: A JSON file with a level.
         seed: Seed of environments and actions.
         deterministic: Take the most likely action instead of sampling.
@@ -68,7 +70,8 @@ def evaluate(
     if reference_episodes and level is not None:
         raise UserError("--reference-episodes cannot be combined with --level: the reference package has no levels")
     if policy == "llm":
-        unused = {"deterministic": deterministic, "reference_episodes": reference_episodes, "device": device != "cpu"}
+        unused = {"deterministic": deterministic, "reference_episodes": reference_episodes, "device": device != "cpu",
+                  "world": world is not None}  # fmt: skip
         for name in [name for name, is_given in unused.items() if is_given]:
             raise UserError(f"{flag(name)} cannot be combined with --policy llm")
         evaluate_llm(load_world(str(run)), episodes, level, seed, folder, model)
@@ -81,20 +84,16 @@ def evaluate(
     from envgen import api
 
     with run_errors("evaluate", run, is_main=False):
-        trained_policy, world = load_policy_and_world(run, device, "evaluate")
-        if reference_episodes and not hasattr(world, "reference_envs"):
-            raise UserError(f"--reference-episodes: there is no reference package of {world.name} to play in")
+        trained_policy, chosen = load_policy_and_world(run, device, world)
+        if reference_episodes and not hasattr(chosen, "reference_envs"):
+            raise UserError(f"--reference-episodes: there is no reference package of {chosen.name} to play in")
+        level_to_play = read_level(level, chosen)
         result = api.evaluate(
-            trained_policy,
-            episodes,
-            world=world,
-            level=read_level(level, world),
-            seed=seed,
-            deterministic=deterministic,
+            trained_policy, episodes, world=chosen, level=level_to_play, seed=seed, deterministic=deterministic
         )
         print(result)
-        if world.random_baseline:
-            print(world.random_baseline)
+        if chosen.random_baseline:
+            print(chosen.random_baseline)
         if reference_episodes:
             compare_with_reference(trained_policy, result, reference_episodes)
 

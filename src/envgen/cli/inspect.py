@@ -85,7 +85,8 @@ def worlds() -> None:
 
     for name in world_names():
         world = load_world(name)
-        print(f"{name}: {len(world.actions)} actions, {len(world.skills)} skills")
+        actions = f"{len(world.actions)} actions" if world.actions else "continuous actions"
+        print(f"{name}: {actions}, {len(world.skills)} skills")
         print(f"  observations: {', '.join(world.observations)}")
         print(f"  level settings: {', '.join(world.Level.model_fields)}")
         print(f"  skills: {', '.join(skill.name for skill in world.skills)}")

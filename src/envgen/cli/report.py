@@ -7,7 +7,7 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from .common import UserError, require_extra, run_errors
+from .common import UserError, load_world, require_extra, run_errors
 from .options import default, required
 
 
@@ -15,6 +15,7 @@ def report(
     runs: Annotated[tuple[Path, ...], Positional, required("RUN [RUN ...]")],
     out: Annotated[Path | None, default("report.html in the directory given; for several, in the current one")] = None,
     clips: bool = True,
+    world: Annotated[str | None, default("those of the runs")] = None,
 ) -> None:
     """Write one HTML file about runs, finished or not: curves, skills, levels, conversations and what the policy does.
 
@@ -23,7 +24,9 @@ def report(
     Args:
         runs: Run directories, or folders that contain some.
         out: The HTML file to write.
+        world: A world of your own that is not installed, as module:Class, to draw its levels and play episodes.
         clips: Play episodes with the best run of each world, if it has a checkpoint.
+        world: A world of your own that is not installed, as module:Class, to draw its levels and play episodes.
     """
     require_extra("train")
     from envgen.report.page import write_report
@@ -35,5 +38,6 @@ def report(
         raise UserError(f"a report is written as an .html file, not {out.name!r}")
     start = time.monotonic()
     with run_errors("report", Path(), is_main=False):
-        write_report(runs, out, clips, lambda text: print(f"envgen: {text}", file=sys.stderr))
+        chosen = None if world is None else load_world(world)
+        write_report(runs, out, clips, lambda text: print(f"envgen: {text}", file=sys.stderr), chosen)
     print(f"{out} ({out.stat().st_size / 1e6:.1f} MB, {time.monotonic() - start:.1f} s)")

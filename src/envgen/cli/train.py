@@ -69,7 +69,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         world: Annotated[str | None, Positional, default("crafter", "[WORLD]")] = None,
         designer: Annotated[str | None, default(DEFAULT_DESIGNER)] = None,
         preset: Annotated[str | None, default("paper")] = None,
-        observation: Annotated[str | None, default("symbols")] = None,
+        observation: Annotated[str | None, default("symbols, if the world has them")] = None,
         learner: Annotated[str | None, default(DEFAULT_LEARNER)] = None,
         learner_preset: Annotated[str | None, default(DEFAULT_LEARNER_PRESET)] = None,
         seed: Annotated[int | None, default("0")] = None,
@@ -134,9 +134,9 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             _resume(resume, model, device, compile, log, reference_episodes)
             return
         world, designer, preset = world or "crafter", designer or DEFAULT_DESIGNER, preset or "paper"
-        observation, seed = observation or "symbols", require_seed(seed or 0)
-        learner = learner or DEFAULT_LEARNER
+        seed, learner = require_seed(seed or 0), learner or DEFAULT_LEARNER
         chosen = load_world(world)
+        observation = observation or chosen.default_observation
         if ":" not in designer:
             require_choice("designer", designer, designer_names())
         require_choice("preset", preset, tuple(PRESETS))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from envgen.designers.designer import AuditResult, ProposedLevel, SettingEffects, setting_values, unflatten
-from envgen.worlds.world import World
+from envgen.worlds.world import World, sample_actions
 
 NUM_ENVS = 32  # for random actions, and for the scripted expert
 AUDIT_SEEDS = range(64)  # of the environments whose statistics an audit uses
@@ -37,7 +37,7 @@ def audit_level(world: World, proposed: ProposedLevel, steps: int, original_stat
         possible = world.reachable_skills(level, stats)
         rng = np.random.default_rng(SEED)
         at_start, random_steps = first_success_steps(
-            world, level, steps, lambda envs: rng.integers(len(world.actions), size=envs.num_envs)
+            world, level, steps, lambda envs: sample_actions(envs.single_action_space, envs.num_envs, rng)
         )
         _, expert_steps = first_success_steps(world, level, steps, world.expert_actions)
     except Exception as error:  # noqa: BLE001  a level may break the simulator in any way
@@ -86,8 +86,8 @@ def first_success_steps(
         Which skills (skills,) are done at the start, and the step at which each environment first succeeded at each
         skill (envs, skills), -1 for never; None if `actions_for` returns no actions.
     """
-    observation = "symbols" if "symbols" in world.observations else world.observations[0]
-    with closing(world.make([level], num_envs=NUM_ENVS, seed=SEED, observation=observation)) as envs:
+    envs = world.make([level], num_envs=NUM_ENVS, seed=SEED, observation=world.default_observation)
+    with closing(envs):
         _, infos = envs.reset()
         at_start = (infos["achievements"] > 0).any(0)
         first_steps = np.full((NUM_ENVS, len(world.skills)), -1)

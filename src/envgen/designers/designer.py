@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
+import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_serializer, field_validator
 from pydantic.fields import FieldInfo
@@ -24,7 +25,7 @@ LevelOverrides = dict[str, Any]  # the settings of a level that differ from the 
 ScoredBy = Literal["scoring_agent", "agent"]  # a new agent trained briefly in each level, or the agent of this run
 _Level = Level  # Brief has a field of that name
 SettingEffects = dict[str, dict[str, list[str]]]  # setting: value: its measured effects, in words
-MAX_VALUES = 10  # of an integer; longer ranges are sampled evenly, including the upper bound
+MAX_VALUES = 10  # of a number; longer ranges of integers are sampled evenly, including the upper bound
 
 
 class DesignError(EnvgenError):
@@ -247,29 +248,33 @@ def _field_values(field: FieldInfo) -> list[Any]:
         return [()]  # in addition to the default; there are too many other lists
     if annotation is bool:
         return [False, True]
-    low, high = int_bounds(field)
+    low, high = number_bounds(field)
+    if field.annotation is float:
+        return [float(f"{value:.4g}") for value in np.linspace(low, high, MAX_VALUES)]
     if high - low < MAX_VALUES:
-        return list(range(low, high + 1))
+        return list(range(int(low), int(high) + 1))
     return [round(low + (k + 1) * (high - low) / MAX_VALUES) for k in range(MAX_VALUES)]
 
 
-def int_bounds(field: FieldInfo) -> tuple[int, int]:
-    """The smallest and largest value of an integer field."""
+def number_bounds(field: FieldInfo) -> tuple[float, float]:
+    """The smallest and largest value of a field that is an integer (then these are integers too) or a float."""
     low = high = None
+    is_int = field.annotation is int
     for constraint in field.metadata:
         match constraint:
             case Ge(ge=limit):
                 low = limit
             case Gt(gt=limit):
-                low = limit + 1  # pyright: ignore[reportOperatorIssue]
+                low = limit + 1 if is_int else None  # pyright: ignore[reportOperatorIssue]
             case Le(le=limit):
                 high = limit
             case Lt(lt=limit):
-                high = limit - 1  # pyright: ignore[reportOperatorIssue]
-    if field.annotation is not int or not isinstance(low, int) or not isinstance(high, int):
+                high = limit - 1 if is_int else None  # pyright: ignore[reportOperatorIssue]
+    valid = int if is_int else (int, float)
+    if field.annotation not in (int, float) or not isinstance(low, valid) or not isinstance(high, valid):
         raise TypeError(
-            "a level's field must be a Literal, a tuple of a Literal's values, a bool or an int with both bounds, "
-            f"not {field!r}"
+            "a level's field must be a Literal, a tuple of a Literal's values, a bool, an int with both bounds or a "
+            f"float with ge and le, not {field!r}"
         )
     return low, high
 

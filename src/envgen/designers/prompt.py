@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from envgen.settings import list_options
 
-from .designer import AuditResult, Brief, Cycle, LevelOutcome, Proposal, SettingEffects, int_bounds
+from .designer import AuditResult, Brief, Cycle, LevelOutcome, Proposal, SettingEffects, number_bounds
 
 Feedback = Literal["none", "paper", "rich"]
 MIN_REPORTED_RATE = 1.0  # percent; rarer successes in a level are reported only for the skills that it teaches
@@ -87,8 +87,8 @@ def _describe_values(field: Any) -> str:
     default = _to_json_word(str(field.get_default(call_default_factory=True)))
     if field.annotation is bool:
         return f"true or false (default {default})"
-    if field.annotation is int:
-        low, high = int_bounds(field)
+    if field.annotation in (int, float):
+        low, high = number_bounds(field)
         return f"{low} to {high} (default {default})"
     return f"{' | '.join(map(str, field.annotation.__args__))} (default {default})"
 

@@ -8,7 +8,7 @@ import base64
 import hashlib
 import os
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,27 +31,37 @@ OnMessage = Callable[[str], None]
 
 
 def write_report(
-    paths: Sequence[str | Path], out: str | Path, clips: bool = True, on_message: OnMessage = lambda text: None
+    paths: Sequence[str | Path],
+    out: str | Path,
+    clips: bool = True,
+    on_message: OnMessage = lambda text: None,
+    world: World | None = None,
 ) -> Path:
     """Write the report of the runs at or below `paths` to the HTML file `out`.
 
     Args:
         clips: Play the best run of each world and show what its policy does, if it has a checkpoint.
         on_message: Receives a sentence for everything that had to be left out.
+        world: The world of runs that name it and that `make_world` cannot load by its name.
 
     Raises:
         RunError: There is no run at a path, or the file cannot be written.
     """
     out = Path(out)
-    page = build_report(paths, clips, on_message)
+    page = build_report(paths, clips, on_message, world)
     write_bytes(out, page.encode("utf-8", "replace"))
     return out
 
 
-def build_report(paths: Sequence[str | Path], clips: bool = True, on_message: OnMessage = lambda text: None) -> str:
+def build_report(
+    paths: Sequence[str | Path],
+    clips: bool = True,
+    on_message: OnMessage = lambda text: None,
+    world: World | None = None,
+) -> str:
     """The report as HTML; see `write_report`."""
     runs, unreadable = _open_runs(paths)
-    store = PictureStore(MAX_PICTURE_BYTES)
+    store, own_worlds = PictureStore(MAX_PICTURE_BYTES), {} if world is None else {world.name: world}
     tasks: dict[tuple[bool, str], list[RunFiles]] = {}
     for run in runs:
         tasks.setdefault((run.is_coevolution, run.task), []).append(run)
@@ -62,7 +72,7 @@ def build_report(paths: Sequence[str | Path], clips: bool = True, on_message: On
         system = "GenEnv" if members[0].is_coevolution else "EnvGen"
         heading = tag("h2", task, tag("small", system), id=anchor, class_=None if len(tasks) > 1 else "visually-hidden")
         is_alone = len(runs) == 1
-        section, links = _runs_of_task(groups, store, clips, on_message, is_alone, anchor)
+        section, links = _runs_of_task(groups, store, clips, on_message, own_worlds, is_alone, anchor)
         if is_alone:
             overviews.append(section)
         else:
@@ -113,7 +123,13 @@ def _guarded(build: Callable[[], Html | None], what: str) -> Html | None:
 
 
 def _runs_of_task(
-    groups: Sequence[RunGroup], store: PictureStore, clips: bool, on_message: OnMessage, is_alone: bool, anchor: str
+    groups: Sequence[RunGroup],
+    store: PictureStore,
+    clips: bool,
+    on_message: OnMessage,
+    own_worlds: Mapping[str, World],
+    is_alone: bool,
+    anchor: str,
 ) -> tuple[Html, list[tuple[str, str]]]:
     """The runs of one world or domain, each with a link for the navigation."""
     members = [(group, run) for group in groups for run in group.runs]
@@ -121,7 +137,7 @@ def _runs_of_task(
     clips_of_best: Html | None = None
     maps = None
     if not first.is_coevolution:
-        maps = _level_maps(first.task, store, on_message)
+        maps = _level_maps(first.task, store, on_message, own_worlds)
         if clips and maps is not None:
             best = max(members, key=lambda member: number(member[1].summary, "final", "score", "value") or -1.0)[1]
             candidates = [best, *(run for _, run in members if run is not best)]
@@ -154,12 +170,16 @@ def _run_section(run: RunFiles, group: RunGroup, maps: LevelMaps | None, anchor:
     return details(summary, content, class_="run", open_=open_, id_=anchor)
 
 
-def _level_maps(world_name: str, store: PictureStore, on_message: OnMessage) -> LevelMaps | None:
-    """None for a world that is not installed. A `module:Class` in a run directory is not imported."""
+def _level_maps(
+    world_name: str, store: PictureStore, on_message: OnMessage, own_worlds: Mapping[str, World]
+) -> LevelMaps | None:
+    """None for a world that is neither given nor installed. A `module:Class` in a run directory is not imported."""
     from envgen.worlds.registry import make_world, world_names
 
+    if world_name in own_worlds:
+        return LevelMaps(own_worlds[world_name], store)
     if world_name not in world_names():
-        on_message(f"levels of {world_name} are shown without pictures: it is not a world of an installed package")
+        on_message(f"levels of {world_name} are shown without pictures: add --world module:Class")
         return None
     try:
         return LevelMaps(make_world(world_name), store)
@@ -176,7 +196,7 @@ def load_clips(run: RunFiles, world: World) -> list[Clip]:
     """Play episodes with the policy of a run."""
     from envgen import api
 
-    policy = api.load_policy(run.folder)
+    policy = api.load_policy(run.folder, world=world)
     return make_clips(policy, world, str(policy.metadata["observation"]))
 
 

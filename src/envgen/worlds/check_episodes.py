@@ -5,9 +5,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from .world import EpisodeEnd, Level, LevelVectorEnv, Probe, SupportsEnvState, World
+from .world import EpisodeEnd, Level, LevelVectorEnv, Probe, SupportsEnvState, World, sample_actions
 
 NUM_ENVS = 3
 REQUIRED_INFOS = ("level", "episode_number", "episode_return", "episode_length", "achievements")
@@ -21,6 +22,7 @@ class EpisodeChecker:
         self.violations: list[str] = []
         self.skill_levels: list[Level] = []  # those that are valid
         self.make_options: dict[str, Any] = {}
+        self._action_space: spaces.Space | None = None
 
     def require(self, condition: Any, violation: str) -> bool:
         if not condition and violation not in self.violations:
@@ -52,8 +54,12 @@ class EpisodeChecker:
         )
 
     def actions(self, num_envs: int, steps: int | None = None) -> np.ndarray:
-        """Random actions, (steps, num_envs)."""
-        return np.random.default_rng(self.seed).integers(len(self.world.actions), size=(steps or self.steps, num_envs))
+        """Random actions, (steps, num_envs) or, if they are continuous, (steps, num_envs, ...)."""
+        if self._action_space is None:
+            env = self.world.single(self.level, seed=self.seed, observation=self.world.default_observation)
+            self._action_space = env.action_space
+            env.close()
+        return sample_actions(self._action_space, (steps or self.steps, num_envs), np.random.default_rng(self.seed))
 
     # --- infos and the ends of episodes
 

@@ -52,8 +52,7 @@ class _Checker(EpisodeChecker):
                 self.check_spaces(observation)
         if len(self.violations) > num_violations:
             return  # later checks would only repeat what is wrong
-        observation = self.world.observations[-1] if "symbols" not in self.world.observations else "symbols"
-        self.make_options = {"observation": observation}
+        self.make_options = {"observation": self.world.default_observation}
         checks: dict[str, Callable[[], None]] = {
             "playing": self.check_episodes,
             "seeding": self.check_seeding,
@@ -98,9 +97,10 @@ class _Checker(EpisodeChecker):
         for name in ("actions", "observations"):
             values = getattr(world, name)
             self.require(
-                len(values) > 0 and all(isinstance(value, str) for value in values) and len(set(values)) == len(values),
-                f"{name} must be distinct strings, at least one",
+                all(isinstance(value, str) for value in values) and len(set(values)) == len(values),
+                f"{name} must be distinct strings",
             )
+        self.require(world.observations, "observations must name at least one observation")
         self.check_skills()
         for key, action in world.key_bindings.items():
             self.require(action in world.actions, f"key_bindings: {key!r} is bound to {action!r}, not to an action")
@@ -199,12 +199,7 @@ class _Checker(EpisodeChecker):
         envs = self.world.make([self.level], num_envs=NUM_ENVS, seed=self.seed, observation=observation)
         self.require(isinstance(envs, LevelVectorEnv), "make must return a LevelVectorEnv")
         self.require(envs.num_envs == NUM_ENVS, f"make(num_envs={NUM_ENVS}) returned {envs.num_envs} environments")
-        self.require(
-            isinstance(envs.single_action_space, spaces.Discrete)
-            and envs.single_action_space.n == len(self.world.actions)
-            and envs.single_action_space.start == 0,
-            f"the action space must be Discrete({len(self.world.actions)}), one number for each of `actions`",
-        )
+        self.check_action_space(envs.single_action_space)
         for name in ("observation_space", "action_space"):
             self.require(
                 getattr(envs, name) == batch_space(getattr(envs, f"single_{name}"), NUM_ENVS),
@@ -240,6 +235,18 @@ class _Checker(EpisodeChecker):
         envs = self.world.make([self.level, self.level], observation=observation)
         self.require(envs.num_envs == 2, "make must create one environment per level if num_envs is not given")
         envs.close()
+
+    def check_action_space(self, space: spaces.Space) -> None:
+        if self.world.actions:
+            self.require(
+                isinstance(space, spaces.Discrete) and space.n == len(self.world.actions) and space.start == 0,
+                f"the action space must be Discrete({len(self.world.actions)}), one number for each of `actions`",
+            )
+        else:
+            self.require(
+                isinstance(space, spaces.Box) and space.is_bounded(),
+                f"without names of `actions`, the action space must be a bounded Box, not {space}",
+            )
 
     def check_tile_grid(self, envs: LevelVectorEnv, observation: str) -> None:
         grid, name = envs.metadata.get("tile_grid"), f'the metadata["tile_grid"] of observation={observation!r}'
@@ -299,7 +306,7 @@ class _Checker(EpisodeChecker):
         self.require(env.level == self.level, "`level` of a single environment must be the level being played")
         self.require("achievements" in info, 'the info of a single environment lacks "achievements"')
         for actions in self.actions(1):
-            obs, reward, terminated, truncated, _ = env.step(int(actions[0]))
+            obs, reward, terminated, truncated, _ = env.step(actions[0])
             vector_obs, rewards, vector_terminated, vector_truncated, infos = envs.step(actions)
             ended = terminated or truncated
             flags = vector_terminated[0], vector_truncated[0]
@@ -358,9 +365,8 @@ class _Checker(EpisodeChecker):
         actions = self.world.expert_actions(envs)
         if actions is not None:
             self.require(
-                np.shape(actions) == (NUM_ENVS,)
-                and np.asarray(actions).dtype.kind in "iu"
-                and ((np.asarray(actions) >= 0) & (np.asarray(actions) < len(self.world.actions))).all(),
+                np.shape(actions)[:1] == (NUM_ENVS,)
+                and all(envs.single_action_space.contains(action) for action in np.asarray(actions)),
                 "expert_actions must return one action for each environment, or None",
             )
         envs.close()

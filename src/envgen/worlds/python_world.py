@@ -27,6 +27,8 @@ _MASK64 = (1 << 64) - 1
 class PythonEnv(RenderedEnv):
     """One environment. A subclass sets `observation_space` and implements `begin`, `observe` and `advance`.
 
+    Actions are those that `World.actions` names; a world without names sets `action_space` to a Box here.
+
     Attributes:
         state: Everything that changes during an episode: numbers and arrays whose dtypes and shapes never change.
         level: The level of this episode.
@@ -36,6 +38,7 @@ class PythonEnv(RenderedEnv):
 
     made_by = "single"
     observation_space: spaces.Space
+    action_space: spaces.Space
     max_episode_steps: int = 1000
     image_size: int = 64  # pixels along a side of `render_frame`'s image
     render_fps: int = 10  # of the window of render_mode="human"
@@ -46,7 +49,8 @@ class PythonEnv(RenderedEnv):
         render = {"render_modes": list(checks.RENDER_MODES), "render_fps": self.render_fps}
         self.metadata = {**type(self).metadata, **render, **world.metadata}
         self.world, self.render_mode = world, checks.check_render_mode(render_mode)
-        self.action_space = spaces.Discrete(len(world.actions))
+        if world.actions:
+            self.action_space = spaces.Discrete(len(world.actions))
         self.levels = self.next_levels = list(levels)  # those of this episode, and of the next ones
         self.level_index, self.sample_levels = 0, sample_levels
         self.state: dict[str, Any] = {}
@@ -61,9 +65,19 @@ class PythonEnv(RenderedEnv):
         """The observation of the current state."""
         raise NotImplementedError
 
-    def advance(self, action: int) -> tuple[float, bool]:
+    def advance(self, action: Any) -> tuple[float, bool]:
         """Change `self.state` by one step. Returns the reward and whether the episode terminates."""
         raise NotImplementedError
+
+    def is_truncated(self) -> bool:
+        """Whether an episode that has not terminated is truncated after this step."""
+        return self.episode_length >= self.max_episode_steps
+
+    def restored(self) -> None:
+        """Called when an episode in progress was restored, for environments that keep more than `state`.
+
+        Raises ValueError if the state is damaged.
+        """
 
     def render_frame(self) -> np.ndarray:
         """An image of the current state, (image_size, image_size, 3) uint8. By default it lists the state as text."""
@@ -102,9 +116,9 @@ class PythonEnv(RenderedEnv):
     def step(self, action: Any):
         if not self.running:
             raise ResetNeeded("call reset() before the first step() and after an episode has ended")
-        reward, terminated = self.advance(checks.check_action(action, self.world.actions))
+        reward, terminated = self.advance(checks.check_single_action(action, self.action_space, self.world.actions))
         self.episode_return, self.episode_length = self.episode_return + reward, self.episode_length + 1
-        truncated = not terminated and self.episode_length >= self.max_episode_steps
+        truncated = not terminated and self.is_truncated()
         self.running = not (terminated or truncated)
         if self.render_mode == "human":
             self.render()
@@ -169,8 +183,9 @@ class PythonVectorEnv(LevelVectorEnv):
         return self._observations(), self._infos()
 
     def step(self, actions: Any):
-        actions = checks.check_actions(actions, self.num_envs, self.world.actions)
-        results = [env.step(int(action)) for env, action in zip(self.envs, actions, strict=True)]
+        if isinstance(self.single_action_space, spaces.Discrete):
+            actions = checks.check_actions(actions, self.num_envs, self.world.actions).tolist()
+        results = [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
         rewards, terminated, truncated = (np.array([result[k] for result in results]) for k in (1, 2, 3))
         ended = terminated | truncated
         final: dict[str, Any] = {}
@@ -202,6 +217,10 @@ class PythonVectorEnv(LevelVectorEnv):
             infos[name] = np.where(mask.reshape(-1, *[1] * (rows.ndim - 1)), rows, 0)
             infos["_" + name] = mask.copy()
         return infos
+
+    def close_extras(self, **kwargs: Any) -> None:
+        for env in self.envs:
+            env.close()
 
     def get_state(self) -> dict[str, np.ndarray]:
         if not all(env.episode_number for env in self.envs):
@@ -245,6 +264,7 @@ class PythonVectorEnv(LevelVectorEnv):
             env._np_random = _rng_from_words(states["rngs"][k].tolist())
             if seeds is not None:
                 env._np_random, _ = seeding.np_random(seeds[k])
+            env.restored()
         return self._observations()[env_ids], {name: values[env_ids] for name, values in self._infos().items()}
 
     def check_env_state(self, states: Mapping[str, np.ndarray]) -> None:
@@ -297,6 +317,7 @@ class PythonVectorEnv(LevelVectorEnv):
             env.episode_return, env.achievements = float(state["episode_returns"][i]), state["achievements"][i].copy()
             env._np_random = _rng_from_words(state["rngs"][i].tolist())
             env.state = {name: state[f"state.{name}"][i].copy()[()] for name in env.state}
+            env.restored()
             if not self.single_observation_space.contains(env.observe()):
                 raise ValueError(f"the observation of environment {i} is not in its observation space")
 
@@ -343,10 +364,10 @@ class PythonWorld(World):
         levels: Sequence[Any] = (),
         num_envs: int | None = None,
         seed: int | None = None,
-        observation: str = "symbols",
+        observation: str | None = None,
         **kwargs: Any,
     ) -> PythonVectorEnv:
-        checks.check_choice("observation", observation, self.observations)
+        checks.check_choice("observation", observation or self.default_observation, self.observations)
         envs = PythonVectorEnv(self, list(levels) or None, num_envs or max(1, len(levels)), **kwargs)
         if seed is not None:
             for i, env in enumerate(envs.envs):
@@ -354,9 +375,9 @@ class PythonWorld(World):
         return envs
 
     def single(
-        self, level: Any = None, seed: int | None = None, observation: str = "symbols", **kwargs: Any
+        self, level: Any = None, seed: int | None = None, observation: str | None = None, **kwargs: Any
     ) -> PythonEnv:
-        checks.check_choice("observation", observation, self.observations)
+        checks.check_choice("observation", observation or self.default_observation, self.observations)
         levels = checks.parse_levels(self.Level, self.name, level)
         env = self.env_class(self, levels, sample_levels=len(levels) > 1, **kwargs)
         if seed is not None:
@@ -364,7 +385,7 @@ class PythonWorld(World):
         return env
 
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> StateStats:
-        env, states = self.single(level, observation=self.observations[0]), []
+        env, states = self.single(level), []
         for seed in seeds:
             env.reset(seed=seed)
             states.append({f"initial {name}": float(np.mean(value)) for name, value in env.state.items()})
@@ -372,7 +393,7 @@ class PythonWorld(World):
 
     def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
         def render_level(k: int, level: Any) -> np.ndarray:
-            env = self.single(level, observation=self.observations[0])
+            env = self.single(level)
             env.reset(seed=seed + k)
             return env.render_frame()
 

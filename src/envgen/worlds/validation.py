@@ -96,6 +96,19 @@ def check_action(action: Any, names: Sequence[str]) -> int:
     return int(action)
 
 
+def check_single_action(action: Any, space: spaces.Space, names: Sequence[str]) -> Any:
+    """The action as the environment expects it: an integer, or an array of a Box."""
+    if not isinstance(space, spaces.Box):
+        return check_action(action, names)
+    array = np.asarray(action)
+    if array.shape != space.shape or array.dtype.kind not in "fiu":
+        raise ValueError(f"an action must be {space}, not {array.dtype} of shape {array.shape}")
+    array = array.astype(space.dtype)
+    if not space.contains(array):
+        raise ValueError(f"action {array.tolist()} is not in {space}")
+    return array
+
+
 def check_actions(actions: Any, num_envs: int, names: Sequence[str]) -> np.ndarray:
     array = np.asarray(actions)
     if array.shape != (num_envs,) or array.dtype.kind not in "iu":

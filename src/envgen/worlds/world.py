@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Required, Self, TypedDic
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from PIL import Image
 from pydantic import ValidationError
@@ -105,6 +106,16 @@ class Level(Settings):
 
 
 _Level = Level  # World has an attribute of that name
+
+
+def sample_actions(space: spaces.Space, shape: int | tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Uniformly random actions of an action space of single environments, in an array with these leading axes."""
+    if isinstance(space, spaces.Discrete):
+        return space.start + rng.integers(int(space.n), size=shape)
+    if isinstance(space, spaces.Box) and space.is_bounded():
+        size = (*((shape,) if isinstance(shape, int) else shape), *space.shape)
+        return rng.uniform(space.low, space.high, size).astype(space.dtype)
+    raise ValueError(f"actions must be Discrete or a bounded Box, not {space}")
 
 
 class EpisodeInfo(TypedDict, total=False):
@@ -264,7 +275,7 @@ class World(ABC):
     name: ClassVar[str]
     Level: ClassVar[type[_Level]]
     skills: ClassVar[tuple[Skill, ...]]
-    actions: ClassVar[tuple[str, ...]]
+    actions: ClassVar[tuple[str, ...]]  # names of discrete actions; () if actions are continuous
     observations: ClassVar[tuple[str, ...]]
     rules: ClassVar[str]  # the rules in prose, for designers and agents that are language models
     action_descriptions: ClassVar[Mapping[str, str]] = {}  # action: what it does, for agents that are language models
@@ -280,6 +291,11 @@ class World(ABC):
     def original(self) -> _Level:
         """The level that changes nothing."""
         return self.Level()
+
+    @property
+    def default_observation(self) -> str:
+        """What agents observe unless something else is chosen: symbols, if the world has them."""
+        return "symbols" if "symbols" in self.observations else self.observations[0]
 
     @abstractmethod
     def make(

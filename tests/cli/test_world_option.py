@@ -1,0 +1,45 @@
+"""Runs in a world that is not installed: the commands take it as `--world module:Class`."""
+
+from pathlib import Path
+
+import pytest
+from commands import get_error_line, run_in_process
+
+import envgen
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PLAN = {"cycles": 1, "levels": 2, "cycle_steps": 512, "final_steps": 256, "feedback_seeds": 2, "feedback_episodes": 2,
+        "episodes": 2, "audit_steps": 5}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    pytest.importorskip("torch")
+    folder = tmp_path_factory.mktemp("cart-pole") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLES)
+        hyperparameters = {"num_envs": 4, "num_steps": 32}
+        envgen.train("gymnasium_world:world", "random", plan=PLAN, folder=folder, hyperparameters=hyperparameters,
+                     verbose=False)  # fmt: skip
+    return folder
+
+
+@pytest.mark.parametrize("command", ["evaluate", "diagnose"])
+def test_policies_are_played_in_the_given_world(run, command, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    arguments = [command, str(run), "--episodes", "2"]
+    assert "add --world module:Class" in get_error_line(arguments, monkeypatch, capsys)
+    assert "no module" in get_error_line([*arguments, "--world", "no_such_module:World"], monkeypatch, capsys)
+    run_in_process([*arguments, "--world", "gymnasium_world:world"], monkeypatch)
+    assert "balance_50" in capsys.readouterr().out
+
+
+def test_reports_draw_the_levels_of_the_given_world(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    pages = []
+    for world in ([], ["--world", "gymnasium_world:world"]):
+        run_in_process(["report", str(run), "--out", str(tmp_path / "report.html"), *world], monkeypatch)
+        pages.append((tmp_path / "report.html").read_text())
+    assert "levels of cart-pole are shown without pictures: add --world module:Class" in capsys.readouterr().err
+    assert "Map of level 1" not in pages[0]
+    assert "Map of level 1" in pages[1]

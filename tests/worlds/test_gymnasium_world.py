@@ -1,0 +1,229 @@
+"""Any Gymnasium environment becomes a world that keeps the whole contract."""
+
+import itertools
+import runpy
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium_examples import LanderLevel, door_key_world, lander_world
+from pydantic import Field
+
+from envgen.designers.designer import setting_values
+from envgen.designers.prompt import describe_settings
+from envgen.worlds import from_gymnasium
+from envgen.worlds.check_world import ContractError, check_world
+from envgen.worlds.world import Level
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "gymnasium_world.py"
+
+
+@pytest.fixture(scope="module")
+def cart_pole():
+    return runpy.run_path(str(EXAMPLE))["world"]
+
+
+@pytest.fixture(scope="module")
+def lander():
+    pytest.importorskip("Box2D")
+    return lander_world()
+
+
+class CounterLevel(Level):
+    size: int = Field(default=3, ge=2, le=5)
+    """How far the counter can go."""
+
+
+class Counter(gymnasium.Env):
+    """Counts the ones among the actions. With `noise`, it depends on something other than its seed."""
+
+    observation_space = spaces.Dict({"count": spaces.Discrete(100), "even": spaces.MultiBinary(1)})
+    action_space: spaces.Space = spaces.Discrete(2)
+
+    def __init__(self, noise: bool = False, action_space: spaces.Space | None = None):
+        self.noise, self.count = np.random.default_rng(0) if noise else None, 0
+        self.action_space = action_space or self.action_space
+
+    def observe(self):
+        return {"count": self.count, "even": np.array([1 - self.count % 2], np.int8)}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = 0
+        return self.observe(), {}
+
+    def step(self, action):
+        self.count += int(action)
+        reward = self.noise.random() if self.noise else float(action)
+        return self.observe(), reward, False, False, {}
+
+
+def counter_world(make_env=lambda level: Counter(), **arguments):
+    skills = {"count_3": lambda step: step.obs[:100].argmax() >= 3, "always": lambda step: True}
+    return from_gymnasium(make_env, CounterLevel, skills, **{"max_episode_steps": 8, "name": "counter", **arguments})
+
+
+def test_contract_with_discrete_actions(cart_pole):
+    check_world(cart_pole)
+
+
+def test_contract_with_continuous_actions(lander):
+    check_world(lander, {"wind_power": 10.0})
+
+
+def test_contract_of_a_minigrid_class():
+    pytest.importorskip("minigrid")
+    world = door_key_world()
+    check_world(world)
+    assert world.observations == ("pixels",)
+
+
+def test_contract_with_structured_observations():
+    world = counter_world()
+    check_world(world)
+    assert world.observations == ("symbols",)
+    assert world.single().observation_space.shape == (101,)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_episodes_are_those_of_the_environment(lander, seed):
+    env = lander.single({"gravity": -5.0}, seed=seed)
+    original = gymnasium.make("LunarLander-v3", continuous=True, gravity=-5.0)
+    obs, _ = env.reset()
+    expected, _ = original.reset(seed=int(env.state["seed"]))
+    np.testing.assert_array_equal(obs, expected)
+    rng = np.random.default_rng(0)
+    touched = terminated = truncated = False
+    while not (terminated or truncated):
+        action = rng.uniform(-1, 1, 2).astype(np.float32)
+        obs, reward, terminated, truncated, info = env.step(action)
+        expected, expected_reward, *ends, _ = original.step(action)
+        np.testing.assert_array_equal(obs, expected)
+        assert reward == float(expected_reward)
+        assert [terminated, truncated] == ends
+        touched = touched or obs[6:].any()
+    assert info["episode_length"] > 50
+    assert info["achievements"] == {"touch_ground": int(touched), "land": 0}
+
+
+def test_levels_change_the_environment(cart_pole):
+    lengths = {}
+    for length in (0.1, 2.0):
+        envs = cart_pole.make([{"length": length}], 16, seed=0)
+        envs.reset()
+        ended: list[int] = []
+        while len(ended) < 16:
+            _, _, terminated, truncated, infos = envs.step(np.zeros(16, int))
+            ended += (
+                infos["final_info"]["episode_length"][terminated | truncated].tolist() if "final_info" in infos else []
+            )
+        lengths[length] = np.mean(ended)
+    assert lengths[0.1] < lengths[2.0]
+
+
+def test_a_skill_counts_once_per_episode():
+    env = counter_world().single(seed=0)
+    env.reset()
+    for _ in range(5):
+        *_, info = env.step(1)
+    assert info["achievements"] == {"count_3": 1, "always": 1}
+
+
+def test_time_limit_is_that_of_the_arguments_or_the_environment(cart_pole):
+    assert cart_pole.max_episode_steps == 500
+    env = counter_world().single(seed=0)
+    env.reset()
+    ends = [env.step(0)[2:4] for _ in range(8)]
+    assert ends == [(False, False)] * 7 + [(False, True)]
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("state.seed", lambda array: array + 1),
+        ("state.seed", lambda array: array - 2**40),
+        ("state.actions", lambda array: np.where(array == 1, 7.0, array).astype(np.float32) + 3),
+        ("episode_returns", lambda array: array + 1),
+        ("achievements", lambda array: array + 1),
+        ("episodes", lambda array: array + np.array([0, 0, 0, 100000, 0])),
+        ("episodes", lambda array: array + np.array([0, 0, 0, 1, 0])),
+    ],
+)
+def test_damaged_states_are_refused(lander, name, change):
+    envs = lander.make([{}], 2, seed=0)
+    envs.reset()
+    actions = np.random.default_rng(0).uniform(-1, 1, (40, 2, 2)).astype(np.float32)
+    for row in actions[:20]:
+        obs, *_ = envs.step(row)
+    state = envs.get_state()
+    with pytest.raises(ValueError, match="does not fit"):
+        envs.set_state({**state, name: change(state[name]).astype(state[name].dtype)})
+    np.testing.assert_array_equal(envs.set_state(state), obs)  # nothing was changed
+
+
+def test_environments_that_are_not_deterministic_are_reported():
+    number = itertools.count()
+    with pytest.raises(ContractError, match="the same seed and actions must give the same episodes"):
+        check_world(counter_world(lambda level: Counter(noise=bool(next(number) % 2))))
+    envs = counter_world(lambda level: Counter(noise=True)).make(num_envs=1, seed=0)
+    envs.reset()
+    envs.step([1])
+    state = envs.get_state()
+    state["episode_returns"] += 0.5
+    with pytest.raises(ValueError, match="not deterministic"):
+        envs.set_state(state)
+
+
+def test_wrong_arguments():
+    with pytest.raises(ValueError, match="pass max_episode_steps"):
+        counter_world(max_episode_steps=None)
+    with pytest.raises(TypeError, match="no argument 'rule'"):
+        counter_world(rule="Count.")
+    with pytest.raises(ValueError, match="'count_4' are not in skills"):
+        counter_world(prerequisites={"count_4": ["count_3"]})
+    with pytest.raises(ValueError, match="3 names for 2 actions"):
+        counter_world(actions=("a", "b", "c"))
+    with pytest.raises(ValueError, match="wrap the environment"):
+        counter_world(lambda level: Counter(action_space=spaces.MultiBinary(2)))
+    with pytest.raises(ValueError, match="begin with 0"):
+        counter_world(lambda level: Counter(action_space=spaces.Discrete(2, start=1)))
+    world = counter_world(lambda level: Counter(action_space=spaces.Discrete(max(2, level.size - 1))))
+    with pytest.raises(ValueError, match="changes the action_space"):
+        world.single({"size": 5}, seed=0).reset()
+
+
+@pytest.mark.parametrize("action", [[0.0], [0.0, np.nan], [0.0, 2.0], "up", [[0.0, 0.0]]])
+def test_wrong_continuous_actions(lander, action):
+    env = lander.single(seed=0)
+    env.reset()
+    with pytest.raises(ValueError, match="action"):
+        env.step(action)
+
+
+def test_settings_that_are_floats_can_be_sampled():
+    values = setting_values(LanderLevel)
+    assert values["gravity"][0] == -10.0
+    assert {values["gravity"][1], values["gravity"][-1]} == {-11.9, -1.0}
+    assert len(values["gravity"]) == 11
+    for value in values["wind_power"]:
+        LanderLevel(wind_power=value)
+
+
+def test_training_in_a_world_with_continuous_actions(lander, tmp_path):
+    pytest.importorskip("torch")
+    import envgen
+
+    plan = {"cycles": 1, "levels": 2, "cycle_steps": 512, "final_steps": 256, "feedback_seeds": 2,
+            "feedback_episodes": 2, "episodes": 2, "audit_steps": 5}  # fmt: skip
+    options = {"plan": plan, "hyperparameters": {"num_envs": 4, "num_steps": 32}, "verbose": False}
+    run = envgen.train(lander, "random", folder=tmp_path / "run", **options)
+    assert run.summary.final.episodes == 2
+    assert envgen.evaluate(run, 2, world=lander).episodes == 2
+
+
+def test_prompts_give_the_range_of_floats():
+    assert describe_settings(LanderLevel, {}).splitlines()[0] == (
+        "- gravity: -11.9 to -1.0 (default -10.0). Gravity in m/s^2."
+    )
