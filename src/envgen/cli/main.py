@@ -16,6 +16,7 @@ from .demo import bench, demo
 from .diagnose import diagnose
 from .evaluate import compare, evaluate, migrate
 from .inspect import designers, play, preview, stats, worlds
+from .new import new
 from .report import report
 from .train import train_command
 
@@ -38,6 +39,7 @@ def commands(args: Sequence[str]) -> dict[str, Callable[..., Any]]:
         "play": play,
         "worlds": worlds,
         "designers": designers,
+        "new": new,
         "bench": bench,
         "migrate": migrate,
     }

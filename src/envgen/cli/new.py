@@ -1,0 +1,60 @@
+"""`envgen new`: packages to start from."""
+
+import keyword
+import re
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from string import Template
+from typing import Annotated, Literal
+
+from tyro.conf import Positional
+
+from envgen.worlds.registry import world_names
+
+from .common import UserError
+from .options import default, required
+
+FILES = {  # where the templates of a world go in its package
+    "pyproject.toml": "pyproject.toml",
+    "README.md": "README.md",
+    "__init__.py": "src/{package}/__init__.py",
+    "world.py": "src/{package}/world.py",
+    "test_world.py": "tests/test_world.py",
+}
+
+
+def new(
+    kind: Annotated[Literal["world"], Positional, required("world")],
+    name: Annotated[str, Positional, required("NAME")],
+    folder: Annotated[Path | None, default("NAME")] = None,
+) -> None:
+    """Write a package with a small world of your own, which works as it is, and its tests.
+
+    Args:
+        kind: What the package is for.
+        name: The name of the world, such as coin-grid.
+        folder: The folder to create.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
+        raise UserError(f"the name {name!r} must be lowercase words with hyphens between them, such as coin-grid")
+    if name in world_names():
+        raise UserError(f"there is already a world {name!r}; choose another name")
+    package = name.replace("-", "_")
+    if keyword.iskeyword(package) or find_spec(package) is not None:
+        raise UserError(f"the name {name!r} is taken by a Python keyword or an installed package; choose another name")
+    title = "".join(word.capitalize() for word in name.split("-"))
+    folder = folder or Path(name)
+    try:
+        folder.mkdir(parents=True)
+        for template, target in FILES.items():
+            text = files("envgen").joinpath(f"templates/{kind}/{template}.template").read_text("utf-8")
+            file = folder / target.format(package=package)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(Template(text).substitute(name=name, package=package, title=title), "utf-8")
+            print(f"Written: {file}")
+    except FileExistsError:
+        raise UserError(f"{folder} already exists; choose another folder with --folder") from None
+    except OSError as error:
+        raise UserError(f"cannot write {error.filename or folder}: {error.strerror}") from None
+    print(f"Next: pip install -e {folder}, then envgen train {name}")
