@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 
 WORKERS ?= 2
 
-.PHONY: demo test test-all lint attack soak bench procgen clean
+.PHONY: demo test test-all lint attack soak soak-minigrid bench procgen clean
 .DELETE_ON_ERROR:
 
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -45,6 +45,9 @@ attack: $(VENV)/complete
 
 soak: $(VENV)/installed
 	$(BIN)/python benchmarks/crafter_parity.py --steps 1000000
+
+soak-minigrid: $(VENV)/complete
+	$(BIN)/python benchmarks/minigrid_parity.py --steps 1000000
 
 bench: $(VENV)/installed .peers/installed
 	$(BIN)/python benchmarks/crafter_speed.py --jax-python .peers/bin/python

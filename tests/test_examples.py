@@ -17,6 +17,7 @@ REQUIRED_PACKAGES = {
     "level_file.py": ("torch",),
     "llm_designer_offline.py": ("torch", "openai"),
     "load_and_record.py": ("torch",),
+    "minigrid_map.py": (),
     "sb3_crafter.py": ("stable_baselines3",),
 }
 EXPECTED_OUTPUT = {
@@ -27,6 +28,7 @@ EXPECTED_OUTPUT = {
     "level_file.py": "steps in levels",
     "llm_designer_offline.py": "2 calls",
     "load_and_record.py": "51 frames",
+    "minigrid_map.py": "the expert picked up the ball",
     "sb3_crafter.py": "per episode of the original Crafter",
 }
 

@@ -77,3 +77,8 @@ gymnasium.register(
     entry_point="envgen.worlds.heist.env:HeistEnv",
     vector_entry_point="envgen.worlds.heist.env:HeistVectorEnv",
 )
+gymnasium.register(
+    "envgen/MiniGrid-v0",
+    entry_point="envgen.worlds.minigrid.env:MiniGridEnv",
+    vector_entry_point="envgen.worlds.minigrid.env:MiniGridVectorEnv",
+)

@@ -16,6 +16,9 @@ from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.heist import expert_policy as heist_expert
 from envgen.worlds.heist import state as heist_state
 from envgen.worlds.heist.env import HeistVectorEnv
+from envgen.worlds.minigrid import expert_policy as minigrid_expert
+from envgen.worlds.minigrid import state as minigrid_state
+from envgen.worlds.minigrid.env import MiniGridVectorEnv
 
 COUNT, STEPS, RANDOM = 3, 15, 40
 WORLDS = {
@@ -26,6 +29,10 @@ WORLDS = {
     "heist": (
         HeistVectorEnv, heist_expert.expert_actions, {"envs": heist_state.ENV},
         [{"mode": "easy"}, {"maze_size": 25, "keys": "three", "loops": "all"}, {"mode": "memory"}],
+    ),
+    "minigrid": (
+        MiniGridVectorEnv, minigrid_expert.expert_actions, {"envs": minigrid_state.ENV},
+        [{}, {"task": "dynamic obstacles"}, {"task": "put near"}],
     ),
 }  # fmt: skip
 

@@ -12,6 +12,7 @@ from envgen.worlds.crafter.constants import SAPLING_CHANCE
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 from envgen.worlds.kernels import mt19937
+from envgen.worlds.minigrid.world import MiniGrid
 from envgen.worlds.world import World
 
 # (envs, actions) -> skill that depends on chance: in which environments the next random numbers let it succeed
@@ -66,7 +67,7 @@ def test_a_skill_succeeds_exactly_when_the_probe_says_so(world, luck, steps):
         assert by_random[skill.name] + by_expert[skill.name], f"{skill.name} never succeeded"
 
 
-@pytest.mark.parametrize("world", [Crafter(), Heist()], ids=["crafter", "heist"])
+@pytest.mark.parametrize("world", [Crafter(), Heist(), MiniGrid()], ids=["crafter", "heist", "minigrid"])
 def test_a_probe_changes_nothing(world):
     runs, actions = [], np.random.default_rng(0).integers(len(world.actions), size=(300, 8))
     for is_probed in (False, True):

@@ -21,7 +21,7 @@ WORLDS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", [*WORLDS, "minigrid"])
 def test_restored_states_never_make_kernels_leave_their_arrays(world, tmp_path):
     """Run with numba's bounds checking in a subprocess, which may crash or hang."""
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "ENVGEN_CACHE": str(tmp_path)}

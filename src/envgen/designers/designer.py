@@ -248,12 +248,19 @@ def _field_values(field: FieldInfo) -> list[Any]:
         return [()]  # in addition to the default; there are too many other lists
     if annotation is bool:
         return [False, True]
+    if is_text(annotation):
+        return []  # only its author can choose it
     low, high = number_bounds(field)
     if field.annotation is float:
         return [float(f"{value:.4g}") for value in np.linspace(low, high, MAX_VALUES)]
     if high - low < MAX_VALUES:
         return list(range(int(low), int(high) + 1))
     return [round(low + (k + 1) * (high - low) / MAX_VALUES) for k in range(MAX_VALUES)]
+
+
+def is_text(annotation: Any) -> bool:
+    """Whether a setting is text that its author is free to write, such as the rows of a map: `tuple[str, ...]`."""
+    return get_origin(annotation) is tuple and get_args(annotation) == (str, Ellipsis)
 
 
 def number_bounds(field: FieldInfo) -> tuple[float, float]:
@@ -273,8 +280,8 @@ def number_bounds(field: FieldInfo) -> tuple[float, float]:
     valid = int if is_int else (int, float)
     if field.annotation not in (int, float) or not isinstance(low, valid) or not isinstance(high, valid):
         raise TypeError(
-            "a level's field must be a Literal, a tuple of a Literal's values, a bool, an int with both bounds or a "
-            f"float with ge and le, not {field!r}"
+            "a level's field must be a Literal, a tuple of a Literal's values, a tuple[str, ...], a bool, an int with "
+            f"both bounds or a float with ge and le, not {field!r}"
         )
     return low, high
 

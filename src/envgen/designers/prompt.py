@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from envgen.settings import list_options
 
-from .designer import AuditResult, Brief, Cycle, LevelOutcome, Proposal, SettingEffects, number_bounds
+from .designer import AuditResult, Brief, Cycle, LevelOutcome, Proposal, SettingEffects, is_text, number_bounds
 
 Feedback = Literal["none", "paper", "rich"]
 MIN_REPORTED_RATE = 1.0  # percent; rarer successes in a level are reported only for the skills that it teaches
@@ -84,6 +84,8 @@ def describe_settings(level_type: type[BaseModel], effects: SettingEffects, pref
 def _describe_values(field: Any) -> str:
     if options := list_options(field.annotation):
         return f"a list of {' | '.join(map(str, options))} (default {json.dumps(field.get_default())})"
+    if is_text(field.annotation):
+        return f"a list of strings (default {json.dumps(field.get_default())})"
     default = _to_json_word(str(field.get_default(call_default_factory=True)))
     if field.annotation is bool:
         return f"true or false (default {default})"

@@ -15,6 +15,7 @@ ENTRY_POINT_GROUP = "envgen.worlds"
 BUILTIN_WORLDS = {
     "crafter": "envgen.worlds.crafter.world:Crafter",
     "heist": "envgen.worlds.heist.world:Heist",
+    "minigrid": "envgen.worlds.minigrid.world:MiniGrid",
 }
 
 

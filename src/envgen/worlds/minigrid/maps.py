@@ -1,0 +1,195 @@
+"""Levels drawn as text: one string per row, and what they must contain.
+
+A cell is one character, or a letter with the letter of its color, and a box may contain a key:
+
+    #  wall     .  empty     G  goal     ~  lava     > v < ^  the agent and its direction
+    K  key      B  ball      X  box      F  floor    D  closed door   L  locked door   O  open door
+
+    r red   g green   b blue   p purple   y yellow   e grey       Xe(Kb)  a grey box with a blue key
+"""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from envgen.jit import jit
+
+from ..kernels import pcg64
+from . import constants as const
+from .generators import choose_pair
+from .placement import cell_at, clear, set_mission
+
+MIN_MAP_SIZE = 3  # cells along a side
+AGENT = const.NUM_CELLS  # + direction: the agent in a parsed map
+SIMPLE_CELLS = {"#": const.WALL, ".": const.EMPTY, "G": const.GOAL, "~": const.LAVA} | {
+    arrow: AGENT + direction for direction, arrow in enumerate(">v<^")
+}
+OBJECT_CELLS = {
+    "K": const.KEY, "B": const.BALL, "X": const.BOX, "F": const.FLOOR, "D": const.CLOSED_DOOR, "L": const.LOCKED_DOOR,
+    "O": const.OPEN_DOOR,
+}  # fmt: skip
+COLOR_LETTERS = "rgbpye"  # in the order of const.COLORS
+TOKEN = re.compile(r"X[rgbpye]\(K[rgbpye]\)|[KBXFDLO][rgbpye]|.", re.DOTALL)
+HELP = "use # . G ~ > v < ^ and K B X F D L O with a color of r g b p y e, such as Ky for a yellow key"
+
+TASKS_WITHOUT_MAPS = (const.MEMORY, const.LOCKED_ROOM)
+_ANY_DOOR = range(const.OPEN_DOOR, const.KEY)
+_ANY_OBJECT = range(const.KEY, const.NUM_CELLS)
+TARGETS = {  # task: the cells that may be its target, and what to call them
+    const.KEY_CORRIDOR: (range(const.BALL, const.BOX), "a ball"),
+    const.OBSTRUCTED_MAZE: (range(const.BALL + const.BLUE, const.BALL + const.BLUE + 1), "a blue ball (Bb)"),
+    const.UNLOCK_PICKUP: (range(const.BOX, const.NUM_CELLS), "a box"),
+    const.BLOCKED_UNLOCK_PICKUP: (range(const.BOX, const.NUM_CELLS), "a box"),
+    const.UNLOCK: (range(const.LOCKED_DOOR, const.KEY), "a locked door"),
+    const.GO_TO_DOOR: (_ANY_DOOR, "a door"),
+    const.GO_TO_OBJECT: (_ANY_OBJECT, "a key, a ball or a box"),
+    const.FETCH: (range(const.KEY, const.BOX), "a key or a ball"),
+    const.PUT_NEAR: (_ANY_OBJECT, "two objects (keys, balls or boxes)"),
+    const.RED_BLUE_DOORS: (
+        (const.CLOSED_DOOR + const.RED, const.CLOSED_DOOR + const.BLUE),
+        "one closed red door (Dr) and one closed blue door (Db)",
+    ),
+}  # fmt: skip
+TARGET_RANGES = np.zeros((len(const.TASKS), 2), np.int64)  # first and last code of a target
+for _task, (_codes, _) in TARGETS.items():
+    TARGET_RANGES[_task] = min(_codes), max(_codes)
+
+
+def parse_map(rows: Sequence[str]) -> np.ndarray:
+    """The codes of a map's cells, (height, width), with AGENT + direction for the agent. Raises ValueError."""
+    if not MIN_MAP_SIZE <= len(rows) <= const.MAX_SIZE:
+        raise ValueError(f"a map has {MIN_MAP_SIZE} to {const.MAX_SIZE} rows, not {len(rows)}")
+    parsed: list[list[int]] = []
+    for y, text in enumerate(rows, 1):
+        if len(text) > const.MAX_SIZE * len("Xe(Kb)"):
+            raise ValueError(f"row {y} is {len(text)} characters long; a map has at most {const.MAX_SIZE} columns")
+        cells = [_parse_cell(token, y, x) for x, token in enumerate(TOKEN.findall(text), 1)]
+        if parsed and len(cells) != len(parsed[0]):
+            raise ValueError(f"row {y} has {len(cells)} cells, but row 1 has {len(parsed[0])}; all rows need as many")
+        parsed.append(cells)
+    width = len(parsed[0])
+    if not MIN_MAP_SIZE <= width <= const.MAX_SIZE:
+        raise ValueError(f"a map has {MIN_MAP_SIZE} to {const.MAX_SIZE} columns, not {width}")
+    return np.array(parsed, np.uint8)
+
+
+def _parse_cell(token: str, y: int, x: int) -> int:
+    if token in SIMPLE_CELLS:
+        return SIMPLE_CELLS[token]
+    if len(token) == 2:
+        return OBJECT_CELLS[token[0]] + COLOR_LETTERS.index(token[1])
+    if len(token) > 2:
+        return const.BOX_WITH_KEY + const.NUM_COLORS * COLOR_LETTERS.index(token[4]) + COLOR_LETTERS.index(token[1])
+    problem = f"{token!r} needs the letter of a color" if token in OBJECT_CELLS else f"{token!r} is not a cell"
+    raise ValueError(f"row {y}, column {x}: {problem}; {HELP}")
+
+
+def format_map(env: np.void, grid: np.ndarray) -> tuple[str, ...]:
+    """The rows of a map from a state and its grid without the margin: the inverse of `parse_map`."""
+    from .state import to_position
+
+    symbols = {code: symbol for symbol, code in SIMPLE_CELLS.items()}
+    for letter, first in OBJECT_CELLS.items():
+        symbols |= {first + k: letter + color for k, color in enumerate(COLOR_LETTERS)}
+    for k, key in enumerate(COLOR_LETTERS):
+        for n, box in enumerate(COLOR_LETTERS):
+            symbols[const.BOX_WITH_KEY + const.NUM_COLORS * k + n] = f"X{box}(K{key})"
+    rows = [[symbols[int(code)] for code in row] for row in grid]
+    x, y = to_position(env["cell"])
+    rows[y][x] = symbols[AGENT + int(env["direction"])]
+    return tuple("".join(row) for row in rows)
+
+
+def check_map(cells: np.ndarray, task: int) -> None:
+    """Raise ValueError unless a parsed map has what its task needs, and it can be reached."""
+    name = const.TASKS[task]
+    if task in TASKS_WITHOUT_MAPS:
+        raise ValueError(f"the task {name!r} has no maps; leave the map out, or choose another task")
+    num_agents = int((cells >= AGENT).sum())
+    if num_agents != 1:
+        raise ValueError(f"a map has one agent (> v < or ^), not {num_agents}")
+    if task not in TARGETS:
+        targets = cells == const.GOAL
+        if not targets.any():
+            raise ValueError(f"the map has no goal (G), which the task {name!r} needs")
+        what = "the goal"
+    else:
+        codes, what = TARGETS[task]
+        targets = np.isin(cells, list(codes))
+        if task == const.RED_BLUE_DOORS:
+            is_complete = all((cells == code).sum() == 1 for code in codes)
+        else:
+            is_complete = targets.sum() > (task == const.PUT_NEAR)
+        if not is_complete:
+            raise ValueError(f"the map lacks {what}, which the task {name!r} needs")
+    if not (targets & may_reach(cells)).any():
+        raise ValueError(f"the agent cannot reach {what}: walls, lava or locked doors without a key are in the way")
+
+
+def may_reach(cells: np.ndarray) -> np.ndarray:
+    """The cells that the agent can reach or touch if no object is ever in its way, (height, width) bool.
+
+    What is not among them can certainly not be reached. Keys are collected on the way, also those in boxes.
+    """
+    height, width = cells.shape
+    keys: set[int] = set()
+    while True:
+        reached = cells >= AGENT
+        stack = [(int(y), int(x)) for y, x in np.argwhere(reached)]
+        while stack:
+            y, x = stack.pop()
+            for j, i in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)):
+                if 0 <= j < height and 0 <= i < width and not reached[j, i] and cells[j, i] != const.WALL:
+                    reached[j, i] = True
+                    code = int(cells[j, i])
+                    is_locked = const.LOCKED_DOOR <= code < const.KEY and code - const.LOCKED_DOOR not in keys
+                    if not is_locked and code not in (const.LAVA, const.GOAL):
+                        stack.append((j, i))
+        found = {int(code) - const.KEY for code in cells[reached] if const.KEY <= code < const.BALL}
+        found |= {
+            (int(code) - const.BOX_WITH_KEY) // const.NUM_COLORS
+            for code in cells[reached]
+            if const.BOX_WITH_KEY <= code < const.NUM_CELLS
+        }
+        if found <= keys:
+            return reached
+        keys |= found
+
+
+@jit
+def load_map(env, params, map_cells, scratch):
+    """Start an episode on a map, (MAX_SIZE * MAX_SIZE,) row by row; draw its target if there are several."""
+    clear(env, params.width, params.height)
+    first, last = TARGET_RANGES[env.task]
+    count = 0
+    for y in range(env.height):
+        for x in range(env.width):
+            code, cell = np.int64(map_cells[y * env.width + x]), cell_at(x, y)
+            if code >= AGENT:
+                env.cell, env.direction = cell, code - AGENT
+                code = const.EMPTY
+            elif env.task == const.DYNAMIC_OBSTACLES and const.BALL <= code < const.BOX:
+                code = const.BALL + const.BLUE
+                if env.num_obstacles < const.MAX_OBSTACLES:
+                    env.obstacles[env.num_obstacles] = cell
+                    env.num_obstacles += 1
+            env.grid[cell] = code
+            if env.task == const.RED_BLUE_DOORS:
+                if code == const.CLOSED_DOOR + const.RED:
+                    env.target_cell = cell
+                elif code == const.CLOSED_DOOR + const.BLUE:
+                    env.other_cell = cell
+            elif first <= code <= last:
+                scratch[count] = cell
+                count += 1
+    if env.task == const.PUT_NEAR:
+        choose_pair(env, scratch, count)
+    elif count > 0:
+        env.target_cell = scratch[pcg64.integers(env.rng, 0, count)]
+        code = env.grid[env.target_cell]
+        if env.task == const.FETCH:
+            set_mission(env, const.SAY_FETCH, const.CELL_COLOR[code], const.CELL_OBJECT[code])
+        elif env.task != const.UNLOCK:
+            set_mission(env, const.MISSION[env.task], const.CELL_COLOR[code], const.CELL_OBJECT[code])
+    return True

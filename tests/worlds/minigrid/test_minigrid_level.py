@@ -1,0 +1,162 @@
+"""Levels do what they say; those that are not valid are refused in a sentence."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from minigrid_maps import room
+
+from envgen.designers.designer import setting_values, unflatten
+from envgen.worlds.minigrid import constants as const
+from envgen.worlds.minigrid.env import MiniGridEnv, MiniGridVectorEnv
+from envgen.worlds.minigrid.held_out import HELD_OUT_LEVELS
+from envgen.worlds.minigrid.level import LONGEST_PACKAGE_EPISODE, MiniGridLevel
+from envgen.worlds.minigrid.maps import format_map, parse_map
+from envgen.worlds.minigrid.package_levels import PACKAGE_IDS, mixed_params, package_level
+from envgen.worlds.minigrid.solver import SOLVABLE, solve
+from envgen.worlds.minigrid.state import grid_view
+from envgen.worlds.world import LevelError
+
+ROOM = ["#####", "#>.G#", "#####"]
+
+
+@pytest.mark.parametrize(
+    ("level", "message"),
+    [
+        ({"size": -1}, "size"),
+        ({"size": 52}, "size"),
+        ({"size": 10**9}, "size"),
+        ({"room_size": 11}, "room_size"),
+        ({"num_rooms": 7}, "num_rooms"),
+        ({"num_rooms": -1}, "num_rooms"),
+        ({"length": 10_001}, "length"),
+        ({"task": "doorkey"}, "did you mean 'door key'"),
+        ({"sise": 8}, "did you mean 'size'"),
+        ({"map": ["####", "#>G#", "###"]}, "row 3 has 3 cells, but row 1 has 4"),
+        ({"map": ["#####", "#>.G#", "##"]}, "row 3 has 2 cells"),
+        ({"map": room(">..")}, "no goal"),
+        ({"map": room("..G")}, "one agent .* not 0"),
+        ({"map": room(">^G")}, "one agent .* not 2"),
+        ({"map": room(">?G")}, r"row 2, column 3: '\?' is not a cell"),
+        ({"map": room(">KG")}, "'K' needs the letter of a color"),
+        ({"map": room(">#G")}, "cannot reach the goal"),
+        ({"map": room(">~G")}, "cannot reach the goal"),
+        ({"map": room(">LrG")}, "cannot reach the goal"),
+        ({"map": room(">KbLrG")}, "cannot reach the goal"),
+        ({"map": room(">Xr(Kb)LrG")}, "cannot reach the goal"),
+        ({"map": ["#>G"]}, "3 to 51 rows, not 1"),
+        ({"map": ["#" * 60] * 5}, "columns, not 60"),
+        ({"map": ["#" * 10**6] * 5}, "at most 51 columns"),
+        ({"map": ["###"] * 100}, "rows, not 100"),
+        ({"map": ROOM, "task": "memory"}, "'memory' has no maps"),
+        ({"map": ROOM, "task": "unlock"}, "lacks a locked door"),
+        ({"map": ROOM, "task": "put near"}, "lacks two objects"),
+        ({"map": room(">Dr."), "task": "red blue doors"}, "one closed red door"),
+        ({"map": room(">Br."), "task": "obstructed maze"}, "blue ball"),
+        ({"map": 5}, "map"),
+        ({"map": [1, 2, 3]}, "map"),
+    ],
+)
+def test_invalid_levels_are_refused_in_one_sentence(level, message):
+    with pytest.raises(LevelError, match=message) as caught:
+        MiniGridLevel.parse(level)
+    assert "\n" not in str(caught.value)
+
+
+def test_maps_may_be_one_text_and_keep_their_form():
+    level = MiniGridLevel.parse({"map": "\n#####\n#>.G#\n#####\n"})
+    assert level.map == tuple(ROOM)
+    assert MiniGridLevel.parse(level.model_dump_json()) == level
+    assert MiniGridLevel.parse(level.to_overrides()) == level
+
+
+MAPS = {
+    "key corridor": room(">DgKrBy"),
+    "unlock": room(">KrLr."),
+    "unlock pickup": room(">.Xp."),
+    "blocked unlock pickup": room(">KgBrLgXp", "...##"),
+    "go to door": room(">...Dy"),
+    "go to object": room(">..Ke"),
+    "fetch": room(">BrKe."),
+    "put near": room(">Br...", "...Ke."),
+    "red blue doors": room("Db>.Dr"),
+    "obstructed maze": room("Xe(Kg)>LgBb"),
+    "dynamic obstacles": room(">..G", "..By."),
+    "door key": room(">KyLyG", "..##"),
+}
+
+
+def test_every_task_can_be_drawn_and_solved_by_the_expert():
+    for task, rows in MAPS.items():
+        envs = MiniGridVectorEnv(4, {"task": task, "map": rows}, "symbols", threads=1)
+        envs.reset(seed=0)
+        assert np.array_equal(np.unique(envs.engine.envs["task"]), [const.TASKS.index(task)])
+        assert (solve(envs.engine.envs).answers == SOLVABLE).all() or task == "dynamic obstacles", task
+
+
+def test_a_state_can_be_written_as_a_map_and_read_again():
+    env = MiniGridEnv(package_level("MiniGrid-ObstructedMaze-2Dlhb-v1"), "symbols")
+    env.reset(seed=1)
+    state = env.engine.envs[0]
+    rows = format_map(state, grid_view(state))
+    cells = parse_map(rows)
+    expected = grid_view(state).copy()
+    expected[cells >= const.NUM_CELLS] = cells[cells >= const.NUM_CELLS]
+    assert np.array_equal(cells, expected)
+    assert any("Xe(K" in row for row in rows)
+
+
+def test_the_original_draws_every_task_of_the_package():
+    envs = MiniGridVectorEnv(600, None, "symbols", threads=1)
+    _, infos = envs.reset(seed=0)
+    assert set(infos["task"].tolist()) == set(range(const.NUM_PACKAGE_TASKS))
+    assert (infos["possible"].sum(1) == 1).all()
+    assert np.array_equal(infos["possible"].argmax(1), infos["task"])
+    params, first = mixed_params()
+    assert len(params) == len(PACKAGE_IDS) == first[-1]
+    assert params["length"].max() == LONGEST_PACKAGE_EPISODE
+    lengths = envs.engine.envs["length"]
+    assert set(lengths.tolist()) <= set(params["length"].tolist())
+    short = MiniGridVectorEnv(50, {"length": 30}, "symbols", threads=1)
+    short.reset(seed=0)
+    assert (short.engine.envs["length"] == 30).all()
+
+
+def space() -> st.SearchStrategy[dict]:
+    values = setting_values(MiniGridLevel)
+    return st.fixed_dictionaries({name: st.sampled_from(options) for name, options in values.items()})
+
+
+@given(values=space(), seed=st.integers(0, 2**31))
+@settings(max_examples=300)
+def test_every_combination_of_settings_makes_a_grid(values, seed):
+    level = MiniGridLevel.parse(unflatten(values))
+    env = MiniGridEnv(level, "symbols")
+    obs, _ = env.reset(seed=seed)
+    assert env.observation_space.contains(obs)
+    state = env.engine.envs[0]
+    assert const.CAN_ENTER[state["grid"][state["cell"]]]
+    for action in np.random.default_rng(seed).integers(7, size=20).tolist():
+        obs, _, terminated, truncated, _ = env.step(action)
+        assert env.observation_space.contains(obs)
+        if terminated or truncated:
+            break
+
+
+@pytest.mark.parametrize("task", ["crossing", "memory", "locked room", "perfect maze"])
+def test_sizes_that_a_task_cannot_have_become_the_next_larger_one(task):
+    task = "lava crossing" if task == "crossing" else task
+    for size in range(5, const.MAX_SIZE + 1):
+        level = MiniGridLevel.parse({"task": task, "size": size})
+        assert level.grid_size() % 2 == 1
+        assert size <= level.grid_size() <= const.MAX_SIZE or level.grid_size() in (7, 13, 49)
+
+
+def test_held_out_mazes_are_valid_and_solvable():
+    for name, level in HELD_OUT_LEVELS.items():
+        parsed = MiniGridLevel.parse(level)
+        envs = MiniGridVectorEnv(3, parsed, "symbols", threads=1)
+        envs.reset(seed=0)
+        solutions = solve(envs.engine.envs)
+        assert (solutions.answers == SOLVABLE).all(), name
+        assert (solutions.steps <= envs.engine.envs["length"]).all()
