@@ -29,7 +29,7 @@ def test_language_models_are_told_about_maps_and_may_write_them():
     assert "- map: a list of strings (default []). The rows of a grid" in describe_settings(MiniGridLevel, {})
     schema = reply_schema(BRIEF)["properties"]["levels"]["items"]["properties"]["level"]["properties"]["map"]
     assert schema == {"type": "array", "items": {"type": "string"}}
-    rows = ["#######", "#>KyLyG#", "#######"]
+    rows = ["######", "#>KyLyG#", "######"]
     reply = {"levels": [{"skills": ["solve_door_key"], "level": {"task": "door key", "map": rows}}]}
     parsed = parse_reply(json.dumps(reply), BRIEF)
     assert parsed.errors == ()

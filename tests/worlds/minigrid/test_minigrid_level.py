@@ -77,7 +77,7 @@ MAPS = {
     "blocked unlock pickup": room(">KgBrLgXp", "...##"),
     "go to door": room(">...Dy"),
     "go to object": room(">..Ke"),
-    "fetch": room(">BrKe."),
+    "fetch": room(">.Br", "..Ke"),
     "put near": room(">Br...", "...Ke."),
     "red blue doors": room("Db>.Dr"),
     "obstructed maze": room("Xe(Kg)>LgBb"),

@@ -36,6 +36,15 @@ ahead, drop what you carry, toggle the object ahead, or say that you are done.
   which task an episode has.
 """
 
+ACTION_DESCRIPTIONS = {
+    "left": "turn left",
+    "right": "turn right",
+    "forward": "move to the cell ahead if it is empty, floor, a goal, lava or an open door",
+    "pickup": "pick up the key, ball or box ahead, if you carry nothing; in memory, the same as toggle",
+    "drop": "drop what you carry into the cell ahead, if it is empty",
+    "toggle": "open or close the door ahead, which needs its key if it is locked; or open a box, which destroys it",
+    "done": "say that you are done, which ends the missions that begin with 'go to'",
+}
 KEY_BINDINGS = {
     "w": "forward", "a": "left", "d": "right", "up": "forward", "left": "left", "right": "right", "e": "pickup",
     "x": "drop", "space": "toggle", "f": "done",
@@ -56,6 +65,7 @@ class MiniGrid(EngineWorld):
     observations = tuple(OBSERVATION_MODES)
     rules = RULES
     skill_levels = SKILL_LEVELS
+    action_descriptions = ACTION_DESCRIPTIONS
     key_bindings = KEY_BINDINGS
     vector_env_class, single_env_class = MiniGridVectorEnv, MiniGridEnv
     map_image_size = 320
