@@ -62,7 +62,7 @@ def test_sources_of_wrappers(tmp_path):
 ARGUMENTS = {
     **{name: {"designer": name} for name in NAMES if name != "llm"},
     "expert with settings": {
-        "designer": "expert", "settings": {"prerequisite_threshold": 30, "mastery_threshold": 95},
+        "designer": "expert", "settings": {"rehearsal_threshold": 30, "mastery_threshold": 95},
     },
     "alpha with settings": {"designer": "alpha", "settings": {"alpha": 0.7, "learning_rate": 2}},
     "random with settings": {"designer": "random", "settings": {"keep_prob": 0.9}},
@@ -80,7 +80,7 @@ def test_a_designer_is_rebuilt_from_its_config(tmp_path, case):
 @pytest.mark.parametrize(
     "designer",
     [
-        FixedDesigner(ExpertDesigner(ExpertSettings(prerequisite_threshold=30))),
+        FixedDesigner(ExpertDesigner(ExpertSettings(rehearsal_threshold=30))),
         EasyToHardDesigner(RandomDesigner(RandomSettings(keep_prob=0.9))),
         FixedDesigner(EasyToHardDesigner(AlphaDesigner(AlphaSettings(beta=2)))),
         FixedDesigner(UserLevels([])),
@@ -121,6 +121,7 @@ def test_runtime_options_may_change_and_contain_no_password(tmp_path, monkeypatc
          r"setting 'master_threshold' is not one of .*did you mean 'mastery_threshold'\?"),
         ({"designer": "expert", "settings": {"mastery_threshold": 101}},
          "mastery_threshold: .*less than or equal to 100 .*101"),
+        ({"designer": "expert", "settings": {"advance_at": 3}}, "fall_back_at 5 must be below advance_at 3"),
         ({"designer": "random", "settings": {"keep_prob": "often"}}, "keep_prob: .*'often'"),
         ({"designer": "alpha", "settings": {"alpha": 1}}, "alpha: .*less than 1"),
         ({"designer": "llm", "llm": {**MANUAL, "feedback": "papre"}}, r"feedback: 'papre' .*did you mean 'paper'\?"),

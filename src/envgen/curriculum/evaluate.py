@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from envgen.agents.learner import Learner, SupportsAct, SupportsMemory
 from envgen.agents.rollout import episode_skill_counts
-from envgen.designers.designer import LevelOutcome, ScoredBy, SuccessRate
+from envgen.designers.designer import ChainOutcome, LevelOutcome, ScoredBy, SuccessRate
 from envgen.runs.statistics import score, success_counts, success_rates
 from envgen.worlds.world import Level, LevelVectorEnv, World
 
@@ -284,6 +284,19 @@ def _level_outcome(updates: Sequence[Mapping[str, Any]], skills: Sequence[str]) 
         skills=rates(slice(None)),
         first_third=rates(np.arange(len(updates)) <= np.argmax(ended_share >= 1 / 3)),
         last_third=rates(ended_share > 2 / 3),
+        chain=_chain_outcome(updates),
+    )
+
+
+def _chain_outcome(updates: Sequence[Mapping[str, Any]]) -> ChainOutcome | None:
+    """Return how far a chain came; None for a level."""
+    results = [update["chain"] for update in updates if "chain" in update]
+    if not results:
+        return None
+    return ChainOutcome(
+        stage=results[-1]["stage"],
+        episodes=tuple(np.sum([result["episodes"] for result in results], axis=0).tolist()),
+        successes=tuple(np.sum([result["succeeded"] for result in results], axis=0).tolist()),
     )
 
 
@@ -314,6 +327,15 @@ class LevelScorer:
         if scored_by == "agent":
             return [self._evaluate(self.learner, level) for level in levels]
         return [self._evaluate(self._train_scoring_agent(level, k), level) for k, level in enumerate(levels)]
+
+    def success_rates(self, levels: Sequence[Level], episodes: int) -> list[dict[str, float]]:
+        """Return the success rates of the run's agent in each level by skill, in percent, without learning."""
+        skills, num_envs = [skill.name for skill in self.world.skills], episodes * len(levels)
+        with closing(self.world.make(list(levels), num_envs, SCORING_SEED, self.observation)) as envs:
+            _, _, counts = run_episodes(self.learner, envs, num_envs, np.random.default_rng(SCORING_SEED))
+        by_level = counts.reshape(episodes, len(levels), -1)  # environment i plays levels[i % len(levels)]
+        rates = np.nan_to_num(success_rates((by_level > 0).sum(0), (by_level >= 0).sum(0)))
+        return [dict(zip(skills, row, strict=True)) for row in rates.tolist()]
 
     def _train_scoring_agent(self, level: Level, index: int) -> Learner:
         seed = int(np.random.SeedSequence([*self.seeds, index]).generate_state(1)[0] >> 1)

@@ -20,7 +20,16 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from envgen.agents.learner import LEARNERS, Learner, learner_class
-from envgen.designers.designer import AuditResult, Brief, Cycle, Designer, Proposal, request_proposal, request_revision
+from envgen.designers.designer import (
+    AuditResult,
+    Brief,
+    Cycle,
+    Designer,
+    LevelChain,
+    Proposal,
+    request_proposal,
+    request_revision,
+)
 from envgen.runs.store import PROGRESS, Run, read_progress, reading
 from envgen.worlds.world import Level, World
 
@@ -46,7 +55,7 @@ class TrainingSummary(BaseModel):
 
 class Phase(NamedTuple):
     name: str
-    levels: Sequence[Level]  # empty: the original
+    levels: Sequence[Level | LevelChain]  # empty: the original
     steps: int
 
 
@@ -150,7 +159,7 @@ class Loop:
 
     def phases(self, cycle: int, proposal: Proposal) -> list[Phase]:
         """Return what a cycle trains in."""
-        plan, levels = self.plan, [proposed.level for proposed in proposal.levels]
+        plan, levels = self.plan, [proposed.chain or proposed.level for proposed in proposal.levels]
         if plan.mixing == "mixed":  # each environment plays one level or the original
             num_envs = self.learner.settings.num_envs
             num_level_envs = plan.num_level_envs(num_envs) if levels else 0
@@ -174,6 +183,7 @@ class Loop:
                 skill_levels=world.skill_levels,
                 num_levels=plan.levels, cycle=cycle, num_cycles=plan.cycles, seed=seed,
                 setting_effects=self.setting_effects, score_levels=scorer.score,
+                success_rates=functools.partial(scorer.success_rates, episodes=plan.feedback_episodes),
             )  # fmt: skip
             proposal, audits = propose_and_audit(world, self.designer, brief, history, plan.audit_steps)
             return {
@@ -206,7 +216,7 @@ class Loop:
             return {
                 "cycle": Cycle(
                     number=cycle, steps=self.learner.steps, proposal=proposal, audits=audits,
-                    outcomes=tuple(by_level.get(proposed.level) for proposed in proposal.levels),
+                    outcomes=tuple(by_level.get(proposed.chain or proposed.level) for proposed in proposal.levels),
                     success_rates=success_rates, reward=evaluation.reward.value,
                 ).model_dump(mode="json"),
                 "evaluation": evaluation.model_dump(mode="json"),
@@ -304,5 +314,7 @@ def describe_proposal(cycle: int, proposal: Proposal, audits: Sequence[AuditResu
         verdict = f" [{audits[k].verdict}]" if audits else ""
         lines.append(f"  {k + 1}{verdict} {proposed.purpose or 'no purpose given'}")
         lines.append(f"      {proposed.level.to_overrides() or 'the original'}")
+        if proposed.chain is not None:
+            lines.append(f"      stage {proposed.chain.start + 1} of {len(proposed.chain.levels)}")
         lines += [f"      {reason}" for reason in (audits[k].reasons if audits else ())]
     return "\n".join([*lines, *(f"  note: {note}" for note in proposal.notes)])

@@ -23,6 +23,7 @@ from contextlib import closing
 from typing import Any
 
 import numpy as np
+from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from pydantic import ValidationError
 
@@ -299,12 +300,16 @@ class PracticeVectorEnv(LevelVectorEnv):
         }
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> Any:
-        previous = self.envs.get_state()
+        try:
+            previous = self.envs.get_state()
+        except ResetNeeded:  # they have no state yet
+            previous = None
         obs = self.envs.set_state(_with_prefix("envs.", state))
         try:
             self._restore(_with_prefix("practice.", state))
         except ValueError:
-            self.envs.set_state(previous)
+            if previous is not None:
+                self.envs.set_state(previous)
             raise
         return obs
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -22,17 +22,20 @@ from envgen.agents.networks import layout_of
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats, UpdateResult
 from envgen.agents.settings import PpoSettings
+from envgen.designers.designer import LevelChain
 from envgen.runs.checkpoint import loading
 from envgen.runs.statistics import score, success_counts, success_rates
 from envgen.runs.store import Run
 from envgen.worlds.world import Level, TileGrid, World
 
+from .chains import ChainVectorEnv, start_level
 from .plan import PracticeSettings
 from .practice import PracticeVectorEnv
 
 RECENT_EPISODES = 200  # over which the displayed reward, length and success rates are averaged
 RECENT_UPDATES = 20  # over which the speed is averaged
 REWARD_WINDOW = 100_000  # steps
+LevelT = TypeVar("LevelT", bound=Level | LevelChain)
 MIN_COVERAGE = 0.5  # share of a phase's steps that must belong to episodes that ended in it
 
 
@@ -86,6 +89,8 @@ class PhaseTrainer:
         self.run_dir, self.world, self.observation, self.learner, self.seed = run_dir, world, observation, learner, seed
         self.save_every, self.on_progress = save_every, on_progress
         self.practice = practice or PracticeSettings()
+        self._skill_names = [skill.name for skill in world.skills]
+        self._chain_envs: ChainVectorEnv | None = None  # of the phase in progress, if it has chains
         self.finished_phases: list[str] = []
         self.current_phase: str | None = None
         self._checkpoint = run_dir.resume()
@@ -97,8 +102,11 @@ class PhaseTrainer:
                     raise ValueError("finished_phases or current_phase has the wrong type")
                 learner.load(self._checkpoint.arrays["agent"], values["agent"])
 
-    def run_phase(self, name: str, levels: Sequence[Level], steps: int) -> None:
-        """Train for `steps` steps in `levels` (the original if empty), unless this phase is already finished."""
+    def run_phase(self, name: str, levels: Sequence[Level | LevelChain], steps: int) -> None:
+        """Train for `steps` steps in levels and chains (the original if empty), unless this phase is already finished.
+
+        With several processes, each counts the episodes of its own environments for the stages of the chains.
+        """
         if name in self.finished_phases:
             return
         if self.current_phase not in (None, name):
@@ -115,14 +123,21 @@ class PhaseTrainer:
         if processes.size > 1:
             levels = [levels[i % len(levels)] for i in range(local_envs.start, local_envs.stop)]
         num_envs = local_envs.stop - local_envs.start
-        envs = self.world.make(levels, num_envs=num_envs, seed=seed, observation=self.observation)
+        first_levels = [start_level(entry) for entry in levels]
+        envs = self.world.make(first_levels, num_envs=num_envs, seed=seed, observation=self.observation)
+        self._chain_envs = None
+        if any(isinstance(entry, LevelChain) for entry in levels):
+            envs = self._chain_envs = ChainVectorEnv(envs, levels, self.world.skills)
         if self.practice.share:
             envs = PracticeVectorEnv(envs, self.world.skills, self.practice, seed)
         if resume and self._checkpoint is not None:
             with loading(self.run_dir.folder, self._checkpoint):
                 learner.load(self._checkpoint.arrays["agent"], self._checkpoint.values["agent"], envs)
         self._checkpoint, self.current_phase = None, name
-        self._level_indices = [self._levels.index(level) for level in envs.levels]
+        if self._chain_envs is not None:
+            self._level_indices = [self._levels.index(entry) for entry in self._chain_envs.level_sources]
+        else:
+            self._level_indices = [self._levels.index(level) for level in envs.levels]
         self._start_clocks()
         try:
             with GracefulInterrupt() as self._interrupt:
@@ -187,8 +202,24 @@ class PhaseTrainer:
                 "episodes": len(indices),
                 "return_sum": sum(episodes.returns[i] for i in indices),
                 **count_successes([episodes.skill_counts[i] for i in indices]),
+                **self._chain_results(self._levels[k], episodes, indices),
             })  # fmt: skip
         return results
+
+    def _chain_results(
+        self, entry: Level | LevelChain, episodes: EpisodeStats, indices: Sequence[int]
+    ) -> dict[str, Any]:
+        """Return the current stage of a chain, and the episodes of each stage with their successes."""
+        if self._chain_envs is None or not isinstance(entry, LevelChain):
+            return {}
+        skill, stages = self._skill_names.index(entry.skill), self._chain_envs.level_stages
+        played = np.array([stages[episodes.levels[i]] for i in indices], np.int64)
+        succeeded = np.array([episodes.skill_counts[i][skill] > 0 for i in indices], np.bool_)
+        return {"chain": {
+            "stage": self._chain_envs.stage_of(entry),
+            "episodes": np.bincount(played, minlength=len(entry.levels)).tolist(),
+            "succeeded": np.bincount(played[succeeded], minlength=len(entry.levels)).tolist(),
+        }}  # fmt: skip
 
     def _practice_results(self, episodes: EpisodeStats) -> dict[str, Any]:
         """Return the practice episodes for each skill and their successes; nothing without practice."""
@@ -215,8 +246,8 @@ class PhaseTrainer:
         return {"recent": means}
 
 
-def unique(levels: Sequence[Level]) -> list[Level]:
-    """Return the distinct levels in order."""
+def unique(levels: Sequence[LevelT]) -> list[LevelT]:
+    """Return the distinct levels and chains in order."""
     return list(dict.fromkeys(levels))
 
 

@@ -10,11 +10,22 @@ measurements.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_serializer, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from envgen.errors import EnvgenError
@@ -24,6 +35,7 @@ from envgen.worlds.world import Level, Skill
 LevelOverrides = dict[str, Any]  # the settings of a level that differ from the original, as JSON data
 ScoredBy = Literal["scoring_agent", "agent"]  # a new agent trained briefly in each level, or the agent of this run
 _Level = Level  # Brief has a field of that name
+Percent = Annotated[float, Field(ge=0, le=100)]
 SettingEffects = dict[str, dict[str, list[str]]]  # setting: value: its measured effects, in words
 MAX_VALUES = 10  # of a number; longer ranges of integers are sampled evenly, including the upper bound
 
@@ -41,26 +53,85 @@ class FrozenModel(BaseModel):
         return cls.model_validate(data, context={"level_type": level_type})
 
 
+class LevelChain(FrozenModel):
+    """Levels of one skill, each a stage harder than the one before, that an agent trains in one after another.
+
+    Training goes on to the next stage when the skill succeeds often enough, and back when it hardly succeeds any more
+    (`envgen.curriculum.chains`).
+    """
+
+    skill: str
+    levels: Annotated[tuple[Level, ...], Field(min_length=1)]
+    start: Annotated[int, Field(ge=0)] = 0
+    """The stage that training begins with, counted from 0."""
+    advance_at: Percent = 50
+    """The success rate, in percent, at which the next stage begins."""
+    fall_back_at: Percent = 5
+    """The success rate at which training returns to the stage before."""
+    window: Annotated[int, Field(ge=1)] = 16
+    """The number of episodes over which the success rate is taken."""
+
+    @field_validator("levels", mode="before")
+    @classmethod
+    def _parse_levels(cls, values: Any, info: ValidationInfo) -> Any:
+        return tuple(parse_level(value, info) for value in values)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(set(self.levels)) < len(self.levels):
+            raise ValueError(f"two stages of the chain for {self.skill} are the same level")
+        if self.start >= len(self.levels):
+            raise ValueError(f"start is {self.start}, but the chain has the stages 0 to {len(self.levels) - 1}")
+        if self.fall_back_at >= self.advance_at:
+            raise ValueError(f"fall_back_at {self.fall_back_at:g} must be below advance_at {self.advance_at:g}")
+        return self
+
+    @field_serializer("levels")
+    def _dump_levels(self, levels: tuple[Level, ...]) -> list[LevelOverrides]:
+        return [level.to_overrides() for level in levels]
+
+
 class ProposedLevel(FrozenModel):
-    """A level and its purpose."""
+    """A level and its purpose. With a chain, it is the stage of the chain that training begins with."""
 
     level: Level
     purpose: str = ""
     skills: tuple[str, ...] = ()  # that the level is meant to teach
+    chain: LevelChain | None = None
 
     @field_validator("level", mode="before")
     @classmethod
     def _parse_level(cls, value: Any, info: ValidationInfo) -> Any:
-        if isinstance(value, Level):
-            return value
-        level_type = (info.context or {}).get("level_type")
-        if level_type is None:
-            raise ValueError(f"expected a Level, such as brief.Level(), not {type(value).__name__}")
-        return level_type.parse(value)
+        return parse_level(value, info)
+
+    @model_validator(mode="after")
+    def _check_chain(self) -> Self:
+        if self.chain is not None and self.level != self.chain.levels[self.chain.start]:
+            raise ValueError(f"the level is not stage {self.chain.start} of its chain for {self.chain.skill}")
+        return self
 
     @field_serializer("level")
     def _dump_level(self, level: Level) -> LevelOverrides:
         return level.to_overrides()
+
+    @model_serializer(mode="wrap")
+    def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return omit_none(handler(self), "chain")
+
+
+def parse_level(value: Any, info: ValidationInfo) -> Level:
+    """Validate a level that is part of a model; its class is in the context of `FrozenModel.from_json`."""
+    if isinstance(value, Level):
+        return value
+    level_type = (info.context or {}).get("level_type")
+    if level_type is None:
+        raise ValueError(f"expected a Level, such as brief.Level(), not {type(value).__name__}")
+    return level_type.parse(value)
+
+
+def omit_none(data: dict[str, Any], name: str) -> dict[str, Any]:
+    """Leave out an entry that is None, so that run directories without chains keep their form."""
+    return {key: value for key, value in data.items() if key != name or value is not None}
 
 
 class Proposal(FrozenModel):
@@ -90,14 +161,30 @@ class SuccessRate(FrozenModel):
         return f"{self.mean:.1f}% ± {self.std:.1f}%"
 
 
+class ChainOutcome(FrozenModel):
+    """How training went in a chain: the stage it reached, and for each stage its episodes and their successes."""
+
+    stage: int  # from 0
+    episodes: tuple[int, ...]
+    successes: tuple[int, ...]
+
+
 class LevelOutcome(FrozenModel):
-    """How training went in one level: success rates in percent over all episodes, the first and the last third."""
+    """How training went in one level: success rates in percent over all episodes, the first and the last third.
+
+    Those of a chain are over the episodes of all its stages.
+    """
 
     episodes: int
     reward: float
     skills: dict[str, float]
     first_third: dict[str, float]
     last_third: dict[str, float]
+    chain: ChainOutcome | None = None
+
+    @model_serializer(mode="wrap")
+    def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return omit_none(handler(self), "chain")
 
 
 class Cycle(FrozenModel):
@@ -127,6 +214,8 @@ class Brief:
     seed: int
     setting_effects: Callable[[], SettingEffects] = dict
     score_levels: Callable[[Sequence[_Level], ScoredBy], list[float]] | None = None  # the score reached in each level
+    success_rates: Callable[[Sequence[_Level]], list[dict[str, float]]] | None = None
+    """The success rates of the agent in each level by skill, in percent, from a few episodes."""
 
 
 class Designer(ABC):
@@ -219,7 +308,13 @@ def check_proposal(proposal: object, designer: Designer, brief: Brief) -> Propos
         if not isinstance(item.level, brief.Level):
             expected, actual = brief.Level.__name__, type(item.level).__name__
             raise DesignError(f"the designer {designer.name} proposed a {actual}; {brief.world} needs a {expected}")
-        for name in item.skills:
+        chain = item.chain
+        if chain is not None and not all(isinstance(level, brief.Level) for level in chain.levels):
+            raise DesignError(
+                f"the designer {designer.name} proposed a chain for {chain.skill} with levels of another world; "
+                f"{brief.world} needs a {brief.Level.__name__}"
+            )
+        for name in (*item.skills, *([chain.skill] if chain is not None else ())):
             if name not in names:
                 raise DesignError(
                     f"the designer {designer.name} proposed a level for the skill {format_choice_error(name, names)}"

@@ -1,33 +1,70 @@
 """`expert`: rules over the world's skill graph. No language model and no network.
 
-It works at the frontier: the skills that fail although their prerequisites succeed. For each of them it uses the level
-of the world that grants the prerequisites. The skills with the highest priority come first: the failure rate of the
-skill, times one plus the number of skills that depend on it.
+For each skill, the expert derives a chain of levels that begins with everything at hand and ends with the original
+(chains.py). It spends the levels of a cycle on the skills of the highest value,
+
+    ln((1 + t) / (1 + p)) * (q (1 - q) + 0.01)
+
+The first factor is the gain in the score that the skill allows now: the score is the geometric mean of 1 + the success
+rates in percent, p is the rate in the original, and t the lowest rate of the skill's prerequisites there, but at least
+2%: no skill can succeed more often than what it needs. The second is the learnability of a stage of the chain, in
+which the current agent succeeds at the rate q: what always or never succeeds cannot be learned now (Rutherford et al.
+2024 choose levels by q (1 - q)). The stage is the one that training last reached, or a neighboring one if it has become
+too easy or too hard.
+
+Skills that have fallen by more than `rehearsal_threshold` points since their best are rehearsed first: up to half of
+the levels, beginning with the hardest stage in which they still succeed.
 """
 
-from collections.abc import Sequence
-from typing import Annotated
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Self
 
-from pydantic import Field
+from pydantic import model_validator
 
 from envgen.settings import Settings
-from envgen.worlds.world import Skill
+from envgen.worlds.world import Level, Skill
 
-from .designer import Brief, Cycle, Designer, Proposal, ProposedLevel
+from .chains import derive_chain
+from .designer import Brief, Cycle, Designer, LevelChain, Percent, Proposal, ProposedLevel
 
-Percent = Annotated[float, Field(ge=0, le=100)]
-RELAXATIONS = (1.0, 0.4, 0.1, 0.0)  # factors on prerequisite_threshold, tried in turn until there are enough skills
+MIN_LEARNABILITY = 0.01  # added to q (1 - q), so that the gain decides where nothing is learnable
+MIN_TARGET = 2.0  # percent; the start of a chain can be learned before the prerequisites succeed
+UNKNOWN_RATE = 50.0  # of a level that cannot be measured: the highest learnability
 
 
 class ExpertSettings(Settings):
-    prerequisite_threshold: Percent = 50
-    """The minimum success rate of a prerequisite, in percent, before the skills that depend on it are trained."""
     mastery_threshold: Percent = 80
-    """The success rate, in percent, at which a skill is mastered and gets no more levels."""
+    """The success rate in the original, in percent, at which a skill is mastered and gets no more levels."""
+    advance_at: Percent = 50
+    """The success rate in a stage of a chain at which training goes on to the next stage."""
+    fall_back_at: Percent = 5
+    """The success rate in a stage at which training returns to the stage before."""
+    rehearsal_threshold: Percent = 10
+    """A skill is rehearsed if its success rate has fallen by more than this many points since its best."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.fall_back_at >= self.advance_at:
+            raise ValueError(f"fall_back_at {self.fall_back_at:g} must be below advance_at {self.advance_at:g}")
+        return self
+
+
+class Candidate(NamedTuple):
+    """A stage that a skill could be trained in, and the success rate of the agent there in percent."""
+
+    skill: str
+    stages: tuple[Level, ...]
+    stage: int
+    rate: float
+
+    @property
+    def learnability(self) -> float:
+        return self.rate / 100 * (1 - self.rate / 100) + MIN_LEARNABILITY
 
 
 class ExpertDesigner(Designer):
-    """Rules: train the skills that fail although their prerequisites succeed."""
+    """Rules: chains of levels for the skills with the largest gain in the score that are learnable now."""
 
     name = "expert"
     settings_type = ExpertSettings
@@ -37,43 +74,99 @@ class ExpertDesigner(Designer):
         self.settings = settings or ExpertSettings()
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
-        rates = {name: rate.mean for name, rate in history[-1].success_rates.items()} if history else {}
+        rates = _rates_in_original(brief, history)
+        best = {s.name: max([rates.get(s.name, 0.0), *_rates_of(s.name, history)]) for s in brief.skills}
+        chains = {
+            s.name: derive_chain(s.name, brief.Level, brief.skills, brief.skill_levels)
+            for s in brief.skills
+            if s.name in brief.skill_levels
+        }
+        forgotten = self.forgotten(rates, best, chains)
+        taught = [name for name in chains if rates.get(name, 0) < self.settings.mastery_threshold]
+        starts = {name: len(chains[name]) - 1 for name in forgotten}
+        starts |= {name: reached_stage(name, history) for name in taught if name not in starts}
+        measured = self.choose_stages(brief, {name: chains[name] for name in starts}, starts)
         levels = [
-            ProposedLevel(
-                level=brief.Level.parse(brief.skill_levels[skill.name]),
-                purpose=_purpose(skill, rates),
-                skills=(skill.name,),
-            )
-            for skill in self.frontier(brief, rates)
+            self._propose(measured[name], f"rehearse {name} ({rates.get(name, 0):.1f}%, at best {best[name]:.1f}%)")
+            for name in forgotten[: max(1, brief.num_levels // 2)]
         ]
+        rehearsed = [name for level in levels for name in level.skills]
+        targets = {s.name: _target(s, rates) for s in brief.skills}
+        values = {name: score_gain(rates.get(name, 0), targets[name]) * measured[name].learnability for name in taught}
+        by_value = sorted((name for name in taught if name not in rehearsed), key=lambda name: (-values[name], name))
+        levels += [self._propose(measured[name], f"teach {name} ({rates.get(name, 0):.1f}%)") for name in by_value]
         original = ProposedLevel(level=brief.Level(), purpose="the original: no other skill needs a level")
         levels += [original] * (brief.num_levels - len(levels))
-        return Proposal(levels=tuple(levels))
+        return Proposal(levels=tuple(levels[: brief.num_levels]))
 
-    def frontier(self, brief: Brief, rates: dict[str, float]) -> list[Skill]:
-        """At most `brief.num_levels` skills: by the threshold that their prerequisites meet, then by priority."""
-        skills = brief.skills
-        priorities = {s.name: (1 + num_descendants(s.name, skills)) * (100 - rates.get(s.name, 0)) for s in skills}
-        failing = [
-            s for s in skills if s.name in brief.skill_levels and rates.get(s.name, 0) < self.settings.mastery_threshold
-        ]
-        selected: list[Skill] = []
-        for factor in RELAXATIONS:
-            threshold = factor * self.settings.prerequisite_threshold
-            ready = [s for s in failing if all(rates.get(name, 0) >= threshold for name in s.prerequisites)]
-            ready.sort(key=lambda s: (-priorities[s.name], s.name))
-            selected += [skill for skill in ready if skill not in selected]
-        return selected[: brief.num_levels]
+    def forgotten(
+        self, rates: Mapping[str, float], best: Mapping[str, float], chains: Mapping[str, tuple[Level, ...]]
+    ) -> list[str]:
+        """The skills to rehearse, those first that cost the score most."""
+        names = [name for name in chains if best[name] - rates.get(name, 0) > self.settings.rehearsal_threshold]
+        return sorted(names, key=lambda name: (-score_gain(rates.get(name, 0), best[name]), name))
+
+    def choose_stages(
+        self, brief: Brief, chains: Mapping[str, tuple[Level, ...]], starts: Mapping[str, int]
+    ) -> dict[str, Candidate]:
+        """The most learnable stage of each chain among those measured: from its start until one is not too easy or too
+        hard."""
+        rates: dict[str, dict[int, float]] = {name: {} for name in chains}
+        stages = {name: min(starts[name], len(chain) - 1) for name, chain in chains.items()}
+        while stages:
+            levels = list(dict.fromkeys(chains[name][stage] for name, stage in stages.items()))
+            results = dict(zip(levels, brief.success_rates(levels), strict=True)) if brief.success_rates else {}
+            following = {}
+            for name, stage in stages.items():
+                rate = rates[name][stage] = results.get(chains[name][stage], {}).get(name, UNKNOWN_RATE)
+                is_easy, is_hard = rate >= self.settings.advance_at, rate <= self.settings.fall_back_at
+                other = stage + is_easy - is_hard
+                if results and 0 <= other < len(chains[name]) and other not in rates[name]:
+                    following[name] = other
+            stages = following
+        candidates = {
+            name: [Candidate(name, chains[name], stage, rate) for stage, rate in by_stage.items()]
+            for name, by_stage in rates.items()
+        }
+        return {name: max(of, key=lambda c: (c.learnability, c.stage)) for name, of in candidates.items()}
+
+    def _propose(self, candidate: Candidate, purpose: str) -> ProposedLevel:
+        skill, stages, stage, rate = candidate
+        chain = None
+        if len(stages) > 1:
+            purpose += f", stage {stage + 1} of {len(stages)}"
+            chain = LevelChain(
+                skill=skill, levels=stages, start=stage,
+                advance_at=self.settings.advance_at, fall_back_at=self.settings.fall_back_at,
+            )  # fmt: skip
+        return ProposedLevel(level=stages[stage], purpose=f"{purpose}: {rate:.0f}% here", skills=(skill,), chain=chain)
 
 
-def num_descendants(name: str, skills: Sequence[Skill]) -> int:
-    """The number of skills that depend on this one, directly or indirectly."""
-    reached = {name}
-    while new := {s.name for s in skills if s.name not in reached and reached & set(s.prerequisites)}:
-        reached |= new
-    return len(reached) - 1
+def score_gain(rate: float, target: float) -> float:
+    """The gain in the logarithm of the score, times the number of skills, from one success rate to another."""
+    return max(0.0, math.log((1 + target) / (1 + rate)))
 
 
-def _purpose(skill: Skill, rates: dict[str, float]) -> str:
-    prerequisites = ", ".join(f"{name} {rates.get(name, 0):.1f}%" for name in skill.prerequisites) or "nothing"
-    return f"teach {skill.name} ({rates.get(skill.name, 0):.1f}%), which needs {prerequisites}"
+def _target(skill: Skill, rates: Mapping[str, float]) -> float:
+    """The success rate that a skill can reach now: that of its rarest prerequisite, or 100% if it needs nothing."""
+    return max(MIN_TARGET, min((rates.get(name, 0.0) for name in skill.prerequisites), default=100.0))
+
+
+def reached_stage(skill: str, history: Sequence[Cycle]) -> int:
+    """The stage that the last training in the chain of a skill reached; 0 before any."""
+    for cycle in reversed(history):
+        for proposed, outcome in zip(cycle.proposal.levels, cycle.outcomes, strict=False):
+            if proposed.chain is not None and proposed.chain.skill == skill:
+                return outcome.chain.stage if outcome and outcome.chain else proposed.chain.start
+    return 0
+
+
+def _rates_in_original(brief: Brief, history: Sequence[Cycle]) -> dict[str, float]:
+    """The success rates in the original; measured before the first cycle if possible."""
+    if history:
+        return {name: rate.mean for name, rate in history[-1].success_rates.items()}
+    return brief.success_rates([brief.Level()])[0] if brief.success_rates else {}
+
+
+def _rates_of(skill: str, history: Sequence[Cycle]) -> list[float]:
+    return [cycle.success_rates[skill].mean for cycle in history if skill in cycle.success_rates]

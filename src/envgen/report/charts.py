@@ -1,10 +1,10 @@
 """Charts of a report: curves, which a script draws from the data beside them, and intervals on an axis, as SVG."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .html import Html, join, tag, to_json
+from .html import Html, breakable, join, tag, to_json
 
 NUM_COLORS = 8
 MAX_BANDS = 5  # more intervals in one chart hide each other
@@ -129,9 +129,9 @@ def interval_bar(
     return tag("svg", *parts, class_=f"track {color_class(index)}", aria_hidden="true")
 
 
-def axis_labels(axis: Axis) -> Html:
+def axis_labels(axis: Axis, format_value: Callable[[float], str] = "{:.10g}".format) -> Html:
     def text(value: float) -> Html:
-        label = f"{value:.10g}" if abs(value) > 1e-12 else "0"
+        label = format_value(value) if abs(value) > 1e-12 else "0"
         return tag("text", label, x=axis.percent(value), y="11", text_anchor="middle")
 
     return tag("svg", *map(text, axis.ticks), class_="track axis", aria_hidden="true")
@@ -139,6 +139,11 @@ def axis_labels(axis: Axis) -> Html:
 
 def swatch(index: int) -> Html:
     return tag("span", class_=f"swatch {color_class(index)}", aria_hidden="true")
+
+
+def labeled(index: int, label: str) -> Html:
+    """A label beside its color."""
+    return join(swatch(index), breakable(label))
 
 
 def figure_row(*charts: Html) -> Html:

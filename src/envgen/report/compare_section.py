@@ -9,7 +9,8 @@ from envgen.runs.compare import FinishedRun, group_labels, make_table, settings_
 from envgen.runs.statistics import iqm_with_ci
 from envgen.runs.tables import Group, Table
 
-from .charts import MAX_BANDS, Axis, axis_labels, chart, curve, figure_row, interval_bar, swatch
+from .adaptation import group_adaptation
+from .charts import MAX_BANDS, Axis, axis_labels, chart, curve, figure_row, interval_bar, labeled
 from .curves import aggregate, evaluation_points, training_points
 from .html import (
     Html,
@@ -77,6 +78,8 @@ def compare_section(groups: Sequence[RunGroup]) -> Html:
         warnings = [tag("p", text, class_="warning") for text in results.warnings]
         parts += [*warnings, _results(results, rows, name, path)]
         parts += [_differences(rows, path), _rates(results, rows)]
+    if not groups[0].runs[0].is_coevolution:
+        parts += group_adaptation(groups)
     return tag("section", *parts, class_="overview")
 
 
@@ -137,10 +140,6 @@ def _last_phase(run: RunFiles) -> list[tuple[float, float]]:
     return [point for point in points if phases and point[0] > phases[-1][0]]
 
 
-def _name(group: RunGroup) -> Html:
-    return join(swatch(group.index), breakable(group.label))
-
-
 def _values(group: RunGroup, path: Sequence[str]) -> dict[Any, float]:
     """The result of each finished run, by seed."""
     return {run.seed: value for run in group.finished if (value := number(run.summary, *path)) is not None}
@@ -158,10 +157,10 @@ def _results(results: Table, rows: Sequence[tuple[RunGroup, Group]], name: str, 
             axis, group.index, value and value.value, value and value.low, value and value.high,
             list(_values(group, path).values()) if row.num_seeds > 1 else (),
         )  # fmt: skip
-        first = _name(group)
+        first = labeled(group.index, group.label)
         body.append([first, tag("td", drawn, class_="wide"), *cells[row.label][1:]])
     header = [kind.group_key, join(name, axis_labels(axis)), "seeds", *kind.results]
-    costs = [[_name(group), *row.costs] for group, row in rows]
+    costs = [[labeled(group.index, group.label), *row.costs] for group, row in rows]
     return tag(
         "section", tag("h3", "Results"), table(header, body, "results", "Results of each group"),
         table([kind.group_key, *kind.costs], costs, "costs", "Costs of each group"),
@@ -200,7 +199,7 @@ def _differences(rows: Sequence[tuple[RunGroup, Group]], path: Sequence[str]) ->
             0.0,
         )
         per_seed = ", ".join(f"{value:+.1f}" for _, value in sorted(by_seed.items(), key=lambda item: str(item[0])))
-        body.append([_name(group), tag("td", bar, class_="wide"), _signed(interval), per_seed])
+        body.append([labeled(group.index, group.label), tag("td", bar, class_="wide"), _signed(interval), per_seed])
     header = ["group", join("difference in points", axis_labels(axis)), "interquartile mean", "seed by seed"]
     title = f"Difference from the baseline ({baseline.label})"
     return tag(
@@ -230,7 +229,7 @@ def _rates(results: Table, rows: Sequence[tuple[RunGroup, Group]]) -> Html | Non
         [breakable(name), *(heat_cell(a.value if (a := row.aggregates.get(name)) else None) for _, row in rows)]
         for name in names
     ]
-    header = [results.kind.row_label, *(_name(group) for group, _ in rows)]
+    header = [results.kind.row_label, *(labeled(group.index, group.label) for group, _ in rows)]
     title = results.kind.row_label.removesuffix(" %").capitalize()
     return tag(
         "section", tag("h3", f"{title} by group"), table(header, body, "heatmap", f"{title} by group"),

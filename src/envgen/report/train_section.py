@@ -8,6 +8,7 @@ from PIL import Image
 
 from envgen.runs.store import flatten
 
+from .adaptation import adaptation_section
 from .charts import chart, curve, figure_row
 from .clips import Clip
 from .conversation import conversation
@@ -49,6 +50,7 @@ def train_parts(run: RunFiles, maps: LevelMaps | None) -> dict[str, Callable[[],
         "facts": lambda: _facts(run),
         "charts": lambda: _charts(run),
         "skills": lambda: _skills(run),
+        "adaptation": lambda: adaptation_section(run),
         "levels": lambda: _cycles(run, maps),
         "conversation": lambda: conversation(run),
         "settings": lambda: settings_list(run),

@@ -179,6 +179,8 @@ class _Checker(EpisodeChecker):
                 self.require(False, f"skill_levels: the level for {name!r} is not valid: {error}")
             else:
                 self.skill_levels.append(parsed)
+                unknown = [other for other in parsed.granted_skills if other not in skill_names]
+                self.require(not unknown, f"granted_skills of the level for {name!r} must be skills, not {unknown}")
                 self.check_level_round_trip(parsed)
         self.check_level_round_trip(self.level)
         return True

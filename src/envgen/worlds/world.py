@@ -100,6 +100,11 @@ class Level(Settings):
         """The skills that count as achieved from the start of an episode, and therefore give no reward."""
         return ()
 
+    @property
+    def granted_skills(self) -> tuple[str, ...]:
+        """The skills whose result the level grants at the start. A chain of levels withdraws these grants."""
+        return self.done_skills
+
     def to_overrides(self) -> dict[str, Any]:
         """The settings that differ from the original, as JSON data. `{}` is the original."""
         return self.model_dump(mode="json", exclude_defaults=True)

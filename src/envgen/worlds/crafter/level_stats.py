@@ -79,7 +79,7 @@ def _entity_mask(engine: Engine, i: int, kind: int) -> np.ndarray:
 # --- skills
 
 # A level per skill in which it is the next thing to learn: the level provides most prerequisites, and what the skill
-# acts on is nearby.
+# acts on is nearby. Chains withdraw the prerequisites in the order in which they stand here (designers/chains.py).
 SKILL_LEVELS: dict[str, dict[str, Any]] = {
     "collect_coal": {"coal": "common", "near": {"cave": True}, "inventory": {"wood_pickaxe": 1}},
     "collect_diamond": {
@@ -102,12 +102,12 @@ SKILL_LEVELS: dict[str, dict[str, Any]] = {
     "eat_cow": {"cows": "common", "near": {"cows": 3}, "vitals": {"food": 4}},
     "eat_plant": {"near": {"plant": "ripe"}, "cows": "rare", "zombies": "rare", "inventory": {"sapling": 2}},
     "make_iron_pickaxe": {
-        "near": {"table": True, "furnace": True, "cave": True},
-        "inventory": {"wood": 2, "coal": 2, "iron": 2, "stone_pickaxe": 1, "wood_pickaxe": 1},
+        "near": {"furnace": True, "table": True, "cave": True},
+        "inventory": {"coal": 2, "iron": 2, "wood": 2, "stone_pickaxe": 1, "wood_pickaxe": 1},
     },
     "make_iron_sword": {
-        "near": {"table": True, "furnace": True, "cave": True},
-        "inventory": {"wood": 2, "coal": 2, "iron": 2, "stone_pickaxe": 1, "wood_pickaxe": 1},
+        "near": {"furnace": True, "table": True, "cave": True},
+        "inventory": {"coal": 2, "iron": 2, "wood": 2, "stone_pickaxe": 1, "wood_pickaxe": 1},
     },
     "make_stone_pickaxe": {
         "near": {"table": True, "cave": True}, "inventory": {"wood": 2, "stone": 2, "wood_pickaxe": 1},

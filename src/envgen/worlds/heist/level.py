@@ -79,6 +79,15 @@ class HeistLevel(Level):
     door_reward: int = Reward
     """Extra reward for opening a door. The original gives none."""
 
+    @property
+    def granted_skills(self) -> tuple[str, ...]:
+        """The skills whose key the agent holds, whose door is open, or that it starts behind."""
+        num_behind = max(0, STARTS.index(self.start) - 1)  # colors whose key is held and whose door is behind the start
+        held, opened = dict(self.held_keys), dict(self.open_doors)
+        keys = [f"take_{color}_key" for k, color in enumerate(const.COLORS) if held[color] or k < num_behind]
+        doors = [f"open_{color}_door" for k, color in enumerate(const.COLORS) if opened[color] or k < num_behind]
+        return tuple(skill.name for skill in const.SKILLS if skill.name in {*keys, *doors})
+
     def to_params(self) -> np.ndarray:
         """This level as a PARAMS record."""
         params = np.zeros((), PARAMS)

@@ -1,0 +1,204 @@
+"""Train in chains of levels: each environment of a chain plays its current stage, and success decides about the next.
+
+`ChainVectorEnv` wraps the environments of a phase. It counts the episodes that end in the current stage of each chain.
+When the skill succeeds in at least `advance_at` percent of the last `window` of them, the chain goes on to the next
+stage; at `fall_back_at` percent or less, it returns to the stage before. Episodes that begin from then on play it.
+Only episodes since the last change of the stage count, and none that continued a saved state. Episodes in progress
+count as well if they are at least as long as those in the window on average: in worlds where success ends an episode,
+those that end first would all be successes. The stages and these counts are part of the state.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from envgen.designers.designer import LevelChain
+from envgen.worlds.engine import read_array
+from envgen.worlds.world import Level, LevelVectorEnv, Skill
+
+NO_CHAIN = -1
+PREFIX = "chains."
+
+
+def start_level(entry: Level | LevelChain) -> Level:
+    """The level itself, or the stage that a chain begins with."""
+    return entry.levels[entry.start] if isinstance(entry, LevelChain) else entry
+
+
+class ChainVectorEnv(LevelVectorEnv):
+    """The environments `envs`, which play levels and chains: environment i plays `entries[i % len(entries)]`.
+
+    Equal chains share their stage. `levels` has the levels and all stages of the chains, and does not change.
+
+    Args:
+        envs: With `num_envs` environments, made with any levels of the entries and not reset yet.
+        entries: Levels and chains.
+        skills: Of the world.
+    """
+
+    def __init__(self, envs: LevelVectorEnv, entries: Sequence[Level | LevelChain], skills: Sequence[Skill]):
+        self.envs, self.num_envs = envs, envs.num_envs
+        self.metadata, self.render_mode = envs.metadata, envs.render_mode
+        self.single_observation_space, self.observation_space = envs.single_observation_space, envs.observation_space
+        self.single_action_space, self.action_space = envs.single_action_space, envs.action_space
+        distinct = list(dict.fromkeys(entries))
+        self.chains = [entry for entry in distinct if isinstance(entry, LevelChain)]
+        chain_ids: dict[Level | LevelChain, int] = {chain: c for c, chain in enumerate(self.chains)}
+        slots = [entries[i % len(entries)] for i in range(self.num_envs)]
+        self.env_chains = np.array(
+            [chain_ids.get(e, NO_CHAIN) if isinstance(e, LevelChain) else NO_CHAIN for e in slots]
+        )
+        self.env_entries = np.array([distinct.index(entry) for entry in slots])
+        self.stages = np.array([chain.start for chain in self.chains], np.int64)
+        self.counts = np.zeros(len(self.chains), np.int64)  # of episodes since the last change of the stage
+        window = max((chain.window for chain in self.chains), default=1)
+        self.successes = np.zeros((len(self.chains), window), np.bool_)  # of the last episodes, as a ring
+        self.lengths = np.zeros((len(self.chains), window), np.int64)  # the same
+        self.skill_ids = [[s.name for s in skills].index(chain.skill) for chain in self.chains]
+        self.restored = np.zeros(self.num_envs, np.bool_)  # whether the episode continued a saved state
+        places = [
+            (e, stage, level)
+            for e, entry in enumerate(distinct)
+            for stage, level in enumerate(entry.levels if isinstance(entry, LevelChain) else (entry,))
+        ]
+        self._levels = [level for _, _, level in places]
+        self.level_sources = [distinct[e] for e, _, _ in places]  # the entry that each of `levels` belongs to
+        self.level_stages = np.array([stage for _, stage, _ in places])
+        self._slots = slots
+        envs.set_levels(list(dict.fromkeys(self._levels)), sample_levels=True)  # so that their indices never change
+        self._set_current_levels()
+        # where a level that the inner environments report stands in `levels`, for an environment of each entry
+        self._places = np.zeros((len(distinct), len(envs.levels)), np.int64)
+        for k, level in enumerate(envs.levels):
+            standing = [p for p, (_, _, other) in enumerate(places) if other == level]
+            for e in range(len(distinct)):
+                own = [p for p in standing if places[p][0] == e]
+                self._places[e, k] = [*own, *standing, 0][0]
+
+    @property
+    def levels(self) -> Sequence[Any]:
+        return self._levels
+
+    def stage_of(self, chain: LevelChain) -> int:
+        """The current stage of a chain, from 0."""
+        return int(self.stages[self.chains.index(chain)])
+
+    def set_levels(self, levels: Any, sample_levels: bool = False) -> None:
+        raise NotImplementedError("the levels of chains are set when their environments are made")
+
+    def _set_current_levels(self) -> None:
+        self.envs.set_levels([
+            entry.levels[self.stages[c]] if isinstance(entry, LevelChain) else entry
+            for entry, c in zip(self._slots, self.env_chains, strict=True)
+        ])  # fmt: skip
+
+    # ------------------------------------------------------------------------------------------------------- episodes
+
+    def reset(self, *, seed: Any = None, options: dict | None = None):
+        obs, infos = self.envs.reset(seed=seed, options=options)
+        mask = (options or {}).get("reset_mask")
+        self.restored[slice(None) if mask is None else mask] = False
+        return obs, self._translate(infos)
+
+    def step(self, actions: Any):
+        obs, rewards, terminated, truncated, infos = self.envs.step(actions)
+        infos = self._translate(infos)
+        ended = terminated | truncated
+        if ended.any():
+            final_infos = infos.get("final_info", infos)
+            if "final_info" in infos:
+                final_infos = infos["final_info"] = self._translate(final_infos)
+            self._count_episodes(np.flatnonzero(ended & ~self.restored & (self.env_chains != NO_CHAIN)), final_infos)
+            self.restored[ended] = False
+            self._update_stages(infos)
+        return obs, rewards, terminated, truncated, infos
+
+    def _count_episodes(self, env_ids: np.ndarray, infos: Mapping[str, Any]) -> None:
+        """Count the episodes that ended in the current stage of their chain."""
+        for i in env_ids:
+            c = self.env_chains[i]
+            if self.level_stages[infos["level"][i]] == self.stages[c]:
+                row = self.counts[c] % self.chains[c].window
+                self.successes[c, row] = infos["achievements"][i, self.skill_ids[c]] > 0
+                self.lengths[c, row] = infos["episode_length"][i]
+                self.counts[c] += 1
+
+    def _update_stages(self, infos: Mapping[str, Any]) -> None:
+        changed = False
+        for c, chain in enumerate(self.chains):
+            if self.counts[c] < chain.window:
+                continue
+            rate = self._success_rate(c, infos)
+            change = 0
+            if rate >= chain.advance_at and self.stages[c] + 1 < len(chain.levels):
+                change = 1
+            elif rate <= chain.fall_back_at and self.stages[c] > 0:
+                change = -1
+            if change:
+                self.stages[c] += change
+                self.counts[c] = 0
+                changed = True
+        if changed:
+            self._set_current_levels()
+
+    def _success_rate(self, c: int, infos: Mapping[str, Any]) -> float:
+        """The success rate in the current stage of a chain, in percent."""
+        window = self.chains[c].window
+        is_long = infos["episode_length"] >= self.lengths[c, :window].mean()
+        in_stage = (self.env_chains == c) & (self.level_stages[infos["level"]] == self.stages[c]) & ~self.restored
+        in_progress = infos["achievements"][in_stage & is_long, self.skill_ids[c]] > 0
+        return 100 * float(np.concatenate([self.successes[c, :window], in_progress]).mean())
+
+    def _translate(self, infos: dict[str, Any], env_ids: np.ndarray | None = None) -> dict[str, Any]:
+        """Infos in which `level` is an index into `levels`."""
+        entries = self.env_entries if env_ids is None else self.env_entries[env_ids]
+        return {**infos, "level": self._places[entries, infos["level"]]}
+
+    # ---------------------------------------------------------------------------------------------------------- state
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        return {
+            **{f"envs.{name}": array for name, array in self.envs.get_state().items()},
+            PREFIX + "stages": self.stages.copy(),
+            PREFIX + "counts": self.counts.copy(),
+            PREFIX + "successes": self.successes.astype(np.uint8),
+            PREFIX + "lengths": self.lengths.copy(),
+            PREFIX + "restored": self.restored.astype(np.uint8),
+        }
+
+    def set_state(self, state: Mapping[str, np.ndarray]) -> Any:
+        shape = self.successes.shape
+        stages, counts = (read_array(state, PREFIX + name, "i8", shape[:1]) for name in ("stages", "counts"))
+        successes = read_array(state, PREFIX + "successes", "u1", shape)
+        lengths = read_array(state, PREFIX + "lengths", "i8", shape)
+        restored = read_array(state, PREFIX + "restored", "u1", (self.num_envs,))
+        num_stages = np.array([len(chain.levels) for chain in self.chains])
+        if (stages < 0).any() or (stages >= num_stages).any() or (counts < 0).any():
+            raise ValueError("the state of the chains is damaged or was saved with other chains; use the same ones")
+        inner = {name.removeprefix("envs."): array for name, array in state.items() if name.startswith("envs.")}
+        obs = self.envs.set_state(inner)
+        self.stages, self.counts, self.successes = stages.copy(), counts.copy(), successes.astype(np.bool_)
+        self.lengths, self.restored = lengths.copy(), restored.astype(np.bool_)
+        return obs
+
+    # SupportsEnvState: states hold the inner indices of levels, which never change
+
+    def get_env_state(self, env_ids: np.ndarray) -> dict[str, np.ndarray]:
+        return self._env_states().get_env_state(env_ids)
+
+    def set_env_state(
+        self, env_ids: np.ndarray, states: Mapping[str, np.ndarray], seeds: Sequence[int] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        obs, infos = self._env_states().set_env_state(env_ids, states, seeds)
+        self.restored[env_ids] = True
+        return obs, self._translate(infos, env_ids)
+
+    def check_env_state(self, states: Mapping[str, np.ndarray]) -> None:
+        self._env_states().check_env_state(states)
+
+    def _env_states(self) -> Any:
+        return self.envs
+
+    def close_extras(self, **kwargs: Any) -> None:
+        self.envs.close(**kwargs)

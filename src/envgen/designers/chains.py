@@ -1,0 +1,129 @@
+"""Chains of levels, derived from a world's skill graph and skill levels: what a level grants is withdrawn step by step.
+
+Backward chaining (Florensa et al. 2017 start an agent near its goal, and then ever farther from it) for a graph of
+skills. The chain of a skill begins with the world's level for it, in which everything it needs is at hand:
+
+1. The prerequisites of the skill that the level grants are withdrawn one by one, in the order of the level's settings.
+   The agent must achieve a withdrawn skill itself, so the settings of its own level are added; what they grant beyond
+   the chain's first level is withdrawn in the same way. Skills without prerequisites stay granted.
+2. Whatever is granted that the skill does not need is withdrawn.
+3. The last stage is the original.
+
+In Crafter, the iron pickaxe begins with everything at hand; then the furnace must be placed, then the table, then coal
+must be fetched, then iron found, then stone; in the end nothing is granted. A level that grants no skill is the only
+stage of its chain, and so is the original where the world has no level for a skill.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from envgen.worlds.world import Level, LevelError, Skill
+
+from .designer import flatten, setting_values, unflatten
+
+Settings = dict[str, Any]  # of a level, by dotted name
+
+
+def derive_chain(
+    skill: str, level_type: type[Level], skills: Sequence[Skill], skill_levels: Mapping[str, Mapping[str, Any]]
+) -> tuple[Level, ...]:
+    """The stages of the chain for a skill, from the easiest to the original. Stages that are not valid are left out."""
+    stages: dict[Level, None] = {}
+    for settings in _ChainBuilder(skill, level_type, skills, skill_levels).stages():
+        with suppress(LevelError):
+            stages[level_type.parse(unflatten(settings))] = None
+    return tuple(stages)
+
+
+class _ChainBuilder:
+    def __init__(
+        self,
+        skill: str,
+        level_type: type[Level],
+        skills: Sequence[Skill],
+        skill_levels: Mapping[str, Mapping[str, Any]],
+    ):
+        self.skill, self.level_type, self.skill_levels = skill, level_type, skill_levels
+        self.prerequisites = {s.name: s.prerequisites for s in skills}
+        self.space = setting_values(level_type)
+        self.settings: Settings = flatten(skill_levels.get(skill, {}))
+        self.withdrawn: set[str] = set()
+
+    def stages(self) -> list[Settings]:
+        ancestors = self.ancestors(self.skill)
+        stages = [dict(self.settings)]
+        granted_at_first = {name for setting in self.settings for name in self.grants(setting)}
+        if not granted_at_first:
+            return stages
+        queue = deque(self.granted_prerequisites(self.skill))
+        while queue:
+            name = queue.popleft()
+            if name in self.withdrawn:
+                continue
+            stages += self.weaken(name)
+            self.withdraw(name)
+            stages.append(dict(self.settings))
+            queue += [other for other in self.granted_prerequisites(name) if other not in granted_at_first]
+        extra = [setting for setting in self.settings if (g := self.grants(setting)) and not ancestors.intersection(g)]
+        if extra:
+            self.settings = {setting: value for setting, value in self.settings.items() if setting not in extra}
+            stages.append(dict(self.settings))
+        return [*stages, {}]
+
+    def ancestors(self, skill: str) -> set[str]:
+        """The skills that a skill needs, directly or indirectly."""
+        found: set[str] = set()
+        open_skills = [skill]
+        while open_skills:
+            new = [name for name in self.prerequisites.get(open_skills.pop(), ()) if name not in found]
+            found.update(new)
+            open_skills += new
+        return found
+
+    def grants(self, setting: str, value: Any = None) -> tuple[str, ...]:
+        """The skills that a setting grants."""
+        value = self.settings.get(setting) if value is None else value
+        try:
+            return self.level_type.parse(unflatten({setting: value})).granted_skills
+        except LevelError:  # it is valid only with other settings
+            return ()
+
+    def granted_prerequisites(self, skill: str) -> list[str]:
+        """The granted prerequisites of a skill that have prerequisites themselves, in the order of the settings."""
+        names = [name for setting in self.settings for name in self.grants(setting)]
+        wanted = {name for name in self.prerequisites.get(skill, ()) if self.prerequisites.get(name)}
+        return [name for name in dict.fromkeys(names) if name in wanted and name not in self.withdrawn]
+
+    def weaken(self, skill: str) -> list[Settings]:
+        """Stages in which the skill is granted with the next choices towards the original: ripe, then sapling."""
+        stages = []
+        for setting, value in list(self.settings.items()):
+            choices = self.choices(setting)
+            while skill in self.grants(setting) and value in choices and (k := choices.index(value)) > 0:
+                value = choices[k - 1]
+                if skill not in self.grants(setting, value):
+                    break
+                self.settings[setting] = value
+                stages.append(dict(self.settings))
+        return stages
+
+    def choices(self, setting: str) -> list[Any]:
+        """The choices of a setting that begin with the original's, in their order; none for numbers and switches."""
+        default, *others = self.space.get(setting, (None,))
+        return [default, *others] if isinstance(default, str) else []
+
+    def withdraw(self, skill: str) -> None:
+        """Remove what grants the skill, and add the settings of its own level, except what is already withdrawn."""
+        self.withdrawn.add(skill)
+        self.settings = {name: value for name, value in self.settings.items() if skill not in self.grants(name)}
+        for setting, value in flatten(self.skill_levels.get(skill, {})).items():
+            granted = self.grants(setting, value)
+            if self.withdrawn.intersection(granted):
+                continue
+            if granted and type(value) is int:  # material is needed for the skill and for what comes after it
+                value = min(max(self.space[setting]), self.settings.get(setting, 0) + value)
+                self.settings[setting] = value
+            else:
+                self.settings.setdefault(setting, value)

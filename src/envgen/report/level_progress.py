@@ -1,0 +1,119 @@
+"""What progress lines say about levels and skills: the results of each level, and when skills first succeeded."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .curves import num_skills
+from .read import RunFiles, counts, number, objects, skill_rates, texts
+
+WINDOW = 100  # episodes in the original over which a success rate is taken
+THRESHOLDS = (5.0, 20.0)  # percent
+
+
+@dataclass(frozen=True)
+class LevelSlot:
+    """What one entry of `levels` in the progress lines of a phase holds the results of."""
+
+    skills: frozenset[str] = frozenset()  # that its levels teach
+    is_original: bool = False
+
+
+ORIGINAL = (LevelSlot(is_original=True),)
+
+
+@dataclass
+class SkillSteps:
+    """When a skill first succeeded, and when its success in the original first exceeded each threshold, in steps."""
+
+    in_level: float | None = None
+    in_original: float | None = None
+    above: dict[float, float] = field(default_factory=dict)
+
+
+def skill_names(run: RunFiles) -> list[str]:
+    """The world's skills, in the order of the counts in the progress."""
+    evaluations = [*(cycle.result.get("evaluation") for cycle in run.cycles), run.summary.get("final")]
+    named = (list(rates) for evaluation in evaluations if (rates := skill_rates(evaluation)))
+    n = num_skills(run)
+    return next((names for names in named if not n or len(names) == n), [])
+
+
+def taught_skills(level: Mapping[str, Any]) -> list[str]:
+    """The skills that a proposed level teaches."""
+    chain = level.get("chain")
+    of_chain = [chain["skill"]] if isinstance(chain, dict) and isinstance(chain.get("skill"), str) else []
+    return list(dict.fromkeys([*of_chain, *texts(level, "skills")]))
+
+
+def phase_slots(run: RunFiles) -> dict[str, tuple[LevelSlot, ...]]:
+    """For each phase, what the entries of `levels` in its progress lines are the results of."""
+    slots: dict[str, tuple[LevelSlot, ...]] = {}
+    for cycle in run.cycles:
+        by_level: dict[str, LevelSlot] = {}
+        for level in objects(cycle.design, "proposal", "levels"):
+            overrides, chain = level.get("level"), level.get("chain")
+            key = json.dumps(chain or overrides, sort_keys=True)
+            before = by_level.get(key, LevelSlot()).skills
+            by_level[key] = LevelSlot(before.union(taught_skills(level)), not overrides and not chain)
+        mixed = by_level if "{}" in by_level else {**by_level, "{}": ORIGINAL[0]}
+        slots[f"cycle {cycle.number}: levels"] = tuple(by_level.values()) or ORIGINAL
+        slots[f"cycle {cycle.number}: mixed"] = tuple(mixed.values())
+        slots[f"cycle {cycle.number}: original"] = ORIGINAL
+    return slots
+
+
+def slots_of(line: Mapping[str, Any], slots: Mapping[str, tuple[LevelSlot, ...]]) -> tuple[LevelSlot, ...]:
+    name = line.get("phase")
+    if not isinstance(name, str):
+        return ()
+    return slots.get(name) or (ORIGINAL if name.split(" ")[0] == "final" else ())
+
+
+def level_results(run: RunFiles) -> Iterable[tuple[float, str, LevelSlot, float, list[float], list[float]]]:
+    """Yield steps, phase, slot, episodes, successes by skill and episodes in which the skill was possible."""
+    slots, n = phase_slots(run), len(skill_names(run))
+    for line in run.lines:
+        steps = number(line, "steps")
+        for slot, result in zip(slots_of(line, slots), objects(line, "levels"), strict=False):
+            episodes, succeeded = number(result, "episodes"), counts(result.get("succeeded"), n)
+            if steps is None or not episodes or succeeded is None:
+                continue
+            possible = counts(result.get("possible"), n) or [episodes] * n
+            yield steps, str(line.get("phase")), slot, episodes, succeeded, possible
+
+
+def skill_steps(run: RunFiles) -> dict[str, SkillSteps]:
+    """When each skill first succeeded, and when its success rate in the original first exceeded the thresholds.
+
+    Success rates are taken over at least WINDOW training episodes in a row, and from the evaluations of the cycles.
+    """
+    names = skill_names(run)
+    found = {name: SkillSteps() for name in names}
+    window, tried, succeeded = 0.0, np.zeros(len(names)), np.zeros(len(names))
+    rates_at: list[tuple[float, Mapping[str, float]]] = []
+    for steps, _, slot, episodes, successes, possible in level_results(run):
+        for name, count in zip(names, successes, strict=True):
+            attribute = "in_original" if slot.is_original else "in_level"
+            if count > 0 and getattr(found[name], attribute) is None:
+                setattr(found[name], attribute, steps)
+        if slot.is_original:
+            window, tried, succeeded = window + episodes, tried + possible, succeeded + successes
+            if window >= WINDOW:
+                rates = 100 * succeeded / np.maximum(tried, 1)
+                rates_at.append((steps, dict(zip(names, rates.tolist(), strict=True))))
+                window, tried, succeeded = 0.0, np.zeros(len(names)), np.zeros(len(names))
+    for cycle in run.cycles:
+        if (steps := number(cycle.result, "cycle", "steps")) is not None:
+            rates_at.append((steps, skill_rates(cycle.result.get("evaluation"))))
+    if run.summary and run.steps:
+        rates_at.append((run.steps, skill_rates(run.summary.get("final"))))
+    for steps, by_skill in sorted(rates_at, key=lambda item: item[0]):
+        for name, rate in by_skill.items():
+            for threshold in THRESHOLDS if name in found else ():
+                if rate > threshold:
+                    found[name].above.setdefault(threshold, steps)
+    return found

@@ -1,0 +1,228 @@
+"""Environments of a chain play its current stage, which changes with their success."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from test_practice import RIGHT, Corridor, CorridorLevel, random_actions
+
+import envgen
+from envgen.curriculum.chains import ChainVectorEnv
+from envgen.curriculum.loop import train
+from envgen.curriculum.plan import PracticeSettings, TrainingPlan
+from envgen.curriculum.practice import PracticeVectorEnv
+from envgen.designers.designer import Brief, Designer, LevelChain, Proposal, ProposedLevel
+from envgen.runs.store import read_progress
+
+ORIGINAL = CorridorLevel()
+LEVELS = (CorridorLevel(length=2), CorridorLevel(length=6), ORIGINAL)
+CHAIN = LevelChain(skill="sprint", levels=LEVELS, advance_at=75, fall_back_at=25, window=4)
+
+
+def make_envs(*entries: Any, num_envs: int = 4, seed: int = 0) -> ChainVectorEnv:
+    world = Corridor()
+    return ChainVectorEnv(world.make([{}], num_envs, seed), entries or (CHAIN,), world.skills)
+
+
+def play(envs: Any, action: int, until: Any, max_steps: int = 200) -> None:
+    for _ in range(max_steps):
+        if until():
+            return
+        envs.step(np.full(envs.num_envs, action))
+    raise AssertionError("never reached")
+
+
+def playing(envs: Any, infos: dict[str, Any]) -> list[Any]:
+    return [envs.levels[k] for k in infos["level"]]
+
+
+def test_stages_advance_with_success_and_return_when_it_collapses():
+    envs = make_envs()
+    _, infos = envs.reset(seed=1)
+    assert playing(envs, infos) == [LEVELS[0]] * 4
+    stages = []
+    for stage in (1, 2):
+        play(envs, RIGHT, lambda stage=stage: envs.stage_of(CHAIN) == stage)
+        stages.append(envs.stage_of(CHAIN))
+    for _ in range(200):  # the last stage does not advance
+        *_, infos = envs.step(np.full(4, RIGHT))
+    assert stages == [1, 2]
+    assert playing(envs, infos) == [ORIGINAL] * 4
+    play(envs, 1 - RIGHT, lambda: envs.stage_of(CHAIN) == 1)
+    play(envs, 1 - RIGHT, lambda: envs.stage_of(CHAIN) == 0)
+    for _ in range(100):  # the first stage does not fall back
+        *_, infos = envs.step(np.full(4, 1 - RIGHT))
+    assert envs.stage_of(CHAIN) == 0
+    assert playing(envs, infos) == [LEVELS[0]] * 4
+
+
+def test_only_episodes_of_the_current_stage_count():
+    envs = make_envs()
+    _, infos = envs.reset(seed=1)
+    for _ in range(3):
+        *_, infos = envs.step(np.full(4, RIGHT))
+    assert envs.stage_of(CHAIN) == 1
+    assert playing(envs, infos) == [LEVELS[0]] * 4  # the next episodes had begun
+    *_, infos = envs.step(np.full(4, RIGHT))
+    assert playing(envs, infos) == [LEVELS[1]] * 4
+    assert envs.counts.tolist() == [0]
+
+
+def test_a_rate_between_the_thresholds_changes_nothing():
+    envs = make_envs(num_envs=8)
+    envs.reset(seed=1)
+    envs.stages[0] = 1
+    envs._set_current_levels()
+    envs.reset(seed=1)
+    half = np.array([RIGHT, 1 - RIGHT] * 4)
+    for _ in range(29):  # the successes take 6 steps each, the failures 30
+        envs.step(half)
+        assert envs.stage_of(CHAIN) == 1
+    assert envs.successes[0].all()  # the last episodes that ended
+
+
+def test_chains_begin_at_their_start_and_share_environments_with_levels():
+    late = CHAIN.model_copy(update={"start": 1})
+    envs = make_envs(late, LEVELS[0], ORIGINAL, num_envs=6)
+    _, infos = envs.reset(seed=1)
+    assert playing(envs, infos) == [LEVELS[1], LEVELS[0], ORIGINAL] * 2
+    sources = [envs.level_sources[k] for k in infos["level"]]
+    assert sources == [late, LEVELS[0], ORIGINAL] * 2  # the original is a stage of the chain, too
+    play(envs, RIGHT, lambda: envs.stage_of(late) == 2)
+    for _ in range(40):
+        *_, infos = envs.step(np.full(6, RIGHT))
+    assert [envs.level_sources[k] for k in infos["level"]] == sources
+    assert playing(envs, infos) == [ORIGINAL, LEVELS[0], ORIGINAL] * 2
+
+
+def test_state_continues_exactly():
+    envs, resumed = make_envs(num_envs=3), make_envs(num_envs=3)
+    envs.reset(seed=1)
+    actions = np.maximum(random_actions(envs, 400), random_actions(envs, 400, seed=1))  # mostly to the right
+    stages = set()
+    for row in actions[:150]:
+        envs.step(row)
+        stages.add(envs.stage_of(CHAIN))
+    assert len(stages) > 1
+    assert envs.counts[0] > 0
+    obs = resumed.set_state(envs.get_state())
+    np.testing.assert_array_equal(obs, envs.envs._observations())
+    for row in actions[150:]:
+        expected, actual = envs.step(row), resumed.step(row)
+        for a, b in zip(expected[:4], actual[:4], strict=True):
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(expected[4]["level"], actual[4]["level"])
+    for name, array in envs.get_state().items():
+        np.testing.assert_array_equal(array, resumed.get_state()[name], name)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("stages", np.array([3])), ("stages", np.array([-1])), ("counts", np.array([-1])), ("counts", np.zeros(2, int)),
+     ("successes", np.zeros((1, 9), np.uint8)), ("restored", np.zeros(9, np.uint8))],
+)  # fmt: skip
+def test_a_damaged_state_is_refused_and_changes_nothing(name, value):
+    envs = make_envs()
+    envs.reset(seed=1)
+    before = envs.get_state()
+    with pytest.raises(ValueError, match=r"damaged|array"):
+        envs.set_state({**before, f"chains.{name}": value})
+    for key, array in envs.get_state().items():
+        np.testing.assert_array_equal(array, before[key])
+
+
+def test_practice_within_a_chain_is_not_counted_and_keeps_its_states_when_the_stage_changes():
+    chain_envs = make_envs(num_envs=10)
+    settings = PracticeSettings(share=0.4, max_steps=6, snapshot_interval=2, max_success_rate=1.0)
+    envs = PracticeVectorEnv(chain_envs, Corridor.skills, settings, 0)
+    envs.reset(seed=1)
+    ordinary = saved = 0
+    for row in random_actions(envs, 300):
+        before = chain_envs.counts[0], chain_envs.stage_of(CHAIN)
+        _, _, terminated, truncated, infos = envs.step(np.maximum(row, RIGHT * (envs.num_steps % 3 > 0)))
+        ended = terminated | truncated
+        if ended.any():
+            final = infos["final_info"]
+            counted = (ended & ~final["practice"]).sum()
+            assert all(envs.levels[k] in LEVELS for k in final["level"])
+            if chain_envs.stage_of(CHAIN) == before[1]:
+                assert chain_envs.counts[0] - before[0] <= counted
+            ordinary += counted
+        if chain_envs.stage_of(CHAIN) != before[1]:
+            assert envs.memory_groups.size >= saved
+        saved = envs.memory_groups.size
+    assert saved > 0
+    assert ordinary > 10
+    assert chain_envs.stage_of(CHAIN) > 0
+
+
+# --- in a run
+
+
+class ChainDesigner(Designer):
+    name = "chain"
+
+    def design(self, brief: Brief, history: Any) -> Proposal:
+        stage = history[-1].outcomes[0].chain.stage if history else 0
+        chain = CHAIN.model_copy(update={"start": stage})
+        other = ProposedLevel(level=CorridorLevel(length=3), skills=("sprint",))
+        return Proposal(levels=(ProposedLevel(level=LEVELS[stage], skills=("sprint",), chain=chain), other))
+
+
+PLAN = TrainingPlan(cycles=2, levels=2, cycle_steps=2400, final_steps=240, feedback_seeds=2, feedback_episodes=2,
+                    episodes=4, audit_steps=0)  # fmt: skip
+SETTINGS = {"num_envs": 4, "num_steps": 20, "update_epochs": 1, "num_minibatches": 1}
+
+
+class StopTraining(Exception):
+    pass
+
+
+@pytest.mark.parametrize("mixing", ["alternate", "mixed"])
+def test_a_run_trains_in_chains_records_their_stages_and_resumes_exactly(tmp_path, mixing):
+    plan, results = PLAN.model_copy(update={"mixing": mixing}), {}
+    practice = {"share": 0.25, "max_steps": 6, "max_success_rate": 1.0} if mixing == "alternate" else None
+    for name, stop_after in (("whole", None), ("resumed", 17)):
+
+        def on_progress(line: dict[str, Any], stop_after: int | None = stop_after) -> None:
+            if line["updates"] == stop_after:
+                raise StopTraining
+
+        def run(callback: Any, name: str = name) -> None:
+            train(
+                tmp_path / name, Corridor(), ChainDesigner(), plan, "symbols", 1, learner_settings=SETTINGS,
+                on_progress=callback, save_every=0.0, practice=practice,
+            )  # fmt: skip
+
+        if stop_after is not None:
+            with pytest.raises(StopTraining):
+                run(on_progress)
+        run(lambda line: None)
+        lines = [{k: v for k, v in line.items() if "second" not in k} for line in read_progress(tmp_path / name)]
+        cycles = [json.loads((tmp_path / name / f"cycles/{k}/evaluation.json").read_text())["cycle"] for k in (1, 2)]
+        results[name] = lines, cycles
+    assert results["whole"] == results["resumed"]
+    lines, cycles = results["whole"]
+    chain_lines = [line["levels"][0]["chain"] for line in lines if "chain" in line["levels"][0]]
+    assert max(line["stage"] for line in chain_lines) > 0
+    for cycle in cycles:
+        outcome = cycle["outcomes"][0]
+        assert sum(outcome["chain"]["episodes"]) == outcome["episodes"]
+        rate = 100 * sum(outcome["chain"]["successes"]) / outcome["episodes"]
+        assert outcome["skills"]["sprint"] == pytest.approx(rate)
+        assert "chain" not in cycle["outcomes"][1]
+    assert cycles[1]["proposal"]["levels"][0]["chain"]["start"] == cycles[0]["outcomes"][0]["chain"]["stage"]
+
+
+def test_the_expert_trains_in_the_chains_of_a_world(tmp_path):
+    """Of Heist, whose levels grant keys and open doors."""
+    plan = {"cycles": 2, "levels": 2, "ratio": 1, "cycle_steps": 64, "final_steps": 0, "feedback_seeds": 2,
+            "feedback_episodes": 1, "episodes": 2, "audit_steps": 0}  # fmt: skip
+    run = envgen.train(
+        "heist", "expert", plan=plan, folder=tmp_path, verbose=False,
+        hyperparameters={"num_envs": 2, "num_steps": 16, "update_epochs": 1, "num_minibatches": 1},
+    )  # fmt: skip
+    assert run.summary.steps["levels"] == 64
+    proposal = json.loads((tmp_path / "cycles/1/levels.json").read_text())["proposal"]
+    assert all(level["skills"] for level in proposal["levels"])

@@ -1,0 +1,148 @@
+"""Chains withdraw what a skill's level grants, one step at a time, until the original is left."""
+
+from typing import Any, Literal
+
+import pytest
+from pydantic import Field, ValidationError
+
+from envgen.designers.chains import derive_chain
+from envgen.designers.designer import LevelChain, ProposedLevel
+from envgen.worlds.crafter.world import Crafter
+from envgen.worlds.heist.world import Heist
+from envgen.worlds.world import Level, Skill
+
+WORLDS = [Crafter(), Heist()]
+
+
+def chain_of(world: Any, skill: str) -> tuple[Any, ...]:
+    return derive_chain(skill, world.Level, world.skills, world.skill_levels)
+
+
+def granted(levels: tuple[Level, ...]) -> list[set[str]]:
+    return [set(level.granted_skills) for level in levels]
+
+
+def test_the_iron_pickaxe_is_chained_back_to_the_original():
+    chain = chain_of(Crafter(), "make_iron_pickaxe")
+    withdrawn = [before - after for before, after in zip(granted(chain), granted(chain)[1:], strict=False)]
+    assert withdrawn == [
+        {"place_furnace"},
+        {"place_table"},
+        {"collect_coal"},
+        {"collect_iron"},
+        {"collect_stone"},  # the level of the furnace grants it
+        {"collect_wood", "make_wood_pickaxe", "make_stone_pickaxe"},
+    ]
+    assert chain[0] == Crafter.Level.parse(Crafter.skill_levels["make_iron_pickaxe"])
+    assert chain[2].inventory.wood == 2 + 1  # a table costs wood, which the pickaxe needs as well
+    assert chain[4].iron == "very common"  # as in the level for finding iron
+    assert chain[-1] == Crafter.Level()
+
+
+def test_what_a_level_grants_to_a_withdrawn_skill_is_withdrawn_next():
+    chain = chain_of(Crafter(), "collect_diamond")
+    assert "make_iron_pickaxe" in chain[0].granted_skills
+    assert {"place_table", "place_furnace", "collect_coal", "collect_iron"} <= set(chain[1].granted_skills)
+    assert len(chain) == 8
+
+
+def test_choices_are_weakened_before_they_are_withdrawn():
+    assert [level.near.plant for level in chain_of(Crafter(), "eat_plant")] == ["ripe", "sapling", "none", "none"]
+
+
+def test_what_a_skill_does_not_need_is_withdrawn_at_once_before_the_original():
+    swords = [{"make_wood_sword", "make_stone_sword"}, set(), set()]
+    chain = chain_of(Crafter(), "defeat_skeleton")
+    assert granted(chain) == swords
+    assert chain[1].skeletons == "very common"
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=["crafter", "heist"])
+def test_every_chain_grants_less_and_less_and_never_the_skill_itself(world):
+    for skill in world.skills:
+        chain = chain_of(world, skill.name)
+        assert chain[0] == world.Level.parse(world.skill_levels[skill.name])
+        assert len(set(chain)) == len(chain)
+        assert all(skill.name not in level.granted_skills for level in chain)
+        if len(chain) > 1:
+            assert chain[-1] == world.original
+        else:
+            assert not chain[0].granted_skills
+
+
+def test_heist_begins_beyond_the_doors_and_ends_at_the_start():
+    chain = chain_of(Heist(), "take_red_key")
+    assert [level.start for level in chain] == ["red key", "original", "original"]
+    assert chain[1].held_keys.blue
+    assert chain[1].held_keys.green
+    assert not chain[1].held_keys.red
+    assert [level.to_overrides() for level in chain_of(Heist(), "steal_gem")] == [
+        {"keys": "none", "start": "gem"}, {"keys": "none"}, {},
+    ]  # fmt: skip
+
+
+# --- other worlds
+
+
+class BridgeLevel(Level):
+    planks: int = Field(default=0, ge=0, le=4)
+    """Planks at hand."""
+    river: Literal["none", "original"] = "original"
+    """Whether there is a river."""
+
+    @property
+    def granted_skills(self) -> tuple[str, ...]:
+        return ("saw",) * (self.planks > 0) + ("cross",) * (self.river == "none")
+
+
+BRIDGE_SKILLS = (Skill("saw"), Skill("cross", ("saw",)), Skill("visit", ("cross",)))
+
+
+def test_skills_without_prerequisites_stay_granted_until_the_original():
+    levels = {"cross": {"planks": 3}, "visit": {"river": "none", "planks": 2}}
+    chain = derive_chain("visit", BridgeLevel, BRIDGE_SKILLS, levels)
+    assert [level.to_overrides() for level in chain] == [{"planks": 2, "river": "none"}, {"planks": 4}, {}]
+
+
+def test_a_world_without_grants_has_chains_of_one_stage():
+    class PlainLevel(Level):
+        size: int = Field(default=8, ge=3, le=16)
+        """Cells."""
+
+    skills = (Skill("walk"), Skill("run", ("walk",)))
+    assert derive_chain("run", PlainLevel, skills, {"run": {"size": 4}}) == (PlainLevel(size=4),)
+    assert derive_chain("run", PlainLevel, skills, {}) == (PlainLevel(),)
+
+
+# --- in proposals
+
+
+def test_a_chain_is_written_with_its_levels_and_read_again():
+    stages = chain_of(Crafter(), "place_furnace")
+    chain = LevelChain(skill="place_furnace", levels=stages, start=1)
+    proposed = ProposedLevel(level=stages[1], chain=chain)
+    data = proposed.model_dump(mode="json")
+    assert data["chain"]["levels"] == [level.to_overrides() for level in stages]
+    assert ProposedLevel.from_json(data, Crafter.Level) == proposed
+    assert "chain" not in ProposedLevel(level=stages[1]).model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"start": 2}, "start is 2, but the chain has the stages 0 to 1"),
+        ({"levels": (BridgeLevel(), BridgeLevel())}, "two stages of the chain for cross are the same level"),
+        ({"levels": ()}, "at least 1 item"),
+        ({"advance_at": 20, "fall_back_at": 20}, "fall_back_at 20 must be below advance_at 20"),
+        ({"levels": ({"planks": 1},)}, "expected a Level"),
+    ],
+)
+def test_invalid_chains_are_refused(fields, message):
+    with pytest.raises(ValidationError, match=message):
+        LevelChain(**{"skill": "cross", "levels": (BridgeLevel(planks=1), BridgeLevel()), **fields})
+
+
+def test_the_level_of_a_chain_is_the_stage_that_it_starts_with():
+    chain = LevelChain(skill="cross", levels=(BridgeLevel(planks=1), BridgeLevel()))
+    with pytest.raises(ValidationError, match="the level is not stage 0 of its chain for cross"):
+        ProposedLevel(level=BridgeLevel(), chain=chain)
