@@ -41,7 +41,11 @@ def test_every_proposer_spends_its_budget_and_accounts_for_it(models, tmp_path, 
     assert 256 <= summary.counts["rollouts"] < 256 + 4 * 64  # refilled groups may exceed the plan
     assert proposer == "dapo" or summary.counts["rollouts"] == 256
     assert [line["rollouts"] for line in lines] == sorted(line["rollouts"] for line in lines)
-    assert (summary.counts["environment_tokens"] > 0) == PROPOSERS[proposer].needs_model
+    for name in ("environment_tokens", "environment_prompt_tokens"):
+        assert (summary.counts[name] > 0) == PROPOSERS[proposer].needs_model
+    assert (summary.counts["environment_update_tokens"] > 0) == proposer.startswith("genenv")
+    all_tokens = [value for name, value in summary.counts.items() if name.endswith("tokens")]
+    assert (len(all_tokens), summary.accuracy_curve[-1][1]) == (4, sum(all_tokens))
     for line in lines[1:]:
         assert set(line["rejected"]) == {"malformed", "unsolvable", "held_out", "duplicate"}
         assert 0 <= line["success_rate"] <= 1

@@ -97,6 +97,8 @@ def test_microbatch_size_does_not_change_the_update(loss_type):
         policy = LanguageModelPolicy(lm, settings, seed=0)
         metrics = policy.update(TrainBatch(prompts, 3, completions, torch.linspace(-1, 1, 9)), loss_type)
         assert metrics["gradient_steps"] == 2
+        # in both epochs, each prompt is read once for each of its three completions
+        assert metrics["num_tokens"] == 2 * (3 * sum(map(len, prompts)) + completions.num_tokens)
         results.append([parameter.detach().clone() for parameter in policy.lm.model.parameters()])
     for parameter, expected in zip(*results, strict=True):
         torch.testing.assert_close(parameter, expected, rtol=1e-3, atol=1e-4)

@@ -57,6 +57,17 @@ def test_held_out_task_is_rejected_in_any_spelling(task_filter):
     assert [task_filter.check(text).rejection for text in spellings] == ["held_out"] * 3
 
 
+def test_another_spec_with_the_prompt_of_a_held_out_task_is_rejected():
+    class Whispering(Toy):
+        def make_task(self, spec):
+            return super().make_task(spec.model_copy(update={"loud": "no"}))
+
+    domain = Whispering()
+    task_filter = TaskFilter(domain, [domain.make_task(ToySpec.parse(HELD_OUT))])
+    assert task_filter.check(HELD_OUT.replace('"no"', '"yes"')).rejection == "held_out"
+    assert task_filter.check(VALID).task is not None
+
+
 def test_specs_that_were_accepted_before_are_duplicates(task_filter):
     task_filter.mark_accepted([ToySpec.parse(VALID)])
     assert task_filter.check(VALID).rejection == "duplicate"

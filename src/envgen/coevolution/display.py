@@ -8,6 +8,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from envgen.runs.display import ProgressDisplay, rate_bars
+from envgen.runs.kinds import environment_tokens
 
 from .train import CoevolutionSummary
 
@@ -84,6 +85,6 @@ def describe_summary(summary: CoevolutionSummary) -> str:
     shares = ", ".join(f"{phase} {seconds / total:.0%}" for phase, seconds in summary.seconds.items())
     lines.append(
         f"{counts['rollouts']:,} rollouts, {counts['tasks_proposed']:,} tasks proposed, {counts['agent_tokens']:,} "
-        f"tokens by the agent, {counts['environment_tokens']:,} by the environment; {total:.0f} s ({shares})"
+        f"tokens by the agent, {environment_tokens(counts) or 0:,.0f} by the environment; {total:.0f} s ({shares})"
     )
     return "\n".join(lines)

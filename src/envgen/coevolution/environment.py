@@ -67,12 +67,15 @@ class LanguageModelProposer(Proposer):
         candidates: list[Candidate] = []
         prompts: list[str] = []
         parts: list[Completions] = []
+        num_prompt_tokens = 0
         missing = count
         for _ in range(self.max_attempts):
             base_indices = self.rng.integers(len(base_specs), size=-(-missing // self.num_variations))
             stats_prompt = stats.to_prompt()
             new_prompts = [environment_prompt(self.curriculum.alpha, stats_prompt, base_specs[k]) for k in base_indices]
-            completions = self.policy.generate([self.encode_prompt(p) for p in new_prompts], self.num_variations)
+            encoded_prompts = [self.encode_prompt(prompt) for prompt in new_prompts]
+            num_prompt_tokens += sum(map(len, encoded_prompts))
+            completions = self.policy.generate(encoded_prompts, self.num_variations)
             for row, text in enumerate(completions.decode(self.policy.lm)):
                 group = len(prompts) + row // self.num_variations
                 task, rejection = None, NOT_NEEDED
@@ -86,7 +89,9 @@ class LanguageModelProposer(Proposer):
             if not missing:
                 break
         completions = concat_completions(parts)
-        return ProposalBatch(tuple(candidates), completions.num_tokens, tuple(prompts), completions)
+        return ProposalBatch(
+            tuple(candidates), completions.num_tokens, num_prompt_tokens, tuple(prompts), completions
+        )  # fmt: skip
 
     def encode_prompt(self, prompt: str) -> list[int]:
         return self.policy.lm.encode_prompt(self.domain.spec_prompt, prompt)
@@ -160,10 +165,13 @@ class StaticProposer(Proposer):
 
     name = "static"
 
-    def __init__(self, domain: Domain, specs: Sequence[str], num_tokens: int, seed: int):
+    def __init__(
+        self, domain: Domain, specs: Sequence[str], num_tokens: int, seed: int, num_prompt_tokens: int = 0
+    ):  # fmt: skip
         self.domain, self.specs, self.rng = domain, list(specs), np.random.default_rng(seed)
         self.remaining: list[int] = []  # indices left in this cycle
         self.unreported_tokens = num_tokens  # generated for the set; reported with the first batch
+        self.unreported_prompt_tokens = num_prompt_tokens
 
     @classmethod
     def from_context(cls, context: ProposerContext, **options: Any) -> Self:
@@ -171,7 +179,8 @@ class StaticProposer(Proposer):
         static_set = build_static_set(context, environment)
         specs = [context.domain.Spec.parse(text) for text in static_set["specs"]]
         context.task_filter.mark_accepted(specs)
-        return cls(context.domain, static_set["specs"], static_set["num_tokens"], context.seed)
+        num_prompt_tokens = static_set.get("num_prompt_tokens", 0)  # older runs did not count them
+        return cls(context.domain, static_set["specs"], static_set["num_tokens"], context.seed, num_prompt_tokens)
 
     def propose(
         self, count: int, base_specs: Sequence[Spec], stats: SuccessStats, task_filter: TaskFilter
@@ -184,22 +193,28 @@ class StaticProposer(Proposer):
             task = self.domain.make_task(self.domain.Spec.parse(text))
             candidates.append(Candidate(text, self.name, index, index, task))
         num_tokens, self.unreported_tokens = self.unreported_tokens, 0
-        return ProposalBatch(tuple(candidates), num_tokens)
+        num_prompt_tokens, self.unreported_prompt_tokens = self.unreported_prompt_tokens, 0
+        return ProposalBatch(tuple(candidates), num_tokens, num_prompt_tokens)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         return {}, {
             "rng": self.rng.bit_generator.state,
             "remaining": self.remaining,
             "unreported_tokens": self.unreported_tokens,
+            "unreported_prompt_tokens": self.unreported_prompt_tokens,
         }
 
     def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
         self.rng.bit_generator.state, self.remaining = values["rng"], list(values["remaining"])
         self.unreported_tokens = values["unreported_tokens"]
+        self.unreported_prompt_tokens = values.get("unreported_prompt_tokens", 0)  # older runs did not count them
 
 
 def build_static_set(context: ProposerContext, environment: LanguageModelProposer) -> dict[str, Any]:
-    """The static set of a run: `specs` and `num_tokens`. Generated once; a resumed run reads it from static.json."""
+    """The static set of a run: `specs`, `num_tokens` and `num_prompt_tokens`.
+
+    It is generated once; a resumed run reads it from static.json.
+    """
     run = context.run
     if not run.has("static"):
         count = STATIC_VARIATIONS * len(context.base_specs)
@@ -211,10 +226,12 @@ def build_static_set(context: ProposerContext, environment: LanguageModelPropose
                 "train on; pretrain it longer or choose another environment model"
             )
         if run.is_main:
-            run.write("static", {"specs": specs, "num_tokens": proposals.num_tokens})
+            counts = {"num_tokens": proposals.num_tokens, "num_prompt_tokens": proposals.num_prompt_tokens}
+            run.write("static", {"specs": specs, **counts})
         environment.policy.accelerator.wait_for_everyone()
     data = run.read("static")
     with reading(run.folder / "static.json"):
-        if not all(isinstance(spec, str) for spec in data["specs"]) or type(data["num_tokens"]) is not int:
+        counts = data["num_tokens"], data.get("num_prompt_tokens", 0)
+        if not all(isinstance(spec, str) for spec in data["specs"]) or any(type(count) is not int for count in counts):
             raise TypeError("specs are not texts, or num_tokens is not a number")
     return data

@@ -31,6 +31,15 @@ from .settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan
 from .task_stores import TaskFilter, TaskStores
 from .tasks import Domain, Spec, Task
 
+COUNTS = (
+    "step",
+    "rollouts",
+    "tasks_proposed",
+    "agent_tokens",  # generated
+    "environment_tokens",  # generated
+    "environment_prompt_tokens",
+    "environment_update_tokens",  # in the sequences of all gradient steps
+)
 MAX_BATCHES_PER_STEP = 4  # when groups without variance are replaced
 ProgressLine = dict[str, Any]
 Source = Literal["proposer", "fallback", "replay", "base"]
@@ -142,7 +151,7 @@ class Coevolution:
         self.success_stats = SuccessStats()
         self.fallback_proposer = UniformProposer(domain, seed + 1, "fallback")  # fills in for missing specs
         self.rng = np.random.default_rng([seed, 2])
-        self.counts = {"step": 0, "rollouts": 0, "tasks_proposed": 0, "agent_tokens": 0, "environment_tokens": 0}
+        self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
         self.seconds: dict[str, float] = {}  # of the current step, by phase
 
     def run(self) -> list[ProgressLine]:
@@ -201,6 +210,7 @@ class Coevolution:
         self.counts["tasks_proposed"] += len(proposals.accepted)
         self.counts["agent_tokens"] += rollouts.completions.num_tokens
         self.counts["environment_tokens"] += proposals.num_tokens
+        self.counts["environment_prompt_tokens"] += proposals.num_prompt_tokens
         return StepBatch(proposals, tasks, rollouts, self._proposer_success_rates(tasks, rollouts))
 
     def _propose(self, proposer: Proposer, count: int) -> ProposalBatch:
@@ -251,7 +261,9 @@ class Coevolution:
         if not batch.success_rates:
             return {}
         with self._timed("environment"):
-            return self.proposer.update(batch.proposals, batch.success_rates)
+            metrics = self.proposer.update(batch.proposals, batch.success_rates)
+        self.counts["environment_update_tokens"] += int(metrics.get("num_tokens", 0))
+        return metrics
 
     def _evaluate(self) -> ProgressLine:
         with self._timed("evaluation"):
@@ -300,7 +312,8 @@ class Coevolution:
             self.fallback_proposer.load({}, values["fallback_proposer"])
             self.success_stats.load(values["success_stats"])
             self.rng.bit_generator.state = values["rng"]
-            self.counts = {name: int(values["counts"][name]) for name in self.counts}
+            # older runs did not count the tokens of prompts and updates
+            self.counts = {name: int(values["counts"].get(name, 0)) for name in COUNTS}
             self.task_filter.mark_accepted(self.domain.Spec.parse(text) for text in self.stores.tasks.items)
 
 

@@ -52,6 +52,11 @@ class TrainBatch:
         completions = Completions.from_token_lists([lm.encode_completion(text) for text in texts], lm.pad_token_id)
         return cls(prompts, 1, completions, torch.tensor(weights, dtype=torch.float32))
 
+    @property
+    def num_tokens(self) -> int:
+        """The tokens of all sequences: prompts, once for each of their completions, and completions."""
+        return self.num_generations * sum(map(len, self.prompts)) + self.completions.num_tokens
+
     def completion_indices(self, prompt_indices: np.ndarray) -> Tensor:
         """The rows of the completions of some prompts."""
         indices = prompt_indices[:, None] * self.num_generations + np.arange(self.num_generations)
@@ -128,15 +133,14 @@ class LanguageModelPolicy:
     # ----------------------------------------------------------------------------------------------------- update
 
     def update(self, batch: TrainBatch, loss_type: LossType) -> dict[str, float]:
-        """Train on a batch; returns the mean of METRICS over the gradient steps, and their number."""
+        """Train on a batch; returns the mean of METRICS over the gradient steps, and their number and tokens."""
         s, (indices, is_real) = self.settings, self._local_indices(len(batch.prompts))
         # With a single gradient step the updated model is the one that generated, so old_logps equal logps.
         old_logps = self._logps(batch, indices, loss_type) if s.epochs * s.num_minibatches > 1 else None
+        num_minibatches = min(s.num_minibatches, len(indices))
         permutations = (self.shuffle_rng.permutation(len(indices)) for _ in range(s.epochs))
         minibatches = (
-            minibatch
-            for permutation in permutations
-            for minibatch in np.array_split(permutation, min(s.num_minibatches, len(indices)))
+            minibatch for permutation in permutations for minibatch in np.array_split(permutation, num_minibatches)
         )
         totals, num_steps = np.zeros(len(METRICS)), 0
         for minibatch in minibatches:
@@ -146,7 +150,10 @@ class LanguageModelPolicy:
             totals, num_steps = totals + metrics, num_steps + 1
         self.sampler.sync_weights(self.model, self.accelerator)
         means = (totals / max(1, num_steps)).tolist()
-        return {**dict(zip(METRICS, means, strict=True)), "gradient_steps": float(num_steps)}
+        num_tokens = round(batch.num_tokens * num_steps / num_minibatches)
+        return {
+            **dict(zip(METRICS, means, strict=True)), "gradient_steps": float(num_steps), "num_tokens": num_tokens
+        }  # fmt: skip
 
     def _gradient_step(
         self, batch: TrainBatch, indices: np.ndarray, is_real: np.ndarray, old_logps: Tensor | None,

@@ -41,6 +41,7 @@ class Candidate:
 class ProposalBatch:
     candidates: tuple[Candidate, ...]
     num_tokens: int = 0  # generated for them
+    num_prompt_tokens: int = 0  # of the prompts that they were generated from, each counted once
     prompts: tuple[str, ...] = ()  # of each group, if a model wrote them
     completions: Completions | None = None
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -35,11 +35,12 @@ class FilterResult:
 
 
 class TaskFilter:
-    """Accepts each solvable spec once, and no held-out task."""
+    """Accepts each solvable spec once, and no held-out task: neither its spec nor another one with the same prompt."""
 
-    def __init__(self, domain: Domain, held_out: Iterable[Task]):
+    def __init__(self, domain: Domain, held_out: Sequence[Task]):
         self.domain = domain
         self.held_out_keys = {task.spec.key for task in held_out}
+        self.held_out_prompts = {task.prompt for task in held_out}
         self.accepted_keys: set[str] = set()
 
     def check(self, text: str) -> FilterResult:
@@ -58,6 +59,8 @@ class TaskFilter:
             validate(self.domain, [task])
         except (SpecError, DomainError):
             return FilterResult(None, "unsolvable")
+        if task.prompt in self.held_out_prompts:
+            return FilterResult(None, "held_out")
         self.accepted_keys.add(key)
         return FilterResult(task)
 

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 from accelerate import Accelerator
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from envgen.runs.kinds import total_tokens
 from envgen.runs.store import PROGRESS, Run, reading
 from envgen.settings import format_choice_error
 
 from .domains.registry import domain_path
 from .language_model import LanguageModel, load_model
-from .loop import AgentPolicy, Coevolution, ProgressLine
+from .loop import COUNTS, AgentPolicy, Coevolution, ProgressLine
 from .policy import LanguageModelPolicy
 from .proposers import ProposerContext, UniformProposer
 from .registry import PROPOSERS
@@ -179,16 +180,13 @@ def summarize(lines: Sequence[ProgressLine]) -> CoevolutionSummary:
         accuracy_curve=[
             (
                 line["rollouts"],
-                line["agent_tokens"] + line["environment_tokens"],
+                round(total_tokens(line) or 0),
                 line["tasks_proposed"],
                 100 * line["eval_accuracy"],
             )
             for line in evaluations
         ],
-        counts={
-            name: lines[-1][name]
-            for name in ("step", "rollouts", "tasks_proposed", "agent_tokens", "environment_tokens")
-        },
+        counts={name: lines[-1].get(name, 0) for name in COUNTS},
         seconds=seconds,
         total_seconds=round(sum(seconds.values()), 1),
     )

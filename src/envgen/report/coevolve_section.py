@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from envgen.coevolution.task_stores import Rejection
+from envgen.runs.kinds import environment_tokens, get_path
 
 from .charts import chart, curve, figure_row
 from .curves import Metric, Points, accuracy_points, aggregate, coevolution_points
@@ -104,16 +105,16 @@ def _facts(run: RunFiles) -> Html:
     measured = accuracy_points(run, "rollouts")
     if final is None and measured:
         first, final = measured[0][1], measured[-1][1]
-    tokens = [number(run.summary, "counts", name) for name in ("agent_tokens", "environment_tokens")]
-    if None in tokens and run.lines:
-        tokens = [number(run.lines[-1], name) for name in ("agent_tokens", "environment_tokens")]
+    counts = get_path(run.summary, "counts")
+    if environment_tokens(counts) is None and run.lines:
+        counts = run.lines[-1]
     seconds = numbers(run.summary, "seconds")
     items: dict[str, Any] = {
         "accuracy at the start": format_number(first),
         "final accuracy" if run.summary else "accuracy so far": format_number(final),
         "rollouts": f"{format_steps(run.steps)} of {format_steps(run.planned_steps)}",
-        "tokens of the agent": format_steps(tokens[0]),
-        "tokens of the environment": format_steps(tokens[1]),
+        "tokens of the agent": format_steps(number(counts, "agent_tokens")),
+        "tokens of the environment": format_steps(environment_tokens(counts)),
         "wall time": format_seconds(run.seconds),
     }
     if seconds:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envgen.runs.compare import FinishedRun, group_labels, make_table, settings_without_seeds
+from envgen.runs.kinds import get_path, total_tokens
 from envgen.runs.statistics import iqm_with_ci
 from envgen.runs.tables import Group, Table
 
@@ -103,9 +104,7 @@ def _key_figures(groups: Sequence[RunGroup]) -> Html:
         costs = [number(run.summary, "llm", "cost") for run in runs if run.summary]
         items["LLM cost"] = "unknown" if None in costs else f"${sum(cost or 0 for cost in costs):,.2f}"
     else:
-        tokens = [
-            number(run.summary, "counts", name) for run in runs for name in ("agent_tokens", "environment_tokens")
-        ]
+        tokens = [total_tokens(get_path(run.summary, "counts")) for run in runs]
         items["tokens"] = format_steps(sum(count or 0 for count in tokens))
     return definitions(items)
 

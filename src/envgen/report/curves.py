@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from envgen.runs.kinds import total_tokens
 from envgen.runs.statistics import iqm, iqm_with_ci, score
 
 from .figures import SMOOTHING
@@ -91,8 +92,7 @@ def coevolution_points(run: RunFiles, metric: Metric, unit: str = "rollouts", sm
 def position(line: Mapping[str, Any], unit: str) -> float | None:
     if unit != "tokens":
         return number(line, unit)
-    parts = [number(line, name) for name in ("agent_tokens", "environment_tokens")]
-    return None if None in parts else sum(part or 0 for part in parts)
+    return total_tokens(line)
 
 
 def accuracy_points(run: RunFiles, unit: str) -> Points:

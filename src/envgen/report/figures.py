@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from envgen.runs.checkpoint import exists
+from envgen.runs.kinds import total_tokens
 from envgen.runs.statistics import Aggregate, iqm_with_ci, score, success_counts, success_rates
 from envgen.runs.store import read_json, read_progress, read_request, reading
 
@@ -179,12 +180,12 @@ def paired_difference(
 
 
 def tokens(folder: Path) -> int:
-    """Return the tokens that both models of a run generated."""
+    """Return the tokens of both models of a run."""
     return int(read_summary(folder)["accuracy_curve"][-1][1])
 
 
 def accuracy_at(folder: Path, num_tokens: float) -> float:
-    """Return the held-out accuracy (percent) after this many generated tokens, interpolated between evaluations."""
+    """Return the held-out accuracy (percent) after this many tokens, interpolated between evaluations."""
     _, tokens_at_evaluation, _, accuracy = zip(*read_summary(folder)["accuracy_curve"], strict=True)
     return float(np.interp(num_tokens, tokens_at_evaluation, accuracy))
 
@@ -198,7 +199,7 @@ def _seed(folder: Path) -> int:
 
 
 def _position(line: Line, unit: str) -> float:
-    return line["agent_tokens"] + line["environment_tokens"] if unit == "tokens" else line[unit]
+    return total_tokens(line) or 0 if unit == "tokens" else line[unit]
 
 
 def _plot_band(axis: Any, curves: Sequence[tuple[np.ndarray, np.ndarray]], color: str, name: str, smooth: bool) -> None:

@@ -45,6 +45,27 @@ def _get_mapping(value: Any, *path: str) -> Mapping[str, Any]:
     return mapping if isinstance(mapping, Mapping) else {}
 
 
+def environment_tokens(counts: Any) -> float | None:
+    """Return the tokens that an environment policy generated, read in prompts and was trained on.
+
+    Older runs counted only those that it generated.
+    """
+    generated = as_number(get_path(counts, "environment_tokens"))
+    others = [as_number(get_path(counts, f"environment_{part}_tokens")) or 0 for part in ("prompt", "update")]
+    return None if generated is None else generated + sum(others)
+
+
+def total_tokens(counts: Any) -> float | None:
+    """Return the tokens that the agent generated and those of the environment policy."""
+    agent, environment = as_number(get_path(counts, "agent_tokens")), environment_tokens(counts)
+    return None if agent is None or environment is None else agent + environment
+
+
+def _format_environment_tokens(mean: SummaryMean) -> str:
+    parts = [mean("counts", f"environment_{part}tokens") for part in ("", "prompt_", "update_")]
+    return "-" if parts[0] is None else f"{sum(part or 0 for part in parts):,.0f}"
+
+
 def _skill_rates(summary: Any) -> dict[str, float]:
     estimates = _get_mapping(summary, "final", "skills")
     rates = {name: as_number(get_path(estimate, "value")) for name, estimate in estimates.items()}
@@ -143,7 +164,7 @@ COEVOLVE = Kind(
         "rollouts": _format_count("counts", "rollouts"),
         "tasks proposed": _format_count("counts", "tasks_proposed"),
         "agent tokens": _format_count("counts", "agent_tokens"),
-        "environment tokens": _format_count("counts", "environment_tokens"),
+        "environment tokens": _format_environment_tokens,
         "wall time": _format_time("total_seconds"),
     },
     must_match={
