@@ -148,6 +148,17 @@ def test_comparison_says_so_if_no_run_is_finished(tmp_path):
     assert "No finished runs." in compare([tmp_path]).text()
 
 
+def test_an_evaluation_below_a_folder_is_skipped_and_refused_if_it_is_named(tmp_path):
+    write_run(tmp_path / "n", {"name": "none"}, 0)
+    evaluation = tmp_path / "crafter-llm-agent"
+    write_run(evaluation, {"name": "none"}, 0, finished=False, policy="llm")
+    comparison = compare([tmp_path])
+    assert labels(comparison) == ["none"]
+    assert comparison.unfinished == ()
+    with pytest.raises(RunError, match=r"is an evaluation.*Pass directories of training runs"):
+        compare([tmp_path, evaluation])
+
+
 def test_seeds_of_created_models_do_not_separate_groups(tmp_path):
     for seed in range(3):
         write_run(tmp_path / f"n-{seed}", {"name": "none"}, seed, 20, made={"size": {"width": 64}, "seed": seed})

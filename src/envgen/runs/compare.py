@@ -37,7 +37,8 @@ class FinishedRun:
 
 
 def compare(paths: Iterable[str | Path]) -> Comparison:
-    """Compare the runs at or below these paths."""
+    """Compare the runs at or below these paths. Evaluations of language models below them are skipped."""
+    paths = [Path(path) for path in paths]
     tables: dict[tuple[str, str], dict[str, list[FinishedRun]]] = {}
     unfinished = []
     for folder in find_runs(paths):
@@ -47,8 +48,12 @@ def compare(paths: Iterable[str | Path]) -> Comparison:
         if not isinstance(request, dict):
             raise RunError(f"{folder / 'run.json'} has no request; pass a directory of envgen train or coevolve")
         check_format(folder, entry)
-        if "policy" in request:
-            raise RunError(f"{folder} is an evaluation, not a training run; its results are in evaluation.json")
+        if "policy" in request:  # an evaluation of a language model
+            if folder in paths:
+                raise RunError(
+                    f"{folder} is an evaluation; its results are in evaluation.json. Pass directories of training runs"
+                )
+            continue
         if not run.has("summary"):
             unfinished.append(folder)
             continue
