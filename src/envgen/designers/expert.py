@@ -95,8 +95,8 @@ class ExpertDesigner(Designer):
         values = {name: score_gain(rates.get(name, 0), targets[name]) * measured[name].learnability for name in taught}
         by_value = sorted((name for name in taught if name not in rehearsed), key=lambda name: (-values[name], name))
         levels += [self._propose(measured[name], f"teach {name} ({rates.get(name, 0):.1f}%)") for name in by_value]
-        original = ProposedLevel(level=brief.Level(), purpose="the original: no other skill needs a level")
-        levels += [original] * (brief.num_levels - len(levels))
+        purpose = "the original: every other skill is mastered or has no level"
+        levels += [ProposedLevel(level=brief.Level(), purpose=purpose)] * (brief.num_levels - len(levels))
         return Proposal(levels=tuple(levels[: brief.num_levels]))
 
     def forgotten(
