@@ -29,7 +29,8 @@ class LlmAgentConfig(LlmRuntime, LlmAgentSettings):
     """Which language model plays, and how."""
 
     llm: str
-    """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, or replay:RUN."""
+    """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, or replay:FOLDER (of an
+    evaluation)."""
     parallel: Annotated[int, Field(ge=1, le=256)] | None = None
     """Episodes played at the same time. By default 4, and with manual 1."""
 
