@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from envgen.api import TrainingRun, compare, diagnose, evaluate, evaluate_llm, load_policy, resume, train
     from envgen.coevolution_api import CoevolutionRun, coevolve
     from envgen.designers.designer import Designer
+    from envgen.episodes_api import record_episodes, watch
     from envgen.errors import EnvgenError
     from envgen.worlds.check_world import check_world
     from envgen.worlds.registry import make_world
@@ -34,8 +35,10 @@ _MODULES = {
     "evaluate_llm": "api",
     "load_policy": "api",
     "make_world": "worlds.registry",
+    "record_episodes": "episodes_api",
     "resume": "api",
     "train": "api",
+    "watch": "episodes_api",
 }
 __all__ = [
     "CoevolutionRun",
@@ -52,8 +55,10 @@ __all__ = [
     "evaluate_llm",
     "load_policy",
     "make_world",
+    "record_episodes",
     "resume",
     "train",
+    "watch",
 ]
 
 

@@ -318,7 +318,7 @@ def evaluate(
     """
     from envgen.curriculum.evaluate import evaluate as evaluate_policy
 
-    policy, world, level, seed, observation = _check_arguments(
+    policy, world, level, seed, observation = check_play_arguments(
         run, episodes, world, level, seed, observation, device, learner
     )
     return evaluate_policy(policy, world, level, episodes, seed, observation, deterministic)
@@ -402,13 +402,13 @@ def diagnose(
 
     if not 0 < threshold <= 100:
         raise ArgumentError(f"threshold must be above 0 and at most 100 percent, not {threshold:g}")
-    policy, world, level, seed, observation = _check_arguments(
+    policy, world, level, seed, observation = check_play_arguments(
         run, episodes, world, level, seed, observation, device, learner
     )
     return diagnose_policy(policy, world, level, episodes, seed, observation, deterministic, threshold)
 
 
-def _check_arguments(
+def check_play_arguments(
     run: "str | Path | TrainingRun | Policy", episodes: int, world: str | World | None, level: Any, seed: int | None,
     observation: str | None, device: str, learner: "str | type[Learner] | None",
 ) -> "tuple[Policy, World, Level, int, str]":  # fmt: skip

@@ -38,6 +38,7 @@ COMMANDS = (
     "train",
     "coevolve",
     "evaluate",
+    "watch",
     "diagnose",
     "compare",
     "stats",
@@ -78,6 +79,7 @@ def test_help_of_a_command_works_without_extras(command):
     [
         (["train"], "train"),
         (["evaluate", "out"], "train"),
+        (["watch", "out"], "train"),
         (["compare", "out"], "train"),
         (["diagnose", "out"], "train"),
         (["demo"], "train"),

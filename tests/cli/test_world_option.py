@@ -34,6 +34,16 @@ def test_policies_are_played_in_the_given_world(run, command, monkeypatch, capsy
     assert "balance_50" in capsys.readouterr().out
 
 
+def test_policies_are_watched_and_filmed_in_the_given_world(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    world = ["--world", "gymnasium_world:world"]
+    run_in_process(["watch", str(run), "--terminal", "--episodes", "2", *world], monkeypatch)
+    assert capsys.readouterr().out.count("of 3 skills") == 2
+    video = ["--video", "1", "--video-format", "webp", "--video-folder", str(tmp_path)]
+    run_in_process(["evaluate", str(run), "--episodes", "2", *video, *world], monkeypatch)
+    assert (tmp_path / "episode-1.webp").read_bytes()[8:12] == b"WEBP"
+
+
 def test_reports_draw_the_levels_of_the_given_world(run, tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(EXAMPLES)
     pages = []

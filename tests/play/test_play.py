@@ -137,7 +137,7 @@ def test_worlds_that_cannot_be_played_are_explained():
 
     with pytest.raises(PlayError, match="defines no key bindings"):
         play(NoKeys(), terminal=True)
-    with pytest.raises(PlayError, match="only be played in a window"):
+    with pytest.raises(PlayError, match="only be shown in a window"):
         play(NoText(), terminal=True)
 
 
@@ -335,12 +335,15 @@ def without_pygame(monkeypatch):
 
 
 def without_display(monkeypatch):
+    import pygame
+
+    pygame.quit()  # another test may have left it with a display
     monkeypatch.setenv("SDL_VIDEODRIVER", "nonsense")
 
 
 @pytest.mark.parametrize(
     ("remove", "message"),
-    [(without_pygame, "playing in a window needs pygame"), (without_display, "no window can be opened")],
+    [(without_pygame, "a window needs pygame"), (without_display, "no window can be opened")],
 )
 def test_terminal_is_used_if_no_window_can_be_opened(remove, message, capsys, monkeypatch):
     if remove is without_display:

@@ -137,7 +137,9 @@ def test_hostile_texts_are_inert(browser, tmp_path):
 def test_clips_play_step_by_step(browser, tmp_path, monkeypatch):
     """Frame k of this clip has the brightness 20 k."""
     frames = [np.full((32, 32, 3), 20 * k, np.uint8) for k in range(10)]
-    clip = Clip("collect_wood", "here", frames, 5, ["noop"] * 9, {"collect_wood": 7}, {"health": list(range(10))})
+    clip = Clip(
+        "collect_wood", "here", frames, 5, ["noop"] * 9, {"collect_wood": 7}, {"health": list(range(10))}, {"health": 9}
+    )
     monkeypatch.setattr("envgen.report.page._has_checkpoint", lambda run: True)
     monkeypatch.setattr("envgen.report.page.load_clips", lambda run, world: [clip])
     folder = write_train_run(tmp_path / "run")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from tyro.conf import OmitArgPrefixes, Positional
 
 from envgen.llm_agent.settings import LlmAgentConfig
+from envgen.text import printable
 from envgen.worlds.registry import world_names
 from envgen.worlds.world import World
 
@@ -38,11 +39,18 @@ def evaluate(
     seed: Annotated[int | None, default("one that training never uses")] = None,
     deterministic: bool = False,
     reference_episodes: int = 0,
+    video: int = 0,
+    best: bool = False,
+    skill: Annotated[str | None, default("any")] = None,
+    video_folder: Annotated[Path | None, default("videos in the run directory")] = None,
+    video_format: Annotated[str | None, default("mp4 with the extra video, else webp", "{mp4,webp,gif}")] = None,
     device: str = "cpu",
     folder: Annotated[Path | None, default("out/<world>-llm-agent-<llm>")] = None,
     llm: Annotated[LlmAgentOptions, OmitArgPrefixes] = LlmAgentOptions(),  # pyright: ignore # noqa: B008
 ) -> None:
     """Play episodes with the policy of a run, or with a language model, without learning.
+
+    Videos show the picture of the world, and beside it action, health, inventory and skills as they are achieved.
 
     Args:
         run: The run directory, or a folder saved by `policy.save`. With --policy llm, the world to play in.
@@ -53,6 +61,11 @@ def evaluate(
         seed: Seed of environments and actions.
         deterministic: Take the most likely action instead of sampling.
         reference_episodes: Episodes to play in the world's reference package as well.
+        video: Number of episodes to write videos of: the first ones, unless --best or --skill choose others.
+        best: Write videos of the episodes with the highest return.
+        skill: Write videos of episodes that achieve this skill, the quickest first.
+        video_folder: The folder to write videos to.
+        video_format: How to write videos.
         device: Device of the network: cpu, cuda, cuda:1, ...
         folder: The directory of an evaluation with --policy llm. It resumes there.
         llm: The language model, with --policy llm.
@@ -69,9 +82,10 @@ def evaluate(
         raise UserError(f"--reference-episodes must be 0 or greater, not {reference_episodes}")
     if reference_episodes and level is not None:
         raise UserError("--reference-episodes cannot be combined with --level: the reference package has no levels")
+    _check_video_options(episodes, video, best, skill, video_folder, video_format)
     if policy == "llm":
         unused = {"deterministic": deterministic, "reference_episodes": reference_episodes, "device": device != "cpu",
-                  "world": world is not None}  # fmt: skip
+                  "world": world is not None, "video": video}  # fmt: skip
         for name in [name for name, is_given in unused.items() if is_given]:
             raise UserError(f"{flag(name)} cannot be combined with --policy llm")
         evaluate_llm(load_world(str(run)), episodes, level, seed, folder, model)
@@ -82,20 +96,44 @@ def evaluate(
         hint = "; a language model plays with --policy llm" if str(run) in world_names() else suggest_path(run)
         raise UserError(f"{run} does not exist{hint}")
     from envgen import api
+    from envgen.episodes_api import record_episodes
+    from envgen.report.videos import choose_format, prepare_folder
 
     with run_errors("evaluate", run, is_main=False):
         trained_policy, chosen = load_policy_and_world(run, device, world)
         if reference_episodes and not hasattr(chosen, "reference_envs"):
             raise UserError(f"--reference-episodes: there is no reference package of {chosen.name} to play in")
-        level_to_play = read_level(level, chosen)
-        result = api.evaluate(
-            trained_policy, episodes, world=chosen, level=level_to_play, seed=seed, deterministic=deterministic
-        )
-        print(result)
+        if skill is not None:
+            require_choice("skill", skill, [known.name for known in chosen.skills])
+        video_folder = video_folder or run / "videos"
+        arguments = {"world": chosen, "level": read_level(level, chosen), "seed": seed, "deterministic": deterministic}
+        recording = None
+        if video:
+            choose_format(video_format)  # errors come before the episodes are played
+            prepare_folder(video_folder)
+            recording = record_episodes(trained_policy, episodes, **arguments)
+        result = recording.evaluation if recording else api.evaluate(trained_policy, episodes, **arguments)
+        print(result, flush=True)
         if chosen.random_baseline:
             print(chosen.random_baseline)
         if reference_episodes:
             compare_with_reference(trained_policy, result, reference_episodes)
+        if recording:
+            recording.write_videos(
+                video_folder, video, best=best, skill=skill, video_format=video_format,
+                on_message=lambda text: print(printable(text), flush=True),
+            )  # fmt: skip
+
+
+def _check_video_options(
+    episodes: int, video: int, best: bool, skill: str | None, folder: Path | None, video_format: str | None
+) -> None:
+    if not 0 <= video <= episodes:
+        raise UserError(f"--video must be from 0 to the number of episodes, {episodes:,}, not {video}")
+    given = {"--best": best, "--skill": skill, "--video-folder": folder, "--video-format": video_format}
+    for name, value in given.items():
+        if value and not video:
+            raise UserError(f"{name} chooses videos; say how many with --video")
 
 
 def evaluate_llm(

@@ -19,6 +19,7 @@ from .inspect import designers, play, preview, stats, worlds
 from .new import new
 from .report import report
 from .train import train_command
+from .watch import watch
 
 LINES = "\n"  # the only control character in a message
 DESCRIPTION = "Train agents in environments that a designer adapts to them."
@@ -31,6 +32,7 @@ def commands(args: Sequence[str]) -> dict[str, Callable[..., Any]]:
         "train": train_command(args),
         "coevolve": coevolve,
         "evaluate": evaluate,
+        "watch": watch,
         "diagnose": diagnose,
         "compare": compare,
         "report": report,

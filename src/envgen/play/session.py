@@ -22,7 +22,11 @@ class Event(NamedTuple):
 
 
 class GameSession:
-    """One environment, played episode after episode. `render_options` (such as `render_size`) go to the world."""
+    """One environment, played episode after episode.
+
+    Args:
+        render_size: Pixels along the sides of what `env.render()` returns; by default it cannot be called.
+    """
 
     def __init__(
         self,
@@ -30,14 +34,18 @@ class GameSession:
         level: Any = None,
         seed: int | None = None,
         observation: str | None = None,
-        **render_options: Any,
+        render_size: int | None = None,
     ):
         if not world.key_bindings:
             raise PlayError(f"{world.name} defines no key bindings; set key_bindings in its class to play it by hand")
         self.world, self._skills = world, [skill.name for skill in world.skills]
         self._actions = {key: world.actions.index(action) for key, action in world.key_bindings.items()}
         self._quit_keys = [key for key in QUIT_KEYS if key not in self._actions]
-        self.env = world.single(level, seed, observation=observation or world.observations[0], **render_options)
+        observation = observation or world.observations[0]
+        if render_size is None:
+            self.env = world.single(level, seed, observation)
+        else:
+            self.env = world.single_rendered(level, seed, observation, render_size)
         self.reset()
 
     def reset(self) -> None:

@@ -8,7 +8,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from textwrap import wrap
 from typing import Any
@@ -27,12 +28,7 @@ KEY = re.compile(r"\x1b[\[O][0-9;]*(?P<final>[A-Za-z~])|\x1b(?=[^\x1b])|(?P<char
 
 
 def play_in_terminal(world: World, level: Any = None, seed: int | None = None) -> None:
-    has_map = type(world).ascii_map is not World.ascii_map
-    if not has_map and "text" not in world.observations:
-        raise PlayError(
-            f"{world.name} has no text observation, so it can only be played in a window: pip install 'envgen[play]'"
-        )
-    session = GameSession(world, level, seed, "symbols" if has_map else "text")
+    session = GameSession(world, level, seed, text_observation(world))
     try:
         if sys.stdin.isatty() and sys.stdout.isatty():
             _play_keys(session)
@@ -40,6 +36,21 @@ def play_in_terminal(world: World, level: Any = None, seed: int | None = None) -
             _play_line(session, sys.stdin.readline())
     finally:
         session.close()
+
+
+def text_observation(world: World) -> str:
+    """The observation that `describe_observation` shows as text."""
+    if type(world).ascii_map is not World.ascii_map:
+        return "symbols"
+    if "text" not in world.observations:
+        raise PlayError(
+            f"{world.name} has no text observation, so it can only be shown in a window: pip install 'envgen[play]'"
+        )
+    return "text"
+
+
+def describe_observation(world: World, observation: Any) -> str:
+    return observation if isinstance(observation, str) else world.ascii_map(observation)
 
 
 def _play_line(session: GameSession, line: str) -> None:
@@ -55,16 +66,14 @@ def _play_line(session: GameSession, line: str) -> None:
 
 def _play_keys(session: GameSession) -> None:
     messages: list[str] = []
-    with _raw_mode():
+    with raw_mode():
         sys.stdout.write(ENTER_SCREEN)
         try:
             while True:
                 size = shutil.get_terminal_size()
-                lines = render_screen(session, size.columns, size.lines, messages)
-                sys.stdout.write(CURSOR_HOME + "\r\n".join(line + CLEAR_LINE for line in lines) + CLEAR_BELOW)
-                sys.stdout.flush()
+                show_screen(render_screen(session, size.columns, size.lines, messages))
                 messages = []
-                for key in _read_keys():
+                for key in read_keys():
                     events = session.press(key)
                     if any(event.kind == "quit" for event in events):
                         return
@@ -79,7 +88,12 @@ def render_screen(
     session: GameSession, columns: int, rows: int | None = None, messages: list[str] | None = None
 ) -> list[str]:
     """The lines of the screen. The least important come last and are cut off if there are too few rows."""
-    sections = [_describe_observation(session).split("\n"), session.status(), messages or [], session.help()]
+    text = describe_observation(session.world, session.observation)
+    return lay_out([text.split("\n"), session.status(), messages or [], session.help()], columns, rows)
+
+
+def lay_out(sections: Sequence[Sequence[str]], columns: int, rows: int | None = None) -> list[str]:
+    """Sections of lines with an empty line between them, wrapped to the width and cut off at the height."""
     lines = []
     for section in sections:
         lines += [wrapped for line in section for wrapped in _wrap_line(line, max(20, columns - 1))]
@@ -87,8 +101,10 @@ def render_screen(
     return lines[:-1][:rows]
 
 
-def _describe_observation(session: GameSession) -> str:
-    return session.observation if isinstance(session.observation, str) else session.world.ascii_map(session.observation)
+def show_screen(lines: Sequence[str]) -> None:
+    """Redraw the screen between ENTER_SCREEN and LEAVE_SCREEN."""
+    sys.stdout.write(CURSOR_HOME + "\r\n".join(line + CLEAR_LINE for line in lines) + CLEAR_BELOW)
+    sys.stdout.flush()
 
 
 def _wrap_line(line: str, width: int) -> list[str]:
@@ -113,11 +129,16 @@ if sys.platform == "win32":
     SCAN_CODES = {"H": "up", "P": "down", "M": "right", "K": "left"}
 
     @contextmanager
-    def _raw_mode() -> Iterator[None]:
+    def raw_mode() -> Iterator[None]:
         os.system("")  # makes the console interpret escape sequences
         yield
 
-    def _read_keys() -> list[str]:
+    def read_keys(timeout: float | None = None) -> list[str]:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while deadline is not None and not msvcrt.kbhit():
+            if time.monotonic() >= deadline:
+                return []
+            time.sleep(min(0.01, timeout or 0))
         char = msvcrt.getwch()
         if char == "\x03":
             raise KeyboardInterrupt
@@ -131,7 +152,7 @@ else:
     import termios
 
     @contextmanager
-    def _raw_mode() -> Iterator[None]:
+    def raw_mode() -> Iterator[None]:
         """Deliver keys one by one, without echo.
 
         Ctrl-C still interrupts. Ctrl-Z is disabled, as it would leave the terminal in this mode.
@@ -148,11 +169,13 @@ else:
         finally:
             termios.tcsetattr(terminal, termios.TCSAFLUSH, original)
 
-    def _read_keys() -> list[str]:
-        """Wait for input and return its keys; the list is empty if none of them has a name."""
+    def read_keys(timeout: float | None = None) -> list[str]:
+        """Wait for input, at most `timeout` seconds, and return its keys; none if there are none with a name."""
         terminal = sys.stdin.fileno()
-        while not select.select([terminal], [], [], POLL_INTERVAL)[0]:
-            pass  # a Ctrl-C just before a blocking call is noticed only after it
+        while not select.select([terminal], [], [], POLL_INTERVAL if timeout is None else timeout)[0]:
+            if timeout is not None:
+                return []
+            # a Ctrl-C just before a blocking call is noticed only after it
         data = os.read(terminal, 1024)
         if not data:
             return ["escape"]  # the terminal was closed

@@ -21,9 +21,9 @@ class WindowUnavailable(Exception):
 
 
 def play_in_window(world: World, level: Any = None, seed: int | None = None) -> None:
-    pygame = _init_pygame()
+    pygame = init_pygame()
     try:
-        session = GameSession(world, level, seed, render_mode="rgb_array", render_size=WINDOW_SIZE)
+        session = GameSession(world, level, seed, render_size=WINDOW_SIZE)
         try:
             _run(pygame, session)
         finally:
@@ -32,11 +32,12 @@ def play_in_window(world: World, level: Any = None, seed: int | None = None) -> 
         pygame.quit()
 
 
-def _init_pygame() -> Any:
+def init_pygame() -> Any:
+    """The module, with its display ready; WindowUnavailable if it is not installed or there is no display."""
     try:
         import pygame
     except ImportError:
-        raise WindowUnavailable("playing in a window needs pygame: pip install 'envgen[play]'") from None
+        raise WindowUnavailable("a window needs pygame: pip install 'envgen[play]'") from None
     try:
         pygame.display.init()
     except pygame.error as error:
@@ -62,7 +63,7 @@ def _run(pygame: Any, session: GameSession) -> None:
             if event.type == pygame.QUIT:
                 return
             if event.type == pygame.KEYDOWN:
-                key = _key_name(pygame, event)
+                key = key_name(pygame, event)
                 if key and any(result.kind == "quit" for result in session.press(key)):
                     return
         clock.tick(FRAMES_PER_SECOND)
@@ -88,7 +89,7 @@ def _draw_overlay(pygame: Any, screen: Any, lines: list[str]) -> None:
         screen.blit(font.render(text, True, "white"), (40, 60 + 28 * row))
 
 
-def _key_name(pygame: Any, event: Any) -> str:
+def key_name(pygame: Any, event: Any) -> str:
     """The character that a pressed key types, or its name; "" for modifiers such as shift."""
     if len(char := getattr(event, "unicode", "")) == 1 and char.isprintable() and char != " ":
         return char

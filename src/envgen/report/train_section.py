@@ -319,7 +319,7 @@ def _player(clip: Clip, store: PictureStore) -> Html | None:
     spec = {
         "clip": animation, "frames": len(clip.frames), "first": clip.first_step, "ms": MILLISECONDS,
         "poster": shown,
-        "actions": clip.actions, "vitals": clip.vitals,
+        "actions": clip.actions, "vitals": clip.vitals, "maxima": clip.maxima,
         "skills": sorted(([frame, name] for name, frame in clip.skills.items()), key=lambda item: item[0]),
     }  # fmt: skip
     return tag(

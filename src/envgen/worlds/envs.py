@@ -348,6 +348,12 @@ class EngineWorld(World):
             env.engine.seed(0, seed)
         return env
 
+    def single_rendered(
+        self, level: Any = None, seed: int | None = None, observation: str | None = None, size: int = 512
+    ) -> SingleEnv[Any]:
+        observation = observation or self.observations[0]
+        return self.single(level, seed, observation, render_mode="rgb_array", render_size=size)
+
     @abstractmethod
     def render_map(self, level: Any, seed: int) -> np.ndarray:
         """The whole map of a level and seed from above, (map_image_size, map_image_size, 3)."""

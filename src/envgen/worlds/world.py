@@ -287,6 +287,7 @@ class World(ABC):
     skill_levels: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # skill: a level in which to learn it next
     conditions: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # skill: what must hold to succeed in a step; see Probe
     key_bindings: ClassVar[Mapping[str, str]] = {}  # key: action, for manual play
+    gauges: ClassVar[Mapping[str, int]] = {}  # amounts of `status` to show as bars, such as health, and their maxima
     ppo_defaults: ClassVar[Mapping[str, Any]] = {}  # PpoSettings that suit this world better than the defaults
     plan_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # preset: TrainingPlan fields that differ from it
     published_skill: ClassVar[str | None] = None  # the skill whose success rate papers report; None for the score
@@ -324,6 +325,16 @@ class World(ABC):
     @abstractmethod
     def single(self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kwargs) -> LevelEnv:
         """Make a single environment of one level."""
+
+    def single_rendered(
+        self, level: Any = None, seed: int | None = None, observation: str | None = None, size: int = 512
+    ) -> LevelEnv:
+        """Make a single environment whose `render()` returns an image, with sides of `size` pixels where possible."""
+        return self.single(level, seed, observation or self.observations[0], render_mode="rgb_array")
+
+    def status(self, info: Mapping[str, Any]) -> Mapping[str, int]:
+        """Amounts to show beside an episode, such as health and an inventory, from an info of a single environment."""
+        return {}
 
     @abstractmethod
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> LevelStats:

@@ -37,10 +37,9 @@ function addPlayer(figure) {
   const vitals = make("div", "vitals");
   const bars = Object.entries(spec.vitals).map(([name, values]) => {
     const meter = make("meter");
-    meter.max = 9;
-    meter.low = 3;
-    meter.high = 4;
-    meter.optimum = 9;
+    meter.max = meter.optimum = spec.maxima[name];
+    meter.low = spec.maxima[name] / 3;
+    meter.high = spec.maxima[name] / 2;
     const label = make("label", "", name);
     label.append(meter);
     vitals.append(label);

@@ -1,13 +1,24 @@
 """`Crafter`, the world through which the rest of the project uses this simulator, its rules and its key bindings."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..envs import EngineWorld
 from ..observations import OBSERVATION_MODES
-from .constants import ACTIONS, DIRECTIONS, FURNACE_STONE, MAP_SIZE, NEEDS_FURNACE, RECIPES, SKILLS, TABLE_WOOD
+from .constants import (
+    ACTIONS,
+    DIRECTIONS,
+    FURNACE_STONE,
+    MAP_SIZE,
+    MAX_ITEM_COUNT,
+    NEEDS_FURNACE,
+    RECIPES,
+    SKILLS,
+    TABLE_WOOD,
+    VITALS,
+)
 from .engine import Engine
 from .env import CrafterEnv, CrafterVectorEnv
 from .expert_policy import expert_actions
@@ -73,6 +84,7 @@ class Crafter(EngineWorld):
     skill_levels = SKILL_LEVELS
     conditions = CONDITIONS
     key_bindings = KEYS
+    gauges = dict.fromkeys(VITALS, MAX_ITEM_COUNT)
     vector_env_class, single_env_class = CrafterVectorEnv, CrafterEnv
     map_image_size = MAP_SIZE * CELL_SIZE
 
@@ -109,6 +121,9 @@ class Crafter(EngineWorld):
 
     def describe_result(self, action: str, before: str, after: str) -> str:
         return describe_result(action, before, after)
+
+    def status(self, info: Mapping[str, Any]) -> Mapping[str, int]:
+        return info["inventory"]
 
     def ascii_map(self, symbols: np.ndarray) -> str:
         return ascii_map(symbols)

@@ -1,6 +1,6 @@
 """`Heist`: the world that designers, learners and the command line use."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,9 @@ class Heist(EngineWorld):
 
     def expert_actions(self, envs: HeistVectorEnv) -> np.ndarray:
         return expert_actions(envs.engine)
+
+    def status(self, info: Mapping[str, Any]) -> Mapping[str, int]:
+        return {f"{color}_key": int(held) for color, held in info["keys"].items()}
 
     def make_probe(self, envs: HeistVectorEnv) -> HeistProbe:
         return HeistProbe(envs.engine)

@@ -1,0 +1,119 @@
+"""`envgen.record_episodes` and `envgen.watch`: look at what a trained policy does."""
+
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envgen.api import ArgumentError, TrainingRun, check_play_arguments
+from envgen.report.episodes import ActionRecorder, RecordedEpisode, choose_episodes
+from envgen.settings import format_choice_error
+from envgen.worlds.world import Level, World
+
+if TYPE_CHECKING:
+    from envgen.agents.learner import Learner
+    from envgen.agents.policy import Policy
+    from envgen.report.videos import Recording
+
+FIRST_SEARCH, MAX_SEARCH = 64, 512  # episodes that are played to find one to watch
+
+
+def record_episodes(
+    run: "str | Path | TrainingRun | Policy",
+    episodes: int = 256,
+    *,
+    world: str | World | None = None,
+    level: Any = None,
+    seed: int | None = None,
+    observation: str | None = None,
+    deterministic: bool = False,
+    device: str = "cpu",
+    learner: "str | type[Learner] | None" = None,
+) -> "Recording":
+    """Play the episodes that `evaluate` plays with the same arguments, and keep them.
+
+        recording = envgen.record_episodes("out/run")
+        print(recording.evaluation)
+        recording.write_videos("videos", count=3, skill="collect_diamond")
+
+    The arguments are those of `evaluate`.
+    """
+    from envgen.curriculum.evaluate import evaluate, make_envs
+    from envgen.report.videos import Recording
+
+    policy, world, level, seed, observation = check_play_arguments(
+        run, episodes, world, level, seed, observation, device, learner
+    )
+    recorder = ActionRecorder(world, seed)
+    with closing(make_envs(world, level, episodes, seed, observation)) as envs:
+        evaluation = evaluate(policy, world, level, episodes, seed, observation, deterministic, envs, recorder)
+    return Recording(world, level, evaluation, recorder.episodes())
+
+
+def watch(
+    run: "str | Path | TrainingRun | Policy",
+    episodes: int | None = None,
+    *,
+    best: bool = False,
+    skill: str | None = None,
+    speed: float | None = None,
+    terminal: bool = False,
+    world: str | World | None = None,
+    level: Any = None,
+    seed: int | None = None,
+    observation: str | None = None,
+    deterministic: bool = False,
+    device: str = "cpu",
+    learner: "str | type[Learner] | None" = None,
+) -> None:
+    """Watch a trained policy play, in a window or in the terminal, until you quit.
+
+    Args:
+        episodes: Stop after this many episodes. Default: one with `best` or `skill`; otherwise, when you quit.
+        best: Play 64 episodes first, and show those with the highest return.
+        skill: Play up to 512 episodes first, and show those that achieve this skill; the quickest first, unless `best`
+            is set.
+        speed: Steps per second. Default: what suits the world.
+        terminal: Show the episodes in the terminal, even where a window could open.
+
+    The other arguments are those of `evaluate`. Episode k is the first one of the seed `seed + k`.
+    """
+    from envgen.play.watch import LiveEpisodes, RecordedEpisodes
+    from envgen.play.watch import watch as watch_episodes
+
+    policy, world, level, seed, observation = check_play_arguments(
+        run, 1 if episodes is None else episodes, world, level, seed, observation, device, learner
+    )
+    if speed is not None and not 0 < speed < float("inf"):
+        raise ArgumentError(f"speed must be a positive number of steps per second, not {speed}")
+    skills = [known.name for known in world.skills]
+    if skill is not None and skill not in skills:
+        raise ArgumentError(f"skill {format_choice_error(skill, skills)}")
+    source = LiveEpisodes(policy, world, level, seed, observation, deterministic)
+    if best or skill is not None:
+        count = episodes or 1
+        chosen = _search(policy, count, best, skill, world, level, seed, observation, deterministic)
+        source, episodes = RecordedEpisodes(world, level, chosen), len(chosen)
+    watch_episodes(source, episodes, speed, terminal)
+
+
+def _search(
+    policy: "Policy", count: int, best: bool, skill: str | None, world: World, level: Level, seed: int,
+    observation: str, deterministic: bool,
+) -> list[RecordedEpisode]:  # fmt: skip
+    """Play episodes until there are `count` to show, in batches that double in size; at most MAX_SEARCH."""
+    played, batch = 0, max(FIRST_SEARCH, min(count, MAX_SEARCH))
+    episodes: list[RecordedEpisode] = []
+    while True:
+        goal = f" that achieve {skill}" if skill else ""
+        print(f"playing {batch} episodes to find {'the best' if best else 'some'}{goal} ...", file=sys.stderr)
+        recording = record_episodes(
+            policy, batch, world=world, level=level, seed=seed + played, observation=observation,
+            deterministic=deterministic,
+        )  # fmt: skip
+        episodes, played = [*episodes, *recording.episodes], played + batch
+        everything = replace(recording, episodes=episodes)
+        batch = min(played, MAX_SEARCH - played)
+        if skill is None or batch <= 0 or len(choose_episodes(episodes, count, skill=skill)) == count:
+            return everything.choose(count, best, skill)

@@ -1,0 +1,178 @@
+"""Videos of episodes: MP4 with imageio-ffmpeg, else animated WebP or GIF."""
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import chain, islice, repeat
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from PIL import Image
+
+from envgen.errors import EnvgenError
+from envgen.runs.store import write_bytes
+from envgen.settings import format_choice_error
+from envgen.worlds.world import Level, World
+
+from .episodes import EpisodeError, EpisodePlayer, RecordedEpisode, choose_episodes
+from .episodes import repeat as repeat_episode
+from .overlay import FrameComposer
+
+VideoFormat = Literal["mp4", "webp", "gif"]
+MP4_SIZE, ANIMATION_SIZE = 480, 336  # pixels along the sides of the picture, without the panel
+MAX_ANIMATION_FRAMES = 500  # of a WebP or GIF, whose frames are all held in memory
+END_SECONDS = 1.5  # that the last frame stays
+DEFAULT_FPS = 10
+INSTALL = "pip install 'envgen[video]'"
+
+
+class VideoError(EnvgenError):
+    """A video cannot be written; the message says why."""
+
+
+def choose_format(name: str | None) -> VideoFormat:
+    """A format by its name; by default MP4 if imageio-ffmpeg is installed, else WebP."""
+    has_ffmpeg = find_spec("imageio_ffmpeg") is not None
+    if name is None:
+        return "mp4" if has_ffmpeg else "webp"
+    for known in get_args(VideoFormat):
+        if name == known:
+            if known == "mp4" and not has_ffmpeg:
+                raise VideoError(f"MP4 files need imageio-ffmpeg: {INSTALL}; the formats webp and gif need nothing")
+            return known
+    raise VideoError(f"video format {format_choice_error(name, get_args(VideoFormat))}")
+
+
+def prepare_folder(folder: Path) -> Path:
+    """Check that files can be written to a folder, and create it."""
+    test = folder / ".writable"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        test.touch()
+        test.unlink()
+    except OSError as error:
+        raise VideoError(f"cannot write videos to {folder}: {error.strerror}") from None
+    return folder
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Episodes that were played without pictures, and the results of all of them."""
+
+    world: World
+    level: Level
+    evaluation: Any  # envgen.curriculum.evaluate.Evaluation
+    episodes: Sequence[RecordedEpisode]
+
+    def choose(self, count: int, best: bool = False, skill: str | None = None) -> list[RecordedEpisode]:
+        """At most `count` episodes; see `choose_episodes`.
+
+        Raises:
+            EpisodeError: There is no such skill, or no episode achieves it.
+        """
+        skills = [known.name for known in self.world.skills]
+        if skill is not None and skill not in skills:
+            raise EpisodeError(f"skill {format_choice_error(skill, skills)}")
+        chosen = choose_episodes(self.episodes, count, best, skill)
+        if not chosen:
+            raise EpisodeError(f"{skill} is achieved in none of the {len(self.episodes):,} episodes played")
+        return chosen
+
+    def write_videos(
+        self,
+        folder: str | Path,
+        count: int = 5,
+        *,
+        best: bool = False,
+        skill: str | None = None,
+        video_format: str | None = None,
+        on_message: Callable[[str], None] = lambda text: None,
+    ) -> list[Path]:
+        """Write videos of at most `count` episodes to `folder`: `episode-1.mp4`, `episode-2.mp4`, ...
+
+        Args:
+            best: Those with the highest return (`best-1.mp4`).
+            skill: Those that achieve this skill (`collect_diamond-1.mp4`), the quickest first.
+            video_format: "mp4", "webp" or "gif". By default MP4 if imageio-ffmpeg is installed, else WebP.
+            on_message: Receives a line about each video.
+
+        Raises:
+            EpisodeError: No episode achieves the skill, or an episode goes otherwise when it is repeated.
+            VideoError: A file cannot be written.
+        """
+        chosen_format = choose_format(video_format)
+        chosen, folder = self.choose(count, best, skill), prepare_folder(Path(folder))
+        label = skill or ("best" if best else "episode")
+        files = []
+        for k, episode in enumerate(chosen, start=1):
+            file = folder / f"{label}-{k}.{chosen_format}"
+            num_left_out = write_video(episode, self.world, self.level, file, chosen_format)
+            files.append(file)
+            result = f"{len(episode.actions):,} steps, return {episode.episode_return:.2f}"
+            skills = f"{len(episode.first_success)} of {len(self.world.skills)} skills"
+            cut = f"; the first {num_left_out:,} steps are left out, for only MP4 can hold so many"
+            on_message(f"{file}: {episode.name}, {result}, {skills}{cut if num_left_out else ''}")
+        return files
+
+
+def write_video(episode: RecordedEpisode, world: World, level: Level, file: Path, video_format: VideoFormat) -> int:
+    """Write the video of one episode; return how many of its first steps were left out."""
+    size = MP4_SIZE if video_format == "mp4" else ANIMATION_SIZE
+    num_left_out = 0 if video_format == "mp4" else max(0, len(episode.actions) + 1 - MAX_ANIMATION_FRAMES)
+    composer = FrameComposer(size)
+    with closing(world.single_rendered(level, episode.seed, size=size)) as env:
+        fps = float(env.metadata.get("render_fps") or DEFAULT_FPS)
+        player = EpisodePlayer(world, env)
+        steps = islice(repeat_episode(player, episode), num_left_out, None)
+        images = (composer.compose(player, world.name, episode.name) for _ in steps)
+        frames = _hold_last(images, round(END_SECONDS * fps))
+        try:
+            if video_format == "mp4":
+                _write_mp4(frames, file, fps, (composer.width, composer.height))
+            else:
+                _write_animation(frames, file, fps, video_format)
+        except OSError as error:
+            reason = error.strerror or str(error).splitlines()[0]  # that of imageio-ffmpeg has many lines
+            raise VideoError(f"cannot write {file}: {reason}") from None
+    return num_left_out
+
+
+def _hold_last(frames: Iterable[np.ndarray], times: int) -> Iterator[np.ndarray]:
+    last: list[np.ndarray] = []
+    for frame in frames:
+        last = [frame]
+        yield frame
+    yield from chain.from_iterable(repeat(last, times))
+
+
+def _write_mp4(frames: Iterable[np.ndarray], file: Path, fps: float, size: tuple[int, int]) -> None:
+    """H.264 with 4:2:0 chroma, which every browser and player can show."""
+    import imageio_ffmpeg
+
+    temporary = file.with_name(f".{file.name}.tmp.mp4")
+    options: dict[str, Any] = {"fps": fps, "codec": "libx264", "quality": 5, "ffmpeg_log_level": "error"}
+    writer = imageio_ffmpeg.write_frames(str(temporary), size, **options, output_params=["-movflags", "+faststart"])
+    try:
+        writer.send(None)
+        for frame in frames:
+            writer.send(np.ascontiguousarray(frame))
+        writer.close()
+        if not temporary.exists() or not temporary.stat().st_size:
+            raise OSError("ffmpeg wrote nothing")
+        temporary.replace(file)
+    finally:
+        writer.close()
+        temporary.unlink(missing_ok=True)
+
+
+def _write_animation(frames: Iterable[np.ndarray], file: Path, fps: float, video_format: VideoFormat) -> None:
+    images = [Image.fromarray(frame) for frame in frames]
+    out = io.BytesIO()
+    options: dict[str, Any] = {"quality": 50, "method": 2} if video_format == "webp" else {"optimize": False}
+    images[0].save(
+        out, video_format, save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0, **options
+    )
+    write_bytes(file, out.getvalue())
