@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from envgen.designers.designer import Designer
+from envgen.designers.chains import parse_chain
+from envgen.designers.designer import Designer, LevelChain
 from envgen.designers.registry import build_designer, rebuild_designer, resume_runtime
 from envgen.errors import EnvgenError
 from envgen.settings import format_choice_error, format_validation_error
@@ -114,7 +115,8 @@ def train(
             the defaults, such as `{"memory": "gru", "history": True}`.
         hyperparameters: Those of the learner that differ from the defaults, such as `{"learning_rate": 1e-4}`.
         designer_options: Settings of a designer that is given by name, such as `{"alpha": 0.5}`.
-        levels: Levels for the designer `"fixed"`.
+        levels: Levels for the designer `"fixed"`, and chains: `{"chain": {"skill": "collect_iron"}}` derives the levels
+            of a chain, with `"levels"` they are your own.
         llm: The language model of the designers that use one: `"openai:MODEL"`, or a mapping with `llm` and options
             such as `base_url` and `max_cost`.
         extend: Continue a finished run whose plan now has more cycles or final steps.
@@ -138,7 +140,7 @@ def train(
     name = designer if isinstance(designer, str) else designer.name
     run_folder = Path(folder) if folder else default_folder(world, name, preset, observation, seed)
     model = {"llm": llm} if isinstance(llm, str) else dict(llm or {})
-    parsed_levels = [world.Level.parse(level) for level in levels]
+    parsed_levels = [_parse_level(level, world) for level in levels]
     built = build_designer(designer, run_folder, model, designer_options, parsed_levels)
     settings, preset_practice = chosen_preset(learner_preset, world)
     settings |= _changes(hyperparameters)
@@ -150,6 +152,14 @@ def train(
         run_folder, world, built, plan, observation, seed, learner, settings, extend, practice, device, compile,
         save_every, log, verbose,
     )  # fmt: skip
+
+
+def _parse_level(level: Any, world: World) -> Level | LevelChain:
+    if isinstance(level, LevelChain):
+        return level
+    if isinstance(level, Mapping) and isinstance(level.get("chain"), Mapping):
+        return parse_chain(level["chain"], world)
+    return world.Level.parse(level)
 
 
 def default_folder(world: World, designer: str, preset: str, observation: str, seed: int) -> Path:

@@ -4,12 +4,14 @@ from typing import Any, Literal
 
 import pytest
 from pydantic import Field, ValidationError
+from samples import make_cycle, world_brief
 
-from envgen.designers.chains import derive_chain
-from envgen.designers.designer import LevelChain, ProposedLevel
+from envgen.designers.baselines import FixedDesigner, UserLevels
+from envgen.designers.chains import derive_chain, parse_chain
+from envgen.designers.designer import ChainOutcome, LevelChain, LevelOutcome, ProposedLevel
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
-from envgen.worlds.world import Level, Skill
+from envgen.worlds.world import Level, LevelError, Skill
 
 WORLDS = [Crafter(), Heist()]
 
@@ -146,3 +148,47 @@ def test_the_level_of_a_chain_is_the_stage_that_it_starts_with():
     chain = LevelChain(skill="cross", levels=(BridgeLevel(planks=1), BridgeLevel()))
     with pytest.raises(ValidationError, match="the level is not stage 0 of its chain for cross"):
         ProposedLevel(level=BridgeLevel(), chain=chain)
+
+
+# --- written by users
+
+
+def test_a_chain_is_derived_or_written_in_full():
+    world = Crafter()
+    chain = parse_chain({"skill": "place_furnace", "advance_at": 70}, world)
+    assert chain == LevelChain(skill="place_furnace", levels=chain_of(world, "place_furnace"), advance_at=70)
+    own = parse_chain({"skill": "eat_cow", "levels": [{"cows": "common"}, {}], "start": 1}, world)
+    assert [level.to_overrides() for level in own.levels] == [{"cows": "common"}, {}]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"skill": "eat_cows"}, "the skill of a chain 'eat_cows' is not one of .*did you mean 'eat_cow'"),
+        ({"skill": "eat_cow", "levels": 3}, "the levels of a chain are a list, not 3"),
+        ({"skill": "eat_cow", "levels": [{"cow": 3}]}, "setting 'cow' is not one of .*did you mean 'cows'"),
+        ({"skill": "eat_cow", "start": 9}, "start is 9, but the chain has the stages 0 to 0"),
+        ({"skill": "eat_cow", "stage": 1}, "stage"),
+        ({"skill": "eat_cow", "advance_at": 101}, "advance_at: .*less than or equal to 100"),
+    ],
+)
+def test_wrong_chains_are_explained(data, message):
+    with pytest.raises(LevelError, match=message):
+        parse_chain(data, Crafter())
+
+
+def test_chains_of_the_user_continue_where_training_has_come():
+    chain = parse_chain({"skill": "place_furnace"}, Crafter())
+    designer = FixedDesigner(UserLevels([chain, {"trees": "rare"}]))
+    rebuilt = FixedDesigner(UserLevels(designer.config()["source"]["levels"]))
+    first = designer.design(world_brief(num_levels=2), ())
+    assert rebuilt.design(world_brief(num_levels=2), ()) == first
+    assert [item.chain for item in first.levels] == [chain, None]
+    outcome = LevelOutcome(
+        episodes=9, reward=0, skills={}, first_third={}, last_third={},
+        chain=ChainOutcome(stage=1, episodes=(4, 5, 0), successes=(4, 1, 0)),
+    )  # fmt: skip
+    second = designer.design(world_brief(num_levels=2, cycle=2), [make_cycle(first, [outcome, None])])
+    assert second.levels[0].level == chain.levels[1]
+    assert second.levels[0].chain == chain.model_copy(update={"start": 1})
+    assert second.levels[1] == first.levels[1]

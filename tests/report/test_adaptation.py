@@ -72,6 +72,17 @@ def test_results_are_assigned_to_levels_and_the_original(tmp_path, mixing):
     assert in_original[-1] == (2000, [39, 0, 6])
 
 
+def test_levels_that_are_sampled_for_every_episode_are_one_entry_beside_the_original(tmp_path):
+    folder = write_run(tmp_path / "run", mixing="mixed")
+    lines = [json.loads(line) for line in (folder / "progress.jsonl").read_text().splitlines()]
+    for line in lines:
+        line |= {"phase": line["phase"].replace("mixed", "sampled levels"), "levels": line["levels"][:0:-1]}
+    write_lines(folder / "progress.jsonl", lines)
+    found = skill_steps(open_run(folder, "run"))
+    assert (found[DIAMOND].in_level, found[DIAMOND].in_original) == (None, 1550)
+    assert found[TABLE].in_level == 300
+
+
 def test_first_successes_are_found_in_levels_and_in_the_original(tmp_path):
     run = open_run(write_run(tmp_path / "run", delay=5), "run")
     for file in run.folder.glob("cycles/*/evaluation.json"):  # so that only the training counts

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from envgen.designers.chains import parse_chain
 from envgen.designers.chat.protocol import AmbiguousError, RejectedError, RetryableError
 from envgen.errors import EnvgenError
 from envgen.runs.checkpoint import parse_json, read_regular
@@ -73,8 +74,12 @@ def require_extra(extra: str) -> None:
             raise UserError(f"this command needs {library}: pip install 'envgen[{extra}]'")
 
 
-def read_levels(file: Path, world: World) -> list[Any]:
-    """The levels in a JSON file: one level, a list of levels, or a `levels.json` of a run."""
+def read_levels(file: Path, world: World, chains: bool = False) -> list[Any]:
+    """The levels in a JSON file: one level, a list of levels, or a `levels.json` of a run.
+
+    With `chains`, `{"chain": {...}}` is a `LevelChain` (its levels are derived if it has none); otherwise it is the
+    level that it begins with.
+    """
     try:
         data = parse_json(read_regular(file.resolve(), max_bytes=MAX_LEVEL_BYTES))  # a level file may be a link
     except OSError as error:
@@ -89,10 +94,15 @@ def read_levels(file: Path, world: World) -> list[Any]:
     levels = []
     for item in items:
         overrides = item["level"] if isinstance(item, dict) and isinstance(item.get("level"), dict) else item
+        chain = item.get("chain") if isinstance(item, dict) else None
         if not isinstance(overrides, dict):
             raise UserError(f"{file}: a level is a JSON object, not {overrides!r:.60}")
         try:
-            levels.append(world.Level.parse(overrides))
+            if isinstance(chain, dict):
+                parsed = parse_chain(chain, world)
+                levels.append(parsed if chains else parsed.levels[parsed.start])
+            else:
+                levels.append(world.Level.parse(overrides))
         except LevelError as error:
             raise UserError(f"{file}: {error}") from None
     if not levels:

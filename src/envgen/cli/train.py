@@ -101,7 +101,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             folder: The run directory.
             resume: Continue the run in this directory with its own settings.
             extend: Continue a finished run whose plan now has more cycles or final steps.
-            level_files: JSON files with levels, for the designer `fixed`.
+            level_files: JSON files with levels or chains of levels, for the designer `fixed`.
             plan: How long to train in levels and in the original, and how to evaluate. The defaults shown are those of
                 the preset paper; other presets and some worlds change them.
             designer_options: Settings of the designer.
@@ -145,7 +145,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         require_choice("observation", observation, [name for name in chosen.observations if name != "text"])
         if model and "llm" not in model:
             raise UserError(f"{flag(next(iter(model)))} requires --llm")
-        levels = [level for file in level_files for level in read_levels(file, chosen)]
+        levels = [level for file in level_files for level in read_levels(file, chosen, chains=True)]
         require_extra("train")
         _require_reference(chosen, reference_episodes)
         from envgen.api import default_folder

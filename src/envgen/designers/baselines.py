@@ -14,6 +14,7 @@ from pydantic import Field
 from envgen.settings import Settings
 from envgen.worlds.world import Level
 
+from .chains import continue_chain
 from .designer import (
     AuditResult,
     Brief,
@@ -21,6 +22,7 @@ from .designer import (
     Designer,
     DesignError,
     DesignerWrapper,
+    LevelChain,
     Proposal,
     ProposedLevel,
     ScoredBy,
@@ -49,7 +51,7 @@ class FixedDesigner(DesignerWrapper):
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         if history:
-            return Proposal(levels=history[0].proposal.levels)
+            return Proposal(levels=tuple(continue_chain(level, history) for level in history[0].proposal.levels))
         return self.source.design(brief, history)
 
     def revise(
@@ -59,12 +61,15 @@ class FixedDesigner(DesignerWrapper):
 
 
 class UserLevels(Designer):
-    """Levels written by the user, repeated in order until there are enough."""
+    """Levels and chains written by the user, repeated in order until there are enough.
+
+    A chain is a `LevelChain`, or its JSON data as `{"chain": {...}}`.
+    """
 
     name = "user-levels"
 
-    def __init__(self, levels: Sequence[Level | Mapping[str, Any]]):
-        self.levels = [level.to_overrides() if isinstance(level, Level) else dict(level) for level in levels]
+    def __init__(self, levels: Sequence[Level | LevelChain | Mapping[str, Any]]):
+        self.levels = [_dump(level) for level in levels]
 
     def config(self) -> dict[str, Any]:
         return {"name": self.name, "levels": self.levels}
@@ -75,8 +80,22 @@ class UserLevels(Designer):
                 f"there are {len(self.levels)} levels, but a cycle trains in {brief.num_levels}; "
                 f"set levels={len(self.levels)} in the plan, or pass fewer levels"
             )
-        levels = [brief.Level.parse(level) for level in islice(cycle(self.levels), brief.num_levels)]
-        return Proposal(levels=tuple(ProposedLevel(level=level, purpose="written by the user") for level in levels))
+        items = islice(cycle(self.levels), brief.num_levels)
+        return Proposal(levels=tuple(_propose(item, brief.Level) for item in items))
+
+
+def _dump(level: Level | LevelChain | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(level, LevelChain):
+        return {"chain": level.model_dump(mode="json")}
+    return level.to_overrides() if isinstance(level, Level) else dict(level)
+
+
+def _propose(item: Mapping[str, Any], level_type: type[Level]) -> ProposedLevel:
+    purpose = "written by the user"
+    if "chain" not in item:
+        return ProposedLevel(level=level_type.parse(item), purpose=purpose)
+    chain = LevelChain.from_json(item["chain"], level_type)
+    return ProposedLevel(level=chain.levels[chain.start], purpose=purpose, skills=(chain.skill,), chain=chain)
 
 
 class RandomSettings(Settings):

@@ -19,9 +19,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from envgen.worlds.world import Level, LevelError, Skill
+from pydantic import ValidationError
 
-from .designer import flatten, setting_values, unflatten
+from envgen.settings import format_choice_error, format_validation_error
+from envgen.worlds.world import Level, LevelError, Skill, World
+
+from .designer import Cycle, LevelChain, ProposedLevel, flatten, setting_values, unflatten
 
 Settings = dict[str, Any]  # of a level, by dotted name
 
@@ -35,6 +38,36 @@ def derive_chain(
         with suppress(LevelError):
             stages[level_type.parse(unflatten(settings))] = None
     return tuple(stages)
+
+
+def parse_chain(data: Mapping[str, Any], world: World) -> LevelChain:
+    """A chain from JSON data: the fields of `LevelChain`. Without `levels`, they are derived; LevelError if invalid."""
+    names, skill = [s.name for s in world.skills], data.get("skill")
+    if skill not in names:
+        raise LevelError(f"the skill of a chain {format_choice_error(str(skill), names)}")
+    levels = data.get("levels", derive_chain(skill, world.Level, world.skills, world.skill_levels))
+    try:
+        return LevelChain.from_json({**data, "levels": levels}, world.Level)
+    except ValidationError as error:
+        raise LevelError(f"the chain for {skill}: {format_validation_error(error)}") from None
+
+
+def reached_stage(skill: str, history: Sequence[Cycle]) -> int:
+    """The stage that the last training in the chain of a skill reached; 0 before any."""
+    for cycle in reversed(history):
+        for proposed, outcome in zip(cycle.proposal.levels, cycle.outcomes, strict=False):
+            if proposed.chain is not None and proposed.chain.skill == skill:
+                return outcome.chain.stage if outcome and outcome.chain else proposed.chain.start
+    return 0
+
+
+def continue_chain(proposed: ProposedLevel, history: Sequence[Cycle]) -> ProposedLevel:
+    """The same level, or the same chain from the stage that training has reached."""
+    if proposed.chain is None:
+        return proposed
+    stage = min(reached_stage(proposed.chain.skill, history), len(proposed.chain.levels) - 1)
+    chain = proposed.chain.model_copy(update={"start": stage})
+    return proposed.model_copy(update={"level": chain.levels[stage], "chain": chain})
 
 
 class _ChainBuilder:

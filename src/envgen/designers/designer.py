@@ -74,6 +74,8 @@ class LevelChain(FrozenModel):
     @field_validator("levels", mode="before")
     @classmethod
     def _parse_levels(cls, values: Any, info: ValidationInfo) -> Any:
+        if not isinstance(values, list | tuple):
+            raise ValueError(f"the levels of a chain are a list, not {values!r:.60}")
         return tuple(parse_level(value, info) for value in values)
 
     @model_validator(mode="after")

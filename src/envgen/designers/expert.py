@@ -25,7 +25,7 @@ from pydantic import model_validator
 from envgen.settings import Settings
 from envgen.worlds.world import Level, Skill
 
-from .chains import derive_chain
+from .chains import derive_chain, reached_stage
 from .designer import Brief, Cycle, Designer, LevelChain, Percent, Proposal, ProposedLevel
 
 MIN_LEARNABILITY = 0.01  # added to q (1 - q), so that the gain decides where nothing is learnable
@@ -150,15 +150,6 @@ def score_gain(rate: float, target: float) -> float:
 def _target(skill: Skill, rates: Mapping[str, float]) -> float:
     """The success rate that a skill can reach now: that of its rarest prerequisite, or 100% if it needs nothing."""
     return max(MIN_TARGET, min((rates.get(name, 0.0) for name in skill.prerequisites), default=100.0))
-
-
-def reached_stage(skill: str, history: Sequence[Cycle]) -> int:
-    """The stage that the last training in the chain of a skill reached; 0 before any."""
-    for cycle in reversed(history):
-        for proposed, outcome in zip(cycle.proposal.levels, cycle.outcomes, strict=False):
-            if proposed.chain is not None and proposed.chain.skill == skill:
-                return outcome.chain.stage if outcome and outcome.chain else proposed.chain.start
-    return 0
 
 
 def _rates_in_original(brief: Brief, history: Sequence[Cycle]) -> dict[str, float]:

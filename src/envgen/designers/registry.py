@@ -16,7 +16,7 @@ from envgen.worlds.world import Level
 from .baselines import UserLevels
 from .chat.backends import KEY_VARIABLES
 from .chat.protocol import redact_url
-from .designer import Designer, DesignError, DesignerWrapper
+from .designer import Designer, DesignError, DesignerWrapper, LevelChain
 from .llm import LlmConfig, LlmDesigner, LlmRuntime, build_llm_designer
 
 __all__ = [
@@ -80,7 +80,7 @@ def build_designer(
     folder: Path,
     llm: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
-    levels: Sequence[Level | Mapping[str, Any]] = (),
+    levels: Sequence[Level | LevelChain | Mapping[str, Any]] = (),
 ) -> Designer:
     """Build a designer.
 
@@ -89,7 +89,7 @@ def build_designer(
         folder: The run directory. A language model keeps its ledger there.
         llm: The fields of `LlmConfig`, for designers that use a language model.
         settings: The fields of the designer's `settings_type`.
-        levels: Levels for `fixed` to repeat.
+        levels: Levels and chains for `fixed` to repeat.
     """
     if isinstance(designer, Designer):
         if llm or settings or levels:

@@ -63,6 +63,7 @@ def phase_slots(run: RunFiles) -> dict[str, tuple[LevelSlot, ...]]:
         slots[f"cycle {cycle.number}: levels"] = tuple(by_level.values()) or ORIGINAL
         slots[f"cycle {cycle.number}: mixed"] = tuple(mixed.values())
         slots[f"cycle {cycle.number}: original"] = ORIGINAL
+        slots[f"cycle {cycle.number}: sampled levels"] = (*ORIGINAL, LevelSlot())  # all levels of the designer together
     return slots
 
 
