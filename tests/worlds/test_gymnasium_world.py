@@ -202,6 +202,18 @@ def test_wrong_continuous_actions(lander, action):
         env.step(action)
 
 
+def test_page_of_levels_has_pictures_of_the_worlds_size(cart_pole):
+    assert cart_pole.render_levels({"a": {}, "b": {}}, columns=2).width > 2 * 256
+
+
+@pytest.mark.parametrize("actions", [np.zeros((3, 2)), np.zeros(2), [0.0]])
+def test_a_wrong_number_of_continuous_actions(lander, actions):
+    envs = lander.make(num_envs=2, seed=0)
+    envs.reset()
+    with pytest.raises(ValueError, match=r"actions must have the shape \(2, 2\)"):
+        envs.step(actions)
+
+
 def test_settings_that_are_floats_can_be_sampled():
     values = setting_values(LanderLevel)
     assert values["gravity"][0] == -10.0

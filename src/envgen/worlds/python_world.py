@@ -185,6 +185,8 @@ class PythonVectorEnv(LevelVectorEnv):
     def step(self, actions: Any):
         if isinstance(self.single_action_space, spaces.Discrete):
             actions = checks.check_actions(actions, self.num_envs, self.world.actions).tolist()
+        elif np.shape(actions) != self.action_space.shape:
+            raise ValueError(f"actions must have the shape {self.action_space.shape}, not {np.shape(actions)}")
         results = [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
         rewards, terminated, truncated = (np.array([result[k] for result in results]) for k in (1, 2, 3))
         ended = terminated | truncated
@@ -397,4 +399,4 @@ class PythonWorld(World):
             env.reset(seed=seed + k)
             return env.render_frame()
 
-        return image_grid(levels, columns, self.env_class.image_size, render_level)
+        return image_grid(levels, columns, self.single().image_size, render_level)
