@@ -181,7 +181,7 @@ def test_wrong_arguments():
         counter_world(max_episode_steps=None)
     with pytest.raises(TypeError, match="no argument 'rule'"):
         counter_world(rule="Count.")
-    with pytest.raises(ValueError, match="'count_4' are not in skills"):
+    with pytest.raises(ValueError, match="prerequisites of unknown skills: count_4"):
         counter_world(prerequisites={"count_4": ["count_3"]})
     with pytest.raises(ValueError, match="3 names for 2 actions"):
         counter_world(actions=("a", "b", "c"))

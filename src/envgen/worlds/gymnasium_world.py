@@ -13,7 +13,8 @@
 
 Gymnasium cannot save the state of an environment. A saved state is therefore the seed of the episode and its actions,
 and restoring it plays them again; the environment has to be deterministic given both, and `check_world` checks that it
-is. Every environment is stepped in turn by the interpreter.
+is. Its random numbers after a restored state are therefore those of the saved episode, also where `set_env_state` is
+given seeds: those only begin later episodes. Every environment is stepped in turn by the interpreter.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +36,7 @@ Action = int | np.ndarray
 
 
 class Step(NamedTuple):
-    """A step of an environment, from which the condition of a skill tells whether the skill succeeded."""
+    """A step of an environment, from which the predicate of a skill tells whether the skill succeeded."""
 
     obs: Any  # after the step
     action: Action
@@ -48,7 +49,7 @@ class Step(NamedTuple):
     env: gymnasium.Env  # the innermost environment
 
 
-Condition = Callable[[Step], Any]  # whether a skill succeeded in a step
+SuccessPredicate = Callable[[Step], Any]  # whether a skill succeeded in a step
 
 
 class GymnasiumEnv(PythonEnv):
@@ -102,15 +103,15 @@ class GymnasiumEnv(PythonEnv):
             self._obs, action, reward, terminated, bool(self._truncated), info, episode_return + reward,
             episode_length + 1, self._env.unwrapped,
         )  # fmt: skip
-        for name, condition in self.world.conditions_of_skills.items():
-            if not self.achievements[self.world.skill_indices[name]] and condition(step):
+        for name, has_succeeded in self.world.success_predicates.items():
+            if not self.achievements[self.world.skill_indices[name]] and has_succeeded(step):
                 self.achieve(name)
         return reward, terminated
 
     def is_truncated(self) -> bool:
         return bool(self._truncated) or super().is_truncated()
 
-    def restored(self) -> None:
+    def on_restore(self) -> None:
         """Play the actions of the episode again."""
         seed, length, expected = int(self.state["seed"]), self.episode_length, self.achievements
         if not 0 <= seed < MAX_SEED:
@@ -165,7 +166,7 @@ class GymnasiumWorld(PythonWorld):
         self,
         make_env: Callable[[Any], gymnasium.Env],
         level_class: type[Level],
-        skills: Mapping[str, Condition],
+        skills: Mapping[str, SuccessPredicate],
         prerequisites: Mapping[str, Sequence[str]],
         attributes: Mapping[str, Any],
         max_episode_steps: int | None,
@@ -175,9 +176,9 @@ class GymnasiumWorld(PythonWorld):
         self.Level = level_class  # pyright: ignore[reportAttributeAccessIssue, reportIncompatibleVariableOverride]
         unknown = sorted(set(prerequisites) - set(skills))
         if unknown:
-            raise ValueError(f"prerequisites: {', '.join(map(repr, unknown))} are not in skills ({', '.join(skills)})")
+            raise ValueError(f"prerequisites of unknown skills: {', '.join(unknown)} (skills: {', '.join(skills)})")
         self.skills = tuple(Skill(name, tuple(prerequisites.get(name, ()))) for name in skills)  # pyright: ignore
-        self.conditions_of_skills, self.skill_indices = dict(skills), {name: k for k, name in enumerate(skills)}
+        self.success_predicates, self.skill_indices = dict(skills), {name: k for k, name in enumerate(skills)}
         env = _flatten(make_env(level_class()))
         self.observation_space, self.action_space = env.observation_space, env.action_space
         steps = max_episode_steps or (env.spec.max_episode_steps if env.spec else None)
@@ -221,7 +222,7 @@ class GymnasiumWorld(PythonWorld):
 def from_gymnasium(
     make_env: Callable[[Any], gymnasium.Env],
     level_class: type[Level],
-    skills: Mapping[str, Condition],
+    skills: Mapping[str, SuccessPredicate],
     *,
     prerequisites: Mapping[str, Sequence[str]] | None = None,
     max_episode_steps: int | None = None,
@@ -235,7 +236,8 @@ def from_gymnasium(
             actions. Observations that are neither vectors nor images are flattened. Make it with
             `render_mode="rgb_array"` for pictures and videos.
         level_class: A subclass of `Level`, whose defaults are the original environment.
-        skills: The condition of each skill, called after every step until it is true; a skill counts once per episode.
+        skills: For each skill, a function that tells whether it succeeded in a step. It is called after every step
+            until it returns true; a skill counts once per episode.
         prerequisites: The skills that a skill requires.
         max_episode_steps: Longest episode. Default: that of the environment's spec.
         image_size: Width and height of pictures in pixels.

@@ -73,7 +73,7 @@ class PythonEnv(RenderedEnv):
         """Whether an episode that has not terminated is truncated after this step."""
         return self.episode_length >= self.max_episode_steps
 
-    def restored(self) -> None:
+    def on_restore(self) -> None:
         """Called when an episode in progress was restored, for environments that keep more than `state`.
 
         Raises ValueError if the state is damaged.
@@ -266,7 +266,7 @@ class PythonVectorEnv(LevelVectorEnv):
             env._np_random = _rng_from_words(states["rngs"][k].tolist())
             if seeds is not None:
                 env._np_random, _ = seeding.np_random(seeds[k])
-            env.restored()
+            env.on_restore()
         return self._observations()[env_ids], {name: values[env_ids] for name, values in self._infos().items()}
 
     def check_env_state(self, states: Mapping[str, np.ndarray]) -> None:
@@ -319,7 +319,7 @@ class PythonVectorEnv(LevelVectorEnv):
             env.episode_return, env.achievements = float(state["episode_returns"][i]), state["achievements"][i].copy()
             env._np_random = _rng_from_words(state["rngs"][i].tolist())
             env.state = {name: state[f"state.{name}"][i].copy()[()] for name in env.state}
-            env.restored()
+            env.on_restore()
             if not self.single_observation_space.contains(env.observe()):
                 raise ValueError(f"the observation of environment {i} is not in its observation space")
 

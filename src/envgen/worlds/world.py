@@ -252,7 +252,8 @@ class SupportsEnvState(Protocol):
 
         Args:
             seeds: Seeds of new random streams, one for each environment, from 0 to 2**32 - 1. Without them, the
-                episodes continue exactly as those that the states were taken from.
+                episodes continue exactly as those that the states were taken from. (In worlds made by `from_gymnasium`,
+                only later episodes use them.)
 
         Returns:
             Observations and infos as from `reset`, with one row for each of these environments.
