@@ -3,11 +3,11 @@
     python benchmarks/crafter_exploration.py --seeds 10 11 12 13 14
     python benchmarks/crafter_exploration.py --page        # train nothing, write the page from the existing results
 
-An agent that has not yet reached, say, an iron pickaxe has no reason to keep the action that makes one. Whether it
-could still discover it shows in levels where the ingredients are at hand: there, the success rate of an untrained agent
-is that of chance. Every method trains in the original only, and plays these levels after 0, 0.25, 0.5 and 1 million
-steps. Results are JSON files under docs/results/crafter-exploration/, from which the page is made. Finished runs are
-not repeated.
+An agent that has not yet reached, say, an iron pickaxe has no reason to keep the action that makes one. Levels in which
+the ingredients are at hand show whether it could still discover it: an untrained agent succeeds there as often as
+chance does, and one that has given up the action less often. Every method trains in the original only, and plays these
+levels after 0, 0.25, 0.5 and 1 million steps. Results are JSON files under docs/results/crafter-exploration/, from
+which the page is made. Finished runs are not repeated.
 """
 
 import argparse
@@ -55,7 +55,7 @@ LEVELS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {  # a level and the
     "ripe plant": ({"near": {"plant": "ripe"}, "length": 100}, ("eat_plant",)),
     "sleep": ({"vitals": {"energy": 2}, "length": 300}, ("wake_up",)),
 }
-METHODS: dict[str, dict[str, Any]] = {  # settings of PPO; "practice" are those of practice
+METHODS: dict[str, dict[str, Any]] = {  # the settings of PPO that differ; under "practice", those of practice
     "PPO": {},
     "entropy 0.02": {"ent_coef": 0.02},
     "unimix 0.01": {"network": {"unimix": 0.01}},

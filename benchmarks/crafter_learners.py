@@ -225,6 +225,9 @@ def write_page(folder: Path) -> str:
     )
     published += "\n| | human experts (published, from images) | | | | 50.5 | 14.3 | | |"
     discussion = folder / "discussion.md"
+    privileged = ""
+    if any("-unlocked" in variant for variant, _ in groups):
+        privileged = " `-unlocked` sees which achievements are unlocked, which is privileged information."
     text = f"""# Learners in the original Crafter
 
 `python benchmarks/crafter_learners.py`, {os.cpu_count()} cores ({platform.machine()}),
@@ -233,7 +236,7 @@ def write_page(folder: Path) -> str:
 Training without a designer. Training score and reward are measured as published: over all training episodes, and over
 those of the last 100,000 steps. Score and reward are those of the final policies in {EPISODES:,} episodes on maps
 common to all runs; {PACKAGE_EPISODES} of these were also played in the `crafter` package. Interquartile means over
-seeds with 95% bootstrap intervals. `-unlocked` sees which achievements are unlocked, which is privileged information.
+seeds with 95% bootstrap intervals.{privileged}
 
 {format_table(groups)}
 {published}

@@ -189,7 +189,7 @@ def _make_tool(env, entities, tool):
 
 @jit
 def _update_needs(env):
-    """Update hunger, thirst and fatigue. They count in half steps: 1 per step asleep, 2 per step awake."""
+    """Update hunger, thirst and fatigue. Hunger and thirst count in half steps: 1 per step asleep, 2 per step awake."""
     items = env.inventory
     half_steps = 1 if env.sleeping else 2
     env.hunger += half_steps
