@@ -254,7 +254,7 @@ def _train(
     console, print_line = terminal(verbose)
     with (
         TrainingLogger(folder, world, log if is_main_process() else ()) as logger,
-        TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console) as display,
+        TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console, folder) as display,
     ):
 
         def on_progress(line: dict[str, Any]) -> None:

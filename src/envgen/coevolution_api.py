@@ -183,7 +183,7 @@ def _coevolve(
         model_paths = str(agent), str(environment)
     with (
         CoevolutionLogger(folder, log if is_main_process() else ()) as logger,
-        CoevolutionDisplay(request.plan.rollouts, request.curriculum.alpha, console) as display,
+        CoevolutionDisplay(request.plan.rollouts, request.curriculum.alpha, console, folder) as display,
     ):
 
         def on_progress(line: Any) -> None:

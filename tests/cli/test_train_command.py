@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import envgen, get_error_line, get_usage_error
+from commands import envgen, get_error_line, get_usage_error, run_in_process
 
 from envgen.cli.common import run_errors
 from envgen.cli.train import train_command
@@ -54,7 +54,16 @@ def test_a_finished_run_is_reported_again_and_not_repeated(runs):
     result = envgen("train", "--resume", runs / "expert")
     assert result.returncode == 0, result.stderr
     assert "steps/s" not in result.stdout
+    assert "Cycle 1: 2 levels" in result.stdout
     assert "3 episodes of crafter" in result.stdout
+
+
+def test_quiet_runs_print_only_the_results(runs, monkeypatch, capsys):
+    run_in_process(["train", "--resume", str(runs / "expert"), "--quiet"], monkeypatch)
+    stdout = capsys.readouterr().out
+    assert "3 episodes of crafter" in stdout
+    assert f"Run directory: {runs / 'expert'}" in stdout
+    assert "Cycle 1" not in stdout
 
 
 def test_finished_runs_are_compared_and_evaluated(runs):

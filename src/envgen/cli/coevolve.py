@@ -50,6 +50,7 @@ def coevolve(
     environment_server: Annotated[str | None, default("none")] = None,
     dtype: Literal["float32", "bfloat16"] = "float32",
     log: Annotated[tuple[str, ...], default("none", "{tensorboard,wandb} ...")] = (),
+    quiet: bool = False,
 ) -> None:
     """Train a language model and the environment policy that writes its tasks (GenEnv).
 
@@ -72,6 +73,7 @@ def coevolve(
         environment_server: The same for the environment policy.
         dtype: Data type in which models are loaded.
         log: Log the run to tensorboard, wandb or both, in addition to the run directory.
+        quiet: Print no progress, only the results.
     """
     require_extra("genenv")
     from envgen import coevolution_api as api
@@ -79,7 +81,8 @@ def coevolve(
     from envgen.runs.store import RunError, read_request
 
     servers = {"agent_server": agent_server, "environment_server": environment_server}
-    runtime: dict[str, Any] = {**servers, "models_folder": models_folder, "dtype": dtype, "log": log}
+    runtime: dict[str, Any] = {**servers, "models_folder": models_folder, "dtype": dtype, "log": log,
+                               "verbose": not quiet}  # fmt: skip
     groups = {"": explicitly_set(plan) | explicitly_set(curriculum), "agent": explicitly_set(agent_settings),
               "environment": explicitly_set(environment_settings), "pretrain": explicitly_set(pretrain),
               "model_size": explicitly_set(model_size)}  # fmt: skip

@@ -87,6 +87,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         compile: bool = False,
         log: Annotated[tuple[str, ...], default("none", "{tensorboard,wandb} ...")] = (),
         reference_episodes: int = 0,
+        quiet: bool = False,
     ) -> None:
         """Train an agent in levels that a designer adapts to it, and in the original environment.
 
@@ -114,6 +115,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             compile: Compile the network with torch.compile.
             log: Log the run to tensorboard, wandb or both, in addition to the run directory.
             reference_episodes: Episodes to play in the world's reference package at the end.
+            quiet: Print no progress, only the results.
         """
         if reference_episodes < 0:
             raise UserError(f"--reference-episodes must be 0 or greater, not {reference_episodes}")
@@ -131,7 +133,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
                 *given_flags(group, explicitly_set(hyperparameters)),
                 *given_flags("practice", explicitly_set(practice)),
             ])  # fmt: skip
-            _resume(resume, model, device, compile, log, reference_episodes)
+            _resume(resume, model, device, compile, log, reference_episodes, quiet)
             return
         world, designer, preset = world or "crafter", designer or DEFAULT_DESIGNER, preset or "paper"
         seed, learner = require_seed(seed or 0), learner or DEFAULT_LEARNER
@@ -159,7 +161,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
                 hyperparameters=explicitly_set(hyperparameters),
                 designer_options=explicitly_set(designer_options), levels=levels,
                 llm=model, extend=extend, practice=explicitly_set(practice), device=device, compile=compile,
-                log=log,
+                log=log, verbose=not quiet,
             ),
             folder, model, reference_episodes,
             can_resume=chosen.name in world_names() and ":" not in designer and ":" not in learner,
@@ -201,8 +203,9 @@ def _require_reference(world: Any, episodes: int) -> None:
 
 
 def _resume(
-    folder: Path, runtime: dict[str, Any], device: str, compile: bool, log: tuple[str, ...], reference_episodes: int
-) -> None:
+    folder: Path, runtime: dict[str, Any], device: str, compile: bool, log: tuple[str, ...], reference_episodes: int,
+    quiet: bool,
+) -> None:  # fmt: skip
     require_extra("train")
     from envgen.api import REPEAT, check_world_name, resume
     from envgen.runs.store import RunError, read_request
@@ -216,7 +219,7 @@ def _resume(
             check_world_name(request["world"], REPEAT)
         _require_reference(load_world(request["world"]), reference_episodes)
     _run(
-        lambda: resume(folder, runtime_options=runtime, device=device, compile=compile, log=log),
+        lambda: resume(folder, runtime_options=runtime, device=device, compile=compile, log=log, verbose=not quiet),
         folder, runtime, reference_episodes,
     )  # fmt: skip
 

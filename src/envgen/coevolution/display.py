@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from envgen.runs.display import ProgressDisplay, rate_bars
+from envgen.runs.display import ProgressDisplay, Sparkline, rate_bars
 from envgen.runs.kinds import environment_tokens
 
 from .train import CoevolutionSummary
@@ -18,16 +19,32 @@ PHASES = ("rollout", "update", "environment", "evaluation")
 class CoevolutionDisplay(ProgressDisplay):
     unit = "rollouts"
 
-    def __init__(self, rollouts: int, alpha: float, console: Console | None = None):
-        super().__init__(rollouts, console)
+    def __init__(
+        self,
+        rollouts: int,
+        alpha: float,
+        console: Console | None = None,
+        folder: Path | None = None,
+        live: bool | None = None,
+    ):
+        super().__init__(rollouts, console, folder, live)
         self.alpha = alpha
-        self.last_evaluation: Mapping[str, Any] = {}  # the last line with an evaluation
+        self.first_evaluation: Mapping[str, Any] = {}  # the first and last lines with an evaluation
+        self.last_evaluation: Mapping[str, Any] = {}
+        self.success = Sparkline(rollouts, {"": "green"})  # of the agent in its tasks
+        self.accuracy = Sparkline(rollouts, {"": "cyan"})  # on the held-out tasks
         self._start: tuple[int, float] | None = None  # rollouts and time at the first line
 
     def __call__(self, line: Mapping[str, Any]) -> None:
         self._start = self._start or (line["rollouts"], time.monotonic())
-        self.last_evaluation = line if "eval_accuracy" in line else self.last_evaluation
         super().__call__(line)
+
+    def remember(self, line: Mapping[str, Any]) -> None:
+        if "eval_accuracy" in line:
+            self.first_evaluation, self.last_evaluation = self.first_evaluation or line, line
+            self.accuracy.add(line["rollouts"], line["eval_accuracy"], "")
+        if line["step"]:
+            self.success.add(line["rollouts"], line["success_rate"], "")
 
     def title(self, line: Mapping[str, Any]) -> str:
         return self.unit
@@ -48,18 +65,18 @@ class CoevolutionDisplay(ProgressDisplay):
             diversity = line["diversity"]
             entropy = "  ".join(f"{name} {bits:.1f}" for name, bits in diversity["entropy"].items())
             rows.append(Text(f" proposed: {diversity['distinct_fraction']:.0%} distinct; entropy in bits: {entropy}"))
+        for name, curve in (("success", self.success), ("accuracy", self.accuracy)):
+            if curve:
+                rows.append(Text(f" {name:8} ", no_wrap=True).append_text(curve.render()))
         if self.last_evaluation:
-            rows += [Text(f" {self._evaluation()}", style="bold"), rate_bars(self._accuracy_by_first_feature())]
+            rates, before = map(_accuracy_by_first_feature, (self.last_evaluation, self.first_evaluation))
+            changes = {name: rate - before[name] for name, rate in rates.items() if name in before}
+            rows += [Text(f" {self._evaluation()}", style="bold"), rate_bars(rates, changes=changes)]
         return rows
 
     def _evaluation(self) -> str:
         accuracy, rollouts = self.last_evaluation["eval_accuracy"], self.last_evaluation["rollouts"]
         return f"held-out accuracy {accuracy:.1%} at {rollouts:,}"
-
-    def _accuracy_by_first_feature(self) -> dict[str, float]:
-        """The accuracy in percent by the values of the domain's first feature."""
-        name, rates = next(iter(self.last_evaluation["eval_accuracy_by"].items()))
-        return {f"  {name} {value}": 100 * rate for value, rate in rates.items()}
 
     def _step_metrics(self, line: Mapping[str, Any]) -> list[str]:
         seconds = line["seconds"]
@@ -71,6 +88,12 @@ class CoevolutionDisplay(ProgressDisplay):
         num_rejected = sum(line["rejected"].values())
         metrics += [f"{num_rejected} rejected"] if num_rejected else []
         return [*metrics, f"{line['tokens_per_second']:,} tokens/s ({shares})"]
+
+
+def _accuracy_by_first_feature(evaluation: Mapping[str, Any]) -> dict[str, float]:
+    """The accuracy in percent by the values of the domain's first feature."""
+    name, rates = next(iter(evaluation["eval_accuracy_by"].items()))
+    return {f"  {name} {value}": 100 * rate for value, rate in rates.items()}
 
 
 def describe_summary(summary: CoevolutionSummary) -> str:

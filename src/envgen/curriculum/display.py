@@ -1,23 +1,103 @@
 """What the user sees of a run: its progress, and its results at the end."""
 
+import re
+from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console, RenderableType
+from rich.table import Table
 from rich.text import Text
 
-from envgen.runs.display import ProgressDisplay, rate_bars
+from envgen.runs.display import MALFORMED, MIN_CHANGE, ProgressDisplay, Sparkline, rate_bars
+from envgen.runs.statistics import score, success_counts, success_rates
+from envgen.runs.store import exists, read_json
+from envgen.text import printable
 from envgen.worlds.world import World
 
 from .loop import TrainingSummary
+
+CYCLE = re.compile(r"cycle (\d+):")  # in the name of a phase
+IN_LEVELS, IN_ORIGINAL = "in levels", "in the original"
+STYLES = {IN_LEVELS: "blue", IN_ORIGINAL: "green"}
+WINDOW_EPISODES = 200  # over which the score is taken
+MAX_LEVELS = 6  # that are shown
+MIN_EPISODES = 50  # of a phase, before changes of success rates mean something
+CHANGE_SHARE = 0.1  # changes are over this share of the run, or since the beginning of the phase
+MAX_BARS = 30  # with more skills, only those that succeed most often are shown
 
 
 class TrainDisplay(ProgressDisplay):
     unit = "steps"
 
-    def __init__(self, skills: Sequence[str], total_steps: int, console: Console | None = None):
-        super().__init__(total_steps, console)
+    def __init__(
+        self,
+        skills: Sequence[str],
+        total_steps: int,
+        console: Console | None = None,
+        folder: Path | None = None,
+        live: bool | None = None,
+    ):
+        super().__init__(total_steps, console, folder, live)
         self.skills = skills
+        self.scores = Sparkline(total_steps, STYLES)
+        self.cycle, self.levels = "", list[str]()  # the current cycle and what its levels are for
+        self._phase: str | None = None
+        self._begin_phase(None)
+
+    def _begin_phase(self, phase: str | None) -> None:
+        self._phase, self._phase_episodes = phase, 0
+        self._rates: deque[tuple[int, list[float]]] = deque()  # steps and recent success rates in this phase
+        self._window: deque[Mapping[str, Any]] = deque()  # the last lines with episodes
+        self._level_results: list[tuple[int, float]] = []  # episodes and sum of returns in each level
+        cycle = CYCLE.match(phase or "")
+        if cycle is None:
+            self.cycle, self.levels = "", []
+        elif cycle[1] != self.cycle:
+            self.cycle, self.levels = cycle[1], []
+            with suppress(*MALFORMED):
+                self.levels = self._read_levels(cycle[1])
+
+    def _read_levels(self, cycle: str) -> list[str]:
+        """What each distinct level of a cycle is for, in the order of the progress lines."""
+        file = (self.folder or Path()) / "cycles" / cycle / "levels.json"
+        if self.folder is None or not exists(file):
+            return []
+        proposed = read_json(file)["proposal"]["levels"]
+        purposes = {repr(item["level"]): item["purpose"] or str(item["level"] or "the original") for item in proposed}
+        return [printable(" ".join(str(purpose).split())) for purpose in purposes.values()]
+
+    def remember(self, line: Mapping[str, Any]) -> None:
+        if line["phase"] != self._phase:
+            self._begin_phase(line["phase"])
+        if line.get("episodes") and line.get("succeeded"):
+            self._window.append(line)
+            while sum(line["episodes"] for line in self._window) - self._window[0]["episodes"] >= WINDOW_EPISODES:
+                self._window.popleft()
+            succeeded, possible = (counts.sum(0) for counts in success_counts(list(self._window), len(self.skills)))
+            kind = IN_ORIGINAL if re.search("original|final", line["phase"]) else IN_LEVELS
+            self.scores.add(line["steps"], float(score(success_rates(succeeded, possible))), kind)
+        self._phase_episodes += line.get("episodes", 0)
+        results = line.get("levels", ())
+        self._level_results = self._level_results or [(0, 0.0)] * len(results)
+        self._level_results = [
+            (episodes + result["episodes"], return_sum + result["return_sum"])
+            for (episodes, return_sum), result in zip(self._level_results, results, strict=False)
+        ]
+        if (recent := line.get("recent")) and self._phase_episodes >= MIN_EPISODES:
+            self._rates.append((line["steps"], recent["skills"]))
+            while len(self._rates) > 1 and self._rates[1][0] <= line["steps"] - CHANGE_SHARE * self.total:
+                self._rates.popleft()
+
+    def changes(self) -> dict[str, float]:
+        """By how many percentage points the success rates have changed."""
+        if not self._rates:
+            return {}
+        change = np.subtract(self._rates[-1][1], self._rates[0][1])
+        return dict(zip(self.skills, change.tolist(), strict=True))
 
     def title(self, line: Mapping[str, Any]) -> str:
         return line["phase"]
@@ -30,17 +110,64 @@ class TrainDisplay(ProgressDisplay):
         parts = [f"{line['steps_per_second']:,} steps/s", self.time_left(line)]
         if recent := line.get("recent"):
             ranked = sorted(zip(recent["skills"], self.skills, strict=True), reverse=True)
-            parts += [f"reward {recent['reward']:.2f}", f"length {recent['length']:.0f}"]
-            parts += [f"{name} {rate:.0f}%" for rate, name in ranked[:3] if rate]
+            parts += [*_results(recent), *(f"{name} {rate:.0f}%" for rate, name in ranked[:3] if rate)]
         return parts
 
     def rows(self, line: Mapping[str, Any]) -> list[RenderableType]:
         speed = f" {line['steps_per_second']:,} steps/s   {self.time_left(line)}"
         recent = line.get("recent")
-        if not recent:
-            return [Text(speed)]
-        stats = Text(f"{speed}   reward {recent['reward']:.2f}   length {recent['length']:.0f}", style="cyan")
-        return [stats, rate_bars(dict(zip(self.skills, recent["skills"], strict=True)), num_columns=2)]
+        rows: list[RenderableType] = [Text("   ".join([speed, *(_results(recent) if recent else [])]), style="cyan")]
+        if self.scores:
+            rows.append(self._score_row())
+        if recent:
+            changes, rates = self.changes(), dict(zip(self.skills, recent["skills"], strict=True))
+            if len(rates) > MAX_BARS:
+                ranked = sorted(rates, key=lambda name: (-abs(changes.get(name, 0)), -rates[name]))
+                rates = {name: rates[name] for name in rates if name in ranked[:MAX_BARS]}
+            rows += [rate_bars(rates, 2, changes), *self._moved_row(changes)]
+        return [*rows, *self._level_rows()]
+
+    def _score_row(self) -> Text:
+        row = Text(" score ", no_wrap=True).append_text(self.scores.render())
+        kinds = self.scores.kinds()
+        for kind in kinds if len(kinds) > 1 else ():
+            row.append(f"  {kind}" if kind == IN_LEVELS else " in original", style=STYLES[kind])
+        return row
+
+    def _moved_row(self, changes: Mapping[str, float]) -> list[Text]:
+        """The skills that moved most."""
+        moved = sorted((name for name in changes if abs(changes[name]) >= MIN_CHANGE), key=lambda n: -abs(changes[n]))
+        if not moved:
+            return []
+        row = Text(" moved", no_wrap=True, overflow="ellipsis")
+        for name in moved[:3]:
+            row.append(f"  {name} {changes[name]:+.0f}", style="green" if changes[name] > 0 else "red")
+        return [row]
+
+    def _level_rows(self) -> list[RenderableType]:
+        """The levels of the cycle, with the episodes and the mean return in each while the agent trains there."""
+        if not self.levels:
+            return []
+        results = self._level_results if len(self._level_results) >= len(self.levels) > 1 else []
+        grid = Table.grid(padding=(0, 1), expand=True)
+        grid.add_column(no_wrap=True, min_width=2)
+        grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        grid.add_column(no_wrap=True, justify="right")
+        for k, purpose in enumerate(self.levels[:MAX_LEVELS]):
+            episodes, return_sum = results[k] if results else (0, 0.0)
+            result = f"{episodes:,} episodes, reward {return_sum / episodes:.1f} " if episodes else ""
+            grid.add_row(Text(f" {k + 1}", style="bold"), Text(purpose), Text(result, style="cyan"))
+        more = len(self.levels) - MAX_LEVELS
+        return [
+            Text(f" levels of cycle {self.cycle}", style="bold"),
+            grid,
+            *([Text(f"   {more} more")] if more > 0 else []),
+        ]
+
+
+def _results(recent: Mapping[str, Any]) -> list[str]:
+    total = score(np.array(recent["skills"], np.float64))
+    return [f"score {total:.1f}", f"reward {recent['reward']:.2f}", f"length {recent['length']:.0f}"]
 
 
 def describe_summary(summary: TrainingSummary, world: World) -> str:
