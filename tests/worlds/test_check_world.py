@@ -149,6 +149,10 @@ class NoRender(LineWorld):
         return None
 
 
+class GaugeWithoutStatus(LineWorld):
+    gauges = {"health": 9}  # noqa: RUF012
+
+
 class ExpertOutOfRange(LineWorld):
     def expert_actions(self, envs):
         return np.full(envs.num_envs, 3)
@@ -281,6 +285,10 @@ class GridOnSymbols(LineWorld):
         ),
         (RandomStats, "level_stats must give the same statistics for the same level and seeds"),
         (NoRender, "render_levels must return a PIL image"),
+        (
+            GaugeWithoutStatus,
+            "status must return whole numbers by name, among them all gauges, whose maxima must be positive",
+        ),
         (ExpertOutOfRange, "expert_actions must return one action for each environment, or None"),
         (WrongProbe, "the skill 'ring_bell' succeeded in a step in which the probe says that it could not"),
         (MeddlingProbe, "a probe must change nothing in the environments"),

@@ -174,16 +174,13 @@ class Sparkline:
         return [kind for kind in self.styles if kind in shown]
 
     def render(self) -> Text:
-        """From 0 to the highest value. Parts without values are spaces; those to come are left out."""
+        """From 0 to the highest value. A part without values shows those of the next part that has some."""
         means = {index: sum(values) / len(values) for index, (_, values) in self._values.items()}
-        highest = max([*means.values(), 1e-9])
-        text = Text(no_wrap=True)
-        for index in range(max(means, default=-1) + 1):
-            if index not in means:
-                text.append(" ")
-                continue
+        highest, text, start = max([*means.values(), 1e-9]), Text(no_wrap=True), 0
+        for index in sorted(means):
             level = round((len(SPARKS) - 1) * max(0.0, means[index]) / highest)
-            text.append(SPARKS[level], style=self.styles[self._values[index][0]])
+            text.append(SPARKS[level] * (index + 1 - start), style=self.styles[self._values[index][0]])
+            start = index + 1
         return text
 
 

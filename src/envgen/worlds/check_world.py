@@ -353,8 +353,16 @@ class _Checker(EpisodeChecker):
         image = self.world.render_levels({"original": self.world.original, "level": self.level}, columns=2)
         self.require(isinstance(image, Image.Image), "render_levels must return a PIL image")
         env = self.world.single(self.level, seed=self.seed, render_mode="rgb_array", **self.make_options)
-        env.reset(seed=self.seed)
+        _, info = env.reset(seed=self.seed)
         frame: Any = env.render()
+        status: Any = self.world.status(info)
+        self.require(
+            isinstance(status, Mapping)
+            and all(isinstance(name, str) and int(amount) == amount for name, amount in status.items())
+            and self.world.gauges.keys() <= status.keys()
+            and all(maximum > 0 for maximum in self.world.gauges.values()),
+            "status must return whole numbers by name, among them all gauges, whose maxima must be positive",
+        )
         self.require(
             isinstance(frame, np.ndarray) and frame.dtype == np.uint8 and frame.ndim == 3 and frame.shape[2] == 3,
             'render() with render_mode="rgb_array" must return a uint8 array (height, width, 3)',
