@@ -13,6 +13,7 @@ from pydantic import Field
 
 from envgen.designers.designer import setting_values
 from envgen.designers.prompt import describe_settings
+from envgen.report.clips import make_clips
 from envgen.worlds import from_gymnasium
 from envgen.worlds.check_world import ContractError, check_world
 from envgen.worlds.world import Level
@@ -204,6 +205,24 @@ def test_wrong_continuous_actions(lander, action):
 
 def test_page_of_levels_has_pictures_of_the_worlds_size(cart_pole):
     assert cart_pole.render_levels({"a": {}, "b": {}}, columns=2).width > 2 * 256
+
+
+class SteersAtRandom:
+    def act(self, obs, rng):
+        return rng.uniform(-1, 1, (len(obs), 2)).astype(np.float32)
+
+    def reset(self):
+        pass
+
+    def observe(self, rewards, dones):
+        pass
+
+
+def test_clips_of_continuous_actions(lander, monkeypatch):
+    monkeypatch.setattr("envgen.report.clips.NUM_EPISODES", 4)
+    clips = make_clips(SteersAtRandom(), lander, "vector")
+    assert clips[0].title == "A typical episode"
+    assert all(len(action.split()) == 2 for action in clips[0].actions)
 
 
 @pytest.mark.parametrize("actions", [np.zeros((3, 2)), np.zeros(2), [0.0]])

@@ -79,7 +79,8 @@ class ActionRecorder:
     def _episode(self, i: int, ended: bool) -> RecordedEpisode:
         starts = [*self._starts[i], len(self._actions)]
         *earlier, actions = (
-            tuple(int(row[i]) for row in self._actions[start:stop]) for start, stop in pairwise(starts)
+            tuple(row[i] if row.ndim > 1 else int(row[i]) for row in self._actions[start:stop])
+            for start, stop in pairwise(starts)
         )
         return RecordedEpisode(
             self._seed + i, len(starts) - 1, actions, tuple(earlier), float(self._returns[i]),
