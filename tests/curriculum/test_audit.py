@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ladder import Ladder, LadderLevel, LadderStats, LadderWithExpert
+from pydantic import Field
 
 from envgen.curriculum.audit import (
     AUDIT_SEEDS,
@@ -18,6 +19,7 @@ from envgen.curriculum.audit import (
 )
 from envgen.designers.designer import AuditResult, ProposedLevel
 from envgen.worlds.crafter.world import Crafter
+from envgen.worlds.world import Level
 
 CRAFTER = Crafter()
 ORIGINAL_STATS = CRAFTER.level_stats(None, AUDIT_SEEDS).as_dict()
@@ -209,6 +211,20 @@ def test_effects_cover_every_option_and_the_number_furthest_from_the_original():
     options = [{"wind": "none"}, {"wind": "strong"}, {"fault": "make"}, {"fault": "step"}]
     assert [level for level, _ in RecordingLadder.calls] == [None, {"rungs": 99}, {"length": 1000}, *options]
     assert {seeds for _, seeds in RecordingLadder.calls} == {EFFECT_SEEDS}
+
+
+def test_effects_of_a_float_are_those_of_the_furthest_value():
+    class GustLevel(Level):
+        gust: float = Field(default=1.0, ge=0.0, le=9.0)
+        """Strength of the wind."""
+
+    class Gusts(Ladder):
+        Level = GustLevel
+
+        def level_stats(self, level=None, seeds: Sequence[int] = range(16)) -> LadderStats:
+            return LadderStats(GustLevel.parse(level).gust)
+
+    assert setting_effects(Gusts()) == {"gust": {"9.0": ["rungs per ladder 1.0 -> 9.0"]}}
 
 
 def test_effects_of_iron_in_crafter():

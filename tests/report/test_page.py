@@ -158,6 +158,17 @@ def test_damaged_files_are_named_and_the_rest_is_shown(tmp_path):
     assert any(spec["yLabel"] == "score %" for spec in page.charts)
 
 
+def test_evaluations_of_language_models_are_named_and_left_out(tmp_path):
+    write_train_run(tmp_path / "run")
+    request = {"world": "crafter", "policy": "llm", "seed": 0}
+    write_json(tmp_path / "played" / "run.json", {"format": 2, "request": request, "versions": {}})
+    messages: list[str] = []
+    build_report([tmp_path], clips=False, on_message=messages.append)
+    assert [text for text in messages if "played is an evaluation of a language model" in text]
+    with pytest.raises(RunError, match="its results are in evaluation.json"):
+        build_report([tmp_path / "played"])
+
+
 def test_links_out_of_a_run_directory_are_not_followed(tmp_path):
     folder = write_train_run(tmp_path / "runs" / "run")
     (tmp_path / "secret.json").write_text(json.dumps({"final": {"score": {"value": 77.7}}, "password": "hunter2"}))

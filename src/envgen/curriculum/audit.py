@@ -124,8 +124,8 @@ def setting_effects(world: World) -> SettingEffects:
     effects: SettingEffects = {}
     for name, values in setting_values(world.Level).items():
         original, *others = values
-        if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
-            others = [max(others, key=lambda value: abs(value - original))]  # for integers, only the furthest
+        if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+            others = [max(others, key=lambda value: abs(value - original))]  # of numbers, only the furthest
         by_value = {
             str(value): changed_stats(
                 original_stats, world.level_stats(unflatten({name: value}), EFFECT_SEEDS).as_dict()

@@ -97,6 +97,8 @@ def _open_runs(paths: Sequence[str | Path]) -> tuple[list[RunFiles], list[str]]:
         name = folder.resolve().relative_to(common).as_posix()
         try:
             run = open_run(folder, name)
+            if "policy" in run.request:
+                raise RunError(f"{folder} is an evaluation of a language model; its results are in evaluation.json")
             if not isinstance(run.seed, int):
                 raise RunError(f"{folder / 'run.json'} has no seed")
             runs.append(run)
