@@ -165,7 +165,7 @@ def test_evaluations_of_language_models_are_named_and_left_out(tmp_path):
     messages: list[str] = []
     build_report([tmp_path], clips=False, on_message=messages.append)
     assert [text for text in messages if "played is an evaluation of a language model" in text]
-    with pytest.raises(RunError, match="its results are in evaluation.json"):
+    with pytest.raises(RunError, match="an evaluation of a language model"):
         build_report([tmp_path / "played"])
 
 
