@@ -195,6 +195,8 @@ def plot_curves(groups: dict[tuple[str, int], list[dict[str, Any]]], file: Path)
     import matplotlib.pyplot as plt
 
     all_steps = sorted({steps for _, steps in groups})
+    variants = list(dict.fromkeys(variant for variant, _ in groups))
+    colors = dict(zip(variants, plt.get_cmap("tab20").colors[::2] + plt.get_cmap("tab20").colors[1::2], strict=False))
     figure, axes = plt.subplots(1, len(all_steps), figsize=(6 * len(all_steps), 4), squeeze=False, layout="constrained")
     for axis, steps in zip(axes[0], all_steps, strict=True):
         for (variant, count), results in groups.items():
@@ -207,8 +209,8 @@ def plot_curves(groups: dict[tuple[str, int], list[dict[str, Any]]], file: Path)
             length = min(len(curve) for curve in curves)
             values = np.array([curve[:length] for curve in curves])
             x = np.array([point["steps"] for point in results[0]["curve"][:length]]) / 1e6
-            (line,) = axis.plot(x, np.median(values, 0), label=variant)
-            axis.fill_between(x, values.min(0), values.max(0), alpha=0.15, color=line.get_color(), linewidth=0)
+            axis.plot(x, np.median(values, 0), label=variant, color=colors[variant])
+            axis.fill_between(x, values.min(0), values.max(0), alpha=0.15, color=colors[variant], linewidth=0)
         axis.set(xlabel="million steps", ylabel="score of training episodes, %", title=f"{steps / 1e6:g}M steps")
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.3)
