@@ -106,4 +106,4 @@ def test_statistics_and_the_audit_use_the_solver():
     assert 5 < stats.as_dict()["steps of a solution"] < 40
     assert stats.cells["keys"] == 1
     assert world.reachable_skills(good, stats) == {"solve_door_key"}
-    assert len(world.reachable_skills(None, world.level_stats(None, range(2)))) == 21
+    assert len(world.reachable_skills(None, world.level_stats(None, range(2)))) == 23

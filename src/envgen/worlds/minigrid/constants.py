@@ -133,8 +133,7 @@ TASKS = (
     LAVA_CROSSING, SIMPLE_CROSSING, DYNAMIC_OBSTACLES, RED_BLUE_DOORS, MEMORY, OBSTRUCTED_MAZE, GO_TO_DOOR,
     GO_TO_OBJECT, PUT_NEAR, FETCH, LOCKED_ROOM, DIST_SHIFT, PERFECT_MAZE, RANDOM_WALLS,
 ) = range(23)  # fmt: skip
-MIXED = len(TASKS)  # each episode plays one of the package's environments
-NUM_PACKAGE_TASKS = PERFECT_MAZE  # the tasks before it are the package's
+MIXED = len(TASKS)  # each episode plays one of the tasks
 
 OBJECTIVE = np.full(len(TASKS), REACH_GOAL)
 OBJECTIVE[[KEY_CORRIDOR, UNLOCK_PICKUP, BLOCKED_UNLOCK_PICKUP, OBSTRUCTED_MAZE]] = PICK_UP_TARGET

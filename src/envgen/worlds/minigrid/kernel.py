@@ -83,10 +83,10 @@ def _write_report(env, report):
 
 @jit
 def sample_task(env, mixed_first):
-    """One of the package's environments: first its task, then one of the task's environments, both uniformly."""
+    """A random task, and one of the package's environments of it."""
     n = mt19937.episode_seed(env.seed_hash + 2, env.episode)
-    task = n % const.NUM_PACKAGE_TASKS
-    return mixed_first[task] + n // const.NUM_PACKAGE_TASKS % (mixed_first[task + 1] - mixed_first[task])
+    task = n % const.MIXED
+    return mixed_first[task] + n // const.MIXED % (mixed_first[task + 1] - mixed_first[task])
 
 
 @jit

@@ -1,4 +1,4 @@
-"""`MiniGridLevel`: everything a designer may set in MiniGrid. The default draws from all tasks of the package."""
+"""`MiniGridLevel`: everything a designer may set in MiniGrid. The default draws from all tasks."""
 
 from typing import Annotated, Any, Literal
 
@@ -38,8 +38,7 @@ class MiniGridLevel(Level):
     sizes that it cannot have are replaced by the nearest larger one that it can."""
 
     task: Task = "mixed"
-    """What the agent has to do. mixed draws one of the package's environments, of all tasks from empty to dist shift,
-    for each episode."""
+    """What the agent has to do. mixed draws a task for each episode, and one of the package's environments of it."""
     size: Annotated[int, Field(ge=0, le=const.MAX_SIZE)] = 0
     """Cells along a side of the grid, walls included; 0 is the task's usual size. Tasks made of rooms have room_size
     instead."""

@@ -111,5 +111,5 @@ def reachable_skills(level: MiniGridLevel, stats: MiniGridLevelStats) -> set[str
     """The skills that some grid of the level allows, as far as the solver knows."""
     tasks = {task for task, fraction in stats.unsolvable.items() if fraction < 1}
     if level.task == "mixed" and not level.map:  # a few grids do not show all tasks
-        tasks |= set(const.TASKS[: const.NUM_PACKAGE_TASKS]) - stats.unsolvable.keys()
+        tasks |= set(const.TASKS) - stats.unsolvable.keys()
     return {const.skill_name(task) for task in tasks}

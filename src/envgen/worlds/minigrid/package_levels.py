@@ -99,8 +99,13 @@ def package_level(env_id: str) -> MiniGridLevel:
 
 @cache
 def mixed_params() -> tuple[np.ndarray, np.ndarray]:
-    """The PARAMS of all these levels by task, and where each task begins, (tasks + 1,)."""
-    params = np.stack([package_level(env_id).to_params() for env_id in PACKAGE_IDS])
+    """The PARAMS of all levels that the original draws from, by task, and where each task begins, (tasks + 1,).
+
+    These are the package's environments and, with their usual settings, the two mazes that it does not have.
+    """
+    levels = [package_level(env_id) for env_id in PACKAGE_IDS]
+    levels += [MiniGridLevel(task="perfect maze"), MiniGridLevel(task="random walls")]
+    params = np.stack([level.to_params() for level in levels])
     params = params[np.argsort(params["task"], kind="stable")]
-    first = np.searchsorted(params["task"], np.arange(const.NUM_PACKAGE_TASKS + 1))
+    first = np.searchsorted(params["task"], np.arange(len(const.TASKS) + 1))
     return params, first.astype(np.int64)
