@@ -9,6 +9,7 @@ from test_practice import RIGHT, Corridor, CorridorLevel, random_actions
 
 import envgen
 from envgen.curriculum.chains import ChainVectorEnv
+from envgen.curriculum.evaluate import LevelScorer
 from envgen.curriculum.loop import train
 from envgen.curriculum.plan import PracticeSettings, TrainingPlan
 from envgen.curriculum.practice import PracticeVectorEnv
@@ -213,6 +214,22 @@ def test_a_run_trains_in_chains_records_their_stages_and_resumes_exactly(tmp_pat
         assert outcome["skills"]["sprint"] == pytest.approx(rate)
         assert "chain" not in cycle["outcomes"][1]
     assert cycles[1]["proposal"]["levels"][0]["chain"]["start"] == cycles[0]["outcomes"][0]["chain"]["stage"]
+
+
+class Walker:
+    """Always goes to the right."""
+
+    def act(self, obs: Any, rng: np.random.Generator | None = None) -> np.ndarray:
+        return np.full(len(obs), RIGHT)
+
+
+def test_designers_measure_the_success_of_the_agent_in_each_level():
+    walker: Any = Walker()
+    scorer = LevelScorer(Corridor(), "symbols", walker, 0, seed=0, cycle=1)
+    levels = [CorridorLevel(length=2), CorridorLevel(length=50), ORIGINAL]
+    rates = [{"walk": 0.0, "sprint": 100.0}, {"walk": 100.0, "sprint": 0.0}, {"walk": 100.0, "sprint": 100.0}]
+    assert scorer.success_rates(levels, episodes=5) == rates
+    assert scorer.steps == 0  # nothing was trained
 
 
 def test_the_expert_trains_in_the_chains_of_a_world(tmp_path):

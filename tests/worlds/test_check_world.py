@@ -42,6 +42,15 @@ class InvalidSkillLevel(LineWorld):
     skill_levels = {"reach_flag": {"length": 0}}  # noqa: RUF012
 
 
+class UnknownGrant(LineWorld):
+    skill_levels = {"reach_flag": {"length": 3}}  # noqa: RUF012
+
+    class Level(LineLevel):
+        @property
+        def granted_skills(self):
+            return ("fly",)
+
+
 class PermissiveWorld(LineWorld):
     class Level(LineLevel):
         @classmethod
@@ -265,6 +274,7 @@ class GridOnSymbols(LineWorld):
             "skill_levels: the level for 'reach_flag' is not valid: "
             "length: Input should be greater than or equal to 1 (got 0)",
         ),
+        (UnknownGrant, "granted_skills of the level for 'reach_flag' must be skills, not ['fly']"),
         (PermissiveWorld, "Level must refuse unknown settings"),
         (UndocumentedLevel, "Level: the setting 'length' needs a docstring"),
         (NotDeterministic, "the same seed and actions must give the same episodes"),
