@@ -103,7 +103,7 @@ def train(
     Args:
         world: A world or its name; see `envgen worlds`. `"module:Class"` names a world of your own.
         designer: A designer, its class, or its name; see `envgen designers`. `"module:Class"` names one of your own.
-        preset: The plan to start from: `"paper"` or `"quick"`.
+        preset: The plan to start from: `"paper"`, `"quick"` or `"long"`.
         plan: A `TrainingPlan`, or the fields that differ from the preset, such as `{"cycles": 2}`.
         observation: What the agent observes; one of `world.observations`. Default: symbols, if the world has them.
         seed: Random seed.

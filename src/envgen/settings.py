@@ -60,6 +60,8 @@ def list_options(annotation: Any) -> tuple[Any, ...]:
 
 def _parse_option(name: str, text: str, options: Sequence[Any]) -> Any:
     """The option that a string names. If some options are not strings, pydantic rejects an unknown string later."""
+    if text in options:  # the usual case
+        return text
     words = {normalize_word(option): option for option in options if isinstance(option, str)}
     if normalize_word(text) in words:
         return words[normalize_word(text)]

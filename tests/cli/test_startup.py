@@ -113,6 +113,19 @@ def test_worlds_and_designers_are_listed():
     assert "crafter: 17 actions, 22 skills" in worlds
     assert "heist:" in worlds
     designers = envgen("designers").stdout
-    for name in ("none", "expert", "random", "alpha", "llm", "fixed", "easy-to-hard", "adversarial"):
+    for name in (
+        "none",
+        "expert",
+        "random",
+        "alpha",
+        "dr",
+        "plr",
+        "accel",
+        "sfl",
+        "llm",
+        "fixed",
+        "easy-to-hard",
+        "adversarial",
+    ):
         assert f"{name}: " in designers
     assert "--designer.beta (default: 8.0)" in designers

@@ -105,10 +105,17 @@ def test_invalid_plan_is_refused(changes, message):
         plan_for("quick", **changes)
 
 
+def test_long_preset_mixes_designed_levels_until_the_end():
+    plan = plan_for("long", Heist())
+    assert plan.total_steps == 20_000_000
+    assert (plan.cycles, plan.mixing, plan.final_steps) == (20, "mixed", 0)
+    assert plan.num_level_envs(100) == 80 == 100 * (1 - plan.original_share)
+
+
 def test_unknown_preset_is_refused_with_the_nearest_name():
-    with pytest.raises(PlanError, match="preset 'qick' is not one of paper, quick; did you mean 'quick'"):
+    with pytest.raises(PlanError, match="preset 'qick' is not one of paper, quick, long; did you mean 'quick'"):
         plan_for("qick")
-    with pytest.raises(ValueError, match="preset 'fast' is not one of paper, quick"):
+    with pytest.raises(ValueError, match="preset 'fast' is not one of paper, quick, long"):
         plan_for("fast")
 
 

@@ -20,11 +20,25 @@ from envgen.designers.registry import (
     resume_runtime,
     settings_class,
 )
+from envgen.designers.ued import AccelSettings, DrSettings, PlrSettings, SflSettings
 from envgen.settings import Settings
 from envgen.worlds.crafter.level import CrafterLevel
 
 MANUAL = {"llm": "manual", "feedback": "rich", "obfuscate": True, "max_calls": 7, "timeout": 9.0}
-NAMES = ("none", "expert", "random", "alpha", "llm", "fixed", "easy-to-hard", "adversarial")
+NAMES = (
+    "none",
+    "expert",
+    "random",
+    "alpha",
+    "dr",
+    "plr",
+    "accel",
+    "sfl",
+    "llm",
+    "fixed",
+    "easy-to-hard",
+    "adversarial",
+)
 
 
 def test_all_designers_are_listed_with_one_line_each():
@@ -42,7 +56,10 @@ def test_every_name_builds_the_designer_of_that_name(tmp_path, name):
 
 
 def test_settings_classes_are_found_by_name():
-    expected = {"expert": ExpertSettings, "random": RandomSettings, "alpha": AlphaSettings}
+    expected = {
+        "expert": ExpertSettings, "random": RandomSettings, "alpha": AlphaSettings, "dr": DrSettings,
+        "plr": PlrSettings, "accel": AccelSettings, "sfl": SflSettings,
+    }  # fmt: skip
     assert {name: settings_class(name) for name in NAMES} == {name: expected.get(name) for name in NAMES}
     assert settings_class("no-such-designer") is settings_class("no_such_module:Class") is None
     for kind in expected.values():
@@ -139,12 +156,12 @@ def test_wrong_names_and_values_are_refused_with_the_nearest_right_one(tmp_path,
     [
         *[({"designer": name, "llm": MANUAL},
            f"the designer {name} uses no language model; --llm requires one of llm, fixed, easy-to-hard, adversarial")
-          for name in ("none", "expert", "random", "alpha")],
+          for name in ("none", "expert", "random", "alpha", "dr", "sfl")],
         *[({"designer": name, "levels": [{}]}, f"levels of your own require the designer fixed, not {name}")
           for name in NAMES if name != "fixed"],
         *[({"designer": name, "settings": {"keep_prob": 1}},
-           f"the designer {name} has no settings; only expert, random, alpha do")
-          for name in NAMES if name not in ("expert", "random", "alpha")],
+           f"the designer {name} has no settings; only expert, random, alpha, dr, plr, accel, sfl do")
+          for name in NAMES if name not in ("expert", "random", "alpha", "dr", "plr", "accel", "sfl")],
         ({"designer": "fixed", "levels": [{}], "llm": MANUAL}, "levels of your own or a language model, not both"),
         ({"designer": "llm"}, "needs a model: --llm openai:MODEL"),
     ],

@@ -31,6 +31,7 @@ from .errors import SpaceError, describe_batch
 from .networks import ActorCritic, Categorical, PolicyNetwork, layout_of, run_network, run_step, run_step_in_chunks
 from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, single_thread, supports_bf16
 from .policy import NetworkFactory, Policy
+from .regret import RegretEstimator, SelectsEpisodes
 from .rollout import Arrays, Rollout, UpdateResult, VecEnvRunner, strip_prefix
 from .settings import PpoSettings, ppo_settings_for
 
@@ -225,6 +226,7 @@ class PPO:
         self._evaluated_policy = self.policy  # of `act`
         self._runner: VecEnvRunner | None = None
         self._prefetched: Rollout | None = None  # collected, but not yet learned from
+        self._regret: RegretEstimator | None = None  # of environments that replay levels
         self._obs_buffers: list[torch.Tensor] = []  # of rollouts that are no longer needed
 
     KEEPS_ROLLOUTS = False  # whether `update` keeps the observations of a rollout for later
@@ -382,6 +384,8 @@ class PPO:
         s = self.settings
         values = rollout.values.cpu().numpy()
         advantages = gae(rollout.rewards, values, rollout.dones, rollout.last_values, s.gamma, s.gae_lambda)
+        if self._regret is not None:
+            rollout.episodes.set_regret(*self._regret.update(advantages, values, rollout.dones))
         returns = advantages + values
         explained_variance = self._explained_variance(values[rollout.valid], returns[rollout.valid])
         if s.norm_adv:
@@ -488,6 +492,7 @@ class PPO:
         if not resume:
             memory = self.network.new_memory(envs.num_envs, self.device)
             self.phase_updates, self._runner, self._prefetched = 0, VecEnvRunner(envs, seed, memory=memory), None
+            self._regret = RegretEstimator(envs.num_envs) if isinstance(envs, SelectsEpisodes) else None
         elif self._runner is None or self._runner.envs is not envs:
             raise ValueError("no training to resume in these environments; call load(arrays, values, envs) with them")
         with self.threaded_gradients, ThreadPoolExecutor(1, "envgen-collect", set_device, (self.device,)) as executor:
@@ -504,7 +509,7 @@ class PPO:
                 self.steps += rollout.num_steps * rollout.num_envs * self.process_group.size
                 self.phase_updates += 1
                 on_update(UpdateResult(self.steps, metrics, rollout.episodes))
-        self._runner = self._prefetched = None
+        self._runner = self._prefetched = self._regret = None
         self._obs_buffers.clear()
 
     def rollout_lengths(self, steps: int) -> list[int]:
@@ -542,6 +547,8 @@ class PPO:
             arrays |= {f"runner.{name}": array for name, array in self._runner.state().items()}
         if self._prefetched is not None:
             arrays |= {f"prefetched.{name}": array for name, array in self._prefetched.state().items()}
+        if self._regret is not None:
+            arrays |= {f"regret.{name}": array for name, array in self._regret.state().items()}
         values = {
             "settings": self.settings.model_dump(),
             "bfloat16": self.bfloat16,
@@ -580,7 +587,7 @@ class PPO:
         self.steps, self.updates, self.phase_updates = (values[n] for n in ("steps", "updates", "phase_updates"))
         self.action_rng.bit_generator.state = values["action_rng"]
         self.shuffle_rng.bit_generator.state = values["shuffle_rng"]
-        self._runner = self._prefetched = None
+        self._runner = self._prefetched = self._regret = None
         if envs is not None:
             self.check_envs(envs)
             memory = self.network.new_memory(envs.num_envs, self.device)
@@ -589,3 +596,5 @@ class PPO:
                 length = self.settings.sequence_length
                 rollout = Rollout(len(prefetched["rewards"]), envs.num_envs, self.network, self.device, length)
                 self._prefetched = rollout.load(prefetched)
+            if isinstance(envs, SelectsEpisodes):
+                self._regret = RegretEstimator(envs.num_envs, strip_prefix("regret", arrays))

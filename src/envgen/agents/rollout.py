@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from .memory import AgentMemory
 from .networks import PolicyNetwork
 from .parallel import Minibatch
+from .regret import SelectsEpisodes
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -30,13 +31,19 @@ class EpisodeStats:
     practice_lengths: list[int] = field(default_factory=list)  # steps since the saved state
     practice_skills: list[int] = field(default_factory=list)  # index of the skill practiced
     practice_successes: list[bool] = field(default_factory=list)  # whether the episode succeeded at it
+    positive_value_losses: list[float] = field(default_factory=list)  # see `set_regret`
+    mean_values: list[float] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.returns)
 
+    def set_regret(self, positive_value_losses: list[float], mean_values: list[float]) -> None:
+        """Add the results of a `RegretEstimator`, known only when the learner has computed the advantages."""
+        self.positive_value_losses, self.mean_values = positive_value_losses, mean_values
+
     def state(self) -> dict[str, np.ndarray]:
         return {
-            "returns": np.array(self.returns),
+            "returns": np.array(self.returns),  # states are taken before `set_regret`
             "lengths": np.array(self.lengths, np.int64),
             "levels": np.array(self.levels, np.int64),
             "skill_counts": np.stack(self.skill_counts) if self.skill_counts else np.zeros((0, 0), np.int64),
@@ -86,7 +93,7 @@ class StepResult(NamedTuple):
     rewards: np.ndarray  # (B,)
     dones: np.ndarray  # (B,) whether an episode ended with this step
     truncated: np.ndarray  # (B,) whether it ended by truncation alone
-    valid: np.ndarray  # (B,) False where the step only reset the environment
+    valid: np.ndarray  # (B,) False where the step only reset the environment, or the agent does not learn from it
     final_obs: Any  # the last observations of the episodes that ended; None if none did
     practiced: np.ndarray  # (B,) whether the episode that ended was practice
     final_bits: np.ndarray | None  # (B, bits), of the agent's memory at final_obs; None if nothing was truncated
@@ -134,7 +141,9 @@ class VecEnvRunner:
 
     def step(self, actions: np.ndarray, episodes: EpisodeStats) -> StepResult:
         """One step of every environment; episodes that end are added to `episodes`."""
-        resetting = self.needs_reset
+        resetting, learns = self.needs_reset, True
+        if isinstance(self.envs, SelectsEpisodes):
+            learns = self.envs.learns.copy()
         self.memory.record_action(self.obs, actions)
         obs, rewards, terminated, truncated, infos = self.envs.step(actions)
         dones = (terminated | truncated) & ~resetting
@@ -158,7 +167,7 @@ class VecEnvRunner:
         self.needs_reset = dones & (self.autoreset_mode == AutoresetMode.NEXT_STEP)
         self.obs = obs
         truncated = truncated & ~terminated & dones
-        return StepResult(rewards, dones, truncated, ~resetting, final_obs, practiced, final_bits)
+        return StepResult(rewards, dones, truncated, ~resetting & learns, final_obs, practiced, final_bits)
 
     def _record_episodes(self, indices: np.ndarray, infos: dict[str, Any], episodes: EpisodeStats) -> None:
         episodes.returns += self.episode_returns[indices].tolist()

@@ -3,6 +3,7 @@
     out/run/
       cycles/1/levels.json       the levels, their purposes, and the audit of each
       cycles/1/evaluation.json   the agent in the original after the cycle; what it learned in each level
+      cycles/1/archive.json      the archive after the cycle, with a designer that chooses the level of every episode
       summary.json               the results of the run, for `envgen compare`
 
 A run directory holds more files (envgen/runs/store.py). To resume an interrupted run, call `train` again with the same
@@ -30,6 +31,7 @@ from envgen.designers.designer import (
     request_proposal,
     request_revision,
 )
+from envgen.designers.sampler import EpisodeDesigner
 from envgen.runs.store import PROGRESS, Run, read_progress, reading
 from envgen.worlds.world import Level, World
 
@@ -37,6 +39,7 @@ from .audit import AUDIT_SEEDS, audit_level, setting_effects
 from .evaluate import Evaluation, LevelScorer, evaluate, evaluate_over_seeds, level_outcomes
 from .plan import EVALUATION_SEED, PlanError, PracticeSettings, TrainingPlan, check_seed
 from .practice import practice_settings
+from .sampling import num_sampled_envs
 from .trainer import PhaseTrainer, TrainingStats, make_learner, training_stats, unique
 
 EXTENDABLE = ("plan.cycles", "plan.final_steps")
@@ -57,6 +60,7 @@ class Phase(NamedTuple):
     name: str
     levels: Sequence[Level | LevelChain]  # empty: the original
     steps: int
+    sampled: bool = False  # the designer chooses the level of every episode
 
 
 def train(
@@ -97,13 +101,16 @@ def train(
     agent = make_learner(world, observation, learner, learner_settings, seed, device, compile, plan.total_steps)
     num_envs = agent.settings.num_envs
     practice = practice_settings(world, observation, num_envs // agent.process_group.size, practice)
-    max_levels = plan.num_level_envs(num_envs) if plan.mixing == "mixed" else num_envs
-    if plan.cycles and plan.levels > max_levels:
-        raise PlanError(f"levels is {plan.levels}, but only {max_levels} environments can play levels; raise num_envs")
+    sampler = None
+    if isinstance(designer, EpisodeDesigner):
+        check_can_sample(designer, agent.process_group.size, practice)
+        sampler = designer.make_sampler(world.Level, world.skills, seed)
+    else:
+        check_plan(plan, num_envs)
     request = {
         "world": world.name,
         "designer": designer.config(),
-        "plan": plan.model_dump(mode="json"),
+        "plan": plan.model_dump(mode="json", exclude={"original_share"} if sampler is None else None),
         "observation": observation,
         "seed": seed,
         "learner": {"name": _learner_name(learner), **agent.settings.model_dump(mode="json")},
@@ -112,8 +119,37 @@ def train(
     extendable = EXTENDABLE if extend else ()
     with Run(Path(folder), request, agent.process_group.is_main, designer.runtime_options(), extendable) as run_dir:
         agent.process_group.barrier()
-        trainer = PhaseTrainer(run_dir, world, observation, agent, seed, save_every, on_progress, practice)
+        trainer = PhaseTrainer(
+            run_dir, world, observation, agent, seed, save_every, on_progress, practice, sampler, plan.original_share
+        )
         return Loop(trainer, designer, plan, on_message).run()
+
+
+def check_can_sample(designer: Designer, num_processes: int, practice: PracticeSettings) -> None:
+    """Raise PlanError where a designer cannot choose the level of every episode."""
+    if num_processes > 1:
+        raise PlanError(
+            f"the designer {designer.name} keeps one archive of levels, so it trains in one process, not "
+            f"{num_processes}; start it without torchrun"
+        )
+    if practice.share:
+        raise PlanError(
+            f"the designer {designer.name} chooses a level for every episode, and states for practice are only valid "
+            f"in the level they come from; set practice.share to 0, not {practice.share}"
+        )
+
+
+def check_plan(plan: TrainingPlan, num_envs: int) -> None:
+    """Raise PlanError where a plan does not fit a designer that proposes the levels of a cycle."""
+    default = TrainingPlan.model_fields["original_share"].default
+    if plan.original_share != default:
+        raise PlanError(
+            f"original_share is for designers that choose the level of every episode; "
+            f"for this one, set mixing to mixed and ratio to {1 / max(plan.original_share, 0.01) - 1:.3g}"
+        )
+    max_levels = plan.num_level_envs(num_envs) if plan.mixing == "mixed" else num_envs
+    if plan.cycles and plan.levels > max_levels:
+        raise PlanError(f"levels is {plan.levels}, but only {max_levels} environments can play levels; raise num_envs")
 
 
 def _learner_name(learner: str | type[Learner]) -> str:
@@ -139,6 +175,7 @@ class Loop:
                 proposal, audits = self.design(cycle, history)  # step 1, and step 4 from the second cycle
                 for phase in self.phases(cycle, proposal):  # steps 2 and 3: in the levels, then in the original
                     self.trainer.run_phase(*phase)
+                self.record_archive(cycle)
                 history.append(self.evaluate_cycle(cycle, proposal, audits))
             if final_phase.steps:
                 self.trainer.run_phase(*final_phase)
@@ -160,6 +197,8 @@ class Loop:
     def phases(self, cycle: int, proposal: Proposal) -> list[Phase]:
         """Return what a cycle trains in."""
         plan, levels = self.plan, [proposed.chain or proposed.level for proposed in proposal.levels]
+        if self.trainer.sampler is not None:
+            return [Phase(f"cycle {cycle}: sampled levels", [], plan.cycle_steps, sampled=True)]
         if plan.mixing == "mixed":  # each environment plays one level or the original
             num_envs = self.learner.settings.num_envs
             num_level_envs = plan.num_level_envs(num_envs) if levels else 0
@@ -196,8 +235,16 @@ class Loop:
         with self._reading(f"cycles/{cycle}/levels"):
             proposal = Proposal.from_json(data["proposal"], self.world.Level)
             audits = tuple(AuditResult.model_validate(audit) for audit in data["audits"])
-        self.on_message(describe_proposal(cycle, proposal, audits))
+        is_sampled = self.trainer.sampler is not None
+        text = f"Cycle {cycle}: a level for every episode" if is_sampled else None
+        self.on_message(text or describe_proposal(cycle, proposal, audits))
         return proposal, audits
+
+    def record_archive(self, cycle: int) -> None:
+        """Write what the sampler has learned about its levels, if there is one."""
+        sampler = self.trainer.sampler
+        if sampler is not None:
+            self.load_or_create(f"cycles/{cycle}/archive", sampler.summary)
 
     def evaluate_cycle(self, cycle: int, proposal: Proposal, audits: tuple[AuditResult, ...]) -> Cycle:
         """Evaluate the agent in the original, and return what the designer is told about the cycle."""
@@ -238,14 +285,19 @@ class Loop:
         cycles = range(1, plan.cycles + 1)
         designs = [self.run_dir.read(f"cycles/{cycle}/levels") for cycle in cycles]
         evaluations = [self.run_dir.read(f"cycles/{cycle}/evaluation") for cycle in cycles]
-        mixed_steps = plan.cycle_steps * plan.num_level_envs(num_envs) // num_envs
-        level_steps = mixed_steps if plan.mixing == "mixed" else plan.level_steps
+        num_level_envs, sampler = plan.num_level_envs(num_envs), self.trainer.sampler
+        if sampler is not None:
+            num_level_envs = num_sampled_envs(num_envs, plan.original_share)
+        mixed_steps = plan.cycle_steps * num_level_envs // num_envs
+        level_steps = mixed_steps if plan.mixing == "mixed" or sampler is not None else plan.level_steps
         with reading(self.run_dir.folder / PROGRESS):
-            training, seconds = self._last_phase_stats(lines), sum(line["seconds"] for line in lines)
+            training, seconds = self._last_phase_stats(lines, designs), sum(line["seconds"] for line in lines)
         with reading(self.run_dir.folder / "cycles"):
             seconds += sum(result["seconds"] for result in (*designs, *evaluations))
-            steps_in_levels = sum(level_steps for design in designs if design["proposal"]["levels"])
+            with_levels = [design for design in designs if design["proposal"]["levels"] or sampler is not None]
+            steps_in_levels = level_steps * len(with_levels)
             ranking_steps = sum(design["ranking_steps"] for design in designs)
+            ranking_steps += sampler.ranking_steps if sampler is not None else 0
         return TrainingSummary(
             steps={
                 "levels": steps_in_levels,
@@ -258,13 +310,24 @@ class Loop:
             llm=self.designer.usage(),
         ).model_dump(mode="json")
 
-    def _last_phase_stats(self, lines: list[dict[str, Any]]) -> TrainingStats | None:
+    def _last_phase_stats(self, lines: list[dict[str, Any]], designs: list[dict[str, Any]]) -> TrainingStats | None:
+        """Return the statistics of the last phase: of its episodes in the original, where others played levels."""
         if not lines:
             return None
+        skills = [skill.name for skill in self.world.skills]
         last_phase = [line for line in lines if line["phase"] == lines[-1]["phase"]]
+        if len(last_phase[0]["levels"]) > 1 and (k := self._index_of_original(designs)) is not None:
+            return training_stats([{"steps": line["steps"], **line["levels"][k]} for line in last_phase], skills)
         steps_before = max((line["steps"] for line in lines if line["phase"] != lines[-1]["phase"]), default=0)
         local_steps = (lines[-1]["steps"] - steps_before) // self.learner.process_group.size
-        return training_stats(last_phase, [skill.name for skill in self.world.skills], local_steps)
+        return training_stats(last_phase, skills, local_steps)
+
+    def _index_of_original(self, designs: list[dict[str, Any]]) -> int | None:
+        """Where the progress lines of the last cycle have the results of the original."""
+        proposal = Proposal.from_json(designs[-1]["proposal"], self.world.Level)
+        phase = self.phases(len(designs), proposal)[-1]
+        levels = [self.world.original] if phase.sampled else unique(phase.levels)
+        return levels.index(self.world.original) if self.world.original in levels else None
 
     def _reading(self, name: str) -> AbstractContextManager[None]:
         return reading(self.run_dir.folder / f"{name}.json")

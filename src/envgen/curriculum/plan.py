@@ -36,6 +36,9 @@ class TrainingPlan(Settings):
     """Steps in the levels per step in the original; 5 is the paper's 5:1 (table 7)."""
     mixing: Literal["alternate", "mixed"] = "alternate"
     """Train in levels and original one after the other, as in the paper, or side by side in the same batches."""
+    original_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    """Share of the environments that play the original, for designers that choose the level of every episode (dr, plr,
+    accel, sfl). These do not use `levels`, `ratio` and `mixing`."""
     final_steps: NonNegativeInt = 1_000_000
     """Training steps in the original after the last cycle. The published score is measured over these."""
     feedback_seeds: Annotated[int, Field(ge=2)] = 12
@@ -91,6 +94,15 @@ class PracticeSettings(Settings):
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
     "quick": {"cycle_steps": 120_000, "final_steps": 400_000, "feedback_episodes": 10, "episodes": 128},
+    # 20 million steps, with designed levels until the end
+    "long": {
+        "cycles": 20,
+        "cycle_steps": 1_000_000,
+        "ratio": 4.0,
+        "mixing": "mixed",
+        "final_steps": 0,
+        "episodes": 1024,
+    },
 }
 
 

@@ -22,15 +22,18 @@ from envgen.agents.networks import layout_of
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats, UpdateResult
 from envgen.agents.settings import PpoSettings
+from envgen.designers.buffer import LevelEpisode
 from envgen.designers.designer import LevelChain
+from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSampler
 from envgen.runs.checkpoint import loading
 from envgen.runs.statistics import score, success_counts, success_rates
 from envgen.runs.store import Run
 from envgen.worlds.world import Level, TileGrid, World
 
 from .chains import ChainVectorEnv, start_level
-from .plan import PracticeSettings
+from .plan import PlanError, PracticeSettings
 from .practice import PracticeVectorEnv
+from .sampling import SampledLevelsVectorEnv, measure_levels
 
 RECENT_EPISODES = 200  # over which the displayed reward, length and success rates are averaged
 RECENT_UPDATES = 20  # over which the speed is averaged
@@ -72,7 +75,8 @@ def make_learner(
 class PhaseTrainer:
     """Trains one learner. `on_progress` receives each progress line.
 
-    With `practice`, each phase practices from states of its own episodes, because other phases have other levels.
+    With `practice`, each phase practices from states of its own episodes, because other phases have other levels. With
+    `sampler`, a phase may have no levels of its own: all environments but `original_share` play what it chooses.
     """
 
     def __init__(
@@ -85,12 +89,15 @@ class PhaseTrainer:
         save_every: float = 30.0,
         on_progress: Callable[[dict[str, Any]], None] = lambda line: None,
         practice: PracticeSettings | None = None,
+        sampler: LevelSampler | None = None,
+        original_share: float = 0.0,
     ):
         self.run_dir, self.world, self.observation, self.learner, self.seed = run_dir, world, observation, learner, seed
         self.save_every, self.on_progress = save_every, on_progress
         self.practice = practice or PracticeSettings()
         self._skill_names = [skill.name for skill in world.skills]
         self._chain_envs: ChainVectorEnv | None = None  # of the phase in progress, if it has chains
+        self.sampler, self.original_share = sampler, original_share
         self.finished_phases: list[str] = []
         self.current_phase: str | None = None
         self._checkpoint = run_dir.resume()
@@ -101,11 +108,18 @@ class PhaseTrainer:
                 if not isinstance(self.finished_phases, list) or not isinstance(self.current_phase, str | None):
                     raise ValueError("finished_phases or current_phase has the wrong type")
                 learner.load(self._checkpoint.arrays["agent"], values["agent"])
+                if sampler is not None:
+                    sampler.load(self._checkpoint.arrays["sampler"], values["sampler"])
 
-    def run_phase(self, name: str, levels: Sequence[Level | LevelChain], steps: int) -> None:
-        """Train for `steps` steps in levels and chains (the original if empty), unless this phase is already finished.
+    def run_phase(
+        self, name: str, levels: Sequence[Level | LevelChain], steps: int, sampled: bool = False
+    ) -> None:
+        """Train for `steps` steps, unless this phase is already finished.
 
-        With several processes, each counts the episodes of its own environments for the stages of the chains.
+        Args:
+            levels: Levels and chains, side by side; the original if empty. With several processes, each counts the
+                episodes of its own environments for the stages of the chains.
+            sampled: In levels that the sampler chooses, and in the original.
         """
         if name in self.finished_phases:
             return
@@ -128,7 +142,10 @@ class PhaseTrainer:
         self._chain_envs = None
         if any(isinstance(entry, LevelChain) for entry in levels):
             envs = self._chain_envs = ChainVectorEnv(envs, levels, self.world.skills)
-        if self.practice.share:
+        self._sampler = self.sampler if sampled else None
+        if self._sampler is not None:
+            envs = SampledLevelsVectorEnv(envs, self.world, self._sampler, self.original_share, seed)
+        elif self.practice.share:
             envs = PracticeVectorEnv(envs, self.world.skills, self.practice, seed)
         if resume and self._checkpoint is not None:
             with loading(self.run_dir.folder, self._checkpoint):
@@ -136,8 +153,11 @@ class PhaseTrainer:
         self._checkpoint, self.current_phase = None, name
         if self._chain_envs is not None:
             self._level_indices = [self._levels.index(entry) for entry in self._chain_envs.level_sources]
-        else:
+        elif not isinstance(envs, SampledLevelsVectorEnv):
             self._level_indices = [self._levels.index(level) for level in envs.levels]
+        if self._sampler is not None and not resume:
+            self._sampler.begin_phase()
+            self._sampler.refresh(self._measure_levels)
         self._start_clocks()
         try:
             with GracefulInterrupt() as self._interrupt:
@@ -151,8 +171,11 @@ class PhaseTrainer:
     def save(self) -> None:
         """Write a checkpoint."""
         arrays, values = self.learner.state()
-        phases = {"finished_phases": self.finished_phases, "current_phase": self.current_phase}
-        self.run_dir.save({"agent": arrays}, {"agent": values, **phases})
+        groups: dict[str, Mapping[str, np.ndarray]] = {"agent": arrays}
+        values = {"agent": values, "finished_phases": self.finished_phases, "current_phase": self.current_phase}
+        if self.sampler is not None:
+            groups["sampler"], values["sampler"] = self.sampler.state()
+        self.run_dir.save(groups, values)
         self._last_save = time.monotonic()
 
     def _start_clocks(self) -> None:
@@ -161,6 +184,7 @@ class PhaseTrainer:
         self._recent_episodes: deque[tuple[float, int, np.ndarray]] = deque(maxlen=RECENT_EPISODES)
 
     def _on_update(self, update: UpdateResult) -> None:
+        self._update_sampler(update.episodes)
         now = time.monotonic()
         line = self._progress_line(update, now)
         processes = self.learner.process_group
@@ -172,6 +196,25 @@ class PhaseTrainer:
             self.save()
         if self._interrupt.requested:
             raise KeyboardInterrupt
+
+    def _update_sampler(self, episodes: EpisodeStats) -> None:
+        """Tell the sampler which episodes have ended in its levels."""
+        if self._sampler is None:
+            return
+        if len(episodes.positive_value_losses) != len(episodes):
+            raise PlanError(
+                f"the learner {type(self.learner).__name__} reports no regret (EpisodeStats.set_regret), which "
+                "designers that choose the level of each episode need; use a learner that derives from PPO"
+            )
+        finished = zip(
+            episodes.levels, episodes.returns, episodes.skill_counts, episodes.positive_value_losses,
+            episodes.mean_values, strict=True,
+        )  # fmt: skip
+        self._sampler.update([LevelEpisode(*episode) for episode in finished if episode[0] != ORIGINAL_ID])
+        self._sampler.refresh(self._measure_levels)
+
+    def _measure_levels(self, levels: Sequence[Level], episodes: int, max_steps: int, seed: int) -> LevelMeasurements:
+        return measure_levels(self.learner, self.world, self.observation, levels, episodes, max_steps, seed)
 
     def _progress_line(self, update: UpdateResult, now: float) -> dict[str, Any]:
         episodes = update.episodes
@@ -194,10 +237,17 @@ class PhaseTrainer:
         }
 
     def _results_by_level(self, episodes: EpisodeStats) -> list[dict[str, Any]]:
-        """Return the results of the finished episodes for each distinct level of the phase."""
+        """Return the results of the finished episodes for each distinct level of the phase.
+
+        In a phase with sampled levels, these are the original and, together, all levels that the sampler chose.
+        """
         results = []
-        for k in range(len(self._levels)):
-            indices = [i for i, level in enumerate(episodes.levels) if self._level_indices[level] == k]
+        if self._sampler is None:
+            groups, num_groups = [self._level_indices[level] for level in episodes.levels], len(self._levels)
+        else:
+            groups, num_groups = [int(level != ORIGINAL_ID) for level in episodes.levels], 2
+        for k in range(num_groups):
+            indices = [i for i, group in enumerate(groups) if group == k]
             results.append({
                 "episodes": len(indices),
                 "return_sum": sum(episodes.returns[i] for i in indices),

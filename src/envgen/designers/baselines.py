@@ -6,7 +6,7 @@ They reproduce the baselines of EnvGen (arXiv 2403.12014).
 import dataclasses
 from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -123,11 +123,25 @@ class RandomDesigner(Designer):
         space = setting_values(brief.Level)
         levels = []
         for _ in range(brief.num_levels):
-            changes = {name: values[rng.integers(len(values))]
-                       for name, values in space.items() if rng.random() >= self.settings.keep_prob}  # fmt: skip
-            level = brief.Level.parse(unflatten(changes))
+            level = random_level(brief.Level, space, self.settings.keep_prob, rng)
             levels.append(ProposedLevel(level=level, purpose="drawn at random"))
         return Proposal(levels=tuple(levels))
+
+
+L = TypeVar("L", bound=Level)
+
+
+def random_level(
+    level_type: type[L], space: Mapping[str, tuple[Any, ...]], keep_prob: float, rng: np.random.Generator
+) -> L:
+    """A level whose settings keep their original value with probability `keep_prob` and are drawn uniformly otherwise.
+
+    Args:
+        space: The values of each setting, from `setting_values`.
+    """
+    changes = {name: values[rng.integers(len(values))]
+               for name, values in space.items() if rng.random() >= keep_prob}  # fmt: skip
+    return level_type.parse(unflatten(changes))
 
 
 class EasyToHardDesigner(DesignerWrapper):

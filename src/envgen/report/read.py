@@ -26,6 +26,7 @@ class CycleFiles:
     number: int
     design: dict[str, Any]  # levels.json
     result: dict[str, Any]  # evaluation.json
+    archive: dict[str, Any]  # archive.json
 
 
 @dataclass
@@ -83,6 +84,7 @@ class RunFiles:
                 number,
                 self.read_object(f"cycles/{number}/levels.json"),
                 self.read_object(f"cycles/{number}/evaluation.json"),
+                self.read_object(f"cycles/{number}/archive.json"),
             )
             for number in numbers
         ]

@@ -9,6 +9,7 @@ from PIL import Image
 from envgen.runs.store import flatten
 
 from .adaptation import adaptation_section
+from .archive import archive_cards, archive_facts, archive_table
 from .charts import chart, curve, figure_row
 from .clips import Clip
 from .conversation import conversation
@@ -171,8 +172,12 @@ def _cycles(run: RunFiles, maps: LevelMaps | None) -> Html | None:
     for cycle in run.cycles:
         parts.append(_cycle(cycle, before, maps))
         before = _success_rates(cycle)
-    legend = map_legend(maps) if maps and any(objects(c.design, "proposal", "levels") for c in run.cycles) else None
+    legend = map_legend(maps) if maps and any(_has_levels(cycle) for cycle in run.cycles) else None
     return tag("section", tag("h4", "Levels by cycle"), legend, *parts)
+
+
+def _has_levels(cycle: CycleFiles) -> bool:
+    return bool(objects(cycle.design, "proposal", "levels") or cycle.archive)
 
 
 def _success_rates(cycle: CycleFiles) -> dict[str, float]:
@@ -183,14 +188,14 @@ def _success_rates(cycle: CycleFiles) -> dict[str, float]:
 
 
 def _cycle(cycle: CycleFiles, before: Mapping[str, float], maps: LevelMaps | None) -> Html:
-    levels = objects(cycle.design, "proposal", "levels")
+    levels = archive_cards(cycle.archive) or objects(cycle.design, "proposal", "levels")
     audits = objects(cycle.design, "audits")
     outcomes = objects(cycle.result, "cycle", "outcomes")
     after = _success_rates(cycle)
     score = estimate(cycle.result, "evaluation", "score")
     heading = [
         tag("strong", f"Cycle {cycle.number}"),
-        tag("span", plural(len(levels), "level") if levels else "the original only", class_="muted"),
+        tag("span", _what_was_played(cycle, len(levels)), class_="muted"),
         tag("span", "score after it ", _with_interval(score), class_="muted") if score else None,
     ]
     cards = [
@@ -198,9 +203,16 @@ def _cycle(cycle: CycleFiles, before: Mapping[str, float], maps: LevelMaps | Non
         for k, level in enumerate(levels[:MAX_LEVELS])
     ]
     notes = [tag("p", note, class_="warning") for note in texts(cycle.design, "proposal", "notes")]
-    if not cards and not notes:
+    archive = [archive_facts(cycle.archive), archive_table(cycle.archive)] if cycle.archive else []
+    if not cards and not notes and not archive:
         return tag("p", *heading, class_="cycle-line")
-    return details(heading, *notes, tag("div", *cards, class_="levels"), class_="cycle", open_=True)
+    return details(heading, *notes, *archive, tag("div", *cards, class_="levels"), class_="cycle", open_=True)
+
+
+def _what_was_played(cycle: CycleFiles, num_levels: int) -> str:
+    if cycle.archive:
+        return "a level for every episode"
+    return plural(num_levels, "level") if num_levels else "the original only"
 
 
 def _at(items: Sequence[dict[str, Any]], k: int) -> dict[str, Any]:

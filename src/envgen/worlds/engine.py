@@ -114,11 +114,40 @@ class BatchEngine:
         and the index of a level that is being played does not change.
         """
         level_ids = place_levels(self.levels, levels, self._played_level_ids())
+        self._level_ids = {level: k for k, level in enumerate(self.levels)}
         self.env_level_ids = np.array(level_ids, np.int64)
         self.sample_levels = bool(sample_levels)
         self.level_params = stack_params(self.levels)
-        done = [[name in level.done_skills for name in self.skill_names] for level in self.levels]
-        self.done_skills = np.array(done, np.bool_)  # (levels, skills)
+        self.done_skills = np.array([self._done_skills(level) for level in self.levels], np.bool_)  # (levels, skills)
+
+    def set_env_levels(self, env_ids: Sequence[int], levels: Sequence[Any]) -> None:
+        """Set the level of the later episodes of some environments; the others keep theirs."""
+        self.env_level_ids = self.env_level_ids[np.arange(self.num_envs) % self.env_level_ids.size]
+        self.sample_levels = False
+        for i, level in zip(env_ids, levels, strict=True):
+            self.env_level_ids[i] = self._place_level(level)
+
+    def _place_level(self, level: Any) -> int:
+        """The index of a level, which takes the place of one that is neither set nor played if it is new."""
+        if level in self._level_ids:
+            return self._level_ids[level]
+        is_free = np.ones(len(self.levels) + 1, np.bool_)
+        is_free[self.env_level_ids] = is_free[list(self._played_level_ids())] = False
+        k = int(is_free.argmax())
+        params, done = stack_params([level]), [self._done_skills(level)]
+        if k == len(self.levels):
+            self.levels.append(level)
+            self.level_params = np.append(self.level_params, params)
+            self.done_skills = np.append(self.done_skills, np.array(done, np.bool_), 0)
+        else:
+            del self._level_ids[self.levels[k]]
+            self.levels[k], self.level_params[k], self.done_skills[k] = level, params[0], done[0]
+        self._level_ids[level] = k
+        return k
+
+    def _done_skills(self, level: Any) -> list[bool]:
+        done = level.done_skills
+        return [name in done for name in self.skill_names]
 
     def unlocked(self, reports: np.ndarray) -> np.ndarray:
         """Whether each skill has succeeded in the episode or counts as done from its start, (n, skills) bool."""

@@ -185,6 +185,9 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         levels = checks.check_all_used(self._parse_levels(levels), self.num_envs, sample_levels)
         self.engine.set_levels(levels, sample_levels)
 
+    def set_env_levels(self, env_ids: Sequence[int], levels: Sequence[Any]) -> None:
+        self.engine.set_env_levels(env_ids, self._parse_levels(levels))
+
     def reset(self, *, seed: int | Iterable[int | None] | None = None, options: dict | None = None):
         """Begin episodes.
 

@@ -265,6 +265,16 @@ class SupportsEnvState(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsEnvLevels(Protocol):
+    """An optional part of a `LevelVectorEnv`: set the levels of a few environments, faster than `set_levels`."""
+
+    def set_env_levels(self, env_ids: Sequence[int], levels: Sequence[Any]) -> None:
+        """Environment `env_ids[k]` plays `levels[k]` in all episodes that begin from now on. The other environments
+        keep what they play; where they played random levels, they now play one of them."""
+        ...
+
+
 class LevelStats(Protocol):
     """Statistics of the maps that a level generates. `str()` formats them as a table."""
 

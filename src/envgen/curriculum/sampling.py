@@ -1,0 +1,177 @@
+"""Environments in which a `LevelSampler` chooses the level of every episode, next to others that play the original."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from envgen.agents.learner import SupportsAct, SupportsMemory
+from envgen.agents.rollout import episode_skill_counts
+from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSampler
+from envgen.worlds.engine import read_array
+from envgen.worlds.world import Level, LevelVectorEnv, SupportsEnvLevels, World
+
+from .evaluate import MAX_ENVS
+from .plan import PlanError
+
+
+class SampledLevelsVectorEnv(VectorEnv[Any, Any, Any]):
+    """The environments `envs`, most of which play levels that `sampler` chooses, a new one for each episode.
+
+    The level of an episode is chosen when the episode before it begins, because environments reset within a step.
+    `infos["level"]` is the `level_id` of the sampler, or `ORIGINAL_ID`, instead of an index.
+
+    Args:
+        envs: Environments of `world` with same-step autoreset.
+        original_share: Share of the environments that play the original.
+        seed: Of the choice of these environments.
+    """
+
+    def __init__(self, envs: LevelVectorEnv, world: World, sampler: LevelSampler, original_share: float, seed: int):
+        if envs.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
+            raise PlanError("sampling a level for each episode needs environments with same-step autoreset")
+        self.envs, self.world, self.sampler, self.num_envs = envs, world, sampler, envs.num_envs
+        self.metadata, self.render_mode = envs.metadata, envs.render_mode
+        self.single_observation_space, self.observation_space = envs.single_observation_space, envs.observation_space
+        self.single_action_space, self.action_space = envs.single_action_space, envs.action_space
+        n = self.num_envs
+        self.plays_original = np.zeros(n, np.bool_)
+        num_original = n - num_sampled_envs(n, original_share)
+        self.plays_original[np.random.default_rng([seed, 4]).permutation(n)[:num_original]] = True
+        # of the episode in progress, and of the one after it
+        self.level_ids, self.next_level_ids = np.full((2, n), ORIGINAL_ID, np.int64)
+        self.learns, self.next_learns = np.ones((2, n), np.bool_)
+        self.next_levels: list[Level] = [world.original] * n
+
+    def reset(self, *, seed: Any = None, options: dict | None = None):
+        if options:
+            raise ValueError(f"these environments are reset all at once, without options such as {options!r}")
+        sampled = np.flatnonzero(~self.plays_original)
+        self._sample(sampled)
+        self.envs.set_levels(self.next_levels)
+        obs, infos = self.envs.reset(seed=seed)
+        self._begin(sampled)
+        return obs, {**infos, "level": self.level_ids.copy()}
+
+    def step(self, actions: Any):
+        obs, rewards, terminated, truncated, infos = self.envs.step(actions)
+        ended = terminated | truncated
+        if ended.any():
+            infos["final_info"]["level"] = np.where(ended, self.level_ids, 0)
+            self._begin(np.flatnonzero(ended & ~self.plays_original))
+        infos["level"] = self.level_ids.copy()
+        return obs, rewards, terminated, truncated, infos
+
+    def _begin(self, env_ids: np.ndarray) -> None:
+        """The next episodes have begun in these environments: choose the levels of those after them."""
+        self.level_ids[env_ids], self.learns[env_ids] = self.next_level_ids[env_ids], self.next_learns[env_ids]
+        self._sample(env_ids)
+        if not env_ids.size:
+            return
+        if isinstance(self.envs, SupportsEnvLevels):
+            self.envs.set_env_levels(env_ids.tolist(), [self.next_levels[i] for i in env_ids])
+        else:
+            self.envs.set_levels(self.next_levels)
+
+    def _sample(self, env_ids: np.ndarray) -> None:
+        for i in env_ids:
+            self.next_level_ids[i], self.next_levels[i], self.next_learns[i] = self.sampler.sample()
+
+    ARRAYS = ("plays_original", "level_ids", "next_level_ids", "learns", "next_learns")
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """The state of the environments, without that of the sampler."""
+        levels = json.dumps([level.to_overrides() for level in self.next_levels])
+        return {
+            **{f"envs.{name}": array for name, array in self.envs.get_state().items()},
+            **{f"sampling.{name}": getattr(self, name).copy() for name in self.ARRAYS},
+            "sampling.next_levels": np.frombuffer(levels.encode(), np.uint8).copy(),
+        }
+
+    def set_state(self, state: Mapping[str, np.ndarray]) -> Any:
+        prefixes = "envs.", "sampling."
+        envs, own = ({k.removeprefix(p): v for k, v in state.items() if k.startswith(p)} for p in prefixes)
+        arrays = {name: read_array(own, name, getattr(self, name).dtype.str, (self.num_envs,)) for name in self.ARRAYS}
+        text = read_array(own, "next_levels", "u1", (None,)).tobytes()
+        try:
+            levels = [self.world.Level.parse(level) for level in json.loads(text)]
+        except (TypeError, RecursionError):
+            levels = []
+        if len(levels) != self.num_envs or arrays["plays_original"].sum() != self.plays_original.sum():
+            raise ValueError("the state of the levels of the next episodes is damaged")
+        obs = self.envs.set_state(envs)
+        for name, array in arrays.items():
+            setattr(self, name, array.copy())
+        self.next_levels = levels
+        return obs
+
+    def close_extras(self, **kwargs: Any) -> None:
+        self.envs.close(**kwargs)
+
+
+def num_sampled_envs(num_envs: int, original_share: float) -> int:
+    """How many environments play sampled levels; at least one."""
+    return max(1, num_envs - round(num_envs * original_share))
+
+
+def measure_levels(
+    agent: SupportsAct,
+    world: World,
+    observation: str,
+    levels: Sequence[Level],
+    episodes: int,
+    max_steps: int,
+    seed: int,
+) -> LevelMeasurements:
+    """Play `episodes` episodes in each level without learning; those that take longer are cut off after `max_steps`."""
+    succeeded, tried = np.zeros((2, len(levels), len(world.skills)))
+    steps = 0
+    level_ids = np.tile(np.arange(len(levels)), episodes)
+    for start in range(0, len(level_ids), MAX_ENVS):
+        batch = level_ids[start : start + MAX_ENVS]
+        with closing(world.make([levels[k] for k in batch], len(batch), seed + start, observation)) as envs:
+            counts, num_steps = _play_once(agent, envs, max_steps, np.random.default_rng([seed, start]))
+        np.add.at(succeeded, batch, counts > 0)
+        np.add.at(tried, batch, counts >= 0)
+        steps += num_steps
+    return LevelMeasurements(succeeded, tried, steps)
+
+
+def _play_once(
+    agent: SupportsAct, envs: LevelVectorEnv, max_steps: int, rng: np.random.Generator
+) -> tuple[np.ndarray, int]:
+    """Play one episode, or its first `max_steps` steps, in each environment.
+
+    Returns:
+        How often each skill succeeded (num_envs, skills), -1 where it was impossible, and the number of steps.
+    """
+    obs, infos = envs.reset()
+    counts = episode_skill_counts(infos, slice(None))
+    playing = np.ones(envs.num_envs, np.bool_)
+    memory = agent if isinstance(agent, SupportsMemory) and agent.has_memory else None
+    if memory:
+        memory.reset()
+    steps = 0
+    for _ in range(max_steps):
+        if memory:
+            actions = agent.act(obs, rng)  # it remembers every environment by its position in the batch
+        else:
+            active_actions = agent.act(obs[playing], rng)  # no inference for finished environments
+            actions = np.zeros((envs.num_envs, *active_actions.shape[1:]), active_actions.dtype)
+            actions[playing] = active_actions
+        obs, rewards, terminated, truncated, infos = envs.step(actions)
+        steps += int(playing.sum())
+        dones = terminated | truncated
+        if memory:
+            memory.observe(rewards, dones)
+        if dones.any():
+            ended = dones & playing
+            counts[ended] = episode_skill_counts(infos["final_info"], ended)
+        playing &= ~dones
+        counts[playing] = episode_skill_counts(infos, playing)
+        if not playing.any():
+            break
+    return counts, steps

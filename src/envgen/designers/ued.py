@@ -1,0 +1,245 @@
+"""Unsupervised environment design: `dr`, `plr`, `accel` and `sfl` choose a level for every episode.
+
+They are the controls of the field for designers that know what they want to teach: all of them draw levels at random,
+and differ in which levels the agent plays again. docs/designers.md describes what a level's success is in worlds with
+many skills.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from envgen.worlds.world import Level, Skill
+
+from .baselines import random_level
+from .buffer import LevelBuffer, LevelEpisode, LevelOrigin, learnability
+from .designer import flatten, unflatten
+from .sampler import (
+    ArchiveSettings,
+    EpisodeDesigner,
+    Fraction,
+    LevelArchiveSampler,
+    LevelSampler,
+    MeasureLevels,
+    PositiveInt,
+)
+
+
+class DrSettings(ArchiveSettings):
+    """Settings of `dr`."""
+
+
+class DrDesigner(EpisodeDesigner):
+    """Domain randomization: a new random level for every episode (Tobin et al. 2017)."""
+
+    name = "dr"
+    settings_type = DrSettings
+    settings: DrSettings
+
+    def __init__(self, settings: DrSettings | None = None):
+        self.settings = settings or DrSettings()
+
+    def make_sampler(self, level_type: type[Level], skills: Sequence[Skill], seed: int) -> LevelSampler:
+        buffer = LevelBuffer(level_type, skills, self.settings.buffer_size)
+        return LevelArchiveSampler(self.name, self.settings, buffer, seed)
+
+
+# --- prioritized level replay
+
+
+class PlrSettings(ArchiveSettings):
+    """Settings of `plr`."""
+
+    replay_prob: Fraction = 0.5
+    """The probability that an episode plays a level of the archive."""
+    min_levels: PositiveInt = 64
+    """Levels in the archive before the first one is replayed."""
+    score: Literal["positive_value_loss", "max_mc"] = "positive_value_loss"
+    """The estimate of regret that ranks the levels: positive value loss, or the highest return so far minus the value
+    estimates (MaxMC)."""
+    temperature: Annotated[float, Field(gt=0)] = 0.3
+    """Temperature of the ranks. Lower values concentrate on the levels with the highest scores."""
+    staleness_coef: Fraction = 0.3
+    """Share of the priority that goes to levels that have not been sampled for long."""
+    score_alpha: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Weight of the latest episode in a level's score. 1 keeps no average, as published."""
+    learn_from_new: bool = False
+    """Learn from the first episode in a level as well, as in the first version of PLR. Robust PLR does not."""
+
+
+class PlrSampler(LevelArchiveSampler):
+    """Robust PLR, algorithm 2 of Jiang et al. 2021b, with one decision for each episode."""
+
+    def __init__(
+        self, designer: str, settings: PlrSettings, level_type: type[Level], skills: Sequence[Skill], seed: int
+    ):
+        s = settings
+        buffer = LevelBuffer(
+            level_type, skills, s.buffer_size, s.score, "rank", s.temperature, s.staleness_coef, s.score_alpha
+        )
+        super().__init__(designer, s, buffer, seed, s.learn_from_new)
+        self.replay_prob, self.min_levels = s.replay_prob, min(s.min_levels, s.buffer_size)
+
+    def replays(self) -> bool:
+        return self.rng.random() < self.replay_prob and len(self.buffer) >= self.min_levels
+
+
+class PlrDesigner(EpisodeDesigner):
+    """Robust prioritized level replay: learn only from levels that promise regret (Jiang et al. 2021)."""
+
+    name = "plr"
+    settings_type = PlrSettings
+    settings: PlrSettings
+
+    def __init__(self, settings: PlrSettings | None = None):
+        self.settings = settings or PlrSettings()
+
+    def make_sampler(self, level_type: type[Level], skills: Sequence[Skill], seed: int) -> LevelSampler:
+        return PlrSampler(self.name, self.settings, level_type, skills, seed)
+
+
+# --- ACCEL
+
+
+class AccelSettings(PlrSettings):
+    """Settings of `accel`."""
+
+    mutation_prob: Fraction = 0.8
+    """The probability that a new level is a mutation of a level of the archive. Others are random."""
+    num_edits: PositiveInt = 3
+    """Settings of the level that a mutation changes."""
+
+
+class AccelSampler(PlrSampler):
+    """ACCEL, algorithm 1 of Parker-Holder et al. 2022: new levels are edits of levels with a high priority."""
+
+    def __init__(
+        self, designer: str, settings: AccelSettings, level_type: type[Level], skills: Sequence[Skill], seed: int
+    ):
+        super().__init__(designer, settings, level_type, skills, seed)
+        self.mutation_prob, self.num_edits = settings.mutation_prob, settings.num_edits
+
+    def new_level(self) -> tuple[Level, LevelOrigin]:
+        mutates = self.rng.random() < self.mutation_prob
+        if not mutates or len(self.buffer) < self.min_levels:
+            return super().new_level()
+        row = self.buffer.sample(self.rng)
+        level = mutate(self.buffer.levels[row], self.space, self.num_edits, self.rng)
+        return level, LevelOrigin(self.designer, "mutation", int(self.buffer.ids[row]))
+
+
+class AccelDesigner(EpisodeDesigner):
+    """ACCEL: robust PLR with mutations of the levels that it replays (Parker-Holder et al. 2022)."""
+
+    name = "accel"
+    settings_type = AccelSettings
+    settings: AccelSettings
+
+    def __init__(self, settings: AccelSettings | None = None):
+        self.settings = settings or AccelSettings()
+
+    def make_sampler(self, level_type: type[Level], skills: Sequence[Skill], seed: int) -> LevelSampler:
+        return AccelSampler(self.name, self.settings, level_type, skills, seed)
+
+
+def mutate(level: Level, space: Mapping[str, tuple[Any, ...]], num_edits: int, rng: np.random.Generator) -> Level:
+    """The level with `num_edits` of its settings changed to other values.
+
+    Args:
+        space: The values of each setting, from `setting_values`.
+    """
+    names = [name for name, values in space.items() if len(values) > 1]
+    changes = flatten(level.to_overrides())
+    for k in rng.choice(len(names), size=min(num_edits, len(names)), replace=False):
+        name = names[k]
+        current = changes.get(name, space[name][0])
+        current = tuple(current) if isinstance(current, list) else current  # JSON has no tuples
+        others = [value for value in space[name] if value != current]
+        changes[name] = others[rng.integers(len(others))]
+    return type(level).parse(unflatten(changes))
+
+
+# --- sampling for learnability
+
+
+class SflSettings(ArchiveSettings):
+    """Settings of `sfl`."""
+
+    buffer_size: PositiveInt = 16
+    """Levels that are kept of the candidates: those with the highest learnability."""
+    replay_prob: Fraction = 0.5
+    """The probability that an episode plays one of these levels. The others play new random levels."""
+    interval: PositiveInt = 50
+    """Updates of the agent between two selections."""
+    num_candidates: PositiveInt = 64
+    """Random levels that the agent plays in each selection, without learning."""
+    candidate_episodes: PositiveInt = 4
+    """Episodes in each of these levels."""
+    candidate_steps: PositiveInt = 500
+    """Steps after which these episodes are cut off."""
+
+
+class SflSampler(LevelArchiveSampler):
+    """Sampling for learnability, algorithm 1 of Rutherford et al. 2024: the archive is chosen anew every `interval`
+    updates, and its levels are sampled uniformly."""
+
+    settings: SflSettings
+
+    def __init__(self, designer: str, settings: SflSettings, buffer: LevelBuffer, seed: int):
+        super().__init__(designer, settings, buffer, seed)
+        self.settings = settings
+        self.num_updates = self.next_selection = 0
+
+    def replays(self) -> bool:
+        return self.rng.random() < self.settings.replay_prob and len(self.buffer) > 0
+
+    def record_new(self, episode: LevelEpisode, level: Level, origin: LevelOrigin) -> None:
+        """Levels of the archive are chosen by `refresh` alone."""
+
+    def update(self, episodes: Sequence[LevelEpisode]) -> None:
+        super().update(episodes)
+        self.num_updates += 1
+
+    def refresh(self, measure: MeasureLevels) -> None:
+        if self.num_updates < self.next_selection:
+            return
+        s, level_type = self.settings, self.buffer.level_type
+        self.next_selection = self.num_updates + s.interval
+        drawn = [random_level(level_type, self.space, self.keep_prob, self.rng) for _ in range(s.num_candidates)]
+        candidates = list(dict.fromkeys(drawn))
+        seed = int(self.rng.integers(2**31 - 1))
+        results = measure(candidates, s.candidate_episodes, s.candidate_steps, seed)
+        self.ranking_steps += results.steps
+        granted = np.array([[name in level.done_skills for name in self.buffer.skills] for level in candidates])
+        tried, succeeded = np.where(granted, 0, results.tried), np.where(granted, 0, results.succeeded)
+        best = np.argsort(-learnability(succeeded, tried), kind="stable")[: s.buffer_size]
+        self.buffer.clear()
+        for k in best.tolist():
+            row = self.buffer.insert(self.next_id + k, candidates[k], LevelOrigin(self.designer, "random"))
+            self.buffer.tried[row], self.buffer.succeeded[row] = tried[k], succeeded[k]
+        self.next_id += len(candidates)
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        arrays, values = super().state()
+        return arrays, {**values, "num_updates": self.num_updates, "next_selection": self.next_selection}
+
+    def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
+        super().load(arrays, values)
+        self.num_updates, self.next_selection = int(values["num_updates"]), int(values["next_selection"])
+
+
+class SflDesigner(EpisodeDesigner):
+    """Sampling for learnability: replay the random levels with the highest p (1 - p) (Rutherford et al. 2024)."""
+
+    name = "sfl"
+    settings_type = SflSettings
+    settings: SflSettings
+
+    def __init__(self, settings: SflSettings | None = None):
+        self.settings = settings or SflSettings()
+
+    def make_sampler(self, level_type: type[Level], skills: Sequence[Skill], seed: int) -> LevelSampler:
+        buffer = LevelBuffer(level_type, skills, self.settings.buffer_size, "learnability", "uniform")
+        return SflSampler(self.name, self.settings, buffer, seed)
