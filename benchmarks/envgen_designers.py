@@ -2,11 +2,12 @@
 
     python benchmarks/envgen_designers.py crafter     # runs, then writes docs/results/envgen-crafter-symbols/
     python benchmarks/envgen_designers.py heist
+    python benchmarks/envgen_designers.py crafter-long     # 20 million steps for each run
 
-Every designer trains with the same plan, number of steps and seeds. Interrupted runs resume, and finished runs are not
-repeated. The results of each run are copied to the results folder, so that
-`envgen compare docs/results/envgen-<world>-symbols/runs` prints the tables. `--more` adds further runs, such as those
-of a language model, with their ledgers.
+Every designer trains with the same plan, number of steps and seeds; `practice` is `none` with a fifth of the
+environments practicing. Interrupted runs resume, and finished runs are not repeated. The results of each run are copied
+to the results folder, so that `envgen compare docs/results/envgen-<study>-symbols/runs` prints the tables. `--more`
+adds further runs, such as those of a language model, with their ledgers.
 """
 
 import argparse
@@ -24,7 +25,7 @@ import numpy as np
 from envgen.curriculum.display import TrainDisplay
 from envgen.curriculum.evaluate import evaluate
 from envgen.curriculum.loop import train
-from envgen.curriculum.plan import EVALUATION_SEED, TrainingPlan
+from envgen.curriculum.plan import EVALUATION_SEED, TrainingPlan, learner_preset, plan_for
 from envgen.designers.registry import build_designer
 from envgen.report.figures import plot_training_runs
 from envgen.runs.compare import compare
@@ -39,6 +40,7 @@ class Study:
     plan: TrainingPlan
     designers: tuple[str, ...]
     description: str  # of the plan, for the results page
+    learner_preset: str = "fast"  # without its practice
 
 
 CRAFTER = """\
@@ -46,6 +48,11 @@ The paper's plan: 4 cycles of 120,000 steps in 4 levels and 120,000 in the origi
 `none` all 1,960,000 in the original. Designers that rank levels also train scoring agents. *In training*: all
 training episodes of the last 1,000,000 steps, the published measure (reward: the last 100,000). *Final*: 256 fresh
 episodes of the final policy in the original."""
+LONG = """\
+20 cycles of 1,000,000 steps. A fifth of the environments plays the original and the others designed levels, in the same
+batches and until the end; for `none` and `practice` all play the original. The learner has the settings of the preset
+`far`. *In training*: the episodes in the original of the last cycle. *Final*: 1,024 fresh episodes of the final policy
+in the original."""
 HEIST = """\
 Hard mode. 4 cycles of 250,000 steps in 4 levels and 250,000 in the original, then 2,000,000 in the original; for `none`
 all 4,000,000 in the original. *In training*: all training episodes of the last 2,000,000 steps. *Final*: 1,024 fresh
@@ -53,15 +60,23 @@ episodes of the final policy in the original. The rate of a skill counts the maz
 is the geometric mean of the rates, as in Crafter. EnvGen reports the rate of `steal_gem` for Heist."""
 STUDIES = {
     "crafter": Study(
-        Crafter(), TrainingPlan(), ("none", "random", "expert", "alpha", "easy-to-hard", "adversarial"), CRAFTER
+        Crafter(), TrainingPlan(),
+        ("none", "practice", "dr", "plr", "accel", "sfl", "random", "expert", "alpha", "easy-to-hard", "adversarial"),
+        CRAFTER,
+    ),
+    "crafter-long": Study(
+        Crafter(), plan_for("long"), ("none", "practice", "dr", "plr", "accel", "sfl", "expert"), LONG, "far"
     ),
     "heist": Study(
         Heist(), TrainingPlan(cycle_steps=500_000, final_steps=2_000_000, episodes=1024),
-        ("none", "random", "expert"), HEIST,
+        ("none", "practice", "dr", "plr", "accel", "sfl", "random", "expert"), HEIST,
     ),
 }  # fmt: skip
 RANDOM_EPISODES = 4096
-RESULT_FILES = ("run.json", "summary.json", "cycles/*/levels.json", "ledger.jsonl")  # copied from each run
+PRACTICE_SHARE = 0.2  # of the row `practice`
+RESULT_FILES = (  # copied from each run
+    "run.json", "summary.json", "cycles/*/levels.json", "cycles/*/archive.json", "ledger.jsonl",
+)  # fmt: skip
 
 
 class RandomPolicy:
@@ -77,11 +92,15 @@ class RandomPolicy:
 
 def run_designer(study: Study, designer: str, seed: int, runs: Path) -> Path:
     world, plan, folder = study.world, study.plan, runs / f"{designer}-{seed}"
+    settings, _ = learner_preset(study.learner_preset, world)
+    is_practice = designer == "practice"
+    built = build_designer("none" if is_practice else designer, folder)
     start = time.perf_counter()
     with TrainDisplay([skill.name for skill in world.skills], plan.total_steps) as display:
         summary = train(
-            folder, world, build_designer(designer, folder), plan, seed=seed, on_progress=display, on_message=print
-        )
+            folder, world, built, plan, seed=seed, learner_settings=settings, on_progress=display, on_message=print,
+            practice={"share": PRACTICE_SHARE} if is_practice else None,
+        )  # fmt: skip
     print(
         f"{designer}, seed {seed}: final score {summary.final.score}, {time.perf_counter() - start:.0f} s", flush=True
     )
@@ -101,12 +120,12 @@ def read_values(file: Path) -> list:
     return [json.loads(line) for line in text.splitlines()] if file.suffix == ".jsonl" else [json.loads(text)]
 
 
-def results_page(study: Study, folders: dict[str, list[Path]], seeds: list[int], discussion: str) -> str:
+def results_page(name: str, study: Study, folders: dict[str, list[Path]], seeds: list[int], discussion: str) -> str:
     first = json.loads((next(iter(folders.values()))[0] / "run.json").read_text())
     libraries = ", ".join(f"{name} {number}" for name, number in first["versions"].items())
-    name = study.world.name
+    world = study.world.name
     random_evaluation = evaluate(RandomPolicy(study.world), study.world, None, RANDOM_EPISODES, EVALUATION_SEED)
-    return f"""# Who designs the levels? {name.capitalize()} from symbols
+    return f"""# Who designs the levels? {world.capitalize()} from symbols
 
 `python benchmarks/envgen_designers.py {name} --seeds {" ".join(map(str, seeds))}`, {datetime.date.today()},
 {len(seeds)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
@@ -129,14 +148,14 @@ def results_page(study: Study, folders: dict[str, list[Path]], seeds: list[int],
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("world", choices=STUDIES)
+    parser.add_argument("study", choices=STUDIES)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(3)))
     parser.add_argument("--designers", nargs="+", help="default: all designers of the study")
-    parser.add_argument("--runs", type=Path, help="out/envgen-<world>-symbols")
-    parser.add_argument("--results", type=Path, help="docs/results/envgen-<world>-symbols")
+    parser.add_argument("--runs", type=Path, help="out/envgen-<study>-symbols")
+    parser.add_argument("--results", type=Path, help="docs/results/envgen-<study>-symbols")
     parser.add_argument("--more", type=Path, nargs="*", default=[], help="finished runs called NAME-SEED")
     args = parser.parse_args()
-    study, name = STUDIES[args.world], f"envgen-{args.world}-symbols"
+    study, name = STUDIES[args.study], f"envgen-{args.study}-symbols"
     runs, results = args.runs or Path("out") / name, args.results or Path("docs/results") / name
     designers = args.designers or study.designers
     folders: dict[str, list[Path]] = {designer: [] for designer in designers}
@@ -153,7 +172,7 @@ def main() -> None:
     plot_training_runs(folders, results / "curves.png")
     discussion_file = results / "discussion.md"  # written by hand
     discussion = discussion_file.read_text() if discussion_file.exists() else ""
-    (results / "README.md").write_text(results_page(study, folders, args.seeds, discussion))
+    (results / "README.md").write_text(results_page(args.study, study, folders, args.seeds, discussion))
 
 
 if __name__ == "__main__":

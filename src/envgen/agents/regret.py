@@ -28,15 +28,15 @@ class RegretEstimator:
         self.num_steps = np.zeros(num_envs, np.int64)
         self.positive_advantages = np.zeros(num_envs)
         self.values = np.zeros(num_envs)
-        for name, array in vars(self).items() if state is not None else ():
-            array[:] = state[name]
+        for name, array in (state or {}).items():
+            getattr(self, name)[:] = array
 
     def update(self, advantages: np.ndarray, values: np.ndarray, dones: np.ndarray) -> tuple[list[float], list[float]]:
         """Add a rollout, (T, B) each. Returns an entry for each episode that ended in it, step by step.
 
         Returns:
             Positive value losses and mean values. The positive value loss is 1/T sum_t max(A_t, 0), where A_t is the
-            generalized advantage estimate sum_k (gamma lambda)^(k-t) delta_k (Jiang et al. 2021b, section 6). The mean
+            generalized advantage estimate sum_k (gamma lambda)^(k-t) delta_k (robust PLR, Jiang et al. 2021b). The mean
             value 1/T sum_t V(s_t) is what MaxMC subtracts from the highest return.
         """
         losses: list[float] = []

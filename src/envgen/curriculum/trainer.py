@@ -111,9 +111,7 @@ class PhaseTrainer:
                 if sampler is not None:
                     sampler.load(self._checkpoint.arrays["sampler"], values["sampler"])
 
-    def run_phase(
-        self, name: str, levels: Sequence[Level | LevelChain], steps: int, sampled: bool = False
-    ) -> None:
+    def run_phase(self, name: str, levels: Sequence[Level | LevelChain], steps: int, sampled: bool = False) -> None:
         """Train for `steps` steps, unless this phase is already finished.
 
         Args:

@@ -40,7 +40,7 @@ class LevelOrigin(NamedTuple):
 
 
 def learnability(succeeded: np.ndarray, tried: np.ndarray) -> np.ndarray:
-    """p (1 - p) of each level (SFL, eq. 2), averaged over the skills that were tried in it.
+    """p (1 - p) of each level (SFL), averaged over the skills that were tried in it.
 
     Args:
         succeeded, tried: (levels, skills) episodes, in which the skill succeeded and was possible.
@@ -50,12 +50,12 @@ def learnability(succeeded: np.ndarray, tried: np.ndarray) -> np.ndarray:
 
 
 def max_mc(max_returns: np.ndarray, mean_values: np.ndarray) -> np.ndarray:
-    """1/T sum_t (R_max - V(s_t)): R_max is the highest return reached in the level so far (robust PLR, section 6)."""
+    """1/T sum_t (R_max - V(s_t)): R_max is the highest return reached in the level so far (robust PLR)."""
     return max_returns - mean_values
 
 
 def rank_weights(scores: np.ndarray, temperature: float) -> np.ndarray:
-    """(1 / rank)^(1 / temperature), normalized: rank 1 has the highest score (PLR, eq. 3 and 4).
+    """(1 / rank)^(1 / temperature), normalized: rank 1 has the highest score (PLR, rank prioritization).
 
     Of equal scores, the first one ranks first.
     """
@@ -67,7 +67,7 @@ def rank_weights(scores: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def staleness_weights(last_sampled: np.ndarray, num_sampled: int) -> np.ndarray:
-    """c - C_i, normalized: episodes sampled since level i was sampled (PLR, eq. 5). Uniform if all are zero."""
+    """c - C_i, normalized: episodes sampled since level i was sampled (PLR, staleness). Uniform if all are zero."""
     staleness = (num_sampled - last_sampled).astype(np.float64)
     total = staleness.sum()
     return staleness / total if total > 0 else np.full(len(staleness), 1 / len(staleness))
@@ -129,7 +129,7 @@ class LevelBuffer:
         return learnability(self.succeeded[: len(self)], self.tried[: len(self)])
 
     def weights(self) -> np.ndarray:
-        """The probability of each level to be replayed: (1 - rho) P_score + rho P_staleness (PLR, eq. 2)."""
+        """The probability of each level to be replayed: (1 - rho) P_score + rho P_staleness (PLR)."""
         n, rho = len(self), self.staleness_coef
         if self.prioritization == "uniform":
             return np.full(n, 1 / n)

@@ -70,7 +70,7 @@ class PlrSettings(ArchiveSettings):
 
 
 class PlrSampler(LevelArchiveSampler):
-    """Robust PLR, algorithm 2 of Jiang et al. 2021b, with one decision for each episode."""
+    """Robust PLR (Jiang et al. 2021b), with one decision for each episode."""
 
     def __init__(
         self, designer: str, settings: PlrSettings, level_type: type[Level], skills: Sequence[Skill], seed: int
@@ -113,7 +113,7 @@ class AccelSettings(PlrSettings):
 
 
 class AccelSampler(PlrSampler):
-    """ACCEL, algorithm 1 of Parker-Holder et al. 2022: new levels are edits of levels with a high priority."""
+    """ACCEL (Parker-Holder et al. 2022): new levels are edits of levels with a high priority."""
 
     def __init__(
         self, designer: str, settings: AccelSettings, level_type: type[Level], skills: Sequence[Skill], seed: int
@@ -182,7 +182,7 @@ class SflSettings(ArchiveSettings):
 
 
 class SflSampler(LevelArchiveSampler):
-    """Sampling for learnability, algorithm 1 of Rutherford et al. 2024: the archive is chosen anew every `interval`
+    """Sampling for learnability (Rutherford et al. 2024): the archive is chosen anew every `interval`
     updates, and its levels are sampled uniformly."""
 
     settings: SflSettings

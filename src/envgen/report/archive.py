@@ -51,7 +51,7 @@ def _describe(entry: Mapping[str, Any], archive: Mapping[str, Any]) -> str:
         f"priority {format_number(_percent(entry, 'priority'))}%",
         plural(int(number(entry, "episodes") or 0), "episode"),
     ]
-    rates = numbers(entry, "success_rates")
+    rates = {name: rate for name, rate in numbers(entry, "success_rates").items() if 0 < rate < 100}
     if rates:
         name = min(rates, key=lambda skill: abs(rates[skill] - 50))
         parts.append(f"most learnable skill: {name} ({rates[name]:.0f}%)")
