@@ -240,22 +240,23 @@ class PhaseTrainer:
         In a phase with sampled levels, these are the original and, together, all levels that the sampler chose.
         """
         results = []
+        entries: Sequence[Level | LevelChain | None] = self._levels
         if self._sampler is None:
-            groups, num_groups = [self._level_indices[level] for level in episodes.levels], len(self._levels)
+            groups = [self._level_indices[level] for level in episodes.levels]
         else:
-            groups, num_groups = [int(level != ORIGINAL_ID) for level in episodes.levels], 2
-        for k in range(num_groups):
+            entries, groups = (self.world.original, None), [int(level != ORIGINAL_ID) for level in episodes.levels]
+        for k, entry in enumerate(entries):
             indices = [i for i, group in enumerate(groups) if group == k]
             results.append({
                 "episodes": len(indices),
                 "return_sum": sum(episodes.returns[i] for i in indices),
                 **count_successes([episodes.skill_counts[i] for i in indices]),
-                **self._chain_results(self._levels[k], episodes, indices),
+                **self._chain_results(entry, episodes, indices),
             })  # fmt: skip
         return results
 
     def _chain_results(
-        self, entry: Level | LevelChain, episodes: EpisodeStats, indices: Sequence[int]
+        self, entry: Level | LevelChain | None, episodes: EpisodeStats, indices: Sequence[int]
     ) -> dict[str, Any]:
         """Return the current stage of a chain, and the episodes of each stage with their successes."""
         if self._chain_envs is None or not isinstance(entry, LevelChain):
