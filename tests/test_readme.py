@@ -14,7 +14,12 @@ CODE_BLOCKS = [
     for page in PAGES
     for k, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
 ]
-FRAGMENTS = {("agent.md", 4), ("envgen.md", 1), *(("worlds.md", k) for k in (2, 3, 4, 5))}  # parts of a larger program
+FRAGMENTS = {
+    ("agent.md", 4),
+    ("envgen.md", 1),
+    ("llm-agent.md", 0),
+    *(("worlds.md", k) for k in (2, 3, 4, 5)),
+}  # parts of a larger program, or calls of a server
 REQUIRED_PACKAGES = {("worlds.md", 1): "Box2D"}
 SMALL = '{"cycles": 1, "cycle_steps": 9000, "final_steps": 9000, "episodes": 4, "audit_steps": 9}'
 REPLACEMENTS = {  # shorten what takes minutes

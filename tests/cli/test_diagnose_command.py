@@ -46,7 +46,7 @@ def test_a_run_is_diagnosed(copied_run, diagnose):
     assert "3 episodes of crafter" in stdout
     assert "Ends of 3 episodes" in stdout
     assert "make_iron_pickaxe" in stdout
-    assert "lost at" in stdout
+    assert "bottleneck" in stdout
     assert (copied_run / "diagnosis.png").read_bytes().startswith(b"\x89PNG")
     diagnosis = Diagnosis.model_validate_json((copied_run / "diagnosis.json").read_text())
     assert diagnosis.evaluation.episodes == 3

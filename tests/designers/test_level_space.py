@@ -6,7 +6,7 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import Field
 
-from envgen.designers.designer import flatten, int_bounds, setting_values, unflatten
+from envgen.designers.designer import flatten, number_bounds, setting_values, unflatten
 from envgen.settings import Settings
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.world import Level, LevelError
@@ -80,13 +80,17 @@ def test_an_integer_may_be_bounded_in_any_way():
     class Bounded(Level):
         small: Annotated[int, Gt(0), Le(5)] = 1
         signed: Annotated[int, Ge(-2), Lt(3)] = 0
+        share: Annotated[float, Ge(0), Le(1)] = 0.5
 
-    assert [int_bounds(field) for field in Bounded.model_fields.values()] == [(1, 5), (-2, 2)]
+    assert [number_bounds(field) for field in Bounded.model_fields.values()] == [(1, 5), (-2, 2), (0, 1)]
+    assert setting_values(Bounded)["share"][:3] == (0.5, 0.0, 0.1111)
     assert setting_values(Bounded)["signed"] == (0, -2, -1, 1, 2)
 
 
-@pytest.mark.parametrize("annotation", [int, str, float, Annotated[int, Ge(0)], Annotated[float, Ge(0), Le(1)]])
+@pytest.mark.parametrize("annotation", [int, str, float, Annotated[int, Ge(0)], Annotated[float, Gt(0), Le(1)]])
 def test_a_field_without_countable_values_is_refused(annotation):
     Unbounded = type("Unbounded", (Level,), {"__annotations__": {"field": annotation}, "field": 0})
-    with pytest.raises(TypeError, match=r"must be a Literal, a tuple of .*, a bool or an int with both bounds"):
+    with pytest.raises(
+        TypeError, match=r"must be a Literal, a tuple of .*, a bool, an int with both bounds or a float with ge and le"
+    ):
         setting_values(Unbounded)
