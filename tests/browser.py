@@ -1,4 +1,4 @@
-"""A browser for tests: Chromium on PATH, or the one that `playwright install chromium` downloads."""
+"""A browser for tests of pages: Chromium on PATH, or the one that `playwright install chromium` downloads."""
 
 import os
 import shutil
@@ -40,9 +40,9 @@ def give_up(reason: str) -> None:
 
 
 class View:
-    """A page opened from a file, with its console messages, errors, dialogs and requests."""
+    """A page opened from a file or an address, with its console messages, errors, dialogs and requests."""
 
-    def __init__(self, browser: Any, file: Path, width: int = 1280, dark: bool = False, **options: Any):
+    def __init__(self, browser: Any, address: Path | str, width: int = 1280, dark: bool = False, **options: Any):
         scheme = "dark" if dark else "light"
         self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **options)
         self.page = self.context.new_page()
@@ -52,14 +52,16 @@ class View:
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("dialog", lambda dialog: self.problems.append(f"dialog: {dialog.message}"))
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(file.as_uri())
+        url = address.as_uri() if isinstance(address, Path) else address
+        self.origin = url if isinstance(address, Path) else "/".join(url.split("/")[:3]) + "/"
+        self.page.goto(url)
 
     def _note(self, message: Any) -> None:
         if "willReadFrequently" not in message.text:  # the tests read pixels, the page does not
             self.problems.append(f"{message.type}: {message.text}")
 
     def outside_requests(self) -> list[str]:
-        return [url for url in self.requests if not url.startswith("data:")][1:]
+        return [url for url in self.requests if not url.startswith(("data:", self.origin))]
 
     def __enter__(self) -> "View":
         return self

@@ -15,7 +15,7 @@ def pytest_terminal_summary(terminalreporter) -> None:
     """Say that pages were not tested in a browser, where none is installed."""
     reasons = {str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", []) if report.longrepr}
     for reason in sorted(reason for reason in reasons if "no browser" in reason):
-        terminalreporter.write_sep("!", "REPORTS WERE NOT TESTED IN A BROWSER", red=True, bold=True)
+        terminalreporter.write_sep("!", "REPORTS AND THE STUDIO WERE NOT TESTED IN A BROWSER", red=True, bold=True)
         terminalreporter.write_line(reason.removeprefix("Skipped: "))
 
 

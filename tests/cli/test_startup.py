@@ -41,6 +41,7 @@ COMMANDS = (
     "watch",
     "diagnose",
     "compare",
+    "studio",
     "stats",
     "preview",
     "play",
@@ -83,6 +84,7 @@ def test_help_of_a_command_works_without_extras(command):
         (["compare", "out"], "train"),
         (["diagnose", "out"], "train"),
         (["demo"], "train"),
+        (["studio"], "studio"),
         (["coevolve"], "genenv"),
     ],
 )

@@ -18,6 +18,7 @@ from envgen.worlds.world import LevelError, World
 MAX_LEVEL_BYTES = 1 << 20
 EXTRAS = {
     "train": ("torch", "safetensors", "rich", "matplotlib"),
+    "studio": ("torch", "safetensors", "rich", "matplotlib"),
     "genenv": ("torch", "safetensors", "rich", "matplotlib", "transformers", "tokenizers", "accelerate"),
 }
 

@@ -18,6 +18,7 @@ from .evaluate import compare, evaluate, migrate
 from .inspect import designers, play, preview, stats, worlds
 from .new import new
 from .report import report
+from .studio import studio
 from .train import train_command
 from .watch import watch
 
@@ -36,6 +37,7 @@ def commands(args: Sequence[str]) -> dict[str, Callable[..., Any]]:
         "diagnose": diagnose,
         "compare": compare,
         "report": report,
+        "studio": studio,
         "stats": stats,
         "preview": preview,
         "play": play,

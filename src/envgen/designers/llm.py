@@ -123,7 +123,8 @@ class LlmDesigner(Designer):
             except BudgetExceededError as error:
                 note = str(error)
                 break
-            levels, errors = parse_reply(raw_reply, brief, self._redact)
+            parsed = parse_reply(raw_reply, brief, self._redact)
+            levels, errors = parsed.levels, parsed.errors
             self.chat.record_validation(request, not errors, errors)
             if not errors:
                 return Proposal(levels=levels, raw_reply=raw_reply[:MAX_REPLY_CHARS])

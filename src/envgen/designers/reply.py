@@ -24,6 +24,7 @@ MAX_ERRORS = 10  # reported to the model
 class ParsedReply(NamedTuple):
     levels: tuple[ProposedLevel, ...]  # the valid ones
     errors: tuple[str, ...]  # one sentence each, written for the author of the reply
+    positions: tuple[int, ...] = ()  # of the valid levels in the reply, from 0
 
 
 def parse_reply(text: str, brief: Brief, clean: Callable[[Any], Any] = lambda value: value) -> ParsedReply:
@@ -36,7 +37,7 @@ def parse_reply(text: str, brief: Brief, clean: Callable[[Any], Any] = lambda va
     items, json_error = clean(items), clean(json_error)
     if items is None:
         return ParsedReply((), (json_error or "the reply has no JSON object with a list of levels",))
-    levels, errors = [], []
+    levels, errors, positions = [], [], []
     if len(items) != brief.num_levels:
         errors.append(f"the number of levels is {len(items)}, not {brief.num_levels}")
         errors += [json_error] if json_error else []
@@ -46,9 +47,10 @@ def parse_reply(text: str, brief: Brief, clean: Callable[[Any], Any] = lambda va
             errors.append(printable(f"level {k + 1}: {level}", MAX_ERROR_CHARS))
         else:
             levels.append(level)
+            positions.append(k)
     if len(errors) > MAX_ERRORS:
         errors[MAX_ERRORS:] = [f"and {len(errors) - MAX_ERRORS} more errors"]
-    return ParsedReply(tuple(levels), tuple(errors))
+    return ParsedReply(tuple(levels), tuple(errors), tuple(positions))
 
 
 def _parse_item(item: Any, brief: Brief) -> ProposedLevel | str:

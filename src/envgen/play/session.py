@@ -25,6 +25,7 @@ class GameSession:
     """One environment, played episode after episode.
 
     Args:
+        key_bindings: By default those of the world.
         render_size: Pixels along the sides of what `env.render()` returns; by default it cannot be called.
     """
 
@@ -34,12 +35,14 @@ class GameSession:
         level: Any = None,
         seed: int | None = None,
         observation: str | None = None,
+        key_bindings: Mapping[str, str] | None = None,
         render_size: int | None = None,
     ):
-        if not world.key_bindings:
+        self.key_bindings = key_bindings or world.key_bindings
+        if not self.key_bindings:
             raise PlayError(f"{world.name} defines no key bindings; set key_bindings in its class to play it by hand")
         self.world, self._skills = world, [skill.name for skill in world.skills]
-        self._actions = {key: world.actions.index(action) for key, action in world.key_bindings.items()}
+        self._actions = {key: world.actions.index(action) for key, action in self.key_bindings.items()}
         self._quit_keys = [key for key in QUIT_KEYS if key not in self._actions]
         observation = observation or world.observations[0]
         if render_size is None:
@@ -109,7 +112,7 @@ class GameSession:
     def help(self) -> list[str]:
         """The keys, with related actions on one line: `place: 1 stone, 2 table`."""
         groups: dict[str, list[tuple[str, str]]] = {}
-        for key, action in self.world.key_bindings.items():
+        for key, action in self.key_bindings.items():
             verb, _, target = action.partition("_")
             groups.setdefault(verb, []).append((key, target.replace("_", " ")))
         lines, others = [], []

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 MAX_TEXT = 20_000  # characters of one text
-VOID = {"br", "img", "meta"}  # SVG has no void elements
+VOID = {"br", "img", "input", "meta"}  # SVG has no void elements
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _DIRECTION = re.compile(r"[\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # would reorder the text around them
 

@@ -73,14 +73,14 @@ class LevelMaps:
         return [(name, text) for name, text in named if name is not None]
 
 
-def draw_map(world: World, level: Level) -> Image.Image:
+def draw_map(world: World, level: Level, seed: int = MAP_SEED) -> Image.Image:
     """A level from above."""
     render_map = getattr(world, "render_map", None)
     if render_map is None:
-        image = world.render_levels({"": level}, columns=1, seed=MAP_SEED)
+        image = world.render_levels({"": level}, columns=1, seed=seed)
     else:
         sized = {"cell_size": CELL_SIZE} if "cell_size" in inspect.signature(render_map).parameters else {}
-        image = Image.fromarray(render_map(level, MAP_SEED, **sized))
+        image = Image.fromarray(render_map(level, seed, **sized))
     if max(image.size) > MAX_SIDE:
         image.thumbnail((MAX_SIDE, MAX_SIDE), Image.Resampling.LANCZOS)
     return image

@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -95,6 +96,48 @@ class ManualBackend(Backend):
 
 def _reply_file(request_file: Path) -> Path:
     return request_file.with_name(f"{request_file.stem}.reply.md")
+
+
+def open_requests(folder: Path) -> list[Path]:
+    """The request files in a folder that `ManualBackend` uses which have no reply yet, the oldest first."""
+    try:
+        if folder.is_symlink():
+            return []
+        matches = sorted(
+            (int(match[1]), entry) for entry in folder.iterdir() if (match := REQUEST_FILE.fullmatch(entry.name))
+        )
+    except OSError:
+        return []
+    return [file for _, file in matches if not _has_reply(file)]
+
+
+def _has_reply(request_file: Path) -> bool:
+    try:
+        return bool(read_regular(_reply_file(request_file), max_bytes=MAX_REPLY_BYTES).strip())
+    except FileNotFoundError:
+        return False
+    except OSError:  # a link, or too large: it is there, and only its author can replace it
+        return True
+
+
+def write_reply(request_file: Path, text: str) -> Path:
+    """Write the reply to a request that has none, in one step: `ManualBackend` never reads half of it.
+
+    Returns the reply file. Raises FileExistsError if there is a reply already, ValueError if the text is blank.
+    """
+    if not text.strip():
+        raise ValueError("the reply is empty")
+    file = _reply_file(request_file)
+    partial = file.with_name(f".{file.name}.{secrets.token_hex(4)}.unfinished")
+    try:
+        write_flushed(partial, text.encode(errors="replace"))
+        if _has_reply(request_file):
+            raise FileExistsError(None, "the request has a reply already", str(file))
+        os.replace(partial, file)
+        flush_folder(file.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+    return file
 
 
 def _format_request(request: ChatRequest, number: int, reply_file: Path) -> str:

@@ -1,0 +1,179 @@
+// One request of a run: copy it, write the reply, and see its errors and levels while typing.
+"use strict";
+
+function addReply() {
+  const start = JSON.parse(document.getElementById("start").textContent);
+  const find = (id) => document.getElementById(id);
+  const reply = find("reply");
+  const about = { id: start.id, name: start.name };
+  const draft = `draft ${start.id} ${start.name}`;
+  let items = []; // the valid levels of the reply
+  let latest = 0;
+  let isSent = false;
+
+  async function check() {
+    const request = ++latest;
+    try { sessionStorage.setItem(draft, reply.value); } catch { /* not available */ }
+    find("send").textContent = "Send";
+    delete find("send").dataset.despite;
+    find("send-status").textContent = "";
+    if (find("skeleton")) find("skeleton").disabled = Boolean(reply.value.trim());
+    if (!reply.value.trim()) {
+      items = [];
+      showErrors([]);
+      update('<div class="levels" id="reply-levels"></div>');
+      return;
+    }
+    try {
+      const result = await post("reply-check", { ...about, text: reply.value });
+      if (request !== latest) return;
+      items = result.items;
+      if (result.checked) showErrors(result.errors, true);
+      update(result.html || '<div class="levels" id="reply-levels"></div>');
+      addButtons(result.errors);
+    } catch (error) {
+      if (request === latest) showErrors([explain(error)]);
+    }
+  }
+
+  function showErrors(errors, isChecked) {
+    const list = make("ul", "errors");
+    list.append(...errors.map((error) => make("li", "", error)));
+    const valid = make("p", "badge good", "The reply is valid");
+    find("reply-errors").replaceChildren(...(errors.length ? [list] : isChecked ? [valid] : []));
+    reply.classList.toggle("invalid", errors.length > 0);
+  }
+
+  // The reply as an object with levels, if it is plain JSON.
+  function parseReply() {
+    try {
+      const value = JSON.parse(reply.value);
+      return Array.isArray(value.levels) ? value : null;
+    } catch {
+      return null;
+    }
+  }
+
+  // A button at each level that opens it in the form.
+  function addButtons(errors) {
+    if (errors.length && !parseReply()) return; // putting the level back would lose the others
+    document.querySelectorAll("#reply-levels > .level").forEach((card, k) => {
+      const place = card.querySelector(".change-level") || card.querySelector("div").appendChild(make("p", "change-level"));
+      const button = make("button", "", "Change this level");
+      button.type = "button";
+      button.addEventListener("click", () => openDialog(k));
+      place.replaceChildren(button);
+    });
+  }
+
+  async function send() {
+    const status = find("send-status");
+    const button = find("send");
+    try {
+      const despite = button.dataset.despite === "yes";
+      const { conflict } = await post("reply", { ...about, text: reply.value, despite_errors: despite });
+      if (!conflict) { close("Sent."); return; }
+      status.textContent = "The reply has errors. The run would ask again.";
+      button.textContent = "Send anyway";
+      button.dataset.despite = "yes";
+    } catch (error) {
+      status.textContent = explain(error);
+    }
+  }
+
+  function close(sentence) {
+    isSent = true;
+    find("send-status").textContent = sentence;
+    for (const element of [reply, find("send"), find("skeleton")]) if (element) element.disabled = true;
+    try { sessionStorage.removeItem(draft); } catch { /* not available */ }
+  }
+
+  // --- copying
+
+  document.addEventListener("click", async (event) => {
+    const what = event.target.dataset?.copy;
+    if (!what) return;
+    const status = find("copy-status");
+    try {
+      const text = what === "all" ? await get("request-text?" + new URLSearchParams(about)) : find("newest").textContent;
+      await navigator.clipboard.writeText(text);
+      status.textContent = "Copied.";
+    } catch (error) {
+      status.textContent = error instanceof DOMException ? "The browser does not allow copying; select the text." : explain(error);
+    }
+  });
+
+  // --- the form for one level
+
+  const dialog = find("level-dialog");
+  let form = null;
+  let edited = 0;
+  let level = {};
+  let latestForm = 0;
+
+  async function checkForm(overrides) {
+    const request = ++latestForm;
+    try {
+      const result = await post("level", { world: start.world, level: overrides, seed: 0 });
+      if (request !== latestForm) return;
+      find("dialog-error").textContent = result.error;
+      find("dialog-ok").disabled = Boolean(result.error);
+      if (result.error) return;
+      level = result.overrides;
+      form.set(result.values);
+      showPicture(find("dialog-map"), result.picture);
+    } catch (error) {
+      find("dialog-error").textContent = explain(error);
+    }
+  }
+
+  function openDialog(k) {
+    const item = items[k];
+    edited = item.position;
+    find("dialog-title").textContent = "Level " + (edited + 1);
+    find("purpose").value = item.purpose;
+    for (const box of find("skills").querySelectorAll("input")) box.checked = item.skills.includes(box.value);
+    form.reset();
+    checkForm(item.level);
+    dialog.showModal();
+  }
+
+  function writeReply(value) {
+    reply.value = JSON.stringify(value, null, 1);
+    check();
+  }
+
+  if (dialog) {
+    const checkSoon = debounce(checkForm, 80);
+    form = new LevelForm(dialog.querySelector(".level-form"), () => checkSoon(form.overrides));
+    find("dialog-cancel").addEventListener("click", () => dialog.close());
+    find("dialog-ok").addEventListener("click", () => {
+      const skills = [...find("skills").querySelectorAll("input:checked")].map((box) => box.value);
+      const levels = items.map((item) => ({ purpose: item.purpose, skills: item.skills, level: item.level }));
+      const value = parseReply() || { reasoning: "", levels };
+      value.levels[edited] = { purpose: find("purpose").value, skills, level };
+      writeReply(value);
+      dialog.close();
+    });
+  }
+  find("skeleton")?.addEventListener("click", () => {
+    const levels = Array.from({ length: start.levels }, () => ({ purpose: "", skills: [], level: {} }));
+    writeReply({ reasoning: "", levels });
+  });
+
+  // --- start
+
+  function followState() {
+    const isOpen = find("request-open").dataset.open === "yes";
+    if (!isOpen && !isSent) close("This request has its reply.");
+  }
+
+  reply.addEventListener("input", debounce(check, 150));
+  find("send").addEventListener("click", send);
+  document.addEventListener("updated", (event) => { if (event.detail === "request-state") followState(); });
+  try { reply.value = sessionStorage.getItem(draft) || ""; } catch { /* not available */ }
+  followState();
+  if (reply.value) check();
+}
+
+addReply();

@@ -1,0 +1,276 @@
+// The level editor, and the form that it shares with the designer's seat.
+"use strict";
+
+// A form for the settings of a level. `onChange` is called when a person changes one.
+class LevelForm {
+  constructor(form, onChange) {
+    this.form = form;
+    this.controls = [...form.querySelectorAll("[data-setting]")];
+    form.addEventListener("input", () => { this.mark(); onChange(); });
+    form.addEventListener("submit", (event) => event.preventDefault());
+    this.mark();
+  }
+
+  static value(control) {
+    switch (control.dataset.kind) {
+      case "bool": return control.checked;
+      case "option": return JSON.parse(control.value);
+      case "list": return [...control.querySelectorAll("input:checked")].map((box) => JSON.parse(box.value));
+      case "text": return control.value === "" ? [] : control.value.split("\n");
+      default: return control.value === "" ? null : Number(control.value);
+    }
+  }
+
+  static isChanged(control) {
+    return JSON.stringify(LevelForm.value(control)) !== JSON.stringify(JSON.parse(control.dataset.original));
+  }
+
+  // The settings that differ from the original.
+  get overrides() {
+    const result = {};
+    for (const control of this.controls.filter(LevelForm.isChanged)) {
+      const path = control.dataset.setting.split(".");
+      const name = path.pop();
+      let group = result;
+      for (const part of path) group = group[part] ??= {};
+      group[name] = LevelForm.value(control);
+    }
+    return result;
+  }
+
+  // Shows values by dotted name.
+  set(values) {
+    for (const control of this.controls) {
+      const value = values[control.dataset.setting];
+      if (value === undefined || JSON.stringify(value) === JSON.stringify(LevelForm.value(control))) continue;
+      switch (control.dataset.kind) {
+        case "bool": control.checked = value; break;
+        case "option": control.value = JSON.stringify(value); break;
+        case "list":
+          for (const box of control.querySelectorAll("input")) box.checked = value.includes(JSON.parse(box.value));
+          break;
+        case "text": control.value = value.join("\n"); break;
+        default: control.value = value;
+      }
+    }
+    this.mark();
+  }
+
+  reset() {
+    this.set(Object.fromEntries(this.controls.map((c) => [c.dataset.setting, JSON.parse(c.dataset.original)])));
+  }
+
+  // Marks the settings that differ from the original, and counts them in the heading of their group.
+  mark() {
+    for (const control of this.controls) {
+      control.closest(".setting").classList.toggle("changed", LevelForm.isChanged(control));
+    }
+    for (const group of this.form.querySelectorAll(".group")) {
+      const count = group.querySelectorAll(".setting.changed").length;
+      group.querySelector(".changes").textContent = count ? ` ${count} changed` : "";
+    }
+  }
+}
+
+// Loads a picture into an image, and says so while it is being drawn.
+function showPicture(image, name) {
+  const address = "picture?name=" + encodeURIComponent(name);
+  if (image.getAttribute("src") === address) return;
+  image.parentElement.setAttribute("aria-busy", "true");
+  const done = () => image.parentElement.setAttribute("aria-busy", "false");
+  image.onload = done;
+  image.onerror = done;
+  image.src = address;
+}
+
+const gameKeys = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down", " ": "space", Escape: "escape" };
+
+// A game in the page. Keys go to the server one after the other; those of a held key that it cannot follow are dropped.
+class Game {
+  constructor(element, onStop) {
+    this.find = (id) => element.querySelector("#" + id);
+    this.element = element;
+    this.onStop = onStop;
+    this.id = null;
+    this.waiting = [];
+    this.isBusy = false;
+    this.find("screen").addEventListener("keydown", (event) => this.handleKey(event));
+    this.find("stop").addEventListener("click", () => this.stop());
+  }
+
+  async start(world, level, seed) {
+    const game = await post("play", { world, level, seed });
+    this.id = game.game;
+    this.keys = new Set(game.keys);
+    this.waiting = [];
+    const buttons = game.actions.map(({ action, key }) => {
+      const button = make("button", "", action);
+      button.type = "button";
+      button.title = "Key: " + key;
+      button.addEventListener("click", () => this.press(key));
+      return button;
+    });
+    const restart = make("button", "", "Restart");
+    restart.type = "button";
+    restart.id = "restart";
+    restart.addEventListener("click", () => this.press("r"));
+    this.find("play-events").textContent = "";
+    this.find("play-actions").replaceChildren(...buttons, restart);
+    this.find("play-help").textContent = "Keys, while the picture is focused: " + game.help.join("; ");
+    this.element.hidden = false;
+    this.show(game);
+    this.find("screen").focus();
+    this.element.scrollIntoView({ block: "nearest" });
+  }
+
+  handleKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.key === "Tab") return;
+    const key = gameKeys[event.key] || event.key;
+    if (key.length > 1 && !Object.values(gameKeys).includes(key)) return;
+    event.preventDefault();
+    if (!event.repeat || this.waiting.length < 1) this.press(key);
+  }
+
+  async press(key) {
+    if (this.waiting.length < 8) this.waiting.push(key);
+    if (this.isBusy) return;
+    this.isBusy = true;
+    while (this.waiting.length && this.id) {
+      try {
+        const result = await post("key", { game: this.id, key: this.waiting.shift() });
+        if (result.quit) this.stop(); else this.show(result);
+      } catch (error) {
+        this.waiting = [];
+        this.find("play-events").textContent = explain(error);
+      }
+    }
+    this.isBusy = false;
+  }
+
+  show(state) {
+    this.find("screen").querySelector("img").src = state.frame;
+    this.find("play-status").textContent = state.status.join("; ");
+    if (state.events?.length || state.done) this.find("play-events").textContent = (state.events || []).join(" ");
+    this.find("restart").hidden = !state.done;
+  }
+
+  stop() {
+    this.id = null;
+    this.element.hidden = true;
+    this.onStop();
+  }
+}
+
+function addEditor() {
+  const start = JSON.parse(document.getElementById("start").textContent);
+  const find = (id) => document.getElementById(id);
+  const { world } = start;
+  const text = find("level-text");
+  const form = new LevelForm(document.querySelector(".level-form"), () => checkSoon(form.overrides, "form"));
+  const game = new Game(find("game"), () => find("play").focus());
+  let overrides = {}; // of the last valid level
+  let latest = 0;
+
+  const seed = () => Math.min(4294967295, Math.max(0, Math.floor(Number(find("seed").value) || 0)));
+
+  // `level` is an object, or JSON text; `source` is where it was changed, which is left as it is.
+  async function check(level, source) {
+    const request = ++latest;
+    let result;
+    try {
+      result = await post("level", { world, level, seed: seed() });
+    } catch (error) {
+      result = { error: explain(error) };
+    }
+    if (request !== latest) return false;
+    find("level-error").textContent = result.error;
+    text.classList.toggle("invalid", Boolean(result.error));
+    for (const name of ["save", "play"]) find(name).disabled = Boolean(result.error);
+    if (result.error) return false;
+    overrides = result.overrides;
+    if (source !== "form") form.set(result.values);
+    if (source !== "text") text.value = JSON.stringify(overrides, null, 1);
+    showPicture(find("map"), result.picture);
+    showStats(request);
+    return true;
+  }
+
+  async function showStats(request) {
+    try {
+      const html = await post("level-stats", { world, level: overrides });
+      if (request !== latest) return;
+      update(`<div id="stats" class="stats" aria-live="polite">${html}</div>`);
+    } catch (error) {
+      if (request === latest) find("stats").textContent = explain(error);
+    }
+  }
+
+  const checkSoon = debounce(check, 80);
+  const checkTextSoon = debounce(() => check(text.value, "text"), 200);
+  const say = (sentence) => { find("file-status").textContent = sentence; };
+
+  async function save(replace) {
+    find("replace")?.remove();
+    const name = find("file-name").value.trim();
+    try {
+      const { conflict, file } = await post("level-file", { world, level: overrides, name, replace });
+      say(conflict || "Saved as " + file);
+      if (!conflict) { refreshNames(); return; }
+      const button = make("button", "", "Replace it");
+      button.type = "button";
+      button.id = "replace";
+      button.addEventListener("click", () => save(true));
+      find("save").after(button);
+      button.focus();
+    } catch (error) {
+      say(explain(error));
+    }
+  }
+
+  async function refreshNames() {
+    const names = await get("level-files?" + new URLSearchParams({ world }));
+    find("file-names").replaceChildren(...names.map((name) => Object.assign(make("option"), { value: name })));
+  }
+
+  async function load() {
+    const name = find("file-name").value.trim();
+    try {
+      const level = await get("level-file?" + new URLSearchParams({ world, name }));
+      if (await check(level.overrides, "file")) say("Loaded " + name);
+    } catch (error) {
+      say(explain(error));
+    }
+  }
+
+  text.addEventListener("input", checkTextSoon);
+  find("seed").addEventListener("input", () => checkSoon(overrides, "seed"));
+  find("reseed").addEventListener("click", () => {
+    find("seed").value = seed() + 1;
+    check(overrides, "seed");
+  });
+  find("reset").addEventListener("click", () => { form.reset(); check({}, "reset"); });
+  find("save").addEventListener("click", () => save(false));
+  find("file-name").addEventListener("keydown", (event) => { if (event.key === "Enter") save(false); });
+  find("load").addEventListener("click", load);
+  find("upload").addEventListener("change", async (event) => {
+    const [file] = event.target.files;
+    event.target.value = "";
+    if (!file) return;
+    if (file.size > 65536) { say(file.name + " is too large for a level"); return; }
+    if (await check(await file.text(), "upload")) say("Opened " + file.name);
+  });
+  find("play").addEventListener("click", async () => {
+    find("play").disabled = true;
+    find("play").textContent = "Starting ...";
+    try {
+      await game.start(world, overrides, seed());
+    } catch (error) {
+      say(explain(error));
+    }
+    find("play").disabled = false;
+    find("play").textContent = "Play";
+  });
+  check(start.level, "start");
+}
+
+if (document.getElementById("level-text")) addEditor();

@@ -1,0 +1,272 @@
+"""The runs below a folder, finished or not, read again when their files change."""
+
+import hashlib
+import json
+import os
+import re
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envgen.designers.chat.ledger import LEDGER
+from envgen.designers.chat.offline import open_requests
+from envgen.report.html import Html
+from envgen.report.read import MAX_FILE_BYTES, RunFiles, as_text
+from envgen.runs.checkpoint import check_inside, open_regular
+from envgen.runs.compare import MAX_DEPTH
+from envgen.runs.store import PROGRESS, RunError, read_json, read_request
+
+from .server import RequestError
+
+MIN_SCAN_SECONDS = 0.4  # between two looks at the file system, however many pages are open
+RECENT_SECONDS = 30.0  # a run without a visible lock counts as running for this long after it wrote a file
+KEEP_SECONDS = 60.0  # for which the progress of a run stays in memory after it was shown
+MAX_TAIL_BYTES = 1 << 20  # of the progress that are searched for its last line
+WATCHED = ("run.json", "summary.json", PROGRESS, LEDGER, "requests", "tasks.jsonl")
+CYCLE_FILES = ("levels.json", "evaluation.json")
+LOCK_INODE = re.compile(r":(\d+) \d+ \S+$")  # in a line of /proc/locks
+Stamp = Mapping[str, Any]  # by file: what changes when the file does
+
+
+class LineReader:
+    """Reads the JSON lines of a growing file, each line once."""
+
+    def __init__(self, file: Path):
+        self.file = file
+        self.lines: list[dict[str, Any]] = []
+        self.num_damaged = 0
+        self._position, self._last = 0, b""  # the end of the last complete line, and that line
+
+    def read(self) -> list[dict[str, Any]]:
+        """All complete lines. A file that was cut and written again is read from its start."""
+        with open_regular(self.file, "rb") as stream:
+            if os.fstat(stream.fileno()).st_size > MAX_FILE_BYTES:
+                raise OSError(None, f"it has more than {MAX_FILE_BYTES:,} bytes")
+            stream.seek(self._position - len(self._last))
+            if stream.read(len(self._last)) != self._last:
+                self.lines, self.num_damaged, self._position = [], 0, 0
+                stream.seek(0)
+            new = stream.read()
+        new = new[: new.rfind(b"\n") + 1]
+        texts = new.splitlines(keepends=True) if new else []
+        for text in texts:
+            try:
+                value = json.loads(text)
+            except (ValueError, RecursionError):
+                value = None
+            if isinstance(value, dict):
+                self.lines.append(value)
+            else:
+                self.num_damaged += 1
+        if texts:
+            self._position, self._last = self._position + len(new), texts[-1]
+        return self.lines
+
+
+@dataclass
+class LiveRun(RunFiles):
+    """A run directory that may be changing."""
+
+    id: str = ""
+    stamp: Stamp = field(default_factory=dict)
+    is_running: bool = False
+    _progress: LineReader | None = None
+    _last_line: dict[str, Any] | None = None
+    _parts: dict[str, tuple[Any, float, Html | None]] = field(default_factory=dict)
+    _used: float = field(default_factory=time.monotonic)
+
+    def refresh(self, stamp: Stamp) -> None:
+        """Forget what was read from files that have changed, and everything if no page shows it any more."""
+        if time.monotonic() - self._used > KEEP_SECONDS:
+            self._progress = None
+            self._parts.clear()
+            self.__dict__.pop("lines", None)
+        if stamp != self.stamp:
+            changed = {name for name in stamp if stamp[name] != self.stamp.get(name)}
+            self.problems.clear()
+            self._last_line = None
+            for name, files in (("summary", {"summary.json"}), ("lines", {PROGRESS}), ("cycles", {"cycles"})):
+                if changed & files:
+                    self.__dict__.pop(name, None)
+            self.stamp = stamp
+
+    def read_lines(self, name: str) -> list[dict[str, Any]]:
+        if name != PROGRESS or not self.stamp.get(PROGRESS):
+            return super().read_lines(name)
+        self._used = time.monotonic()
+        self._progress = self._progress or LineReader(self.folder / PROGRESS)
+        try:
+            return list(self._progress.read())
+        except OSError as error:
+            self._progress = None
+            self.problems.append(f"cannot read {name}: {error.strerror}")
+            return []
+
+    @property
+    def last_line(self) -> dict[str, Any]:
+        if "lines" in self.__dict__:
+            return super().last_line
+        if self._last_line is None:
+            self._last_line = _read_last_line(self.folder / PROGRESS)
+        return self._last_line
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the run waits for the reply of a person."""
+        return bool(not self.summary and self.open_requests())
+
+    @property
+    def is_live(self) -> bool:
+        return self.is_running and not self.summary
+
+    def open_requests(self) -> list[Path]:
+        if not self.stamp.get("requests"):
+            return []
+        return open_requests(self.folder / "requests")
+
+    def part(
+        self, name: str, build: Callable[[], Html | None], files: tuple[str, ...], seconds: float = 0
+    ) -> Html | None:
+        """What `build` returns, built again when one of the files has changed, at most every `seconds`."""
+        self._used = time.monotonic()
+        key = tuple(self.stamp.get(file) for file in files)
+        known = self._parts.get(name)
+        if known is None or (known[0] != key and time.monotonic() - known[1] >= seconds):
+            self._parts[name] = known = (key, time.monotonic(), build())
+        return known[2]
+
+
+def _read_last_line(file: Path) -> dict[str, Any]:
+    try:
+        with open_regular(file, "rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            stream.seek(max(0, size - MAX_TAIL_BYTES))
+            lines = stream.read().split(b"\n")
+        value = json.loads(lines[-2]) if len(lines) > 1 else None
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+class RunFolder:
+    """All runs below a folder. Links are never followed, so nothing outside the folder is read or written."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder.resolve()
+        self.lock = threading.RLock()  # held while runs are read
+        self.unreadable: dict[str, str] = {}  # by name
+        self._runs: dict[str, LiveRun] = {}
+        self._scanned = float("-inf")
+
+    def runs(self) -> list[LiveRun]:
+        """The runs as they are now, those in progress first, then the newest."""
+        with self.lock:
+            if time.monotonic() - self._scanned >= MIN_SCAN_SECONDS:
+                self._scan()
+                self._scanned = time.monotonic()
+            return sorted(self._runs.values(), key=lambda run: (not run.is_live, -_started(run), run.name))
+
+    def get(self, run_id: str) -> LiveRun:
+        self.runs()
+        try:
+            return self._runs[run_id]
+        except KeyError:
+            raise RequestError("there is no such run in this folder", 404) from None
+
+    def _scan(self) -> None:
+        runs: dict[str, LiveRun] = {}
+        self.unreadable = {}
+        locked = _locked_inodes()
+        for folder in _find_folders(self.folder, MAX_DEPTH):
+            name = folder.relative_to(self.folder).as_posix() if folder != self.folder else folder.name
+            run_id = hashlib.sha256(os.fsencode(str(folder))).hexdigest()[:16]
+            stamp = _stamp(folder)
+            run = self._runs.get(run_id)
+            try:
+                if run is None or run.stamp.get("run.json") != stamp["run.json"]:
+                    request, _ = read_request(folder)
+                    if not isinstance(request.get("seed"), int):
+                        raise RunError("its run.json has no seed")
+                    run = LiveRun(folder, name, request, read_json(folder / "run.json"), id=run_id)
+                run.refresh(stamp)
+            except RunError as error:
+                self.unreadable[name] = str(error)
+                continue
+            run.is_running = _is_running(folder, stamp, locked)
+            runs[run_id] = run
+        self._runs = runs
+
+
+def _find_folders(folder: Path, depth: int) -> Iterator[Path]:
+    """The run directories at or below a folder, without following links."""
+    try:
+        if stat.S_ISREG(os.lstat(folder / "run.json").st_mode):
+            yield folder
+            return
+    except OSError:
+        pass
+    if not depth:
+        return
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return
+    for name in names:
+        yield from _find_folders(folder / name, depth - 1)
+
+
+def _stamp(folder: Path) -> Stamp:
+    stamp: dict[str, Any] = {name: _file_stamp(folder / name) for name in WATCHED}
+    try:
+        check_inside(folder, folder / "cycles" / "1")
+        with os.scandir(folder / "cycles") as entries:
+            folders = sorted(Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False))
+        stamp["cycles"] = tuple((cycle.name, *(_file_stamp(cycle / name) for name in CYCLE_FILES)) for cycle in folders)
+    except OSError:
+        stamp["cycles"] = None
+    return stamp
+
+
+def _file_stamp(file: Path) -> tuple[int, int, int] | None:
+    """None for what is missing or a link."""
+    try:
+        status = os.lstat(file)
+    except OSError:
+        return None
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _started(run: LiveRun) -> int:
+    """When run.json was written."""
+    return (run.stamp.get("run.json") or (0,))[0]
+
+
+def _locked_inodes() -> set[int]:
+    """The inodes of locked files. Locking a run to find out whether it is locked could disturb one that starts."""
+    try:
+        lines = Path("/proc/locks").read_text().splitlines()
+    except OSError:  # not Linux
+        return set()
+    return {int(match[1]) for line in lines if (match := LOCK_INODE.search(line))}
+
+
+def _is_running(folder: Path, stamp: Stamp, locked: set[int]) -> bool:
+    try:
+        inode = os.lstat(folder / "lock").st_ino
+    except OSError:
+        return False  # only a run that was started on this machine has a lock
+    times = [value[0] for name in WATCHED if (value := stamp.get(name))]
+    return inode in locked or time.time() - max(times, default=0) / 1e9 < RECENT_SECONDS
+
+
+def designer_name(run: RunFiles) -> str:
+    """The designer or proposer of a run."""
+    config = run.request.get(run.kind.group_key)
+    return as_text(config.get("name")) if isinstance(config, dict) else ""

@@ -1,0 +1,206 @@
+"""The designer's seat: requests of runs that wait, the check of a reply, and the file that is written."""
+
+import json
+
+import pytest
+from client import serve
+from toy_world import PLAN, ToyWorld
+
+from envgen.designers.chat.chat import Chat
+from envgen.designers.chat.ledger import Ledger
+from envgen.designers.chat.offline import ManualBackend, open_requests, write_reply
+from envgen.designers.chat.protocol import ChatRequest, Message
+from envgen.designers.names import NameObfuscator
+from run_files import HOSTILE, write_json
+
+SCHEMA = {"properties": {"levels": {"minItems": 2, "maxItems": 2}}}
+VALID = {"levels": [{"purpose": "short", "skills": ["reach_end"], "level": {"width": 3}}, {"level": {}}]}
+
+
+class Waiting(Exception):
+    """Ends a process that waits for a reply."""
+
+
+def ask(run_dir, *contents: str, schema=SCHEMA) -> ManualBackend:
+    """Let the run ask as its process does, until it waits."""
+    backend = ManualBackend(run_dir / "requests", 0.01, notify=_stop)
+    roles = ("user", "assistant")
+    messages = tuple(Message(role=roles[k % 2], content=text) for k, text in enumerate(contents))
+    with pytest.raises(Waiting):
+        Chat(backend, Ledger(run_dir / "ledger.jsonl")).complete(ChatRequest(messages=messages, json_schema=schema))
+    return backend
+
+
+def _stop(text):
+    raise Waiting
+
+
+def write_run(run_dir, world="toy", **designer):
+    designer = {"name": "llm", "llm": "manual", **designer}
+    request = {"world": world, "designer": designer, "seed": 0, "plan": {**PLAN, "levels": 2}}
+    write_json(run_dir / "run.json", {"format": 2, "request": request})
+    return run_dir
+
+
+@pytest.fixture
+def client(tmp_path, monkeypatch):
+    monkeypatch.setattr("envgen.studio.runs.MIN_SCAN_SECONDS", 0.0)
+    ask(write_run(tmp_path / "run"), "Design levels.")
+    with serve(tmp_path) as client:
+        yield client
+
+
+def about(client, run="run") -> dict[str, str]:
+    folder = client.studio.folder.folder / run / "requests"
+    return {"id": client.run_id(run), "name": open_requests(folder)[0].stem}
+
+
+def check(client, text, run="run"):
+    return client.post("reply-check", {**about(client, run), "text": text}).json
+
+
+def test_open_requests_are_listed_and_shown(client):
+    page = client.get("designer").text
+    assert "Request 1" in page
+    query = "&".join(f"{name}={value}" for name, value in about(client).items())
+    page = client.get(f"request?{query}")
+    assert "Design levels." in page.text
+    assert "Start with 2 levels" in page.text
+    text = client.get(f"request-text?{query}")
+    assert text.headers["Content-Type"].startswith("text/plain")
+    assert text.text.startswith("# Request 1")
+
+
+def test_a_reply_is_checked_as_the_run_will_check_it(client):
+    result = check(client, "Here it is: " + json.dumps(VALID))
+    assert result["errors"] == []
+    assert [item["level"] for item in result["items"]] == [{"width": 3}, {}]
+    assert result["html"].count('class="level"') == 2
+    assert "data-picture" in result["html"]
+    wrong = {"levels": [{"level": {"widht": 3}}, {"level": {"width": 4}}, {"level": {}}]}
+    result = check(client, json.dumps(wrong))
+    assert any("did you mean 'width'?" in error for error in result["errors"])
+    assert any("the number of levels is 3, not 2" in error for error in result["errors"])
+    assert [item["position"] for item in result["items"]] == [1]
+    assert check(client, "hello")["errors"] == ["the reply has no JSON object with a list of levels"]
+
+
+def test_a_reply_is_written_as_the_run_reads_it(client):
+    run_dir = client.studio.folder.folder / "run"
+    text = json.dumps(VALID) + "\né \N{GRINNING FACE}"
+    request = about(client)
+    assert client.post("reply", {**request, "text": text}).json == {"sent": True}
+    reply_file = run_dir / "requests" / f"{request['name']}.reply.md"
+    assert reply_file.read_text() == text
+    assert sorted(file.name for file in reply_file.parent.iterdir() if file.name.startswith(".")) == []
+    backend = ManualBackend(run_dir / "requests", 0.01, notify=lambda text: None)
+    chat_request = ChatRequest(messages=(Message(role="user", content="Design levels."),), json_schema=SCHEMA)
+    assert backend.send(chat_request).text == text
+    assert "No run waits" in client.get("designer").text
+    again = client.post("reply", {**request, "text": json.dumps(VALID)})
+    assert again.status == 422
+    assert "has a reply already" in again.text
+    assert reply_file.read_text() == text
+
+
+def test_a_reply_with_errors_is_sent_only_on_purpose(client):
+    request = about(client)
+    assert "no JSON object" in client.post("reply", {**request, "text": "hello"}).json["conflict"]
+    assert "Request 1" in client.get("designer").text
+    assert client.post("reply", {**request, "text": "  ", "despite_errors": True}).status == 400
+    assert client.post("reply", {**request, "text": "x" * 100_001, "despite_errors": True}).status == 413
+    assert client.post("reply", {**request, "text": "hello", "despite_errors": True}).json == {"sent": True}
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "../run", "1-00000000", "1-0000000g", "x", "1-{digest}.reply", "/etc/passwd"]
+)
+def test_other_files_are_no_requests(client, name):
+    request = about(client)
+    name = name.format(digest=request["name"].partition("-")[2])
+    assert client.post("reply", {**request, "name": name, "text": json.dumps(VALID)}).status == 404
+    assert client.get(f"request-text?id={request['id']}&name={name}").status == 404
+
+
+def test_a_requests_folder_that_leads_out_is_not_used(tmp_path):
+    ask(write_run(tmp_path / "outside"), "SECRET")
+    write_run(tmp_path / "inside" / "run")
+    (tmp_path / "inside" / "run" / "requests").symlink_to(tmp_path / "outside" / "requests")
+    name = open_requests(tmp_path / "outside" / "requests")[0].stem
+    with serve(tmp_path / "inside") as client:
+        assert "Request 1" not in client.get("designer").text
+        body = {"id": client.run_id("run"), "name": name, "text": json.dumps(VALID)}
+        assert client.post("reply", body).status == 404
+        assert client.get(f"request-text?id={body['id']}&name={name}").status == 404
+    assert not list((tmp_path / "outside" / "requests").glob("*.reply.md"))
+
+
+def test_request_files_that_are_links_are_not_read(client, tmp_path_factory):
+    secret = tmp_path_factory.mktemp("outside") / "secret"
+    secret.write_text("SECRET")
+    requests = client.studio.folder.folder / "run" / "requests"
+    (requests / "9-00000000.md").symlink_to(secret)
+    answer = client.get(f"request-text?id={client.run_id('run')}&name=9-00000000")
+    assert "SECRET" not in answer.text
+    assert "SECRET" not in client.get(f"request?id={client.run_id('run')}&name=9-00000000").text
+
+
+def test_replies_in_codes_are_decoded(tmp_path):
+    ask(write_run(tmp_path / "run", obfuscate=True), "Design levels.")
+    names = NameObfuscator(ToyWorld.Level, ToyWorld.skills, "toy")
+    with serve(tmp_path) as client:
+        result = check(client, names.encode(json.dumps(VALID)))
+        assert result["errors"] == []
+        assert result["items"][0]["level"] == {"width": 3}
+        assert result["items"][0]["skills"] == ["reach_end"]
+
+
+def test_a_world_that_is_not_installed_is_not_imported(tmp_path):
+    ask(write_run(tmp_path / "run", world="toy_world:ToyWorld"), "Design levels.")
+    with serve(tmp_path) as client:
+        request = about(client)
+        assert client.get(f"request?id={request['id']}&name={request['name']}").status == 200
+        assert check(client, "hello") == {"errors": [], "html": "", "items": [], "checked": False}
+        assert client.post("reply", {**request, "text": "hello"}).json == {"sent": True}
+
+
+def test_only_what_is_new_in_a_request_is_open(tmp_path):
+    ask(write_run(tmp_path / "run"), "FIRST", "my reply", "SECOND")
+    with serve(tmp_path) as client:
+        request = about(client)
+        page = client.get(f"request?id={request['id']}&name={request['name']}").text
+        assert page.index("FIRST") < page.index("my reply") < page.index("SECOND")
+        assert page.count("<details") >= 2
+        assert page.index('id="newest"') > page.index("my reply")
+        assert "Copy only what is new" in page
+
+
+def test_hostile_requests_are_escaped(tmp_path):
+    ask(write_run(tmp_path / "run"), HOSTILE.replace("\ud800", ""))
+    with serve(tmp_path) as client:
+        request = about(client)
+        page = client.get(f"request?id={request['id']}&name={request['name']}").text
+        assert "<script>window" not in page
+        assert "window.hacked" in page
+        result = check(client, json.dumps({"levels": [{"purpose": HOSTILE, "level": {}}, {"level": {HOSTILE: 1}}]}))
+        assert "<script>window" not in result["html"]
+        assert len(result["errors"]) == 1
+
+
+# --- the functions that share the file format with the backend
+
+
+def test_open_requests_are_those_without_a_reply(tmp_path):
+    folder = tmp_path / "requests"
+    assert open_requests(folder) == []
+    folder.mkdir()
+    for name in ("2-aaaaaaaa.md", "10-bbbbbbbb.md", "1-cccccccc.md", "1-cccccccc.reply.md", "notes.md", "3-x.md"):
+        (folder / name).write_text("text")
+    assert [file.name for file in open_requests(folder)] == ["2-aaaaaaaa.md", "10-bbbbbbbb.md"]
+    (folder / "2-aaaaaaaa.reply.md").write_text(" \n")  # somebody is about to write it
+    assert len(open_requests(folder)) == 2
+    assert write_reply(folder / "2-aaaaaaaa.md", "reply").read_text() == "reply"
+    with pytest.raises(FileExistsError):
+        write_reply(folder / "2-aaaaaaaa.md", "another")
+    with pytest.raises(ValueError, match="empty"):
+        write_reply(folder / "10-bbbbbbbb.md", " \n")

@@ -1,0 +1,215 @@
+"""The list of runs, and reading runs whose files grow, are cut, or are hostile."""
+
+import json
+import os
+
+import pytest
+from client import serve
+
+from envgen.runs.compare import compare
+from envgen.runs.store import lock_folder
+from envgen.studio.runs import LineReader, RunFolder
+from run_files import HOSTILE, make_hostile, write_coevolve_run, write_comparison, write_json, write_train_run
+from special_files import KINDS, make_special_file
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    folder = write_comparison(tmp_path_factory.mktemp("runs"))
+    with serve(folder) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def scan_always(monkeypatch):
+    monkeypatch.setattr("envgen.studio.runs.MIN_SCAN_SECONDS", 0.0)
+
+
+def names(folder: RunFolder) -> list[str]:
+    return sorted(run.name for run in folder.runs())
+
+
+def append(file, lines) -> None:
+    with open(file, "a") as stream:
+        stream.write("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_all_runs_are_listed_with_their_states_and_results(comparison):
+    page = comparison.get("").text
+    for text in ("llm-0", "genenv-1", "uniform-0", "score 22.0%", "30.0 to 38.0% accuracy", "finished", "not finished"):
+        assert text in page, text
+    for run in comparison.studio.folder.runs():
+        answer = comparison.get(f"run?id={run.id}")
+        assert answer.status == 200
+        assert "cannot be shown" not in answer.text
+
+
+def test_ticked_runs_are_compared_as_by_the_command(comparison):
+    ids = [comparison.run_id(name) for name in ("none-0", "none-1", "llm-0", "llm-1")]
+    page = comparison.get("compare?" + "&".join(f"run={run_id}" for run_id in ids)).text
+    folders = [comparison.studio.folder.folder / name for name in ("none-0", "none-1", "llm-0", "llm-1")]
+    (table,) = compare(folders).tables
+    for row in table.result_rows():
+        for cell in row[1:]:
+            assert f"<td>{cell}</td>" in page, cell
+    assert "Difference from the baseline (none)" in page
+    other = comparison.get(f"compare?run={comparison.run_id('genenv-1')}").text
+    assert "Not finished, so only their curves are shown: genenv-1" in other
+    assert comparison.get("compare").status == 400
+    assert comparison.get("compare?run=nothing").status == 404
+
+
+def test_reports_open_in_a_sandbox(comparison):
+    answer = comparison.get(f"report?run={comparison.run_id('llm-0')}&run={comparison.run_id('none-0')}")
+    assert answer.status == 200
+    assert "2 runs on crafter" in answer.text
+    assert answer.headers["Content-Security-Policy"] == "sandbox allow-scripts; frame-ancestors 'none'"
+    assert "Cross-Origin-Opener-Policy" not in answer.headers
+
+
+def test_a_new_run_appears_and_a_deleted_one_goes(tmp_path):
+    folder = RunFolder(tmp_path)
+    assert names(folder) == []
+    write_train_run(tmp_path / "group" / "a")
+    write_train_run(tmp_path / "b")
+    assert names(folder) == ["b", "group/a"]
+    (tmp_path / "b" / "run.json").unlink()
+    assert names(folder) == ["group/a"]
+    assert names(RunFolder(write_train_run(tmp_path / "alone"))) == ["alone"]
+
+
+def test_the_progress_of_a_run_is_read_as_it_grows(tmp_path):
+    run_dir = write_train_run(tmp_path / "run", finished=False)
+    folder = RunFolder(tmp_path)
+    (run,) = folder.runs()
+    assert run.steps == 3000
+    assert len(run.lines) == 60
+    append(run_dir / "progress.jsonl", [{"phase": "final", "steps": 3050}])
+    (run,) = folder.runs()
+    assert run.steps == 3050
+    assert len(run.lines) == 61
+    write_train_run(tmp_path / "run", finished=True)
+    (run,) = folder.runs()
+    assert run.summary["final"]["score"]["value"] == 20
+    assert not run.is_live
+
+
+def test_lines_are_read_once_and_again_after_a_cut(tmp_path):
+    file = tmp_path / "progress.jsonl"
+    reader = LineReader(file)
+    append(file, [{"k": k} for k in range(3)])
+    with open(file, "a") as stream:
+        stream.write('{"k": 3')
+    assert [line["k"] for line in reader.read()] == [0, 1, 2]
+    with open(file, "a") as stream:
+        stream.write("}\nnot json\n")
+    assert [line["k"] for line in reader.read()] == [0, 1, 2, 3]
+    assert reader.num_damaged == 1
+    file.write_text("".join(json.dumps({"k": 10 * k}) + "\n" for k in range(9)))  # a resumed run: longer than before
+    assert [line["k"] for line in reader.read()] == [0, 10, 20, 30, 40, 50, 60, 70, 80]
+    file.write_text('{"k": 1}\n')
+    assert [line["k"] for line in reader.read()] == [1]
+    file.write_text("")
+    assert reader.read() == []
+
+
+def test_a_run_is_in_progress_while_it_holds_its_lock(tmp_path):
+    run_dir = write_train_run(tmp_path / "run", finished=False)
+    folder = RunFolder(tmp_path)
+    lock = lock_folder(run_dir)
+    for name in ("run.json", "progress.jsonl", "ledger.jsonl"):
+        os.utime(run_dir / name, (1, 1))  # long ago
+    if not os.path.exists("/proc/locks"):
+        pytest.skip("only Linux says which files are locked")
+    assert folder.runs()[0].is_live
+    lock.close()
+    assert not folder.runs()[0].is_live
+    append(run_dir / "progress.jsonl", [{"phase": "final", "steps": 3050}])
+    assert folder.runs()[0].is_live  # a process of another machine or container writes it
+
+
+def test_looking_at_a_run_does_not_disturb_one_that_starts(tmp_path):
+    run_dir = write_train_run(tmp_path / "run", finished=False)
+    lock_folder(run_dir).close()
+    folder = RunFolder(tmp_path)
+    folder.runs()
+    lock_folder(run_dir).close()  # would raise if the studio held it
+
+
+def test_links_are_not_followed(tmp_path):
+    outside = write_train_run(tmp_path / "outside" / "secret")
+    inside = tmp_path / "inside"
+    (inside / "linked-file").mkdir(parents=True)
+    (inside / "linked-file" / "run.json").symlink_to(outside / "run.json")
+    (inside / "linked-run").symlink_to(outside)
+    (inside / "linked-folder").symlink_to(outside.parent)
+    own = write_train_run(inside / "own", finished=False)
+    for name in ("progress.jsonl", "ledger.jsonl", "cycles/1/levels.json"):
+        target = outside / name
+        target.write_text(target.read_text().replace("wood", "SECRET"))
+        (own / name).unlink()
+        (own / name).symlink_to(target)
+    (own / "requests").symlink_to(outside)
+    with serve(inside) as client:
+        assert names(client.studio.folder) == ["own"]
+        assert "SECRET" not in client.get(f"run?id={client.run_id('own')}").text
+        assert "secret" not in client.get("").text
+        assert client.get("designer").text.count("Request 1") == 0
+
+
+def test_a_cycles_folder_that_leads_out_is_not_read(tmp_path):
+    outside = write_train_run(tmp_path / "outside", word="SECRET")
+    own = write_train_run(tmp_path / "inside" / "own", finished=False)
+    for file in sorted((own / "cycles").rglob("*"), reverse=True):
+        file.unlink() if file.is_file() else file.rmdir()
+    (own / "cycles").rmdir()
+    (own / "cycles").symlink_to(outside / "cycles")
+    with serve(tmp_path / "inside") as client:
+        assert "SECRET" not in client.get(f"run?id={client.run_id('own')}").text
+        assert "SECRET" not in client.get("").text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["run.json", "progress.jsonl", "summary.json", "ledger.jsonl"])
+def test_special_files_cost_one_run_at_most(tmp_path, name, kind):
+    run_dir = write_train_run(tmp_path / "bad", finished=False)
+    (run_dir / name).unlink(missing_ok=True)
+    make_special_file(run_dir / name, kind)
+    write_train_run(tmp_path / "good")
+    with serve(tmp_path) as client:
+        page = client.get("")
+        assert page.status == 200
+        assert "good" in page.text
+        for run in client.studio.folder.runs():
+            assert client.get(f"run?id={run.id}").status == 200
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 9, "request": {}}', "[" * 3000])
+def test_a_damaged_run_is_listed_with_the_reason(tmp_path, text):
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "run.json").write_text(text)
+    with serve(tmp_path) as client:
+        page = client.get("").text
+        assert "bad" in page
+        assert 'class="problem"' in page
+
+
+def test_hostile_texts_are_escaped(tmp_path):
+    for name, write in (("train", write_train_run), ("coevolve", write_coevolve_run)):
+        run_dir = write(tmp_path / name, finished=False)
+        for file in run_dir.rglob("*.json*"):
+            if file.name != "run.json":
+                lines = [json.loads(line) for line in file.read_text().splitlines() if line]
+                file.write_text("".join(json.dumps(make_hostile(line)) + "\n" for line in lines))
+    request = {"world": HOSTILE, "designer": {"name": HOSTILE}, "seed": 0, "plan": {"cycles": HOSTILE}}
+    write_json(tmp_path / "hostile" / "run.json", {"format": 2, "request": request})
+    with serve(tmp_path) as client:
+        pages = [client.get("").text, client.get("designer").text]
+        pages += [client.get(f"run?id={run.id}").text for run in client.studio.folder.runs()]
+        pages += [client.get(f"compare?run={run.id}").text for run in client.studio.folder.runs()]
+        assert len(pages) == 8
+        for page in pages:
+            assert "<script>window" not in page
+            assert "<img src=x" not in page
+            assert "<svg onload" not in page
+        assert any("window.hacked" in page for page in pages)
