@@ -25,7 +25,7 @@ EVALUATION_SEED = 9_000_000_000  # the same episodes for all agents
 
 def solved_by(policy: str, level: MiniGridLevel, episodes: int) -> float:
     """The percentage of first episodes that random actions or the expert solve."""
-    envs = MiniGridVectorEnv(episodes, level, "symbols", autoreset_mode="Next-Step")
+    envs = MiniGridVectorEnv(episodes, level, "symbols", autoreset_mode="NextStep")
     envs.reset(seed=EVALUATION_SEED)
     rng = np.random.default_rng(0)
     solved, playing = np.zeros(episodes, np.bool_), np.ones(episodes, np.bool_)

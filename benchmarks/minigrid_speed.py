@@ -81,7 +81,7 @@ def main() -> None:
     rates = {key: float(np.median([results[key] for results in rounds])) for key in runners}
     print(f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, "
           f"Python {platform.python_version()}\n")  # fmt: skip
-    print("| environment | observation | minigrid, steps/s | envgen, steps/s of CPU time | ratio |")
+    print("| environment | observation | minigrid | envgen | ratio |")
     print("|---|---|---:|---:|---:|")
     for name in ENVIRONMENTS:
         for observation in ("symbols", "pixels"):
