@@ -10,18 +10,25 @@ import pytest
 from pydantic import BaseModel
 
 from envgen.designers import prompt
+from envgen.designers.archive import make_chain
 from envgen.designers.designer import (
     AuditResult,
     Brief,
+    ChainOutcome,
     Cycle,
+    CycleDiagnosis,
+    EpisodeEnds,
     LevelOutcome,
     Proposal,
     ProposedLevel,
+    SkillFailure,
     SuccessRate,
+    TrainingFacts,
     setting_values,
     unflatten,
 )
 from envgen.designers.reply import parse_reply
+from envgen.designers.rich_prompt import learnability
 from envgen.settings import list_options
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.world import LevelError
@@ -222,24 +229,157 @@ def test_success_rates_of_all_skills_are_reported_with_one_decimal(feedback):
     assert "- defeat_skeleton: 0.7% ± 1.4%" in lines
 
 
-@pytest.mark.parametrize("feedback", ["paper", "rich"])
-def test_the_reported_levels_are_those_that_were_used(feedback):
+@pytest.mark.parametrize(("feedback", "name"), [("paper", ""), ("rich", "2.")])
+def test_the_reported_levels_are_those_that_were_used(feedback, name):
     text = report(feedback)
-    assert 'Level 1: {"skills": ["collect_iron"], "level": {"iron": "common"}}' in text
-    assert 'Level 2: {"skills": [], "level": {"near": {"cave": true}}}' in text
+    assert f'Level {name}1: {{"skills": ["collect_iron"], "level": {{"iron": "common"}}}}' in text
+    assert f'Level {name}2: {{"skills": [], "level": {{"near": {{"cave": true}}}}}}' in text
     assert "State in each purpose which of these figures" in text
 
 
 def test_only_rich_feedback_contains_outcomes_and_audits():
     assert not re.findall("episode|no player reached it|mean reward", report("paper"))
     lines = report("rich").split("\n")
-    (first,) = (k for k, line in enumerate(lines) if line.startswith("Level 1"))
-    assert lines[first + 1] == (
+    (first,) = (k for k, line in enumerate(lines) if line.startswith("Level 2.1"))
+    assert lines[first + 1 : first + 5] == [
         "  120 episodes, mean reward 4.2; success rates in the first -> last third of training: "
-        "collect_iron 0.0% -> 0.3%, collect_wood 40.2% -> 71.0%"  # its skill, and one that is not rare
+        "collect_iron 0.0% -> 0.3%, collect_wood 40.2% -> 71.0%",  # its skill, and one that is not rare
+        "  in the real game after this cycle: collect_iron 0.3%",
+        "  no player reached it",
+        "  iron 1 -> 2",
+    ]
+    assert lines[first + 6] == "  no episode ended in it"
+
+
+def test_none_and_paper_are_the_prompts_of_recorded_runs():
+    """Recorded replies are found by a hash of the request: a change here makes published ledgers useless."""
+    brief = dataclasses.replace(BRIEF, training=FACTS, reward_rule="1 for each skill.")
+    earlier = [make_cycle(number=1)]
+    for feedback in ("none", "paper"):
+        assert prompt.initial_prompt(brief, feedback) == INITIAL
+        assert prompt.cycle_report(brief, make_cycle(diagnosis=DIAGNOSIS), feedback, earlier) == report(feedback)
+    assert prompt.cycle_report(BRIEF, make_cycle(), "paper") == PAPER_REPORT
+
+
+PAPER_REPORT = "\n".join([
+    "Cycle 2 is over; the agent has trained for 960,000 steps so far.",
+    "Its success rates in the real game, as mean ± standard deviation over seeds:",
+    *(f"- {name}: {k / 10:.1f}% ± {2 * k / 10:.1f}%" for k, name in enumerate(SKILLS)),
+    "",
+    "It trained in these levels:",
+    'Level 1: {"skills": ["collect_iron"], "level": {"iron": "common"}}',
+    'Level 2: {"skills": [], "level": {"near": {"cave": true}}}',
+    "",
+    "Now design the 4 levels of cycle 3 of 3, in the same format. "
+    "State in each purpose which of these figures it is based on.",
+])  # fmt: skip
+FACTS = TrainingFacts(
+    level_steps=120_000, original_steps=120_000, final_steps=1_000_000, num_envs=64, mixed=False, observation="symbols",
+    gamma=0.95,
+)  # fmt: skip
+DIAGNOSIS = CycleDiagnosis(
+    episodes=128, median_length=212.0,
+    ends=(
+        EpisodeEnds(cause="zombie", episodes=96, median_length=180.5),
+        EpisodeEnds(cause="thirst", episodes=32, median_length=301),
+    ),
+    failures={
+        "collect_iron": SkillFailure(success_rate=3.1, bottleneck="iron nearby: 4 of the 90", opportunities=6, used=4),
+        "wake_up": SkillFailure(success_rate=40.0),
+        "eat_plant": SkillFailure(success_rate=0.0, bottleneck="ripe plant: 0 of the 9", opportunities=0, used=0),
+    },
+)  # fmt: skip
+
+
+def test_rich_feedback_says_how_the_agent_trains():
+    text = prompt.initial_prompt(dataclasses.replace(BRIEF, training=FACTS, reward_rule="1 for\neach skill."), "rich")
+    for line in (
+        "- Reward: 1 for each skill.",
+        "120,000 steps in the levels, shared according to their weights, and then 120,000 steps in the real game",
+        "a level gets 30,000 steps",
+        "- After the last cycle, it trains for 1,000,000 steps in the real game.",
+        "64 environments side by side and observes symbols",
+        "0.95 per step: what is more than about 20 steps away",
+        "- It has no memory.",
+    ):
+        assert line in text
+    assert '"base": "1.2"' in text
+    assert "from 0.1 to 10 (default 1)" in text
+    mixed = dataclasses.replace(FACTS, mixed=True, memory="gru", final_steps=0, gamma=None)
+    text = prompt.initial_prompt(dataclasses.replace(BRIEF, training=mixed), "rich")
+    assert "and at the same time, in the same batches, 120,000 steps" in text
+    assert "(gru)" in text
+    assert "After the last cycle" not in text
+    assert "discounts" not in text
+
+
+def test_rich_feedback_shows_the_curve_of_every_skill_and_where_episodes_fail():
+    past = make_cycle(number=1, success_rates={name: SuccessRate(mean=50.0, std=1) for name in SKILLS})
+    brief = dataclasses.replace(BRIEF, training=FACTS)
+    text = prompt.cycle_report(brief, make_cycle(diagnosis=DIAGNOSIS), "rich", [past])
+    assert "- defeat_skeleton: 50.0% -> 0.7% ± 1.4%" in text
+    assert "1 cycle remains, with 120,000 steps in levels in all." in text
+    assert "median length is 212 steps" in text
+    assert "- zombie: 75%, median step 180" in text
+    assert (
+        "- collect_iron (3.1%): iron nearby: 4 of the 90; "
+        "it was possible at some step of 6 episodes and tried then in 4"
+    ) in text
+    assert "- wake_up (40.0%): no single stage" in text
+    assert "- eat_plant (0.0%): ripe plant: 0 of the 9\n" in text
+    assert "in the real game, before -> after this cycle: collect_iron 50.0% -> 0.3%" in text
+
+
+def test_rich_feedback_names_repeated_changed_and_dropped_levels():
+    first = make_cycle(number=1)
+    kept = first.proposal.levels[0].model_copy(update={"base": "1.1", "weight": 2.0})
+    changed = ProposedLevel(level=Crafter.Level.parse({"near": {"cave": True}, "iron": "rare"}), base="1.2")
+    second = make_cycle(number=2, proposal=Proposal(levels=(kept, changed)))
+    text = prompt.cycle_report(BRIEF, second, "rich", [first])
+    assert 'Level 1.1 (used before, weight 2): {"skills": ["collect_iron"]' in text
+    assert "Level 2.2 (changed from 1.2): " in text
+    earlier = text[text.index("Earlier levels in which it no longer trains:") :].split("\n")
+    assert earlier[1] == 'Level 1.2: {"skills": [], "level": {"near": {"cave": true}}}'
+    assert earlier[2] == "  cycle 1; 0 episodes"
+    third = make_cycle(number=3, proposal=Proposal(levels=(changed,)), outcomes=(None,), audits=())
+    text = prompt.cycle_report(BRIEF, third, "rich", [first, second])
+    assert ("  cycles 1, 2; 240 episodes; at first -> at last: collect_iron 0.0% -> 0.3% (learnability 0.00)") in text
+    assert learnability(50) == 0.25
+
+
+def test_rich_feedback_offers_chains_and_says_how_far_they_came():
+    text = prompt.initial_prompt(BRIEF, "rich")
+    assert re.search(r"There are chains for .*make_iron_pickaxe \(\d+ stages\)", text)
+    without = prompt.initial_prompt(dataclasses.replace(BRIEF, skill_levels={}), "rich")
+    assert '"chain"' not in without
+    chain = make_chain("collect_iron", BRIEF, {})
+    item = ProposedLevel(level=chain.levels[0], skills=("collect_iron",), chain=chain)
+    rates = dict.fromkeys(SKILLS, 0.0)
+    stages = len(chain.levels)
+    outcome = LevelOutcome(
+        episodes=90, reward=1, skills=rates, first_third=rates, last_third=rates | {"collect_iron": 40.0},
+        chain=ChainOutcome(stage=1, episodes=(60, 30, *[0] * (stages - 2)), successes=(35, 9, *[0] * (stages - 2))),
+    )  # fmt: skip
+    first = make_cycle(number=1, proposal=Proposal(levels=(item,)), outcomes=(outcome,), audits=())
+    text = prompt.cycle_report(BRIEF, first, "rich")
+    assert f'Level 1.1: {{"skills": ["collect_iron"], "chain": "collect_iron"}}, begun at stage 1 of {stages}' in text
+    assert (
+        f"it reached stage 2 of {stages}; episodes with success at collect_iron: stage 1 35 of 60, stage 2 9 of 30"
+        in text
     )
-    assert lines[first + 2 : first + 4] == ["  no player reached it", "  iron 1 -> 2"]
-    assert lines[first + 5] == "  no episode ended in it"
+    text = prompt.cycle_report(BRIEF, make_cycle(number=2), "rich", [first])
+    assert f"90 episodes; it reached stage 2 of {stages}; at first -> at last: collect_iron 0.0% -> 40.0%" in text
+
+
+def test_the_schema_of_rich_replies_has_weights_and_the_names_of_earlier_levels():
+    plain = prompt.reply_schema(BRIEF)["properties"]["levels"]["items"]
+    assert set(plain["properties"]) == {"purpose", "skills", "level"}
+    first = prompt.reply_schema(BRIEF, archive={})["properties"]["levels"]["items"]
+    assert set(first["properties"]) == {"purpose", "skills", "level", "weight", "chain"}
+    assert {"none", "make_iron_pickaxe"} < set(first["properties"]["chain"]["enum"])
+    assert first["properties"]["weight"] == {"type": "number", "minimum": 0.1, "maximum": 10.0}
+    later = prompt.reply_schema(BRIEF, archive=("1.1", "1.2"))["properties"]["levels"]["items"]
+    assert later["properties"]["base"]["enum"] == ["none", "1.1", "1.2"]
 
 
 def test_a_cycle_without_levels_or_audits_can_be_reported():

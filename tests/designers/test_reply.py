@@ -3,13 +3,15 @@
 import json
 import re
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import overrides, world_brief
 
-from envgen.designers.designer import setting_values, unflatten
+from envgen.designers.archive import ArchivedLevel
+from envgen.designers.designer import ChainOutcome, LevelOutcome, ProposedLevel, setting_values, unflatten
 from envgen.designers.reply import MAX_CHARS, MAX_ERROR_CHARS, MAX_ERRORS, MAX_TEXT_CHARS, parse_reply
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
@@ -430,3 +432,100 @@ def test_no_text_breaks_the_parser(text):
 def test_no_damage_to_a_valid_reply_breaks_the_parser(position, removed, inserted):
     parsed = parse_reply(VALID[:position] + inserted + VALID[position + removed :], world_brief())
     assert parsed.errors or len(parsed.levels) == 4
+
+
+# --- weights and earlier levels, with rich feedback
+
+
+def make_test_archive() -> dict[str, ArchivedLevel]:
+    level = Crafter.Level.parse({"iron": "common", "near": {"cave": True, "cows": 2}})
+    return {"1.1": ArchivedLevel(ProposedLevel(level=level, purpose="old", skills=("collect_iron",)))}
+
+
+def parse_rich(*items: Any) -> Any:
+    brief = world_brief(num_levels=len(items))
+    return parse_reply(json.dumps({"levels": items}), brief, archive=make_test_archive())
+
+
+def test_earlier_levels_can_be_repeated_and_changed():
+    reply = parse_rich(
+        {"base": "1.1"},
+        {
+            "base": "Level 1.1",
+            "level": {"near": {"cows": 4}, "trees": "rare"},
+            "weight": 2.5,
+            "skills": ["collect_wood"],
+        },
+        {"base": "1.1", "level": {"iron": "original", "near": {"cave": False}}},
+        {"base": "none", "level": {"iron": "rare"}},
+        {"level": {"iron": "rare"}, "base": None, "weight": 10},
+    )
+    assert reply.errors == ()
+    assert overrides(reply) == [
+        {"iron": "common", "near": {"cave": True, "cows": 2}},
+        {"iron": "common", "trees": "rare", "near": {"cave": True, "cows": 4}},
+        {"near": {"cows": 2}},
+        {"iron": "rare"},
+        {"iron": "rare"},
+    ]
+    assert [item.base for item in reply.levels] == ["1.1", "1.1", "1.1", "", ""]
+    assert [item.weight for item in reply.levels] == [1, 2.5, 1, 1, 10]
+    assert [item.skills for item in reply.levels] == [("collect_iron",), ("collect_wood",), ("collect_iron",), (), ()]
+
+
+def test_skills_can_be_taught_by_chains_that_go_on_where_they_stopped():
+    brief = world_brief(num_levels=2)
+    items = [{"chain": "make iron pickaxe", "weight": 2}, {"chain": "none", "level": {"iron": "rare"}}]
+    reply = parse_reply(json.dumps({"levels": items}), brief, archive={})
+    assert reply.errors == ()
+    first, second = reply.levels
+    assert first.chain is not None
+    assert (first.chain.skill, first.chain.start, first.skills) == ("make_iron_pickaxe", 0, ("make_iron_pickaxe",))
+    assert first.level == first.chain.levels[0]
+    assert first.chain.levels[-1] == Crafter.Level()
+    assert (second.chain, second.level.to_overrides()) == (None, {"iron": "rare"})
+
+    stages = len(first.chain.levels)
+    rates = dict.fromkeys([skill.name for skill in Crafter.skills], 0.0)
+    chain = ChainOutcome(stage=2, episodes=(5,) * stages, successes=(3,) * stages)
+    outcome = LevelOutcome(episodes=9, reward=1, skills=rates, first_third=rates, last_third=rates, chain=chain)
+    archive = {"1.1": ArchivedLevel(first, [1], [outcome])}
+    for item in ({"chain": "make_iron_pickaxe"}, {"base": "1.1"}, {"base": "1.1", "chain": "make_iron_pickaxe"}):
+        again = parse_reply(json.dumps({"levels": [item] * 2}), brief, archive=archive)
+        assert again.errors == ()
+        assert again.levels[0].chain == first.chain.model_copy(update={"start": 2})
+        assert again.levels[0].level == first.chain.levels[2]
+    changed = parse_reply(
+        json.dumps({"levels": [{"base": "1.1", "level": {"iron": "rare"}}] * 2}), brief, archive=archive
+    )
+    assert "level 1.1 is a chain, which can be repeated but not changed" in changed.errors[0]
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ({"chain": "make_iron_pickax"}, "did you mean 'make_iron_pickaxe'"),
+        ({"chain": 3}, "is not one of"),
+        ({"chain": "make_iron_pickaxe", "level": {"iron": "rare"}}, "a chain has no settings of its own"),
+        ({"base": "2.1"}, "'2.1' is not the name of an earlier level (1.1)"),
+        ({"base": ["1.1"]}, "is not the name of an earlier level"),
+        ({"level": {}, "weight": 0}, '"weight" must be a number from 0.1 to 10, not 0'),
+        ({"level": {}, "weight": "heavy"}, '"weight" must be a number'),
+        ({"level": {}, "weight": True}, '"weight" must be a number'),
+        ({"level": {}, "weight": 1e400}, '"weight" must be a number'),
+        ({"base": "1.1", "level": {"iron": "commn"}}, "did you mean 'common'"),
+        ({"base": "1.1", "level": []}, "expected an object"),
+        ({"level": {}, "wight": 1}, "'wight' is not"),
+    ],
+)
+def test_wrong_weights_and_bases_are_errors(item, message):
+    reply = parse_rich(item)
+    assert reply.levels == ()
+    assert any(message in error for error in reply.errors), reply.errors
+
+
+@pytest.mark.parametrize("key", ["weight", "base"])
+def test_without_rich_feedback_levels_have_no_weight_and_no_base(key):
+    reply = parse_reply(json.dumps({"levels": [{"level": {}, key: 1}]}), world_brief(num_levels=1))
+    message = f'level 1: {key!r} is not "purpose", "skills" or "level"; settings belong inside "level"'
+    assert reply.errors == (message,)

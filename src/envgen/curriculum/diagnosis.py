@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from envgen.agents.learner import SupportsAct
 from envgen.agents.rollout import episode_skill_counts
+from envgen.designers.designer import CycleDiagnosis, EpisodeEnds, SkillFailure
 from envgen.worlds.world import EpisodeEnd, LevelVectorEnv, Skill, World
 
 from .evaluate import Estimate, Evaluation, check_episodes, evaluate, make_envs, rate_with_ci
@@ -161,6 +162,30 @@ def diagnose(
         length_quantiles={f"{percent}%": value for percent, value in quantiles},
         ends=_summarize_ends(recorder.ends, lengths),
         skills={skill.name: episodes_played.diagnose(skill, threshold) for skill in world.skills},
+    )
+
+
+def diagnose_for_designer(
+    agent: SupportsAct, world: World, episodes: int, seed: int, observation: str
+) -> CycleDiagnosis:
+    """Return what a designer learns about the episodes of an agent in the original."""
+    diagnosis = diagnose(agent, world, None, episodes, seed, observation)
+    return CycleDiagnosis(
+        episodes=episodes,
+        median_length=diagnosis.length_quantiles["50%"],
+        ends=tuple(
+            EpisodeEnds(cause=end.cause, episodes=end.episodes, median_length=float(np.median(end.lengths)))
+            for end in diagnosis.ends
+        ),
+        failures={
+            name: SkillFailure(
+                success_rate=skill.success.value,
+                bottleneck=str(skill.bottleneck or ""),
+                opportunities=skill.attempts and skill.attempts.opportunity_episodes,
+                used=skill.attempts and skill.attempts.used_episodes,
+            )
+            for name, skill in diagnosis.unmastered.items()
+        },
     )
 
 

@@ -28,6 +28,7 @@ from envgen.designers.designer import (
     Designer,
     LevelChain,
     Proposal,
+    TrainingFacts,
     request_proposal,
     request_revision,
 )
@@ -36,12 +37,14 @@ from envgen.runs.store import PROGRESS, Run, read_progress, reading
 from envgen.worlds.world import Level, World
 
 from .audit import AUDIT_SEEDS, audit_level, setting_effects
+from .diagnosis import diagnose_for_designer
 from .evaluate import Evaluation, LevelScorer, evaluate, evaluate_over_seeds, level_outcomes
 from .plan import EVALUATION_SEED, PlanError, PracticeSettings, TrainingPlan, check_seed
 from .practice import practice_settings
 from .sampling import num_sampled_envs
 from .trainer import PhaseTrainer, TrainingStats, make_learner, training_stats, unique
 
+DIAGNOSIS_EPISODES = 128  # after each cycle, for the designers that want them
 EXTENDABLE = ("plan.cycles", "plan.final_steps")
 
 
@@ -196,20 +199,35 @@ class Loop:
 
     def phases(self, cycle: int, proposal: Proposal) -> list[Phase]:
         """Return what a cycle trains in."""
-        plan, levels = self.plan, [proposed.chain or proposed.level for proposed in proposal.levels]
         if self.trainer.sampler is not None:
-            return [Phase(f"cycle {cycle}: sampled levels", [], plan.cycle_steps, sampled=True)]
+            return [Phase(f"cycle {cycle}: sampled levels", [], self.plan.cycle_steps, sampled=True)]
+        plan, num_envs = self.plan, self.learner.settings.num_envs
+        levels = [proposed.chain or proposed.level for proposed in proposal.levels]
+        weights = [proposed.weight for proposed in proposal.levels]
         if plan.mixing == "mixed":  # each environment plays one level or the original
-            num_envs = self.learner.settings.num_envs
             num_level_envs = plan.num_level_envs(num_envs) if levels else 0
-            level_envs = [levels[i % len(levels)] for i in range(num_level_envs)]
+            level_envs = share_envs(levels, weights, num_level_envs)
             original_envs = [self.world.original] * (num_envs - num_level_envs)
             return [Phase(f"cycle {cycle}: mixed", level_envs + original_envs, plan.cycle_steps)]
+        if len(set(weights)) > 1:
+            levels = share_envs(levels, weights, num_envs)
         phases = [
             Phase(f"cycle {cycle}: levels", levels, plan.level_steps),
             Phase(f"cycle {cycle}: original", [], plan.original_steps),
         ]
         return [phase for phase in phases if phase.steps]
+
+    def training_facts(self) -> TrainingFacts:
+        """Return what designers may know of the agent and its training."""
+        plan, settings = self.plan, self.learner.settings
+        memory = getattr(getattr(settings, "network", None), "memory", None)
+        mixed, num_envs = plan.mixing == "mixed", settings.num_envs
+        level_steps = plan.cycle_steps * plan.num_level_envs(num_envs) // num_envs if mixed else plan.level_steps
+        return TrainingFacts(
+            level_steps=level_steps, original_steps=plan.cycle_steps - level_steps, final_steps=plan.final_steps,
+            num_envs=num_envs, mixed=mixed, observation=self.trainer.observation,
+            gamma=getattr(settings, "gamma", None), memory=None if memory in (None, "none") else str(memory),
+        )  # fmt: skip
 
     def design(self, cycle: int, history: list[Cycle]) -> tuple[Proposal, tuple[AuditResult, ...]]:
         """Return the levels of a cycle and their audits."""
@@ -223,6 +241,7 @@ class Loop:
                 num_levels=plan.levels, cycle=cycle, num_cycles=plan.cycles, seed=seed,
                 setting_effects=self.setting_effects, score_levels=scorer.score,
                 success_rates=functools.partial(scorer.success_rates, episodes=plan.feedback_episodes),
+                training=self.training_facts(), reward_rule=world.reward_rule,
             )  # fmt: skip
             proposal, audits = propose_and_audit(world, self.designer, brief, history, plan.audit_steps)
             return {
@@ -255,6 +274,11 @@ class Loop:
             evaluation, success_rates = evaluate_over_seeds(
                 self.learner, world, plan.feedback_seeds, plan.feedback_episodes, seed, self.trainer.observation
             )
+            diagnosis = None
+            if self.designer.wants_diagnosis:
+                diagnosis = diagnose_for_designer(
+                    self.learner, world, DIAGNOSIS_EPISODES, seed, self.trainer.observation
+                )
             phase = self.phases(cycle, proposal)[0]
             trained = unique(phase.levels)  # in the order of the progress lines
             with reading(self.run_dir.folder / PROGRESS):
@@ -264,7 +288,7 @@ class Loop:
                 "cycle": Cycle(
                     number=cycle, steps=self.learner.steps, proposal=proposal, audits=audits,
                     outcomes=tuple(by_level.get(proposed.chain or proposed.level) for proposed in proposal.levels),
-                    success_rates=success_rates, reward=evaluation.reward.value,
+                    success_rates=success_rates, reward=evaluation.reward.value, diagnosis=diagnosis,
                 ).model_dump(mode="json"),
                 "evaluation": evaluation.model_dump(mode="json"),
             }  # fmt: skip
@@ -343,6 +367,20 @@ class Loop:
         return self.run_dir.read(name)
 
 
+def share_envs(
+    levels: Sequence[Level | LevelChain], weights: Sequence[float], num_envs: int
+) -> list[Level | LevelChain]:
+    """Return the level of each environment. Every level is played, and their shares are as close to the weights as
+    whole environments allow. Equal weights give `levels[i % len(levels)]`.
+    """
+    if len(set(weights)) <= 1:
+        return [levels[i % len(levels)] for i in range(num_envs)]
+    counts = [1] * len(levels)
+    while sum(counts) < num_envs:  # the next environment goes to the level that is furthest below its share
+        counts[min(range(len(levels)), key=lambda k: (counts[k] + 1) / weights[k])] += 1
+    return [level for level, count in zip(levels, counts, strict=True) for _ in range(count)][:num_envs]
+
+
 # --- steps 1 and 4: the designer's levels, validated and audited
 
 
@@ -376,7 +414,8 @@ def describe_proposal(cycle: int, proposal: Proposal, audits: Sequence[AuditResu
     for k, proposed in enumerate(proposal.levels):
         verdict = f" [{audits[k].verdict}]" if audits else ""
         lines.append(f"  {k + 1}{verdict} {proposed.purpose or 'no purpose given'}")
-        lines.append(f"      {proposed.level.to_overrides() or 'the original'}")
+        weight = f" (weight {proposed.weight:g})" if proposed.weight != 1 else ""
+        lines.append(f"      {proposed.level.to_overrides() or 'the original'}{weight}")
         if proposed.chain is not None:
             lines.append(f"      stage {proposed.chain.start + 1} of {len(proposed.chain.levels)}")
         lines += [f"      {reason}" for reason in (audits[k].reasons if audits else ())]

@@ -36,6 +36,8 @@ LevelOverrides = dict[str, Any]  # the settings of a level that differ from the 
 ScoredBy = Literal["scoring_agent", "agent"]  # a new agent trained briefly in each level, or the agent of this run
 _Level = Level  # Brief has a field of that name
 Percent = Annotated[float, Field(ge=0, le=100)]
+MIN_WEIGHT, MAX_WEIGHT = 0.1, 10.0
+Weight = Annotated[float, Field(ge=MIN_WEIGHT, le=MAX_WEIGHT, allow_inf_nan=False)]
 SettingEffects = dict[str, dict[str, list[str]]]  # setting: value: its measured effects, in words
 MAX_VALUES = 10  # of a number; longer ranges of integers are sampled evenly, including the upper bound
 
@@ -100,6 +102,10 @@ class ProposedLevel(FrozenModel):
     purpose: str = ""
     skills: tuple[str, ...] = ()  # that the level is meant to teach
     chain: LevelChain | None = None
+    weight: Weight = 1.0
+    """The level's share of the training in levels, relative to the others of its proposal."""
+    base: str = ""
+    """The earlier level that it repeats or changes, such as 1.2 for the second level of the first cycle."""
 
     @field_validator("level", mode="before")
     @classmethod
@@ -118,7 +124,7 @@ class ProposedLevel(FrozenModel):
 
     @model_serializer(mode="wrap")
     def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return omit_none(handler(self), "chain")
+        return omit_defaults(type(self), handler(self), "chain", "weight", "base")
 
 
 def parse_level(value: Any, info: ValidationInfo) -> Level:
@@ -131,9 +137,11 @@ def parse_level(value: Any, info: ValidationInfo) -> Level:
     return level_type.parse(value)
 
 
-def omit_none(data: dict[str, Any], name: str) -> dict[str, Any]:
-    """Leave out an entry that is None, so that run directories without chains keep their form."""
-    return {key: value for key, value in data.items() if key != name or value is not None}
+def omit_defaults(model: type[BaseModel], data: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Leave out fields with their default values, so that run directories without them keep their form."""
+    return {
+        name: value for name, value in data.items() if name not in names or value != model.model_fields[name].default
+    }
 
 
 class Proposal(FrozenModel):
@@ -186,7 +194,33 @@ class LevelOutcome(FrozenModel):
 
     @model_serializer(mode="wrap")
     def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return omit_none(handler(self), "chain")
+        return omit_defaults(type(self), handler(self), "chain")
+
+
+class SkillFailure(FrozenModel):
+    """Where the episodes of an agent fail on the way to a skill."""
+
+    success_rate: float  # percent
+    bottleneck: str = ""  # in words: the stage at which the largest share of the episodes is lost
+    opportunities: int | None = None  # episodes in which the skill could have succeeded; None if that is not known
+    used: int | None = None  # those of them in which it was attempted then
+
+
+class EpisodeEnds(FrozenModel):
+    """The episodes that ended for one reason."""
+
+    cause: str
+    episodes: int
+    median_length: float
+
+
+class CycleDiagnosis(FrozenModel):
+    """How the agent's episodes in the original went after a cycle."""
+
+    episodes: int
+    median_length: float
+    ends: tuple[EpisodeEnds, ...]  # the most frequent first
+    failures: dict[str, SkillFailure]  # of the skills that are not mastered
 
 
 class Cycle(FrozenModel):
@@ -199,6 +233,25 @@ class Cycle(FrozenModel):
     outcomes: tuple[LevelOutcome | None, ...]  # one per level; None where no episode ended
     success_rates: dict[str, SuccessRate]  # in the original, measured without training
     reward: float
+    diagnosis: CycleDiagnosis | None = None  # only for designers with `wants_diagnosis`
+
+    @model_serializer(mode="wrap")
+    def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return omit_defaults(type(self), handler(self), "diagnosis")
+
+
+@dataclass(frozen=True)
+class TrainingFacts:
+    """How the agent of a run trains, as far as designers may know it."""
+
+    level_steps: int  # in the levels of each cycle
+    original_steps: int  # in the original in each cycle
+    final_steps: int  # in the original after the last cycle
+    num_envs: int  # environments that are played side by side
+    mixed: bool  # levels and original are trained in at the same time, in the same batches
+    observation: str
+    gamma: float | None = None  # discount per step, if the learner has one
+    memory: str | None = None  # the kind of the network's memory, if it has one
 
 
 @dataclass(frozen=True)
@@ -218,6 +271,8 @@ class Brief:
     score_levels: Callable[[Sequence[_Level], ScoredBy], list[float]] | None = None  # the score reached in each level
     success_rates: Callable[[Sequence[_Level]], list[dict[str, float]]] | None = None
     """The success rates of the agent in each level by skill, in percent, from a few episodes."""
+    training: TrainingFacts | None = None
+    reward_rule: str = ""  # what the agent is rewarded for, in prose
 
 
 class Designer(ABC):
@@ -228,6 +283,8 @@ class Designer(ABC):
     settings_type: ClassVar[type[Settings] | None] = None
     """The class of the designer's settings, if it has any. An instance of it is passed to `__init__`."""
     settings: Any = None
+    wants_diagnosis: bool = False
+    """Whether cycles contain a `CycleDiagnosis`, for which the agent plays more episodes after each of them."""
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -270,6 +327,7 @@ class DesignerWrapper(Designer):
 
     def __init__(self, source: Designer):
         self.source = source
+        self.wants_diagnosis = source.wants_diagnosis
 
     def config(self) -> dict[str, Any]:
         return {"name": self.name, "source": self.source.config()}

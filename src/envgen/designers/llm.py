@@ -14,6 +14,8 @@ from pydantic import Field, ValidationError
 from envgen.settings import Settings, format_validation_error
 
 from . import prompt
+from .archive import Archive, make_archive
+from .chains import continue_chain
 from .chat.backends import make_backend
 from .chat.chat import Chat, check_prices
 from .chat.ledger import LEDGER, Ledger
@@ -30,8 +32,9 @@ REPEATED_PREFIX = "fallback, as in the last cycle: "
 
 class LlmSettings(Settings):
     feedback: Feedback = "paper"
-    """What the model learns about each cycle: nothing (none), success rates (paper), or also the progress in each level
-    and the findings of the audit (rich)."""
+    """What the model learns about the agent and each cycle: nothing (none), success rates (paper), or also how the
+    agent trains, where its episodes fail, what each level taught, and which earlier levels it can repeat or
+    change (rich)."""
     obfuscate: bool = False
     """Replace the names of settings, values and skills by codes (an ablation of the paper)."""
     json_schema: bool = True
@@ -68,7 +71,12 @@ class LlmDesigner(Designer):
     ):
         """The chat is opened when it is first used, because its ledger belongs to the process that holds the run."""
         self.settings, self.llm = settings or LlmSettings(), llm
+        self.wants_diagnosis = self._is_rich
         self._open_chat, self._runtime_options = open_chat, runtime_options or {}
+
+    @property
+    def _is_rich(self) -> bool:
+        return self.settings.feedback == "rich"
 
     @cached_property
     def chat(self) -> Chat:
@@ -87,7 +95,7 @@ class LlmDesigner(Designer):
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         messages = self.conversation(brief, history)
-        proposal = self._ask_until_valid(brief, messages, self.settings.max_retries)
+        proposal = self._ask_until_valid(brief, history, messages, self.settings.max_retries)
         return self._with_fallback(proposal, brief, history) if proposal.notes else proposal
 
     def revise(
@@ -100,30 +108,35 @@ class LlmDesigner(Designer):
             Message(role="assistant", content=_truncate(proposal.raw_reply)),
             Message(role="user", content=prompt.audit_report(brief, proposal, audits)),
         ]
-        revision = self._ask_until_valid(brief, messages, max_retries=0)
+        revision = self._ask_until_valid(brief, history, messages, max_retries=0)
         if revision.notes:
             return proposal.model_copy(update={"notes": (*proposal.notes, "revision: " + revision.notes[0])})
         return revision.model_copy(update={"notes": proposal.notes})
 
     def conversation(self, brief: Brief, history: Sequence[Cycle]) -> list[Message]:
-        messages = [Message(role="user", content=prompt.initial_prompt(brief))]
-        for cycle in history:
+        feedback = self.settings.feedback
+        messages = [Message(role="user", content=prompt.initial_prompt(brief, feedback))]
+        for k, cycle in enumerate(history):
             messages.append(Message(role="assistant", content=_truncate(cycle.proposal.raw_reply)))
-            messages.append(Message(role="user", content=prompt.cycle_report(brief, cycle, self.settings.feedback)))
+            report = prompt.cycle_report(brief, cycle, feedback, history[:k])
+            messages.append(Message(role="user", content=report))
         return messages
 
-    def _ask_until_valid(self, brief: Brief, messages: list[Message], max_retries: int) -> Proposal:
+    def _ask_until_valid(
+        self, brief: Brief, history: Sequence[Cycle], messages: list[Message], max_retries: int
+    ) -> Proposal:
         """A valid proposal, or one with a note: then its levels are the valid ones of the last reply."""
+        archive = make_archive(history) if self._is_rich else None
         levels: tuple[ProposedLevel, ...] = ()
         errors: tuple[str, ...] = ()
         raw_reply = ""
         for _ in range(1 + max_retries):
             try:
-                request, raw_reply = self._complete(brief, messages)
+                request, raw_reply = self._complete(brief, messages, archive)
             except BudgetExceededError as error:
                 note = str(error)
                 break
-            parsed = parse_reply(raw_reply, brief, self._redact)
+            parsed = parse_reply(raw_reply, brief, self._redact, archive)
             levels, errors = parsed.levels, parsed.errors
             self.chat.record_validation(request, not errors, errors)
             if not errors:
@@ -138,10 +151,12 @@ class LlmDesigner(Designer):
             note = f"not usable after {count}: {'; '.join(errors)}"
         return Proposal(levels=levels[: brief.num_levels], raw_reply=raw_reply[:MAX_REPLY_CHARS], notes=(note,))
 
-    def _complete(self, brief: Brief, messages: list[Message]) -> tuple[ChatRequest, str]:
+    def _complete(self, brief: Brief, messages: list[Message], archive: Archive | None) -> tuple[ChatRequest, str]:
         settings = self.settings
         names = NameObfuscator(brief.Level, brief.skills, brief.world) if settings.obfuscate else None
-        schema = prompt.reply_schema(brief, names.encode_name if names else str) if settings.json_schema else None
+        schema = None
+        if settings.json_schema:
+            schema = prompt.reply_schema(brief, names.encode_name if names else str, archive)
         if names:
             messages = [Message(role=message.role, content=names.encode(message.content)) for message in messages]
         request = ChatRequest(
@@ -160,7 +175,9 @@ class LlmDesigner(Designer):
         """Fill up with the levels of the last cycle, then with the original."""
         previous = history[-1].proposal.levels if history else ()
         fallback = [
-            item.model_copy(update={"purpose": REPEATED_PREFIX + item.purpose.removeprefix(REPEATED_PREFIX)})
+            continue_chain(item, history).model_copy(
+                update={"purpose": REPEATED_PREFIX + item.purpose.removeprefix(REPEATED_PREFIX)}
+            )
             for item in previous
         ]
         fallback += [ProposedLevel(level=brief.Level(), purpose="fallback: the original")] * brief.num_levels

@@ -3,7 +3,7 @@ the report on each cycle. The structure follows EnvGen's prompt: role, skills, s
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import GenericAlias
 from typing import Any, Literal
 
@@ -11,23 +11,40 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from envgen.settings import list_options
 
-from .designer import AuditResult, Brief, Cycle, LevelOutcome, Proposal, SettingEffects, is_text, number_bounds
+from . import rich_prompt
+from .archive import chain_stages
+from .designer import (
+    MAX_WEIGHT,
+    MIN_WEIGHT,
+    AuditResult,
+    Brief,
+    Cycle,
+    Proposal,
+    SettingEffects,
+    is_text,
+    number_bounds,
+)
+from .reply import NO_BASE
 
 Feedback = Literal["none", "paper", "rich"]
-MIN_REPORTED_RATE = 1.0  # percent; rarer successes in a level are reported only for the skills that it teaches
+EXPLAIN = "State in each purpose which of these figures it is based on."
 SCHEMA_KEYS = (  # titles, descriptions and defaults are left out, because the prompt contains them
     "type", "additionalProperties", "minItems", "maxItems", "minimum", "maximum", "exclusiveMinimum",
     "exclusiveMaximum",
 )  # fmt: skip
 
 
-def initial_prompt(brief: Brief) -> str:
+def initial_prompt(brief: Brief, feedback: Feedback = "paper") -> str:
     effects = brief.setting_effects()
     skills = "\n".join(
         f"- {skill.name}" + (f" (needs {', '.join(skill.prerequisites)})" if skill.prerequisites else "")
         for skill in brief.skills
     )
     schedule = f"In each of {brief.num_cycles} cycles it trains" if brief.num_cycles > 1 else "It trains once"
+    training, more = "", ""
+    if feedback == "rich":
+        training = f"\n\n{section}" if (section := rich_prompt.training_section(brief)) else ""
+        more = f"\n{rich_prompt.reply_section(brief)}"
     legend = "\nFigures are means over worlds: in the real game -> with this value alone." if effects else ""
     return f"""\
 You design training levels for a small reinforcement-learning agent that plays {brief.world}. The agent learns by trial
@@ -43,13 +60,13 @@ A setting that you leave out keeps its default, the value of the real game.{lege
 {describe_settings(brief.Level, effects)}
 
 ## Rules of the game
-{brief.rules.strip()}
+{brief.rules.strip()}{training}
 
 ## Your reply
 Reply with a JSON object like this example, with exactly {_count(brief)}:
 {example_reply(brief)}
 "level" contains the settings that you change. "skills" contains the skills of the list above that the level teaches;
-they must be possible in it, and not already achieved when it starts."""
+they must be possible in it, and not already achieved when it starts.{more}"""
 
 
 def _count(brief: Brief) -> str:
@@ -106,8 +123,15 @@ def example_reply(brief: Brief) -> str:
     return json.dumps({"reasoning": "your plan in two or three sentences", "levels": [example]})
 
 
-def reply_schema(brief: Brief, encode_name: Callable[[str], str] = str) -> dict[str, Any]:
-    """The JSON schema of a reply, for servers that can enforce one. `encode_name` is applied to every name."""
+def reply_schema(
+    brief: Brief, encode_name: Callable[[str], str] = str, archive: Iterable[str] | None = None
+) -> dict[str, Any]:
+    """The JSON schema of a reply, for servers that can enforce one.
+
+    Args:
+        encode_name: Applied to every name.
+        archive: The names of earlier levels; None where levels have no weights and no base.
+    """
     closed = ConfigDict(extra="forbid")
     skill_names = Literal.__getitem__(tuple(skill.name for skill in brief.skills))  # pyright: ignore
     fields: dict[str, Any] = {
@@ -115,6 +139,12 @@ def reply_schema(brief: Brief, encode_name: Callable[[str], str] = str) -> dict[
         "skills": (GenericAlias(list, skill_names), ...),
         "level": (brief.Level, ...),
     }
+    if archive is not None:
+        fields["weight"] = (float, Field(ge=MIN_WEIGHT, le=MAX_WEIGHT))
+        if names := tuple(archive):
+            fields["base"] = (Literal.__getitem__((NO_BASE, *names)), ...)  # pyright: ignore
+        if chains := tuple(chain_stages(brief)):
+            fields["chain"] = (Literal.__getitem__((NO_BASE, *chains)), ...)  # pyright: ignore
     levels = GenericAlias(list, create_model("Design", __config__=closed, **fields))
     length = Field(min_length=brief.num_levels, max_length=brief.num_levels)
     reply: dict[str, Any] = {"reasoning": (str, ...), "levels": (levels, length)}
@@ -140,46 +170,26 @@ def _simplify(node: dict[str, Any], definitions: dict[str, Any], encode_name: Ca
     return simple
 
 
-def cycle_report(brief: Brief, cycle: Cycle, feedback: Feedback) -> str:
-    """The results of a cycle, and the request for the next levels."""
+def cycle_report(brief: Brief, cycle: Cycle, feedback: Feedback, earlier: Sequence[Cycle] = ()) -> str:
+    """The results of a cycle, and the request for the next levels. `earlier` are the cycles before it."""
     request = f"Now design the {_count(brief)} of cycle {cycle.number + 1} of {brief.num_cycles}, in the same format."
     summary = f"Cycle {cycle.number} is over; the agent has trained for {cycle.steps:,} steps so far."
     if feedback == "none":
         return f"{summary}\n\n{request}"
+    if feedback == "rich":
+        lines = [summary, *rich_prompt.cycle_section(brief, cycle, earlier)]
+        choice = "Keep, change, drop or replace levels, and set their weights."
+        return "\n".join([*lines, "", f"{request} {choice} {EXPLAIN}"])
     lines = [summary, "Its success rates in the real game, as mean ± standard deviation over seeds:"]
     lines += [f"- {name}: {rate}" for name, rate in cycle.success_rates.items()]
     lines += ["", "It trained in these levels:"]
-    for k, level in enumerate(_format_levels(cycle.proposal)):
-        lines += [level, *(_level_feedback(k, cycle) if feedback == "rich" else ())]
-    return "\n".join([*lines, "", f"{request} State in each purpose which of these figures it is based on."])
+    return "\n".join([*lines, *_format_levels(cycle.proposal), "", f"{request} {EXPLAIN}"])
 
 
 def _format_levels(proposal: Proposal) -> list[str]:
     """The levels that were used, which can differ from those in the reply."""
     items = [{"skills": list(item.skills), "level": item.level.to_overrides()} for item in proposal.levels]
     return [f"Level {k + 1}: {json.dumps(item)}" for k, item in enumerate(items)]
-
-
-def _level_feedback(k: int, cycle: Cycle) -> list[str]:
-    outcome = cycle.outcomes[k] if k < len(cycle.outcomes) else None
-    lines = [_progress(outcome, cycle.proposal.levels[k].skills) if outcome else "no episode ended in it"]
-    if k < len(cycle.audits):
-        lines += [*cycle.audits[k].reasons, *cycle.audits[k].findings]
-    return [f"  {line}" for line in lines]
-
-
-def _progress(outcome: LevelOutcome, skills: Sequence[str]) -> str:
-    """`120 episodes, mean reward 4.1; success rates in the first -> last third of training: collect_wood 40% -> 71%`"""
-    first, last = outcome.first_third, outcome.last_third
-    rates = [
-        f"{name} {first[name]:.1f}% -> {last[name]:.1f}%"
-        for name in outcome.skills
-        if name in skills or max(first[name], last[name]) >= MIN_REPORTED_RATE
-    ]
-    return (
-        f"{outcome.episodes} episodes, mean reward {outcome.reward:.1f}; "
-        f"success rates in the first -> last third of training: {', '.join(rates) or 'all 0%'}"
-    )
 
 
 def audit_report(brief: Brief, proposal: Proposal, audits: Sequence[AuditResult]) -> str:

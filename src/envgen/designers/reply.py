@@ -6,14 +6,19 @@ characters.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from envgen import text as safe_text
 from envgen.settings import format_choice_error
 from envgen.worlds.world import LevelError
 
-from .designer import Brief, ProposedLevel
+from .archive import ArchivedLevel, chain_stages, make_chain, merge_settings
+from .designer import MAX_WEIGHT, MIN_WEIGHT, Brief, ProposedLevel
+
+KEYS = ("purpose", "skills", "level")
+RICH_KEYS = (*KEYS, "weight", "base", "chain")
+NO_BASE = "none"
 
 MAX_CHARS = 100_000  # of a reply; longer ones are refused
 MAX_TEXT_CHARS = 400  # of free text that is kept
@@ -27,8 +32,17 @@ class ParsedReply(NamedTuple):
     positions: tuple[int, ...] = ()  # of the valid levels in the reply, from 0
 
 
-def parse_reply(text: str, brief: Brief, clean: Callable[[Any], Any] = lambda value: value) -> ParsedReply:
-    """`clean` removes from decoded text what must not be recorded."""
+def parse_reply(
+    text: str,
+    brief: Brief,
+    clean: Callable[[Any], Any] = lambda value: value,
+    archive: Mapping[str, ArchivedLevel] | None = None,
+) -> ParsedReply:
+    """
+    Args:
+        clean: Removes from decoded text what must not be recorded.
+        archive: Earlier levels, which levels may be based on; None where levels have no base and no weight.
+    """
     if not text.strip():
         return ParsedReply((), ("the reply is empty",))
     if len(text) > MAX_CHARS:
@@ -42,7 +56,7 @@ def parse_reply(text: str, brief: Brief, clean: Callable[[Any], Any] = lambda va
         errors.append(f"the number of levels is {len(items)}, not {brief.num_levels}")
         errors += [json_error] if json_error else []
     for k, item in enumerate(items[: brief.num_levels]):
-        level = _parse_item(item, brief)
+        level = _parse_item(item, brief, archive)
         if isinstance(level, str):
             errors.append(printable(f"level {k + 1}: {level}", MAX_ERROR_CHARS))
         else:
@@ -53,12 +67,17 @@ def parse_reply(text: str, brief: Brief, clean: Callable[[Any], Any] = lambda va
     return ParsedReply(tuple(levels), tuple(errors), tuple(positions))
 
 
-def _parse_item(item: Any, brief: Brief) -> ProposedLevel | str:
+def _parse_item(item: Any, brief: Brief, archive: Mapping[str, ArchivedLevel] | None) -> ProposedLevel | str:
     """One level, or the error in it."""
+    keys = KEYS if archive is None else RICH_KEYS
+    if archive is not None and isinstance(item, dict) and not item.keys().isdisjoint(("base", "chain")):
+        item = {"level": {}, **item}  # these are levels without settings of their own
     if not isinstance(item, dict) or not isinstance(item.get("level"), dict):
         return f'expected an object with "purpose", "skills" and "level", not {json.dumps(item)[:80]}'
-    if unknown := [key for key in item if key not in ("purpose", "skills", "level")]:
-        return f'{unknown[0][:80]!r} is not "purpose", "skills" or "level"; settings belong inside "level"'
+    if unknown := [key for key in item if key not in keys]:
+        names = ", ".join(f'"{key}"' for key in keys[:-1]) + f' or "{keys[-1]}"'
+        names = '"purpose", "skills" or "level"' if keys is KEYS else names
+        return f'{unknown[0][:80]!r} is not {names}; settings belong inside "level"'
     skills, names = item.get("skills", []), [skill.name for skill in brief.skills]
     if not isinstance(skills, list):
         return f'"skills" must be a list of names, not {json.dumps(skills)[:80]}'
@@ -66,15 +85,45 @@ def _parse_item(item: Any, brief: Brief) -> ProposedLevel | str:
     for skill in skills:
         if _normalize(skill) not in by_normalized_name:
             return f"skill {format_choice_error(str(skill)[:80], names)}"
+    skills = tuple(dict.fromkeys(by_normalized_name[_normalize(skill)] for skill in skills))
+    settings, base, weight = item["level"], _parse_base(item.get("base")), item.get("weight", 1)
+    if type(weight) not in (int, float) or not MIN_WEIGHT <= weight <= MAX_WEIGHT:
+        return f'"weight" must be a number from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}, not {json.dumps(weight)[:80]}'
+    purpose, skill = printable(item.get("purpose") or ""), _normalize(item.get("chain") or NO_BASE)
+    skill = "" if skill == NO_BASE else skill
+    if base and archive is not None:
+        if base not in archive:
+            known = ", ".join(archive) or "there are none yet"
+            return f'"base" {base[:80]!r} is not the name of an earlier level ({known})'
+        source = archive[base].item
+        if source.chain is not None:
+            if settings:
+                return f'level {base} is a chain, which can be repeated but not changed; leave "level" empty'
+            skill = skill or source.chain.skill
+        skills = skills or source.skills
+        settings = merge_settings(source.level.to_overrides(), settings) if not skill else {}
+    if skill and archive is not None:
+        names = list(chain_stages(brief))
+        if skill not in names:
+            return f'"chain" {format_choice_error(skill, names) if names else "is not possible in this world"}'
+        if settings:
+            return 'a chain has no settings of its own; leave "level" empty, or leave out "chain"'
+        chain = make_chain(skill, brief, archive)
+        level = chain.levels[chain.start]
+        return ProposedLevel(
+            level=level, purpose=purpose, skills=skills or (skill,), weight=weight, base=base, chain=chain
+        )
     try:
-        level = brief.Level.parse(item["level"])
+        level = brief.Level.parse(settings)
     except LevelError as error:
         return str(error)
-    return ProposedLevel(
-        level=level,
-        purpose=printable(item.get("purpose") or ""),
-        skills=tuple(dict.fromkeys(by_normalized_name[_normalize(skill)] for skill in skills)),
-    )
+    return ProposedLevel(level=level, purpose=purpose, skills=skills, weight=weight, base=base)
+
+
+def _parse_base(value: Any) -> str:
+    """The name of an earlier level; empty for a new level."""
+    words = str("" if value is None else value).strip().lower().split()
+    return "" if not words or words[-1] in (NO_BASE, "new") else words[-1]  # also "Level 1.2"
 
 
 def _normalize(name: Any) -> str:

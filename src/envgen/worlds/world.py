@@ -294,6 +294,7 @@ class World(ABC):
     actions: ClassVar[tuple[str, ...]]  # names of discrete actions; () if actions are continuous
     observations: ClassVar[tuple[str, ...]]
     rules: ClassVar[str]  # the rules in prose, for designers and agents that are language models
+    reward_rule: ClassVar[str] = ""  # what is rewarded, in prose, for designers that are language models
     action_descriptions: ClassVar[Mapping[str, str]] = {}  # action: what it does, for agents that are language models
     skill_levels: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # skill: a level in which to learn it next
     conditions: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # skill: what must hold to succeed in a step; see Probe

@@ -47,6 +47,10 @@ on the cell you face (hit a creature, collect a material or place something), sl
 - A day has 300 steps. It is dark from step 150 to 270, darkest at step 210, and bright again at the end of the day.
 """
 
+REWARD_RULE = """\
+1 in each step in which a skill succeeds for the first time in the episode, unless the level grants or lists it as done;
+0.1 for each point of health regained, and -0.1 for each point lost. Nothing else is rewarded."""
+
 ACTION_DESCRIPTIONS = {
     "noop": "wait",
     **{f"move_{name}": f"face {name}, and move there if that cell is grass, sand or path" for name in DIRECTIONS},
@@ -80,6 +84,7 @@ class Crafter(EngineWorld):
     actions = ACTIONS
     observations = tuple(OBSERVATION_MODES)
     rules = RULES
+    reward_rule = REWARD_RULE
     action_descriptions = ACTION_DESCRIPTIONS
     skill_levels = SKILL_LEVELS
     conditions = CONDITIONS

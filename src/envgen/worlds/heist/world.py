@@ -33,6 +33,8 @@ of 10. In the original, nothing else is rewarded. Nothing can kill you, but an e
   8 x 8 cells around you.
 """
 
+REWARD_RULE = "10 for the gem, which ends the episode, and what the settings of the level add."
+
 KEY_BINDINGS = {
     "w": "up", "a": "left", "s": "down", "d": "right",
     "up": "up", "left": "left", "down": "down", "right": "right",
@@ -48,6 +50,7 @@ class Heist(EngineWorld):
     actions = ACTIONS
     observations = tuple(OBSERVATION_MODES)
     rules = RULES
+    reward_rule = REWARD_RULE
     skill_levels = SKILL_LEVELS
     conditions = CONDITIONS
     key_bindings = KEY_BINDINGS

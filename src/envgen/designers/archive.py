@@ -1,0 +1,87 @@
+"""The levels that a language model has designed so far, which it can keep, change or drop.
+
+A level is named after the cycle and the position in which it was first used: 1.2 is the second level of the first
+cycle. A level or chain that is used again in later cycles keeps its name, and a chain goes on at the stage it reached.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from envgen.worlds.world import Level
+
+from .chains import derive_chain
+from .designer import Brief, Cycle, LevelChain, LevelOutcome, ProposedLevel
+
+Archive = dict[str, "ArchivedLevel"]  # by name, in the order of first use
+
+
+@dataclass
+class ArchivedLevel:
+    """A level with its results in all cycles that used it."""
+
+    item: ProposedLevel
+    cycles: list[int] = field(default_factory=list)
+    outcomes: list[LevelOutcome] = field(default_factory=list)  # of the cycles in which episodes ended
+
+    @property
+    def episodes(self) -> int:
+        return sum(outcome.episodes for outcome in self.outcomes)
+
+
+def make_archive(history: Sequence[Cycle]) -> Archive:
+    """The levels of all finished cycles."""
+    archive: Archive = {}
+    for cycle in history:
+        for k, item in enumerate(cycle.proposal.levels):
+            name = name_of(item, archive) or f"{cycle.number}.{k + 1}"
+            entry = archive.setdefault(name, ArchivedLevel(item))
+            entry.item = item  # with the latest purpose, skills and weight
+            entry.cycles += [cycle.number] if cycle.number not in entry.cycles else []
+            outcome = cycle.outcomes[k] if k < len(cycle.outcomes) else None
+            entry.outcomes += [outcome] if outcome is not None else []
+    return archive
+
+
+def name_of(item: ProposedLevel, archive: Mapping[str, ArchivedLevel]) -> str | None:
+    """The name of an archived level that equals this one."""
+    return next((name for name, entry in archive.items() if _identity(entry.item) == _identity(item)), None)
+
+
+def _identity(item: ProposedLevel) -> Any:
+    return item.chain.levels if item.chain is not None else item.level
+
+
+def chain_stages(brief: Brief) -> dict[str, int]:
+    """The skills that can be taught by a chain, and the number of its stages."""
+    lengths = {name: len(_derive(name, brief)) for name in brief.skill_levels}
+    return {skill.name: lengths[skill.name] for skill in brief.skills if lengths.get(skill.name, 0) > 1}
+
+
+def make_chain(skill: str, brief: Brief, archive: Mapping[str, ArchivedLevel]) -> LevelChain:
+    """The chain for a skill, beginning at the stage that it last reached."""
+    chain = LevelChain(skill=skill, levels=_derive(skill, brief))
+    start = next((reached_stage(e) for e in archive.values() if _identity(e.item) == chain.levels), 0)
+    return chain.model_copy(update={"start": start})
+
+
+def reached_stage(entry: ArchivedLevel) -> int:
+    """The stage at which the last training in an archived chain ended."""
+    chain = entry.item.chain
+    if chain is None:
+        return 0
+    stages = [outcome.chain.stage for outcome in entry.outcomes if outcome.chain is not None]
+    return stages[-1] if stages else chain.start
+
+
+def _derive(skill: str, brief: Brief) -> tuple[Level, ...]:
+    return derive_chain(skill, brief.Level, brief.skills, brief.skill_levels)
+
+
+def merge_settings(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a level with some of them changed. Groups are merged; lists and values are replaced."""
+    merged = dict(base)
+    for name, value in changes.items():
+        old = merged.get(name)
+        merged[name] = merge_settings(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged

@@ -1,0 +1,195 @@
+"""What a language model is told with `--feedback rich`, beyond the texts of prompt.py: how the agent trains, the curve
+of every skill, how episodes end and where they fail, what each level taught, and the archive of earlier levels.
+
+Everything is computed from the brief and the finished cycles, so a resumed run sends the same texts again.
+"""
+
+import json
+from collections.abc import Sequence
+
+from .archive import ArchivedLevel, chain_stages, make_archive, name_of, reached_stage
+from .designer import MAX_WEIGHT, MIN_WEIGHT, Brief, Cycle, CycleDiagnosis, LevelOutcome, ProposedLevel
+
+MIN_REPORTED_RATE = 1.0  # percent; rarer successes in a level are reported only for the skills that it teaches
+MAX_ENDS = 6  # causes that are listed
+
+
+def training_section(brief: Brief) -> str:
+    """How the agent trains and what it is rewarded for; empty if the brief does not say."""
+    facts = brief.training
+    lines = [f"- Reward: {' '.join(brief.reward_rule.split())}"] if brief.reward_rule else []
+    if facts is not None:
+        when = "at the same time, in the same batches, " if facts.mixed else "then "
+        lines.append(
+            f"- Each cycle has {facts.level_steps:,} steps in the levels, shared according to their weights, and {when}"
+            f"{facts.original_steps:,} steps in the real game. With equal weights, a level gets "
+            f"{facts.level_steps // brief.num_levels:,} steps: 100 episodes of "
+            f"{facts.level_steps // brief.num_levels // 100:,} steps, for example."
+        )
+        if facts.final_steps:
+            lines.append(f"- After the last cycle, it trains for {facts.final_steps:,} steps in the real game.")
+        lines.append(f"- It plays {facts.num_envs} environments side by side and observes {facts.observation}.")
+        if facts.gamma is not None and facts.gamma < 1:
+            lines.append(
+                f"- It discounts rewards by {facts.gamma:g} per step: what is more than about "
+                f"{1 / (1 - facts.gamma):,.0f} steps away hardly counts."
+            )
+        memory = f"It remembers earlier steps of the episode ({facts.memory})" if facts.memory else "It has no memory"
+        lines.append(f"- {memory}.")
+    return "\n".join(["## The agent and its training", *lines]) if lines else ""
+
+
+def reply_section(brief: Brief) -> str:
+    """What a reply may contain beyond purpose, skills and level."""
+    skills = [brief.skills[0].name]
+    example = json.dumps({"purpose": "in a sentence", "base": "1.2", "level": {}, "skills": skills, "weight": 2})
+    chains = ", ".join(f"{name} ({stages} stages)" for name, stages in chain_stages(brief).items())
+    more = (
+        ""
+        if not chains
+        else f"""
+- "chain": instead of settings, a skill that is taught in a chain of levels. The first stage has everything at hand;
+  what it grants is withdrawn one by one, and the last stage is the real game. The next stage begins as soon as the
+  agent succeeds in half of the episodes. If you name the chain again in a later cycle, it goes on at the stage it has
+  reached. There are chains for {chains}."""
+    )
+    return f"""\
+A level may also have these entries:
+- "weight": its share of the training relative to the other levels, from {MIN_WEIGHT:g} to {MAX_WEIGHT:g} (default 1).
+- "base": from the second cycle on, the name of an earlier level such as "1.2", the second of the first cycle. The level
+  is then a copy of that one with the settings in "level" changed, or the same again if "level" is empty. Without a
+  base, it is a new level. Earlier levels that are not named again are dropped, and can be taken up later.{more}
+For example: {example}"""
+
+
+def cycle_section(brief: Brief, cycle: Cycle, earlier: Sequence[Cycle]) -> list[str]:
+    """The report on a cycle: skills, episodes, levels and archive."""
+    lines = [_remaining(brief, cycle)]
+    lines += [
+        "",
+        "Its success rates in the real game after each cycle; the last as mean ± standard deviation over seeds:",
+    ]
+    for name, rate in cycle.success_rates.items():
+        before = [f"{past.success_rates[name].mean:.1f}%" for past in earlier if name in past.success_rates]
+        lines.append(f"- {name}: {' -> '.join([*before, str(rate)])}")
+    if cycle.diagnosis is not None:
+        lines += ["", *_diagnosis_lines(cycle.diagnosis)]
+    archive, known = make_archive([*earlier, cycle]), make_archive(earlier)
+    lines += ["", "It trained in these levels:"]
+    for k, item in enumerate(cycle.proposal.levels):
+        name = name_of(item, archive)
+        lines += [f"Level {name}{_origin(item, name in known)}: {_to_json(item)}", *_level_lines(k, cycle, earlier)]
+    current = {name_of(item, archive) for item in cycle.proposal.levels}
+    if others := [(name, entry) for name, entry in archive.items() if name not in current]:
+        lines += ["", "Earlier levels in which it no longer trains:"]
+        lines += [f"Level {name}: {_to_json(entry.item)}\n  {_statistics(entry)}" for name, entry in others]
+    return lines
+
+
+def _remaining(brief: Brief, cycle: Cycle) -> str:
+    cycles, facts = brief.num_cycles - cycle.number, brief.training
+    text = f"{cycles} {'cycle remains' if cycles == 1 else 'cycles remain'}"
+    if facts is None:
+        return f"{text}."
+    return f"{text}, with {cycles * facts.level_steps:,} steps in levels in all."
+
+
+def _diagnosis_lines(diagnosis: CycleDiagnosis) -> list[str]:
+    total = diagnosis.episodes
+    lines = [
+        f"{total} episodes of the real game were analyzed. Their median length is {diagnosis.median_length:.0f} steps."
+    ]
+    lines.append("They end by:")
+    lines += [
+        f"- {end.cause}: {100 * end.episodes / total:.0f}%, median step {end.median_length:.0f}"
+        for end in diagnosis.ends[:MAX_ENDS]
+    ]
+    if diagnosis.failures:
+        lines.append("Skills that are not mastered, and the stage at which most episodes on the way to them are lost:")
+    for name, failure in diagnosis.failures.items():
+        text = f"- {name} ({failure.success_rate:.1f}%): {failure.bottleneck or 'no single stage'}"
+        if failure.opportunities:
+            text += (
+                f"; it was possible at some step of {failure.opportunities} episodes and tried then in {failure.used}"
+            )
+        lines.append(text)
+    return lines
+
+
+def _origin(item: ProposedLevel, is_repeated: bool) -> str:
+    parts = ["used before"] if is_repeated else [f"changed from {item.base}"] if item.base else []
+    parts += [f"weight {item.weight:g}"] if item.weight != 1 else []
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _to_json(item: ProposedLevel) -> str:
+    if item.chain is not None:
+        begin = f"begun at stage {item.chain.start + 1} of {len(item.chain.levels)}"
+        return f"{json.dumps({'skills': list(item.skills), 'chain': item.chain.skill})}, {begin}"
+    return json.dumps({"skills": list(item.skills), "level": item.level.to_overrides()})
+
+
+def _level_lines(k: int, cycle: Cycle, earlier: Sequence[Cycle]) -> list[str]:
+    """What a level taught, and what its audit found."""
+    outcome = cycle.outcomes[k] if k < len(cycle.outcomes) else None
+    item = cycle.proposal.levels[k]
+    lines = [_progress(outcome, item.skills) if outcome else "no episode ended in it"]
+    if outcome is not None and outcome.chain is not None and item.chain is not None:
+        stages = [
+            f"stage {stage + 1} {successes} of {episodes}"
+            for stage, (episodes, successes) in enumerate(
+                zip(outcome.chain.episodes, outcome.chain.successes, strict=True)
+            )
+            if episodes
+        ]
+        reached = f"it reached stage {outcome.chain.stage + 1} of {len(item.chain.levels)}"
+        lines.append(f"{reached}; episodes with success at {item.chain.skill}: {', '.join(stages)}")
+    changes = []
+    for name in item.skills:
+        if name in cycle.success_rates:
+            before = [past.success_rates[name] for past in earlier[-1:] if name in past.success_rates]
+            change = " -> ".join(f"{rate.mean:.1f}%" for rate in (*before, cycle.success_rates[name]))
+            changes.append(f"{name} {change}")
+    if changes:
+        when = ", before -> after this cycle" if earlier else " after this cycle"
+        lines.append(f"in the real game{when}: {', '.join(changes)}")
+    if k < len(cycle.audits):
+        lines += [*cycle.audits[k].reasons, *cycle.audits[k].findings]
+    return [f"  {line}" for line in lines]
+
+
+def _progress(outcome: LevelOutcome, skills: Sequence[str]) -> str:
+    """`120 episodes, mean reward 4.1; success rates in the first -> last third of training: collect_wood 40% -> 71%`"""
+    first, last = outcome.first_third, outcome.last_third
+    rates = [
+        f"{name} {first[name]:.1f}% -> {last[name]:.1f}%"
+        for name in outcome.skills
+        if name in skills or max(first[name], last[name]) >= MIN_REPORTED_RATE
+    ]
+    return (
+        f"{outcome.episodes} episodes, mean reward {outcome.reward:.1f}; "
+        f"success rates in the first -> last third of training: {', '.join(rates) or 'all 0%'}"
+    )
+
+
+def _statistics(entry: ArchivedLevel) -> str:
+    """`cycles 1, 2; 340 episodes; at first -> at last: collect_iron 2.0% -> 31.0% (learnability 0.21)`"""
+    text = (
+        f"cycle{'s' if len(entry.cycles) > 1 else ''} {', '.join(map(str, entry.cycles))}; {entry.episodes:,} episodes"
+    )
+    if not entry.outcomes:
+        return text
+    if entry.item.chain is not None:
+        text += f"; it reached stage {reached_stage(entry) + 1} of {len(entry.item.chain.levels)}"
+    first, last = entry.outcomes[0].first_third, entry.outcomes[-1].last_third
+    rates = [
+        f"{name} {first[name]:.1f}% -> {last[name]:.1f}% (learnability {learnability(last[name]):.2f})"
+        for name in entry.item.skills
+        if name in first and name in last
+    ]
+    return f"{text}; at first -> at last: {', '.join(rates)}" if rates else text
+
+
+def learnability(rate: float) -> float:
+    """p (1 - p) of a success rate in percent: 0 for what always or never succeeds, at most 0.25."""
+    return rate / 100 * (1 - rate / 100)
