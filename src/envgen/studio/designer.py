@@ -280,7 +280,7 @@ def _parse(run: LiveRun, brief: Brief, text: str) -> ParsedReply:
 
 def _brief(run: LiveRun, world: World | None) -> Brief | None:
     """What a reply is checked against. The number of levels is that of the request's schema, else that of the plan."""
-    if world is None:
+    if world is None or _llm_config(run).get("feedback") == "rich":  # such replies refer to earlier levels
         return None
     num_levels = number(run.request, "plan", "levels")
     requests = [line for line in run.read_lines(LEDGER) if line.get("event") == "request"]
