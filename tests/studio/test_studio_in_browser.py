@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 from client import serve
-from test_designer import VALID, ask, write_run
+from test_studio_designer import VALID, ask, write_run
 from toy_world import PLAN, ToyWorld
 
 import envgen
