@@ -275,13 +275,15 @@ def send_reply(request: ManualRequest, text: str, world: World | None, despite_e
 def _parse(run: LiveRun, brief: Brief, text: str) -> ParsedReply:
     if _llm_config(run).get("obfuscate") is True:
         text = NameObfuscator(brief.Level, brief.skills, brief.world).decode(text)
-    return parse_reply(text, brief)
+    archive: dict[str, Any] | None = {} if _llm_config(run).get("feedback") == "rich" else None
+    return parse_reply(text, brief, archive=archive)
 
 
 def _brief(run: LiveRun, world: World | None) -> Brief | None:
     """What a reply is checked against. The number of levels is that of the request's schema, else that of the plan."""
-    if world is None or _llm_config(run).get("feedback") == "rich":  # such replies refer to earlier levels
-        return None
+    has_earlier_levels = (run.folder / "cycles" / "1" / "levels.json").exists()
+    if world is None or (has_earlier_levels and _llm_config(run).get("feedback") == "rich"):
+        return None  # such replies may refer to earlier levels
     num_levels = number(run.request, "plan", "levels")
     requests = [line for line in run.read_lines(LEDGER) if line.get("event") == "request"]
     if requests:
