@@ -1,10 +1,10 @@
 """Play a world by hand, in a window or in the terminal. It uses only the contract of worlds."""
 
-import sys
 from typing import Any
 
 from envgen.worlds.world import World
 
+from .front_end import run_front_end
 from .session import PlayError
 
 __all__ = ["PlayError", "play"]
@@ -16,15 +16,11 @@ def play(world: World, level: Any = None, seed: int | None = None, terminal: boo
     Opens a window, or plays in the terminal if `terminal` is set or no window can be opened. Ctrl-C quits too.
     """
     from envgen.play.terminal import play_in_terminal  # each front end imports what only it needs
-    from envgen.play.window import WindowUnavailable, play_in_window
+    from envgen.play.window import play_in_window
 
-    try:
-        if not terminal:
-            try:
-                play_in_window(world, level, seed)
-                return
-            except WindowUnavailable as error:
-                print(f"{error}; playing in the terminal instead", file=sys.stderr)
-        play_in_terminal(world, level, seed)
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
+    run_front_end(
+        lambda: play_in_window(world, level, seed),
+        lambda: play_in_terminal(world, level, seed),
+        terminal,
+        "playing in the terminal instead",
+    )

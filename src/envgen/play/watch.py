@@ -1,6 +1,5 @@
 """Watch a policy play, in a window or in the terminal. It uses only the contracts of worlds and policies."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, Protocol
@@ -10,6 +9,7 @@ import numpy as np
 from envgen.report.episodes import EpisodePlayer, RecordedEpisode, repeat
 from envgen.worlds.world import Level, World
 
+from .front_end import run_front_end
 from .session import QUIT_KEYS
 
 DEFAULT_SPEED = 10.0  # steps per second, of worlds that name none
@@ -185,18 +185,13 @@ def watch(
     """
     from .watch_terminal import watch_in_terminal  # each front end imports what only it needs
     from .watch_window import watch_in_window
-    from .window import WindowUnavailable
 
-    try:
-        if not terminal:
-            try:
-                watch_in_window(source, num_episodes, speed)
-                return
-            except WindowUnavailable as error:
-                print(f"{error}; using the terminal instead", file=sys.stderr)
-        watch_in_terminal(source, num_episodes, speed)
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
+    run_front_end(
+        lambda: watch_in_window(source, num_episodes, speed),
+        lambda: watch_in_terminal(source, num_episodes, speed),
+        terminal,
+        "using the terminal instead",
+    )
 
 
 def print_episodes(source: EpisodeSource, num_episodes: int | None) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 SummaryMean = Callable[..., float | None]  # the mean of the values at a path in the summaries of a group
 
 MAX_NUMBER = 1e13
+ENVIRONMENT_TOKENS = ("environment_tokens", "environment_prompt_tokens", "environment_update_tokens")
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,8 @@ def environment_tokens(counts: Any) -> float | None:
 
     Older runs counted only those that it generated.
     """
-    generated = as_number(get_path(counts, "environment_tokens"))
-    others = [as_number(get_path(counts, f"environment_{part}_tokens")) or 0 for part in ("prompt", "update")]
-    return None if generated is None else generated + sum(others)
+    generated, *others = (as_number(get_path(counts, name)) for name in ENVIRONMENT_TOKENS)
+    return None if generated is None else generated + sum(count or 0 for count in others)
 
 
 def total_tokens(counts: Any) -> float | None:
@@ -62,8 +62,8 @@ def total_tokens(counts: Any) -> float | None:
 
 
 def _format_environment_tokens(mean: SummaryMean) -> str:
-    parts = [mean("counts", f"environment_{part}tokens") for part in ("", "prompt_", "update_")]
-    return "-" if parts[0] is None else f"{sum(part or 0 for part in parts):,.0f}"
+    total = environment_tokens({name: mean("counts", name) for name in ENVIRONMENT_TOKENS})
+    return "-" if total is None else f"{total:,.0f}"
 
 
 def _skill_rates(summary: Any) -> dict[str, float]:
