@@ -2,16 +2,26 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+try:
+    from playwright.sync_api import expect
+except ImportError:  # open_browser skips the tests
+    expect: Any = None
+
 REQUIRED = "ENVGEN_REQUIRE_BROWSER"  # set where a missing browser is a failure and no reason to skip
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+MAX_WAIT = 20  # seconds, for what a page does after an event, on a busy machine
 MISSING = "no browser: apt-get install chromium, or playwright install chromium"
+
+if expect is not None:
+    expect.set_options(timeout=1000 * MAX_WAIT)
 
 
 @contextmanager
@@ -59,6 +69,13 @@ class View:
     def _note(self, message: Any) -> None:
         if "willReadFrequently" not in message.text:  # the tests read pixels, the page does not
             self.problems.append(f"{message.type}: {message.text}")
+
+    def wait_until(self, check: Callable[[], object]) -> None:
+        """Wait for what no locator can tell, such as the pixels of a canvas."""
+        deadline = time.monotonic() + MAX_WAIT
+        while not check():
+            assert time.monotonic() < deadline, f"not true within {MAX_WAIT} seconds"
+            self.page.wait_for_timeout(20)
 
     def outside_requests(self) -> list[str]:
         return [url for url in self.requests if not url.startswith(("data:", self.origin))]

@@ -1,10 +1,12 @@
 """Reports in a real browser."""
 
+import re
+
 import numpy as np
 import pytest
 from test_page import write_hostile_runs
 
-from browser import View, open_browser
+from browser import View, expect, open_browser
 from envgen.report.clips import Clip
 from envgen.report.page import write_report
 from run_files import write_comparison, write_train_run
@@ -47,9 +49,8 @@ def test_charts_are_drawn_in_every_width_and_theme(browser, comparison, width, d
             figures.nth(k).scroll_into_view_if_needed()
             canvas = figures.nth(k).locator("canvas")
             canvas.wait_for()
-            view.page.wait_for_timeout(50)
-            colors = canvas.evaluate(INK)
-            assert {color_of(view, "--c0"), color_of(view, "--c1")} <= set(colors), k  # both curves
+            curves = {color_of(view, "--c0"), color_of(view, "--c1")}
+            view.wait_until(lambda canvas=canvas, curves=curves: curves <= set(canvas.evaluate(INK)))
         page_width = view.page.evaluate("document.documentElement.scrollWidth")
         assert page_width <= width  # wide tables scroll by themselves
         assert view.problems == []
@@ -58,7 +59,7 @@ def test_charts_are_drawn_in_every_width_and_theme(browser, comparison, width, d
 
 def test_the_first_chart_is_drawn_at_once(browser, comparison):
     times = []
-    for _ in range(3):  # of a busy machine
+    while not times or (min(times) > MAX_FIRST_CHART and len(times) < 10):  # the machine may be busy
         with View(browser, comparison) as view:
             view.page.wait_for_function("performance.getEntriesByName('first-chart').length > 0")
             times.append(view.page.evaluate("performance.getEntriesByName('first-chart')[0].startTime"))
@@ -74,10 +75,7 @@ def test_the_theme_can_be_chosen_and_charts_follow(browser, comparison):
         view.page.get_by_role("button", name="Theme: dark").wait_for()
         dark = color_of(view, "--c1")
         assert dark != light
-        view.page.wait_for_timeout(50)
-        colors = canvas.evaluate(INK)
-        assert dark in colors
-        assert light not in colors
+        view.wait_until(lambda: dark in (colors := canvas.evaluate(INK)) and light not in colors)
 
 
 def test_charts_can_be_read_with_the_keyboard_and_by_screen_readers(browser, comparison):
@@ -88,17 +86,16 @@ def test_charts_can_be_read_with_the_keyboard_and_by_screen_readers(browser, com
         assert "llm (n=2) 21" in plot.get_attribute("aria-label")
         plot.focus()
         view.page.keyboard.press("End")
-        assert figure.locator("[aria-live]").inner_text() == "3 k steps: none (n=2) 15.5, llm (n=2) 21"
+        expect(figure.locator("[aria-live]")).to_have_text("3 k steps: none (n=2) 15.5, llm (n=2) 21")
         view.page.keyboard.press("ArrowLeft")
-        assert figure.locator("[aria-live]").inner_text().startswith("2 k steps")
+        expect(figure.locator("[aria-live]")).to_contain_text(re.compile("^2 k steps"))
         view.page.keyboard.press("Tab")  # to the legend
         canvas, color = figure.locator("canvas"), color_of(view, "--c0")
         view.page.keyboard.press("Enter")
-        assert figure.get_by_role("button", pressed=False).count() == 1
-        view.page.wait_for_timeout(50)
-        assert color not in canvas.evaluate(INK)
+        expect(figure.get_by_role("button", pressed=False)).to_have_count(1)
+        view.wait_until(lambda: color not in canvas.evaluate(INK))
         figure.get_by_text("Data", exact=True).click()
-        assert figure.get_by_role("row").count() == 4
+        expect(figure.get_by_role("row")).to_have_count(4)
 
 
 def test_links_open_the_run_that_they_name_and_show_its_levels(browser, comparison):
@@ -110,9 +107,9 @@ def test_links_open_the_run_that_they_name_and_show_its_levels(browser, comparis
         picture.scroll_into_view_if_needed()
         view.page.wait_for_function("image => image.naturalWidth > 100", arg=picture.element_handle())
         picture.click()
-        assert view.page.locator("dialog img").evaluate("image => image.naturalWidth") > 100
+        view.wait_until(lambda: view.page.locator("dialog img").evaluate("image => image.naturalWidth") > 100)
         view.page.keyboard.press("Escape")
-        assert not view.page.locator("dialog").is_visible()
+        expect(view.page.locator("dialog")).to_be_hidden()
         assert view.problems == []
 
 
@@ -124,8 +121,8 @@ def test_hostile_texts_are_inert(browser, tmp_path):
         view.page.mouse.move(400, 400)
         view.page.wait_for_timeout(300)
         assert view.page.evaluate("window.hacked") is None
-        assert view.page.locator("main h2").count() == 2  # the page is whole
-        assert view.page.locator("text=window.hacked = 1").count() > 10
+        expect(view.page.locator("main h2")).to_have_count(2)  # the page is whole
+        view.wait_until(lambda: view.page.locator("text=window.hacked = 1").count() > 10)
         assert view.problems == []
         assert view.outside_requests() == []
         # the policy holds even if a text were not escaped
@@ -154,11 +151,11 @@ def test_clips_play_step_by_step(browser, tmp_path, monkeypatch):
         figure.locator("canvas").wait_for()
         is_drawn = f"canvas => canvas.width > 0 && ({brightness})(canvas) > 0"
         view.page.wait_for_function(is_drawn, arg=figure.locator("canvas").element_handle())
-        assert abs(figure.locator("canvas").evaluate(brightness) - 60) < 8
+        view.wait_until(lambda: abs(figure.locator("canvas").evaluate(brightness) - 60) < 8)
         assert figure.get_by_role("meter").evaluate("meter => meter.value") == 3
         assert "done" not in (figure.locator(".achieved button").get_attribute("class") or "")
         figure.get_by_role("button", name="Play").click()
         figure.get_by_text("step 14 · end").wait_for()
         assert "done" in (figure.locator(".achieved button").get_attribute("class") or "")
-        assert abs(figure.locator("canvas").evaluate(brightness) - 180) < 8
+        view.wait_until(lambda: abs(figure.locator("canvas").evaluate(brightness) - 180) < 8)
         assert view.problems == []

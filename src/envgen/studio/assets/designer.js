@@ -123,9 +123,13 @@ function addReply() {
       form.set(result.values);
       showPicture(find("dialog-map"), result.picture);
     } catch (error) {
+      if (request !== latestForm) return;
       find("dialog-error").textContent = explain(error);
+      find("dialog-ok").disabled = true;
     }
   }
+
+  const checkSoon = debounce(checkForm, 80);
 
   function openDialog(k) {
     const item = items[k];
@@ -134,7 +138,8 @@ function addReply() {
     find("purpose").value = item.purpose;
     for (const box of find("skills").querySelectorAll("input")) box.checked = item.skills.includes(box.value);
     form.reset();
-    checkForm(item.level);
+    checkSoon(item.level);
+    checkSoon.flush();
     dialog.showModal();
   }
 
@@ -144,10 +149,11 @@ function addReply() {
   }
 
   if (dialog) {
-    const checkSoon = debounce(checkForm, 80);
     form = new LevelForm(dialog.querySelector(".level-form"), () => checkSoon(form.overrides));
     find("dialog-cancel").addEventListener("click", () => dialog.close());
-    find("dialog-ok").addEventListener("click", () => {
+    find("dialog-ok").addEventListener("click", async () => {
+      await checkSoon.flush();
+      if (find("dialog-ok").disabled) return;
       const skills = [...find("skills").querySelectorAll("input:checked")].map((box) => box.value);
       const levels = items.map((item) => ({ purpose: item.purpose, skills: item.skills, level: item.level }));
       const value = parseReply() || { reasoning: "", levels };

@@ -209,7 +209,15 @@ function addEditor() {
   const checkTextSoon = debounce(() => check(text.value, "text"), 200);
   const say = (sentence) => { find("file-status").textContent = sentence; };
 
+  // Waits until the level of the form and of the text has been checked.
+  async function isValid() {
+    await checkSoon.flush();
+    await checkTextSoon.flush();
+    return !find("save").disabled;
+  }
+
   async function save(replace) {
+    if (!await isValid()) return;
     find("replace")?.remove();
     const name = find("file-name").value.trim();
     try {
@@ -260,6 +268,7 @@ function addEditor() {
     if (await check(await file.text(), "upload")) say("Opened " + file.name);
   });
   find("play").addEventListener("click", async () => {
+    if (!await isValid()) return;
     find("play").disabled = true;
     find("play").textContent = "Starting ...";
     try {

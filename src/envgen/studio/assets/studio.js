@@ -23,13 +23,26 @@ function explain(error) {
   return error instanceof TypeError ? "envgen studio does not answer; is it still running?" : error.message;
 }
 
-// Calls `action` once, `milliseconds` after the last call.
+// Calls `action` once, `milliseconds` after the last call. `flush` calls it now if a call is due, and waits for its end.
 function debounce(action, milliseconds) {
   let timer = null;
-  return (...values) => {
+  let latest = [];
+  let result = null;
+  const run = () => {
     clearTimeout(timer);
-    timer = setTimeout(() => action(...values), milliseconds);
+    timer = null;
+    result = action(...latest);
   };
+  const soon = (...values) => {
+    clearTimeout(timer);
+    latest = values;
+    timer = setTimeout(run, milliseconds);
+  };
+  soon.flush = async () => {
+    if (timer !== null) run();
+    await result;
+  };
+  return soon;
 }
 
 // --- updates: an element takes over the content of another one, and keeps what a person has opened, ticked or focused
