@@ -176,8 +176,10 @@ def test_pictures(world):
     env = MiniGridEnv({"task": "dist shift"}, render_mode="rgb_array", render_size=(300, 200))
     env.reset(seed=0)
     assert env.render().shape == (200, 300, 3)
-    text = world.ascii_map(MiniGridEnv(None, "symbols").reset(seed=0)[0])
-    assert [len(line) for line in text.splitlines()] == [7] * 7
+    obs, info = MiniGridEnv(None, "symbols").reset(seed=0)
+    mission, *rows = world.ascii_map(obs).splitlines()
+    assert mission == info["mission"]
+    assert [len(row) for row in rows] == [7] * 7
 
 
 def test_every_skill_has_a_level_that_the_expert_solves(world):

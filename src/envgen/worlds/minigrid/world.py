@@ -13,7 +13,7 @@ from .env import MiniGridEnv, MiniGridVectorEnv
 from .expert_policy import expert_actions
 from .level import MiniGridLevel
 from .level_stats import SKILL_LEVELS, MiniGridLevelStats, compute_level_stats, reachable_skills
-from .observations import view_map
+from .observations import MISSION_INDEX, mission_text, view_map
 from .probe import MiniGridProbe
 from .render import draw_tile, render_grid
 
@@ -98,4 +98,4 @@ class MiniGrid(EngineWorld):
         return MiniGridProbe(envs.engine)
 
     def ascii_map(self, symbols: np.ndarray) -> str:
-        return view_map(symbols)
+        return f"{mission_text(symbols[MISSION_INDEX:])}\n{view_map(symbols)}"
