@@ -10,6 +10,7 @@ from envgen.designers.chat.chat import Chat
 from envgen.designers.chat.ledger import Ledger
 from envgen.designers.chat.offline import ManualBackend, open_requests, write_reply
 from envgen.designers.chat.protocol import ChatRequest, Message
+from envgen.designers.designer import Cycle, Proposal, ProposedLevel, SuccessRate
 from envgen.designers.names import NameObfuscator
 from run_files import HOSTILE, write_json
 
@@ -204,3 +205,32 @@ def test_open_requests_are_those_without_a_reply(tmp_path):
         write_reply(folder / "2-aaaaaaaa.md", "another")
     with pytest.raises(ValueError, match="empty"):
         write_reply(folder / "10-bbbbbbbb.md", " \n")
+
+
+def test_replies_with_rich_feedback_may_refer_to_earlier_levels(tmp_path, monkeypatch):
+    monkeypatch.setattr("envgen.studio.runs.MIN_SCAN_SECONDS", 0.0)
+    run_dir = write_run(tmp_path / "run", feedback="rich")
+    levels = (
+        ProposedLevel(level=ToyWorld.Level(width=4), purpose="short"),
+        ProposedLevel(level=ToyWorld.Level()),
+    )
+    cycle = Cycle(
+        number=1, steps=64, proposal=Proposal(levels=levels), audits=(), outcomes=(None, None),
+        success_rates={"reach_end": SuccessRate(mean=50, std=0)}, reward=0.5,
+    )  # fmt: skip
+    folder = run_dir / "cycles" / "1"
+    write_json(folder / "levels.json", {"proposal": cycle.proposal.model_dump(mode="json"), "audits": []})
+    write_json(folder / "evaluation.json", {"cycle": cycle.model_dump(mode="json"), "seconds": 1.0})
+    ask(run_dir, "Design levels.", json.dumps(VALID), "Design levels for cycle 2.")
+    reply = {"levels": [{"base": "1.1", "level": {"speed": 2}, "weight": 2}, {"level": {}}]}
+    wrong = {"levels": [{"base": "1.3", "level": {}}, {"level": {}, "weight": 0}]}
+    with serve(tmp_path) as client:
+        result = check(client, json.dumps(reply))
+        assert result["errors"] == []
+        assert result["items"][0]["level"] == {"width": 4, "speed": 2}
+        assert not result["items"][0]["is_chain"]
+        errors = check(client, json.dumps(wrong))["errors"]
+        assert "'1.3' is not the name of an earlier level (1.1, 1.2)" in errors[0]
+        assert '"weight" must be a number' in errors[1]
+        (folder / "evaluation.json").write_text('{"cycle": {"number": 1}}')
+        assert not check(client, json.dumps(reply))["checked"]

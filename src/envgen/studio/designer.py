@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from envgen.designers.archive import Archive, make_archive
 from envgen.designers.chat.ledger import LEDGER
 from envgen.designers.chat.offline import MAX_REPLY_BYTES, REQUEST_FILE, open_requests, write_reply
-from envgen.designers.designer import Brief
+from envgen.designers.designer import Brief, Cycle
 from envgen.designers.names import NameObfuscator
 from envgen.designers.reply import MAX_CHARS, ParsedReply, parse_reply
 from envgen.report.html import Html, badge, breakable, details, join, plural, tag, to_json
@@ -246,9 +247,10 @@ def check_reply(request: ManualRequest, text: str, world: World | None, maps: Le
         return {"errors": [], "html": "", "items": [], "checked": False}
     parsed = _parse(request.run, brief, text)
     items = [
-        {"purpose": item.purpose, "skills": list(item.skills), "level": item.level.to_overrides(), "position": position}
+        {"purpose": item.purpose, "skills": list(item.skills), "level": item.level.to_overrides(), "position": position,
+         "is_chain": item.chain is not None}
         for item, position in zip(parsed.levels[:MAX_LEVELS], parsed.positions, strict=False)
-    ]
+    ]  # fmt: skip
     cards = [level_card(item["position"], item, maps=maps) for item in items]
     html = tag("div", *cards, class_="levels", id="reply-levels")
     return {"errors": list(parsed.errors), "html": html, "items": items, "checked": True}
@@ -275,15 +277,25 @@ def send_reply(request: ManualRequest, text: str, world: World | None, despite_e
 def _parse(run: LiveRun, brief: Brief, text: str) -> ParsedReply:
     if _llm_config(run).get("obfuscate") is True:
         text = NameObfuscator(brief.Level, brief.skills, brief.world).decode(text)
-    archive: dict[str, Any] | None = {} if _llm_config(run).get("feedback") == "rich" else None
-    return parse_reply(text, brief, archive=archive)
+    return parse_reply(text, brief, archive=_archive(run, brief))
+
+
+def _archive(run: LiveRun, brief: Brief) -> Archive | None:
+    """The earlier levels, which replies to requests with rich feedback may refer to; None for other requests."""
+    if not _is_rich(run):
+        return None
+    history = [Cycle.from_json(cycle.result["cycle"], brief.Level) for cycle in run.cycles if cycle.result.get("cycle")]
+    return make_archive(history)
+
+
+def _is_rich(run: LiveRun) -> bool:
+    return _llm_config(run).get("feedback") == "rich"
 
 
 def _brief(run: LiveRun, world: World | None) -> Brief | None:
     """What a reply is checked against. The number of levels is that of the request's schema, else that of the plan."""
-    has_earlier_levels = (run.folder / "cycles" / "1" / "levels.json").exists()
-    if world is None or (has_earlier_levels and _llm_config(run).get("feedback") == "rich"):
-        return None  # such replies may refer to earlier levels
+    if world is None:
+        return None
     num_levels = number(run.request, "plan", "levels")
     requests = [line for line in run.read_lines(LEDGER) if line.get("event") == "request"]
     if requests:
@@ -292,10 +304,15 @@ def _brief(run: LiveRun, world: World | None) -> Brief | None:
     cycles = number(run.request, "plan", "cycles")
     if num_levels is None or not 1 <= num_levels <= 10_000:
         return None
-    return Brief(
+    brief = Brief(
         world=world.name, rules=world.rules, skills=world.skills, Level=world.Level, skill_levels=world.skill_levels,
         num_levels=int(num_levels), cycle=1, num_cycles=int(cycles or 1), seed=0,
     )  # fmt: skip
+    try:
+        _archive(run, brief)
+    except (ValueError, TypeError):
+        return None  # a cycle is damaged; the run reports it when it is resumed
+    return brief
 
 
 def _llm_config(run: LiveRun) -> Mapping[str, Any]:

@@ -58,6 +58,7 @@ function addReply() {
   function addButtons(errors) {
     if (errors.length && !parseReply()) return; // putting the level back would lose the others
     document.querySelectorAll("#reply-levels > .level").forEach((card, k) => {
+      if (items[k].is_chain) return; // has no settings of its own
       const place = card.querySelector(".change-level") || card.querySelector("div").appendChild(make("p", "change-level"));
       const button = make("button", "", "Change this level");
       button.type = "button";
@@ -157,7 +158,8 @@ function addReply() {
       const skills = [...find("skills").querySelectorAll("input:checked")].map((box) => box.value);
       const levels = items.map((item) => ({ purpose: item.purpose, skills: item.skills, level: item.level }));
       const value = parseReply() || { reasoning: "", levels };
-      value.levels[edited] = { purpose: find("purpose").value, skills, level };
+      const { weight } = value.levels[edited] || {}; // `base` is left out: the form holds all settings of the level
+      value.levels[edited] = { purpose: find("purpose").value, skills, ...(weight === undefined ? {} : { weight }), level };
       writeReply(value);
       dialog.close();
     });
