@@ -18,7 +18,8 @@ from browser import View, expect, open_browser
 from envgen.runs.store import lock_folder
 from run_files import HOSTILE, make_hostile, write_comparison, write_cycle, write_json, write_train_run
 
-MAX_DELAY = 10.0  # seconds until a change in a run directory is on the page: usually under 1
+MAX_DELAY = 2.0  # seconds until a change in a run directory is on the page
+BUSY = 5  # times as long on a busy machine
 INK = """canvas => {
   const { width, height } = canvas;
   const pixels = canvas.getContext("2d").getImageData(0, 0, width, height).data;
@@ -75,25 +76,27 @@ def test_a_run_in_progress_is_followed_without_a_reload(browser, tmp_path):
         page.get_by_label("Compare run").check()
         page.get_by_text("Connected", exact=True).or_(page.get_by_text("Live", exact=True)).wait_for()
         before = chart.get_by_role("img").get_attribute("aria-label")
-        start = time.monotonic()
+        delays, start = [], time.monotonic()
         append_progress(run_dir, 4000, 4)
         card.get_by_text("4 k of 3 k").wait_for()
         page.wait_for_function(
             "label => document.querySelector('.live-run .plot').getAttribute('aria-label') !== label", arg=before
         )
-        assert time.monotonic() - start < MAX_DELAY
+        delays.append(time.monotonic() - start)
         start = time.monotonic()
         write_cycle(run_dir / "cycles" / "3", 3, 20.0, "NEWS")
         card.get_by_text("Levels of cycle 3").wait_for()
         card.get_by_text("teach NEWS").wait_for()
-        assert time.monotonic() - start < MAX_DELAY
+        delays.append(time.monotonic() - start)
         picture = card.get_by_role("img", name="Map of level 1: teach NEWS")
         picture.scroll_into_view_if_needed()
         page.wait_for_function("image => image.naturalWidth > 100", arg=picture.element_handle(), timeout=120_000)
         start = time.monotonic()
         write_train_run(tmp_path / "second", seed=1)
         page.get_by_role("row", name="second").get_by_text("finished", exact=True).wait_for()
-        assert time.monotonic() - start < MAX_DELAY
+        delays.append(time.monotonic() - start)
+        assert min(delays) < MAX_DELAY
+        assert max(delays) < BUSY * MAX_DELAY
         expect(page.get_by_label("Compare run")).to_be_checked()
         assert page.evaluate("window.marker") == 1
         finish(view)
