@@ -1,6 +1,7 @@
 """OpenAI's and Anthropic's backends, against a server on this machine that behaves well and badly."""
 
 import json
+import logging
 import re
 import subprocess
 import sys
@@ -196,6 +197,23 @@ def test_an_echoed_key_is_redacted(kind, address):
     for text in texts:
         assert "[key]" in text
         assert not any(secret in text for secret in (KEY, "hunter", "crafty:", "Y3JhZnR5"))
+
+
+def test_an_echoed_header_of_the_environment_is_redacted(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Gateway-Token: Bearer tunnel-0123456789\nX-Team: reinforcement")
+    text = "tunnel-0123456789 of reinforcement"
+    reply, server = exchange(AnthropicBackend, completion(text))
+    assert server.requests[0].headers["x-gateway-token"] == "Bearer tunnel-0123456789"
+    assert reply.text == "[key] of reinforcement"
+
+
+@both
+def test_logs_of_the_http_library_hold_no_password(kind, caplog):
+    with caplog.at_level(logging.INFO, "httpx2"), FakeLlmServer([completion("hello")]) as server:
+        address = server.url.replace("http://", "http://crafty:hunter%402%21@")
+        assert kind("model", base_url=address).send(REQUEST).text == "hello"
+    assert "HTTP Request: POST http://127.0.0.1" in caplog.text
+    assert "hunter" not in caplog.text
 
 
 @both

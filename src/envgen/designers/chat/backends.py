@@ -7,7 +7,7 @@ import math
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -48,6 +48,7 @@ GATEWAY_TIMEOUTS = (504, 524)  # the gateway forwarded the request, so it may ha
 MAX_MESSAGE_CHARS = 300  # of a server's error message
 MAX_TOKENS = 10**9  # a larger count is no token count
 TOOL = "proposal"
+SECRET_HEADERS = ("auth", "cookie", "credential", "key", "password", "secret", "token")  # in their names
 
 
 def make_backend(
@@ -91,12 +92,14 @@ class HttpBackend(Backend):
 
     optional_parts: ClassVar[Mapping[str, tuple[str, ...]]]  # part of a request: the names that servers give it
 
-    def __init__(self, name: str, base_url: str | None, key_env: str, timeout: float, library: Any):
+    def __init__(
+        self, name: str, base_url: str | None, key_env: str, timeout: float, library: Any, secrets: Iterable[str] = ()
+    ):
         self.name, self.base_url, self.key_env = name, base_url, key_env
         self.timeout = self._timeout = timeout
         self.label = f"{name} at {redact_url(base_url)}" if base_url else name
         self.key = read_key(key_env, base_url)
-        self.secrets = secret_forms(self.key, base_url)
+        self.secrets = secret_forms(self.key, base_url, secrets)
         self._library, self._unsupported = library, frozenset[str]()
 
     @abstractmethod
@@ -285,7 +288,7 @@ class AnthropicBackend(HttpBackend):
         base_url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or None
         if base_url:  # the library appends the version with which OpenAI-style addresses end
             base_url = base_url.rstrip("/").removesuffix("/v1")
-        super().__init__(f"anthropic:{model}", base_url, key_env, timeout, anthropic)
+        super().__init__(f"anthropic:{model}", base_url, key_env, timeout, anthropic, _secret_headers())
         self.model = model
         if base_url is None:  # since October 2026 Anthropic's own servers accept no temperature
             self._unsupported = frozenset({"temperature"})
@@ -324,6 +327,15 @@ class AnthropicBackend(HttpBackend):
             ),
             finish=finish if isinstance(finish, str) else None,
         )
+
+
+def _secret_headers() -> Iterator[str]:
+    """The values of the headers that the anthropic library adds from the environment, if they may be secret."""
+    for line in os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n"):
+        name, _, value = line.partition(":")
+        if any(word in name.lower() for word in SECRET_HEADERS):
+            yield value.strip()
+            yield value.split()[-1] if value.split() else ""  # without the scheme, such as Bearer
 
 
 def _join_parts(content: Any) -> str:

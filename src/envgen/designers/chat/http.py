@@ -4,6 +4,7 @@ Imports httpx2, which the openai and anthropic packages install: import this mod
 """
 
 import functools
+import logging
 import queue
 import socket
 import ssl
@@ -16,11 +17,21 @@ from typing import Any
 
 import httpx2
 
-from .protocol import AmbiguousError, RetryableError
+from .protocol import AmbiguousError, RetryableError, redact_url
 
 MAX_RESPONSE_BYTES = 4_000_000  # far more than any reply needs, before and after decompression
 MAX_PART_BYTES = 1 << 20  # decompressed at once
 GRACE = 5.0  # seconds after the deadline at which httpx2 itself gives up connecting, which ends the thread of the call
+
+
+def _redact_log(record: logging.LogRecord) -> bool:
+    """Remove user names and passwords from the addresses that httpx2 logs."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(redact_url(str(arg)) if isinstance(arg, httpx2.URL) else arg for arg in record.args)
+    return True
+
+
+logging.getLogger("httpx2").addFilter(_redact_log)
 
 
 class Deadline:

@@ -158,9 +158,12 @@ def redact_url(base_url: str) -> str:
     return f"{parts.scheme}://{host}{f':{port}' if port else ''}{parts.path}"
 
 
-def secret_forms(key: str, base_url: str | None) -> tuple[str, ...]:
-    """Every form in which the key, or the user name and password of the address, can occur; the longest first."""
-    forms = {key} if len(key) >= MIN_SECRET_CHARS else set()
+def secret_forms(key: str, base_url: str | None, others: Iterable[str] = ()) -> tuple[str, ...]:
+    """Every form in which the key, other secrets, or the user name and password of the address can occur.
+
+    The longest are first.
+    """
+    forms = {secret for secret in (key, *others) if len(secret) >= MIN_SECRET_CHARS}
     user_info = urlsplit(base_url or "").netloc.rpartition("@")[0]
     for form in {user_info, unquote(user_info)} - {""}:
         user, _, password = form.partition(":")
