@@ -10,7 +10,6 @@ import pytest
 from pydantic import BaseModel
 
 from envgen.designers import prompt
-from envgen.designers.archive import make_chain
 from envgen.designers.designer import (
     AuditResult,
     Brief,
@@ -27,6 +26,7 @@ from envgen.designers.designer import (
     setting_values,
     unflatten,
 )
+from envgen.designers.earlier_levels import make_chain
 from envgen.designers.reply import parse_reply
 from envgen.designers.rich_prompt import learnability
 from envgen.settings import list_options
@@ -374,11 +374,11 @@ def test_rich_feedback_offers_chains_and_says_how_far_they_came():
 def test_the_schema_of_rich_replies_has_weights_and_the_names_of_earlier_levels():
     plain = prompt.reply_schema(BRIEF)["properties"]["levels"]["items"]
     assert set(plain["properties"]) == {"purpose", "skills", "level"}
-    first = prompt.reply_schema(BRIEF, archive={})["properties"]["levels"]["items"]
+    first = prompt.reply_schema(BRIEF, earlier_levels={})["properties"]["levels"]["items"]
     assert set(first["properties"]) == {"purpose", "skills", "level", "weight", "chain"}
     assert {"none", "make_iron_pickaxe"} < set(first["properties"]["chain"]["enum"])
     assert first["properties"]["weight"] == {"type": "number", "minimum": 0.1, "maximum": 10.0}
-    later = prompt.reply_schema(BRIEF, archive=("1.1", "1.2"))["properties"]["levels"]["items"]
+    later = prompt.reply_schema(BRIEF, earlier_levels=("1.1", "1.2"))["properties"]["levels"]["items"]
     assert later["properties"]["base"]["enum"] == ["none", "1.1", "1.2"]
 
 

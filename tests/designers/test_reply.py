@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import overrides, world_brief
 
-from envgen.designers.archive import ArchivedLevel
 from envgen.designers.designer import ChainOutcome, LevelOutcome, ProposedLevel, setting_values, unflatten
+from envgen.designers.earlier_levels import EarlierLevel
 from envgen.designers.reply import MAX_CHARS, MAX_ERROR_CHARS, MAX_ERRORS, MAX_TEXT_CHARS, parse_reply
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
@@ -437,14 +437,14 @@ def test_no_damage_to_a_valid_reply_breaks_the_parser(position, removed, inserte
 # --- weights and earlier levels, with rich feedback
 
 
-def make_test_archive() -> dict[str, ArchivedLevel]:
+def make_earlier_levels() -> dict[str, EarlierLevel]:
     level = Crafter.Level.parse({"iron": "common", "near": {"cave": True, "cows": 2}})
-    return {"1.1": ArchivedLevel(ProposedLevel(level=level, purpose="old", skills=("collect_iron",)))}
+    return {"1.1": EarlierLevel(ProposedLevel(level=level, purpose="old", skills=("collect_iron",)))}
 
 
 def parse_rich(*items: Any) -> Any:
     brief = world_brief(num_levels=len(items))
-    return parse_reply(json.dumps({"levels": items}), brief, archive=make_test_archive())
+    return parse_reply(json.dumps({"levels": items}), brief, earlier_levels=make_earlier_levels())
 
 
 def test_earlier_levels_can_be_repeated_and_changed():
@@ -476,7 +476,7 @@ def test_earlier_levels_can_be_repeated_and_changed():
 def test_skills_can_be_taught_by_chains_that_go_on_where_they_stopped():
     brief = world_brief(num_levels=2)
     items = [{"chain": "make iron pickaxe", "weight": 2}, {"chain": "none", "level": {"iron": "rare"}}]
-    reply = parse_reply(json.dumps({"levels": items}), brief, archive={})
+    reply = parse_reply(json.dumps({"levels": items}), brief, earlier_levels={})
     assert reply.errors == ()
     first, second = reply.levels
     assert first.chain is not None
@@ -489,14 +489,14 @@ def test_skills_can_be_taught_by_chains_that_go_on_where_they_stopped():
     rates = dict.fromkeys([skill.name for skill in Crafter.skills], 0.0)
     chain = ChainOutcome(stage=2, episodes=(5,) * stages, successes=(3,) * stages)
     outcome = LevelOutcome(episodes=9, reward=1, skills=rates, first_third=rates, last_third=rates, chain=chain)
-    archive = {"1.1": ArchivedLevel(first, [1], [outcome])}
+    earlier_levels = {"1.1": EarlierLevel(first, [1], [outcome])}
     for item in ({"chain": "make_iron_pickaxe"}, {"base": "1.1"}, {"base": "1.1", "chain": "make_iron_pickaxe"}):
-        again = parse_reply(json.dumps({"levels": [item] * 2}), brief, archive=archive)
+        again = parse_reply(json.dumps({"levels": [item] * 2}), brief, earlier_levels=earlier_levels)
         assert again.errors == ()
         assert again.levels[0].chain == first.chain.model_copy(update={"start": 2})
         assert again.levels[0].level == first.chain.levels[2]
     changed = parse_reply(
-        json.dumps({"levels": [{"base": "1.1", "level": {"iron": "rare"}}] * 2}), brief, archive=archive
+        json.dumps({"levels": [{"base": "1.1", "level": {"iron": "rare"}}] * 2}), brief, earlier_levels=earlier_levels
     )
     assert "level 1.1 is a chain, which can be repeated but not changed" in changed.errors[0]
 

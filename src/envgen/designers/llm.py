@@ -14,7 +14,6 @@ from pydantic import Field, ValidationError
 from envgen.settings import Settings, format_validation_error
 
 from . import prompt
-from .archive import Archive, make_archive
 from .chains import continue_chain
 from .chat.backends import make_backend
 from .chat.chat import Chat, check_prices
@@ -22,6 +21,7 @@ from .chat.ledger import LEDGER, Ledger
 from .chat.protocol import BudgetExceededError, ChatRequest, Message, redact
 from .chat.runtime import LlmRuntime
 from .designer import AuditResult, Brief, Cycle, Designer, DesignError, Proposal, ProposedLevel
+from .earlier_levels import EarlierLevels, collect_earlier_levels
 from .names import NameObfuscator
 from .prompt import Feedback
 from .reply import parse_reply
@@ -126,17 +126,17 @@ class LlmDesigner(Designer):
         self, brief: Brief, history: Sequence[Cycle], messages: list[Message], max_retries: int
     ) -> Proposal:
         """A valid proposal, or one with a note: then its levels are the valid ones of the last reply."""
-        archive = make_archive(history) if self._is_rich else None
+        earlier_levels = collect_earlier_levels(history) if self._is_rich else None
         levels: tuple[ProposedLevel, ...] = ()
         errors: tuple[str, ...] = ()
         raw_reply = ""
         for _ in range(1 + max_retries):
             try:
-                request, raw_reply = self._complete(brief, messages, archive)
+                request, raw_reply = self._complete(brief, messages, earlier_levels)
             except BudgetExceededError as error:
                 note = str(error)
                 break
-            parsed = parse_reply(raw_reply, brief, self._redact, archive)
+            parsed = parse_reply(raw_reply, brief, self._redact, earlier_levels)
             levels, errors = parsed.levels, parsed.errors
             self.chat.record_validation(request, not errors, errors)
             if not errors:
@@ -151,12 +151,14 @@ class LlmDesigner(Designer):
             note = f"not usable after {count}: {'; '.join(errors)}"
         return Proposal(levels=levels[: brief.num_levels], raw_reply=raw_reply[:MAX_REPLY_CHARS], notes=(note,))
 
-    def _complete(self, brief: Brief, messages: list[Message], archive: Archive | None) -> tuple[ChatRequest, str]:
+    def _complete(
+        self, brief: Brief, messages: list[Message], earlier_levels: EarlierLevels | None
+    ) -> tuple[ChatRequest, str]:
         settings = self.settings
         names = NameObfuscator(brief.Level, brief.skills, brief.world) if settings.obfuscate else None
         schema = None
         if settings.json_schema:
-            schema = prompt.reply_schema(brief, names.encode_name if names else str, archive)
+            schema = prompt.reply_schema(brief, names.encode_name if names else str, earlier_levels)
         if names:
             messages = [Message(role=message.role, content=names.encode(message.content)) for message in messages]
         request = ChatRequest(

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from envgen.settings import list_options
 
 from . import rich_prompt
-from .archive import chain_stages
 from .designer import (
     MAX_WEIGHT,
     MIN_WEIGHT,
@@ -24,6 +23,7 @@ from .designer import (
     is_text,
     number_bounds,
 )
+from .earlier_levels import chain_stages
 from .reply import NO_BASE
 
 Feedback = Literal["none", "paper", "rich"]
@@ -124,13 +124,13 @@ def example_reply(brief: Brief) -> str:
 
 
 def reply_schema(
-    brief: Brief, encode_name: Callable[[str], str] = str, archive: Iterable[str] | None = None
+    brief: Brief, encode_name: Callable[[str], str] = str, earlier_levels: Iterable[str] | None = None
 ) -> dict[str, Any]:
     """The JSON schema of a reply, for servers that can enforce one.
 
     Args:
         encode_name: Applied to every name.
-        archive: The names of earlier levels; None where levels have no weights and no base.
+        earlier_levels: The names of earlier levels; None where levels have no weights and no base.
     """
     closed = ConfigDict(extra="forbid")
     skill_names = Literal.__getitem__(tuple(skill.name for skill in brief.skills))  # pyright: ignore
@@ -139,9 +139,9 @@ def reply_schema(
         "skills": (GenericAlias(list, skill_names), ...),
         "level": (brief.Level, ...),
     }
-    if archive is not None:
+    if earlier_levels is not None:
         fields["weight"] = (float, Field(ge=MIN_WEIGHT, le=MAX_WEIGHT))
-        if names := tuple(archive):
+        if names := tuple(earlier_levels):
             fields["base"] = (Literal.__getitem__((NO_BASE, *names)), ...)  # pyright: ignore
         if chains := tuple(chain_stages(brief)):
             fields["chain"] = (Literal.__getitem__((NO_BASE, *chains)), ...)  # pyright: ignore

@@ -13,8 +13,8 @@ from envgen import text as safe_text
 from envgen.settings import format_choice_error
 from envgen.worlds.world import LevelError
 
-from .archive import ArchivedLevel, chain_stages, make_chain, merge_settings
 from .designer import MAX_WEIGHT, MIN_WEIGHT, Brief, ProposedLevel
+from .earlier_levels import EarlierLevel, chain_stages, make_chain, merge_settings
 
 KEYS = ("purpose", "skills", "level")
 RICH_KEYS = (*KEYS, "weight", "base", "chain")
@@ -36,12 +36,12 @@ def parse_reply(
     text: str,
     brief: Brief,
     clean: Callable[[Any], Any] = lambda value: value,
-    archive: Mapping[str, ArchivedLevel] | None = None,
+    earlier_levels: Mapping[str, EarlierLevel] | None = None,
 ) -> ParsedReply:
     """
     Args:
         clean: Removes from decoded text what must not be recorded.
-        archive: Earlier levels, which levels may be based on; None where levels have no base and no weight.
+        earlier_levels: The levels that new ones may be based on, by name; None where levels have no base and no weight.
     """
     if not text.strip():
         return ParsedReply((), ("the reply is empty",))
@@ -56,7 +56,7 @@ def parse_reply(
         errors.append(f"the number of levels is {len(items)}, not {brief.num_levels}")
         errors += [json_error] if json_error else []
     for k, item in enumerate(items[: brief.num_levels]):
-        level = _parse_item(item, brief, archive)
+        level = _parse_item(item, brief, earlier_levels)
         if isinstance(level, str):
             errors.append(printable(f"level {k + 1}: {level}", MAX_ERROR_CHARS))
         else:
@@ -67,10 +67,10 @@ def parse_reply(
     return ParsedReply(tuple(levels), tuple(errors), tuple(positions))
 
 
-def _parse_item(item: Any, brief: Brief, archive: Mapping[str, ArchivedLevel] | None) -> ProposedLevel | str:
+def _parse_item(item: Any, brief: Brief, earlier_levels: Mapping[str, EarlierLevel] | None) -> ProposedLevel | str:
     """One level, or the error in it."""
-    keys = KEYS if archive is None else RICH_KEYS
-    if archive is not None and isinstance(item, dict) and not item.keys().isdisjoint(("base", "chain")):
+    keys = KEYS if earlier_levels is None else RICH_KEYS
+    if earlier_levels is not None and isinstance(item, dict) and not item.keys().isdisjoint(("base", "chain")):
         item = {"level": {}, **item}  # these are levels without settings of their own
     if not isinstance(item, dict) or not isinstance(item.get("level"), dict):
         return f'expected an object with "purpose", "skills" and "level", not {json.dumps(item)[:80]}'
@@ -91,24 +91,24 @@ def _parse_item(item: Any, brief: Brief, archive: Mapping[str, ArchivedLevel] | 
         return f'"weight" must be a number from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}, not {json.dumps(weight)[:80]}'
     purpose, skill = printable(item.get("purpose") or ""), _normalize(item.get("chain") or NO_BASE)
     skill = "" if skill == NO_BASE else skill
-    if base and archive is not None:
-        if base not in archive:
-            known = ", ".join(archive) or "there are none yet"
+    if base and earlier_levels is not None:
+        if base not in earlier_levels:
+            known = ", ".join(earlier_levels) or "there are none yet"
             return f'"base" {base[:80]!r} is not the name of an earlier level ({known})'
-        source = archive[base].item
+        source = earlier_levels[base].item
         if source.chain is not None:
             if settings:
                 return f'level {base} is a chain, which can be repeated but not changed; leave "level" empty'
             skill = skill or source.chain.skill
         skills = skills or source.skills
         settings = merge_settings(source.level.to_overrides(), settings) if not skill else {}
-    if skill and archive is not None:
+    if skill and earlier_levels is not None:
         names = list(chain_stages(brief))
         if skill not in names:
             return f'"chain" {format_choice_error(skill, names) if names else "is not possible in this world"}'
         if settings:
             return 'a chain has no settings of its own; leave "level" empty, or leave out "chain"'
-        chain = make_chain(skill, brief, archive)
+        chain = make_chain(skill, brief, earlier_levels)
         level = chain.levels[chain.start]
         return ProposedLevel(
             level=level, purpose=purpose, skills=skills or (skill,), weight=weight, base=base, chain=chain

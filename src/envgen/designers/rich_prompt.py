@@ -1,5 +1,5 @@
 """What a language model is told with `--feedback rich`, beyond the texts of prompt.py: how the agent trains, the curve
-of every skill, how episodes end and where they fail, what each level taught, and the archive of earlier levels.
+of every skill, how episodes end and where they fail, what each level taught, and all earlier levels.
 
 Everything is computed from the brief and the finished cycles, so a resumed run sends the same texts again.
 """
@@ -7,8 +7,8 @@ Everything is computed from the brief and the finished cycles, so a resumed run 
 import json
 from collections.abc import Sequence
 
-from .archive import ArchivedLevel, chain_stages, make_archive, name_of, reached_stage
 from .designer import MAX_WEIGHT, MIN_WEIGHT, Brief, Cycle, CycleDiagnosis, LevelOutcome, ProposedLevel
+from .earlier_levels import EarlierLevel, chain_stages, collect_earlier_levels, name_of, reached_stage
 
 MIN_REPORTED_RATE = 1.0  # percent; rarer successes in a level are reported only for the skills that it teaches
 MAX_ENDS = 6  # causes that are listed
@@ -63,7 +63,7 @@ For example: {example}"""
 
 
 def cycle_section(brief: Brief, cycle: Cycle, earlier: Sequence[Cycle]) -> list[str]:
-    """The report on a cycle: skills, episodes, levels and archive."""
+    """The report on a cycle: skills, episodes, the levels of the cycle and earlier ones."""
     lines = [_remaining(brief, cycle)]
     lines += [
         "",
@@ -74,13 +74,13 @@ def cycle_section(brief: Brief, cycle: Cycle, earlier: Sequence[Cycle]) -> list[
         lines.append(f"- {name}: {' -> '.join([*before, str(rate)])}")
     if cycle.diagnosis is not None:
         lines += ["", *_diagnosis_lines(cycle.diagnosis)]
-    archive, known = make_archive([*earlier, cycle]), make_archive(earlier)
+    levels, known = collect_earlier_levels([*earlier, cycle]), collect_earlier_levels(earlier)
     lines += ["", "It trained in these levels:"]
     for k, item in enumerate(cycle.proposal.levels):
-        name = name_of(item, archive)
+        name = name_of(item, levels)
         lines += [f"Level {name}{_origin(item, name in known)}: {_to_json(item)}", *_level_lines(k, cycle, earlier)]
-    current = {name_of(item, archive) for item in cycle.proposal.levels}
-    if others := [(name, entry) for name, entry in archive.items() if name not in current]:
+    current = {name_of(item, levels) for item in cycle.proposal.levels}
+    if others := [(name, entry) for name, entry in levels.items() if name not in current]:
         lines += ["", "Earlier levels in which it no longer trains:"]
         lines += [f"Level {name}: {_to_json(entry.item)}\n  {_statistics(entry)}" for name, entry in others]
     return lines
@@ -172,7 +172,7 @@ def _progress(outcome: LevelOutcome, skills: Sequence[str]) -> str:
     )
 
 
-def _statistics(entry: ArchivedLevel) -> str:
+def _statistics(entry: EarlierLevel) -> str:
     """`cycles 1, 2; 340 episodes; at first -> at last: collect_iron 2.0% -> 31.0% (learnability 0.21)`"""
     text = (
         f"cycle{'s' if len(entry.cycles) > 1 else ''} {', '.join(map(str, entry.cycles))}; {entry.episodes:,} episodes"

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from envgen.designers.archive import Archive, make_archive
 from envgen.designers.chat.ledger import LEDGER
 from envgen.designers.chat.offline import MAX_REPLY_BYTES, REQUEST_FILE, open_requests, write_reply
 from envgen.designers.designer import Brief, Cycle
+from envgen.designers.earlier_levels import EarlierLevels, collect_earlier_levels
 from envgen.designers.names import NameObfuscator
 from envgen.designers.reply import MAX_CHARS, ParsedReply, parse_reply
 from envgen.report.html import Html, badge, breakable, details, join, plural, tag, to_json
@@ -277,15 +277,15 @@ def send_reply(request: ManualRequest, text: str, world: World | None, despite_e
 def _parse(run: LiveRun, brief: Brief, text: str) -> ParsedReply:
     if _llm_config(run).get("obfuscate") is True:
         text = NameObfuscator(brief.Level, brief.skills, brief.world).decode(text)
-    return parse_reply(text, brief, archive=_archive(run, brief))
+    return parse_reply(text, brief, earlier_levels=_earlier_levels(run, brief))
 
 
-def _archive(run: LiveRun, brief: Brief) -> Archive | None:
+def _earlier_levels(run: LiveRun, brief: Brief) -> EarlierLevels | None:
     """The earlier levels, which replies to requests with rich feedback may refer to; None for other requests."""
     if not _is_rich(run):
         return None
     history = [Cycle.from_json(cycle.result["cycle"], brief.Level) for cycle in run.cycles if cycle.result.get("cycle")]
-    return make_archive(history)
+    return collect_earlier_levels(history)
 
 
 def _is_rich(run: LiveRun) -> bool:
@@ -309,7 +309,7 @@ def _brief(run: LiveRun, world: World | None) -> Brief | None:
         num_levels=int(num_levels), cycle=1, num_cycles=int(cycles or 1), seed=0,
     )  # fmt: skip
     try:
-        _archive(run, brief)
+        _earlier_levels(run, brief)
     except (ValueError, TypeError):
         return None  # a cycle is damaged; the run reports it when it is resumed
     return brief

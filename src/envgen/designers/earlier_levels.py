@@ -13,11 +13,11 @@ from envgen.worlds.world import Level
 from .chains import derive_chain
 from .designer import Brief, Cycle, LevelChain, LevelOutcome, ProposedLevel
 
-Archive = dict[str, "ArchivedLevel"]  # by name, in the order of first use
+EarlierLevels = dict[str, "EarlierLevel"]  # by name, in the order of first use
 
 
 @dataclass
-class ArchivedLevel:
+class EarlierLevel:
     """A level with its results in all cycles that used it."""
 
     item: ProposedLevel
@@ -29,23 +29,23 @@ class ArchivedLevel:
         return sum(outcome.episodes for outcome in self.outcomes)
 
 
-def make_archive(history: Sequence[Cycle]) -> Archive:
+def collect_earlier_levels(history: Sequence[Cycle]) -> EarlierLevels:
     """The levels of all finished cycles."""
-    archive: Archive = {}
+    earlier_levels: EarlierLevels = {}
     for cycle in history:
         for k, item in enumerate(cycle.proposal.levels):
-            name = name_of(item, archive) or f"{cycle.number}.{k + 1}"
-            entry = archive.setdefault(name, ArchivedLevel(item))
+            name = name_of(item, earlier_levels) or f"{cycle.number}.{k + 1}"
+            entry = earlier_levels.setdefault(name, EarlierLevel(item))
             entry.item = item  # with the latest purpose, skills and weight
             entry.cycles += [cycle.number] if cycle.number not in entry.cycles else []
             outcome = cycle.outcomes[k] if k < len(cycle.outcomes) else None
             entry.outcomes += [outcome] if outcome is not None else []
-    return archive
+    return earlier_levels
 
 
-def name_of(item: ProposedLevel, archive: Mapping[str, ArchivedLevel]) -> str | None:
-    """The name of an archived level that equals this one."""
-    return next((name for name, entry in archive.items() if _identity(entry.item) == _identity(item)), None)
+def name_of(item: ProposedLevel, earlier_levels: Mapping[str, EarlierLevel]) -> str | None:
+    """The name of an earlier level that equals this one."""
+    return next((name for name, entry in earlier_levels.items() if _identity(entry.item) == _identity(item)), None)
 
 
 def _identity(item: ProposedLevel) -> Any:
@@ -58,15 +58,15 @@ def chain_stages(brief: Brief) -> dict[str, int]:
     return {skill.name: lengths[skill.name] for skill in brief.skills if lengths.get(skill.name, 0) > 1}
 
 
-def make_chain(skill: str, brief: Brief, archive: Mapping[str, ArchivedLevel]) -> LevelChain:
+def make_chain(skill: str, brief: Brief, earlier_levels: Mapping[str, EarlierLevel]) -> LevelChain:
     """The chain for a skill, beginning at the stage that it last reached."""
     chain = LevelChain(skill=skill, levels=_derive(skill, brief))
-    start = next((reached_stage(e) for e in archive.values() if _identity(e.item) == chain.levels), 0)
+    start = next((reached_stage(e) for e in earlier_levels.values() if _identity(e.item) == chain.levels), 0)
     return chain.model_copy(update={"start": start})
 
 
-def reached_stage(entry: ArchivedLevel) -> int:
-    """The stage at which the last training in an archived chain ended."""
+def reached_stage(entry: EarlierLevel) -> int:
+    """The stage at which the last training in an earlier chain ended."""
     chain = entry.item.chain
     if chain is None:
         return 0
