@@ -97,10 +97,10 @@ def test_later_episodes_of_an_environment_are_repeated_exactly(recording):
         assert player.status.keys() == {"breath", "stones"}
 
 
-def test_an_episode_that_goes_otherwise_is_refused(recording):
+def test_an_episode_that_differs_when_replayed_is_refused(recording):
     episode = recording.choose(1, skill="arrive")[0]
     wrong = RecordedEpisode(episode.seed + 1000, 1, episode.actions, (), 1.0, {"arrive": 1})
-    with closing(recording.world.single_rendered(None)) as env, pytest.raises(EpisodeError, match="goes otherwise"):
+    with closing(recording.world.single_rendered(None)) as env, pytest.raises(EpisodeError, match="a different result"):
         for _ in repeat(EpisodePlayer(recording.world, env), wrong, 1):
             pass
 
@@ -190,7 +190,7 @@ def test_without_ffmpeg_videos_are_webp(monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="other messages")
-def test_files_that_cannot_be_written_are_one_sentence(recording, tmp_path):
+def test_files_that_cannot_be_written_are_reported(recording, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(VideoError, match=r"cannot write videos to .*: Not a directory"):
         recording.write_videos(tmp_path / "file" / "videos", 1)

@@ -199,4 +199,7 @@ def repeat(player: EpisodePlayer, episode: RecordedEpisode, num_steps: int | Non
         yield player
     expected = {name: step for name, step in episode.first_success.items() if step <= player.step}
     if {name: max(1, step) for name, step in player.first_success.items()} != expected:
-        raise EpisodeError(f"the episode of {player.world.name} with {episode.name} goes otherwise when repeated")
+        raise EpisodeError(
+            f"replaying the episode of {player.world.name} with {episode.name} gives a different result; "
+            "the world must be deterministic given a seed and actions"
+        )

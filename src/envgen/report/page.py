@@ -98,7 +98,10 @@ def _open_runs(paths: Sequence[str | Path]) -> tuple[list[RunFiles], list[str]]:
         try:
             run = open_run(folder, name)
             if "policy" in run.request:
-                raise RunError(f"{folder} is an evaluation of a language model; its results are in evaluation.json")
+                raise RunError(
+                    f"{folder} is an evaluation of a language model, and reports show only training runs; "
+                    "its results are in evaluation.json"
+                )
             if not isinstance(run.seed, int):
                 raise RunError(f"{folder / 'run.json'} has no seed")
             runs.append(run)

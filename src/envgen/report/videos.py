@@ -100,7 +100,7 @@ class Recording:
             on_message: Receives a line about each video.
 
         Raises:
-            EpisodeError: No episode achieves the skill, or an episode goes otherwise when it is repeated.
+            EpisodeError: No episode achieves the skill, or replaying an episode gives a different result.
             VideoError: A file cannot be written.
         """
         chosen_format = choose_format(video_format)
