@@ -71,13 +71,14 @@ def watch(
 
     Args:
         episodes: Stop after this many episodes. Default: one with `best` or `skill`; otherwise, when you quit.
-        best: Play 64 episodes first, and show those with the highest return.
+        best: Play 64 episodes first, or `episodes` if that is more (at most 512), and show those with the highest
+            return.
         skill: Play up to 512 episodes first, and show those that achieve this skill; the quickest first, unless `best`
             is set.
         speed: Steps per second. Default: what suits the world.
         terminal: Show the episodes in the terminal, even where a window could open.
 
-    The other arguments are those of `evaluate`. Episode k is the first one of the seed `seed + k`.
+    The other arguments are those of `evaluate`. Episode k is the first one of the seed `seed + k - 1`.
     """
     from envgen.play.watch import LiveEpisodes, RecordedEpisodes
     from envgen.play.watch import watch as watch_episodes

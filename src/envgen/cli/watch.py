@@ -40,7 +40,8 @@ def watch(
     Args:
         run: The run directory, or a folder saved by `policy.save`.
         episodes: Number of episodes to show.
-        best: Play 64 episodes first, and show those with the highest return.
+        best: Play 64 episodes first, or as many as are shown if that is more (at most 512), and show those with the
+            highest return.
         skill: Play up to 512 episodes first, and show those that achieve this skill, the quickest first.
         world: A world, or module:Class. Needed for runs in a world of your own that is not installed.
         level: A JSON file with a level.

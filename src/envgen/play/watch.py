@@ -37,7 +37,7 @@ class EpisodeSource(Protocol):
 
 
 class LiveEpisodes:
-    """A policy acts step by step. Episode k is the first one of the seed `seed + k`."""
+    """A policy acts step by step. Episode k is the first one of the seed `seed + k - 1`."""
 
     def __init__(
         self, policy: Any, world: World, level: Level, seed: int, observation: str, deterministic: bool = False
@@ -180,8 +180,9 @@ def watch(
 ) -> None:
     """Show episodes until the user quits.
 
-    Opens a window, or uses the terminal if `terminal` is set or no window can be opened. If input or output is no
-    terminal, it prints a line for each skill that succeeds; without `num_episodes`, then only of one live episode.
+    Opens a window, or uses the terminal if `terminal` is set or no window can be opened. If standard input or output is
+    not a terminal, prints a line for each skill that succeeds instead, and plays one live episode if `num_episodes` is
+    not given.
     """
     from .watch_terminal import watch_in_terminal  # each front end imports what only it needs
     from .watch_window import watch_in_window
