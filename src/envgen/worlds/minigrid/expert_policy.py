@@ -1,9 +1,9 @@
 """A scripted policy that solves every task, given the whole grid.
 
 It serves as an upper bound, as a test driver and as the solver's first attempt. It finds the cheapest way to its
-target, where objects in the way, closed doors and locked doors cost extra. What is in the way it picks up and drops
-elsewhere. The first locked door on the way without its key makes that key the target, and so on. It has no memory: its
-actions depend on the current state only.
+target, where objects in the way, closed doors and locked doors cost extra. It picks up objects that are in the way and
+drops them elsewhere. If it lacks the key of a locked door on the way, that key becomes the target first, and so on. It
+has no memory: its actions depend on the current state only.
 """
 
 from typing import NamedTuple

@@ -1,6 +1,7 @@
-"""Generators of the other tasks: each draws a grid, the agent and the mission as the package does, in the same order.
+"""Generators of the tasks that rooms.py does not generate.
 
-Each returns whether it succeeded: rejection sampling can fail, and then the grid is generated anew.
+Each draws a grid, the agent and the mission as the package does, in the same order, and returns whether it
+succeeded: rejection sampling can fail, and then the grid is generated anew.
 """
 
 import numpy as np
@@ -225,7 +226,7 @@ def generate_go_to_door(env, params, scratch):
     place_agent(env, 0, 0, width, height, MANY_TRIES)
     k = pcg64.integers(env.rng, 0, 4)
     env.target_cell = doors[k]
-    set_mission(env, const.SAY_GO_TO, colors[k], const.TYPE_DOOR)
+    set_mission(env, const.MISSION_GO_TO, colors[k], const.TYPE_DOOR)
     return True
 
 
@@ -256,7 +257,7 @@ def generate_go_to_object(env, params, scratch):
     place_agent_anywhere(env)
     env.target_cell = scratch[pcg64.integers(env.rng, 0, params.num_objects)]
     code = env.grid[env.target_cell]
-    set_mission(env, const.SAY_GO_TO, const.CELL_COLOR[code], const.CELL_OBJECT[code])
+    set_mission(env, const.MISSION_GO_TO, const.CELL_COLOR[code], const.CELL_OBJECT[code])
     return True
 
 
@@ -267,8 +268,8 @@ def generate_fetch(env, params, scratch):
         return False
     place_agent_anywhere(env)
     code = env.grid[scratch[pcg64.integers(env.rng, 0, params.num_objects)]]
-    say = const.SAY_FETCH + pcg64.integers(env.rng, 0, 5)
-    set_mission(env, say, const.CELL_COLOR[code], const.CELL_OBJECT[code])
+    mission = const.MISSION_FETCH + pcg64.integers(env.rng, 0, 5)
+    set_mission(env, mission, const.CELL_COLOR[code], const.CELL_OBJECT[code])
     return True
 
 
@@ -281,7 +282,7 @@ def choose_pair(env, objects, count):
         second = pcg64.integers(env.rng, 0, count)
     env.target_cell = objects[second]
     moved, target = env.grid[objects[first]], env.grid[env.target_cell]
-    set_mission(env, const.SAY_PUT_NEAR, const.CELL_COLOR[moved], const.CELL_OBJECT[moved])
+    set_mission(env, const.MISSION_PUT_NEAR, const.CELL_COLOR[moved], const.CELL_OBJECT[moved])
     env.mission[3], env.mission[4] = 1 + const.CELL_COLOR[target], const.CELL_OBJECT[target]
 
 
@@ -332,7 +333,7 @@ def generate_locked_room(env, params, scratch):
     x, y = (right if key_room % 2 else 0), key_room // 2 * room_height
     env.grid[_sample_in_room(env, x, y, left + 1, room_height + 1)] = const.KEY + room_colors[locked]
     place_agent(env, left, 0, right - left, env.height, MANY_TRIES)
-    set_mission(env, const.SAY_LOCKED_ROOM, room_colors[locked], const.TYPE_KEY)
+    set_mission(env, const.MISSION_LOCKED_ROOM, room_colors[locked], const.TYPE_KEY)
     env.mission[3] = 1 + room_colors[key_room]
     return True
 

@@ -156,7 +156,7 @@ class MiniGridLevel(Level):
         params["room_size"] = self.usual_room_size()
         params["num_rows"], params["num_rooms"] = self.num_rows, self.num_rooms
         params["num_crossings"], params["lava_row"] = self.num_crossings, self.lava_row
-        # The package gives up obstacles that do not fit in its own way.
+        # As in the package: where the obstacles do not fit, their number is reduced to this.
         params["num_obstacles"] = self.num_obstacles if self.num_obstacles <= size / 2 + 1 else size // 2
         params["num_objects"] = self._num_objects(size)
         params["num_walls"] = min(self.num_walls, (size - 2) ** 2 // 2)

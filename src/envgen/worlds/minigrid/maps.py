@@ -189,7 +189,7 @@ def load_map(env, params, map_cells, scratch):
         env.target_cell = scratch[pcg64.integers(env.rng, 0, count)]
         code = env.grid[env.target_cell]
         if env.task == const.FETCH:
-            set_mission(env, const.SAY_FETCH, const.CELL_COLOR[code], const.CELL_OBJECT[code])
+            set_mission(env, const.MISSION_FETCH, const.CELL_COLOR[code], const.CELL_OBJECT[code])
         elif env.task != const.UNLOCK:
             set_mission(env, const.MISSION[env.task], const.CELL_COLOR[code], const.CELL_OBJECT[code])
     return True

@@ -140,9 +140,9 @@ def render_view(env, tiles, view, pixels):
 
 def mission_text(mission: np.ndarray) -> str:
     """The mission of a symbol vector or of a state, (MISSION_SIZE,), in words."""
-    say, color, kind, other_color, other_kind = (int(value) for value in mission)
+    index, color, kind, other_color, other_kind = (int(value) for value in mission)
     names = ("", *const.COLORS)
-    return const.MISSIONS[say].format(
+    return const.MISSIONS[index].format(
         color=names[color], object=const.OBJECTS[kind], other_color=names[other_color],
         other_object=const.OBJECTS[other_kind],
     )  # fmt: skip

@@ -152,7 +152,7 @@ def generate_unlock(env, params, rooms):
     _begin_rooms(env, rooms, size, 1, 2)
     if params.task != const.UNLOCK:
         box_color = random_color(env)
-        set_mission(env, const.SAY_PICK_UP, box_color, const.TYPE_BOX)
+        set_mission(env, const.MISSION_PICK_UP, box_color, const.TYPE_BOX)
         if _place_in_room(env, const.BOX + box_color, 1, 0, size) == NOWHERE:
             return False
     env.target_cell = _add_door(env, rooms, 0, const.RIGHT, 2, NOWHERE, 1)
@@ -175,7 +175,7 @@ def generate_key_corridor(env, params, rooms):
     door = _add_door(env, rooms, 3 * j + 2, const.LEFT, 3, NOWHERE, 1)
     key = const.KEY + env.grid[door] - const.LOCKED_DOOR
     color = random_color(env)
-    set_mission(env, const.SAY_PICK_UP, color, const.TYPE_BALL)
+    set_mission(env, const.MISSION_PICK_UP, color, const.TYPE_BALL)
     if _place_in_room(env, const.BALL + color, 2, j, size) == NOWHERE:
         return False
     if _place_in_room(env, key, 0, pcg64.integers(env.rng, 0, num_rows), size) == NOWHERE:
@@ -227,7 +227,7 @@ def generate_obstructed_maze(env, params, rooms):
     num_columns = 2 if params.num_quarters == 0 else 3
     _begin_rooms(env, rooms, size, 2 * num_columns - 3, num_columns)
     _shuffle_colors(env, rooms)
-    set_mission(env, const.SAY_PICK_UP, const.BLUE, const.TYPE_BALL)
+    set_mission(env, const.MISSION_PICK_UP, const.BLUE, const.TYPE_BALL)
     if params.num_quarters == 0:
         color = rooms[COLOR_LIST]
         _add_locked_door(env, params, rooms, 0, const.RIGHT, 2, color)

@@ -1,6 +1,6 @@
 """Whether an episode can be solved: `solvable`, `unsolvable` or `unknown`.
 
-Three answers in turn, each certain:
+Three checks in turn; each answers only what is certain:
 
 1. If walls, lava and doors without a key cut the target off, even if no object were ever in the way: unsolvable.
 2. If the scripted expert solves the episode within its steps: solvable.
