@@ -83,12 +83,12 @@ def display_of(tmp_path, *lines: dict) -> TrainDisplay:
     return display
 
 
-def test_skills_that_moved_are_marked(tmp_path):
+def test_skills_whose_success_changed_are_marked(tmp_path):
     lines = [progress("final", steps, [10 + steps // 10, 50, 80 - steps // 5]) for steps in (100, 150, 200)]
     display = display_of(tmp_path, *lines)
     assert display.changes() == {"eat_cow": 10, "collect_diamond": 0, "wake_up": -20}
     shown = text_of(display, lines[-1])
-    assert " moved  wake_up -20  eat_cow +10" in shown
+    assert " change  wake_up -20  eat_cow +10" in shown
     assert any("eat_cow" in line and "+10" in line for line in shown)
     display.remember(progress("final", 900, [40, 50, 40]))
     assert display.changes()["eat_cow"] == 10  # since 200, not since 100: a tenth of the run ago

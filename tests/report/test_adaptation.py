@@ -1,4 +1,4 @@
-"""How a report shows the adaptation of training: levels by cycle, what moved, and when skills first succeeded."""
+"""How a report shows the adaptation of training: levels by cycle, changes of success, and first successes."""
 
 import json
 from pathlib import Path
@@ -108,7 +108,7 @@ def test_evaluations_count_for_the_thresholds(tmp_path):
     assert found[DIAMOND].in_original is None
 
 
-def test_the_page_shows_what_was_active_and_what_moved(tmp_path):
+def test_the_page_shows_the_levels_of_each_cycle_and_how_success_changed(tmp_path):
     page = read_page(write_run(tmp_path / "run"))
     for text in (
         "Adaptation", "a level for", "20 → 35", "? → 1.0", "1.0 → 10", "stage 1 → 2 of 3", "stage 2 of 3",

@@ -124,7 +124,7 @@ class TrainDisplay(ProgressDisplay):
             if len(rates) > MAX_BARS:
                 ranked = sorted(rates, key=lambda name: (-abs(changes.get(name, 0)), -rates[name]))
                 rates = {name: rates[name] for name in rates if name in ranked[:MAX_BARS]}
-            rows += [rate_bars(rates, 2, changes), *self._moved_row(changes)]
+            rows += [rate_bars(rates, 2, changes), *self._changes_row(changes)]
         return [*rows, *self._level_rows()]
 
     def _score_row(self) -> Text:
@@ -134,13 +134,13 @@ class TrainDisplay(ProgressDisplay):
             row.append(f"  {kind}" if kind == IN_LEVELS else " in original", style=STYLES[kind])
         return row
 
-    def _moved_row(self, changes: Mapping[str, float]) -> list[Text]:
-        """The skills that moved most."""
-        moved = sorted((name for name in changes if abs(changes[name]) >= MIN_CHANGE), key=lambda n: -abs(changes[n]))
-        if not moved:
+    def _changes_row(self, changes: Mapping[str, float]) -> list[Text]:
+        """The skills whose success rates changed most."""
+        changed = sorted((name for name in changes if abs(changes[name]) >= MIN_CHANGE), key=lambda n: -abs(changes[n]))
+        if not changed:
             return []
-        row = Text(" moved", no_wrap=True, overflow="ellipsis")
-        for name in moved[:3]:
+        row = Text(" change", no_wrap=True, overflow="ellipsis")
+        for name in changed[:3]:
             row.append(f"  {name} {changes[name]:+.0f}", style="green" if changes[name] > 0 else "red")
         return [row]
 

@@ -1,4 +1,4 @@
-"""How training adapted to the agent: the levels of each cycle, what moved in them and in the original, and when."""
+"""How training adapted to the agent: the levels of each cycle, and how success changed in them and in the original."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -37,7 +37,7 @@ def adaptation_section(run: RunFiles) -> Html | None:
 
 
 def _active_levels(run: RunFiles) -> Html | None:
-    """A table of skills x cycles: in which cycles a level taught the skill, and what moved."""
+    """A table of skills x cycles: in which cycles a level taught the skill, and how its success changed."""
     cells: dict[str, dict[int, Html]] = {}
     before: Mapping[str, float] = {}
     for cycle in run.cycles:
@@ -213,7 +213,7 @@ def step_labels(axis: Axis) -> Html:
 
 
 def group_adaptation(groups: Sequence[Any]) -> list[Html | None]:
-    """For groups of runs: the steps until skills succeed, and how often each skill had a level and what moved."""
+    """For groups of runs: the steps until skills succeed, how often each skill had a level, and how success changed."""
     return [_group_steps(groups), _group_levels(groups)]
 
 
@@ -282,7 +282,7 @@ def _marks(axis: Axis, marks: Sequence[tuple[str, int, float | None]]) -> Html:
 
 
 def _group_levels(groups: Sequence[Any]) -> Html | None:
-    """In which share of the cycles a skill had a level, and what moved in it and in the original."""
+    """In which share of the cycles a skill had a level, and how its success changed there and in the original."""
     stats = [_taught_stats([run for run in group.runs if run.cycles]) for group in groups]
     names = list(dict.fromkeys(name for by_skill in stats for name in by_skill))[:MAX_ROWS]
     if not names:
@@ -302,7 +302,7 @@ def _group_levels(groups: Sequence[Any]) -> Html | None:
 
 
 def _taught_stats(runs: Sequence[RunFiles]) -> dict[str, tuple[float, list[float], list[float], list[float]]]:
-    """For each skill, the percentage of cycles with a level for it, and what moved in each of them."""
+    """For each skill, the percentage of cycles with a level for it, and its success in each of them."""
     num_cycles, cycles_with = 0, dict[str, int]()
     moved: dict[str, tuple[list[float], list[float], list[float]]] = {}
     for run in runs:
