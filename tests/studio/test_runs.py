@@ -91,7 +91,7 @@ def test_the_progress_of_a_run_is_read_as_it_grows(tmp_path):
     write_train_run(tmp_path / "run", finished=True)
     (run,) = folder.runs()
     assert run.summary["final"]["score"]["value"] == 20
-    assert not run.is_live
+    assert not run.is_in_progress
 
 
 def test_lines_are_read_once_and_again_after_a_cut(tmp_path):
@@ -121,11 +121,11 @@ def test_a_run_is_in_progress_while_it_holds_its_lock(tmp_path):
         os.utime(run_dir / name, (1, 1))  # long ago
     if not os.path.exists("/proc/locks"):
         pytest.skip("only Linux says which files are locked")
-    assert folder.runs()[0].is_live
+    assert folder.runs()[0].is_in_progress
     lock.close()
-    assert not folder.runs()[0].is_live
+    assert not folder.runs()[0].is_in_progress
     append(run_dir / "progress.jsonl", [{"phase": "final", "steps": 3050}])
-    assert folder.runs()[0].is_live  # a process of another machine or container writes it
+    assert folder.runs()[0].is_in_progress  # a process of another machine or container writes it
 
 
 def test_looking_at_a_run_does_not_disturb_one_that_starts(tmp_path):

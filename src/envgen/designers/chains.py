@@ -26,7 +26,7 @@ from envgen.worlds.world import Level, LevelError, Skill, World
 
 from .designer import Cycle, LevelChain, ProposedLevel, flatten, setting_values, unflatten
 
-Settings = dict[str, Any]  # of a level, by dotted name
+FlatSettings = dict[str, Any]  # of a level, by dotted name
 
 
 def derive_chain(
@@ -81,10 +81,10 @@ class _ChainBuilder:
         self.skill, self.level_type, self.skill_levels = skill, level_type, skill_levels
         self.prerequisites = {s.name: s.prerequisites for s in skills}
         self.space = setting_values(level_type)
-        self.settings: Settings = flatten(skill_levels.get(skill, {}))
+        self.settings: FlatSettings = flatten(skill_levels.get(skill, {}))
         self.withdrawn: set[str] = set()
 
-    def stages(self) -> list[Settings]:
+    def stages(self) -> list[FlatSettings]:
         ancestors = self.ancestors(self.skill)
         stages = [dict(self.settings)]
         granted_at_first = {name for setting in self.settings for name in self.grants(setting)}
@@ -129,7 +129,7 @@ class _ChainBuilder:
         wanted = {name for name in self.prerequisites.get(skill, ()) if self.prerequisites.get(name)}
         return [name for name in dict.fromkeys(names) if name in wanted and name not in self.withdrawn]
 
-    def weaken(self, skill: str) -> list[Settings]:
+    def weaken(self, skill: str) -> list[FlatSettings]:
         """Stages in which the skill is granted with the next choices towards the original: ripe, then sapling."""
         stages = []
         for setting, value in list(self.settings.items()):

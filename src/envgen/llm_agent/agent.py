@@ -26,17 +26,18 @@ class LlmAgent:
         world: World,
         settings: LlmAgentSettings,
         ask: Callable[[int, ChatRequest], str],
-        done: Sequence[str] = (),
+        done_skills: Sequence[str] = (),
         on_step: Callable[[dict[str, Any]], object] = lambda line: None,
     ):
         """
         Args:
             ask: Called with the number of the step, from 1, and a request; returns the reply.
-            done: Skills that count as achieved from the start; see `Level.done_skills`.
+            done_skills: Skills that count as achieved from the start; see `Level.done_skills`.
             on_step: Called after every step with its number, action, reward, the skills first
                 achieved in it, and whether it ended the episode.
         """
-        self.world, self.settings, self.ask, self.done, self.on_step = world, settings, ask, tuple(done), on_step
+        self.world, self.settings, self.ask, self.on_step = world, settings, ask, on_step
+        self.done_skills = tuple(done_skills)
         self.questions = QUESTIONS[settings.questions]
         self.schema = action_schema(world.actions, settings.questions == "direct") if settings.json_schema else None
         self.reset()
@@ -92,7 +93,7 @@ class LlmAgent:
         """The answer to the last question."""
         answers: dict[str, str] = {}
         past = self.past[max(0, len(self.past) - self.settings.history) :]
-        achieved = [*self.done, *self.achieved]
+        achieved = [*self.done_skills, *self.achieved]
         for question in self.questions:
             prompt = step_prompt(
                 question, self.questions, answers, text, self._step, past, achieved, self.world.actions

@@ -2,7 +2,7 @@
 
 The questions form a directed acyclic graph: each is asked with the answers to the questions it needs, and the answer to
 the last one is the action. This is the procedure of SPRING (arXiv 2305.15486), which asks nine questions per step. Its
-context is the source of the paper on Crafter; here it is the world's rules. All texts are envgen's own.
+context is the LaTeX source of the Crafter paper; here it is the world's rules. All texts are envgen's own.
 """
 
 from collections.abc import Mapping, Sequence

@@ -59,7 +59,7 @@ class LevelMaps:
         key = f"map {self.world.name} {json.dumps(level.model_dump(mode='json'), sort_keys=True)}"
         return self.store.add(key, lambda: to_webp(draw_map(self.world, level)))
 
-    def actions(self, overrides: Any) -> Html | None:
+    def links(self, overrides: Any) -> Html | None:
         """What a reader can do with a level; nothing in a report."""
         return None
 

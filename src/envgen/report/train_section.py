@@ -244,7 +244,7 @@ def level_card(
             _level_skills(texts(level, "skills"), outcome, before, after),
             details("What the audit found", tag("ul", [tag("li", text) for text in findings]), class_="small")
             if findings else None,
-            maps.actions(overrides) if maps else None,
+            maps.links(overrides) if maps else None,
         ),
         class_="level",
     )  # fmt: skip

@@ -65,7 +65,7 @@ class StudioMaps(LevelMaps):
         super().__init__(world, store)
         self.with_stats = with_stats
 
-    def actions(self, overrides: Any) -> Html | None:
+    def links(self, overrides: Any) -> Html | None:
         link = tag("a", "Open in the level editor", href=editor_link(self.world.name, overrides))
         stats = tag("div", class_="stats", data_own=True, data_world=self.world.name, data_level=json.dumps(overrides))
         return join(stats if self.with_stats else None, tag("p", link, class_="small"))

@@ -52,7 +52,7 @@ def runs_page(folder: RunFolder, maps_of: MapsOf) -> Response:
 
 def runs_parts(folder: RunFolder, maps_of: MapsOf) -> dict[str, Html]:
     runs = folder.runs()
-    live = [run for run in runs if run.is_live]
+    live = [run for run in runs if run.is_in_progress]
     with folder.lock:
         cards = [_guarded(lambda run=run: _card(run, maps_of), run) for run in live[:MAX_CARDS]]
         rows = [_row(run) for run in runs[:MAX_ROWS]]

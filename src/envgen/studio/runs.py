@@ -120,7 +120,7 @@ class LiveRun(RunFiles):
         return bool(not self.summary and self.open_requests())
 
     @property
-    def is_live(self) -> bool:
+    def is_in_progress(self) -> bool:
         return self.is_running and not self.summary
 
     def open_requests(self) -> list[Path]:
@@ -168,7 +168,7 @@ class RunFolder:
             if time.monotonic() - self._scanned >= MIN_SCAN_SECONDS:
                 self._scan()
                 self._scanned = time.monotonic()
-            return sorted(self._runs.values(), key=lambda run: (not run.is_live, -_started(run), run.name))
+            return sorted(self._runs.values(), key=lambda run: (not run.is_in_progress, -_started(run), run.name))
 
     def get(self, run_id: str) -> LiveRun:
         self.runs()
