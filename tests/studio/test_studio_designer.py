@@ -1,4 +1,4 @@
-"""The designer's seat: requests of runs that wait, the check of a reply, and the file that is written."""
+"""Designing by hand: requests of runs that wait, the check of a reply, and the file that is written."""
 
 import json
 
@@ -116,7 +116,7 @@ def test_a_reply_with_errors_is_sent_only_on_purpose(client):
 @pytest.mark.parametrize(
     "name", ["", "..", "../run", "1-00000000", "1-0000000g", "x", "1-{digest}.reply", "/etc/passwd"]
 )
-def test_other_files_are_no_requests(client, name):
+def test_other_files_are_not_requests(client, name):
     request = about(client)
     name = name.format(digest=request["name"].partition("-")[2])
     assert client.post("reply", {**request, "name": name, "text": json.dumps(VALID)}).status == 404

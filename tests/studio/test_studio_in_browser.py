@@ -256,7 +256,7 @@ def test_a_level_is_played_with_the_keyboard(browser, tmp_path):
         finish(view)
 
 
-# --- the designer's seat
+# --- requests that a person answers
 
 
 def test_a_person_designs_the_levels_of_a_real_run(browser, tmp_path):

@@ -198,7 +198,7 @@ class Studio:
             raise RequestError(f"the seed must be from 0 to {MAX_SEED}, not {seed}")
         return seed
 
-    # --- the designer's seat
+    # --- requests that a person answers
 
     def _manual(self, request: Request, body: bool = False) -> designer.ManualRequest:
         value = request.field if body else request.text

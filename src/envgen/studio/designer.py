@@ -1,4 +1,4 @@
-"""The designer's seat: a person reads the requests of runs with `--llm manual`, and writes the replies."""
+"""Runs with `--llm manual`: a person reads their requests in the browser, and writes the replies."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-// The level editor, and the form that it shares with the designer's seat.
+// The level editor, and the form that it shares with the page of a request.
 "use strict";
 
 // A form for the settings of a level. `onChange` is called when a person changes one.
