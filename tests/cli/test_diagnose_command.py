@@ -1,4 +1,4 @@
-"""`envgen diagnose`: tables, `diagnosis.json` and a figure for a run, and one sentence for wrong input."""
+"""`envgen diagnose`: tables, `diagnosis.json` and a figure for a run, and one-line errors for wrong input."""
 
 import json
 import shutil

@@ -78,7 +78,7 @@ def test_anthropic_answers_by_tool_call(tmp_path, short):
         (["crafter", *DIRECT, "--llm", "replay:nowhere"], "to replay"),
     ],
 )
-def test_wrong_arguments_are_one_sentence(args, message, monkeypatch, capsys, tmp_path):
+def test_wrong_arguments_print_a_one_line_error(args, message, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)

@@ -39,7 +39,7 @@ def test_it_serves_the_folder_until_ctrl_c(tmp_path):
     assert err == ""
 
 
-def test_a_port_in_use_is_a_sentence(tmp_path, monkeypatch, capsys):
+def test_a_port_in_use_is_reported(tmp_path, monkeypatch, capsys):
     with socket.create_server(("127.0.0.1", 0)) as sock:
         port = sock.getsockname()[1]
         message = get_error_line(["studio", str(tmp_path), "--port", str(port)], monkeypatch, capsys)

@@ -1,4 +1,4 @@
-"""`envgen watch` and the videos of `envgen evaluate`, and one sentence for wrong input."""
+"""`envgen watch` and the videos of `envgen evaluate`, and one-line errors for wrong input."""
 
 import sys
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def test_evaluate_writes_videos_and_gives_the_same_results(run, level, command):
     assert f"{run / 'videos' / 'place_plant-1.webp'}: seed " in output
 
 
-def test_wrong_input_is_one_sentence(run, level, tmp_path, monkeypatch, capsys):
+def test_wrong_input_prints_a_one_line_error(run, level, tmp_path, monkeypatch, capsys):
     (tmp_path / "file").touch()
     few = ["--episodes", "2", "--level", str(level)]
     for args, message in (

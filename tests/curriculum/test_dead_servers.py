@@ -1,5 +1,5 @@
-"""A chat server that dies stops the run with a sentence. Resumed with a server that answers, the run ends as if nothing
-had happened.
+"""A chat server that dies stops the run with an error message. Resumed with a server that answers, the run ends
+as if nothing had happened.
 """
 
 import json

@@ -57,7 +57,7 @@ def test_an_answer_without_one_action_is_unparsable(text):
     assert parse_action(text, ACTIONS) is None
 
 
-def test_names_of_actions_are_no_patterns():
+def test_names_of_actions_are_not_patterns():
     assert parse_action("Action: a.b", ("a.b", "c")) == "a.b"
     assert parse_action("Action: axb", ("a.b", "c")) is None
     assert parse_action("left up", ("left", "left_up")) == "left_up"

@@ -369,7 +369,7 @@ HOSTILE = (
 )
 
 
-def test_hostile_names_become_no_markup_and_no_escapes(tmp_path):
+def test_hostile_names_do_not_become_markup_or_escapes(tmp_path):
     for k, name in enumerate((HOSTILE, f"{HOSTILE}2")):
         folder = write_run(tmp_path / f"r{k}", {"name": name, HOSTILE: k}, k, world=HOSTILE)
         summary = json.loads((folder / "summary.json").read_text())

@@ -148,7 +148,7 @@ class AgentMemory:
     Args:
         state_size: Of the recurrent state; 0 for networks without one.
         spec: Of the history; None for networks without one.
-        num_envs: Environments, at the start of an episode each.
+        num_envs: Number of environments, all at the start of an episode.
         device: Of the recurrent state.
     """
 

@@ -38,7 +38,7 @@ disable_progress_bar()
 logging.getLogger("transformers.integrations.hub_kernels").addFilter(lambda _: torch.cuda.is_available())
 
 EOS_TOKEN, PAD_TOKEN = "<end>", "<pad>"
-MIN_FREQUENCY = 20  # rarer words are spelled
+MIN_FREQUENCY = 20  # rarer words are split into smaller tokens
 LETTER = "[A-Za-z0-9]"
 OUTER_SPACE = f"(?<!{LETTER}) | (?!{LETTER})"  # a space that is not between two words
 SPACE_SYMBOL = "\x1f"  # stands for such spaces inside tokens
@@ -123,7 +123,7 @@ def load_model(path: str | Path, dtype: str = "float32") -> LanguageModel:
     except ModelError:
         raise
     except BaseException as error:
-        # damaged files raise almost anything: in tokenizers plain exceptions, and panics of Rust
+        # damaged files raise almost anything: the tokenizers library raises plain Exceptions, and panics in Rust
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]

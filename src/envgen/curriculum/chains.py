@@ -1,4 +1,4 @@
-"""Train in chains of levels: each environment of a chain plays its current stage, and success decides about the next.
+"""Train in chains of levels: each environment of a chain plays its current stage, and success decides which comes next.
 
 `ChainVectorEnv` wraps the environments of a phase. It counts the episodes that end in the current stage of each chain.
 When the skill succeeds in at least `advance_at` percent of the last `window` of them, the chain goes on to the next

@@ -102,15 +102,15 @@ class ExpertDesigner(Designer):
     def forgotten(
         self, rates: Mapping[str, float], best: Mapping[str, float], chains: Mapping[str, tuple[Level, ...]]
     ) -> list[str]:
-        """The skills to rehearse, those first that cost the score most."""
+        """The skills to rehearse, in descending order of what they cost the score."""
         names = [name for name in chains if best[name] - rates.get(name, 0) > self.settings.rehearsal_threshold]
         return sorted(names, key=lambda name: (-score_gain(rates.get(name, 0), best[name]), name))
 
     def choose_stages(
         self, brief: Brief, chains: Mapping[str, tuple[Level, ...]], starts: Mapping[str, int]
     ) -> dict[str, Candidate]:
-        """The most learnable stage of each chain among those measured: from its start until one is not too easy or too
-        hard."""
+        """The most learnable stage of each chain among those measured: from its start until one is neither too easy
+        nor too hard."""
         rates: dict[str, dict[int, float]] = {name: {} for name in chains}
         stages = {name: min(starts[name], len(chain) - 1) for name, chain in chains.items()}
         while stages:

@@ -133,7 +133,7 @@ class Comparison:
 
 
 def escape_markdown(text: str) -> str:
-    """Markdown that shows this text. A name in a foreign run directory becomes no HTML, link, heading or table cell."""
+    """Markdown that shows this text as it is. A name in someone else's run directory cannot become HTML or markup."""
     return MARKUP.sub(lambda match: f"\\{match[0]}", printable(text))
 
 

@@ -46,7 +46,7 @@ CONNECT_ERRORS = ("ConnectError", "ConnectTimeout", "PoolTimeout")  # names in h
 RETRYABLE_STATUS = (408, 409, 425, 429)
 GATEWAY_TIMEOUTS = (504, 524)  # the gateway forwarded the request, so it may have been charged
 MAX_MESSAGE_CHARS = 300  # of a server's error message
-MAX_TOKENS = 10**9  # a larger count is no token count
+MAX_TOKENS = 10**9  # a larger number is not a token count
 TOOL = "proposal"
 SECRET_HEADERS = ("auth", "cookie", "credential", "key", "password", "secret", "token")  # in their names
 
