@@ -6,10 +6,12 @@ import json
 import random
 import socket
 import struct
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from envgen.designers.chat.protocol import ChatError, ChatRequest, Message, Reply
 from fake_llm_server import Answer, Handler
 
 PAUSE = 0.02  # seconds between two bytes of a slow server
@@ -253,3 +255,20 @@ def _message(parts: Parts) -> tuple[bytes, bytes]:
             payload = (size + b"\r\n" + payload + b"\r\n" if payload else b"") + end
     head = "\r\n".join(line for line in lines if line) + "\r\n\r\n"
     return head.encode("latin-1", errors="replace"), payload
+
+
+REQUEST = ChatRequest(messages=(Message(role="user", content="Trees?"),), json_schema={"type": "object"})
+TIMEOUT = 3.0  # seconds of a call
+
+
+def call(
+    kind: Any, base_url: str, request: ChatRequest = REQUEST, timeout: float = TIMEOUT
+) -> tuple[Reply | ChatError, float]:
+    """The reply or error of one call, and its seconds."""
+    backend = kind("model", base_url=base_url, timeout=timeout)
+    start = time.monotonic()
+    try:
+        result = backend.send(request)
+    except ChatError as error:
+        result = error
+    return result, time.monotonic() - start
