@@ -1,6 +1,7 @@
-"""Measures what the first sleep of an episode costs and brings in Crafter, by energy, zombies and time at the start.
+"""Measures how often the first sleep of an episode of Crafter succeeds, how long it takes, and its discounted reward.
 
-Each player walks at random, and sleeps as soon as its energy is below its maximum. Prints the table of docs/envgen.md.
+The levels differ in energy, zombies and time at the start. Each player walks at random, and sleeps as soon as its
+energy is below its maximum. Prints the table of docs/envgen.md.
 
 python benchmarks/crafter_sleep.py --episodes 1024
 """
@@ -56,7 +57,7 @@ def first_sleep(level: dict[str, Any], episodes: int) -> tuple[np.ndarray, np.nd
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=1024)
-    parser.add_argument("--gamma", type=float, default=0.97, help="discount of the learner preset fast")
+    parser.add_argument("--gamma", type=float, default=0.95, help="discount of the learner preset fast")
     args = parser.parse_args()
     print("| start | wakes up | dies first | steps of sleep | discounted reward |\n|---|---:|---:|---:|---:|")
     for name, level in LEVELS.items():
