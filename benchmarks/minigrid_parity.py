@@ -1,6 +1,6 @@
 """Compare MiniGrid with the package `minigrid`, step by step, in each of its environments.
 
-    pip install "envgen[test]"
+    pip install '.[test]'
     python benchmarks/minigrid_parity.py --steps 1000000
 
 Grids, observations, missions, rewards and the ends of episodes must be equal. Episodes are played with random actions,

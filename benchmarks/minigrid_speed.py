@@ -1,6 +1,6 @@
 """Measure the speed of MiniGrid side by side with the package `minigrid`, on one thread.
 
-    pip install "envgen[test]"
+    pip install '.[test]'
     python benchmarks/minigrid_speed.py
 
 Environment steps per second of CPU time with random actions, resets included, after a warm-up that spreads the
