@@ -69,7 +69,7 @@ def test_anthropic_answers_by_tool_call(tmp_path, short):
         (["craftr", "--policy", "llm", "--llm", "manual"], "did you mean 'crafter'"),
         (["crafter", "--llm", "manual"], "--llm requires --policy llm"),
         (["crafter", "--folder", "x"], "--folder requires --policy llm"),
-        (["crafter"], "crafter does not exist; a language model plays with --policy llm"),
+        (["crafter"], "crafter is a world, not a run: pass a run directory, or add --policy llm"),
         (["crafter", *DIRECT, "--llm", "manual", "--deterministic"], "--deterministic cannot be combined"),
         (["crafter", *DIRECT, "--llm", "manual", "--reference-episodes", "2"], "--reference-episodes cannot be"),
         (["crafter", *DIRECT, "--llm", "gpt"], "valid forms"),

@@ -93,8 +93,11 @@ def evaluate(
     if model or folder:
         raise UserError(f"{flag(next(iter(model), 'folder'))} requires --policy llm")
     if not run.exists():
-        hint = "; a language model plays with --policy llm" if str(run) in world_names() else suggest_path(run)
-        raise UserError(f"{run} does not exist{hint}")
+        if str(run) in world_names():
+            raise UserError(
+                f"{run} is a world, not a run: pass a run directory, or add --policy llm to let a language model play"
+            )
+        raise UserError(f"{run} does not exist{suggest_path(run)}")
     from envgen import api
     from envgen.episodes_api import record_episodes
     from envgen.report.videos import choose_format, prepare_folder

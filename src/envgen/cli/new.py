@@ -32,7 +32,7 @@ def new(
     """Write a package with a small world of your own, which works as it is, and its tests.
 
     Args:
-        kind: What the package is for.
+        kind: What to create; world is the only kind so far.
         name: The name of the world, such as coin-grid.
         folder: The folder to create.
     """
