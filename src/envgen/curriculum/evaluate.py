@@ -44,7 +44,7 @@ class Estimate(BaseModel):
         return f"{self.value:.1f} [{self.low:.1f}, {self.high:.1f}]"
 
     def agrees_with(self, other: "Estimate") -> bool:
-        """Return whether the difference of two independent estimates is within its 95% interval."""
+        """Return whether the 95% interval of the difference from an independent estimate includes 0."""
         difference = abs(self.value - other.value)
         upper, lower = (self, other) if self.value > other.value else (other, self)
         return difference <= math.hypot(upper.value - upper.low, lower.high - lower.value)
@@ -234,10 +234,10 @@ def score_with_ci(skill_counts: np.ndarray) -> Estimate:
 def evaluate_over_seeds(
     agent: SupportsAct, world: World, num_seeds: int, episodes: int, seed: int, observation: str
 ) -> tuple[Evaluation, dict[str, SuccessRate]]:
-    """Play `episodes` episodes of each of `num_seeds` seeds in the original.
+    """Play `num_seeds` groups of `episodes` episodes in the original. Every episode has a seed of its own.
 
     Returns:
-        The evaluation of all episodes, and the success rates as mean and standard deviation over the seeds.
+        The evaluation of all episodes, and the success rates as mean and standard deviation over the groups.
     """
     with closing(world.make([world.original], num_seeds * episodes, seed, observation)) as envs:
         rng = np.random.default_rng(seed)

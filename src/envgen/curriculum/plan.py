@@ -42,9 +42,9 @@ class TrainingPlan(Settings):
     final_steps: NonNegativeInt = 1_000_000
     """Training steps in the original after the last cycle. The published score is measured over these."""
     feedback_seeds: Annotated[int, Field(ge=2)] = 12
-    """Seeds over which the success rates for the designer are averaged."""
+    """Groups of episodes over which the success rates for the designer are averaged."""
     feedback_episodes: PositiveInt = 20
-    """Episodes for each of these seeds."""
+    """Episodes in each of these groups. Every episode has a seed of its own."""
     episodes: PositiveInt = 256
     """Episodes of the final evaluation."""
     ranking_steps: PositiveInt = 60_000

@@ -1,4 +1,4 @@
-"""The Gymnasium environments around an engine, and the World that makes them: what Crafter and Heist share.
+"""The Gymnasium environments around an engine, and the World that makes them: what all worlds with an engine share.
 
 A world describes its environments by an `EnvConfig`; its two environment classes only translate their arguments to one.
 """

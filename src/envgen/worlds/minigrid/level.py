@@ -35,7 +35,8 @@ MAZES = {  # obstructed_maze: number of quarters, column of the agent's room, ro
 
 class MiniGridLevel(Level):
     """A level of MiniGrid: a task with its settings, or a map. Settings that the task does not have are ignored, and
-    sizes that it cannot have are replaced by the nearest larger one that it can."""
+    sizes that it cannot have are replaced by the nearest larger one that it can (the largest, if there is no larger
+    one)."""
 
     task: Task = "mixed"
     """What the agent has to do. mixed draws a task for each episode, and one of the package's environments of it."""
