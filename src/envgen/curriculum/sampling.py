@@ -32,7 +32,10 @@ class SampledLevelsVectorEnv(VectorEnv[Any, Any, Any]):
 
     def __init__(self, envs: LevelVectorEnv, world: World, sampler: LevelSampler, original_share: float, seed: int):
         if envs.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-            raise PlanError("sampling a level for each episode needs environments with same-step autoreset")
+            raise PlanError(
+                "sampling a level for each episode needs environments with same-step autoreset; make them with "
+                "autoreset_mode=AutoresetMode.SAME_STEP, or choose another designer"
+            )
         self.envs, self.world, self.sampler, self.num_envs = envs, world, sampler, envs.num_envs
         self.metadata, self.render_mode = envs.metadata, envs.render_mode
         self.single_observation_space, self.observation_space = envs.single_observation_space, envs.observation_space

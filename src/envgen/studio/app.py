@@ -88,7 +88,8 @@ class Studio:
         """A world by its name. A `module:Class` that a run or an address names is not imported."""
         if name not in self._worlds:
             if name not in world_names():
-                raise RequestError(f"{name} is not a world of an installed package", 404)
+                remedy = "install its package, or start the studio with --world module:Class"
+                raise RequestError(f"the world {name} is not installed; {remedy}", 404)
             self._worlds[name] = make_world(name)
         return self._worlds[name]
 
