@@ -182,7 +182,7 @@ def cache_folder(scope: str = "") -> Path | None:
     """The folder for the compiled kernels of a scope: a temporary one if the cache cannot be written or is not safe,
     None if no folder can be used."""
     name = source_hash(scope)
-    top = Path(os.path.realpath(cache_dir()))  # a link could be changed after the check
+    top = Path(os.path.realpath(cache_dir()))  # a symbolic link could be changed after the check
     home = top / _scope_folder(scope)
     problem = _find_problem([top, home, home / name])
     if not problem:

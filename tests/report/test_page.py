@@ -178,7 +178,7 @@ def test_links_out_of_a_run_directory_are_not_followed(tmp_path):
     page = read_page(folder)
     assert "77.7" not in page.text
     assert "hunter2" not in page.text
-    assert page.text.count("it is a link") == 3
+    assert page.text.count("it is a symbolic link") == 3
 
 
 def test_a_world_or_domain_that_a_run_names_by_import_path_is_not_imported(tmp_path, monkeypatch):

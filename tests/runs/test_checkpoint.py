@@ -123,7 +123,7 @@ def test_only_regular_files_are_read(tmp_path, name, file_type):
         os.mkfifo(file)
     else:
         file.mkdir()
-    with pytest.raises(CheckpointError, match=r"is damaged: .*it is (a link|not a regular file)"):
+    with pytest.raises(CheckpointError, match=r"is damaged: .*it is (a symbolic link|not a regular file)"):
         checkpoint.load_checkpoint(folder)
 
 
@@ -143,7 +143,7 @@ def test_linked_checkpoints_are_refused(tmp_path):
     with pytest.warns(RuntimeWarning, match="it is not a directory"), pytest.raises(CheckpointError):
         load_latest(run)
     (tmp_path / "linked").symlink_to(other)
-    with pytest.raises(CheckpointError, match="is a link"):
+    with pytest.raises(CheckpointError, match="is a symbolic link"):
         load_latest(tmp_path / "linked")
 
 

@@ -219,7 +219,7 @@ def test_links_to_files_outside_are_not_read_or_written(client, tmp_path):
     link.symlink_to(secret)
     answer = client.get("level-file?world=toy&name=link")
     assert answer.status == 422
-    assert "it is a link" in answer.text
+    assert "it is a symbolic link" in answer.text
     assert "link.json" not in client.get("level-files?world=toy").json
     assert save(client, "link", {"width": 9}, replace=True).status == 422
     assert secret.read_text() == '{"width": 5}'

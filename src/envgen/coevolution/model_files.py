@@ -28,7 +28,7 @@ class ModelError(EnvgenError):
 def check_model_folder(folder: Path) -> None:
     """Raise ModelError if the files of a local model cannot be read safely.
 
-    Links are followed: the folders in the hub's cache consist of them.
+    Symbolic links are followed: the folders in the hub's cache consist of them.
     """
     try:
         for file in sorted(folder.iterdir()):

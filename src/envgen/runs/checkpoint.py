@@ -8,9 +8,9 @@
 A checkpoint is written under a temporary name, flushed to disk and then renamed. Nothing is pickled, so reading a
 checkpoint cannot execute code.
 
-A run directory may come from someone else. Only regular files are opened and links are never followed: a FIFO would
-block its reader, and a link may lead out of the run directory. Sizes are checked before a file is read, and JSON may
-not be nested deeper than any that this package writes.
+A run directory may come from someone else. Only regular files are opened and symbolic links are never followed: a
+FIFO would block its reader, and a link may lead out of the run directory. Sizes are checked before a file is read, and
+JSON may not be nested deeper than any that this package writes.
 """
 
 import hashlib
@@ -49,12 +49,12 @@ def check_regular(file: Path) -> os.stat_result:
 
 def _check_status(status: os.stat_result, file: Path) -> None:
     if not stat.S_ISREG(status.st_mode):
-        problem = "a link" if stat.S_ISLNK(status.st_mode) else "not a regular file"
+        problem = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "not a regular file"
         raise OSError(None, f"it is {problem}", str(file))
 
 
 def exists(file: Path) -> bool:
-    """Return whether there is an entry of this name, including a broken link."""
+    """Return whether there is an entry of this name, including a broken symbolic link."""
     return os.path.lexists(file)
 
 
@@ -127,7 +127,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def check_inside(folder: Path, file: Path) -> None:
-    """Raise OSError if a directory between `folder` and `file` is a link that leads out of `folder`."""
+    """Raise OSError if a directory between `folder` and `file` is a symbolic link that leads out of `folder`."""
     if not file.parent.resolve().is_relative_to(folder.resolve()):
         raise OSError(None, f"it is outside {folder}", str(file))
 
@@ -257,7 +257,7 @@ def _is_plain_name(name: str) -> bool:
 def list_checkpoints(folder: Path) -> list[int]:
     """Return the numbers of the complete checkpoints, oldest first."""
     if folder.is_symlink():
-        raise CheckpointError(f"{folder} is a link; the checkpoints of a run must be in its own directory")
+        raise CheckpointError(f"{folder} is a symbolic link; the checkpoints of a run must be in its own directory")
     if not folder.is_dir():
         return []
     names = [entry.name for entry in folder.iterdir() if entry.name.isascii() and entry.name.isdigit()]
@@ -272,7 +272,7 @@ def _remove_unfinished(folder: Path) -> None:
 
 
 def write_flushed(file: Path, data: bytes) -> None:
-    """Write a new file and flush it to disk. An existing file is removed first, so a link is never written through."""
+    """Write a new file and flush it to disk. An existing file or symbolic link is removed, not followed."""
     file.unlink(missing_ok=True)
     with open(file, "xb") as stream:
         stream.write(data)

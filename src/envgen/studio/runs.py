@@ -153,7 +153,7 @@ def _read_last_line(file: Path) -> dict[str, Any]:
 
 
 class RunFolder:
-    """All runs below a folder. Links are never followed, so nothing outside the folder is read or written."""
+    """All runs below a folder. Symbolic links are never followed, so nothing outside the folder is read or written."""
 
     def __init__(self, folder: Path):
         self.folder = folder.resolve()
@@ -202,7 +202,7 @@ class RunFolder:
 
 
 def _find_folders(folder: Path, depth: int) -> Iterator[Path]:
-    """The run directories at or below a folder, without following links."""
+    """The run directories at or below a folder, without following symbolic links."""
     try:
         if stat.S_ISREG(os.lstat(folder / "run.json").st_mode):
             yield folder
@@ -233,7 +233,7 @@ def _stamp(folder: Path) -> Stamp:
 
 
 def _file_stamp(file: Path) -> tuple[int, int, int] | None:
-    """None for what is missing or a link."""
+    """None for what is missing or a symbolic link."""
     try:
         status = os.lstat(file)
     except OSError:

@@ -432,7 +432,7 @@ def test_a_ledger_is_a_regular_file(tmp_path, kind):
         file.symlink_to(other)
     else:
         os.mkfifo(file)
-    with pytest.raises(LedgerError, match=r"cannot open the ledger .*: it is (a link|not a regular file)"):
+    with pytest.raises(LedgerError, match=r"cannot open the ledger .*: it is (a symbolic link|not a regular file)"):
         Ledger(file)
     assert other.read_text() == "not a ledger"
 

@@ -116,7 +116,7 @@ def _has_reply(request_file: Path) -> bool:
         return bool(read_regular(_reply_file(request_file), max_bytes=MAX_REPLY_BYTES).strip())
     except FileNotFoundError:
         return False
-    except OSError:  # a link, or too large: it is there, and only its author can replace it
+    except OSError:  # a symbolic link, or too large: it is there, and only its author can replace it
         return True
 
 
@@ -164,7 +164,7 @@ class ReplayBackend(Backend):
         self.file = path / LEDGER if path.is_dir() else path
         if not self.file.is_file():
             raise ChatError(f"there is no ledger {self.file} to replay; pass a run directory with a {LEDGER}")
-        # A ledger that the user names may be a link; one inside a run directory may not.
+        # A ledger that the user names may be a symbolic link; one inside a run directory may not.
         self._replies = recorded_replies(read_lines(self.file if path.is_dir() else path.resolve()))
         self._answered: Counter[str] = Counter()  # requests by digest
 
