@@ -173,7 +173,7 @@ class Loop:
 
     def run(self) -> TrainingSummary:
         history: list[Cycle] = []
-        for num_cycles, final_phase in self.stages():
+        for num_cycles, final_phase in self.segments():
             for cycle in range(len(history) + 1, num_cycles + 1):
                 proposal, audits = self.design(cycle, history)  # step 1, and step 4 from the second cycle
                 for phase in self.phases(cycle, proposal):  # steps 2 and 3: in the levels, then in the original
@@ -186,7 +186,7 @@ class Loop:
         with self._reading("summary"):
             return TrainingSummary.model_validate(data)
 
-    def stages(self) -> Iterator[tuple[int, Phase]]:
+    def segments(self) -> Iterator[tuple[int, Phase]]:
         """Yield the number of cycles and the final phase: once, and once more for each extension of the run."""
         with self._reading("run"):
             plans = [(old["plan.cycles"], old["plan.final_steps"]) for old in self.run_dir.extended_from]

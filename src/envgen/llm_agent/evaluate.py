@@ -55,7 +55,9 @@ def evaluate_llm(
     on_progress: Progress = lambda line: None,
     log: Callable[[str], object] = print,
 ) -> LlmEvaluation:
-    """Play episodes with a language model, or continue to, and return the result, which is also in `evaluation.json`.
+    """Play episodes with a language model, or continue an interrupted evaluation.
+
+    Returns the result, which is also in `evaluation.json`.
 
     Args:
         folder: The directory of the evaluation. The number of episodes may differ from before.
@@ -65,7 +67,10 @@ def evaluate_llm(
     check_episodes(episodes, seed)
     level = world.Level.parse(level)
     if "text" not in world.observations:
-        raise EnvgenError(f"a language model plays from text observations, which {world.name} does not have")
+        raise EnvgenError(
+            f"a language model plays from text observations, which {world.name} does not have; "
+            "choose another world, or add the observation text to this one"
+        )
     _check_backend(config, folder)
     settings = config.agent_settings
     request = {
@@ -73,8 +78,8 @@ def evaluate_llm(
         "settings": settings.model_dump(mode="json"),
     }  # fmt: skip
     with Run(folder, request, runtime_options=config.for_record()) as run:
-        player = EpisodePlayer(world, config, folder, level, seed, on_progress, log)
-        results = player.play(episodes)
+        runner = EvaluationRunner(world, config, folder, level, seed, on_progress, log)
+        results = runner.play(episodes)
         evaluation = _summarize(world, level, seed, results)
         usage = AgentUsage.combine(episode.usage for episode in results)
         result = LlmEvaluation(
@@ -90,7 +95,7 @@ def _check_backend(config: LlmAgentConfig, folder: Path) -> None:
     check_prices(backend, config.budget, config.prices)
 
 
-class EpisodePlayer:
+class EvaluationRunner:
     """Plays the episodes of one evaluation, several of them at the same time, within one budget."""
 
     def __init__(
@@ -227,14 +232,14 @@ class EpisodePlayer:
 class Conversation:
     """The requests of one episode, in the order in which they are sent."""
 
-    def __init__(self, player: EpisodePlayer, folder: Path, number: int):
-        self.player, self.folder, self.number = player, folder, number
+    def __init__(self, runner: EvaluationRunner, folder: Path, number: int):
+        self.runner, self.folder, self.number = runner, folder, number
         self.usage = UsageTotals()  # of the parts that are closed
         self._part, self._chat = 0, None
 
     def ask(self, step: int, request: ChatRequest) -> str:
         """The reply to a request of this step."""
-        if self.player.stop.is_set():
+        if self.runner.stop.is_set():
             raise Interrupted
         part = (step - 1) // STEPS_PER_LEDGER + 1
         if part != self._part:
@@ -244,28 +249,28 @@ class Conversation:
         return self._chat.complete(request).text
 
     def _open(self, part: int) -> Chat:
-        player, self._part = self.player, part
+        runner, self._part = self.runner, part
         self._file = self.folder / ledger_name(part)
         try:
-            check_inside(player.folder.parent, self._file)
+            check_inside(runner.folder.parent, self._file)
         except OSError as error:
             raise RunError(f"cannot use {self.folder}: {error.strerror}") from error
-        backend = open_backend(player.config, self.folder, self.number, part)
+        backend = open_backend(runner.config, self.folder, self.number, part)
         if isinstance(backend, ManualBackend):
-            backend.notify, backend.sleep = player.log, self._sleep
+            backend.notify, backend.sleep = runner.log, self._sleep
         ledger = Ledger(self._file)
-        player.shared.open(self._file, ledger)
+        runner.shared.open(self._file, ledger)
         return Chat(
-            backend, ledger, player.config.budget, player.config.prices, sleep=self._sleep, shared=player.shared
+            backend, ledger, runner.config.budget, runner.config.prices, sleep=self._sleep, shared=runner.shared
         )
 
     def _sleep(self, seconds: float) -> None:
-        if self.player.stop.wait(seconds):
+        if self.runner.stop.wait(seconds):
             raise Interrupted
 
     def close(self) -> None:
         if self._chat is not None:
-            self.usage, self._chat = self.usage.combine(self.player.shared.close(self._file)), None
+            self.usage, self._chat = self.usage.combine(self.runner.shared.close(self._file)), None
 
 
 def open_backend(config: LlmAgentConfig, folder: Path, number: int, part: int) -> Backend:
