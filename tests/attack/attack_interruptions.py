@@ -175,7 +175,7 @@ def kills(count: int, rng: random.Random) -> Iterator[str]:
 
 @attack("full disks", full=100, short=2)
 def full_disks(count: int, rng: random.Random) -> Iterator[str]:
-    """No file may grow beyond a limit, as on a full disk: the run ends with a sentence and resumes exactly."""
+    """No file may grow beyond a limit, as on a full disk: the run ends with an error message and resumes exactly."""
     names = list(RUNS) if count >= len(RUNS) else ["ppo, expert"]
     for k in range(count):
         name, folder = names[k % len(names)], work_folder() / "full"

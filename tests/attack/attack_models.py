@@ -30,7 +30,7 @@ SETTINGS = (
 
 @attack("damaged language models", full=1_000, short=15)
 def damaged_models(count: int, rng: random.Random) -> Iterator[str]:
-    """A model is loaded and encodes texts, or is refused with a sentence."""
+    """A model is loaded and encodes texts, or is refused with an error message."""
     texts = [task.prompt for task in Toy().held_out_tasks(5)]
 
     def use(folder: Path) -> None:
@@ -69,7 +69,7 @@ def request(text: str) -> ChatRequest:
 
 @attack("damaged ledgers", full=5_000, short=150)
 def damaged_ledgers(count: int, rng: random.Random) -> Iterator[str]:
-    """A chat continues from a ledger, or refuses it with a sentence."""
+    """A chat continues from a ledger, or refuses it with an error message."""
     whole = work_folder() / "ledger"
     chat = Chat(Parrot(), Ledger(whole / "ledger.jsonl"))
     for text in ("one", "two", "two"):

@@ -1,6 +1,6 @@
 """Run directories, policies and models that are damaged or come from someone else.
 
-Whatever their files hold, they are read correctly or refused with a sentence: no traceback, no hang, no import.
+Whatever their files hold, they are read correctly or refused with an error message: no traceback, no hang, no import.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Misbehaving chat servers and echoed keys: every call ends with a reply or a sentence, and no part of a key leaks."""
+"""Misbehaving chat servers and echoed keys: every call ends in a reply or an error, and no part of a key leaks."""
 
 import os
 import random
@@ -46,7 +46,7 @@ def check_result(result: Any, seconds: float, label: str) -> str:
     if type(result) not in ERRORS:
         return f"{result!r:.200}"
     if not message.startswith(label) or not message.isprintable() or len(message) >= 700:
-        return f"not one sentence about {label}: {message!r:.300}"
+        return f"not a one-line message about {label}: {message!r:.300}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""However a chat server misbehaves, a call ends in time with a reply or with one sentence, in limited memory."""
+"""However a chat server misbehaves, a call ends in time with a reply or an error message, in limited memory."""
 
 import itertools
 import socket

@@ -1,4 +1,4 @@
-"""Practice restarts environments from saved states of the agent's own episodes, apart from all statistics."""
+"""Practice restarts environments from saved states of the agent's own episodes; statistics count it separately."""
 
 import json
 from typing import Any
@@ -491,7 +491,7 @@ def test_training_without_practice_writes_nothing_about_it(tmp_path):
     assert all("practice" not in line for line in read_progress(run.folder))
 
 
-def test_wrong_settings_are_refused_in_one_sentence(tmp_path):
+def test_wrong_settings_are_refused_with_a_one_line_message(tmp_path):
     with pytest.raises(PracticeError, match="did you mean 'share'"):
         train(tmp_path / "run", practice={"shar": 0.2})
     with pytest.raises(PracticeError, match="share: Input should be less than 1"):

@@ -308,7 +308,7 @@ def test_run_directory_holds_the_archive(plr_run):
     assert json.loads((plr_run / "cycles/1/levels.json").read_text())["proposal"]["levels"] == []
 
 
-def test_levels_and_original_are_counted_apart(plr_run):
+def test_levels_and_original_are_counted_separately(plr_run):
     lines = list(read_progress(plr_run))
     assert list(dict.fromkeys(line["phase"] for line in lines)) == [
         "cycle 1: sampled levels", "cycle 2: sampled levels", "final",
@@ -332,7 +332,7 @@ def test_run_can_be_extended(tmp_path):
     assert archives[0]["levels"] == archives[1]["levels"]
 
 
-def test_measured_steps_are_counted_apart(tmp_path):
+def test_measured_steps_are_counted_separately(tmp_path):
     summary = run(tmp_path, "sfl")
     archives = [json.loads((tmp_path / f"cycles/{k}/archive.json").read_text()) for k in (1, 2)]
     assert summary.steps["ranking"] == archives[1]["ranking_steps"] > archives[0]["ranking_steps"] > 0

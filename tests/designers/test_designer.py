@@ -1,4 +1,4 @@
-"""The contract of designers: what is recorded can be loaded, and an invalid proposal is refused with a sentence."""
+"""The contract of designers: what is recorded can be loaded, and an invalid proposal is refused with a message."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Designers by name, from flags or from a run directory. What is wrong is refused with a sentence."""
+"""Designers by name, from flags or from a run directory. What is wrong is refused with a message."""
 
 import json
 import sys

@@ -328,7 +328,7 @@ def paths_in(value, prefix=()):
 
 @pytest.mark.parametrize("name", ["run", "summary"])
 def test_values_of_the_wrong_type_are_errors_or_left_out(tmp_path, name):
-    """Whatever stands in the files of a run, they are compared or refused with a sentence."""
+    """Whatever stands in the files of a run, they are compared or refused with an error message."""
     folders = [write_run(tmp_path / str(seed), LLM, seed) for seed in (0, 1)]
     file = folders[1] / f"{name}.json"
     original, refused = json.loads(file.read_text()), []

@@ -119,7 +119,7 @@ def test_bodies_need_a_length_and_are_json(client, headers, status):
 
 
 @pytest.mark.parametrize("body", [[], "text", 3, None, {"world": 3}, {"world": "toy"}, {"world": "toy", "seed": True}])
-def test_bodies_of_the_wrong_form_are_refused_with_a_sentence(client, body):
+def test_bodies_of_the_wrong_form_are_refused_with_a_message(client, body):
     answer = client.post("level", body)
     assert (answer.status == 200 and answer.json["error"]) or answer.status == 400
     assert "Traceback" not in answer.text

@@ -87,7 +87,7 @@ class ExpertDesigner(Designer):
         starts |= {name: reached_stage(name, history) for name in taught if name not in starts}
         measured = self.choose_stages(brief, {name: chains[name] for name in starts}, starts)
         levels = [
-            self._propose(measured[name], f"rehearse {name} ({rates.get(name, 0):.1f}%, at best {best[name]:.1f}%)")
+            self._propose(measured[name], f"rehearse {name} ({rates.get(name, 0):.1f}%, best {best[name]:.1f}%)")
             for name in forgotten[: max(1, brief.num_levels // 2)]
         ]
         rehearsed = [name for level in levels for name in level.skills]

@@ -113,7 +113,7 @@ class Recording:
             files.append(file)
             result = f"{len(episode.actions):,} steps, return {episode.episode_return:.2f}"
             skills = f"{len(episode.first_success)} of {len(self.world.skills)} skills"
-            cut = f"; the first {num_left_out:,} steps are left out, for only MP4 can hold so many"
+            cut = f"; the first {num_left_out:,} steps are left out, because only MP4 files can hold that many"
             on_message(f"{file}: {episode.name}, {result}, {skills}{cut if num_left_out else ''}")
         return files
 

@@ -1,4 +1,4 @@
-"""Levels do what they say; those that are not valid are refused in a sentence."""
+"""Levels do what they say; those that are not valid are refused with a message."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ ROOM = ["#####", "#>.G#", "#####"]
         ({"map": [1, 2, 3]}, "map"),
     ],
 )
-def test_invalid_levels_are_refused_in_one_sentence(level, message):
+def test_invalid_levels_are_refused_with_a_one_line_message(level, message):
     with pytest.raises(LevelError, match=message) as caught:
         MiniGridLevel.parse(level)
     assert "\n" not in str(caught.value)
