@@ -10,6 +10,7 @@ import gymnasium
 
 if TYPE_CHECKING:
     from envgen.api import TrainingRun, compare, diagnose, evaluate, evaluate_llm, load_policy, resume, train
+    from envgen.benchmarks.api import run_benchmark
     from envgen.coevolution_api import CoevolutionRun, coevolve
     from envgen.designers.designer import Designer
     from envgen.episodes_api import record_episodes, watch
@@ -37,6 +38,7 @@ _MODULES = {
     "make_world": "worlds.registry",
     "record_episodes": "episodes_api",
     "resume": "api",
+    "run_benchmark": "benchmarks.api",
     "train": "api",
     "watch": "episodes_api",
 }
@@ -57,6 +59,7 @@ __all__ = [
     "make_world",
     "record_episodes",
     "resume",
+    "run_benchmark",
     "train",
     "watch",
 ]

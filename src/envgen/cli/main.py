@@ -15,6 +15,7 @@ from .common import UserError
 from .demo import bench, demo
 from .diagnose import diagnose
 from .evaluate import compare, evaluate, migrate
+from .evaluate_llm import evaluate_llm
 from .inspect import designers, play, preview, stats, worlds
 from .new import new
 from .report import report
@@ -33,6 +34,7 @@ def commands(args: Sequence[str]) -> dict[str, Callable[..., Any]]:
         "train": train_command(args),
         "coevolve": coevolve,
         "evaluate": evaluate,
+        "evaluate-llm": evaluate_llm,
         "watch": watch,
         "diagnose": diagnose,
         "compare": compare,

@@ -9,7 +9,7 @@ attention alone takes long to learn this, and needs it to copy.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,11 +54,17 @@ class LanguageModel:
 
         A model without a chat template was pretrained on bare prompts and gets no system message.
         """
+        return self.encode_messages([{"role": "system", "content": system}, {"role": "user", "content": user}])
+
+    def encode_messages(self, messages: Sequence[dict[str, str]]) -> list[int]:
+        """The tokens of a conversation whose next message the model writes, in its chat format.
+
+        A model without a chat template gets the messages one after another, without system messages.
+        """
         if not self.tokenizer.chat_template:
-            return self._encode(f"{user}\n")
-        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+            return self._encode("".join(f"{each['content']}\n" for each in messages if each["role"] != "system"))
         template = self.tokenizer.apply_chat_template
-        text = render_template(lambda: str(template(messages, tokenize=False, add_generation_prompt=True)))
+        text = render_template(lambda: str(template(list(messages), tokenize=False, add_generation_prompt=True)))
         return self._encode(text)
 
     def encode_completion(self, text: str) -> list[int]:

@@ -66,7 +66,7 @@ def pretrain(
     """
     data = PretrainData(domain, settings.hard_fraction, settings.num_held_out, seed)
     texts = data.tokenizer_texts(settings.num_tokenizer_specs)
-    final = folder / f"{domain.name}-{_recipe_key(texts, seed, size, settings)}"
+    final = folder / _folder_name(domain, texts, seed, size, settings)
     names = ("agent", "environment")
     if not final.exists():
         tokenizer = train_tokenizer(texts, size.vocab_size)
@@ -97,6 +97,17 @@ def pretrain(
                 _flush_files(work / "models" / name)
             _publish(work / "models", final)
     return final / names[0], final / names[1]
+
+
+def find_pretrained_agent(domain: Domain, folder: Path, seed: int, size: ModelSize, settings: PretrainSettings) -> Path:
+    """The folder in which `pretrain` with the same arguments writes the agent."""
+    data = PretrainData(domain, settings.hard_fraction, settings.num_held_out, seed)
+    texts = data.tokenizer_texts(settings.num_tokenizer_specs)
+    return folder / _folder_name(domain, texts, seed, size, settings) / "agent"
+
+
+def _folder_name(domain: Domain, texts: list[str], seed: int, size: ModelSize, settings: PretrainSettings) -> str:
+    return f"{domain.name}-{_recipe_key(texts, seed, size, settings)}"
 
 
 class SupervisedTraining:

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from .results import AgentUsage, format_dollars
+from envgen.designers.chat.usage import ChatUsage, format_dollars
 
 
 class AgentDisplay:
@@ -34,7 +34,7 @@ class AgentDisplay:
             self._status.update(self.describe(line))
 
     def describe(self, line: Mapping[str, Any]) -> str:
-        usage = AgentUsage.from_totals(line["usage"])
+        usage = ChatUsage.from_totals(line["usage"])
         tokens = usage.prompt_tokens + usage.reply_tokens + usage.estimated_tokens
         episodes = [
             f"episode {number}: step {step:,}, {skills} skills"

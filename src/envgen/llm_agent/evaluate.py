@@ -28,21 +28,19 @@ from envgen.designers.chat.chat import Chat, SharedBudget, check_prices
 from envgen.designers.chat.ledger import Ledger, UsageTotals, read_lines, sum_usage
 from envgen.designers.chat.offline import ManualBackend
 from envgen.designers.chat.protocol import Backend, BudgetExceededError, ChatError, ChatRequest
+from envgen.designers.chat.threads import Interrupted, run_in_threads
+from envgen.designers.chat.usage import ChatUsage, format_dollars
 from envgen.errors import EnvgenError
 from envgen.runs.checkpoint import check_inside, exists
 from envgen.runs.store import Run, RunError, read_json, reading, write_bytes
 from envgen.worlds.world import Level, World
 
 from .agent import LlmAgent
-from .results import AgentUsage, EpisodeResult, LlmEvaluation, format_dollars
+from .results import EpisodeResult, LlmEvaluation
 from .settings import LlmAgentConfig
 
 STEPS_PER_LEDGER = 1000  # so that no ledger becomes too large to be read
 Progress = Callable[[Mapping[str, Any]], object]
-
-
-class Interrupted(Exception):
-    """Another thread has failed, or the user wants to stop."""
 
 
 def evaluate_llm(
@@ -81,7 +79,7 @@ def evaluate_llm(
         runner = EvaluationRunner(world, config, folder, level, seed, on_progress, log)
         results = runner.play(episodes)
         evaluation = _summarize(world, level, seed, results)
-        usage = AgentUsage.combine(episode.usage for episode in results)
+        usage = ChatUsage.combine(episode.usage for episode in results)
         result = LlmEvaluation(
             llm=config.llm, settings=settings, evaluation=evaluation, episodes=tuple(results), usage=usage
         )
@@ -129,35 +127,7 @@ class EvaluationRunner:
         with closing(self._make_envs(1)) as envs:  # compiles the world's kernels in one thread
             envs.reset()
             envs.step(np.zeros(1, np.int64))
-        errors: list[BaseException] = []
-
-        def work() -> None:
-            while not self.stop.is_set():
-                try:
-                    number = pending.popleft()
-                except IndexError:
-                    return
-                try:
-                    self.play_episode(number)
-                except BaseException as error:  # noqa: BLE001  raised in the main thread
-                    errors.append(error)
-                    self.stop.set()
-
-        threads = [threading.Thread(target=work, name=f"envgen-episode-{k}", daemon=True) for k in range(num_workers)]
-        for thread in threads:
-            thread.start()
-        try:
-            for thread in threads:
-                thread.join()
-        except KeyboardInterrupt:
-            self.stop.set()
-            self.log("Stopping after the calls in progress. Press Ctrl-C again to abandon them.")
-            for thread in threads:
-                thread.join()
-            raise
-        for error in errors:
-            if not isinstance(error, Interrupted):
-                raise error
+        run_in_threads(pending, self.play_episode, num_workers, self.stop, self.log)
 
     def play_episode(self, number: int) -> None:
         folder = self.folder / str(number)
@@ -177,7 +147,7 @@ class EvaluationRunner:
             skills={skill.name: int(count) for skill, count in zip(self.world.skills, counts[0], strict=True)},
             first_success=agent.achieved,
             unparsable=agent.num_unparsable,
-            usage=AgentUsage.from_totals(conversation.usage),
+            usage=ChatUsage.from_totals(conversation.usage),
         )
         write_bytes(folder / "steps.jsonl", "".join(f"{line}\n" for line in lines).encode())
         Run(folder, {}, is_main=False).write("episode", result.model_dump(mode="json"))

@@ -7,7 +7,7 @@ import math
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,9 +21,11 @@ from .protocol import (
     Backend,
     ChatError,
     ChatRequest,
+    Message,
     RejectedError,
     Reply,
     RetryableError,
+    ToolCall,
     Usage,
     read_key,
     redact,
@@ -239,7 +241,9 @@ class OpenAIBackend(HttpBackend):
         if request.json_schema is not None and "schema" not in unsupported:
             schema = {"name": TOOL, "strict": False, "schema": request.json_schema}
             options["response_format"] = {"type": "json_schema", "json_schema": schema}
-        messages: Any = [message.model_dump() for message in request.messages]
+        if request.tools:
+            options["tools"] = [{"type": "function", "function": tool.model_dump()} for tool in request.tools]
+        messages: Any = [_to_openai_message(message) for message in request.messages]
         openai = self._library.OpenAI(
             api_key=self.key, base_url=self.base_url, timeout=client.timeout, max_retries=0, http_client=client
         )
@@ -259,7 +263,14 @@ class OpenAIBackend(HttpBackend):
                 cost=parse_dollars(usage.get("cost")),
             ),
             finish=finish if isinstance(finish, str) else None,
-        )
+            tool_calls=tuple(
+                ToolCall(
+                    id=call.get("id") or "", name=call["function"]["name"],
+                    arguments=_to_json_text(call["function"].get("arguments")),
+                )
+                for call in message.get("tool_calls") or []
+            ),
+        )  # fmt: skip
 
 
 class AnthropicBackend(HttpBackend):
@@ -304,7 +315,12 @@ class AnthropicBackend(HttpBackend):
             tool = {"name": TOOL, "description": "Submit the proposal.", "input_schema": request.json_schema}
             options["tools"] = [tool]
             options["tool_choice"] = {"type": "auto"} if "force" in unsupported else {"type": "tool", "name": TOOL}
-        messages: Any = [message.model_dump() for message in request.messages if message.role != "system"]
+        if request.tools:
+            options["tools"] = [
+                {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+                for tool in request.tools
+            ]
+        messages: Any = _to_anthropic_messages(request.messages)
         anthropic = self._library.Anthropic(
             api_key=self.key, base_url=self.base_url, timeout=client.timeout, max_retries=0, http_client=client
         )
@@ -314,18 +330,24 @@ class AnthropicBackend(HttpBackend):
 
     def parse_response(self, body: dict[str, Any]) -> Reply:
         blocks, usage = body["content"] or [], body.get("usage") or {}
-        calls = [block["input"] for block in blocks if block.get("type") == "tool_use" and block.get("name") == TOOL]
+        tool_uses = [block for block in blocks if block.get("type") == "tool_use"]
+        proposals = [block["input"] for block in tool_uses if block.get("name") == TOOL]
         texts = [block["text"] for block in blocks if block.get("type") == "text"]
         prompt = [parse_tokens(usage.get(f"{kind}input_tokens")) for kind in ("", "cache_creation_", "cache_read_")]
         model, finish = body.get("model"), body.get("stop_reason")
         return Reply(
-            text=json.dumps(calls[0], ensure_ascii=False) if calls else "".join(texts),
+            text=json.dumps(proposals[0], ensure_ascii=False) if proposals else "".join(texts),
             model=model if isinstance(model, str) else self.model,
             usage=Usage(
                 prompt_tokens=None if prompt[0] is None else sum(tokens or 0 for tokens in prompt),
                 reply_tokens=parse_tokens(usage.get("output_tokens")),
             ),
             finish=finish if isinstance(finish, str) else None,
+            tool_calls=tuple(
+                ToolCall(id=block.get("id") or "", name=block["name"], arguments=_to_json_text(block.get("input")))
+                for block in tool_uses
+                if block.get("name") not in (None, TOOL)
+            ),
         )
 
 
@@ -336,6 +358,52 @@ def _secret_headers() -> Iterator[str]:
         if any(word in name.lower() for word in SECRET_HEADERS):
             yield value.strip()
             yield value.split()[-1] if value.split() else ""  # without the scheme, such as Bearer
+
+
+def _to_openai_message(message: Message) -> dict[str, Any]:
+    fields: dict[str, Any] = message.model_dump()
+    if message.tool_calls:
+        fields["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    return fields
+
+
+def _to_anthropic_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The messages without system messages. Results of tools are parts of a user message, all of a turn in one."""
+    converted: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role == "tool":
+            result = {"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}
+            if converted and converted[-1]["role"] == "user" and isinstance(converted[-1]["content"], list):
+                converted[-1]["content"].append(result)
+            else:
+                converted.append({"role": "user", "content": [result]})
+        elif message.tool_calls:
+            texts = [{"type": "text", "text": message.content}] if message.content else []
+            uses = [
+                {"type": "tool_use", "id": call.id, "name": call.name, "input": _to_json_object(call.arguments)}
+                for call in message.tool_calls
+            ]
+            converted.append({"role": "assistant", "content": [*texts, *uses]})
+        elif message.role != "system":
+            converted.append(message.model_dump())
+    return converted
+
+
+def _to_json_text(arguments: Any) -> str:
+    """The arguments of a tool call as text. Some servers send the JSON value itself."""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+
+
+def _to_json_object(arguments: str) -> dict[str, Any]:
+    """The arguments of a tool call as Anthropic wants them; empty if they are not a JSON object."""
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _join_parts(content: Any) -> str:

@@ -5,7 +5,7 @@ Each line is flushed to disk before anything else happens, so a process that die
 paid for. Lines are only ever appended; an incomplete last line is removed when the ledger is opened.
 
 request      number, digest, backend, request, time      free: true if it cannot be charged; timeout: of the call
-reply        number, digest, text, model, finish, usage, cost, seconds
+reply        number, digest, text, model, finish, usage, cost, seconds     tool_calls, if there are any
 failure      number, digest, kind, error, seconds        kind: retryable, ambiguous, rejected
 validation   digest, ok, errors
 """
@@ -90,7 +90,10 @@ class UsageTotals(NamedTuple):
 
 def estimate_tokens(request: ChatRequest, text: str | None = None) -> tuple[int, int]:
     """Estimate the tokens of a request and its reply. Without a reply, assume the longest that was allowed."""
-    prompt_tokens = sum(len(message.content) for message in request.messages) // CHARS_PER_TOKEN + 1
+    num_chars = sum(len(message.content) for message in request.messages)
+    num_chars += sum(len(call.arguments) for message in request.messages for call in message.tool_calls)
+    num_chars += sum(len(tool.model_dump_json()) for tool in request.tools)
+    prompt_tokens = num_chars // CHARS_PER_TOKEN + 1
     return prompt_tokens, request.max_tokens if text is None else len(text) // CHARS_PER_TOKEN + 1
 
 
@@ -272,7 +275,10 @@ def recorded_replies(lines: Iterable[dict[str, Any]]) -> dict[str, list[Reply]]:
 
 
 def _to_reply(line: dict[str, Any]) -> Reply:
-    return Reply(text=line["text"], model=line["model"], finish=line["finish"], usage=line["usage"])
+    return Reply(
+        text=line["text"], model=line["model"], finish=line["finish"], usage=line["usage"],
+        tool_calls=line.get("tool_calls", ()),
+    )  # fmt: skip
 
 
 def sum_usage(lines: Iterable[dict[str, Any]], prices: Prices | None = None) -> UsageTotals:
@@ -345,7 +351,9 @@ def _add_reply(
     reported = (usage.prompt_tokens, usage.reply_tokens)
     estimated = [0, 0]
     if None in reported:
-        estimate = estimate_tokens(ChatRequest.model_validate(request["request"]), line["text"])
+        reply = _to_reply(line)
+        text = reply.text + "".join(call.arguments for call in reply.tool_calls)
+        estimate = estimate_tokens(ChatRequest.model_validate(request["request"]), text)
         estimated = [tokens if count is None else 0 for count, tokens in zip(reported, estimate, strict=True)]
     prompt, reply = (tokens or 0 for tokens in reported)
     totals = totals.plus(calls=1, prompt_tokens=prompt, reply_tokens=reply, estimated_tokens=sum(estimated))

@@ -16,12 +16,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Protocol
 from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from envgen.errors import EnvgenError
 
 MAX_REPLY_CHARS = 200_000  # longer replies are cut, so that a model that never stops cannot fill the disk
 MAX_NAME_CHARS = 200  # of the model and the finish reason that a server reports
+MAX_TOOL_CALLS = 256  # of a reply; more are cut
 REDACTED = "[key]"
 PLACEHOLDER = "none"  # sent to servers that need no key
 MIN_SECRET_CHARS = 6  # shorter values such as "none" and "EMPTY" protect nothing and occur in prose
@@ -55,22 +56,59 @@ class BudgetExceededError(ChatError):
     """A limit of the budget is reached. Nothing was sent."""
 
 
+def replace_surrogates(text: object) -> object:
+    """Replace lone surrogates, which cannot be encoded, if this is a text."""
+    return text.encode(errors="replace").decode() if isinstance(text, str) else text
+
+
 class ChatModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Message(ChatModel):
-    role: Literal["system", "user", "assistant"]
+class OmitEmptyToolFields(ChatModel):
+    """Leaves out what concerns tools where there are none, so that digests and ledgers without tools do not change."""
+
+    @model_serializer(mode="wrap")
+    def _omit_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if value or not name.startswith("tool")}
+
+
+class Tool(ChatModel):
+    """A function that the model may call, with the JSON schema of its parameters."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any]
+
+
+class ToolCall(ChatModel):
+    """A call as the model wrote it. Nothing guarantees that the name exists or that the arguments are JSON."""
+
+    id: str = ""
+    name: str
+    arguments: str
+
+    @field_validator("id", "name", "arguments", mode="before")
+    @classmethod
+    def _make_storable(cls, text: object) -> object:
+        return replace_surrogates(text)
+
+
+class Message(OmitEmptyToolFields):
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()  # of an assistant
+    tool_call_id: str | None = None  # of a tool: the call whose result this message holds
 
 
-class ChatRequest(ChatModel):
+class ChatRequest(OmitEmptyToolFields):
     """The conversation so far, with the newest message last, and how to answer it."""
 
     messages: tuple[Message, ...] = Field(min_length=1)
     json_schema: dict[str, Any] | None = None  # of the reply
     max_tokens: int = Field(default=8192, gt=0)  # of the reply
     temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    tools: tuple[Tool, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -87,17 +125,17 @@ class Usage(ChatModel):
     cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # dollars
 
 
-class Reply(ChatModel):
+class Reply(OmitEmptyToolFields):
     text: str  # empty if the model said nothing
     model: str
     usage: Usage = Usage()
     finish: str | None = None  # the server's finish reason: "stop", "length", ...
+    tool_calls: tuple[ToolCall, ...] = ()
 
     @field_validator("text", mode="before")
     @classmethod
     def _make_storable(cls, text: object) -> object:
-        """Replace lone surrogates, which cannot be encoded."""
-        return text.encode(errors="replace").decode() if isinstance(text, str) else text
+        return replace_surrogates(text)
 
     def for_record(self, secrets: Sequence[str]) -> "Reply":
         """This reply without secrets, then cut to the length that is recorded."""
@@ -107,6 +145,10 @@ class Reply(ChatModel):
             "text": fields["text"][:MAX_REPLY_CHARS],
             "model": fields["model"][:MAX_NAME_CHARS],
             "finish": fields["finish"] and fields["finish"][:MAX_NAME_CHARS],
+            "tool_calls": [
+                {name: value[:MAX_REPLY_CHARS] for name, value in call.items()}
+                for call in fields.get("tool_calls", [])[:MAX_TOOL_CALLS]
+            ],
         })  # fmt: skip
 
 

@@ -1,0 +1,98 @@
+"""`envgen.run_benchmark`, and what the command line shares with it."""
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from envgen.designers.chat.ledger import UsageTotals
+from envgen.designers.chat.usage import ChatUsage, format_dollars
+from envgen.settings import format_choice_error, format_validation_error
+from envgen.text import printable
+
+from .benchmark import Benchmark, BenchmarkError
+from .registry import load_benchmark
+from .results import BenchmarkResult
+from .runner import run_benchmark as run
+from .settings import BenchmarkConfig, BenchmarkOptions
+
+
+def run_benchmark(
+    benchmark: str | Benchmark,
+    llm: str | Mapping[str, Any] = "manual",
+    *,
+    options: Mapping[str, Any] | None = None,
+    categories: Sequence[str] = (),
+    limit: int | None = None,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    verbose: bool = True,
+) -> BenchmarkResult:
+    """Run a language model on a benchmark.
+
+    To continue an interrupted run exactly where it stopped, call this again with the same arguments.
+
+    Args:
+        benchmark: A benchmark or its name.
+        llm: The language model: `"openai:MODEL"`, `"anthropic:MODEL"`, `"manual"`, `"replay:FOLDER"`, `"hf:MODEL"`,
+            `"run:FOLDER"`, `"gold"`, `"empty"`, or a mapping with `llm` and the other fields of `BenchmarkConfig`.
+        options: Fields of `BenchmarkOptions` that the benchmark takes, such as `{"data": "folder"}`.
+        categories: Categories of the benchmark, or names of its averages. Default: all categories.
+        limit: At most this many items of each category, sampled with the seed.
+        seed: Of the sample of items, and of sampling from models in this process.
+        folder: The run directory. Default: `out/<benchmark>-<llm>`.
+        verbose: Show progress on the terminal.
+    """
+    try:
+        config = BenchmarkConfig(**({"llm": llm} if isinstance(llm, str) else llm))
+        chosen = BenchmarkOptions(**(options or {}))
+    except ValidationError as error:
+        raise BenchmarkError(format_validation_error(error)) from None
+    if limit is not None and limit < 1:
+        raise BenchmarkError(f"limit must be at least 1, not {limit}")
+    if seed < 0:
+        raise BenchmarkError(f"seed must be 0 or greater, not {seed}")
+    loaded = load_benchmark(benchmark, chosen) if isinstance(benchmark, str) else benchmark
+    names = expand_categories(loaded, categories)
+    run_folder = Path(folder) if folder else default_benchmark_folder(loaded.name, config.llm)
+    progress = _show_progress if verbose and sys.stderr.isatty() else _show_nothing
+    log: Callable[[str], object] = _print_line if verbose else _show_nothing
+    try:
+        return run(loaded, config, run_folder, chosen, names, limit, seed, progress, log)
+    finally:
+        if progress is _show_progress:
+            print(file=sys.stderr)
+
+
+def expand_categories(benchmark: Benchmark, names: Sequence[str]) -> list[str]:
+    """The categories that these names of categories and averages stand for, each once."""
+    chosen: list[str] = []
+    for name in names:
+        if name not in benchmark.categories and name not in benchmark.averages:
+            choices = [*benchmark.categories, *benchmark.averages]
+            raise BenchmarkError(f"category {format_choice_error(name, choices)}")
+        chosen += [name] if name in benchmark.categories else benchmark.averages[name]
+    return [name for name in benchmark.categories if name in chosen]
+
+
+def default_benchmark_folder(benchmark: str, llm: str) -> Path:
+    """The run directory that `run_benchmark` uses if it is given none."""
+    return Path("out") / f"{benchmark}-{re.sub(r'[^A-Za-z0-9.]+', '-', llm).strip('-.')}"
+
+
+def _show_progress(finished: int, total: int, usage: UsageTotals) -> None:
+    spent = ChatUsage.from_totals(usage)
+    tokens = spent.prompt_tokens + spent.reply_tokens + spent.estimated_tokens
+    line = f"{finished:,} of {total:,} items; {spent.calls:,} calls, {tokens:,} tokens{format_dollars(spent.dollars)}"
+    print(f"\r{line:<79}", end="", file=sys.stderr, flush=True)
+
+
+def _print_line(text: str) -> None:
+    print(printable(text, keep="\n"), flush=True)
+
+
+def _show_nothing(*args: object) -> None:
+    pass

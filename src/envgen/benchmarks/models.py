@@ -1,0 +1,151 @@
+"""The models that a run of a benchmark can ask: chat servers, people, recorded runs, models in this process, and the
+benchmark's own answers.
+"""
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envgen.designers.chat.backends import LLM_FORMS, make_backend
+from envgen.designers.chat.ledger import LEDGER
+from envgen.designers.chat.offline import ReplayBackend
+from envgen.designers.chat.protocol import Backend, ChatError, ChatRequest, RejectedError, Reply, Usage
+from envgen.errors import EnvgenError
+from envgen.settings import format_choice_error
+
+from .benchmark import Benchmark, Item
+from .settings import BenchmarkConfig
+
+if TYPE_CHECKING:
+    from envgen.coevolution.language_model import LanguageModel
+
+FORMS = {
+    **LLM_FORMS,
+    "hf": "hf:MODEL, a folder or a name on the Hugging Face hub",
+    "run": "run:FOLDER, a run of envgen coevolve",
+    "gold": "gold",
+    "empty": "empty",
+}
+TOO_LONG = 413  # the HTTP status of a request that is too large
+
+
+class ModelSource:
+    """Opens the model of a run for one item after another. Models in this process are loaded once."""
+
+    def __init__(self, config: BenchmarkConfig, benchmark: Benchmark, seed: int):
+        self.config, self.benchmark, self.seed = config, benchmark, seed
+        self.kind, _, self.argument = config.llm.partition(":")
+        if self.kind not in FORMS:
+            choices = format_choice_error(self.kind, list(FORMS))
+            raise ChatError(f"llm {choices}; valid forms: {'; '.join(FORMS.values())}")
+        if bool(self.argument) != (":" in FORMS[self.kind]):
+            raise ChatError(f"{config.llm!r} is not valid; write {FORMS[self.kind]}")
+        self._local = _load_local_model(config, self.kind, self.argument, seed) if self.kind in ("hf", "run") else None
+
+    def open(self, item: Item, folder: Path) -> Backend:
+        """The model for one item. `folder` is that of its conversation."""
+        if self._local is not None:
+            return self._local
+        if self.kind == "gold":
+            replies = self.benchmark.gold_replies(item)
+            if replies is None:
+                raise ChatError(
+                    f"the data of {self.benchmark.name} has no answer to {item.id}, so gold cannot answer it"
+                )
+            return ScriptedBackend("gold", replies)
+        if self.kind == "empty":
+            return EmptyBackend()
+        if self.kind == "replay":
+            ledger = Path(self.argument) / "conversations" / item.id / LEDGER
+            if not ledger.is_file():
+                raise ChatError(f"there is no {ledger} to replay; pass the directory of a run of this benchmark")
+            return ReplayBackend(ledger)
+        config = self.config
+        return make_backend(config.llm, config.base_url, folder / "requests", config.timeout, config.key_env)
+
+
+class EmptyBackend(Backend):
+    """Answers nothing. A benchmark that gives it points is broken."""
+
+    name, free = "empty", True
+
+    def send(self, request: ChatRequest) -> Reply:
+        return Reply(text="", model=self.name, usage=Usage(prompt_tokens=0, reply_tokens=0))
+
+
+class ScriptedBackend(Backend):
+    """Given replies, one after another, whatever is asked."""
+
+    free = True
+
+    def __init__(self, name: str, replies: Sequence[Reply]):
+        self.name, self.replies, self._num_sent = name, replies, 0
+
+    def mark_answered(self, request: ChatRequest) -> None:
+        self._num_sent += 1
+
+    def send(self, request: ChatRequest) -> Reply:
+        reply = self.replies[self._num_sent] if self._num_sent < len(self.replies) else Reply(text="", model=self.name)
+        self._num_sent += 1
+        return reply.model_copy(update={"usage": Usage(prompt_tokens=0, reply_tokens=0)})
+
+
+class LocalBackend(Backend):
+    """A model in this process. Its replies depend only on the request and the seed: one request is run at a time."""
+
+    free = True
+
+    def __init__(self, name: str, lm: "LanguageModel", seed: int):
+        self.name, self.lm, self.seed = name, lm, seed
+        self._lock = threading.Lock()
+
+    def send(self, request: ChatRequest) -> Reply:
+        import torch
+
+        from envgen.coevolution.sampling import generate
+
+        if request.tools:
+            raise ChatError(
+                "native function calling needs a server that parses the model's format, such as vLLM; pass its address "
+                "with --llm openai:MODEL --base-url ADDRESS, or use --calls prompt"
+            )
+        messages = [message.model_dump() for message in request.messages]
+        with self._lock:
+            prompt = self.lm.encode_messages(messages)
+            max_length = getattr(self.lm.model.config, "max_position_embeddings", None)
+            room = request.max_tokens if max_length is None else min(request.max_tokens, max_length - len(prompt))
+            if room < 1:
+                raise RejectedError(
+                    f"the prompt has {len(prompt):,} tokens, and the model takes {max_length:,}", TOO_LONG
+                )
+            rng = None
+            if request.temperature:
+                digest = hashlib.sha256(f"{self.seed} {request.digest}".encode()).digest()
+                rng = torch.Generator(self.lm.model.device).manual_seed(int.from_bytes(digest[:7]))
+            completions = generate(self.lm, [prompt], 1, room, rng, request.temperature or 1.0)
+            ids = completions.ids[0][completions.mask[0]].tolist()
+        return Reply(
+            text=self.lm.decode(ids),
+            model=self.name,
+            usage=Usage(prompt_tokens=len(prompt), reply_tokens=len(ids)),
+            finish="stop" if ids and ids[-1] == self.lm.eos_token_id else "length",
+        )
+
+
+def _load_local_model(config: BenchmarkConfig, kind: str, argument: str, seed: int) -> LocalBackend:
+    from envgen.coevolution.language_model import load_model
+    from envgen.coevolution.trained_agent import load_agent
+
+    lm = (
+        load_model(argument, config.dtype)
+        if kind == "hf"
+        else load_agent(Path(argument), config.models_folder, config.dtype)
+    )
+    try:
+        lm.model.to(config.device)  # pyright: ignore[reportArgumentType]  overloaded for other arguments
+    except (RuntimeError, AssertionError) as error:
+        raise EnvgenError(f"cannot use the device {config.device!r}: {str(error).splitlines()[0]}") from None
+    lm.model.eval()
+    return LocalBackend(config.llm, lm, seed)

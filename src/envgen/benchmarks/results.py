@@ -1,0 +1,136 @@
+"""The results of a run of a benchmark, and its table."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from envgen.designers.chat.usage import ChatUsage
+
+from .benchmark import Benchmark
+from .published import describe_published
+
+Z = 1.959963984540054  # 95%
+MAX_ERRORS = 8  # kinds of errors in the table
+
+
+class Result(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ItemResult(Result):
+    """One line of `items.jsonl`."""
+
+    id: str
+    category: str
+    score: float = Field(ge=0, le=1)
+    error: str
+    details: str
+    counts: dict[str, tuple[int, int]]
+    prompt: list[dict[str, Any]]  # the messages of the last request
+    completions: list[dict[str, Any]]  # the reply to each request: text, tool_calls
+    usage: ChatUsage
+
+
+class Row(Result):
+    name: str
+    items: int
+    accuracy: float  # percent
+    low: float  # of the 95% interval
+    high: float
+    rates: dict[str, float]  # percent
+
+
+class BenchmarkResult(Result):
+    """The results of a language model on a benchmark."""
+
+    benchmark: str
+    data_version: str
+    llm: str
+    categories: tuple[Row, ...]
+    averages: dict[str, float]  # percent
+    total: Row
+    errors: dict[str, int]
+    usage: ChatUsage
+
+    def __str__(self) -> str:
+        rates = list(dict.fromkeys(name for row in self.categories for name in row.rates))
+        width = max(24, *(len(row.name) + 2 for row in self.categories), *(len(name) + 2 for name in self.averages))
+        header = f"{'category':{width}} {'items':>6} {'accuracy':>9}  {'95% interval':14}"
+        lines = [f"{self.benchmark} ({self.data_version}), {self.llm}", ""]
+        lines.append(header + "".join(f" {name:>{len(name) + 1}}" for name in rates))
+        rows = [*self.categories, self.total] if len(self.categories) > 1 else [self.total]
+        for row in rows:
+            interval = f"[{row.low:.1f}, {row.high:.1f}]"
+            line = f"{row.name:{width}} {row.items:6,} {row.accuracy:9.1f}  {interval:14}"
+            lines.append(line + "".join(_format_rate(row, name) for name in rates))
+        lines += [f"{name:{width}} {'':6} {value:9.1f}" for name, value in self.averages.items()]
+        if self.errors:
+            lines += ["", "Errors:"]
+            lines += [f"  {count:6,}  {error}" for error, count in list(self.errors.items())[:MAX_ERRORS]]
+            if rest := sum(list(self.errors.values())[MAX_ERRORS:]):
+                lines.append(f"  {rest:6,}  others")
+        if published := describe_published(self.benchmark):
+            lines += ["", published]
+        lines += ["", f"  {'':22} {'per item':>14} {'total':>14}", *self.usage.table_rows(self.total.items)]
+        return "\n".join(line.rstrip() for line in lines)
+
+
+def _format_rate(row: Row, name: str) -> str:
+    width = len(name) + 1
+    return f" {row.rates[name]:{width}.1f}" if name in row.rates else f" {'-':>{width}}"
+
+
+def summarize(benchmark: Benchmark, llm: str, results: Sequence[ItemResult]) -> BenchmarkResult:
+    """The table of these items. An average is left out if one of its categories has no item."""
+    by_category: dict[str, list[ItemResult]] = {name: [] for name in benchmark.categories}
+    for result in results:
+        by_category[result.category].append(result)
+    rows = {name: _row(name, some) for name, some in by_category.items() if some}
+    averages = {
+        name: sum(rows[category].accuracy for category in categories) / len(categories)
+        for name, categories in benchmark.averages.items()
+        if all(category in rows for category in categories)
+    }
+    errors = Counter(result.error for result in results if result.error)
+    return BenchmarkResult(
+        benchmark=benchmark.name,
+        data_version=benchmark.data_version,
+        llm=llm,
+        categories=tuple(rows.values()),
+        averages=averages,
+        total=_row("all items", results),
+        errors=dict(errors.most_common()),
+        usage=ChatUsage.combine(result.usage for result in results),
+    )
+
+
+def _row(name: str, results: Sequence[ItemResult]) -> Row:
+    low, high = wilson_interval(sum(result.score for result in results), len(results))
+    return Row(
+        name=name,
+        items=len(results),
+        accuracy=100 * sum(result.score for result in results) / len(results),
+        low=100 * low,
+        high=100 * high,
+        rates=_rates([result.counts for result in results]),
+    )
+
+
+def _rates(counts: Sequence[Mapping[str, tuple[int, int]]]) -> dict[str, float]:
+    totals: dict[str, tuple[int, int]] = {}
+    for one in counts:
+        for name, (passed, of) in one.items():
+            before = totals.get(name, (0, 0))
+            totals[name] = before[0] + passed, before[1] + of
+    return {name: 100 * passed / of for name, (passed, of) in totals.items() if of}
+
+
+def wilson_interval(successes: float, n: int) -> tuple[float, float]:
+    """The 95% score interval of a success rate (Wilson 1927)."""
+    rate = successes / n
+    center = (rate + Z**2 / (2 * n)) / (1 + Z**2 / n)
+    margin = Z / (1 + Z**2 / n) * math.sqrt(rate * (1 - rate) / n + Z**2 / (4 * n**2))
+    return max(0.0, center - margin), min(1.0, center + margin)

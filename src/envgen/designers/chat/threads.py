@@ -1,0 +1,55 @@
+"""Several conversations at the same time, each in a thread."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Interrupted(Exception):
+    """Another thread has failed, or the user wants to stop. A conversation raises it when the event `stop` is set."""
+
+
+def run_in_threads(
+    pending: deque[T],
+    work: Callable[[T], object],
+    num_threads: int,
+    stop: threading.Event,
+    log: Callable[[str], object] = print,
+) -> None:
+    """Call `work` with everything in `pending`, from several threads.
+
+    After an error, or Ctrl-C, `stop` is set, nothing more is begun, and the error is raised here as soon as the calls
+    in progress have ended.
+    """
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        while not stop.is_set():
+            try:
+                element = pending.popleft()
+            except IndexError:
+                return
+            try:
+                work(element)
+            except BaseException as error:  # noqa: BLE001  raised in the main thread
+                errors.append(error)
+                stop.set()
+
+    threads = [threading.Thread(target=run, name=f"envgen-worker-{k}", daemon=True) for k in range(num_threads)]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except KeyboardInterrupt:
+        stop.set()
+        log("Stopping after the calls in progress. Press Ctrl-C again to abandon them.")
+        for thread in threads:
+            thread.join()
+        raise
+    for error in errors:
+        if not isinstance(error, Interrupted):
+            raise error

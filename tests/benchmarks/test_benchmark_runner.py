@@ -1,0 +1,182 @@
+"""Runs of a benchmark: results, parallel requests, resume, budget and every kind of model."""
+
+import json
+import shutil
+import threading
+
+import pytest
+from sums import Sums
+
+from envgen import run_benchmark
+from envgen.benchmarks.benchmark import BenchmarkError
+from envgen.benchmarks.results import wilson_interval
+from envgen.benchmarks.runner import select_items
+from envgen.designers.chat.protocol import AmbiguousError, BudgetExceededError, ChatError, RejectedError
+from envgen.runs.store import RunError
+from fake_llm_server import FakeLlmServer, completion, status
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+
+
+def solve(handler, body):
+    """Answers like a model that knows all sums but one."""
+    first, *rest = [message["content"] for message in body["messages"] if message["role"] == "user"]
+    total = sum(map(int, first.removesuffix(" = ?").split(" + "))) + len(rest)
+    completion("0" if first.startswith("3 +") else str(total), prompt=10, reply=2)(handler, body)
+
+
+def openai(server, **more):
+    return {"llm": "openai:model", "base_url": server.url, **more}
+
+
+def read_lines(folder):
+    return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+
+
+def test_gold_replies_are_right_and_empty_ones_wrong(tmp_path):
+    gold = run_benchmark(Sums(), "gold", folder=tmp_path / "gold", verbose=False)
+    empty = run_benchmark(Sums(), "empty", folder=tmp_path / "empty", verbose=False)
+    assert (gold.total.accuracy, gold.averages, gold.errors) == (100, {"both": 100}, {})
+    assert (empty.total.accuracy, empty.errors) == (0, {"wrong sum": 12})
+    assert "12     100.0  [75.8, 100.0]" in str(gold)
+
+
+def test_a_run_writes_its_items_and_its_table(tmp_path):
+    with FakeLlmServer([solve] * 100) as server:
+        model = openai(server, price_prompt=1e6, price_reply=0)
+        result = run_benchmark(Sums(), model, folder=tmp_path / "run", verbose=False)
+        assert len(server.requests) == 6 + 11
+        assert server.requests[0].body["temperature"] == 0
+    assert result.averages["both"] == pytest.approx(100 * 5 / 6)
+    assert (result.usage.calls, result.usage.dollars) == (17, 170)
+    assert {row.name: row.items for row in result.categories} == {"one": 6, "two": 6}
+    assert result.total.rates["even"] == pytest.approx(100 * 7 / 12)
+    lines = {line["id"]: line for line in read_lines(tmp_path / "run")}
+    assert [reply["text"] for reply in lines["two-1"]["completions"]] == ["3", "4"]
+    assert [message["content"] for message in lines["two-1"]["prompt"]] == ["1 + 2 = ?", "3", "+ 1 = ?"]
+    assert (lines["one-3"]["score"], lines["one-3"]["error"]) == (0, "wrong sum")
+    assert json.loads((tmp_path / "run" / "evaluation.json").read_text()) == result.model_dump(mode="json")
+
+
+def test_an_interrupted_run_asks_only_what_is_missing(tmp_path):
+    folder = tmp_path / "run"
+    with FakeLlmServer([solve] * 3 + [status(401, "no")]) as server, pytest.raises(RejectedError):
+        run_benchmark(Sums(), openai(server, parallel=1), categories=["two"], folder=folder, verbose=False)
+    assert len(read_lines(folder)) == 1  # the second item has its first reply
+    with open(folder / "items.jsonl", "a") as file:
+        file.write('{"id": "two-5", "sco')  # killed while it wrote a line
+    with FakeLlmServer([solve] * 100) as server:
+        resumed = run_benchmark(Sums(), openai(server), categories=["two"], folder=folder, verbose=False)
+        assert len(server.requests) == 11 - 3
+    with FakeLlmServer([solve] * 100) as server:
+        whole = run_benchmark(Sums(), openai(server), categories=["two"], folder=tmp_path / "whole", verbose=False)
+        again = run_benchmark(Sums(), openai(server), categories=["two"], folder=folder, verbose=False)
+        assert len(server.requests) == 11
+    assert again == resumed
+    assert resumed.categories == whole.categories
+    replayed = run_benchmark(Sums(), f"replay:{folder}", categories=["two"], folder=tmp_path / "replay", verbose=False)
+    assert replayed.categories == whole.categories
+
+
+def test_the_budget_limits_a_run_across_resumes(tmp_path):
+    with FakeLlmServer([solve] * 100) as server:
+        for limit, asked in ((4, 4), (4, 4), (6, 6)):
+            with pytest.raises(BudgetExceededError, match="max_calls is"):
+                run_benchmark(Sums(), openai(server, max_calls=limit), folder=tmp_path / "run", verbose=False)
+            assert len(server.requests) == asked
+
+
+def test_requests_are_sent_in_parallel(tmp_path):
+    barrier = threading.Barrier(3, timeout=60)
+
+    def wait_for_others(handler, body):
+        barrier.wait()
+        solve(handler, body)
+
+    with FakeLlmServer([wait_for_others] * 3) as server:
+        result = run_benchmark(
+            Sums(3), openai(server, parallel=3), categories=["one"], folder=tmp_path / "run", verbose=False
+        )
+    assert result.total.accuracy == 100
+
+
+def test_a_request_that_the_server_refuses_costs_one_item_but_a_wrong_key_stops_the_run(tmp_path):
+    too_long = status(400, "This model's maximum context length is 10 tokens")
+    with FakeLlmServer([solve, too_long, *[solve] * 4]) as server:
+        result = run_benchmark(
+            Sums(), openai(server, parallel=1), categories=["one"], folder=tmp_path / "run", verbose=False
+        )
+    assert result.errors == {"request refused by the server": 1, "wrong sum": 1}
+    with FakeLlmServer([too_long]) as server, pytest.raises(RejectedError, match="context length"):
+        run_benchmark(Sums(), openai(server, parallel=1), folder=tmp_path / "first", verbose=False)
+    with FakeLlmServer([solve, status(403, "no")]) as server, pytest.raises(RejectedError, match="valid key"):
+        run_benchmark(Sums(), openai(server, parallel=1), folder=tmp_path / "key", verbose=False)
+
+
+def test_a_limit_samples_items_and_can_be_raised(tmp_path):
+    names = [[item.id for item in select_items(Sums(50), ["one"], limit, seed)] for limit, seed in
+             ((5, 0), (20, 0), (5, 1), (None, 0))]  # fmt: skip
+    assert list(map(len, names)) == [5, 20, 5, 50]
+    assert set(names[0]) < set(names[1])
+    assert names[0] != names[2]
+    assert names[1] == [name for name in names[3] if name in names[1]]
+    with FakeLlmServer([solve] * 100) as server:
+        for limit in (2, 4):
+            result = run_benchmark(Sums(), openai(server), categories=["one"], limit=limit, folder=tmp_path / "run",
+                                   verbose=False)  # fmt: skip
+            assert (result.total.items, len(server.requests)) == (limit, limit)
+
+
+def test_a_run_refuses_other_settings_and_damaged_files(tmp_path):
+    folder = tmp_path / "run"
+    run_benchmark(Sums(), "gold", folder=folder, verbose=False)
+    with pytest.raises(RunError, match="seed 0 \\(now 1\\)"):
+        run_benchmark(Sums(), "gold", seed=1, folder=folder, verbose=False)
+    for line in ("[]", '{"id": 1}', "\0", "[" * 5000):
+        (folder / "items.jsonl").write_text(f"{line}\n")
+        with pytest.raises(RunError, match=r"line 1 of .*items.jsonl is damaged"):
+            run_benchmark(Sums(), "gold", folder=folder, verbose=False)
+    shutil.rmtree(folder / "conversations")
+    (folder / "conversations").symlink_to(tmp_path)
+    (folder / "items.jsonl").unlink()
+    with pytest.raises(RunError, match="outside"):
+        run_benchmark(Sums(), "gold", folder=folder, verbose=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"llm": "gpt"}, "valid forms"),
+        ({"llm": "gold:x"}, "write gold"),
+        ({"llm": "hf:"}, "write hf:MODEL"),
+        ({"llm": "replay:nowhere"}, "to replay"),
+        ({"llm": {"llm": "gold", "temprature": 1}}, "did you mean 'temperature'"),
+        ({"categories": ["tow"]}, "did you mean 'two'"),
+        ({"limit": 0}, "limit must be at least 1"),
+        ({"seed": -1}, "seed must be 0 or greater"),
+        ({"benchmark": "bfc"}, "not one of"),
+        ({"benchmark": "bamboogle", "options": {"calls": "native"}}, "bamboogle has no option --calls"),
+    ],
+)
+def test_wrong_arguments_are_explained(tmp_path, changes, message):
+    arguments = {"benchmark": Sums(), "llm": "gold", "folder": tmp_path / "run", "verbose": False, **changes}
+    with pytest.raises((BenchmarkError, ChatError), match=message):
+        run_benchmark(**arguments)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_server_that_never_answers_properly_does_not_lose_what_is_finished(tmp_path, monkeypatch):
+    monkeypatch.setattr("envgen.designers.chat.chat.MAX_BACKOFF", 0.0)
+    broken = [lambda handler, body: handler.respond(200, b"\xff\x00" * 1000)] * 5
+    with FakeLlmServer([solve, *broken]) as server, pytest.raises(AmbiguousError, match="resume the run"):
+        run_benchmark(Sums(), openai(server, parallel=1), folder=tmp_path / "run", verbose=False)
+    assert len(read_lines(tmp_path / "run")) == 1
+
+
+def test_wilson_intervals():
+    assert wilson_interval(0, 10) == pytest.approx((0, 0.2775328))
+    assert wilson_interval(5, 10) == pytest.approx((0.2365931, 0.7634069))
+    assert wilson_interval(10, 10) == pytest.approx((0.7224672, 1))

@@ -1,0 +1,93 @@
+"""The agent of a run answers chat requests: `--llm run:FOLDER` and `--llm hf:FOLDER` of `envgen evaluate-llm`."""
+
+import json
+
+import pytest
+import torch
+from toy import Toy
+
+from envgen.benchmarks.models import LocalBackend
+from envgen.coevolution.language_model import load_model
+from envgen.coevolution.settings import AgentSettings, CoevolutionPlan
+from envgen.coevolution.train import CoevolveRequest, coevolve
+from envgen.coevolution.trained_agent import load_agent
+from envgen.designers.chat.protocol import ChatRequest, Message, RejectedError, Tool
+from envgen.errors import EnvgenError
+from envgen.runs.checkpoint import load_latest
+from envgen.runs.store import RunError
+
+
+@pytest.fixture(scope="module")
+def run(models, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    plan = CoevolutionPlan(rollouts=64, tasks_per_step=8, num_base_tasks=8, num_eval_tasks=4, eval_every=2)
+    agent, environment = map(str, models)
+    settings = AgentSettings(max_new_tokens=4, learning_rate=1e-2)
+    request = CoevolveRequest(
+        proposer="uniform", agent=agent, environment=environment, plan=plan, agent_settings=settings
+    )
+    coevolve(folder, Toy(), request)
+    return folder
+
+
+def ask(text, **more):
+    return ChatRequest(messages=(Message(role="user", content=text),), max_tokens=4, **more)
+
+
+def test_the_agent_has_the_weights_of_the_last_checkpoint(models, run, tmp_path):
+    lm, before = load_agent(run, tmp_path), load_model(models[0])
+    checkpoint = load_latest(run / "checkpoints")
+    assert checkpoint is not None
+    changed = 0
+    for name, tensor in lm.model.state_dict().items():
+        assert torch.equal(tensor, torch.from_numpy(checkpoint.arrays["agent"][f"model.{name}"]))
+        changed += not torch.equal(tensor, before.model.state_dict()[name])
+    assert changed
+
+
+def test_local_models_answer_and_count_tokens(models):
+    lm = load_model(models[0])
+    backend = LocalBackend("hf:x", lm, seed=0)
+    reply = backend.send(ask("a b : 2"))
+    assert reply.text == LocalBackend("hf:x", lm, seed=1).send(ask("a b : 2", temperature=0.0)).text
+    assert reply.usage.prompt_tokens == len(lm.encode_prompt("", "a b : 2"))
+    assert 1 <= (reply.usage.reply_tokens or 0) <= 4
+
+
+def test_sampled_replies_depend_only_on_the_request_and_the_seed(models):
+    lm = load_model(models[0])
+    texts = {}
+    for seed in (0, 1):
+        backend = LocalBackend("hf:x", lm, seed)
+        for _ in range(2):
+            for k in range(8):
+                text = backend.send(ask(f"{'abcdefgh'[k]} a : 1", temperature=2.0)).text
+                assert texts.setdefault((seed, k), text) == text
+    assert len({tuple(texts[seed, k] for k in range(8)) for seed in (0, 1)}) == 2
+
+
+def test_what_a_local_model_cannot_do_is_explained(models):
+    backend = LocalBackend("hf:x", load_model(models[0]), seed=0)
+    with pytest.raises(RejectedError, match="tokens, and the model takes") as refused:
+        backend.send(ask("a " * 5000))
+    assert refused.value.status == 413
+    with pytest.raises(EnvgenError, match="--calls prompt"):
+        backend.send(ask("a", tools=(Tool(name="f", parameters={}),)))
+
+
+def test_other_folders_are_explained(run, tmp_path):
+    with pytest.raises(RunError, match="is not a run directory"):
+        load_agent(tmp_path, tmp_path)
+    entry = json.loads((run / "run.json").read_text())
+    recipe = {"model_size": {}, "pretrain": {}, "seed": 0}
+    for changes, message in (
+        ({"agent": None}, "is not a run of envgen coevolve"),
+        ({"pretrain_recipe": recipe}, "which is not part of envgen"),
+        ({"pretrain_recipe": recipe, "domain": "tools"}, "pass --models-folder"),
+        ({"pretrain_recipe": {}, "domain": "tools"}, "is not a run of envgen coevolve"),
+        ({}, "has no checkpoint yet"),
+    ):
+        request = {**entry["request"], **changes}
+        (tmp_path / "run.json").write_text(json.dumps({**entry, "request": request}))
+        with pytest.raises(RunError, match=message):
+            load_agent(tmp_path, tmp_path)
