@@ -63,7 +63,7 @@ def coevolve(
         curriculum: Fields of `AlphaCurriculumSettings`, such as `{"alpha": 0.5}`.
         agent: The model to start from, a folder or a name on the Hugging Face hub. Default: a small model that is
             pretrained first, which takes a few minutes.
-        environment: The same for the environment policy. Default: the agent's model.
+        environment: The same for the environment policy; requires `agent`. Default: the agent's model.
         agent_settings: How the agent learns, such as `{"learning_rate": 1e-6}`.
         environment_settings: How the environment policy learns.
         pretrain: How small models are pretrained.
@@ -83,6 +83,8 @@ def coevolve(
 
     loaded = _load_domain(domain)
     agent = str(agent or "")
+    if environment and not agent:
+        raise ArgumentError("environment requires agent: without it, both models are small ones, pretrained first")
     try:
         request = CoevolveRequest.model_validate({
             "proposer": proposer,

@@ -74,6 +74,7 @@ def test_a_failed_start_does_not_block_the_next_call(tmp_path):
         (["tools", "--alpha", "1.5"], "alpha: Input should be less than or equal to 1"),
         (["tools", "--agent.num-generations", "1"], "num_generations: Input should be greater than or equal to 2"),
         (["tools", "--agent", "no/such/folder/here"], "no/such/folder/here"),
+        (["tools", "--environment", "some/folder"], "environment requires agent"),
         (["--resume", "out/nothing"], "out/nothing is not a run directory"),
         (["--resume", "out", "--repetition-penalty", "0"], "--repetition-penalty cannot be combined with --resume"),
         (["--resume", "out", "--seed", "0"], "--seed cannot be combined with --resume"),

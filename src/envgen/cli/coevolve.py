@@ -63,7 +63,7 @@ def coevolve(
         plan: The budget, and what each step consists of.
         curriculum: The reward of the environment policy.
         agent: The model to start from: a folder, or a name on the Hugging Face hub.
-        environment: The same for the environment policy.
+        environment: The same for the environment policy; requires --agent.
         agent_settings: How the agent generates and learns.
         environment_settings: How the environment policy generates and learns.
         pretrain: How small models are pretrained.
