@@ -109,7 +109,7 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
             llm: The language model, for designers that use one.
             network: The agent's network.
             hyperparameters: Hyperparameters of the learner. Some worlds change the defaults: Heist trains with
-                gamma 0.999 and lambda 0.95.
+                gamma 0.999, MiniGrid with gamma 0.99, and both with lambda 0.95.
             practice: Restart some environments from saved states close to rare skills.
             device: Device of the network: cpu, cuda, cuda:1, ...
             compile: Compile the network with torch.compile.
