@@ -136,7 +136,7 @@ def _check_video_options(
     given = {"--best": best, "--skill": skill, "--video-folder": folder, "--video-format": video_format}
     for name, value in given.items():
         if value and not video:
-            raise UserError(f"{name} chooses videos; say how many with --video")
+            raise UserError(f"{name} requires --video, the number of videos to write")
 
 
 def evaluate_llm(

@@ -26,7 +26,7 @@ class AlphaSettings(Settings):
     beta: Annotated[float, Field(gt=0)] = 8.0
     """How fast the reward falls on either side of the target; with 8 it is 0.14 at 0 and 100%."""
     learning_rate: Annotated[float, Field(gt=0)] = 0.5
-    """The step size of the policy, once per cycle."""
+    """Learning rate of the policy, which is updated once per cycle."""
     keep_prob: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """In the initial policy, the probability that a setting is left at its original value instead of being drawn."""
 

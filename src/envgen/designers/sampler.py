@@ -95,7 +95,7 @@ class ArchiveSettings(Settings):
     keep_prob: Fraction = 0.5
     """The probability that a setting of a random level keeps its original value."""
     buffer_size: PositiveInt = 512
-    """Levels that the archive holds."""
+    """Maximum number of levels in the archive."""
 
 
 class LevelArchiveSampler(LevelSampler):

@@ -62,9 +62,9 @@ class PlrSettings(ArchiveSettings):
     temperature: Annotated[float, Field(gt=0)] = 0.3
     """Temperature of the ranks. Lower values concentrate on the levels with the highest scores."""
     staleness_coef: Fraction = 0.3
-    """Share of the priority that goes to levels that have not been sampled for long."""
+    """Share of the priority that goes to levels that have not been sampled in a long time."""
     score_alpha: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Weight of the latest episode in a level's score. 1 keeps no average, as published."""
+    """Weight of the latest episode in a level's score. 1 uses the latest episode alone, as published."""
     learn_from_new: bool = False
     """Learn from the first episode in a level as well, as in the first version of PLR. Robust PLR does not."""
 
@@ -87,7 +87,7 @@ class PlrSampler(LevelArchiveSampler):
 
 
 class PlrDesigner(EpisodeDesigner):
-    """Robust prioritized level replay: learn only from levels that promise regret (Jiang et al. 2021)."""
+    """Robust prioritized level replay: learn only from replayed levels of high estimated regret (Jiang et al. 2021)."""
 
     name = "plr"
     settings_type = PlrSettings
@@ -109,7 +109,7 @@ class AccelSettings(PlrSettings):
     mutation_prob: Fraction = 0.8
     """The probability that a new level is a mutation of a level of the archive. Others are random."""
     num_edits: PositiveInt = 3
-    """Settings of the level that a mutation changes."""
+    """Number of settings that a mutation changes."""
 
 
 class AccelSampler(PlrSampler):
@@ -168,7 +168,7 @@ class SflSettings(ArchiveSettings):
     """Settings of `sfl`."""
 
     buffer_size: PositiveInt = 16
-    """Levels that are kept of the candidates: those with the highest learnability."""
+    """Number of candidates that are kept: those with the highest learnability."""
     replay_prob: Fraction = 0.5
     """The probability that an episode plays one of these levels. The others play new random levels."""
     interval: PositiveInt = 50
