@@ -33,7 +33,7 @@ EXPECTED_OUTPUT = {
     ("agent.md", 0): "4 episodes of crafter",
     ("genenv.md", 0): "1.0",
 }
-COMMAND = re.compile(r"^envgen ([a-z]+) ?([^#\n]*)", re.MULTILINE)
+COMMAND = re.compile(r"^envgen ([a-z][a-z-]*) ?([^#\n]*)", re.MULTILINE)
 
 
 @pytest.mark.parametrize(("page", "number", "code"), CODE_BLOCKS, ids=[f"{page}-{k}" for page, k, _ in CODE_BLOCKS])
