@@ -87,7 +87,7 @@ class PlrSampler(LevelArchiveSampler):
 
 
 class PlrDesigner(EpisodeDesigner):
-    """Robust prioritized level replay: learn only from replayed levels of high estimated regret (Jiang et al. 2021)."""
+    """Robust prioritized level replay: learn only from levels replayed for their regret (Jiang et al. 2021)."""
 
     name = "plr"
     settings_type = PlrSettings
