@@ -23,6 +23,7 @@ $(VENV)/learning: $(VENV)/installed
 
 $(VENV)/complete: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,lint,play]'
+	$(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt bfcl-eval
 	touch $@
 
 demo: $(VENV)/learning

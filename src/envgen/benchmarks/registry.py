@@ -30,6 +30,10 @@ BENCHMARKS: dict[str, BenchmarkEntry] = {
         "125 two-hop questions, closed-book or with a search tool over your passages",
         "bamboogle:Bamboogle", ("data", "passages"),
     ),
+    "bfcl": BenchmarkEntry(
+        "function calling: Python, Java, JavaScript, parallel, live, irrelevance, multi-turn",
+        "bfcl.benchmark:Bfcl", ("calls",),
+    ),
 }  # fmt: skip
 
 
