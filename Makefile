@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 
 WORKERS ?= 2
 
-.PHONY: demo test test-all lint attack soak soak-minigrid bench procgen clean
+.PHONY: demo test test-all lint release attack soak soak-minigrid bench procgen clean
 .DELETE_ON_ERROR:
 
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -39,6 +39,14 @@ test: lint
 
 test-all: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+# The wheel and the source distribution, trained policies with model cards, and the data set of results, in dist/.
+release: $(VENV)/complete
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*.whl dist/*.tar.gz
+	$(BIN)/python tools/policies.py pack
+	$(BIN)/python tools/dataset.py
 
 # Hours of hostile inputs and interruptions; OPTIONS="--scale 0.1" runs a tenth of them.
 attack: $(VENV)/complete

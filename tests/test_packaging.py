@@ -1,14 +1,51 @@
 """The wheel and the source distribution contain the package, and the wheel works in a clean environment."""
 
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
+import envgen
+
 ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+COMMANDS = {  # what is missing without extras: a command, and the extra that its error names
+    "train": "train",
+    "coevolve tools": "genenv",
+    "studio": "studio",
+    "play": "play",
+}
+PROGRAMS = {  # the same in Python
+    "envgen.train('crafter')": "train",
+    "envgen.coevolve()": "genenv",
+    "from envgen.designers.chat.backends import OpenAIBackend; OpenAIBackend('gpt-5')": "llm",
+    "from envgen.designers.chat.backends import AnthropicBackend; AnthropicBackend('claude-sonnet-4-5')": "anthropic",
+    "from envgen.runs.loggers import check_loggers; check_loggers(['tensorboard'])": "tensorboard",
+    "from envgen.runs.loggers import check_loggers; check_loggers(['wandb'])": "wandb",
+    "from envgen.coevolution.domains.reasoning_gym.package import load_factory; load_factory()": "reasoning-gym",
+    "gymnasium.make('envgen/Crafter-v0', render_mode='human').reset()": "play",
+}
+
+
+def find_pythons() -> list[str]:
+    """One interpreter of each Python version that the project supports, as far as they are installed."""
+    found = {f"{sys.version_info.major}.{sys.version_info.minor}": sys.executable}
+    for minor in range(11, 15):
+        candidates = [
+            shutil.which(f"python3.{minor}"),
+            *Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python3.{minor}"),
+        ]
+        for python in filter(None, candidates):
+            result = subprocess.run([python, "-c", "import ensurepip, venv"], capture_output=True)
+            if result.returncode == 0:
+                found.setdefault(f"3.{minor}", str(python))
+    return list(found.values())
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +54,32 @@ def dist(tmp_path_factory) -> Path:
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return out
+
+
+def test_the_version_is_the_same_everywhere():
+    assert PROJECT["dynamic"] == ["version"]  # it is read from envgen/__init__.py
+    assert f"\nversion: {envgen.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    changes = re.findall(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert changes[0] == envgen.__version__
+
+
+def test_no_document_installs_the_package_of_this_name_from_an_index():
+    """The name envgen belongs to another project there."""
+    files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.template"),
+             *(ROOT / "examples").iterdir(), *(ROOT / "policies").rglob("*.md")]  # fmt: skip
+    for file in files:
+        assert not re.search(r"pip install (-\S+ )*['\"]?envgen(?![-\w])", file.read_text()), file
+    template = (ROOT / "src/envgen/templates/world/pyproject.toml.template").read_text()
+    assert 'dependencies = ["envgen>=$version"]' in template
+
+
+def test_every_extra_is_named_by_an_error_message():
+    extras = PROJECT["optional-dependencies"].keys() - {"test", "lint", "docs", "box2d"}  # box2d is Gymnasium's own
+    sources = "".join(file.read_text() for file in (ROOT / "src").rglob("*.py"))
+    tested = {*COMMANDS.values(), *PROGRAMS.values()}
+    assert tested <= extras
+    for extra in extras - tested:
+        assert f"envgen[{extra}]" in sources, f"no error message says that the extra {extra} is missing"
 
 
 @pytest.mark.slow
@@ -29,19 +92,43 @@ def test_wheel_and_sdist_hold_the_package_and_its_type_marker(dist):
     assert not any(name.startswith(("tests", "benchmarks", "docs")) for name in names)
     with tarfile.open(sdist) as archive:
         assert any(name.endswith("src/envgen/__init__.py") for name in archive.getnames())
+    assert f"-{envgen.__version__}-" in wheel.name
+    assert sdist.stat().st_size < 8 << 20
 
 
 @pytest.mark.slow
-def test_the_wheel_works_in_a_clean_environment(dist, tmp_path):
+def test_twine_accepts_the_distributions(dist):
+    files = map(str, dist.iterdir())
+    result = subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("PASSED") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interpreter", find_pythons())
+def test_the_wheel_works_in_a_clean_environment(interpreter, dist, tmp_path):
     (wheel,) = dist.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
-    python, envgen = tmp_path / "venv" / "bin" / "python", tmp_path / "venv" / "bin" / "envgen"
+    subprocess.run([interpreter, "-m", "venv", str(tmp_path / "venv")], check=True)
+    python, command = tmp_path / "venv" / "bin" / "python", tmp_path / "venv" / "bin" / "envgen"
     install = [str(python), "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), str(wheel)]
     subprocess.run(install, check=True, capture_output=True, text=True, cwd=tmp_path)
+
+    def run(*args: str) -> subprocess.CompletedProcess:
+        return subprocess.run(args, capture_output=True, text=True, cwd=tmp_path, env={"PATH": "/usr/bin:/bin"})
+
+    assert run(str(python), "-c", "import envgen; print(envgen.__version__)").stdout == f"{envgen.__version__}\n"
     for args in (["--help"], ["--version"], ["worlds"], ["designers"], ["train", "--help"]):
-        result = subprocess.run([str(envgen), *args], capture_output=True, text=True, cwd=tmp_path)
+        result = run(str(command), *args)
         assert result.returncode == 0, (args, result.stderr)
         assert result.stdout
-    result = subprocess.run([str(envgen), "train"], capture_output=True, text=True, cwd=tmp_path)
-    assert result.returncode == 2
-    assert "pip install 'envgen[train]'" in result.stderr
+    for arguments, extra in COMMANDS.items():
+        result = run(str(command), *arguments.split())
+        assert result.returncode == 2, arguments
+        assert f"pip install 'envgen[{extra}]'" in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+    for program, extra in PROGRAMS.items():
+        result = run(str(python), "-c", f"import gymnasium, envgen; {program}")
+        assert result.returncode == 1, program
+        assert re.search(rf"pip install ['\"]envgen\[{extra}\]['\"]$", result.stderr.strip()), (program, result.stderr)

@@ -16,6 +16,7 @@ from envgen.designers.chains import parse_chain
 from envgen.designers.designer import Designer, LevelChain
 from envgen.designers.registry import build_designer, rebuild_designer, resume_runtime
 from envgen.errors import EnvgenError
+from envgen.imports import require_extra
 from envgen.settings import format_choice_error, format_validation_error
 from envgen.text import printable
 from envgen.worlds.registry import make_world, world_names
@@ -128,6 +129,7 @@ def train(
         log: `"tensorboard"`, `"wandb"` or both, in addition to the run directory.
         verbose: Show progress on the terminal.
     """
+    require_extra("train", "envgen.train")
     from envgen.curriculum.plan import TrainingPlan, check_seed, plan_for
     from envgen.curriculum.plan import learner_preset as chosen_preset
 
@@ -187,6 +189,7 @@ def resume(
             someone else's, and a key is sent to that server.
         log: `"tensorboard"`, `"wandb"` or both, in addition to the run directory.
     """
+    require_extra("train", "envgen.resume")
     from envgen.curriculum.plan import TrainingPlan
     from envgen.runs.store import RunError, read_request
 
@@ -326,6 +329,7 @@ def evaluate(
         learner: The learner of the run, if it is one of your own. A run directory names it, but may come from someone
             else, so nothing that it names is imported.
     """
+    require_extra("train", "envgen.evaluate")
     from envgen.curriculum.evaluate import evaluate as evaluate_policy
 
     policy, world, level, seed, observation = check_play_arguments(
@@ -358,6 +362,7 @@ def evaluate_llm(
         folder: The directory of the evaluation. Default: `out/<world>-llm-agent-<llm>`.
         verbose: Show progress on the terminal.
     """
+    require_extra("train", "envgen.evaluate_llm")
     from envgen.curriculum.plan import EVALUATION_SEED
     from envgen.llm_agent.display import AgentDisplay
     from envgen.llm_agent.evaluate import evaluate_llm as play
@@ -408,6 +413,7 @@ def diagnose(
 
     The other arguments are those of `evaluate`.
     """
+    require_extra("train", "envgen.diagnose")
     from envgen.curriculum.diagnosis import diagnose as diagnose_policy
 
     if not 0 < threshold <= 100:
@@ -451,6 +457,7 @@ def compare(*runs: str | Path | TrainingRun) -> "Comparison":
     Args:
         runs: Run directories, or folders that contain some.
     """
+    require_extra("train", "envgen.compare")
     from envgen.runs.compare import compare as compare_runs
 
     return compare_runs([run.folder if isinstance(run, TrainingRun) else run for run in runs])
@@ -462,21 +469,31 @@ def load_policy(
     world: str | World | None = None,
     learner: "str | type[Learner] | None" = None,
 ) -> "Policy":
-    """Load the policy of a run directory, or one that was saved with `policy.save`.
+    """Load a trained policy: of a run directory, a folder written by `policy.save`, a release file, or by its name.
 
     `policy.predict(obs)` and `policy.act(obs)` take one observation or a batch.
 
     Args:
-        folder: A run directory, or the folder of a saved policy.
+        folder: A run directory, the folder of a saved policy, or a release file such as `crafter-far.zip`. A name such
+            as `"crafter-far"` that is no path loads the folder or release file of this name in
+            `~/.cache/envgen/policies` (or in `policies` of the folder that `ENVGEN_CACHE` names). `"hf:owner/name"`
+            loads a policy from the Hugging Face Hub, of which only `policy.json` and `policy.safetensors` are read.
         device: The device of the network.
         world: The world of the run, if `make_world` cannot load it by its name.
         learner: The learner of the run, if it is one of your own.
     """
-    from envgen.agents.policy import load_policy as load_saved_policy
+    require_extra("train", "envgen.load_policy")
+    from envgen.agents.policy import PolicyError
+    from envgen.agents.released import PLAIN_NAME, load_released_policy, policies_dir
 
     check_device(device)
-    if (Path(folder) / "policy.json").exists():
-        return load_saved_policy(Path(folder), device)
+    if (policy := load_released_policy(str(folder), device)) is not None:
+        return policy
+    if not Path(folder).exists() and isinstance(folder, str) and PLAIN_NAME.fullmatch(folder):
+        raise PolicyError(
+            f"{folder} is neither a folder nor a policy in {policies_dir()}; download the release file {folder}.zip "
+            "into that folder, or pass the path of a run"
+        )
     return _load_run_policy(Path(folder), device, world, learner)
 
 

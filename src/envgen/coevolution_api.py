@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from envgen.api import OUT, REPEAT, ArgumentError, is_main_process, terminal
+from envgen.imports import require_extra
 from envgen.settings import format_validation_error
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def coevolve(
         log: `"tensorboard"`, `"wandb"` or both, in addition to the run directory.
         verbose: Show progress on the terminal.
     """
+    require_extra("genenv", "envgen.coevolve")
     from envgen.coevolution.domains.registry import domain_path
     from envgen.coevolution.settings import ModelSize, PretrainSettings
     from envgen.coevolution.train import CoevolveRequest

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envgen.api import ArgumentError, TrainingRun, check_play_arguments
+from envgen.imports import require_extra
 from envgen.report.episodes import ActionRecorder, RecordedEpisode, choose_episodes
 from envgen.settings import format_choice_error
 from envgen.worlds.world import Level, World
@@ -39,6 +40,7 @@ def record_episodes(
 
     The arguments are those of `evaluate`.
     """
+    require_extra("train", "envgen.record_episodes")
     from envgen.curriculum.evaluate import evaluate, make_envs
     from envgen.report.videos import Recording
 
@@ -80,6 +82,7 @@ def watch(
 
     The other arguments are those of `evaluate`. Episode k is the first one of the seed `seed + k - 1`.
     """
+    require_extra("train", "envgen.watch")
     from envgen.play.watch import LiveEpisodes, RecordedEpisodes
     from envgen.play.watch import watch as watch_episodes
 

@@ -1,11 +1,33 @@
-"""Worlds, designers, learners and domains outside this project, given as `module:Class`."""
+"""Optional extras, and worlds, designers, learners and domains outside this project, given as `module:Class`."""
 
 import inspect
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from .errors import EnvgenError
+
+EXTRAS = {  # packages that an optional extra of this project installs
+    "train": ("torch", "safetensors", "rich", "matplotlib"),
+    "studio": ("torch", "safetensors", "rich", "matplotlib"),
+    "genenv": ("torch", "safetensors", "rich", "matplotlib", "transformers", "tokenizers", "accelerate"),
+}
+
+
+class MissingExtraError(EnvgenError, ImportError):
+    """A package of an optional extra is not installed; the message says how to install it."""
+
+
+def require_extra(extra: str, what: str) -> None:
+    """Raise MissingExtraError if a package of an extra is missing, without importing any.
+
+    Args:
+        what: What needs it, for the message.
+    """
+    for library in EXTRAS[extra]:
+        if find_spec(library) is None:
+            raise MissingExtraError(f"{what} needs {library}: pip install 'envgen[{extra}]'")
 
 
 class ImportPathError(EnvgenError, ValueError):

@@ -15,7 +15,11 @@ from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from stable_baselines3.common.vec_env.base_vec_env import VecEnv
+
+try:
+    from stable_baselines3.common.vec_env.base_vec_env import VecEnv
+except ImportError:
+    raise ImportError("envgen.sb3 needs Stable-Baselines3: pip install stable-baselines3") from None
 
 from envgen.worlds.registry import make_world
 from envgen.worlds.world import LevelVectorEnv, World

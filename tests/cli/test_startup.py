@@ -96,6 +96,39 @@ def test_a_missing_extra_is_named(args, extra, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+API_WITHOUT_EXTRAS = (
+    WITHOUT_EXTRAS.partition("sys.argv")[0]
+    + """
+import envgen
+for name, arguments in {
+    "train": (), "resume": ("out",), "evaluate": ("out",), "evaluate_llm": ("crafter", "manual"), "diagnose": ("out",),
+    "compare": ("out",), "load_policy": ("out",), "record_episodes": ("out",), "watch": ("out",), "coevolve": (),
+}.items():
+    try:
+        getattr(envgen, name)(*arguments)
+    except envgen.EnvgenError as error:
+        print(type(error).__name__, error)
+try:
+    import envgen.sb3
+except ImportError as error:
+    print(error)
+"""
+)
+
+
+def test_the_api_names_a_missing_extra(tmp_path):
+    program = API_WITHOUT_EXTRAS.replace("('torch',", "('stable_baselines3', 'torch',")
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    *lines, last = result.stdout.splitlines()
+    assert last == "envgen.sb3 needs Stable-Baselines3: pip install stable-baselines3"
+    assert len(lines) == 10
+    for line in lines:
+        extra = "genenv" if "coevolve" in line else "train"
+        assert line.startswith("MissingExtraError envgen.")
+        assert line.endswith(f"needs torch: pip install 'envgen[{extra}]'")
+
+
 def test_the_simulators_work_without_extras(tmp_path):
     result = without_extras("stats", "--seeds", "2", cwd=tmp_path)
     assert result.returncode == 0, result.stderr

@@ -242,11 +242,32 @@ def load_policy(
     """
     folder = Path(path)
     try:
-        document = parse_json(read_regular(folder / JSON_FILE, max_bytes=MAX_JSON_BYTES))
+        json_data = read_regular(folder / JSON_FILE, max_bytes=MAX_JSON_BYTES)
         arrays_data = read_regular(folder / ARRAYS_FILE)
+    except FileNotFoundError as error:
+        raise PolicyError(f"{folder} is not a saved policy: {Path(error.filename).name} is missing") from error
+    except OSError as error:
+        raise PolicyError(f"cannot read the policy in {folder}: {error.strerror}") from error
+    return parse_policy(json_data, arrays_data, str(folder), device, network_factory)
+
+
+def parse_policy(
+    json_data: bytes,
+    arrays_data: bytes,
+    source: str,
+    device: str | torch.device = "cpu",
+    network_factory: NetworkFactory | None = None,
+) -> Policy:
+    """Make a policy from the content of its two files.
+
+    Args:
+        source: Where the files come from, for errors.
+    """
+    try:
+        document = parse_json(json_data)
         if document["format"] != FORMAT_VERSION:
             raise PolicyError(
-                f"{folder} has policy format {document['format']}, but this version of envgen reads {FORMAT_VERSION}; "
+                f"{source} has policy format {document['format']}, but this version of envgen reads {FORMAT_VERSION}; "
                 "install the version that wrote it"
             )
         if hashlib.sha256(arrays_data).hexdigest() != document["sha256"]:
@@ -259,7 +280,7 @@ def load_policy(
         factory = network_factory or _network_factory(document["network"], document.get("network_arguments", {}))
         if factory is None:
             raise PolicyError(
-                f"{folder} holds a network of the class {document['network']}; pass network_factory to "
+                f"{source} holds a network of the class {document['network']}; pass network_factory to "
                 "envgen.agents.policy.load_policy"
             )
         return Policy._from_parameters(
@@ -272,12 +293,8 @@ def load_policy(
             document["metadata"],
             factory,
         )
-    except FileNotFoundError as error:
-        raise PolicyError(f"{folder} is not a saved policy: {Path(error.filename).name} is missing") from error
-    except OSError as error:
-        raise PolicyError(f"cannot read the policy in {folder}: {error.strerror}") from error
     except PARSE_ERRORS as error:
-        message = f"the policy in {folder} is damaged: {describe_error(error)}; restore its files, or save it again"
+        message = f"the policy in {source} is damaged: {describe_error(error)}; restore its files, or save it again"
         raise PolicyError(message) from error
 
 

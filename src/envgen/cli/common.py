@@ -4,10 +4,10 @@ import difflib
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from envgen import imports
 from envgen.designers.chains import parse_chain
 from envgen.designers.chat.protocol import AmbiguousError, RejectedError, RetryableError
 from envgen.errors import EnvgenError
@@ -16,11 +16,6 @@ from envgen.settings import format_choice_error
 from envgen.worlds.world import LevelError, World
 
 MAX_LEVEL_BYTES = 1 << 20
-EXTRAS = {
-    "train": ("torch", "safetensors", "rich", "matplotlib"),
-    "studio": ("torch", "safetensors", "rich", "matplotlib"),
-    "genenv": ("torch", "safetensors", "rich", "matplotlib", "transformers", "tokenizers", "accelerate"),
-}
 
 
 class UserError(EnvgenError):
@@ -50,6 +45,19 @@ def load_policy_and_world(run: Path, device: str, world: str | None) -> tuple[An
     return policy, load_world(policy.metadata["world"])
 
 
+def require_run(run: Path) -> None:
+    """Check that there is such a run, saved policy or release file, or a policy of this name in the cache."""
+    from envgen.agents.released import HUB_PREFIX, find_cached_policy
+
+    if not run.exists() and not str(run).startswith(HUB_PREFIX) and find_cached_policy(str(run)) is None:
+        raise UserError(f"{run} does not exist{suggest_path(run)}")
+
+
+def output_folder(run: Path) -> Path:
+    """Where commands write the files that they make from a run: its directory, or for other policies one in out/."""
+    return run if run.is_dir() else Path("out") / run.name.removesuffix(".zip")
+
+
 def require_choice(what: str, value: str, choices: Sequence[str]) -> str:
     if value not in choices:
         raise UserError(f"{what} {format_choice_error(value, choices)}")
@@ -70,9 +78,10 @@ def require_seed(seed: int) -> int:
 
 def require_extra(extra: str) -> None:
     """Check that the libraries of an optional extra are installed, without importing them."""
-    for library in EXTRAS[extra]:
-        if find_spec(library) is None:
-            raise UserError(f"this command needs {library}: pip install 'envgen[{extra}]'")
+    try:
+        imports.require_extra(extra, "this command")
+    except imports.MissingExtraError as error:
+        raise UserError(str(error)) from None
 
 
 def read_levels(file: Path, world: World, chains: bool = False) -> list[Any]:

@@ -8,12 +8,13 @@ from tyro.conf import Positional
 from .common import (
     UserError,
     load_policy_and_world,
+    output_folder,
     read_level,
     require_extra,
     require_positive,
+    require_run,
     require_seed,
     run_errors,
-    suggest_path,
 )
 from .options import default, required
 
@@ -30,10 +31,12 @@ def diagnose(
 ) -> None:
     """Measure why the policy of a run does not master some skills, without learning.
 
-    Prints tables, and writes diagnosis.json and diagnosis.png to the run directory.
+    Prints tables, and writes diagnosis.json and diagnosis.png to the run directory (for a release file or a policy
+    from the cache or the hub, to out/NAME).
 
     Args:
-        run: The run directory, or a folder saved by `policy.save`.
+        run: The run directory, or a trained policy: a folder saved by `policy.save`, a release file, the name of one
+            in the cache, or hf:owner/name.
         episodes: Number of episodes.
         threshold: Skills that succeed in at least this percentage of the episodes are mastered.
         world: A world, or module:Class. Needed for runs in a world of your own that is not installed.
@@ -48,8 +51,7 @@ def diagnose(
         raise UserError(f"--threshold must be above 0 and at most 100 percent, not {threshold:g}")
     if seed is not None:
         require_seed(seed)
-    if not run.exists():
-        raise UserError(f"{run} does not exist{suggest_path(run)}")
+    require_run(run)
     from rich.console import Console
 
     from envgen import api
@@ -66,6 +68,8 @@ def diagnose(
         print(result.evaluation.summary)
         console = Console()
         console.print(diagnosis_tables(document))
-        write_json(run / "diagnosis.json", document)
-        plot_diagnosis(run, run / "diagnosis.png")
-    print(f"Written: {run / 'diagnosis.json'}, {run / 'diagnosis.png'}")
+        folder = output_folder(run)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "diagnosis.json", document)
+        plot_diagnosis(folder, folder / "diagnosis.png")
+    print(f"Written: {folder / 'diagnosis.json'}, {folder / 'diagnosis.png'}")

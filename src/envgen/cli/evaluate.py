@@ -14,13 +14,14 @@ from .common import (
     UserError,
     load_policy_and_world,
     load_world,
+    output_folder,
     read_level,
     require_choice,
     require_extra,
     require_positive,
+    require_run,
     require_seed,
     run_errors,
-    suggest_path,
 )
 from .options import default, explicitly_set, flag, optional_settings, required
 
@@ -53,7 +54,8 @@ def evaluate(
     Videos show the picture of the world, and beside it action, health, inventory and skills as they are achieved.
 
     Args:
-        run: The run directory, or a folder saved by `policy.save`. With --policy llm, the world to play in.
+        run: The run directory, or a trained policy: a folder saved by `policy.save`, a release file, the name of one
+            in the cache, or hf:owner/name. With --policy llm, the world to play in.
         policy: The policy that plays: that of a run, or llm, a language model.
         episodes: Number of episodes.
         world: A world, or module:Class. Needed for runs in a world of your own that is not installed.
@@ -97,7 +99,7 @@ def evaluate(
             raise UserError(
                 f"{run} is a world, not a run: pass a run directory, or add --policy llm to let a language model play"
             )
-        raise UserError(f"{run} does not exist{suggest_path(run)}")
+        require_run(run)
     from envgen import api
     from envgen.episodes_api import record_episodes
     from envgen.report.videos import choose_format, prepare_folder
@@ -108,7 +110,7 @@ def evaluate(
             raise UserError(f"--reference-episodes: there is no reference package of {chosen.name} to play in")
         if skill is not None:
             require_choice("skill", skill, [known.name for known in chosen.skills])
-        video_folder = video_folder or run / "videos"
+        video_folder = video_folder or output_folder(run) / "videos"
         arguments = {"world": chosen, "level": read_level(level, chosen), "seed": seed, "deterministic": deterministic}
         recording = None
         if video:

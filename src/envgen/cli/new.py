@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional
 
+from envgen import __version__
 from envgen.worlds.registry import world_names
 
 from .common import UserError
@@ -44,6 +45,7 @@ def new(
     if keyword.iskeyword(package) or find_spec(package) is not None:
         raise UserError(f"the name {name!r} is taken by a Python keyword or an installed package; choose another name")
     title = "".join(word.capitalize() for word in name.split("-"))
+    values = {"name": name, "package": package, "title": title, "version": __version__}
     folder = folder or Path(name)
     try:
         folder.mkdir(parents=True)
@@ -51,7 +53,7 @@ def new(
             text = files("envgen").joinpath(f"templates/{kind}/{template}.template").read_text("utf-8")
             file = folder / target.format(package=package)
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(Template(text).substitute(name=name, package=package, title=title), "utf-8")
+            file.write_text(Template(text).substitute(values), "utf-8")
             print(f"Written: {file}")
     except FileExistsError:
         raise UserError(f"{folder} already exists; choose another folder with --folder") from None

@@ -6,15 +6,14 @@ from typing import Annotated
 from tyro.conf import Positional
 
 from .common import (
-    UserError,
     load_policy_and_world,
     read_level,
     require_choice,
     require_extra,
     require_positive,
+    require_run,
     require_seed,
     run_errors,
-    suggest_path,
 )
 from .options import default, required
 
@@ -38,7 +37,8 @@ def watch(
     pipe, it prints when skills succeed and how episodes end.
 
     Args:
-        run: The run directory, or a folder saved by `policy.save`.
+        run: The run directory, or a trained policy: a folder saved by `policy.save`, a release file, the name of one
+            in the cache, or hf:owner/name.
         episodes: Number of episodes to show.
         best: Play 64 episodes first, or as many as are shown if that is more (at most 512), and show those with the
             highest return.
@@ -58,8 +58,7 @@ def watch(
         require_positive(speed=speed)
     if seed is not None:
         require_seed(seed)
-    if not run.exists():
-        raise UserError(f"{run} does not exist{suggest_path(run)}")
+    require_run(run)
     from envgen.episodes_api import watch as watch_policy
 
     with run_errors("watch", run, is_main=False):
