@@ -41,9 +41,11 @@ seed {seed}, {minutes:.0f} minutes on a shared machine).
 ```python
 import envgen
 
-policy = envgen.load_policy("{name}")  # with {name}.zip in ~/.cache/envgen/policies; or pass the path of this folder
+policy = envgen.load_policy("{name}")
 print(envgen.evaluate(policy, episodes=64))
 ```
+
+`{name}` is the path of this folder, or a name if the folder or `{name}.zip` is in `~/.cache/envgen/policies`.
 
 From a shell: `envgen watch {name}`, `envgen evaluate {name} --video 3`.
 
