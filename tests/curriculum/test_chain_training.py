@@ -8,6 +8,7 @@ import pytest
 from test_practice import RIGHT, Corridor, CorridorLevel, random_actions
 
 import envgen
+from envgen.agents.rollout import EpisodeStats, VecEnvRunner
 from envgen.curriculum.chains import ChainVectorEnv
 from envgen.curriculum.evaluate import LevelScorer
 from envgen.curriculum.loop import train
@@ -97,14 +98,52 @@ def test_chains_begin_at_their_start_and_share_environments_with_levels():
     assert playing(envs, infos) == [ORIGINAL, LEVELS[0], ORIGINAL] * 2
 
 
-def test_state_continues_exactly():
-    envs, resumed = make_envs(num_envs=3), make_envs(num_envs=3)
+@pytest.fixture
+def short_cutoffs(monkeypatch):
+    monkeypatch.setattr("envgen.curriculum.chains.MIN_CUTOFF", 4)
+    monkeypatch.setattr("envgen.curriculum.chains.MIN_SUCCESSES", 2)
+
+
+def test_episodes_are_cut_off_after_a_multiple_of_the_steps_until_success(short_cutoffs):
+    """Two environments succeed after three steps, and the others never."""
+    chain = LevelChain(skill="sprint", levels=(CorridorLevel(length=3), ORIGINAL), advance_at=100, window=8, cutoff=2)
+    envs, episodes = make_envs(chain), EpisodeStats()
+    runner, actions = VecEnvRunner(envs, seed=1), np.array([RIGHT, RIGHT, 0, 0])
+    for _ in range(3):
+        assert not runner.step(actions, episodes).cut_off.any()
+    lengths = []
+    for _ in range(12):
+        before = runner.obs.copy()
+        result = runner.step(actions, episodes)
+        np.testing.assert_array_equal(result.cut_off, result.truncated)
+        if result.cut_off.any():
+            assert result.cut_off.tolist() == [False, False, True, True]
+            np.testing.assert_array_equal(result.final_obs[2][0], before[2][0])  # it stood still
+            np.testing.assert_array_equal(runner.obs[2:, 0], 0)
+            lengths.append(episodes.lengths[-2:])
+    assert lengths == [[6, 6]] * 2  # twice three
+    assert envs.stage_of(chain) == 0
+
+
+def test_the_last_stage_and_chains_without_cutoff_are_not_cut_off(short_cutoffs):
+    for chain in (CHAIN, CHAIN.model_copy(update={"cutoff": 1.5, "start": 2})):
+        envs, episodes = make_envs(chain), EpisodeStats()
+        runner = VecEnvRunner(envs, seed=1)
+        for k in range(70):
+            result = runner.step(np.array([RIGHT, RIGHT, RIGHT, 0]) if k < 20 else np.zeros(4, int), episodes)
+            assert not result.cut_off.any()
+
+
+@pytest.mark.parametrize("cutoff", [None, 1.0])
+def test_state_continues_exactly(cutoff, short_cutoffs):
+    chain = CHAIN.model_copy(update={"cutoff": cutoff})
+    envs, resumed = make_envs(chain, num_envs=3), make_envs(chain, num_envs=3)
     envs.reset(seed=1)
     actions = np.maximum(random_actions(envs, 400), random_actions(envs, 400, seed=1))  # mostly to the right
     stages = set()
     for row in actions[:150]:
         envs.step(row)
-        stages.add(envs.stage_of(CHAIN))
+        stages.add(envs.stage_of(chain))
     assert len(stages) > 1
     assert envs.counts[0] > 0
     obs = resumed.set_state(envs.get_state())
@@ -121,7 +160,8 @@ def test_state_continues_exactly():
 @pytest.mark.parametrize(
     ("name", "value"),
     [("stages", np.array([3])), ("stages", np.array([-1])), ("counts", np.array([-1])), ("counts", np.zeros(2, int)),
-     ("successes", np.zeros((1, 9), np.uint8)), ("restored", np.zeros(9, np.uint8))],
+     ("successes", np.zeros((1, 9), np.uint8)), ("restored", np.zeros(9, np.uint8)),
+     ("num_successes", np.array([-1])), ("success_steps", np.zeros((1, 9), int)), ("first_success", np.zeros(9, int))],
 )  # fmt: skip
 def test_a_damaged_state_is_refused_and_changes_nothing(name, value):
     envs = make_envs()

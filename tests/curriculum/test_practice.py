@@ -312,8 +312,8 @@ def test_statistics_hold_ordinary_episodes_only():
         may_end_ordinary = envs.practice_group == NO_GROUP
         step = runner.step(row, episodes)
         expected_runner.step(row, from_plain)
-        np.testing.assert_array_equal(step.practiced, step.dones & ~may_end_ordinary)
-        num_practiced += int(step.practiced.sum())
+        np.testing.assert_array_equal(step.cut_off, step.dones & ~may_end_ordinary)
+        num_practiced += int(step.cut_off.sum())
     assert num_practiced == len(episodes.practice_skills) == len(episodes.practice_successes) > 20
     assert set(episodes.practice_skills) == {WALK, SPRINT}
     assert max(episodes.practice_lengths) <= 6

@@ -49,7 +49,8 @@ def test_what_a_level_grants_to_a_withdrawn_skill_is_withdrawn_next():
 
 
 def test_choices_are_weakened_before_they_are_withdrawn():
-    assert [level.near.plant for level in chain_of(Crafter(), "eat_plant")] == ["ripe", "sapling", "none", "none"]
+    plants = ["ripe", "nearly ripe", "half grown", "sapling", "none", "none"]
+    assert [level.near.plant for level in chain_of(Crafter(), "eat_plant")] == plants
 
 
 def test_what_a_skill_does_not_need_is_withdrawn_at_once_before_the_original():

@@ -322,7 +322,7 @@ class PPO:
             step = runner.step(dist.to_action(actions), rollout.episodes)
             rollout.rewards[t], rollout.dones[t], rollout.valid[t] = step.rewards, step.dones, step.valid
             # the step limit of practice is not an end of the episode, so always bootstrap from the value there
-            truncated = step.truncated if self.settings.bootstrap_on_truncation else step.truncated & step.practiced
+            truncated = step.truncated if self.settings.bootstrap_on_truncation else step.truncated & step.cut_off
             if step.final_obs is not None and truncated.any():
                 final_obs = np.stack([step.final_obs[i] for i in np.flatnonzero(truncated)])
                 final_bits = None if step.final_bits is None else step.final_bits[truncated]

@@ -95,7 +95,7 @@ class StepResult(NamedTuple):
     truncated: np.ndarray  # (B,) whether it ended by truncation alone
     valid: np.ndarray  # (B,) False where the step only reset the environment, or the agent does not learn from it
     final_obs: Any  # the last observations of the episodes that ended; None if none did
-    practiced: np.ndarray  # (B,) whether the episode that ended was practice
+    cut_off: np.ndarray  # (B,) whether the episode was ended by training, and not by the world
     final_bits: np.ndarray | None  # (B, bits), of the agent's memory at final_obs; None if nothing was truncated
 
 
@@ -150,7 +150,7 @@ class VecEnvRunner:
         self.episode_returns += np.where(resetting, 0, rewards)
         self.episode_lengths += ~resetting
         final_obs = final_bits = None
-        practiced = np.zeros(self.num_envs, np.bool_)
+        practiced = cut_off = np.zeros(self.num_envs, np.bool_)
         self.memory.record_rewards(rewards)
         if truncated.any():  # only needed then, to bootstrap
             final_bits = self.memory.bits
@@ -160,6 +160,7 @@ class VecEnvRunner:
             final_obs = infos.get("final_obs") if same_step else obs
             final_infos = infos.get("final_info", {}) if same_step else infos
             practiced = dones & final_infos.get("practice", practiced)
+            cut_off = practiced | (dones & final_infos.get("cut_off", cut_off))
             self._record_episodes(np.flatnonzero(dones & ~practiced), final_infos, episodes)
             self._record_practice(np.flatnonzero(practiced), final_infos, episodes)
             if self.autoreset_mode == AutoresetMode.DISABLED:
@@ -167,7 +168,7 @@ class VecEnvRunner:
         self.needs_reset = dones & (self.autoreset_mode == AutoresetMode.NEXT_STEP)
         self.obs = obs
         truncated = truncated & ~terminated & dones
-        return StepResult(rewards, dones, truncated, ~resetting & learns, final_obs, practiced, final_bits)
+        return StepResult(rewards, dones, truncated, ~resetting & learns, final_obs, cut_off, final_bits)
 
     def _record_episodes(self, indices: np.ndarray, infos: dict[str, Any], episodes: EpisodeStats) -> None:
         episodes.returns += self.episode_returns[indices].tolist()

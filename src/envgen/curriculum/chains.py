@@ -6,6 +6,9 @@ stage; at `fall_back_at` percent or less, it returns to the stage before. Episod
 Only episodes since the last change of the stage count, and none that continued a saved state. Episodes in progress
 count as well if they are at least as long as those in the window on average: in worlds where success ends an episode,
 those that end first would all be successes. The stages and these counts are part of the state.
+
+Most of an episode comes after the success that a stage is about, or after its last chance. With `cutoff`, episodes in a
+stage before the last are truncated after a multiple of the steps that success takes there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +20,13 @@ from envgen.designers.designer import LevelChain
 from envgen.worlds.engine import read_array
 from envgen.worlds.world import Level, LevelVectorEnv, Skill
 
+from .practice import add_final_infos
+
 NO_CHAIN = -1
+MIN_CUTOFF = 64  # steps
+MIN_SUCCESSES = 8  # in a stage before its episodes are cut off
+CUTOFF_QUANTILE = 0.9  # of the steps until success
+NO_SUCCESS = -1
 PREFIX = "chains."
 
 
@@ -55,8 +64,14 @@ class ChainVectorEnv(LevelVectorEnv):
         window = max((chain.window for chain in self.chains), default=1)
         self.successes = np.zeros((len(self.chains), window), np.bool_)  # of the last episodes, as a ring
         self.lengths = np.zeros((len(self.chains), window), np.int64)  # the same
+        self.success_steps = np.zeros((len(self.chains), window), np.int64)  # of successful episodes, as a ring
+        self.num_successes = np.zeros(len(self.chains), np.int64)  # since the last change of the stage
+        self.first_success = np.full(self.num_envs, NO_SUCCESS, np.int64)  # steps of the episode until then
         self.skill_ids = [[s.name for s in skills].index(chain.skill) for chain in self.chains]
         self.restored = np.zeros(self.num_envs, np.bool_)  # whether the episode continued a saved state
+        self._env_skills = np.array([self.skill_ids[c] if c != NO_CHAIN else 0 for c in self.env_chains])
+        self._last_stages = np.array([len(self.chains[c].levels) - 1 if c != NO_CHAIN else 0 for c in self.env_chains])
+        self._has_cutoff = any(chain.cutoff is not None for chain in self.chains)
         places = [
             (e, stage, level)
             for e, entry in enumerate(distinct)
@@ -98,21 +113,60 @@ class ChainVectorEnv(LevelVectorEnv):
     def reset(self, *, seed: Any = None, options: dict | None = None):
         obs, infos = self.envs.reset(seed=seed, options=options)
         mask = (options or {}).get("reset_mask")
-        self.restored[slice(None) if mask is None else mask] = False
+        for values, start in ((self.restored, False), (self.first_success, NO_SUCCESS)):
+            values[slice(None) if mask is None else mask] = start
         return obs, self._translate(infos)
 
     def step(self, actions: Any):
         obs, rewards, terminated, truncated, infos = self.envs.step(actions)
         infos = self._translate(infos)
         ended = terminated | truncated
+        if "final_info" in infos:
+            infos["final_info"] = self._translate(infos["final_info"])
+        self._note_successes(infos, ended)
+        cut_off = self._cut_off(infos, ended)
+        if cut_off.any():
+            add_final_infos(obs, infos, cut_off)
+            truncated, ended = truncated | cut_off, ended | cut_off
         if ended.any():
             final_infos = infos.get("final_info", infos)
-            if "final_info" in infos:
-                final_infos = infos["final_info"] = self._translate(final_infos)
             self._count_episodes(np.flatnonzero(ended & ~self.restored & (self.env_chains != NO_CHAIN)), final_infos)
-            self.restored[ended] = False
+            self.restored[ended], self.first_success[ended] = False, NO_SUCCESS
+            if cut_off.any():
+                infos["final_info"] |= {"cut_off": cut_off, "_cut_off": ended}
+                self._restart(cut_off, obs, infos)
             self._update_stages(infos)
         return obs, rewards, terminated, truncated, infos
+
+    def _restart(self, mask: np.ndarray, obs: Any, infos: dict[str, Any]) -> None:
+        """Begin episodes in these environments."""
+        new_obs, new_infos = self.envs.reset(options={"reset_mask": mask})
+        obs[mask] = new_obs[mask]
+        for name, values in self._translate(new_infos).items():
+            if not name.startswith("_"):
+                infos[name][mask] = values[mask]
+
+    def _note_successes(self, infos: Mapping[str, Any], ended: np.ndarray) -> None:
+        """Note the step at which each episode first succeeds at the skill of its chain."""
+        if not self._has_cutoff:
+            return
+        for infos_now, envs in ((infos, ~ended), (infos.get("final_info", infos), ended)):
+            ids = np.flatnonzero(envs & (self.env_chains != NO_CHAIN) & (self.first_success == NO_SUCCESS))
+            if ids.size:
+                ids = ids[infos_now["achievements"][ids, self._env_skills[ids]] > 0]
+                self.first_success[ids] = infos_now["episode_length"][ids]
+
+    def _cut_off(self, infos: Mapping[str, Any], ended: np.ndarray) -> np.ndarray:
+        """The environments whose episodes end here, because they have had time enough for success."""
+        expired = np.zeros(self.num_envs, np.bool_)
+        for c, chain in enumerate(self.chains):
+            if chain.cutoff is None or self.num_successes[c] < MIN_SUCCESSES:
+                continue
+            steps = self.success_steps[c, : min(self.num_successes[c], chain.window)]
+            limit = max(MIN_CUTOFF, chain.cutoff * np.quantile(steps, CUTOFF_QUANTILE))
+            expired |= (self.env_chains == c) & (infos["episode_length"] >= limit)
+        stages = self.level_stages[infos["level"]]
+        return expired & (stages < self._last_stages) & ~ended & ~self.restored
 
     def _count_episodes(self, env_ids: np.ndarray, infos: Mapping[str, Any]) -> None:
         """Count the episodes that ended in the current stage of their chain."""
@@ -123,6 +177,9 @@ class ChainVectorEnv(LevelVectorEnv):
                 self.successes[c, row] = infos["achievements"][i, self.skill_ids[c]] > 0
                 self.lengths[c, row] = infos["episode_length"][i]
                 self.counts[c] += 1
+                if self.first_success[i] != NO_SUCCESS:
+                    self.success_steps[c, self.num_successes[c] % self.chains[c].window] = self.first_success[i]
+                    self.num_successes[c] += 1
 
     def _update_stages(self, infos: Mapping[str, Any]) -> None:
         changed = False
@@ -137,7 +194,7 @@ class ChainVectorEnv(LevelVectorEnv):
                 change = -1
             if change:
                 self.stages[c] += change
-                self.counts[c] = 0
+                self.counts[c] = self.num_successes[c] = 0
                 changed = True
         if changed:
             self._set_current_levels()
@@ -165,6 +222,9 @@ class ChainVectorEnv(LevelVectorEnv):
             PREFIX + "successes": self.successes.astype(np.uint8),
             PREFIX + "lengths": self.lengths.copy(),
             PREFIX + "restored": self.restored.astype(np.uint8),
+            PREFIX + "success_steps": self.success_steps.copy(),
+            PREFIX + "num_successes": self.num_successes.copy(),
+            PREFIX + "first_success": self.first_success.copy(),
         }
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> Any:
@@ -173,13 +233,18 @@ class ChainVectorEnv(LevelVectorEnv):
         successes = read_array(state, PREFIX + "successes", "u1", shape)
         lengths = read_array(state, PREFIX + "lengths", "i8", shape)
         restored = read_array(state, PREFIX + "restored", "u1", (self.num_envs,))
+        success_steps = read_array(state, PREFIX + "success_steps", "i8", shape)
+        num_successes = read_array(state, PREFIX + "num_successes", "i8", shape[:1])
+        first_success = read_array(state, PREFIX + "first_success", "i8", (self.num_envs,))
         num_stages = np.array([len(chain.levels) for chain in self.chains])
-        if (stages < 0).any() or (stages >= num_stages).any() or (counts < 0).any():
+        if (stages < 0).any() or (stages >= num_stages).any() or (counts < 0).any() or (num_successes < 0).any():
             raise ValueError("the state of the chains is damaged or was saved with other chains; use the same ones")
         inner = {name.removeprefix("envs."): array for name, array in state.items() if name.startswith("envs.")}
         obs = self.envs.set_state(inner)
         self.stages, self.counts, self.successes = stages.copy(), counts.copy(), successes.astype(np.bool_)
         self.lengths, self.restored = lengths.copy(), restored.astype(np.bool_)
+        self.success_steps, self.num_successes = success_steps.copy(), num_successes.copy()
+        self.first_success = first_success.copy()
         return obs
 
     # SupportsEnvState: states hold the inner indices of levels, which never change

@@ -72,6 +72,22 @@ class StateRows:
         return {name: array[rows] for name, array in self.arrays.items()}
 
 
+def add_final_infos(obs: Any, infos: dict[str, Any], ended: np.ndarray) -> None:
+    """Add the environments whose episodes a wrapper ends to `final_obs` and `final_info`."""
+    mask = ended | infos.get("_final_obs", np.zeros(len(ended), np.bool_))
+    final_obs = infos.setdefault("final_obs", np.full(len(ended), None, dtype=object))
+    for i in np.flatnonzero(ended):
+        final_obs[i] = obs[i].copy()
+    final_info = infos.setdefault("final_info", {})
+    for name in [name for name in infos if not name.startswith(("_", "final_"))]:
+        values = infos[name]
+        if name not in final_info:
+            final_info[name] = np.zeros_like(values)
+        final_info[name][ended] = values[ended]
+        final_info[f"_{name}"] = mask
+    infos["_final_obs"], infos["_final_info"] = mask, mask.copy()
+
+
 class PracticeVectorEnv(LevelVectorEnv):
     """The environments `envs`, of which a share practices. The others play as they would without it.
 
@@ -158,7 +174,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         if self.settings.max_steps is not None:
             expired = practiced & (self.practice_steps >= self.settings.max_steps) & ~ended
             if expired.any():
-                self._add_final_infos(obs, infos, expired)
+                add_final_infos(obs, infos, expired)
                 truncated, ended = truncated | expired, ended | expired
         if ended.any():
             self._count_episodes(achieved, ended, infos["final_info"])
@@ -191,22 +207,6 @@ class PracticeVectorEnv(LevelVectorEnv):
             decay = np.where(possible, RATE_DECAY, 1)
             self.possible = decay * self.possible + possible
             self.successes = decay * self.successes + (achieved[i] & possible)
-
-    def _add_final_infos(self, obs: Any, infos: dict[str, Any], expired: np.ndarray) -> None:
-        """Add the environments whose practice ended at its step limit to `final_obs` and `final_info`."""
-        n = self.num_envs
-        mask = expired | infos.get("_final_obs", np.zeros(n, np.bool_))
-        final_obs = infos.setdefault("final_obs", np.full(n, None, dtype=object))
-        for i in np.flatnonzero(expired):
-            final_obs[i] = obs[i].copy()
-        final_info = infos.setdefault("final_info", {})
-        for name in [name for name in infos if not name.startswith(("_", "final_"))]:
-            values = infos[name]
-            if name not in final_info:
-                final_info[name] = np.zeros_like(values)
-            final_info[name][expired] = values[expired]
-            final_info[f"_{name}"] = mask
-        infos["_final_obs"], infos["_final_info"] = mask, mask.copy()
 
     def _restart(self, env_ids: np.ndarray, obs: Any, infos: dict[str, Any]) -> None:
         """Begin practice in these environments, if a state has been saved."""

@@ -72,6 +72,9 @@ class LevelChain(FrozenModel):
     """The success rate at which training returns to the stage before."""
     window: Annotated[int, Field(ge=1)] = 16
     """The number of episodes over which the success rate is taken."""
+    cutoff: Annotated[float, Field(ge=1)] | None = None
+    """Ends episodes in a stage before the last after this many times the steps that success takes there: by 90% of the
+    successful episodes of the window, but at least 64. If not set, episodes end as in the world."""
 
     @field_validator("levels", mode="before")
     @classmethod
@@ -89,6 +92,10 @@ class LevelChain(FrozenModel):
         if self.fall_back_at >= self.advance_at:
             raise ValueError(f"fall_back_at {self.fall_back_at:g} must be below advance_at {self.advance_at:g}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _dump(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return omit_defaults(type(self), handler(self), "cutoff")
 
     @field_serializer("levels")
     def _dump_levels(self, levels: tuple[Level, ...]) -> list[LevelOverrides]:

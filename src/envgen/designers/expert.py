@@ -18,9 +18,9 @@ the levels, beginning with the hardest stage in which they still succeed.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from envgen.settings import Settings
 from envgen.worlds.world import Level, Skill
@@ -40,6 +40,8 @@ class ExpertSettings(Settings):
     """The success rate in a stage of a chain at which training goes on to the next stage."""
     fall_back_at: Percent = 5
     """The success rate in a stage at which training returns to the stage before."""
+    cutoff: Annotated[float, Field(ge=1)] | None = None
+    """Ends episodes in a stage before the last after this many times the steps that success takes there."""
     rehearsal_threshold: Percent = 10
     """A skill is rehearsed if its success rate has fallen by more than this many points since its best."""
 
@@ -138,6 +140,7 @@ class ExpertDesigner(Designer):
             chain = LevelChain(
                 skill=skill, levels=stages, start=stage,
                 advance_at=self.settings.advance_at, fall_back_at=self.settings.fall_back_at,
+                cutoff=self.settings.cutoff,
             )  # fmt: skip
         return ProposedLevel(level=stages[stage], purpose=f"{purpose}: {rate:.0f}% here", skills=(skill,), chain=chain)
 

@@ -198,14 +198,7 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         """
         self._check_open()
         options = checks.check_options(options, self.reset_options)
-        mask = np.ones(self.num_envs, np.bool_)
-        if "reset_mask" in options:
-            mask = np.asarray(options["reset_mask"], np.bool_)
-            if mask.shape != (self.num_envs,) or not mask.any():
-                raise ValueError(
-                    f"reset_mask must be a boolean array of shape ({self.num_envs},) that selects at least one "
-                    f"environment, not {mask!r}"
-                )
+        mask = checks.check_reset_mask(options, self.num_envs)
         if seed is not None:
             for i, env_seed in enumerate(checks.check_seeds(seed, self.num_envs)):
                 if mask[i] and env_seed is not None:

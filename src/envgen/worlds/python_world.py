@@ -176,10 +176,10 @@ class PythonVectorEnv(LevelVectorEnv):
             env.sample_levels = sample_levels
 
     def reset(self, *, seed: int | Iterable[int | None] | None = None, options: dict | None = None):
-        checks.check_options(options, ())
+        mask = checks.check_reset_mask(checks.check_options(options, ("reset_mask",)), self.num_envs)
         seeds = [None] * self.num_envs if seed is None else checks.check_seeds(seed, self.num_envs)
-        for env, env_seed in zip(self.envs, seeds, strict=True):
-            env.reset(seed=env_seed)
+        for i in np.flatnonzero(mask):
+            self.envs[i].reset(seed=seeds[i])
         return self._observations(), self._infos()
 
     def step(self, actions: Any):

@@ -1,7 +1,7 @@
 """Checks of the arguments that users pass to environments. All raise before anything runs."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -48,6 +48,17 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     if value not in choices:
         raise ValueError(f"{name} {format_choice_error(str(value), choices)}")
     return value
+
+
+def check_reset_mask(options: Mapping[str, Any], num_envs: int) -> np.ndarray:
+    """The environments that `reset` begins episodes in: those of the option `reset_mask`, or all."""
+    mask = np.asarray(options.get("reset_mask", np.ones(num_envs, np.bool_)), np.bool_)
+    if mask.shape != (num_envs,) or not mask.any():
+        raise ValueError(
+            f"reset_mask must be a boolean array of shape ({num_envs},) that selects at least one environment, "
+            f"not {mask!r}"
+        )
+    return mask
 
 
 def check_options(options: dict | None, allowed: Sequence[str]) -> dict:

@@ -172,6 +172,7 @@ def render_env(state, i, atlas, render_buffers, out):
 NEAR_DISTANCE = 3  # Manhattan distance from the start at which objects are placed
 COW_DISTANCE = CREATURE_DISTANCE = 5  # farther away: next to a plant they would destroy it
 ORES = (const.COAL, const.IRON, const.DIAMOND)
+PLANT_AGES = tuple(const.PLANT_AGES.values())
 
 
 @jit
@@ -255,7 +256,7 @@ def _place_near_start(env, entities, params):
         row = add_entity(env, entities, const.PLANT, x, y, const.PLANT_HEALTH)
         if row < 0:
             return False
-        entities[row].counter = const.RIPE_AFTER + 1 if params.near_plant == 2 else 0
+        entities[row].counter = PLANT_AGES[params.near_plant - 1]
     for _ in range(params.near_cows):
         x, y = _sample_free_cell(env, COW_DISTANCE)
         if add_entity(env, entities, const.COW, x, y, const.COW_HEALTH) < 0:

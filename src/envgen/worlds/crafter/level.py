@@ -69,8 +69,9 @@ class Near(Settings):
     """A cell of ore to mine."""
     water: bool = False
     """A cell of water to drink from."""
-    plant: Literal["none", "sapling", "ripe"] = "none"
-    """A planted sapling, or a plant that is ripe to eat. A cow, zombie or skeleton next to it destroys it."""
+    plant: Literal["none", "sapling", "half grown", "nearly ripe", "ripe"] = "none"
+    """A planted sapling, one that ripens in 150 or in 40 steps, or a plant that is ripe to eat. A cow, zombie or
+    skeleton next to it destroys it."""
     cows: int = Field(default=0, ge=0, le=4)
     """The number of cows to eat, five steps away."""
     creature: Literal["none", "zombie", "skeleton"] = "none"
@@ -147,7 +148,7 @@ class CrafterLevel(Level):
             params[f"near_{name}"] = getattr(self.near, name)
         params["near_ore"] = ("none", "coal", "iron", "diamond").index(self.near.ore)
         params["near_creature"] = ("none", "zombie", "skeleton").index(self.near.creature)
-        params["near_plant"] = ("none", "sapling", "ripe").index(self.near.plant)
+        params["near_plant"] = ("none", *const.PLANT_AGES).index(self.near.plant)
         params["inventory"] = [*dict(self.vitals).values(), *dict(self.inventory).values()]
         params["done"] = sum(1 << SKILL_NAMES.index(skill) for skill in self.done_skills)
         params["start_time"], params["length"] = self.time_of_day, self.length
@@ -186,7 +187,7 @@ LEVEL_PARAMS = np.dtype(
         ("near_table", np.int32),
         ("near_furnace", np.int32),
         ("near_water", np.int32),
-        ("near_plant", np.int32),  # 1 sapling, 2 ripe
+        ("near_plant", np.int32),  # 1 sapling, 2 half grown, 3 nearly ripe, 4 ripe
         ("near_cows", np.int32),
         ("near_cave", np.int32),
         ("near_tree", np.int32),
