@@ -90,14 +90,15 @@ def _load_from_hub(name: HubName, device: str) -> Policy:
         from huggingface_hub.errors import HfHubHTTPError
     except ImportError:
         raise PolicyError("policies of the hub need huggingface_hub: pip install 'envgen[hub]'") from None
-    network_errors = HfHubHTTPError.__bases__  # those of the HTTP library that this version uses
+    bases = HfHubHTTPError.__bases__  # those of the HTTP library that this version uses
+    network_errors = tuple(base for base in bases if issubclass(base, Exception))
     repository, revision = name
     data = []
     try:
         for file, max_bytes in ((JSON_FILE, MAX_JSON_BYTES), (ARRAYS_FILE, memory_bytes() // 2)):
             info = hf_hub_download(repository, file, revision=revision, dry_run=True)
             revision = info.commit_hash  # both files come from the same commit
-            if info.file_size > max_bytes:
+            if info.file_size is not None and info.file_size > max_bytes:
                 raise ValueError(f"{file} has {info.file_size:,} bytes, but at most {max_bytes:,} are read")
             path = hf_hub_download(repository, file, revision=revision)
             data.append(read_regular(Path(path).resolve(), max_bytes=max_bytes))  # the hub's cache consists of links

@@ -55,7 +55,7 @@ def package_folder() -> Path | None:
 
 def load_floor_plan(number: int, folder: Path | None = None) -> FloorPlan:
     """A floor plan of AI2-THOR by its number (1 to 30, 201 to 230, 301 to 330 or 401 to 430)."""
-    kind = next((kind for kind in ROOM_KINDS if number in PLAN_NUMBERS[kind]), None)
+    kind: RoomKind | None = next((kind for kind in ROOM_KINDS if number in PLAN_NUMBERS[kind]), None)
     if kind is None:
         ranges = ", ".join(f"{numbers[0]} to {numbers[-1]}" for numbers in PLAN_NUMBERS.values())
         raise GameError(f"there is no floor plan {number}; the numbers are {ranges}")
