@@ -26,13 +26,13 @@ def test_own_world_by_name_path_class_or_instance(world):
 
 def test_installed_world_is_found_by_name(monkeypatch):
     install(monkeypatch, line="line_world:LineWorld")
-    assert world_names() == ["crafter", "heist", "minigrid", "line"]
+    assert world_names() == ["crafter", "heist", "minigrid", "walker", "line"]
     assert isinstance(make_world("line"), LineWorld)
 
 
 def test_broken_entry_point_does_not_affect_other_worlds(monkeypatch):
     install(monkeypatch, broken="no_such_module:World", line="line_world:LineWorld")
-    assert world_names() == ["crafter", "heist", "minigrid", "broken", "line"]
+    assert world_names() == ["crafter", "heist", "minigrid", "walker", "broken", "line"]
     assert isinstance(make_world("line"), LineWorld)
     assert isinstance(make_world("crafter"), Crafter)
     with pytest.raises(WorldError, match="cannot load the world 'broken' from no_such_module:World: No module named"):
@@ -56,7 +56,7 @@ def test_invalid_entry_point_is_ignored_with_a_warning(monkeypatch, values, prob
 @pytest.mark.parametrize(
     ("world", "message"),
     [
-        ("crafte", "'crafte' is not one of crafter, heist, minigrid; did you mean 'crafter'"),
+        ("crafte", "'crafte' is not one of crafter, heist, minigrid, walker; did you mean 'crafter'"),
         ("no_such_module:World", "cannot import the world 'no_such_module:World': there is no module 'no_such_module'"),
         ("line_world:LineWord", "line_world has no 'LineWord'; it has LineWorld"),
         ("json:dumps", "not a subclass of envgen.worlds.world.World"),

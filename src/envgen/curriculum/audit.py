@@ -8,13 +8,13 @@ there, or if it cannot be created. The agent learns from none of these steps.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import numpy as np
 
 from envgen.designers.designer import AuditResult, ProposedLevel, SettingEffects, setting_values, unflatten
-from envgen.worlds.world import World, sample_actions
+from envgen.worlds.world import LevelError, SupportsActive, World, sample_actions
 
 NUM_ENVS = 32  # for random actions, and for the scripted expert
 AUDIT_SEEDS = range(64)  # of the environments whose statistics an audit uses
@@ -103,6 +103,8 @@ def first_success_steps(
                 counts[dones] = infos["final_info"]["achievements"][dones]
             first_steps[(counts > 0) & (first_steps < 0) & active[:, None]] = step
             active &= ~dones
+            if isinstance(envs, SupportsActive):
+                envs.set_active(active)
             if not active.any():
                 break
         return at_start, first_steps
@@ -126,12 +128,11 @@ def setting_effects(world: World) -> SettingEffects:
         original, *others = values
         if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
             others = [max(others, key=lambda value: abs(value - original))]  # of numbers, only the furthest
-        by_value = {
-            str(value): changed_stats(
-                original_stats, world.level_stats(unflatten({name: value}), EFFECT_SEEDS).as_dict()
-            )
-            for value in others
-        }
+        by_value = {}
+        for value in others:
+            with suppress(LevelError):  # it is valid only with other settings
+                level = world.Level.parse(unflatten({name: value}))
+                by_value[str(value)] = changed_stats(original_stats, world.level_stats(level, EFFECT_SEEDS).as_dict())
         if by_value := {value: changes for value, changes in by_value.items() if changes}:
             effects[name] = by_value
     return effects

@@ -21,7 +21,7 @@ from envgen.agents.learner import Learner, SupportsAct, SupportsMemory
 from envgen.agents.rollout import episode_skill_counts
 from envgen.designers.designer import ChainOutcome, LevelOutcome, ScoredBy, SuccessRate
 from envgen.runs.statistics import score, success_counts, success_rates
-from envgen.worlds.world import Level, LevelVectorEnv, World
+from envgen.worlds.world import Level, LevelVectorEnv, SupportsActive, World
 
 from .plan import check_seed
 
@@ -178,6 +178,8 @@ def run_episodes(
         for i in np.flatnonzero(dones & playing):
             finished[i].append((returns[i], int(lengths[i]), episode_skill_counts(infos["final_info"], i)))
             remaining[i] -= 1
+        if isinstance(envs, SupportsActive) and dones.any():
+            envs.set_active(remaining > 0)
         returns[dones] = 0
         lengths[dones] = 0
     results = [episode for env_episodes in finished for episode in env_episodes]

@@ -12,7 +12,7 @@ from envgen.agents.learner import SupportsAct, SupportsMemory
 from envgen.agents.rollout import episode_skill_counts
 from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSampler
 from envgen.worlds.engine import read_array
-from envgen.worlds.world import Level, LevelVectorEnv, SupportsEnvLevels, World
+from envgen.worlds.world import Level, LevelVectorEnv, SupportsActive, SupportsEnvLevels, World
 
 from .evaluate import MAX_ENVS
 from .plan import PlanError
@@ -174,6 +174,8 @@ def _play_once(
             ended = dones & playing
             counts[ended] = episode_skill_counts(infos["final_info"], ended)
         playing &= ~dones
+        if isinstance(envs, SupportsActive):
+            envs.set_active(playing)
         counts[playing] = episode_skill_counts(infos, playing)
         if not playing.any():
             break

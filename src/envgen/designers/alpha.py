@@ -48,7 +48,7 @@ class AlphaDesigner(Designer):
         levels = []
         for _ in range(brief.num_levels):
             sample = {name: values[rng.choice(len(values), p=softmax(logits[name]))] for name, values in space.items()}
-            level = brief.Level.parse(unflatten(sample))
+            level = brief.Level.parse_sampled(unflatten(sample))
             levels.append(ProposedLevel(level=level, purpose="sampled from the learned policy"))
         return Proposal(levels=tuple(levels))
 

@@ -141,7 +141,7 @@ def random_level(
     """
     changes = {name: values[rng.integers(len(values))]
                for name, values in space.items() if rng.random() >= keep_prob}  # fmt: skip
-    return level_type.parse(unflatten(changes))
+    return level_type.parse_sampled(unflatten(changes))
 
 
 class EasyToHardDesigner(DesignerWrapper):

@@ -158,7 +158,7 @@ def mutate(level: Level, space: Mapping[str, tuple[Any, ...]], num_edits: int, r
         current = tuple(current) if isinstance(current, list) else current  # JSON has no tuples
         others = [value for value in space[name] if value != current]
         changes[name] = others[rng.integers(len(others))]
-    return type(level).parse(unflatten(changes))
+    return type(level).parse_sampled(unflatten(changes))
 
 
 # --- sampling for learnability

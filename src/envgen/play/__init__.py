@@ -5,7 +5,7 @@ from typing import Any
 from envgen.worlds.world import World
 
 from .front_end import run_front_end
-from .session import PlayError
+from .session import PlayError, check_playable
 
 __all__ = ["PlayError", "play"]
 
@@ -18,6 +18,7 @@ def play(world: World, level: Any = None, seed: int | None = None, terminal: boo
     from envgen.play.terminal import play_in_terminal  # each front end imports what only it needs
     from envgen.play.window import play_in_window
 
+    check_playable(world, world.key_bindings)  # before a window opens
     run_front_end(
         lambda: play_in_window(world, level, seed),
         lambda: play_in_terminal(world, level, seed),

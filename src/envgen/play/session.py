@@ -14,6 +14,16 @@ class PlayError(EnvgenError):
     """A world that cannot be played this way; the message says how to play it."""
 
 
+def check_playable(world: World, key_bindings: Mapping[str, str]) -> None:
+    """Raise PlayError if a world cannot be played with these keys."""
+    if not world.actions:
+        raise PlayError(
+            f"{world.name} has continuous actions, so it cannot be played with keys; `envgen watch RUN` shows an agent"
+        )
+    if not key_bindings:
+        raise PlayError(f"{world.name} defines no key bindings; set key_bindings in its class to play it by hand")
+
+
 class Event(NamedTuple):
     """The result of a key press, with a message for the player where there is one."""
 
@@ -39,8 +49,7 @@ class GameSession:
         render_size: int | None = None,
     ):
         self.key_bindings = key_bindings or world.key_bindings
-        if not self.key_bindings:
-            raise PlayError(f"{world.name} defines no key bindings; set key_bindings in its class to play it by hand")
+        check_playable(world, self.key_bindings)
         self.world, self._skills = world, [skill.name for skill in world.skills]
         self._actions = {key: world.actions.index(action) for key, action in self.key_bindings.items()}
         self._quit_keys = [key for key in QUIT_KEYS if key not in self._actions]

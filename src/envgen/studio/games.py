@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from envgen.play.session import GameSession, PlayError
+from envgen.play.session import GameSession, PlayError, check_playable
 from envgen.worlds.world import Level, World
 
 from .server import RequestError
@@ -61,8 +61,7 @@ class Games:
 
 def _open(world: World, level: Level, seed: int) -> GameSession:
     keys = world.key_bindings or dict(zip(SPARE_KEYS, world.actions, strict=False))
-    if not keys:
-        raise PlayError(f"{world.name} has continuous actions, so it cannot be played with keys")
+    check_playable(world, keys)
     return GameSession(world, level, seed, key_bindings=keys, render_size=SCREEN_SIZE)
 
 

@@ -14,7 +14,7 @@
 Gymnasium cannot save the state of an environment. A saved state is therefore the seed of the episode and its actions,
 and restoring it plays them again; the environment has to be deterministic given both, and `check_world` checks that it
 is. Its random numbers after a restored state are therefore those of the saved episode, also where `set_env_state` is
-given seeds: those only begin later episodes. Every environment is stepped in turn by the interpreter.
+given seeds: those only begin later episodes. Environments are stepped in turn, by one process or by `num_workers`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -242,10 +242,11 @@ def from_gymnasium(
         max_episode_steps: Longest episode. Default: that of the environment's spec.
         image_size: Width and height of pictures in pixels.
         attributes: Attributes of `World`: `name`, `rules`, `actions` (a name for each discrete action), `ppo_defaults`,
-            `plan_defaults`, `skill_levels`, `random_baseline`, `key_bindings`.
+            `plan_defaults`, `skill_levels`, `random_baseline`, `key_bindings`; and `num_workers`, the processes that
+            step the environments: 1 by default, None for as many as there are cores.
     """
     allowed = ("name", "rules", "actions", "ppo_defaults", "plan_defaults", "skill_levels", "random_baseline",
-               "key_bindings")  # fmt: skip
+               "key_bindings", "num_workers")  # fmt: skip
     for name in attributes:
         if name not in allowed:
             raise TypeError(f"from_gymnasium() has no argument {name!r}; attributes are {', '.join(allowed)}")

@@ -1,27 +1,22 @@
 """Worlds in plain Python: implement one environment, and `PythonWorld` implements the whole contract of a `World`.
 
-It is meant for prototypes and for worlds that need no speed: every environment is stepped in turn by the interpreter.
-examples/custom_world.py is a complete world.
+It is meant for prototypes and for worlds that need no speed: every environment is stepped in turn by the interpreter,
+or by several processes (`PythonWorld.num_workers`). examples/custom_world.py is a complete world.
 """
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
-from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import batch_space
 from PIL import Image, ImageDraw
 
 from . import validation as checks
-from .engine import place_levels
 from .observations import RenderedEnv, image_grid
-from .world import LevelVectorEnv, World
-
-_MASK64 = (1 << 64) - 1
+from .python_vector_env import PythonVectorEnv
+from .world import LevelStats, World
 
 
 class PythonEnv(RenderedEnv):
@@ -34,6 +29,8 @@ class PythonEnv(RenderedEnv):
         level: The level of this episode.
         np_random: The only source of randomness that may be used.
         max_episode_steps: An episode is truncated after this many steps.
+        extra_infos: Entries of the infos in addition to those of every world, such as `possible`: arrays whose dtypes
+            and shapes never change. An array with an entry per skill becomes a dict in single environments.
     """
 
     made_by = "single"
@@ -54,6 +51,7 @@ class PythonEnv(RenderedEnv):
         self.levels = self.next_levels = list(levels)  # those of this episode, and of the next ones
         self.level_index, self.sample_levels = 0, sample_levels
         self.state: dict[str, Any] = {}
+        self.extra_infos: dict[str, np.ndarray] = {}
         self.achievements = np.zeros(len(world.skills), np.int64)
         self.episode_number, self.episode_return, self.episode_length, self.running = 0, 0.0, 0, False
 
@@ -72,6 +70,13 @@ class PythonEnv(RenderedEnv):
     def is_truncated(self) -> bool:
         """Whether an episode that has not terminated is truncated after this step."""
         return self.episode_length >= self.max_episode_steps
+
+    def prepare_next(self) -> bool:
+        """Prepare the next episode, so that `reset` has less to do. Worker processes call it while they wait.
+
+        It must not change what happens, nor `np_random`. Returns whether there was anything to prepare.
+        """
+        return False
 
     def on_restore(self) -> None:
         """Called when an episode in progress was restored, for environments that keep more than `state`.
@@ -125,222 +130,23 @@ class PythonEnv(RenderedEnv):
         return self.observe(), float(reward), bool(terminated), truncated, self._info()
 
     def _info(self) -> dict[str, Any]:
-        counts = zip(self.world.skills, self.achievements.tolist(), strict=True)
-        return {
+        info = {
             "level": self.level_index,
             "episode_number": self.episode_number,
             "episode_return": self.episode_return,
             "episode_length": self.episode_length,
-            "achievements": {skill.name: count for skill, count in counts},
+            "achievements": self._by_skill(self.achievements),
         }
+        for name, value in self.extra_infos.items():
+            info[name] = self._by_skill(value) if value.shape == self.achievements.shape else value.copy()[()]
+        return info
+
+    def _by_skill(self, values: np.ndarray) -> dict[str, Any]:
+        return {skill.name: value for skill, value in zip(self.world.skills, values.tolist(), strict=True)}
 
     @property
     def window_title(self) -> str:
         return self.world.name
-
-
-class PythonVectorEnv(LevelVectorEnv):
-    """`num_envs` environments of a `PythonWorld`, with same-step autoreset. See `LevelVectorEnv`."""
-
-    def __init__(
-        self,
-        world: "PythonWorld",
-        levels: Any,
-        num_envs: int,
-        sample_levels: bool = False,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
-    ):
-        if AutoresetMode(autoreset_mode) != AutoresetMode.SAME_STEP:
-            raise TypeError(f"a PythonWorld supports only same-step autoreset, not {autoreset_mode}")
-        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, **world.metadata}
-        self.num_envs, self.world, self.render_mode = checks.check_count("num_envs", num_envs), world, None
-        self._levels: list[Any] = []
-        self.envs = [world.env_class(world, [world.original], False) for _ in range(num_envs)]
-        self.set_levels(levels, sample_levels)
-        self.single_observation_space = self.envs[0].observation_space
-        self.single_action_space = self.envs[0].action_space
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
-
-    @property
-    def levels(self) -> list[Any]:
-        return self._levels
-
-    def set_levels(self, levels: Any, sample_levels: bool = False) -> None:
-        levels = checks.parse_levels(self.world.Level, self.world.name, levels)
-        levels = checks.check_all_used(levels, self.num_envs, sample_levels)
-        played = [level for env in self.envs if env.episode_number for level in env.levels]
-        place_levels(self._levels, levels, {self._levels.index(level) for level in dict.fromkeys(played)})
-        for i, env in enumerate(self.envs):
-            env.next_levels = levels if sample_levels else [levels[i % len(levels)]]
-            env.sample_levels = sample_levels
-
-    def reset(self, *, seed: int | Iterable[int | None] | None = None, options: dict | None = None):
-        mask = checks.check_reset_mask(checks.check_options(options, ("reset_mask",)), self.num_envs)
-        seeds = [None] * self.num_envs if seed is None else checks.check_seeds(seed, self.num_envs)
-        for i in np.flatnonzero(mask):
-            self.envs[i].reset(seed=seeds[i])
-        return self._observations(), self._infos()
-
-    def step(self, actions: Any):
-        if isinstance(self.single_action_space, spaces.Discrete):
-            actions = checks.check_actions(actions, self.num_envs, self.world.actions).tolist()
-        elif np.shape(actions) != self.action_space.shape:
-            raise ValueError(f"actions must have the shape {self.action_space.shape}, not {np.shape(actions)}")
-        results = [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
-        rewards, terminated, truncated = (np.array([result[k] for result in results]) for k in (1, 2, 3))
-        ended = terminated | truncated
-        final: dict[str, Any] = {}
-        if ended.any():
-            final_obs = np.full(self.num_envs, None, dtype=object)
-            for i in np.flatnonzero(ended):
-                final_obs[i] = results[i][0]
-            final = {"final_obs": final_obs, "final_info": self._infos(ended)}
-            final |= {"_final_obs": ended, "_final_info": ended.copy()}
-            for i in np.flatnonzero(ended):
-                self.envs[i].reset()
-        return self._observations(), rewards, terminated, truncated, {**self._infos(), **final}
-
-    def _observations(self) -> np.ndarray:
-        return np.stack([env.observe() for env in self.envs]).astype(self.single_observation_space.dtype)
-
-    def _infos(self, mask: np.ndarray | None = None) -> dict[str, Any]:
-        columns = {
-            "level": [self._levels.index(env.level) for env in self.envs],
-            "episode_number": [env.episode_number for env in self.envs],
-            "episode_return": [env.episode_return for env in self.envs],
-            "episode_length": [env.episode_length for env in self.envs],
-            "achievements": [env.achievements for env in self.envs],
-        }
-        mask = np.ones(self.num_envs, np.bool_) if mask is None else mask
-        infos: dict[str, Any] = {}
-        for name, values in columns.items():
-            rows = np.array(values)
-            infos[name] = np.where(mask.reshape(-1, *[1] * (rows.ndim - 1)), rows, 0)
-            infos["_" + name] = mask.copy()
-        return infos
-
-    def close_extras(self, **kwargs: Any) -> None:
-        for env in self.envs:
-            env.close()
-
-    def get_state(self) -> dict[str, np.ndarray]:
-        if not all(env.episode_number for env in self.envs):
-            raise ResetNeeded("call reset() before get_state()")
-        text = json.dumps([level.to_overrides() for level in self._levels])
-        lists = [[[self._levels.index(level) for level in ls] for ls in (e.levels, e.next_levels)] for e in self.envs]
-        rows = [(e.level_index, e.sample_levels, e.episode_number, e.episode_length, e.running) for e in self.envs]
-        return {
-            "levels": np.frombuffer(text.encode(), np.uint8).copy(),
-            "env_levels": np.frombuffer(json.dumps(lists).encode(), np.uint8).copy(),
-            "rngs": np.array([_rng_to_words(env.np_random) for env in self.envs], np.uint64),
-            "episodes": np.array(rows, np.int64),
-            "episode_returns": np.array([env.episode_return for env in self.envs]),
-            "achievements": np.array([env.achievements for env in self.envs]),
-            **{f"state.{name}": np.array([env.state[name] for env in self.envs]) for name in self.envs[0].state},
-        }
-
-    def get_env_state(self, env_ids: np.ndarray) -> dict[str, np.ndarray]:
-        envs = [self.envs[i] for i in env_ids]
-        for i, env in zip(env_ids, envs, strict=True):
-            if not env.running:
-                raise ValueError(f"no episode is in progress in environment {i}")
-        rows = [(self._levels.index(env.level), env.episode_length) for env in envs]
-        return {
-            "rngs": np.array([_rng_to_words(env.np_random) for env in envs], np.uint64),
-            "episodes": np.array(rows, np.int64),
-            "episode_returns": np.array([env.episode_return for env in envs]),
-            "achievements": np.array([env.achievements for env in envs]),
-            **{f"state.{name}": np.array([env.state[name] for env in envs]) for name in self.envs[0].state},
-        }
-
-    def set_env_state(
-        self, env_ids: np.ndarray, states: Mapping[str, np.ndarray], seeds: Sequence[int] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        for k, i in enumerate(env_ids):
-            env = self.envs[i]
-            level_id, env.episode_length = states["episodes"][k].tolist()
-            env.levels, env.level_index, env.running = [self._levels[level_id]], 0, True
-            env.episode_return, env.achievements = float(states["episode_returns"][k]), states["achievements"][k].copy()
-            env.state = {name: states[f"state.{name}"][k].copy()[()] for name in env.state}
-            env._np_random = _rng_from_words(states["rngs"][k].tolist())
-            if seeds is not None:
-                env._np_random, _ = seeding.np_random(seeds[k])
-            env.on_restore()
-        return self._observations()[env_ids], {name: values[env_ids] for name, values in self._infos().items()}
-
-    def check_env_state(self, states: Mapping[str, np.ndarray]) -> None:
-        replica = PythonVectorEnv(self.world, self._levels, len(states.get("episodes", ())) or 1, sample_levels=True)
-        replica.reset(seed=0)
-        try:
-            replica._check_arrays(states, replica.get_env_state(np.arange(replica.num_envs)))
-            if (states["episodes"] < 0).any():
-                raise ValueError("a level or a length is negative")
-            replica.set_env_state(np.arange(replica.num_envs), states)
-            for i, env in enumerate(replica.envs):
-                if env.episode_length >= env.max_episode_steps:
-                    raise ValueError(f"the episode of state {i} is too long")
-                if not self.single_observation_space.contains(env.observe()):
-                    raise ValueError(f"the observation of state {i} is not in the observation space")
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
-            raise ValueError(f"these states do not fit environments of {self.world.name}: {error!r}") from error
-
-    def set_state(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
-        replica = PythonVectorEnv(self.world, None, self.num_envs)
-        replica.reset(seed=0)
-        try:
-            replica._restore(state)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
-            message = f"this state does not fit {self.num_envs} environments of {self.world.name}: {error!r}"
-            raise ValueError(message) from error
-        self.envs, self._levels = replica.envs, replica._levels
-        return self._observations()
-
-    def _check_arrays(self, state: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
-        if state.keys() != expected.keys():
-            raise ValueError(f"expected the arrays {', '.join(expected)}, not {', '.join(state)}")
-        for name, array in expected.items():
-            variable = name in ("levels", "env_levels")
-            if state[name].dtype != array.dtype or not (variable or state[name].shape == array.shape):
-                raise ValueError(f"{name} is {state[name].dtype} {state[name].shape}, not {array.dtype} {array.shape}")
-
-    def _restore(self, state: Mapping[str, np.ndarray]) -> None:
-        self._check_arrays(state, self.get_state())
-        self._levels = [self.world.Level.parse(level) for level in json.loads(state["levels"].tobytes())]
-        lists = json.loads(state["env_levels"].tobytes())
-        for i, (env, (levels, next_levels)) in enumerate(zip(self.envs, lists, strict=True)):
-            env.levels, env.next_levels = ([self._levels[k] for k in indices] for indices in (levels, next_levels))
-            level_index, sample_levels, env.episode_number, env.episode_length, running = state["episodes"][i].tolist()
-            env.level_index, env.sample_levels, env.running = level_index, bool(sample_levels), bool(running)
-            if not (
-                0 <= level_index < len(levels) and next_levels and 0 <= env.episode_length <= env.max_episode_steps
-            ):
-                raise ValueError(f"episode {i} is impossible")
-            env.episode_return, env.achievements = float(state["episode_returns"][i]), state["achievements"][i].copy()
-            env._np_random = _rng_from_words(state["rngs"][i].tolist())
-            env.state = {name: state[f"state.{name}"][i].copy()[()] for name in env.state}
-            env.on_restore()
-            if not self.single_observation_space.contains(env.observe()):
-                raise ValueError(f"the observation of environment {i} is not in its observation space")
-
-
-def _rng_to_words(rng: np.random.Generator) -> list[int]:
-    """A PCG64 generator as six 64-bit words."""
-    values = rng.bit_generator.state
-    words = [word for key in ("state", "inc") for word in divmod(values["state"][key], 1 << 64)]
-    return [*words, values["has_uint32"], values["uinteger"]]
-
-
-def _rng_from_words(words: Sequence[int]) -> np.random.Generator:
-    state, inc = (words[k] << 64 | words[k + 1] & _MASK64 for k in (0, 2))
-    rng = np.random.Generator(np.random.PCG64(0))
-    rng.bit_generator.state = {
-        "bit_generator": "PCG64",
-        "state": {"state": state, "inc": inc | 1},
-        "has_uint32": words[4] & 1,
-        "uinteger": words[5] & 0xFFFFFFFF,
-    }
-    return rng
 
 
 class StateStats(NamedTuple):
@@ -359,6 +165,7 @@ class PythonWorld(World):
     """A world whose environments are `PythonEnv`s. A subclass sets the attributes of `World` and `env_class`."""
 
     env_class: ClassVar[type[PythonEnv]]
+    num_workers: int | None = 1  # processes that step the environments; None for as many as there are cores
     metadata: ClassVar[Mapping[str, Any]] = {}  # of all environments, such as a "symbol_map" or "tile_grid"
 
     def make(
@@ -372,8 +179,7 @@ class PythonWorld(World):
         checks.check_choice("observation", observation or self.default_observation, self.observations)
         envs = PythonVectorEnv(self, list(levels) or None, num_envs or max(1, len(levels)), **kwargs)
         if seed is not None:
-            for i, env in enumerate(envs.envs):
-                env._np_random, env._np_random_seed = seeding.np_random(checks.check_seed(seed) + i)
+            envs.seed(checks.check_seed(seed))
         return envs
 
     def single(
@@ -386,7 +192,7 @@ class PythonWorld(World):
             env._np_random, env._np_random_seed = seeding.np_random(checks.check_seed(seed))
         return env
 
-    def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> StateStats:
+    def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> LevelStats:
         env, states = self.single(level), []
         for seed in seeds:
             env.reset(seed=seed)

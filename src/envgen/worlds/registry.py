@@ -16,6 +16,7 @@ BUILTIN_WORLDS = {
     "crafter": "envgen.worlds.crafter.world:Crafter",
     "heist": "envgen.worlds.heist.world:Heist",
     "minigrid": "envgen.worlds.minigrid.world:MiniGrid",
+    "walker": "envgen.worlds.walker.world:Walker",
 }
 
 

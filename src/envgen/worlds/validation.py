@@ -18,6 +18,7 @@ L = TypeVar("L", bound=Level)
 RENDER_MODES = ("rgb_array", "human")
 # Smallest number of environments per thread that outweighs the cost of a thread, about 0.1 ms per step.
 _MIN_ENVS_PER_THREAD = {"pixels": 32, "symbols": 256, "symbols+unlocked": 256, "text": 256}
+_MIN_ENVS_PER_WORKER = 4  # starting a process takes as long as thousands of steps
 
 
 def parse_levels(level_class: type[L], world: str, level: Any) -> list[L]:
@@ -156,8 +157,18 @@ def choose_threads(threads: int | None, num_envs: int, observation: str) -> int:
     """The number of threads: `threads`, or by default as many as speed up stepping on this machine."""
     if threads is not None:
         return check_count("threads", threads)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, num_envs // _MIN_ENVS_PER_THREAD[observation]))
+    return max(1, min(_num_cores(), num_envs // _MIN_ENVS_PER_THREAD[observation]))
+
+
+def choose_workers(num_workers: int | None, num_envs: int) -> int:
+    """The number of processes: `num_workers`, or if None as many as there are cores, with a few environments each."""
+    if num_workers is not None:
+        return min(check_count("num_workers", num_workers), num_envs)
+    return max(1, min(_num_cores(), num_envs // _MIN_ENVS_PER_WORKER))
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def tile_grid_problem(grid: Any, space: Any) -> str | None:

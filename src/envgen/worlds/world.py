@@ -95,6 +95,14 @@ class Level(Settings):
         except ValidationError as error:
             raise LevelError(format_validation_error(error)) from None
 
+    @classmethod
+    def parse_sampled(cls, settings: Mapping[str, Any]) -> Self:
+        """A level from values that were drawn for each setting by itself, as random designers do.
+
+        A world whose settings can contradict each other overrides it, so that every such draw is a level.
+        """
+        return cls.parse(settings)
+
     @property
     def done_skills(self) -> tuple[str, ...]:
         """The skills that count as achieved from the start of an episode, and therefore give no reward."""
@@ -272,6 +280,16 @@ class SupportsEnvLevels(Protocol):
     def set_env_levels(self, env_ids: Sequence[int], levels: Sequence[Any]) -> None:
         """Environment `env_ids[k]` plays `levels[k]` in all episodes that begin from now on. The other environments
         keep what they play; where they played random levels, they now play one of them."""
+        ...
+
+
+@runtime_checkable
+class SupportsActive(Protocol):
+    """An optional part of a `LevelVectorEnv`: leave out environments whose results nobody needs."""
+
+    def set_active(self, mask: np.ndarray) -> None:
+        """Until the next `reset`, `step` only steps the environments in `mask` (num_envs,). The others stay as they
+        are, with reward 0."""
         ...
 
 
