@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from hostile_replies import attack
 
 from envgen import run_benchmark
 from envgen.benchmarks.bamboogle import MAX_SEARCHES, Bamboogle, find_answer, find_query, judge
@@ -122,3 +123,11 @@ def test_missing_and_damaged_files_are_explained(tmp_path, content, message):
 def test_a_missing_folder_says_where_to_get_the_data():
     with pytest.raises(BenchmarkError, match=r"pass --data .*qiancheng0/ToolRL .*license"):
         Bamboogle()
+
+
+def test_hostile_replies_are_wrong(data, tmp_path_factory, monkeypatch):
+    folder = tmp_path_factory.mktemp("hostile")
+    monkeypatch.chdir(folder)
+    benchmark = Bamboogle(data, data / "passages.jsonl")
+    attack(benchmark, benchmark.items("questions"), 2000)
+    assert list(folder.iterdir()) == []

@@ -17,6 +17,7 @@ from envgen.designers.chat.protocol import Reply
 
 if importlib.util.find_spec("bfcl_eval") is None or importlib.util.find_spec("mpmath") is None:
     pytest.skip("needs bfcl-eval: pip install --no-deps bfcl-eval==2026.3.23", allow_module_level=True)
+pytestmark = pytest.mark.filterwarnings("ignore:invalid")  # escape sequences and literals in hostile replies
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 

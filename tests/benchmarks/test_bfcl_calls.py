@@ -7,6 +7,7 @@ from envgen.benchmarks.bfcl.checker import check_calls
 from envgen.benchmarks.bfcl.foreign import read_java, read_javascript, write_java, write_javascript
 from envgen.designers.chat.protocol import ToolCall
 
+pytestmark = pytest.mark.filterwarnings("ignore:invalid")  # escape sequences and literals in hostile replies
 PYTHON = [
     ("[f(a=1)]", [Call("f", {"a": 1})]),
     ("f(a=-1.5, b='x')", [Call("f", {"a": -1.5, "b": "x"})]),

@@ -86,6 +86,8 @@ class Benchmark(Protocol):
     categories: Sequence[str]
     averages: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Rows of the table below the categories: name, and the categories whose accuracies are averaged."""
+    averaged_rates: Mapping[str, Sequence[str]] = {}
+    """Columns of the table: name, and the rates of `Verdict.counts` that are averaged."""
 
     def items(self, category: str) -> Sequence[Item]:
         """All items of a category, in a fixed order."""

@@ -26,6 +26,9 @@ class BenchmarkEntry:
 
 
 BENCHMARKS: dict[str, BenchmarkEntry] = {
+    "api_bank": BenchmarkEntry(
+        "API-Bank: the next API call of a dialogue, levels 1 to 3", "api_bank:ApiBank", ("data",)
+    ),
     "bamboogle": BenchmarkEntry(
         "125 two-hop questions, closed-book or with a search tool over your passages",
         "bamboogle:Bamboogle", ("data", "passages"),
@@ -33,6 +36,10 @@ BENCHMARKS: dict[str, BenchmarkEntry] = {
     "bfcl": BenchmarkEntry(
         "function calling: Python, Java, JavaScript, parallel, live, irrelevance, multi-turn",
         "bfcl.benchmark:Bfcl", ("calls",),
+    ),
+    "travel_planner": BenchmarkEntry(
+        "TravelPlanner: trips with constraints, planned from given tables", "travel_planner.benchmark:TravelPlanner",
+        ("data",),
     ),
 }  # fmt: skip
 

@@ -88,7 +88,8 @@ def summarize(benchmark: Benchmark, llm: str, results: Sequence[ItemResult]) -> 
     by_category: dict[str, list[ItemResult]] = {name: [] for name in benchmark.categories}
     for result in results:
         by_category[result.category].append(result)
-    rows = {name: _row(name, some) for name, some in by_category.items() if some}
+    means = benchmark.averaged_rates
+    rows = {name: _row(name, some, means) for name, some in by_category.items() if some}
     averages = {
         name: sum(rows[category].accuracy for category in categories) / len(categories)
         for name, categories in benchmark.averages.items()
@@ -101,13 +102,19 @@ def summarize(benchmark: Benchmark, llm: str, results: Sequence[ItemResult]) -> 
         llm=llm,
         categories=tuple(rows.values()),
         averages=averages,
-        total=_row("all items", results),
+        total=_row("all items", results, means),
         errors=dict(errors.most_common()),
         usage=ChatUsage.combine(result.usage for result in results),
     )
 
 
-def _row(name: str, results: Sequence[ItemResult]) -> Row:
+def _row(name: str, results: Sequence[ItemResult], averaged_rates: Mapping[str, Sequence[str]]) -> Row:
+    rates = _rates([result.counts for result in results])
+    means = {
+        mean: sum(rates[rate] for rate in names) / len(names)
+        for mean, names in averaged_rates.items()
+        if all(rate in rates for rate in names)
+    }
     low, high = wilson_interval(sum(result.score for result in results), len(results))
     return Row(
         name=name,
@@ -115,7 +122,7 @@ def _row(name: str, results: Sequence[ItemResult]) -> Row:
         accuracy=100 * sum(result.score for result in results) / len(results),
         low=100 * low,
         high=100 * high,
-        rates=_rates([result.counts for result in results]),
+        rates=rates | means,
     )
 
 

@@ -1,7 +1,7 @@
 """The Berkeley Function Calling Leaderboard (BFCL): all categories of `bfcl-eval` that need no network and no model."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from envgen.designers.chat.protocol import Reply
 
@@ -30,15 +30,13 @@ NO_CALL, DONE = text_reply("None of the functions fits."), text_reply("Done.")
 class Bfcl(Benchmark):
     name = "bfcl"
     categories = CATEGORIES
-    averages: ClassVar[Mapping[str, Sequence[str]]] = {
-        "non_live": SINGLE_TURN, "live": LIVE, "hallucination": RELEVANCE, "multi_turn": MULTI_TURN
-    }  # fmt: skip
 
     def __init__(self, calls: str = "prompt"):
         """`calls` is how the model calls functions: as text (`prompt`) or through its API (`native`)."""
         self.package, version = find_package()
         self.data_version = f"bfcl-eval {version}"
         self.is_native = calls == "native"
+        self.averages = {"non_live": SINGLE_TURN, "live": LIVE, "hallucination": RELEVANCE, "multi_turn": MULTI_TURN}
 
     def items(self, category: str) -> Sequence[Item]:
         return [Item(entry["id"], category, entry) for entry in load_entries(self.package, category)]

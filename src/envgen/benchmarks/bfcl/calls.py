@@ -9,19 +9,19 @@ import ast
 import json
 import operator
 import re
-import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from envgen.designers.chat.protocol import ToolCall
 from envgen.runs.checkpoint import parse_json
 
+from ..python_source import PARSE_ERRORS, parse_expression
+
 Language = Literal["python", "java", "javascript"]
 MAX_CHARS = 50_000  # of a reply with calls; longer ones are refused
 MAX_DEPTH = 60  # of nested brackets
 MAX_CALLS = 200  # in one reply
 MAX_NUMBER = 1e15  # operands of arithmetic in an argument
-FILE = "<reply>"
 OPERATORS = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
@@ -31,9 +31,6 @@ NAME = re.compile(r"[A-Za-z_$][\w$]*(?:\s*\.\s*[A-Za-z_$][\w$]*)*")
 PARAMETER = re.compile(r"\s*([A-Za-z_$][\w$]*)\s*=(?!=)")
 TYPE_ARGUMENTS = re.compile(r"(?<=\w)<[\w\s,.?\[\]<]{0,200}>+")  # of Java, such as <String, Integer>
 OPENING, CLOSING = "([{", ")]}"
-# A reply such as "\d" makes the Python compiler warn.
-warnings.filterwarnings("ignore", category=SyntaxWarning, module=re.escape(FILE))
-warnings.filterwarnings("ignore", category=DeprecationWarning, module=re.escape(FILE))
 
 
 class CallError(ValueError):
@@ -106,12 +103,12 @@ def _check_depth(source: str) -> None:
 
 def _parse_python(source: str) -> list[Call]:
     try:
-        body = ast.parse(source, FILE, mode="eval").body
+        body = parse_expression(source)
         elements = body.elts if isinstance(body, ast.List) else [body]
         return [_read_call(element) for element in elements]
     except CallError:
         raise
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, TypeError) as error:
+    except PARSE_ERRORS as error:
         raise CallError(f"the reply is not a list of calls ({type(error).__name__})") from None
 
 

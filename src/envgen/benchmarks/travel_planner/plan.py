@@ -1,0 +1,112 @@
+"""A plan in a reply: one object per day, read as data within limits."""
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..python_source import PARSE_ERRORS, parse_expression
+
+MAX_CHARS = 50_000  # of the text of a plan
+MAX_DEPTH = 20
+MAX_VALUE_CHARS = 2000
+MAX_DAYS = 60
+FIELDS = ("current_city", "transportation", "breakfast", "attraction", "lunch", "dinner", "accommodation")
+MEALS = ("breakfast", "lunch", "dinner")
+EMPTY = ("", "-")
+FROM_TO = re.compile(r"from\s+(.+?)\s+to\s+([^,]+)")
+PARENTHESIS = re.compile(r"\([^)]*\).*")
+
+
+class Day(NamedTuple):
+    """What the plan says about one day: `""` where it has no such field, `-` where nothing is planned."""
+
+    current_city: str = ""
+    transportation: str = ""
+    breakfast: str = ""
+    attraction: str = ""
+    lunch: str = ""
+    dinner: str = ""
+    accommodation: str = ""
+
+    @property
+    def route(self) -> tuple[str, str] | None:
+        """The cities of a day on which one travels."""
+        return from_to(self.current_city)
+
+    @property
+    def cities(self) -> list[str]:
+        return list(self.route) if self.route else [without_parenthesis(self.current_city)]
+
+    @property
+    def attractions(self) -> list[str]:
+        return [part.strip() for part in self.attraction.split(";") if part.strip() not in EMPTY]
+
+    def meals(self) -> list[str]:
+        return [meal for meal in (self.breakfast, self.lunch, self.dinner) if meal not in EMPTY]
+
+
+def find_plan(text: str) -> list[Day] | None:
+    """The plan in a reply; None if it has none. It is a JSON array of objects, or the same in Python's syntax."""
+    start, end = text.find("["), text.rfind("]")
+    if start < 0 or not start < end < start + MAX_CHARS:
+        return None
+    source = text[start : end + 1]
+    if not _is_shallow(source):
+        return None
+    value: Any = None
+    try:
+        value = json.loads(source)
+    except (ValueError, RecursionError):
+        try:
+            value = ast.literal_eval(parse_expression(source))
+        except PARSE_ERRORS:
+            return None
+    return read_plan(value)
+
+
+def read_plan(value: Any) -> list[Day] | None:
+    """The days of a plan, without empty ones at the end."""
+    if not isinstance(value, list):
+        return None
+    days = [_read_day(entry) if isinstance(entry, Mapping) else Day() for entry in value[:MAX_DAYS]]
+    while days and days[-1] == Day():
+        days.pop()
+    return days or None
+
+
+def _is_shallow(source: str) -> bool:
+    depth = 0
+    for char in source:
+        depth += (char in "([{") - (char in ")]}")
+        if depth > MAX_DEPTH:
+            return False
+    return True
+
+
+def _read_day(entry: Mapping[Any, Any]) -> Day:
+    fields = {str(key).strip().lower().replace(" ", "_"): value for key, value in entry.items()}
+    return Day(**{name: _read_field(fields[name]) for name in FIELDS if name in fields})
+
+
+def _read_field(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        value = "".join(f"{part};" for part in value if isinstance(part, str))
+    return (value.strip()[:MAX_VALUE_CHARS] if isinstance(value, str) else "") or "-"
+
+
+def from_to(text: str) -> tuple[str, str] | None:
+    """The cities in `from A to B`, without states in parentheses."""
+    match = FROM_TO.search(text[:MAX_VALUE_CHARS])
+    return (without_parenthesis(match[1]), without_parenthesis(match[2])) if match else None
+
+
+def without_parenthesis(text: str) -> str:
+    return PARENTHESIS.sub("", text).strip()
+
+
+def name_and_city(text: str) -> tuple[str, str]:
+    """The parts of `Name, City(State)`; a name may contain commas."""
+    name, comma, city = text.rpartition(",")
+    return (name.strip(), without_parenthesis(city)) if comma else ("-", "-")

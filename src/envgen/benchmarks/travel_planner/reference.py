@@ -1,0 +1,69 @@
+"""The reference information of a query: what the plan may use, and what everything costs."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+KEY = re.compile(r"(Attractions|Restaurants|Accommodations) in (.+)")
+ROUTE = re.compile(r"(Flight|Self-driving|Taxi) from (.+?) to (.+?)(?: on \d{4}-\d{2}-\d{2})?")
+DISTANCE = re.compile(r"distance: ([\d,]{1,12}(?:\.\d{1,3})?) km")
+DURATION = re.compile(r"duration: ([^,]{1,60})")
+SELF_DRIVING_PER_KM = 0.05  # dollars; a taxi costs one dollar
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The rows of the tables as the files give them, by city; flights by number; costs of the routes by road."""
+
+    places: Mapping[str, Mapping[str, list[Mapping[str, Any]]]]  # kind: city: rows
+    flights: Mapping[str, Mapping[str, Any]]
+    roads: Mapping[tuple[str, str, str], int]  # self-driving or taxi, origin, destination: dollars per car
+
+    @property
+    def cities(self) -> set[str]:
+        return {city for kind in self.places.values() for city in kind}
+
+    def find(self, kind: str, name: str, city: str) -> list[Mapping[str, Any]]:
+        """The places in this city whose name contains the given one."""
+        key = "NAME" if kind == "Accommodations" else "Name"
+        return [row for row in self.places.get(kind, {}).get(city, ()) if name in str(row.get(key, ""))]
+
+
+def read_reference(tables: Mapping[str, Any]) -> Reference:
+    """The reference information in one line of `<split>_ref_info.jsonl`: a table, or a sentence, by its title.
+
+    Raises ValueError, TypeError or KeyError if a table has an unexpected shape.
+    """
+    places: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    flights: dict[str, Mapping[str, Any]] = {}
+    roads: dict[tuple[str, str, str], int] = {}
+    for title, content in tables.items():
+        if match := KEY.fullmatch(title):
+            places.setdefault(match[1], {})[match[2]] = list(_rows(content))
+        elif match := ROUTE.fullmatch(title):
+            if match[1] == "Flight":
+                flights |= {str(row["Flight Number"]): row for row in _rows(content)}
+            elif (cost := road_cost(match[1], content)) is not None:
+                roads[match[1].lower(), match[2], match[3]] = cost
+    return Reference(places, flights, roads)
+
+
+def _rows(content: Any) -> Iterable[Mapping[str, Any]]:
+    if isinstance(content, str):  # such as "There is no flight from ..."
+        return
+    for row in content:
+        if not isinstance(row, Mapping):
+            raise TypeError("a row of a table is not an object")
+        yield row
+
+
+def road_cost(kind: str, content: Any) -> int | None:
+    """Dollars per car; None if there is no such route, or it takes a day or longer."""
+    if not isinstance(content, str):
+        return None
+    distance, duration = DISTANCE.search(content), DURATION.search(content)
+    if distance is None or (duration is not None and "day" in duration[1]):
+        return None
+    kilometers = float(distance[1].replace(",", ""))
+    return int(kilometers * (SELF_DRIVING_PER_KM if kind.lower() == "self-driving" else 1))
