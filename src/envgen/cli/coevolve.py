@@ -55,7 +55,7 @@ def coevolve(
     """Train a language model and the environment policy that writes its tasks (GenEnv).
 
     Args:
-        domain: What the tasks are about: tools, answers, reasoning_gym:NAME, or module:Class for your own.
+        domain: What the tasks are about: tools, answers, alfworld, reasoning_gym:NAME, or module:Class for your own.
         proposer: Who proposes tasks: genenv, genenv-grpo, random, static, uniform, dapo or greedy.
         seed: Random seed.
         folder: The run directory.

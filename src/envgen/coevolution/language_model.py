@@ -71,6 +71,25 @@ class LanguageModel:
         """The tokens of a completion, including the end-of-sequence token."""
         return [*self._encode(text), self.eos_token_id]
 
+    def encode_observation(self, text: str) -> list[int]:
+        """The tokens between a completion and the next one, when the environment answers with this text."""
+        if not self.tokenizer.chat_template:
+            return self._encode(f"{text}\n")
+        messages = [{"role": "user", "content": "-"}, {"role": "assistant", "content": "-"}]
+        template = self.tokenizer.apply_chat_template
+
+        def render() -> str:
+            before = str(template(messages, tokenize=False))
+            after = str(
+                template([*messages, {"role": "user", "content": text}], tokenize=False, add_generation_prompt=True)
+            )
+            if not after.startswith(before):
+                raise ModelError("the chat template of this model rewrites earlier turns; choose another model")
+            eos = str(self.tokenizer.eos_token)
+            return before.rpartition(eos)[2] + after[len(before) :] if eos in before else after[len(before) :]
+
+        return self._encode(render_template(render))
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of a completion, without special tokens."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))

@@ -21,6 +21,7 @@ import torch
 from envgen.runs.checkpoint import loading
 from envgen.runs.store import Run, read_progress
 
+from .episodes import Generate, play_episodes
 from .losses import group_advantages
 from .metrics import eval_metrics, step_metrics
 from .policy import LanguageModelPolicy, TrainBatch
@@ -67,13 +68,21 @@ class AgentPolicy:
 
     def sample_and_score(self, tasks: list[Task]) -> RolloutBatch:
         num_generations = self.settings.num_generations
-        completions = self.policy.generate([self.encode_prompt(task) for task in tasks], num_generations)
-        texts = completions.decode(self.policy.lm)
+        completions, texts = self._generate(tasks, num_generations, self.policy.generate)
         results = [self.domain.check(tasks[k // num_generations], text) for k, text in enumerate(texts)]
         shape = len(tasks), num_generations
         scores = np.array([result.score for result in results]).reshape(shape)
         valid = np.array([result.valid for result in results]).reshape(shape)
         return RolloutBatch(tasks, completions, texts, scores, valid)
+
+    def _generate(
+        self, tasks: Sequence[Task], num_generations: int, generate: Generate
+    ) -> tuple[Completions, list[str]]:
+        prompts = [self.encode_prompt(task) for task in tasks]
+        if self.domain.is_multi_turn:
+            return play_episodes(self.domain, self.policy.lm, tasks, prompts, num_generations, generate)
+        completions = generate(prompts, num_generations)
+        return completions, completions.decode(self.policy.lm)
 
     def encode_prompt(self, task: Task) -> list[int]:
         return self.policy.lm.encode_prompt(self.domain.instructions, task.prompt)
@@ -97,19 +106,19 @@ class AgentPolicy:
         if s.zero_variance_groups == "keep":  # the mean over all groups, computed from those with a gradient
             weights = torch.ones(len(rows), device=rows.device)
             if s.loss_agg == "token":
-                weights = completions.mask.sum(1).float()
+                weights = completions.loss_mask.sum(1).float()
             advantages = advantages * (weights[rows].sum() / weights.sum()).cpu()
         batch = TrainBatch(
             [prompt for prompt, keep in zip(prompts, has_gradient, strict=True) if keep],
             s.num_generations,
-            Completions(completions.ids[rows], completions.mask[rows]),
+            completions.select(rows),
             advantages[torch.from_numpy(has_gradient)].reshape(-1),
         )
         return self.policy.update(batch, "ppo_clip")
 
     def evaluate(self, tasks: Sequence[Task]) -> np.ndarray:
         """The scores of greedy completions, (tasks,)."""
-        texts = self.policy.generate_greedy([self.encode_prompt(task) for task in tasks]).decode(self.policy.lm)
+        _, texts = self._generate(tasks, 1, lambda prompts, _: self.policy.generate_greedy(prompts))
         return np.array([self.domain.check(task, text).score for task, text in zip(tasks, texts, strict=True)])
 
 

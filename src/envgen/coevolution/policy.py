@@ -55,7 +55,7 @@ class TrainBatch:
     @property
     def num_tokens(self) -> int:
         """The tokens of all sequences: prompts, once for each of their completions, and completions."""
-        return self.num_generations * sum(map(len, self.prompts)) + self.completions.num_tokens
+        return self.num_generations * sum(map(len, self.prompts)) + int(self.completions.mask.sum())
 
     def completion_indices(self, prompt_indices: np.ndarray) -> Tensor:
         """The rows of the completions of some prompts."""
@@ -161,7 +161,7 @@ class LanguageModelPolicy:
     ) -> np.ndarray | None:  # fmt: skip
         """One gradient step on the completions of some prompts; returns METRICS, or None beyond `target_kl`."""
         s, group = self.settings, batch.num_generations
-        mask = batch.completions.mask[batch.completion_indices(indices)].cpu()
+        mask = batch.completions.loss_mask[batch.completion_indices(indices)].cpu()
         mask = mask & torch.from_numpy(np.repeat(is_real, group))[:, None]
         weights = token_weights(mask.to(self.device), s.loss_agg, self._all_reduce)
         sums = torch.zeros(len(METRICS) - 1, device=self.device)

@@ -11,17 +11,18 @@ import numpy as np
 import torch
 
 from .environment import environment_prompt
+from .episodes import play_episodes, transcript
 from .language_model import LanguageModel
 from .reward import SuccessStats
 from .sampling import generate
 from .task_stores import TaskFilter
-from .tasks import Domain, Spec
+from .tasks import Domain, Spec, Task
 
 ALPHAS = (0.3, 0.5, 0.7)
 STATS_FRACTIONS = (0.0, 0.2, 1.0)  # fractions of the feature values that occur in the success rates of a prompt
 NUM_EVAL_PROMPTS = 64
 MAX_NEW_TOKENS = 96  # in evaluations
-Example = tuple[str, str]  # prompt and completion
+Example = tuple[str, list[tuple[str, str]]]  # prompt, and completions with the observation after each of them
 
 
 class PretrainData:
@@ -47,9 +48,10 @@ class PretrainData:
             for feature, value in self.domain.features(spec).items():
                 self.feature_values.setdefault(feature, set()).add(value)
             task = self.domain.make_task(spec)
-            texts += [
-                f"{task.prompt}\n", self.domain.oracle_reply(task), f"{self.environment_prompt(spec)}\n", spec.text,
-            ]  # fmt: skip
+            texts.append(f"{task.prompt}\n")
+            for completion, observation in self._oracle_turns(task):
+                texts += [completion, f"{observation}\n"] if self.domain.is_multi_turn else [completion]
+            texts += [f"{self.environment_prompt(spec)}\n", spec.text]
         return texts
 
     def sample_spec(
@@ -64,13 +66,17 @@ class PretrainData:
         """A task and the oracle's reply."""
         is_hard = self.rng.random() < self.hard_fraction
         task = self.domain.make_task(self.sample_spec(self.domain.sample if is_hard else self.domain.sample_easy))
-        return task.prompt, self.domain.oracle_reply(task)
+        return task.prompt, self._oracle_turns(task)
+
+    def _oracle_turns(self, task: Task) -> list[tuple[str, str]]:
+        reply = self.domain.oracle_reply(task)
+        return transcript(self.domain, task, reply) if self.domain.is_multi_turn else [(reply, "")]
 
     def environment_example(self) -> Example:
         """A prompt of the environment policy and a variation of its spec."""
         base_spec = self.sample_spec(self.domain.sample)
         prompt = self.environment_prompt(base_spec)
-        return prompt, self.sample_spec(lambda rng: self.domain.vary(base_spec, rng)).text
+        return prompt, [(self.sample_spec(lambda rng: self.domain.vary(base_spec, rng)).text, "")]
 
     def environment_prompt(self, base_spec: Spec, rng: np.random.Generator | None = None) -> str:
         """A prompt with random success rates of no, a few or all kinds of tasks."""
@@ -87,7 +93,12 @@ class PretrainData:
         specs = [self.sample_spec(self.domain.sample, self.eval_rng) for _ in range(NUM_EVAL_PROMPTS)]
         tasks = [self.domain.make_task(spec) for spec in specs]
         prompts = [lm.encode_prompt("", task.prompt) for task in tasks]
-        replies = generate(lm, prompts, 1, MAX_NEW_TOKENS, None).decode(lm)
+        if self.domain.is_multi_turn:
+            _, replies = play_episodes(
+                self.domain, lm, tasks, prompts, 1, lambda prompts, n: generate(lm, prompts, n, MAX_NEW_TOKENS, None)
+            )
+        else:
+            replies = generate(lm, prompts, 1, MAX_NEW_TOKENS, None).decode(lm)
         accuracy = np.mean([self.domain.check(*pair).score for pair in zip(tasks, replies, strict=True)])
         return f"accuracy {accuracy:.2f}"
 

@@ -43,7 +43,8 @@ NUM_REPORTS = 4  # reports with an evaluation, per model
 REPORT_INTERVAL = 15.0  # seconds between reports of the time left
 LOSS_WINDOW = 50  # steps over which the reported loss is averaged
 ReportFn = Callable[[str], None]
-EncodedExample = tuple[list[int], list[int]]  # tokens of prompt and completion
+# tokens of the prompt and what follows it, and which of the latter the model is to generate
+EncodedExample = tuple[list[int], list[int], list[bool]]
 
 
 def pretrain(
@@ -220,7 +221,7 @@ class BatchStream:
         rng = self.data.rng
         self.buffer_rng, self.position = rng.bit_generator.state, 0
         examples = [self.sample_example() for _ in range(BUFFER_BATCHES * self.batch_size)]
-        encoded = [(self.lm.encode_prompt("", prompt), self.lm.encode_completion(text)) for prompt, text in examples]
+        encoded = [encode_example(self.lm, example) for example in examples]
         encoded.sort(key=lambda example: len(example[0]) + len(example[1]))
         self.buffer = [
             encoded[k * self.batch_size : (k + 1) * self.batch_size] for k in rng.permutation(BUFFER_BATCHES)
@@ -237,14 +238,26 @@ class BatchStream:
             self.position = state["position"]
 
 
+def encode_example(lm: LanguageModel, example: Example) -> EncodedExample:
+    prompt, turns = example
+    ids, generated = [], []
+    for number, (completion, observation) in enumerate(turns):
+        tokens = lm.encode_completion(completion)
+        ids, generated = ids + tokens, generated + [True] * len(tokens)
+        if number < len(turns) - 1:
+            tokens = lm.encode_observation(observation)
+            ids, generated = ids + tokens, generated + [False] * len(tokens)
+    return lm.encode_prompt("", prompt), ids, generated
+
+
 def completion_loss(lm: LanguageModel, examples: list[EncodedExample]) -> torch.Tensor:
     """The mean cross-entropy of the tokens of completions. Padding is on the right, where no token attends to it."""
-    width = max(len(prompt) + len(completion) for prompt, completion in examples)
+    width = max(len(prompt) + len(completion) for prompt, completion, _ in examples)
     ids = torch.full((len(examples), width), lm.pad_token_id)
     is_completion = torch.zeros((len(examples), width), dtype=torch.bool)
-    for k, (prompt, completion) in enumerate(examples):
+    for k, (prompt, completion, generated) in enumerate(examples):
         ids[k, : len(prompt) + len(completion)] = torch.tensor(prompt + completion)
-        is_completion[k, len(prompt) : len(prompt) + len(completion)] = True
+        is_completion[k, len(prompt) : len(prompt) + len(completion)] = torch.tensor(generated)
     model: Any = lm.model
     hidden = model.base_model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state  # (B, T - 1, D)
     logits = model.get_output_embeddings()(hidden[is_completion[:, 1:]])  # (completion tokens, V)

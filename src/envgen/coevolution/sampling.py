@@ -20,11 +20,13 @@ COMPACT_BELOW = 0.75  # drop finished rows from the batch when at most this frac
 class Completions:
     """Completion tokens without their prompts. B = prompts x completions per prompt.
 
-    `ids` (B, T) is padded on the right; `mask` (B, T) is true for tokens, including the end-of-sequence token.
+    `ids` (B, T) is padded on the right; `mask` (B, T) is true for tokens, including the end-of-sequence token. In
+    multi-turn episodes `generated` (B, T) tells the model's own tokens, which are trained, from those of observations.
     """
 
     ids: torch.Tensor
     mask: torch.Tensor
+    generated: torch.Tensor | None = None
 
     @classmethod
     def from_token_lists(cls, token_lists: Sequence[Sequence[int]], pad_token_id: int) -> "Completions":
@@ -33,8 +35,19 @@ class Completions:
         return cls(ids, torch.arange(width) < torch.tensor([[len(tokens)] for tokens in token_lists]))
 
     @property
+    def loss_mask(self) -> torch.Tensor:
+        """The tokens that the model generated."""
+        return self.mask if self.generated is None else self.generated
+
+    @property
     def num_tokens(self) -> int:
-        return int(self.mask.sum())
+        """The number of generated tokens."""
+        return int(self.loss_mask.sum())
+
+    def select(self, rows: torch.Tensor) -> "Completions":
+        return Completions(
+            self.ids[rows], self.mask[rows], None if self.generated is None else self.generated[rows]
+        )  # fmt: skip
 
     def decode(self, lm: LanguageModel) -> list[str]:
         return [lm.decode(row[mask].tolist()) for row, mask in zip(self.ids, self.mask, strict=True)]
@@ -73,7 +86,10 @@ def concat_completions(parts: Sequence[Completions]) -> Completions:
     width = max(part.ids.shape[1] for part in parts)
     ids = [F.pad(part.ids, (0, width - part.ids.shape[1])) for part in parts]
     mask = [F.pad(part.mask, (0, width - part.mask.shape[1])) for part in parts]
-    return Completions(torch.cat(ids), torch.cat(mask))
+    generated = None
+    if any(part.generated is not None for part in parts):
+        generated = torch.cat([F.pad(part.loss_mask, (0, width - part.mask.shape[1])) for part in parts])
+    return Completions(torch.cat(ids), torch.cat(mask), generated)
 
 
 def pad_left(sequences: Sequence[Sequence[int]], pad_token_id: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -60,7 +60,7 @@ class PolicySettings(Settings):
     temperature: PositiveFloat = 1.0
     """Sampling temperature."""
     max_new_tokens: PositiveInt = 96
-    """Maximum length of a completion in tokens."""
+    """Maximum length of a completion in tokens; in tasks of several turns, of each turn."""
 
 
 class AgentSettings(PolicySettings):

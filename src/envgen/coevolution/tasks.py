@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from pydantic import ValidationError
@@ -77,14 +77,27 @@ class CheckResult:
     reason: str = ""
 
 
+class Episode(Protocol):
+    """A task of several turns in progress. Equal turns are answered equally."""
+
+    def step(self, turn: str) -> str | None:
+        """What the environment answers to a turn of the agent; None if the episode is over."""
+        ...
+
+
 class Domain(ABC):
-    """A family of tasks. All methods are pure functions of their arguments: equal specs make equal tasks."""
+    """A family of tasks. All methods are pure functions of their arguments: equal specs make equal tasks.
+
+    In a multi-turn domain the prompt is what the agent sees first, `start_episode` answers each of its turns, and a
+    reply is the text of all turns, one per line.
+    """
 
     name: ClassVar[str]
     Spec: ClassVar[type[Spec]]
     spec_prompt: ClassVar[str]  # system prompt of the environment policy, which writes specs
     instructions: ClassVar[str]  # system prompt of the agent
     success_threshold: ClassVar[float] = 1.0  # default of the curriculum: the lowest score that counts as success
+    is_multi_turn: ClassVar[bool] = False
 
     @abstractmethod
     def make_task(self, spec: Any) -> Task:
@@ -101,6 +114,10 @@ class Domain(ABC):
     @abstractmethod
     def check(self, task: Task, reply: str) -> CheckResult:
         """Score a reply."""
+
+    def start_episode(self, task: Task) -> Episode:
+        """Begin an episode of a task; only multi-turn domains have episodes."""
+        raise NotImplementedError(f"{self.name} has no episodes: a task is answered by one reply")
 
     @abstractmethod
     def sample(self, rng: np.random.Generator) -> Any:
@@ -186,7 +203,10 @@ def check_domain(domain: Domain, num_specs: int = 100, seed: int = 0) -> None:
         )
     feature_names: set[str] = set()
     for spec in specs:
-        _check_replies(domain, _check_spec(domain, spec))
+        task = _check_spec(domain, spec)
+        _check_replies(domain, task)
+        if domain.is_multi_turn:
+            _check_episode(domain, task)
         feature_names = feature_names or set(domain.features(spec))
         _check_features(domain, spec, feature_names)
     domain.held_out_tasks(2)
@@ -252,6 +272,21 @@ def _check_replies(domain: Domain, task: Task) -> None:
     if not domain.wrong_replies(task):
         raise DomainError(f"{domain.name}: wrong_replies is empty for {task.spec.text}, so the checker is not tested")
     validate(domain, [task])
+
+
+def _check_episode(domain: Domain, task: Task) -> None:
+    """The oracle's turns must end the episode, the last of them and no other."""
+    episode, turns = domain.start_episode(task), domain.oracle_reply(task).split("\n")
+    observations = [episode.step(turn) for turn in turns]
+    if observations[-1] is not None or not all(isinstance(text, str) for text in observations[:-1]):
+        raise DomainError(
+            f"{domain.name}: the episode of {task.spec.text} must end with the last of the oracle's {len(turns)} turns"
+        )
+    for reply in HOSTILE_REPLIES:
+        try:
+            domain.start_episode(task).step(reply)
+        except Exception as error:
+            raise DomainError(f"{domain.name}: an episode fails on the turn {reply!r:.60}: {error!r:.200}") from error
 
 
 def _check_features(domain: Domain, spec: Any, names: set[str]) -> None:

@@ -13,6 +13,8 @@ from envgen.settings import format_choice_error
 from ..tasks import Domain
 
 DOMAINS = {
+    "alfworld": "envgen.coevolution.domains.alfworld.domain:AlfworldDomain",
+    "alfworld:<texts>": "envgen.coevolution.domains.alfworld.domain:AlfworldDomain",
     "answers": "envgen.coevolution.domains.answers:AnswersDomain",
     "tools": "envgen.coevolution.domains.tools.domain:ToolsDomain",
     "reasoning_gym:<generator>": "envgen.coevolution.domains.reasoning_gym.domain:ReasoningGymDomain",
@@ -24,8 +26,9 @@ def load_domain(name: str) -> Domain:
     """Create a domain from its name.
 
     Args:
-        name: `tools`, `answers`, `reasoning_gym:` and the name of a generator (`reasoning_gym:leg_counting`), or the
-            import path of a `Domain` subclass whose constructor takes no arguments (`my_package.my_module:MyDomain`).
+        name: `tools`, `answers`, `alfworld` (or `alfworld:original`, with ALFWorld's own sentences), `reasoning_gym:`
+            and the name of a generator (`reasoning_gym:leg_counting`), or the import path of a `Domain` subclass whose
+            constructor takes no arguments (`my_package.my_module:MyDomain`).
 
     Raises:
         ValueError: There is no such domain; the message suggests the nearest name.

@@ -55,7 +55,7 @@ def package_folder() -> Path | None:
 
 def load_floor_plan(number: int, folder: Path | None = None) -> FloorPlan:
     """A floor plan of AI2-THOR by its number (1 to 30, 201 to 230, 301 to 330 or 401 to 430)."""
-    kind: RoomKind | None = next((kind for kind in ROOM_KINDS if number in PLAN_NUMBERS[kind]), None)
+    kind = next((kind for kind, numbers in PLAN_NUMBERS.items() if number in numbers), None)
     if kind is None:
         ranges = ", ".join(f"{numbers[0]} to {numbers[-1]}" for numbers in PLAN_NUMBERS.values())
         raise GameError(f"there is no floor plan {number}; the numbers are {ranges}")
@@ -116,7 +116,7 @@ def make_room(kind: RoomKind, num_receptacles: int, rng: Random) -> FloorPlan:
         if rng.random() < 0.5:
             types[index] = choose([name for name in furniture if name in _REPEATED], rng)
     places = tuple(
-        Place(f"{name}|+{k:02d}.{int(100 * rng.random()):02d}|+00.90|+01.00{_suffix(name)}", name,
+        Place(f"{name.removesuffix('Basin')}|+{k:02d}.{int(100 * rng.random()):02d}|+00.90|+01.00{_suffix(name)}", name,
               f"loc|{4 * k}|4|0|30", name in OPENABLE)
         for k, name in enumerate(types)
     )  # fmt: skip
