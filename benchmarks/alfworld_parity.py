@@ -28,7 +28,6 @@ from envgen.coevolution.domains.alfworld.planner import plan_commands
 
 COMPARED_FACTS = {"atlocation", "holds", "holdsany", "opened", "inreceptacle", "objectatlocation", "isclean", "ishot",
                   "iscool", "issliced", "istoggled"}  # fmt: skip
-NUM_RANDOM_COMMANDS = 25
 
 
 def random_command(game: Game, possible: list[str], rng: Random) -> str:
@@ -89,7 +88,9 @@ def compare(game: Game, state: State, ours: str, won: bool, theirs: Any) -> list
     ]
 
 
-def play(env: Any, path: Path, game: Game, kind: str, rng: Random, differences: list[dict[str, Any]]) -> int:
+def play(
+    env: Any, path: Path, game: Game, kind: str, rng: Random, num_random: int, differences: list[dict[str, Any]]
+) -> int:
     """Play a game; returns the number of commands."""
     theirs, state = env.reset(), game.initial_state.copy()
     history: list[str] = []
@@ -97,7 +98,7 @@ def play(env: Any, path: Path, game: Game, kind: str, rng: Random, differences: 
         differences.append({"game": path.parent.name, "play": kind, "what": name, "after": []})
     remaining: list[str] | None = plan_commands(game, state) if kind == "expert" else None
     while True:
-        if remaining is None and len(history) == NUM_RANDOM_COMMANDS:
+        if remaining is None and len(history) == num_random:
             remaining = plan_commands(game, state)
         if remaining == []:
             return len(history)
@@ -140,6 +141,7 @@ def make_env() -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--games", type=int, default=500)
+    parser.add_argument("--random-commands", type=int, default=25, help="in each game, before the planner wins it")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("out/alfworld_parity.json"))
     args = parser.parse_args()
@@ -164,7 +166,7 @@ def main() -> None:
             seconds["load"] += time.perf_counter() - start
             for kind in ("expert", "random"):
                 start = time.perf_counter()
-                commands[kind] += play(env, path, game, kind, rng, differences)
+                commands[kind] += play(env, path, game, kind, rng, args.random_commands, differences)
                 seconds[kind] += time.perf_counter() - start
             games_of[task_type] += 1
             result = {

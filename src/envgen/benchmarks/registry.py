@@ -26,6 +26,10 @@ class BenchmarkEntry:
 
 
 BENCHMARKS: dict[str, BenchmarkEntry] = {
+    "alfworld": BenchmarkEntry(
+        "household tasks in text games, six types, episodes of 50 steps",
+        "alfworld:Alfworld", ("data", "games"),
+    ),
     "api_bank": BenchmarkEntry(
         "API-Bank: the next API call of a dialogue, levels 1 to 3", "api_bank:ApiBank", ("data",)
     ),

@@ -20,6 +20,9 @@ class BenchmarkOptions(Settings):
     """The folder with the official files of the benchmark."""
     calls: Literal["prompt", "native"] | None = None
     """How the model calls functions: as text that the prompt describes, or through the function calling of its API."""
+    games: Literal["floor_plans", "rooms"] | None = None
+    """Which games to make in place of the official ones: from the floor plans of the package alfworld, or from rooms of
+    our own."""
     passages: Path | None = None
     """A file of passages for a search tool, one JSON object with title and text per line."""
 
