@@ -54,7 +54,7 @@ INSTRUCTIONS = (
 
 class Alfworld(Benchmark):
     name = "alfworld"
-    categories: tuple[TaskType, ...] = TASK_TYPES
+    categories = TASK_TYPES
 
     def __init__(self, data: Path | None = None, games: Literal["floor_plans", "rooms"] | None = None):
         if (data is None) == (games is None):

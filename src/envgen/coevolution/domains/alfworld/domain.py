@@ -200,8 +200,13 @@ class AlfworldDomain(Domain):
         return float(len(_make_answer_key(spec).commands))
 
 
-@lru_cache(CACHED_TASKS)
 def _make_answer_key(spec: AlfworldSpec) -> AlfworldAnswerKey:
+    return _cached_answer_key(spec.text)
+
+
+@lru_cache(CACHED_TASKS)
+def _cached_answer_key(text: str) -> AlfworldAnswerKey:
+    spec = AlfworldSpec.parse(text)
     if spec.task not in TASKS_IN[spec.room]:
         raise SpecError(
             f"the task {spec.task!r} is not possible in a {spec.room}, only {', '.join(TASKS_IN[spec.room])}"

@@ -55,8 +55,8 @@ def package_folder() -> Path | None:
 
 def load_floor_plan(number: int, folder: Path | None = None) -> FloorPlan:
     """A floor plan of AI2-THOR by its number (1 to 30, 201 to 230, 301 to 330 or 401 to 430)."""
-    kind = next((kind for kind, numbers in PLAN_NUMBERS.items() if number in numbers), None)
-    if kind is None:
+    kinds: list[RoomKind] = [kind for kind, numbers in PLAN_NUMBERS.items() if number in numbers]
+    if not kinds:
         ranges = ", ".join(f"{numbers[0]} to {numbers[-1]}" for numbers in PLAN_NUMBERS.values())
         raise GameError(f"there is no floor plan {number}; the numbers are {ranges}")
     folder = folder or package_folder()
@@ -69,10 +69,10 @@ def load_floor_plan(number: int, folder: Path | None = None) -> FloorPlan:
             _place(entity, f"loc|{round(4 * x)}|{round(4 * z)}|{round(rotation / 90) % 4}|{round(horizon)}")
             for entity, (x, z, rotation, horizon) in sorted(points.items())
         )
+        known = tuple(sorted(set(object_types) & set(KIND_OF)))
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise GameError(f"cannot read floor plan {number} in {folder}: {error}") from None
-    known = tuple(sorted(set(object_types) & set(KIND_OF)))
-    return FloorPlan(f"FloorPlan{number}", kind, places, "loc|0|0|0|0|start", known)
+    return FloorPlan(f"FloorPlan{number}", kinds[0], places, "loc|0|0|0|0|start", known)
 
 
 def _place(entity: str, location: str) -> Place:
