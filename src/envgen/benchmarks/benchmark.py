@@ -18,7 +18,7 @@ import json
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
 from envgen.designers.chat.protocol import Message, Reply, Tool
 from envgen.errors import EnvgenError
@@ -84,7 +84,7 @@ class Benchmark(Protocol):
     data_version: str
     """The version of the package with the data, or a checksum of the files. A run resumes only with the same data."""
     categories: Sequence[str]
-    averages: ClassVar[Mapping[str, Sequence[str]]] = {}
+    averages: Mapping[str, Sequence[str]] = {}
     """Rows of the table below the categories: name, and the categories whose accuracies are averaged."""
     averaged_rates: Mapping[str, Sequence[str]] = {}
     """Columns of the table: name, and the rates of `Verdict.counts` that are averaged."""
