@@ -8,10 +8,10 @@ import pytest
 from sums import Sums
 
 from envgen import run_benchmark
-from envgen.benchmarks.benchmark import BenchmarkError
+from envgen.benchmarks.benchmark import BenchmarkError, Prompt, Verdict
 from envgen.benchmarks.results import wilson_interval
 from envgen.benchmarks.runner import select_items
-from envgen.designers.chat.protocol import AmbiguousError, BudgetExceededError, ChatError, RejectedError
+from envgen.designers.chat.protocol import AmbiguousError, BudgetExceededError, ChatError, RejectedError, Tool
 from envgen.runs.store import RunError
 from fake_llm_server import FakeLlmServer, completion, status
 
@@ -109,7 +109,7 @@ def test_a_request_that_the_server_refuses_costs_one_item_but_a_wrong_key_stops_
         result = run_benchmark(
             Sums(), openai(server, parallel=1), categories=["one"], folder=tmp_path / "run", verbose=False
         )
-    assert result.errors == {"request refused by the server": 1, "wrong sum": 1}
+    assert result.errors == {"request refused": 1, "wrong sum": 1}
     with FakeLlmServer([too_long]) as server, pytest.raises(RejectedError, match="context length"):
         run_benchmark(Sums(), openai(server, parallel=1), folder=tmp_path / "first", verbose=False)
     with FakeLlmServer([solve, status(403, "no")]) as server, pytest.raises(RejectedError, match="valid key"):
@@ -180,3 +180,14 @@ def test_wilson_intervals():
     assert wilson_interval(0, 10) == pytest.approx((0, 0.2775328))
     assert wilson_interval(5, 10) == pytest.approx((0.2365931, 0.7634069))
     assert wilson_interval(10, 10) == pytest.approx((0.7224672, 1))
+
+
+class Tools(Sums):
+    def episode(self, item):
+        yield Prompt(Prompt.user("x").messages, (Tool(name="f", parameters={}),))
+        return Verdict(1.0)
+
+
+def test_a_person_cannot_call_functions_natively(tmp_path):
+    with pytest.raises(ChatError, match="use --calls prompt"):
+        run_benchmark(Tools(), "manual", folder=tmp_path / "run", verbose=False)

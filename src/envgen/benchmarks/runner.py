@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from envgen.designers.chat.chat import Chat, SharedBudget, check_prices
 from envgen.designers.chat.ledger import LEDGER, Ledger, UsageTotals, read_lines, sum_usage
 from envgen.designers.chat.offline import ManualBackend
-from envgen.designers.chat.protocol import BudgetExceededError, ChatRequest, RejectedError, Reply
+from envgen.designers.chat.protocol import BudgetExceededError, ChatError, ChatRequest, RejectedError, Reply
 from envgen.designers.chat.threads import Interrupted, run_in_threads
 from envgen.designers.chat.usage import ChatUsage
 from envgen.runs.checkpoint import check_inside, exists, flush_folder, open_regular, parse_json
@@ -168,6 +168,8 @@ class Runner:
                 for _ in range(MAX_REQUESTS):
                     if self.stop.is_set():
                         raise Interrupted
+                    if question.tools and isinstance(chat.backend, ManualBackend):
+                        raise ChatError("a person cannot call functions natively; use --calls prompt")
                     request = ChatRequest(
                         messages=question.messages, tools=question.tools, max_tokens=self.config.max_reply_tokens,
                         temperature=self.config.temperature,
@@ -176,9 +178,9 @@ class Runner:
                     try:
                         reply = chat.complete(request)
                     except RejectedError as error:
-                        if error.status not in REFUSED_ITEM or not self._has_reply:
+                        if error.status not in REFUSED_ITEM or not (self._has_reply or chat.backend.free):
                             raise
-                        return Verdict(0.0, "request refused by the server", str(error))
+                        return Verdict(0.0, "request refused", str(error))
                     self._has_reply = True
                     completions.append(_describe_reply(reply))
                     question = episode.send(reply)

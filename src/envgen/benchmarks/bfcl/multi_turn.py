@@ -17,6 +17,7 @@ from .calls import Call, CallError, parse_calls, parse_native, write_call
 from .data import gold_turns, multi_turn_functions
 from .process import Worker, WorkerError
 
+NO_TEXT = "(no reply)"  # some servers refuse empty messages
 MAX_STEPS = 20  # replies with calls in one turn; one more and the item is wrong, as in the official harness
 
 
@@ -46,7 +47,7 @@ def multi_turn_episode(package: Path, entry: Mapping[str, Any], is_native: bool)
                 except CallError:
                     calls = []
                 if not calls:
-                    messages = (*messages, Message(role="assistant", content=reply.text))
+                    messages = (*messages, Message(role="assistant", content=reply.text or NO_TEXT))
                     break
                 if step == MAX_STEPS:
                     return _wrong("too many steps", turn, gold, f"more than {MAX_STEPS} replies with calls")
@@ -104,4 +105,4 @@ def _show_results(reply: Reply, calls: Sequence[Call], results: Sequence[str], i
         )
     lines = [f"{write_call(call)[:1000]} -> {result}" for call, result in zip(calls, shown, strict=True)]
     content = "Results of your calls:\n" + "\n".join(lines)
-    return Message(role="assistant", content=reply.text), Message(role="user", content=content)
+    return Message(role="assistant", content=reply.text or NO_TEXT), Message(role="user", content=content)
