@@ -83,7 +83,7 @@ class EnvGroup:
             arrays[name][:] = 0
         for i in np.flatnonzero(arrays["active"]).tolist():
             env = self.envs[i]
-            obs, arrays["reward"][i], terminated, truncated, _ = env.step(arrays["actions"][i])
+            obs, arrays["reward"][i], terminated, truncated = env.take_step(arrays["actions"][i])
             arrays["terminated"][i], arrays["truncated"][i] = terminated, truncated
             if terminated or truncated:
                 arrays["final_obs"][i] = obs

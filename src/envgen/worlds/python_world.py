@@ -119,6 +119,10 @@ class PythonEnv(RenderedEnv):
         return self.observe(), self._info()
 
     def step(self, action: Any):
+        return (*self.take_step(action), self._info())
+
+    def take_step(self, action: Any) -> tuple[Any, float, bool, bool]:
+        """`step` without an info, which takes time to build."""
         if not self.running:
             raise ResetNeeded("call reset() before the first step() and after an episode has ended")
         reward, terminated = self.advance(checks.check_single_action(action, self.action_space, self.world.actions))
@@ -127,7 +131,7 @@ class PythonEnv(RenderedEnv):
         self.running = not (terminated or truncated)
         if self.render_mode == "human":
             self.render()
-        return self.observe(), float(reward), bool(terminated), truncated, self._info()
+        return self.observe(), float(reward), bool(terminated), truncated
 
     def _info(self) -> dict[str, Any]:
         info = {

@@ -69,6 +69,7 @@ class WalkerEnv(PythonEnv):
         self._obs = np.zeros(self.observation_space.shape or (), np.float32)
         self.extra_infos = {"possible": np.zeros(len(world.skills), np.bool_), "distance": np.zeros(())}
         self._prepared: _PreparedEpisode | None = None
+        self._spare: WalkerPhysics | None = None  # to prepare an episode with
         self.last_end = EpisodeEnd(TIME_LIMIT)  # of the last episode that ended
 
     def _make_physics(self, level: WalkerLevel) -> "WalkerPhysics":
@@ -77,8 +78,8 @@ class WalkerEnv(PythonEnv):
     def begin(self) -> dict[str, Any]:
         words, prepared, self._prepared = rng_to_words(self.np_random), self._prepared, None
         if prepared is not None and prepared.level == self.level and prepared.words == words:
-            self._physics.close()
-            self._physics, self._obs, self._np_random = prepared.physics, prepared.obs, prepared.rng
+            self._spare, self._physics = self._physics, prepared.physics
+            self._obs, self._np_random = prepared.obs, prepared.rng
         else:
             self._obs = self._begin_physics(self.np_random)
         self._note_begin()
@@ -89,7 +90,9 @@ class WalkerEnv(PythonEnv):
             return False
         rng = rng_from_words(rng_to_words(self.np_random))
         level: Any = self.next_levels[int(rng.integers(len(self.next_levels))) if self.sample_levels else 0]
-        words, physics = rng_to_words(rng), self._make_physics(level)
+        words, spare = rng_to_words(rng), self._spare
+        physics = spare if spare is not None and spare.level == level else self._make_physics(level)
+        self._spare = None
         self._prepared = _PreparedEpisode(self.next_levels, level, words, rng, physics, physics.begin(rng))
         return True
 
