@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 
 WORKERS ?= 2
 
-.PHONY: demo test test-all lint release attack soak soak-minigrid bench procgen clean
+.PHONY: demo test test-all lint docs release attack soak soak-minigrid bench procgen clean
 .DELETE_ON_ERROR:
 
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -39,6 +39,10 @@ test: lint
 
 test-all: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+# The documentation as a site, in site/index.html. Building needs no network; the warning is about a later MkDocs.
+docs: $(VENV)/complete
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 # The wheel and the source distribution, trained policies with model cards, and the data set of results, in dist/.
 release: $(VENV)/complete

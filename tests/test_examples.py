@@ -10,8 +10,10 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 REQUIRED_PACKAGES = {
+    "cleanrl_crafter.py": ("torch",),
     "custom_domain.py": ("torch", "transformers", "accelerate"),
     "custom_designer.py": ("torch",),
+    "custom_learner.py": ("torch",),
     "custom_world.py": ("torch",),
     "gymnasium_world.py": ("torch",),
     "level_file.py": ("torch",),
@@ -21,8 +23,10 @@ REQUIRED_PACKAGES = {
     "sb3_crafter.py": ("stable_baselines3",),
 }
 EXPECTED_OUTPUT = {
+    "cleanrl_crafter.py": "4,096 steps",
     "custom_domain.py": "accuracy",
     "custom_designer.py": "steps in levels",
+    "custom_learner.py": "steps in levels",
     "custom_world.py": "reach_goal",
     "gymnasium_world.py": "balance_200",
     "level_file.py": "steps in levels",

@@ -1,18 +1,32 @@
 """The code, links and commands in the README and the docs work."""
 
+import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
-CODE_BLOCKS = [
-    (page.name, k, code)
+DOCS = ROOT / "docs"
+RESULTS = tuple(sorted((DOCS / "results").rglob("README.md")))
+PAGES = (
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md")),
+    *sorted(page for page in DOCS.rglob("*.md") if (DOCS / "results") not in page.parents),
+)
+PYTHON_BLOCK = re.compile(r"(?:^<!-- from (\S+) -->\n)?^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCKS = [
+    (page.relative_to(DOCS if page.is_relative_to(DOCS) else ROOT).as_posix(), source, code)
     for page in PAGES
-    for k, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    for source, code in PYTHON_BLOCK.findall(page.read_text())
+]
+EXCERPTS = [(page, source, code) for page, source, code in BLOCKS if source]
+NAMES = [page for page, source, _ in BLOCKS if not source]
+CODE_BLOCKS = [
+    (page, NAMES[:k].count(page), code)
+    for k, (page, code) in enumerate((page, code) for page, source, code in BLOCKS if not source)
 ]
 FRAGMENTS = {
     ("agent.md", 4),
@@ -56,10 +70,75 @@ def test_expected_output_names_existing_blocks():
     assert all(long in text for long in REPLACEMENTS)
 
 
-def test_linked_files_exist():
-    for page in PAGES:
-        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links {target}"
+@pytest.mark.parametrize(("page", "source", "code"), EXCERPTS, ids=[f"{page}-{source}" for page, source, _ in EXCERPTS])
+def test_excerpts_are_part_of_the_file_that_they_name(page, source, code):
+    """The tests run these files, so an excerpt need not run on its own."""
+    text = (ROOT / source).read_text()
+    indents = {line[: len(line) - len(line.lstrip())] for line in text.splitlines()}
+    assert any(textwrap.indent(code, indent) in text for indent in indents), f"{page}: not in {source}"
+
+
+def slug(heading: str) -> str:
+    """The anchor that GitHub and the site give to a heading."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+    return re.sub(r"[^\w\- ]", "", text).strip().replace(" ", "-")
+
+
+def anchors(page: Path) -> set[str]:
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return {slug(heading) for heading in re.findall(r"^#+ (.+)", text, re.MULTILINE)}
+
+
+def test_linked_files_and_anchors_exist():
+    for page in (*PAGES, *RESULTS):
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for target in re.findall(r"\]\((?!\w+:)([^)]+)\)", text):
+            path, _, anchor = target.partition("#")
+            file = page.parent / path if path else page
+            assert file.exists(), f"{page.name} links {target}"
+            assert not anchor or anchor in anchors(file), f"{page.name} links {target}"
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    listed = set(re.findall(r"[\w./-]+\.md", navigation))
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md") if page.name != "discussion.md"}
+    assert not pages - listed, "add these pages to `nav` in mkdocs.yml"
+    generated = {page for page in listed if page.partition("/")[0] in ("reference", "examples", "policies")}
+    assert listed - generated - pages == {"index.md", "contributing.md", "security.md", "releasing.md", "changelog.md"}
+
+
+def test_every_figure_has_a_command():
+    table = dict(
+        (figure, row[1])
+        for row in re.findall(r"^\| (`.*?) \| (.*?) \|$", (DOCS / "images" / "README.md").read_text(), re.MULTILINE)
+        for figure in re.findall(r"`([^`]+)`", row[0])
+    )
+    figures = {file.relative_to(ROOT).as_posix() for end in ("png", "gif") for file in DOCS.rglob(f"*.{end}")}
+    assert table.keys() == figures
+    for command in table.values():
+        script = re.search(r"python (\S+\.py)", command)
+        assert (ROOT / script[1]).exists() if script else "`envgen " in command
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_warnings_and_without_a_network(tmp_path):
+    pytest.importorskip("mkdocs")
+    environment = {
+        **os.environ,
+        "NO_MKDOCS_2_WARNING": "1",
+        "http_proxy": "http://127.0.0.1:9",
+        "https_proxy": "http://127.0.0.1:9",
+    }
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "WARNING" not in result.stderr
+    for page in ("index", "tutorials/train", "reference/api", "examples/custom_world", "policies/crafter-far"):
+        html = (tmp_path / f"{page}.html").read_text()
+        loaded = re.findall(r"<(?:script|img|link)[^>]+?(?:src|href)=\"?(https?:[^\" >]+)", html)
+        assert not loaded, (page, loaded)
+    assert "load_policy" in (tmp_path / "reference" / "api.html").read_text()
 
 
 def test_options_of_documented_commands_exist():

@@ -98,8 +98,8 @@ def _load_from_hub(name: HubName, device: str) -> Policy:
         for file, max_bytes in ((JSON_FILE, MAX_JSON_BYTES), (ARRAYS_FILE, memory_bytes() // 2)):
             info = hf_hub_download(repository, file, revision=revision, dry_run=True)
             revision = info.commit_hash  # both files come from the same commit
-            if info.file_size is not None and info.file_size > max_bytes:
-                raise ValueError(f"{file} has {info.file_size:,} bytes, but at most {max_bytes:,} are read")
+            if info.file_size is None or info.file_size > max_bytes:
+                raise ValueError(f"{file} has {info.file_size} bytes, but at most {max_bytes} are read")
             path = hf_hub_download(repository, file, revision=revision)
             data.append(read_regular(Path(path).resolve(), max_bytes=max_bytes))  # the hub's cache consists of links
     except (OSError, ValueError, *network_errors) as error:
