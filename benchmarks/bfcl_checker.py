@@ -16,10 +16,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from envgen.benchmarks.bfcl.benchmark import gold_call
-from envgen.benchmarks.bfcl.calls import Call, Language
+from envgen.benchmarks.benchmark import Item, text_reply
+from envgen.benchmarks.bfcl.benchmark import Bfcl, gold_call
+from envgen.benchmarks.bfcl.calls import Call, Language, write_call
 from envgen.benchmarks.bfcl.checker import check_calls
-from envgen.benchmarks.bfcl.data import LIVE, SINGLE_TURN, find_package, language_of, load_entries
+from envgen.benchmarks.bfcl.data import (
+    LIVE,
+    MULTI_TURN,
+    SINGLE_TURN,
+    find_package,
+    gold_turns,
+    language_of,
+    load_entries,
+    multi_turn_functions,
+)
 
 REASONS = {
     "official: quotes of strings in a Java array are part of the value": (
@@ -182,6 +192,7 @@ def mutate_value(value: Any, rng: Random, others: Sequence[Any]) -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=int, default=20_000)
+    parser.add_argument("--multi-turn", type=int, default=0, help="mutated multi-turn episodes, about one per second")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--show", type=int, default=5, help="disagreements without a known reason to print")
     options = parser.parse_args()
@@ -197,7 +208,55 @@ def main() -> None:
         entry, calls, category = rng.choice(gold)
         mutants.append((entry, mutate(calls, rng, others), category))
     failed |= report("mutated answers", [(item, compare(official, *item)) for item in mutants], options.show)
+    if options.multi_turn:
+        failed |= compare_multi_turn(options.multi_turn, rng)
     sys.exit(failed or bool(not_right))
+
+
+def compare_multi_turn(count: int, rng: Random) -> bool:
+    """Play mutated episodes, and compare the verdicts with those of the official checker."""
+    from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import (  # pyright: ignore[reportMissingImports]
+        multi_turn_checker,
+    )
+
+    bfcl, disagree, right = Bfcl(), 0, 0
+    items = [item for category in MULTI_TURN for item in bfcl.items(category)]
+    for number in range(count):
+        item = rng.choice(items)
+        functions, added = multi_turn_functions(bfcl.package, item.data)
+        gold = gold_turns(item.data, [*functions, *(function for some in added.values() for function in some)])
+        turns = [list(calls) for calls in gold]
+        for _ in range(rng.randrange(3)):
+            turn = rng.randrange(len(turns))
+            if turns[turn]:
+                turns[turn] = mutate(turns[turn], rng, ["x", 1, 0.5, True, None, []])
+        turns = [[call for call in calls if call.name.isidentifier()] for calls in turns]
+        steps = [[list(map(write_call, calls))] if calls else [] for calls in turns]
+        answer = copy.deepcopy(item.data["ground_truth"])
+        entry = copy.deepcopy(item.data)
+        theirs = multi_turn_checker(steps, answer, entry, item.category, f"model{number}")["valid"]
+        texts = [
+            text for calls in turns for text in (f"[{', '.join(map(write_call, calls))}]", "Done.") if text != "[]"
+        ]
+        ours = play(bfcl, item, texts) == 1
+        right += ours
+        if ours != theirs:
+            disagree += 1
+            print(f"  {item.id}: ours {ours}, official {theirs}: {turns!r:.600}")
+    print(f"{count:,} mutated multi-turn episodes: {right:,} right, they disagree {disagree:,}")
+    return bool(disagree)
+
+
+def play(bfcl: Bfcl, item: Item, texts: Sequence[str]) -> float:
+    """The score of an episode with these replies."""
+    episode = bfcl.episode(item)
+    next(episode)
+    try:
+        for text in texts:
+            episode.send(text_reply(text))
+    except StopIteration as end:
+        return end.value.score
+    raise AssertionError(f"{item.id} does not end")
 
 
 def report(title: str, results: Sequence[tuple[Any, Comparison]], show: int) -> bool:
