@@ -111,6 +111,8 @@ def test_official_files_are_played(tmp_path, rooms, monkeypatch):
 def test_without_games_the_error_says_where_they_are(tmp_path):
     with pytest.raises(BenchmarkError, match="alfworld-download"):
         Alfworld()
+    with pytest.raises(BenchmarkError, match="not both"):
+        Alfworld(data=tmp_path, games="rooms")
     with pytest.raises(BenchmarkError, match="no game"):
         Alfworld(data=tmp_path)
     with pytest.raises(BenchmarkError, match="there is no folder"):

@@ -57,7 +57,9 @@ class Alfworld(Benchmark):
     categories = TASK_TYPES
 
     def __init__(self, data: Path | None = None, games: Literal["floor_plans", "rooms"] | None = None):
-        if (data is None) == (games is None):
+        if data is not None and games is not None:
+            raise BenchmarkError("alfworld takes --data (official games) or --games (generated ones), not both")
+        if data is None and games is None:
             raise BenchmarkError(
                 f"alfworld needs either --data FOLDER or --games: {LICENSE_HINT}. --games floor_plans makes games from "
                 "the floor plans of that package, and --games rooms from rooms of our own"

@@ -115,9 +115,10 @@ def test_a_missing_folder_says_where_the_games_are(tmp_path):
         list(find_games(tmp_path))
 
 
-def test_games_with_sliced_objects_are_left_out(game, logic):
-    for name in ("plain", "pick-AppleSliced-None"):
-        save_game(game.problem, TASK_TYPES[0], logic / "games" / name, logic)
+def test_games_with_sliced_objects_or_without_a_solution_are_left_out(game, logic):
+    for name in ("plain", "pick-AppleSliced-None", "unsolvable"):
+        path = save_game(game.problem, TASK_TYPES[0], logic / "games" / name, logic)
+    path.write_text(path.read_text().replace('"solvable": true', '"solvable": false'))
     assert [found.path.parent.name for found in find_games(logic / "games")] == ["plain"]
 
 

@@ -20,7 +20,7 @@ from .pddl import format_formula, format_problem, parse_problem, sections
 MAX_BYTES = 20_000_000  # of a file
 GAME_FILE, TASK_FILE = "game.tw-pddl", "traj_data.json"
 LICENSE_HINT = (
-    "the official games (MIT licence) are downloaded by `alfworld-download` of the package alfworld into "
+    "the official games (MIT license) are downloaded by `alfworld-download` of the package alfworld into "
     "~/.cache/alfworld/json_2.1.1; name a folder in it, such as valid_unseen"
 )
 # SHA-256 of the rules and of the sentences of alfworld 0.4.2, shortened
@@ -50,6 +50,7 @@ TEMPLATES: dict[str, str] = {
     "look": "b3f95c301a7f", "help": "305304f853bd",
 }  # fmt: skip
 _VARIABLE_RULES = ("task", "GotoLocation.feedback", "PutObject.feedback", "help.feedback")
+_SOLVABLE = re.compile(rb'"solvable"\s*:\s*true')
 _UNUSED_RULE = re.compile(
     r"^(notImplemented|overview_with_state.*|overview_state.*|overview\(o, r\)|"
     r"PickupObjectFrom.*|PickupEmpty.*|PickupFull.*|PutObjectIn.*|PutEmpty.*|PutFull.*)$"
@@ -68,7 +69,10 @@ class GameFile:
 
 
 def find_games(folder: Path) -> Iterator[GameFile]:
-    """The games below a folder, sorted by path. As in ALFWorld, those with sliced objects are left out."""
+    """The games below a folder, sorted by path.
+
+    As in ALFWorld, games with sliced objects are left out, and those that are not marked as solvable.
+    """
     if not folder.is_dir():
         raise GameError(f"there is no folder {folder}; {LICENSE_HINT}")
     found = False
@@ -77,6 +81,8 @@ def find_games(folder: Path) -> Iterator[GameFile]:
         if "movable" in relative or "Sliced" in relative or not path.with_name(TASK_FILE).exists():
             continue
         task = _read_json(path.with_name(TASK_FILE))
+        if not _SOLVABLE.search(_read(path)):
+            continue
         found = True
         yield GameFile(path, str(task.get("task_type")))
     if not found:
@@ -201,12 +207,19 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> bytes:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise GameError(f"{path} has more than {MAX_BYTES:,} bytes")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        return path.read_bytes()
+    except OSError as error:
+        raise GameError(f"cannot read {path}: {error}") from None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(_read(path).decode("utf-8"))
+    except (ValueError, RecursionError) as error:
         raise GameError(f"cannot read {path}: {error}") from None
     if not isinstance(data, dict):
         raise GameError(f"{path} does not hold a JSON object")
