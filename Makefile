@@ -37,8 +37,10 @@ lint: $(VENV)/complete
 test: lint
 	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile
 
+# The slow tests as well, and all commands of the README and the docs, in an empty home.
 test-all: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python tools/newcomer.py --limit 60
 
 # The documentation as a site, in site/index.html. Building needs no network; the warning is about a later MkDocs.
 docs: $(VENV)/complete
