@@ -153,6 +153,9 @@ def test_options_of_documented_commands_exist():
             if key not in help_texts:
                 program = [sys.executable, "-m", "envgen.cli", *key, "--help"]
                 help_texts[key] = subprocess.run(program, capture_output=True, text=True).stdout
+                if command == "sweep":  # the options of its runs are those of train
+                    program[3] = "train"
+                    help_texts[key] += subprocess.run(program, capture_output=True, text=True).stdout
             for option in re.findall(r"(?<!\S)--[a-z][a-z.-]*", arguments):
                 if f"{option} " not in help_texts[key] and f"{option}," not in help_texts[key]:
                     unknown.append(f"{page.name}: envgen {command} {option}")

@@ -130,6 +130,70 @@ def train(
         verbose: Show progress on the terminal.
     """
     require_extra("train", "envgen.train")
+    arguments = _training_arguments(
+        world, designer, preset, plan, observation, seed, folder, learner, learner_preset, network, hyperparameters,
+        designer_options, levels, llm, practice,
+    )  # fmt: skip
+    return _train(arguments, extend, device, compile, save_every, log, verbose)
+
+
+def training_request(
+    world: str | World = "crafter",
+    designer: str | Designer | type[Designer] = "expert",
+    *,
+    preset: str = "paper",
+    plan: "TrainingPlan | Mapping[str, Any] | None" = None,
+    observation: str | None = None,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    learner: "str | type[Learner]" = "ppo",
+    learner_preset: str = "fast",
+    network: "str | NetworkSettings | Mapping[str, Any] | None" = None,
+    hyperparameters: "LearnerSettings | Mapping[str, Any] | None" = None,
+    designer_options: Mapping[str, Any] | None = None,
+    levels: Sequence[Any] = (),
+    llm: str | Mapping[str, Any] | None = None,
+    practice: "PracticeSettings | Mapping[str, Any] | None" = None,
+    device: str = "cpu",
+    compile: bool = False,
+    log: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Check the arguments of `train` without starting a run, and return the request that its run.json would hold."""
+    from envgen.curriculum.loop import prepare
+    from envgen.runs.loggers import check_loggers
+
+    check_loggers(log)
+    check_device(device)
+    a = _training_arguments(
+        world, designer, preset, plan, observation, seed, folder, learner, learner_preset, network, hyperparameters,
+        designer_options, levels, llm, practice,
+    )  # fmt: skip
+    return prepare(
+        a.world, a.designer, a.plan, a.observation, a.seed, a.learner, a.settings, device, compile, a.practice
+    ).request
+
+
+@dataclass(frozen=True)
+class TrainingArguments:
+    """The arguments of `train` that decide the result, complete and checked."""
+
+    folder: Path
+    world: World
+    designer: Designer
+    plan: "TrainingPlan"
+    observation: str
+    seed: int
+    learner: Any
+    settings: dict[str, Any]
+    practice: Any
+
+
+def _training_arguments(
+    world: str | World, designer: str | Designer | type[Designer], preset: str, plan: Any, observation: str | None,
+    seed: int, folder: str | Path | None, learner: Any, learner_preset: str, network: Any, hyperparameters: Any,
+    designer_options: Mapping[str, Any] | None, levels: Sequence[Any], llm: str | Mapping[str, Any] | None,
+    practice: Any,
+) -> TrainingArguments:  # fmt: skip
     from envgen.curriculum.plan import TrainingPlan, check_seed, plan_for
     from envgen.curriculum.plan import learner_preset as chosen_preset
 
@@ -150,10 +214,7 @@ def train(
     if network_settings := settings.get("network", {}) | network_changes:
         settings["network"] = network_settings
     practice = preset_practice | _changes(practice)
-    return _train(
-        run_folder, world, built, plan, observation, seed, learner, settings, extend, practice, device, compile,
-        save_every, log, verbose,
-    )  # fmt: skip
+    return TrainingArguments(run_folder, world, built, plan, observation, seed, learner, settings, practice)
 
 
 def _parse_level(level: Any, world: World) -> Level | LevelChain:
@@ -215,10 +276,8 @@ def resume(
     check_world_name(world_name, REPEAT)
     world = make_world(world_name)
     check_observation(world, observation)
-    return _train(
-        run_folder, world, designer, plan, observation, seed, learner, settings, False, practice, device, compile,
-        save_every, log, verbose,
-    )  # fmt: skip
+    arguments = TrainingArguments(run_folder, world, designer, plan, observation, seed, learner, settings, practice)
+    return _train(arguments, False, device, compile, save_every, log, verbose)
 
 
 def check_observation(world: World, observation: Any) -> None:
@@ -245,19 +304,19 @@ def check_learner_name(name: Any, remedy: str) -> None:
 
 
 def _train(
-    folder: Path, world: World, designer: Designer, plan: "TrainingPlan", observation: str, seed: int, learner: Any,
-    settings: dict[str, Any], extend: bool, practice: Any, device: str, compile: bool, save_every: float,
-    log: Sequence[str], verbose: bool,
+    arguments: TrainingArguments, extend: bool, device: str, compile: bool, save_every: float, log: Sequence[str],
+    verbose: bool,
 ) -> TrainingRun:  # fmt: skip
     from envgen.curriculum.display import TrainDisplay
     from envgen.curriculum.loop import train as run_loop
     from envgen.runs.loggers import TrainingLogger
 
     check_device(device)
+    a, world, folder = arguments, arguments.world, arguments.folder
     console, print_line = terminal(verbose)
     with (
         TrainingLogger(folder, world, log if is_main_process() else ()) as logger,
-        TrainDisplay([skill.name for skill in world.skills], plan.total_steps, console, folder) as display,
+        TrainDisplay([skill.name for skill in world.skills], a.plan.total_steps, console, folder) as display,
     ):
 
         def on_progress(line: dict[str, Any]) -> None:
@@ -265,10 +324,10 @@ def _train(
             logger.on_progress(line)
 
         summary = run_loop(
-            folder, world, designer, plan, observation, seed, learner, settings, device, compile, on_progress,
-            print_line, save_every, extend, practice,
+            folder, world, a.designer, a.plan, a.observation, a.seed, a.learner, a.settings, device, compile,
+            on_progress, print_line, save_every, extend, a.practice,
         )  # fmt: skip
-    return TrainingRun(folder, summary, world, learner)
+    return TrainingRun(folder, summary, world, a.learner)
 
 
 def terminal(verbose: bool) -> "tuple[Console, Callable[[str], None]]":

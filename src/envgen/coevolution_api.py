@@ -80,6 +80,48 @@ def coevolve(
     """
     require_extra("genenv", "envgen.coevolve")
     from envgen.coevolution.domains.registry import domain_path
+
+    loaded, request, recipe = _coevolution_arguments(
+        domain, proposer, plan, curriculum, agent, environment, agent_settings, environment_settings, pretrain,
+        model_size, seed,
+    )  # fmt: skip
+    run_folder = Path(folder) if folder else default_coevolution_folder(domain_path(loaded), proposer, seed)
+    servers = (agent_server, environment_server)
+    return _coevolve(run_folder, loaded, request, recipe, Path(models_folder), servers, dtype, log, verbose)
+
+
+def coevolution_request(
+    domain: Any = "tools",
+    proposer: str = "genenv",
+    *,
+    plan: Mapping[str, Any] | None = None,
+    curriculum: Mapping[str, Any] | None = None,
+    agent: str | Path | None = None,
+    environment: str | Path | None = None,
+    agent_settings: Mapping[str, Any] | None = None,
+    environment_settings: Mapping[str, Any] | None = None,
+    pretrain: Mapping[str, Any] | None = None,
+    model_size: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    log: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Check the arguments of `coevolve` without loading models, and return the request that run.json would hold."""
+    from envgen.coevolution.train import stored_request
+    from envgen.runs.loggers import check_loggers
+
+    check_loggers(log)
+    return stored_request(*_coevolution_arguments(
+        domain, proposer, plan, curriculum, agent, environment, agent_settings, environment_settings, pretrain,
+        model_size, seed,
+    ))  # fmt: skip
+
+
+def _coevolution_arguments(
+    domain: Any, proposer: str, plan: Mapping[str, Any] | None, curriculum: Mapping[str, Any] | None, agent: Any,
+    environment: Any, agent_settings: Mapping[str, Any] | None, environment_settings: Mapping[str, Any] | None,
+    pretrain: Mapping[str, Any] | None, model_size: Mapping[str, Any] | None, seed: int,
+) -> "tuple[Any, CoevolveRequest, dict[str, Any] | None]":  # fmt: skip
+    """The domain, the request, and how the models are pretrained unless they are given."""
     from envgen.coevolution.settings import ModelSize, PretrainSettings
     from envgen.coevolution.train import CoevolveRequest
 
@@ -105,9 +147,7 @@ def coevolve(
             recipe = {"model_size": dict(model_size or {}), "pretrain": dict(pretrain or {}), "seed": seed}
     except ValidationError as error:
         raise ArgumentError(format_validation_error(error)) from None
-    run_folder = Path(folder) if folder else default_coevolution_folder(domain_path(loaded), proposer, seed)
-    servers = (agent_server, environment_server)
-    return _coevolve(run_folder, loaded, request, recipe, Path(models_folder), servers, dtype, log, verbose)
+    return loaded, request, recipe
 
 
 def default_coevolution_folder(domain: str, proposer: str, seed: int) -> Path:

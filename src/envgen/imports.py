@@ -11,6 +11,8 @@ from .errors import EnvgenError
 EXTRAS = {  # packages that an optional extra of this project installs
     "train": ("torch", "safetensors", "rich", "matplotlib"),
     "studio": ("torch", "safetensors", "rich", "matplotlib"),
+    "slurm": ("submitit",),
+    "ray": ("ray",),
     "genenv": ("torch", "safetensors", "rich", "matplotlib", "transformers", "tokenizers", "accelerate"),
 }
 

@@ -42,6 +42,7 @@ COMMANDS = (
     "diagnose",
     "compare",
     "studio",
+    "sweep",
     "stats",
     "preview",
     "play",
@@ -85,6 +86,7 @@ def test_help_of_a_command_works_without_extras(command):
         (["diagnose", "out"], "train"),
         (["demo"], "train"),
         (["studio"], "studio"),
+        (["sweep"], "train"),
         (["coevolve"], "genenv"),
     ],
 )

@@ -211,8 +211,6 @@ class AchievementDistillation(PPO):
             AchievementNetwork, settings=settings.network, reward_threshold=settings.reward_threshold
         )
         super().__init__(observation_space, action_space, layout, settings, seed, device, compile, distributed, factory)
-        if self.process_group.size > 1:
-            raise HyperparameterError("the learner distillation trains in one process; start it without torchrun")
         self.aux_rng = np.random.default_rng([seed, 2])
         self.aux_optimizers = {
             name: torch.optim.Adam(self.network.parameters(), lr=settings.aux_learning_rate, fused=True)
@@ -230,7 +228,9 @@ class AchievementDistillation(PPO):
         arrays = {name: torch.from_numpy(getattr(rollout, name)) for name in ("rewards", "dones", "valid", "starts")}
         returns = batch["returns"].unflatten(0, shape)
         tensors = {"obs": rollout.obs, "actions": rollout.actions, "hidden": rollout.hidden, "returns": returns}
-        self._buffer.append(tensors | {name: array.to(self.device) for name, array in arrays.items()})
+        tensors |= {name: array.to(self.device) for name, array in arrays.items()}
+        # every process has the episodes of all: it pairs them in the same way, and learns from its share of the pairs
+        self._buffer.append({name: self.process_group.all_gather_envs(tensor) for name, tensor in tensors.items()})
         return batch, explained_variance
 
     def update(self, rollout: Rollout) -> dict[str, float]:
@@ -270,8 +270,20 @@ class AchievementDistillation(PPO):
         self, steps: Minibatch, function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     ) -> torch.Tensor:
         """`function(features, memory)` of all steps."""
-        indices = torch.arange(len(steps["obs"]), device=self.device).split(self.settings.aux_batch_size)
-        return torch.cat([function(*self._encode(steps, index)) for index in indices])
+        rows = torch.arange(len(steps["obs"]), device=self.device)
+        return self._map_rows(rows, lambda index: function(*self._encode(steps, index)))
+
+    def _map_rows(self, rows: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """`function(rows)`, computed in batches. Each process computes its share, and all get the whole."""
+        group = self.process_group
+        local = group.local_rows(len(rows))
+        results = [function(batch) for batch in rows[local].split(self.settings.aux_batch_size)]
+        if group.size == 1:
+            return torch.cat(results)
+        part = torch.cat(results)  # a process without rows has an empty batch
+        whole = part.new_zeros(len(rows), *part.shape[1:])
+        whole[local] = part
+        return group.all_reduce(whole)
 
     def _encode(self, steps: Minibatch, index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Features and memory of the selected steps."""
@@ -290,7 +302,7 @@ class AchievementDistillation(PPO):
         last = np.array([episode.rows[-1] for episode in episodes])
         rows = torch.from_numpy(np.concatenate([achieved, achieved + num_envs, last])).to(self.device)
         with torch.no_grad():
-            features = torch.cat([self._encode(steps, i)[0] for i in rows.split(self.settings.aux_batch_size)])
+            features = self._map_rows(rows, lambda index: self._encode(steps, index)[0])
         features, next_features, last_features = features.split([len(achieved), len(achieved), len(last)])
         changes = normalize(next_features - features).split([len(episode.achieved) for episode in episodes])
         ends = normalize(-last_features).split(1)
@@ -408,7 +420,10 @@ class AchievementDistillation(PPO):
             return loss, torch.stack([contrastive, kl, value_loss]).detach()
 
         parameters = self._ppo_parameters() if name == "matching" else list(self.network.parameters())
-        grads, metrics = self.threaded_gradients.compute(loss_function, parameters, minibatch)
+        local = self.process_group.local_rows(count)
+        local_minibatch = {key: tensor[local] for key, tensor in minibatch.items()}
+        grads, metrics = self.threaded_gradients.compute(loss_function, parameters, local_minibatch)
+        self.process_group.all_reduce_many([*grads, metrics])
         self.network.zero_grad()
         for parameter, grad in zip(parameters, grads, strict=True):
             parameter.grad = grad

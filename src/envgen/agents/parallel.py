@@ -210,6 +210,20 @@ class ProcessGroup:
             distributed.all_reduce(tensor)
         return tensor
 
+    def all_gather_envs(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The rows of all environments, (T, B, ...), from those of this process's environments, (T, B / size, ...)."""
+        if self.size == 1:
+            return tensor
+        local = tensor.transpose(0, 1).contiguous()
+        data = local.view(len(local), -1).view(torch.uint8)  # backends do not support every dtype
+        parts = [torch.empty_like(data) for _ in range(self.size)]
+        distributed.all_gather(parts, data)
+        return torch.cat(parts).view(tensor.dtype).view(-1, *local.shape[1:]).transpose(0, 1).contiguous()
+
+    def local_rows(self, count: int) -> slice:
+        """The share of this process when `count` rows, which all processes have, are divided among them."""
+        return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
+
     def all_reduce_many(self, tensors: Sequence[torch.Tensor]) -> None:
         """Sum each tensor over all processes, in place and in one exchange."""
         if self.size == 1:

@@ -149,7 +149,10 @@ class Runner:
         ledger = Ledger(file)
         self.shared.open(file, ledger)
         config = self.config
-        chat = Chat(backend, ledger, config.budget, config.prices, sleep=self._sleep, shared=self.shared)
+        chat = Chat(
+            backend, ledger, config.budget, config.prices, sleep=self._sleep, shared=self.shared,
+            budget_file=config.budget_file(ledger.file),
+        )  # fmt: skip
         try:
             verdict = self._play(item, chat, prompt, completions)
         finally:

@@ -1,5 +1,6 @@
 """`envgen coevolve`: start or resume a run of GenEnv's co-evolution."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,86 +30,111 @@ PretrainOptions = optional_settings(PretrainSettings, "PretrainOptions")
 SizeOptions = optional_settings(ModelSize, "SizeOptions")
 
 
-def coevolve(
-    domain: Annotated[str | None, Positional, default("tools", "[DOMAIN]")] = None,
-    proposer: Annotated[str | None, default("genenv")] = None,
-    seed: Annotated[int | None, default("0")] = None,
-    folder: Annotated[Path | None, default("out/coevolve-<domain>-<proposer>-<seed>")] = None,
-    resume: Annotated[Path | None, default("start a new run")] = None,
-    plan: Annotated[PlanOptions, OmitArgPrefixes] = PlanOptions(),  # pyright: ignore # noqa: B008
-    curriculum: Annotated[CurriculumOptions, OmitArgPrefixes] = CurriculumOptions(),  # pyright: ignore # noqa: B008
-    agent: Annotated[str | None, default("a small model, pretrained first")] = None,
-    environment: Annotated[str | None, default("the agent's model")] = None,
-    agent_settings: Annotated[AgentOptions, tyro.conf.arg(name="agent")] = AgentOptions(),  # pyright: ignore # noqa: B008
-    environment_settings: Annotated[
-        EnvironmentOptions, tyro.conf.arg(name="environment")  # pyright: ignore
-    ] = EnvironmentOptions(),  # noqa: B008
-    pretrain: PretrainOptions = PretrainOptions(),  # pyright: ignore # noqa: B008
-    model_size: SizeOptions = SizeOptions(),  # pyright: ignore # noqa: B008
-    models_folder: Path = Path("out/models"),
-    agent_server: Annotated[str | None, default("none")] = None,
-    environment_server: Annotated[str | None, default("none")] = None,
-    dtype: Literal["float32", "bfloat16"] = "float32",
-    log: Annotated[tuple[str, ...], default("none", "{tensorboard,wandb} ...")] = (),
-    quiet: bool = False,
-) -> None:
-    """Train a language model and the environment policy that writes its tasks (GenEnv).
+def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., None]:
+    """The command `coevolve`.
 
     Args:
-        domain: What the tasks are about: tools, answers, alfworld, reasoning_gym:NAME, or module:Class for your own.
-        proposer: Who proposes tasks: genenv, genenv-grpo, random, static, uniform, dapo or greedy.
-        seed: Random seed.
-        folder: The run directory.
-        resume: Continue the run in this directory with its own settings.
-        plan: The budget, and what each step consists of.
-        curriculum: The reward of the environment policy.
-        agent: The model to start from: a folder, or a name on the Hugging Face hub.
-        environment: The same for the environment policy; requires --agent.
-        agent_settings: How the agent generates and learns.
-        environment_settings: How the environment policy generates and learns.
-        pretrain: How small models are pretrained.
-        model_size: The size of small models.
-        models_folder: Where small models are kept, to be used again.
-        agent_server: Address of a vLLM server that generates the agent's completions (docs/genenv-many-gpus.md).
-        environment_server: The same for the environment policy.
-        dtype: Data type in which models are loaded.
-        log: Log the run to tensorboard, wandb or both, in addition to the run directory.
-        quiet: Print no progress, only the results.
+        start: Called with the domain, the proposer and the other arguments of `envgen.coevolve` in place of training.
     """
-    require_extra("genenv")
+
+    def coevolve(
+        domain: Annotated[str | None, Positional, default("tools", "[DOMAIN]")] = None,
+        proposer: Annotated[str | None, default("genenv")] = None,
+        seed: Annotated[int | None, default("0")] = None,
+        folder: Annotated[Path | None, default("out/coevolve-<domain>-<proposer>-<seed>")] = None,
+        resume: Annotated[Path | None, default("start a new run")] = None,
+        plan: Annotated[PlanOptions, OmitArgPrefixes] = PlanOptions(),  # pyright: ignore # noqa: B008
+        curriculum: Annotated[CurriculumOptions, OmitArgPrefixes] = CurriculumOptions(),  # pyright: ignore # noqa: B008
+        agent: Annotated[str | None, default("a small model, pretrained first")] = None,
+        environment: Annotated[str | None, default("the agent's model")] = None,
+        agent_settings: Annotated[AgentOptions, tyro.conf.arg(name="agent")] = AgentOptions(),  # pyright: ignore # noqa: B008
+        environment_settings: Annotated[
+            EnvironmentOptions, tyro.conf.arg(name="environment")  # pyright: ignore
+        ] = EnvironmentOptions(),  # noqa: B008
+        pretrain: PretrainOptions = PretrainOptions(),  # pyright: ignore # noqa: B008
+        model_size: SizeOptions = SizeOptions(),  # pyright: ignore # noqa: B008
+        models_folder: Path = Path("out/models"),
+        agent_server: Annotated[str | None, default("none")] = None,
+        environment_server: Annotated[str | None, default("none")] = None,
+        dtype: Literal["float32", "bfloat16"] = "float32",
+        log: Annotated[tuple[str, ...], default("none", "{tensorboard,wandb} ...")] = (),
+        quiet: bool = False,
+    ) -> None:
+        """Train a language model and the environment policy that writes its tasks (GenEnv).
+
+        Args:
+            domain: What the tasks are about: tools, answers, alfworld, reasoning_gym:NAME, or module:Class for your
+                own.
+            proposer: Who proposes tasks: genenv, genenv-grpo, random, static, uniform, dapo or greedy.
+            seed: Random seed.
+            folder: The run directory.
+            resume: Continue the run in this directory with its own settings.
+            plan: The budget, and what each step consists of.
+            curriculum: The reward of the environment policy.
+            agent: The model to start from: a folder, or a name on the Hugging Face hub.
+            environment: The same for the environment policy; requires --agent.
+            agent_settings: How the agent generates and learns.
+            environment_settings: How the environment policy generates and learns.
+            pretrain: How small models are pretrained.
+            model_size: The size of small models.
+            models_folder: Where small models are kept, to be used again.
+            agent_server: Address of a vLLM server that generates the agent's completions (docs/genenv-many-gpus.md).
+            environment_server: The same for the environment policy.
+            dtype: Data type in which models are loaded.
+            log: Log the run to tensorboard, wandb or both, in addition to the run directory.
+            quiet: Print no progress, only the results.
+        """
+        require_extra("genenv")
+        from envgen import coevolution_api as api
+        from envgen.runs.store import RunError, read_request
+
+        servers = {"agent_server": agent_server, "environment_server": environment_server}
+        runtime: dict[str, Any] = {**servers, "models_folder": models_folder, "dtype": dtype, "log": log,
+                                   "verbose": not quiet}  # fmt: skip
+        groups = {"": explicitly_set(plan) | explicitly_set(curriculum), "agent": explicitly_set(agent_settings),
+                  "environment": explicitly_set(environment_settings), "pretrain": explicitly_set(pretrain),
+                  "model_size": explicitly_set(model_size)}  # fmt: skip
+        if resume is not None:
+            identity = {
+                "proposer": proposer,
+                "seed": seed,
+                "folder": folder,
+                "agent": agent,
+                "environment": environment,
+            }
+            refuse_with_resume([
+                *(["DOMAIN"] if domain is not None else []),
+                *(flag(name) for name, value in identity.items() if value is not None),
+                *(option for prefix, options in groups.items() for option in given_flags(prefix, options)),
+            ])  # fmt: skip
+            try:
+                read_request(resume)
+            except RunError as error:
+                raise UserError(f"{error}{suggest_path(resume)}") from None
+            _run(lambda: api.resume_coevolution(resume, **runtime), resume, servers)
+            return
+        domain, proposer, seed = domain or "tools", proposer or "genenv", require_seed(seed or 0)
+        require_choice("proposer", proposer, tuple(PROPOSERS))
+        arguments = {
+            "plan": explicitly_set(plan), "curriculum": explicitly_set(curriculum), "agent": agent,
+            "environment": environment, "agent_settings": groups["agent"],
+            "environment_settings": groups["environment"],
+            "pretrain": groups["pretrain"], "model_size": groups["model_size"], "seed": seed,
+            "folder": folder or api.default_coevolution_folder(domain, proposer, seed), **runtime,
+        }  # fmt: skip
+        (start or _start)(domain, proposer, arguments)
+
+    return coevolve
+
+
+def _start(domain: str, proposer: str, arguments: dict[str, Any]) -> None:
     from envgen import coevolution_api as api
     from envgen.coevolution.domains.registry import is_builtin
-    from envgen.runs.store import RunError, read_request
 
-    servers = {"agent_server": agent_server, "environment_server": environment_server}
-    runtime: dict[str, Any] = {**servers, "models_folder": models_folder, "dtype": dtype, "log": log,
-                               "verbose": not quiet}  # fmt: skip
-    groups = {"": explicitly_set(plan) | explicitly_set(curriculum), "agent": explicitly_set(agent_settings),
-              "environment": explicitly_set(environment_settings), "pretrain": explicitly_set(pretrain),
-              "model_size": explicitly_set(model_size)}  # fmt: skip
-    if resume is not None:
-        identity = {"proposer": proposer, "seed": seed, "folder": folder, "agent": agent, "environment": environment}
-        refuse_with_resume([
-            *(["DOMAIN"] if domain is not None else []),
-            *(flag(name) for name, value in identity.items() if value is not None),
-            *(option for prefix, options in groups.items() for option in given_flags(prefix, options)),
-        ])  # fmt: skip
-        try:
-            read_request(resume)
-        except RunError as error:
-            raise UserError(f"{error}{suggest_path(resume)}") from None
-        _run(lambda: api.resume_coevolution(resume, **runtime), resume, servers)
-        return
-    domain, proposer, seed = domain or "tools", proposer or "genenv", require_seed(seed or 0)
-    require_choice("proposer", proposer, tuple(PROPOSERS))
-    run_folder = folder or api.default_coevolution_folder(domain, proposer, seed)
+    servers = {name: arguments[name] for name in ("agent_server", "environment_server")}
     _run(
-        lambda: api.coevolve(
-            domain, proposer, plan=explicitly_set(plan), curriculum=explicitly_set(curriculum), agent=agent,
-            environment=environment, agent_settings=groups["agent"], environment_settings=groups["environment"],
-            pretrain=groups["pretrain"], model_size=groups["model_size"], seed=seed, folder=run_folder, **runtime,
-        ),
-        run_folder, servers, can_resume=is_builtin(domain),
+        lambda: api.coevolve(domain, proposer, **arguments),
+        arguments["folder"], servers, can_resume=is_builtin(domain),
     )  # fmt: skip
 
 

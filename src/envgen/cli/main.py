@@ -10,7 +10,7 @@ import tyro
 from envgen import __version__
 from envgen.text import printable
 
-from .coevolve import coevolve
+from .coevolve import coevolve_command
 from .common import UserError
 from .demo import bench, demo
 from .diagnose import diagnose
@@ -20,6 +20,7 @@ from .inspect import designers, play, preview, stats, worlds
 from .new import new
 from .report import report
 from .studio import studio
+from .sweep import split_args, sweep_command
 from .train import train_command
 from .watch import watch
 
@@ -27,12 +28,16 @@ LINES = "\n"  # the only control character in a message
 DESCRIPTION = "Train agents in environments that a designer adapts to them."
 
 
-def commands(args: Sequence[str]) -> dict[str, Callable[..., Any]]:
-    """Every command. The options of `train` depend on the designer that `args` names."""
+def commands(args: Sequence[str], run_args: Sequence[str] = ()) -> dict[str, Callable[..., Any]]:
+    """Every command. The options of `train` depend on the designer that `args` names.
+
+    Args:
+        run_args: The options of the runs of `sweep`.
+    """
     return {
         "demo": demo,
         "train": train_command(args),
-        "coevolve": coevolve,
+        "coevolve": coevolve_command(),
         "evaluate": evaluate,
         "evaluate-llm": evaluate_llm,
         "watch": watch,
@@ -40,6 +45,7 @@ def commands(args: Sequence[str]) -> dict[str, Callable[..., Any]]:
         "compare": compare,
         "report": report,
         "studio": studio,
+        "sweep": sweep_command(run_args),
         "stats": stats,
         "preview": preview,
         "play": play,
@@ -56,9 +62,17 @@ def main() -> None:
     if args == ["--version"]:
         print(f"envgen {__version__}")
         return
+    run_args: list[str] = []
+    if args[:1] == ["sweep"]:
+        own_args, run_args = split_args(args[1:])
+        args = ["sweep", *own_args]
     try:
         tyro.extras.subcommand_cli_from_dict(
-            commands(args), prog="envgen", description=DESCRIPTION, args=args, config=(tyro.conf.DisallowNone,)
+            commands(args, run_args),
+            prog="envgen",
+            description=DESCRIPTION,
+            args=args,
+            config=(tyro.conf.DisallowNone,),
         )
         sys.stdout.flush()
     except UserError as error:

@@ -20,6 +20,7 @@ from envgen.curriculum.plan import LEARNER_PRESETS, PRESETS, PracticeSettings, T
 from envgen.designers.registry import LlmConfig, LlmRuntime, designer_names, settings_class
 from envgen.settings import Settings
 from envgen.worlds.registry import world_names
+from envgen.worlds.world import World
 
 from .common import (
     UserError,
@@ -56,8 +57,13 @@ class NoSettings(Settings):
     """This designer has no settings."""
 
 
-def train_command(args: Sequence[str]) -> Callable[..., None]:
-    """The command `train`. Its options `--designer.*` and `--ppo.*` are those of the designer and learner in `args`."""
+def train_command(args: Sequence[str], start: Callable[..., None] | None = None) -> Callable[..., None]:
+    """The command `train`. Its options `--designer.*` and `--ppo.*` are those of the designer and learner in `args`.
+
+    Args:
+        start: Called with the world, the designer, the other arguments of `envgen.train` and the reference episodes in
+            place of training.
+    """
     designer_settings = settings_class(_value_of("--designer", args) or DEFAULT_DESIGNER) or NoSettings
     DesignerOptions = optional_settings(designer_settings, "DesignerOptions")
     learner_name = _value_of("--learner", args) or DEFAULT_LEARNER
@@ -151,23 +157,28 @@ def train_command(args: Sequence[str]) -> Callable[..., None]:
         require_extra("train")
         _require_reference(chosen, reference_episodes)
         from envgen.api import default_folder
-        from envgen.api import train as api_train
 
         folder = folder or default_folder(chosen, designer, preset, observation, seed)
-        _run(
-            lambda: api_train(
-                chosen, designer, preset=preset, plan=changes, observation=observation, seed=seed, folder=folder,
-                learner=learner, learner_preset=learner_preset, network=explicitly_set(network),
-                hyperparameters=explicitly_set(hyperparameters),
-                designer_options=explicitly_set(designer_options), levels=levels,
-                llm=model, extend=extend, practice=explicitly_set(practice), device=device, compile=compile,
-                log=log, verbose=not quiet,
-            ),
-            folder, model, reference_episodes,
-            can_resume=chosen.name in world_names() and ":" not in designer and ":" not in learner,
-        )  # fmt: skip
+        arguments = {
+            "preset": preset, "plan": changes, "observation": observation, "seed": seed, "folder": folder,
+            "learner": learner, "learner_preset": learner_preset, "network": explicitly_set(network),
+            "hyperparameters": explicitly_set(hyperparameters), "designer_options": explicitly_set(designer_options),
+            "levels": levels, "llm": model, "extend": extend, "practice": explicitly_set(practice), "device": device,
+            "compile": compile, "log": log, "verbose": not quiet,
+        }  # fmt: skip
+        (start or _start)(chosen, designer, arguments, reference_episodes)
 
     return train
+
+
+def _start(world: World, designer: str, arguments: dict[str, Any], reference_episodes: int) -> None:
+    from envgen.api import train as api_train
+
+    _run(
+        lambda: api_train(world, designer, **arguments),
+        arguments["folder"], arguments["llm"], reference_episodes,
+        can_resume=world.name in world_names() and ":" not in designer and ":" not in arguments["learner"],
+    )  # fmt: skip
 
 
 def _learner_settings(learner: str) -> type[LearnerSettings]:

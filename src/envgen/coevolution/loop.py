@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from envgen.runs.checkpoint import loading
+from envgen.runs.interrupt import GracefulInterrupt
 from envgen.runs.store import Run, read_progress
 
 from .episodes import Generate, play_episodes
@@ -166,6 +167,12 @@ class Coevolution:
     def run(self) -> list[ProgressLine]:
         """Run to the end of the plan; returns all lines of progress.jsonl."""
         self._resume()
+        with GracefulInterrupt() as interrupt:
+            self._train(interrupt)
+        return list(read_progress(self.run_dir.folder))
+
+    def _train(self, interrupt: GracefulInterrupt) -> None:
+        broadcast = self.agent.policy.broadcast_bool
         last_save = time.monotonic()
         if not self.counts["step"]:
             self._log({**self.counts, **self._evaluate()})
@@ -175,10 +182,12 @@ class Coevolution:
             if is_last or self.counts["step"] % self.plan.eval_every == 0:
                 line |= self._evaluate()
             self._log({**line, "seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()}})
-            if is_last or self.agent.policy.broadcast_bool(time.monotonic() - last_save >= self.save_every):
+            is_interrupted = broadcast(interrupt.requested)
+            if is_last or is_interrupted or broadcast(time.monotonic() - last_save >= self.save_every):
                 self._save()
                 last_save = time.monotonic()
-        return list(read_progress(self.run_dir.folder))
+            if is_interrupted and not is_last:
+                raise KeyboardInterrupt
 
     def step(self) -> ProgressLine:
         """One update of the agent and the proposer, from several batches if groups without variance are refilled."""

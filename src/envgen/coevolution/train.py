@@ -92,8 +92,7 @@ def coevolve(
         save_every: Seconds between checkpoints.
     """
     accelerator = accelerator or Accelerator()
-    entry = PROPOSERS[request.proposer]
-    agent_settings = request.agent_settings.model_copy(update=dict(entry.agent_overrides))
+    entry, agent_settings = PROPOSERS[request.proposer], effective_agent_settings(request)
     agent_path, environment_path = model_paths or (request.agent, request.environment)
 
     # Everything that can be refused is checked before the directory is claimed: a failure must leave no run.json.
@@ -111,9 +110,7 @@ def coevolve(
         assert environment_lm is not None, "a proposer that trains a model sets needs_model in the registry"
         return LanguageModelPolicy(environment_lm, settings, seed, accelerator, samplers[1])
 
-    with Run(
-        folder, _stored_request(domain, request, agent_settings, pretrain_recipe), accelerator.is_main_process
-    ) as run:
+    with Run(folder, stored_request(domain, request, pretrain_recipe), accelerator.is_main_process) as run:
         policy = LanguageModelPolicy(agent_lm, agent_settings, request.seed, accelerator, samplers[0])
         stores = TaskStores(run)
         context = ProposerContext(
@@ -132,10 +129,11 @@ def coevolve(
         return summary
 
 
-def _stored_request(
-    domain: Domain, request: CoevolveRequest, agent_settings: AgentSettings, pretrain_recipe: Mapping[str, Any] | None
+def stored_request(
+    domain: Domain, request: CoevolveRequest, pretrain_recipe: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """What run.json holds: the request with the settings that its proposer implies."""
+    agent_settings = effective_agent_settings(request)
     return {
         "domain": domain_path(domain),
         **request.model_dump(mode="json"),
@@ -143,6 +141,12 @@ def _stored_request(
         "proposer": {"name": request.proposer},
         "pretrain_recipe": pretrain_recipe,
     }
+
+
+def effective_agent_settings(request: CoevolveRequest) -> AgentSettings:
+    """The settings of the agent, with those that the proposer implies."""
+    overrides = PROPOSERS[request.proposer].agent_overrides
+    return request.agent_settings.model_copy(update=dict(overrides))
 
 
 @dataclass(frozen=True)

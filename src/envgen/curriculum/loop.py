@@ -32,7 +32,7 @@ from envgen.designers.designer import (
     request_proposal,
     request_revision,
 )
-from envgen.designers.sampler import EpisodeDesigner
+from envgen.designers.sampler import EpisodeDesigner, LevelSampler
 from envgen.runs.store import PROGRESS, Run, read_progress, reading
 from envgen.worlds.world import Level, World
 
@@ -64,6 +64,15 @@ class Phase(NamedTuple):
     levels: Sequence[Level | LevelChain]  # empty: the original
     steps: int
     sampled: bool = False  # the designer chooses the level of every episode
+
+
+class PreparedRun(NamedTuple):
+    """A run whose settings have been checked."""
+
+    learner: Learner
+    practice: PracticeSettings
+    sampler: LevelSampler | None
+    request: dict[str, Any]  # for run.json
 
 
 def train(
@@ -100,6 +109,31 @@ def train(
         practice: Whether a share of the environments practices, and how (practice.py). By default none does.
     """
     plan = plan or TrainingPlan()
+    agent, practice, sampler, request = prepare(
+        world, designer, plan, observation, seed, learner, learner_settings, device, compile, practice
+    )
+    extendable = EXTENDABLE if extend else ()
+    with Run(Path(folder), request, agent.process_group.is_main, designer.runtime_options(), extendable) as run_dir:
+        agent.process_group.barrier()
+        trainer = PhaseTrainer(
+            run_dir, world, observation, agent, seed, save_every, on_progress, practice, sampler, plan.original_share
+        )
+        return Loop(trainer, designer, plan, on_message).run()
+
+
+def prepare(
+    world: World,
+    designer: Designer,
+    plan: TrainingPlan,
+    observation: str,
+    seed: int,
+    learner: str | type[Learner] = "ppo",
+    learner_settings: Mapping[str, Any] | None = None,
+    device: str = "cpu",
+    compile: bool = False,
+    practice: PracticeSettings | Mapping[str, Any] | None = None,
+) -> PreparedRun:
+    """Check the arguments of `train`, and return what it starts with."""
     check_seed(seed)
     agent = make_learner(world, observation, learner, learner_settings, seed, device, compile, plan.total_steps)
     num_envs = agent.settings.num_envs
@@ -119,13 +153,7 @@ def train(
         "learner": {"name": _learner_name(learner), **agent.settings.model_dump(mode="json")},
         **({"practice": practice.model_dump(mode="json")} if practice.share else {}),
     }
-    extendable = EXTENDABLE if extend else ()
-    with Run(Path(folder), request, agent.process_group.is_main, designer.runtime_options(), extendable) as run_dir:
-        agent.process_group.barrier()
-        trainer = PhaseTrainer(
-            run_dir, world, observation, agent, seed, save_every, on_progress, practice, sampler, plan.original_share
-        )
-        return Loop(trainer, designer, plan, on_message).run()
+    return PreparedRun(agent, practice, sampler, request)
 
 
 def check_can_sample(designer: Designer, num_processes: int, practice: PracticeSettings) -> None:

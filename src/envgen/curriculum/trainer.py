@@ -4,14 +4,10 @@ A phase is a number of steps in some levels. The last checkpoint records which p
 `run_phase` for each phase in order; finished ones return at once, and an interrupted one continues in mid-episode.
 """
 
-import signal
-import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +22,7 @@ from envgen.designers.buffer import LevelEpisode
 from envgen.designers.designer import LevelChain
 from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSampler
 from envgen.runs.checkpoint import loading
+from envgen.runs.interrupt import GracefulInterrupt
 from envgen.runs.statistics import score, success_counts, success_rates
 from envgen.runs.store import Run
 from envgen.worlds.world import Level, TileGrid, World
@@ -359,29 +356,3 @@ def training_stats(
         reward=float(returns[is_late].sum() / episodes[is_late].sum()),
         skills=dict(zip(skills, np.nan_to_num(rates).tolist(), strict=True)),
     )
-
-
-class GracefulInterrupt:
-    """A context in which Ctrl-C sets `requested`, so that the update can finish and be saved; a second Ctrl-C raises.
-
-    Only the main thread receives signals; in other threads the context does nothing.
-    """
-
-    def __init__(self) -> None:
-        self.requested = False
-
-    def __enter__(self) -> "GracefulInterrupt":
-        self._is_main_thread = threading.current_thread() is threading.main_thread()
-        if self._is_main_thread:
-            self._previous_handler = signal.signal(signal.SIGINT, self._handle)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
-        if self._is_main_thread:
-            signal.signal(signal.SIGINT, self._previous_handler)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.requested:
-            raise KeyboardInterrupt
-        self.requested = True
-        print("\nstopping after this update; press Ctrl-C again to stop at once", file=sys.stderr, flush=True)

@@ -16,6 +16,7 @@ from envgen.settings import Settings, format_validation_error
 from . import prompt
 from .chains import continue_chain
 from .chat.backends import make_backend
+from .chat.budget_file import BudgetFile
 from .chat.chat import Chat, check_prices
 from .chat.ledger import LEDGER, Ledger
 from .chat.protocol import BudgetExceededError, ChatRequest, Message, redact
@@ -200,10 +201,15 @@ def build_llm_designer(config: Mapping[str, Any], folder: Path) -> LlmDesigner:
     budget, prices = parsed.budget, parsed.prices
     backend = make_backend(parsed.llm, parsed.base_url, folder / "requests", parsed.timeout, parsed.key_env)
     check_prices(backend, budget, prices)
+    if parsed.shared_budget is not None and parsed.shared_budget.is_file():
+        check_prices(backend, BudgetFile(parsed.shared_budget, folder / LEDGER).limits.budget(), prices)
     settings = LlmSettings(**{name: getattr(parsed, name) for name in LlmSettings.model_fields})
-    return LlmDesigner(
-        lambda: Chat(backend, Ledger(folder / LEDGER), budget, prices), settings, parsed.llm, parsed.for_record()
-    )
+
+    def open_chat() -> Chat:
+        ledger = Ledger(folder / LEDGER)
+        return Chat(backend, ledger, budget, prices, budget_file=parsed.budget_file(ledger.file))
+
+    return LlmDesigner(open_chat, settings, parsed.llm, parsed.for_record())
 
 
 def _truncate(raw_reply: str) -> str:

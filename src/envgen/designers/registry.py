@@ -215,6 +215,8 @@ def resume_flags(runtime_options: Mapping[str, Any]) -> str:
     endpoint = _custom_endpoint(runtime_options, runtime_options)
     if "base_url" in endpoint:
         endpoint["base_url"] = redact_url(endpoint["base_url"])
+    if runtime_options.get("shared_budget"):  # never recorded, because a run directory may be someone else's
+        endpoint["shared_budget"] = runtime_options["shared_budget"]
     return _format_flags(endpoint)
 
 

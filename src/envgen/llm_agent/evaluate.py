@@ -231,8 +231,9 @@ class Conversation:
         ledger = Ledger(self._file)
         runner.shared.open(self._file, ledger)
         return Chat(
-            backend, ledger, runner.config.budget, runner.config.prices, sleep=self._sleep, shared=runner.shared
-        )
+            backend, ledger, runner.config.budget, runner.config.prices, sleep=self._sleep, shared=runner.shared,
+            budget_file=runner.config.budget_file(ledger.file),
+        )  # fmt: skip
 
     def _sleep(self, seconds: float) -> None:
         if self.runner.stop.wait(seconds):

@@ -44,6 +44,7 @@ FORMAT = 2  # of run directories; migrate.py rewrites older ones
 PROGRESS = "progress.jsonl"
 LIBRARIES = ("numpy", "numba", "gymnasium", "torch")
 MAX_LINE_BYTES = 16 << 20  # of the progress
+MAX_TAIL_BYTES = 1 << 20  # of the progress that are searched for its last line
 MAX_VALUE_CHARS = 60  # of a value in an error message
 RESTORE = "restore the file, or start a new run in another directory"
 
@@ -327,6 +328,19 @@ def _parse_line(line: bytes, place: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RunError(f"{place} is not a JSON object; {RESTORE}")
     return value
+
+
+def read_last_line(file: Path) -> dict[str, Any]:
+    """Return the last complete line of a file of JSON lines; `{}` if there is none or it cannot be read."""
+    try:
+        with open_regular(file, "rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            stream.seek(max(0, size - MAX_TAIL_BYTES))
+            lines = stream.read().split(b"\n")
+        value = json.loads(lines[-2]) if len(lines) > 1 else None
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 @contextmanager

@@ -18,14 +18,13 @@ from envgen.report.html import Html
 from envgen.report.read import MAX_FILE_BYTES, RunFiles, as_text
 from envgen.runs.checkpoint import check_inside, open_regular
 from envgen.runs.compare import MAX_DEPTH
-from envgen.runs.store import PROGRESS, RunError, read_json, read_request
+from envgen.runs.store import PROGRESS, RunError, read_json, read_last_line, read_request
 
 from .server import RequestError
 
 MIN_SCAN_SECONDS = 0.4  # between two looks at the file system, however many pages are open
 RECENT_SECONDS = 30.0  # a run without a visible lock counts as running for this long after it wrote a file
 KEEP_SECONDS = 60.0  # for which the progress of a run stays in memory after it was shown
-MAX_TAIL_BYTES = 1 << 20  # of the progress that are searched for its last line
 WATCHED = ("run.json", "summary.json", PROGRESS, LEDGER, "requests", "tasks.jsonl")
 CYCLE_FILES = ("levels.json", "evaluation.json")
 LOCK_INODE = re.compile(r":(\d+) \d+ \S+$")  # in a line of /proc/locks
@@ -111,7 +110,7 @@ class LiveRun(RunFiles):
         if "lines" in self.__dict__:
             return super().last_line
         if self._last_line is None:
-            self._last_line = _read_last_line(self.folder / PROGRESS)
+            self._last_line = read_last_line(self.folder / PROGRESS)
         return self._last_line
 
     @property
@@ -138,18 +137,6 @@ class LiveRun(RunFiles):
         if known is None or (known[0] != key and time.monotonic() - known[1] >= seconds):
             self._parts[name] = known = (key, time.monotonic(), build())
         return known[2]
-
-
-def _read_last_line(file: Path) -> dict[str, Any]:
-    try:
-        with open_regular(file, "rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            stream.seek(max(0, size - MAX_TAIL_BYTES))
-            lines = stream.read().split(b"\n")
-        value = json.loads(lines[-2]) if len(lines) > 1 else None
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 class RunFolder:

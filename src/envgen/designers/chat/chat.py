@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+from .budget_file import BudgetFile
 from .ledger import Budget, Ledger, Prices, UsageTotals, enforce
 from .protocol import AmbiguousError, Backend, ChatError, ChatRequest, Reply, RetryableError, redact
 
@@ -61,16 +62,21 @@ class Chat:
         backoff: float = 1.0,
         sleep: Callable[[float], object] = time.sleep,
         shared: SharedBudget | None = None,
+        budget_file: BudgetFile | None = None,
     ):
         """
         Args:
             backoff: The pause before the second attempt, in seconds; it doubles with each further attempt.
             shared: The conversations that share the budget; this one must have been opened there.
+            budget_file: A second budget, which this conversation shares with those of other processes.
         """
         self.backend, self.ledger, self.budget, self.prices = backend, ledger, budget, prices
         self.attempts, self.backoff, self.sleep = max(1, attempts), backoff, sleep
-        self.shared = shared
+        self.shared, self.budget_file = shared, None if backend.free else budget_file
         check_prices(backend, budget, prices)
+        if self.budget_file is not None:
+            check_prices(backend, self.budget_file.limits.budget(), prices)
+            self.budget_file.settle(ledger.totals(prices))
 
     def complete(self, request: ChatRequest) -> Reply:
         """The reply, from the ledger or from the backend. It is recorded in the ledger before it is parsed."""
@@ -106,6 +112,17 @@ class Chat:
         """Send once. Both the request and what comes back are on disk before the caller sees them."""
         backend = self.backend
         digest, content = request.digest, redact(request.model_dump(mode="json"), backend.secrets)
+        if self.budget_file is not None:
+            totals = self.ledger.totals(self.prices)
+            self.budget_file.reserve(request, totals, self.prices, backend.timeout, self.sleep)
+        try:
+            return self._send_recorded(request, digest, content)
+        finally:
+            if self.budget_file is not None:
+                self.budget_file.settle(self.ledger.totals(self.prices))
+
+    def _send_recorded(self, request: ChatRequest, digest: str, content: Any) -> Reply:
+        backend = self.backend
         with self.shared.lock if self.shared else nullcontext():  # no other conversation may use up what is left
             enforce(self.budget, self.totals())
             number = self.ledger.record_request(digest, content, backend.name, backend.free, backend.timeout)

@@ -1,9 +1,11 @@
 """Connection settings and budget of a language model, for everything that talks to one."""
 
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field, model_validator
 
+from .budget_file import BudgetFile
 from .ledger import Budget, Prices
 from .protocol import redact_url
 
@@ -21,11 +23,17 @@ class LlmRuntime(Budget):
     """Dollars per million prompt tokens, for the reports and for max_cost."""
     price_reply: float | None = Field(default=None, ge=0)
     """Dollars per million reply tokens."""
+    shared_budget: Path | None = None
+    """A budget that several runs share: the file budget.json of a sweep. It is not recorded with the run."""
 
     @property
     def budget(self) -> Budget:
         """The limits alone."""
         return Budget(**{name: getattr(self, name) for name in Budget.model_fields})
+
+    def budget_file(self, ledger: Path) -> BudgetFile | None:
+        """The account of a conversation in the shared budget, if there is one."""
+        return None if self.shared_budget is None else BudgetFile(self.shared_budget, ledger)
 
     @property
     def prices(self) -> Prices | None:
@@ -42,5 +50,5 @@ class LlmRuntime(Budget):
 
     def for_record(self) -> dict[str, Any]:
         """These settings alone, as JSON data without the password that an address can contain."""
-        options = {name: getattr(self, name) for name in LlmRuntime.model_fields}
+        options = {name: getattr(self, name) for name in LlmRuntime.model_fields if name != "shared_budget"}
         return {**options, "base_url": redact_url(self.base_url) if self.base_url else None}

@@ -1,0 +1,296 @@
+"""`envgen sweep`: train a grid of runs, on this machine or on many."""
+
+import contextlib
+import io
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from pydantic import ValidationError
+from tyro.conf import OmitArgPrefixes, Positional
+
+from envgen.designers.chat.budget_file import BudgetFile, SharedLimits
+from envgen.designers.designer import DesignError, DesignerWrapper
+from envgen.designers.llm import LlmDesigner
+from envgen.designers.registry import LlmConfig, load_designer_class
+from envgen.errors import EnvgenError
+from envgen.settings import format_validation_error
+from envgen.sweep.grid import PlannedRun, SweepError, SweepSpec, parse_flags, read_toml
+from envgen.sweep.settings import ENGINES, SweepSettings
+
+from .coevolve import coevolve_command
+from .common import UserError, require_extra, suggest_path
+from .options import default, explicitly_set, optional_settings
+from .train import DEFAULT_DESIGNER, train_command
+
+SweepOptions = optional_settings(SweepSettings, "SweepOptions")
+BudgetOptions = optional_settings(SharedLimits, "BudgetOptions")
+
+BUDGET = "budget.json"
+FLAGS = ("dry-run", "quiet")  # of the sweep, without a value
+ENGINE_OPTIONS = "engine-options"
+OWN_OPTIONS = (
+    "folder", "command", *FLAGS, ENGINE_OPTIONS, *(name.replace("_", "-") for name in SweepSettings.model_fields),
+    *(f"budget.{name.replace('_', '-')}" for name in SharedLimits.model_fields),
+)  # fmt: skip
+FILE_SETTINGS = ("folder", "engine_options", "budget", *SweepSettings.model_fields)
+LLM_OPTIONS = tuple(name.replace("_", "-") for name in LlmConfig.model_fields)
+INTERRUPTED = 130
+Check = Callable[[PlannedRun], dict[str, Any]]
+
+
+def split_args(args: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split the words after `envgen sweep` into those of the sweep, with its positional argument, and those of runs."""
+    own: list[str] = []
+    of_runs: list[str] = []
+    position = 0
+    while position < len(args):
+        end = position + 1
+        while end < len(args) and not args[end].startswith("--") and args[end] != "-h":
+            end += 1
+        words = list(args[position:end])
+        name = words[0].removeprefix("--").partition("=")[0].replace("_", "-")
+        is_option = words[0].startswith("--")
+        if not is_option or words[0] in ("--help", "-h"):
+            own += words
+        elif name in OWN_OPTIONS or name.removeprefix("no-") in FLAGS:
+            # what follows the value of an option of the sweep is the positional argument
+            own += words
+        else:
+            of_runs += words
+        position = end
+    return own, of_runs
+
+
+def sweep_command(run_args: Sequence[str]) -> Callable[..., None]:
+    """The command `sweep`. `run_args` are the options of its runs."""
+
+    def sweep(
+        target: Annotated[str | None, Positional, default("crafter", "[FILE.toml | WORLD]")] = None,
+        folder: Annotated[Path | None, default("out/sweep-<target>")] = None,
+        command: Annotated[Literal["train", "coevolve"] | None, default("train")] = None,
+        settings: Annotated[SweepOptions, OmitArgPrefixes] = SweepOptions(),  # pyright: ignore # noqa: B008
+        engine_options: Annotated[tuple[str, ...], default("none", "NAME=VALUE ...")] = (),
+        budget: BudgetOptions = BudgetOptions(),  # pyright: ignore # noqa: B008
+        dry_run: bool = False,
+        quiet: bool = False,
+    ) -> None:
+        """Train a grid of runs: every combination of the values that are given for options of `envgen train`.
+
+        Write several values with commas, and ranges of integers as FIRST:END, with the end excluded:
+        envgen sweep crafter --designer none,expert --seed 0:5 --ppo.learning-rate 1e-4,3e-4
+
+        Each run is an ordinary run directory in the folder of the sweep. Runs that are finished are skipped, so the
+        same command goes on after any interruption. Options of runs are those of `envgen train --help`; see
+        docs/sweeps.md for TOML files, Slurm and Ray.
+
+        Args:
+            target: A TOML file that describes the sweep, or the world to train in; with --command coevolve, the domain.
+            folder: The folder of the sweep, with a run directory for each run.
+            command: What each run is: `envgen train` or `envgen coevolve`.
+            settings: Where and how the runs take place.
+            engine_options: Options of the engine submitit or ray, such as slurm_partition=gpu or address=auto.
+            budget: Limits on what the language models of all runs use together.
+            dry_run: Check and list the runs, and start none.
+            quiet: Show no progress, only the results.
+        """
+        require_extra("train")
+        try:
+            spec = _read_spec(target, command, run_args)
+            given = {name: spec.settings[name] for name in SweepSettings.model_fields if name in spec.settings}
+            chosen = SweepSettings(**given | explicitly_set(settings))
+            limits = SharedLimits(**_table(spec, "budget") | explicitly_set(budget))
+        except SweepError as error:
+            raise UserError(str(error)) from None
+        except ValidationError as error:
+            raise UserError(format_validation_error(error)) from None
+        options = _table(spec, "engine_options") | _parse_options(engine_options)
+        if options and chosen.engine == "local":
+            raise UserError(
+                f"the engine local has no options; choose {' or '.join(ENGINES[1:])} for --{ENGINE_OPTIONS}"
+            )
+        stem = Path(target).stem if target else "crafter" if spec.command == "train" else "tools"
+        folder = Path(folder or spec.settings.get("folder") or f"out/sweep-{stem.replace(':', '-')}")
+        _run(spec, folder, chosen, limits, options, dry_run, quiet)
+
+    return sweep
+
+
+def _read_spec(target: str | None, command: str | None, run_args: Sequence[str]) -> SweepSpec:
+    if target is None or not target.endswith(".toml"):
+        return parse_flags(run_args, [target] if target else [], command or "train")
+    if run_args:
+        raise UserError(f"{run_args[0]} is an option of runs; write it into {target}")
+    if not Path(target).exists():
+        raise UserError(f"there is no file {target}{suggest_path(Path(target))}")
+    spec = read_toml(Path(target), FILE_SETTINGS)
+    spec.command = command or spec.command
+    if not isinstance(spec.settings.get("folder", ""), str):
+        raise UserError(f"{target}: folder must be a text")
+    return spec
+
+
+def _table(spec: SweepSpec, name: str) -> dict[str, Any]:
+    value = spec.settings.get(name, {})
+    if not isinstance(value, Mapping):
+        raise UserError(f"{name} must be a table, [{name}], not {value!r:.60}")
+    return dict(value)
+
+
+def _parse_options(words: Sequence[str]) -> dict[str, str]:
+    pairs = [word.partition("=") for word in words]
+    for name, equals, _ in pairs:
+        if not (name and equals):
+            raise UserError(f"--{ENGINE_OPTIONS} are written as NAME=VALUE, not {name!r}")
+    return {name: value for name, _, value in pairs}
+
+
+def _run(
+    spec: SweepSpec, folder: Path, settings: SweepSettings, limits: SharedLimits, options: dict[str, Any],
+    dry_run: bool, quiet: bool,
+) -> None:  # fmt: skip
+    from envgen.api import terminal
+    from envgen.sweep.display import SweepDisplay
+    from envgen.sweep.runner import Sweep, check_runs, locked, open_runs, read_peak_memory
+
+    console, log = terminal(verbose=True)
+    has_budget = bool(limits.model_dump(exclude_none=True))
+    budget_file = (folder / BUDGET).absolute()
+    try:
+        plans = without_unused_llm_options(spec)
+        runs = open_runs(folder.absolute(), plans, check_runs(plans, partial(check_run, limits=limits)))
+        if dry_run:
+            for run in runs:
+                log(f"{run.name}: {run.state}\n    envgen {run.plan.command} {' '.join(run.plan.args())}")
+            return
+        memory = None if settings.memory_per_run is None else round(settings.memory_per_run * 1e9)
+        uses_llm = [run for run in runs if "llm" in run.plan.options]
+        if has_budget and not uses_llm:
+            raise SweepError("no run of this sweep uses a language model; leave out the budget, or add --llm")
+        engine = make_engine(settings, folder.absolute(), memory, read_peak_memory(folder), options)
+        try:
+            with locked(folder):
+                extra_args: dict[str, Sequence[str]] = {}
+                if has_budget:
+                    BudgetFile.create(budget_file, limits)
+                    extra_args = {run.plan.name: ("--shared-budget", str(budget_file)) for run in uses_llm}
+                sweep = Sweep(folder, runs, settings.retries, settings.threads, settings.gpus, extra_args)
+                sweep.save(read_peak_memory(folder))
+                with SweepDisplay(console, quiet) as display:
+                    is_complete = sweep.run(engine, display)
+        finally:
+            engine.close()
+    except EnvgenError as error:
+        raise UserError(str(error)) from error
+    _report(sweep, folder, is_complete, console, log, quiet)
+
+
+def _report(sweep: Any, folder: Path, is_complete: bool, console: Any, log: Callable[[str], None], quiet: bool) -> None:
+    """Print the results, and exit with 130 after an interruption and with 1 if runs failed."""
+    from envgen.sweep.display import table
+
+    console.print(table(sweep.runs))
+    failed = [run for run in sweep.runs if run.state == "failed"]
+    for run in failed:
+        log(f"{run.name} failed: {run.reason}\n    {run.folder}/output.log")
+    if any(run.state == "finished" for run in sweep.runs):
+        log(f"Compare the runs with: envgen compare {folder}")
+    if not is_complete:
+        log("Interrupted. Repeat the command to go on.")
+        sys.exit(INTERRUPTED)
+    if failed:
+        log("Repeat the command to try the failed runs again.")
+        sys.exit(1)
+
+
+def without_unused_llm_options(spec: SweepSpec) -> list[PlannedRun]:
+    """The runs. The language model that all have in common goes to those whose designer uses one."""
+    plans = spec.planned_runs()
+    common = [option for option in LLM_OPTIONS if option in spec.base]
+    if spec.command != "train" or not common or not any(_takes_llm(plan) for plan in plans):
+        return plans
+    return [
+        plan if _takes_llm(plan) else PlannedRun(
+            plan.name, plan.command, {key: value for key, value in plan.options.items() if key not in common}
+        )
+        for plan in plans
+    ]  # fmt: skip
+
+
+def _takes_llm(plan: PlannedRun) -> bool:
+    try:
+        designer = load_designer_class(str(plan.options.get("designer", DEFAULT_DESIGNER)))
+    except DesignError:  # reported when the run is checked
+        return False
+    return issubclass(designer, LlmDesigner | DesignerWrapper)
+
+
+def check_run(plan: PlannedRun, limits: SharedLimits | None = None) -> dict[str, Any]:
+    """The request of a run. Raises SweepError if an option is wrong; nothing is written."""
+    request: dict[str, Any] = {}
+    args = plan.args()
+
+    def start_train(world: Any, designer: str, arguments: dict[str, Any], reference_episodes: int) -> None:
+        from envgen.api import training_request
+
+        arguments = {name: value for name, value in arguments.items() if name not in ("extend", "verbose")}
+        request.update(training_request(world, designer, **arguments))
+
+    def start_coevolution(domain: str, proposer: str, arguments: dict[str, Any]) -> None:
+        from envgen.coevolution_api import coevolution_request
+
+        runtime = ("folder", "agent_server", "environment_server", "models_folder", "dtype", "verbose")
+        arguments = {name: value for name, value in arguments.items() if name not in runtime}
+        request.update(coevolution_request(domain, proposer, **arguments))
+
+    command = train_command(args, start_train) if plan.command == "train" else coevolve_command(start_coevolution)
+    output = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
+            tyro.cli(command, args=args, prog=f"envgen {plan.command}", config=(tyro.conf.DisallowNone,))
+    except SystemExit:
+        raise SweepError(_parse_error(output.getvalue(), plan.command)) from None
+    if limits is not None and limits.max_cost is not None and "llm" in plan.options:
+        _check_prices(plan)
+    return request
+
+
+def _check_prices(plan: PlannedRun) -> None:
+    if not {"price-prompt", "price-reply"} <= plan.options.keys() and ":" in str(plan.options["llm"]):
+        raise SweepError("--budget.max-cost needs the prices of the model: --price-prompt and --price-reply")
+
+
+def _parse_error(text: str, command: str) -> str:
+    """What the parser prints about an error, without its frame and its hints, as one sentence."""
+    lines = [line.strip(" │╭╰╮╯─-") for line in text.splitlines()]
+    paragraph: list[str] = []
+    for line in lines[1:]:  # after the title
+        if line:
+            paragraph.append(line)
+        elif paragraph:
+            break
+    message = " ".join(paragraph) or "its options cannot be parsed"
+    return f"{message.rstrip('.')}; see envgen {command} --help"
+
+
+def make_engine(
+    settings: SweepSettings, folder: Path, memory: int | None, peak_memory: int | None, options: Mapping[str, Any]
+) -> Any:
+    """The engine of a sweep. Its library is imported here."""
+    common = (settings.workers, settings.threads, settings.gpus, memory)
+    if settings.engine == "submitit":
+        require_extra("slurm")
+        from envgen.sweep.engines.slurm import SubmititEngine
+
+        return SubmititEngine(folder, *common, options)
+    if settings.engine == "ray":
+        require_extra("ray")
+        from envgen.sweep.engines.ray import RayEngine
+
+        return RayEngine(*common, options)
+    from envgen.sweep.engines.local import LocalEngine
+
+    return LocalEngine(*common, peak_memory)

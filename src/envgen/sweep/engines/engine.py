@@ -1,0 +1,147 @@
+"""The interface of engines, which start the runs of a sweep somewhere, and what they share: the process of a run."""
+
+import os
+import signal
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from envgen.settings import format_choice_error
+from envgen.sweep import child
+from envgen.sweep.grid import SweepError
+
+LOG = "output.log"  # what a run prints, in its run directory
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Job:
+    """One attempt at a run: `envgen` with these words, in the folder that it will use."""
+
+    name: str
+    args: tuple[str, ...]  # after `envgen`
+    folder: Path
+    threads: int = 1
+    gpus: int = 0
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def log_file(self) -> Path:
+        return self.folder / LOG
+
+
+class JobEnd(NamedTuple):
+    """How a job ended."""
+
+    name: str
+    code: int | None  # the exit code, negative if a signal killed the process; None if its machine or worker was lost
+    reason: str = ""
+
+
+class Engine(ABC):
+    """Starts jobs and reports their ends. All its methods are called from one thread and return at once."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def has_room(self) -> bool:
+        """Whether another job can be started now."""
+
+    @abstractmethod
+    def start(self, job: Job) -> None:
+        """Start a job. Raises SweepError if that is impossible."""
+
+    @abstractmethod
+    def poll(self) -> Sequence[JobEnd]:
+        """The jobs that have ended since the last call, each once."""
+
+    @abstractmethod
+    def interrupt(self) -> None:
+        """Ask all jobs to write a checkpoint and end. `poll` reports their ends."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End all jobs at once."""
+
+    @property
+    def peak_memory(self) -> int | None:
+        """The most memory that a run has used, in bytes; None if this engine does not measure it."""
+        return None
+
+    def close(self) -> None:
+        """Release what the engine holds. No job is running."""
+        return
+
+
+def start_process(job: Job, cores: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+    """Start the process of a job. What it prints is appended to its log."""
+    environment = {
+        **os.environ, **dict.fromkeys(THREAD_VARIABLES, str(job.threads)), "PYTHONUNBUFFERED": "1", **job.env,
+    }  # fmt: skip
+    program = [sys.executable, child.__file__, str(os.getpid()), ",".join(map(str, cores)), str(job.folder / "lock")]
+    try:
+        job.folder.mkdir(parents=True, exist_ok=True)
+        with job.log_file.open("ab") as log:
+            return subprocess.Popen(
+                [*program, sys.executable, "-m", "envgen.cli", *job.args],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment,
+                start_new_session=True,  # Ctrl-C in the terminal reaches the sweep alone, which asks its runs to end
+            )  # fmt: skip
+    except OSError as error:
+        raise SweepError(f"cannot start the run {job.name} in {job.folder}: {error.strerror}") from error
+
+
+class JobProcess:
+    """Runs a job to its end in this process's place: the function that engines send to other machines."""
+
+    process: subprocess.Popen[bytes] | None = None
+
+    def __call__(self, job: Job) -> int:
+        """The exit code of the run. When this process is interrupted, the run writes its checkpoint first."""
+        self.process = start_process(job)
+        try:
+            return self._wait()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _wait(self) -> int:
+        """Wait in short steps: some engines interrupt between two statements only."""
+        assert self.process is not None
+        while True:
+            try:
+                return self.process.wait(POLL_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue
+
+    def stop(self) -> int:
+        """Ask the run to write its checkpoint, and wait for its end."""
+        assert self.process is not None
+        while True:
+            try:
+                self.process.send_signal(signal.SIGTERM)
+                return self._wait()
+            except KeyboardInterrupt:
+                continue
+
+
+def read_options(engine: str, options: Mapping[str, Any], known: Sequence[str] = ()) -> dict[str, Any]:
+    """Options of an engine, with numbers in place of texts that are numbers. `known` are all that it has, if given."""
+    for name in options:
+        if known and name not in known:
+            raise SweepError(f"the engine {engine} has no such option: {format_choice_error(name, known)}")
+    return {name: _to_number(value) for name, value in options.items()}
+
+
+def _to_number(value: Any) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(value) if isinstance(value, str) else value
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(value, value)

@@ -1,0 +1,320 @@
+"""Runs a sweep: starts its runs with an engine, resumes and retries them, and stops them cleanly.
+
+    FOLDER/sweep.json                   the options of all runs, and the memory that the largest has needed
+    FOLDER/budget.json                  what the language models of all runs have used, if they share a budget
+    FOLDER/designer=expert,seed=0/      a run directory, with what the run printed in output.log
+
+What is finished is read from the run directories, so the same command goes on after any interruption.
+"""
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from envgen.errors import EnvgenError
+from envgen.report.read import RunFiles, number
+from envgen.runs.kinds import as_number, get_path
+from envgen.runs.store import PROGRESS, differences, lock_folder, read_json, read_last_line, read_request, write_json
+from envgen.text import printable
+
+from .engines.engine import LOG, Engine, Job, JobEnd
+from .grid import PlannedRun, SweepError
+
+State = Literal["waiting", "running", "finished", "failed", "interrupted"]
+
+FILE = "sweep.json"
+POLL_SECONDS = 0.2
+DISPLAY_SECONDS = 1.0
+INTERRUPTED = 130  # the exit code of `envgen` after Ctrl-C or SIGTERM
+MAX_TAIL_BYTES = 1 << 16  # of a log
+MAX_REASON_CHARS = 500
+STOP_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+RESULTS = ("final score %", "final %")
+
+
+class SweepRun(RunFiles):
+    """A run of a sweep with its state."""
+
+    def __init__(self, plan: PlannedRun, folder: Path, request: dict[str, Any]):
+        super().__init__(folder, folder.name, request, {})
+        self.plan = plan
+        self.state: State = "finished" if self.is_finished else "waiting"
+        self.failures, self.losses = 0, 0
+        self.reason = ""  # why it failed last
+        self.started: float | None = None
+        self._mark: object = None
+
+    @property
+    def is_finished(self) -> bool:
+        names = ["summary.json", *(["reference.json"] if "reference-episodes" in self.plan.options else [])]
+        return all((self.folder / name).is_file() for name in names)
+
+    @property
+    def last_line(self) -> dict[str, Any]:
+        return read_last_line(self.folder / PROGRESS)
+
+    @property
+    def remaining_steps(self) -> float:
+        return max(0.0, (self.planned_steps or 0.0) - self.steps)
+
+    @property
+    def seconds_so_far(self) -> float | None:
+        """The time that a finished run took, or for which a running one runs."""
+        if self.state == "running" and self.started is not None:
+            return time.monotonic() - self.started
+        return number(self.summary, "total_seconds" if self.is_coevolution else "seconds")
+
+    @property
+    def result(self) -> tuple[str, float] | None:
+        """The name and the value of the result that the table shows."""
+        for name in RESULTS:
+            if name in self.kind.results:
+                value = as_number(get_path(self.summary, *self.kind.results[name]))
+                return None if value is None else (name, value)
+        return None
+
+    def read_object(self, name: str) -> dict[str, Any]:
+        if name == "summary.json" and self.state != "finished":
+            return {}
+        return super().read_object(name)
+
+    def set_finished(self) -> None:
+        self.state, self.reason = "finished", ""
+        self.__dict__.pop("summary", None)  # it has just been written
+
+    def begin(self) -> None:
+        self.state, self.started, self._mark = "running", time.monotonic(), self._progress_mark()
+
+    def has_advanced(self) -> bool:
+        """Whether the run has saved anything since it was started."""
+        return self._progress_mark() != self._mark
+
+    def _progress_mark(self) -> object:
+        files = (*self.folder.glob("checkpoints/[0-9]*"), *self.folder.glob("cycles/*/*.json"))
+        return sorted(str(file.relative_to(self.folder)) for file in files)
+
+    def last_log_line(self) -> str:
+        """The error that the run printed last, or its last line."""
+        try:
+            with (self.folder / LOG).open("rb") as log:
+                log.seek(max(0, log.seek(0, 2) - MAX_TAIL_BYTES))
+                lines = [line.strip(" │╭╰─╮╯") for line in log.read().decode(errors="replace").splitlines()]
+        except OSError:
+            return ""
+        lines = [line for line in lines if line]
+        errors = [line for line in lines[-20:] if line.startswith("envgen: ")]
+        text = errors[-1].removeprefix("envgen: ") if errors else lines[-1] if lines else ""
+        return printable(text)[:MAX_REASON_CHARS]
+
+
+class Display(Protocol):
+    """What the user sees of a sweep."""
+
+    def update(self, runs: Sequence[SweepRun], run: SweepRun | None = None) -> None:
+        """Called regularly, and with the run whose state has changed."""
+
+    def message(self, text: str) -> None: ...
+
+
+@dataclass
+class Sweep:
+    """All runs of a sweep in their folder."""
+
+    folder: Path
+    runs: list[SweepRun]
+    retries: int = 1
+    threads: int = 1
+    gpus: int = 0
+    extra_args: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by name, in addition to the options
+
+    @property
+    def unfinished(self) -> list[SweepRun]:
+        return [run for run in self.runs if run.state != "finished"]
+
+    def job(self, run: SweepRun) -> Job:
+        args = (
+            run.plan.command, *run.plan.args(), *self.extra_args.get(run.plan.name, ()), "--folder", str(run.folder)
+        )  # fmt: skip
+        return Job(run.name, args, run.folder, self.threads, self.gpus)
+
+    def run(self, engine: Engine, display: Display) -> bool:
+        """Run to the end. Returns False if the user has stopped it."""
+        waiting = sorted(self.unfinished, key=lambda run: -run.remaining_steps)  # the longest first
+        running: dict[str, SweepRun] = {}
+        last_display = float("-inf")
+        with stop_requests() as stop:
+            is_stopping = False
+            while running or (waiting and not is_stopping):
+                for end in engine.poll():
+                    run = running.pop(end.name)
+                    self._record(run, end, is_stopping)
+                    if run.state == "waiting":
+                        waiting.insert(0, run)
+                    display.update(self.runs, run)
+                    self.save(engine.peak_memory)
+                if stop.count and not is_stopping:
+                    is_stopping = True
+                    display.message("Stopping: runs write their checkpoints. Press Ctrl-C again to stop at once.")
+                    engine.interrupt()
+                if stop.count > 1:
+                    engine.kill()
+                    for run in running.values():
+                        run.state = "interrupted"
+                    break
+                while waiting and not stop.count and engine.has_room():
+                    run = waiting.pop(0)
+                    self._start(run, engine, running)
+                    if run.state == "waiting":
+                        waiting.append(run)
+                    display.update(self.runs, run)
+                if time.monotonic() - last_display >= DISPLAY_SECONDS:
+                    display.update(self.runs)
+                    last_display = time.monotonic()
+                stop.wait(POLL_SECONDS)
+        display.update(self.runs)
+        return not is_stopping
+
+    def _start(self, run: SweepRun, engine: Engine, running: dict[str, SweepRun]) -> None:
+        run.begin()
+        try:
+            engine.start(self.job(run))
+        except SweepError as error:
+            self._record_failure(run, str(error))
+        else:
+            running[run.name] = run
+
+    def _record_failure(self, run: SweepRun, reason: str, has_advanced: bool = False) -> None:
+        run.reason = reason
+        run.failures += not has_advanced
+        run.state = "failed" if run.failures > self.retries else "waiting"
+
+    def _record(self, run: SweepRun, end: JobEnd, is_stopping: bool) -> None:
+        """Decide what follows from the end of a job."""
+        if end.code == 0 and run.is_finished:
+            run.set_finished()
+            return
+        if is_stopping:
+            run.state = "interrupted"
+            return
+        if end.code is None or end.code < 0 or end.code == INTERRUPTED:  # it was killed, or lost its machine
+            run.losses += 1
+            signal_number = signal.SIGTERM if end.code == INTERRUPTED else -(end.code or 0)
+            reason = end.reason or f"signal {signal_number} ended its process"
+            # a run that is lost again and again without any progress must not go on forever
+            self._record_failure(run, reason, run.has_advanced())
+        else:
+            self._record_failure(run, run.last_log_line() or f"exit code {end.code}")
+
+    def save(self, peak_memory: int | None) -> None:
+        """Write sweep.json."""
+        entries = {run.name: {"command": run.plan.command, "args": run.plan.args()} for run in self.runs}
+        write_json(self.folder / FILE, {"runs": entries, "peak_memory": peak_memory})
+
+
+class StopRequests:
+    """Counts signals to stop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._event = threading.Event()
+
+    def handle(self, number: int, frame: object) -> None:
+        if not self.count or number == signal.SIGINT:
+            self.count += 1
+            self._event.set()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep, but not longer than until the next signal."""
+        if self._event.wait(seconds):
+            self._event.clear()
+
+
+@contextmanager
+def stop_requests() -> Iterator[StopRequests]:
+    """Count SIGINT, SIGTERM and SIGHUP in place of ending the process."""
+    requests = StopRequests()
+    previous = {}
+    if threading.current_thread() is threading.main_thread():
+        previous = {number: signal.signal(number, requests.handle) for number in STOP_SIGNALS}
+    try:
+        yield requests
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+# ------------------------------------------------------------------------------------------------- folders and checks
+
+
+def check_runs(plans: Sequence[PlannedRun], check: Callable[[PlannedRun], dict[str, Any]]) -> list[dict[str, Any]]:
+    """The requests of all runs. Raises SweepError for the first run with a wrong option."""
+    requests = []
+    for plan in plans:
+        try:
+            request = check(plan)
+        except EnvgenError as error:
+            label = f"the run {plan.name}: " if len(plans) > 1 else ""
+            raise SweepError(f"{label}{error}") from None
+        requests.append(json.loads(json.dumps(request)))
+    return requests
+
+
+def open_runs(folder: Path, plans: Sequence[PlannedRun], requests: Sequence[dict[str, Any]]) -> list[SweepRun]:
+    """The runs with their folders, new or from earlier. Nothing is written.
+
+    A run that the folder already has under another name keeps it: when an option is added to a grid, runs are named by
+    one more option.
+    """
+    existing = _read_requests(folder)
+    names = {plan.name for plan in plans}
+    others = {json.dumps(request, sort_keys=True): name for name, request in existing.items() if name not in names}
+    runs = []
+    for plan, request in zip(plans, requests, strict=True):
+        name = plan.name
+        if name in existing:
+            if changes := differences(existing[name], request):
+                raise SweepError(
+                    f"{folder / name} was started with {', '.join(changes)}; choose another folder for this sweep, or "
+                    "use the settings it was started with"
+                )
+        else:
+            name = others.pop(json.dumps(request, sort_keys=True), name)
+        runs.append(SweepRun(plan, folder / name, request))
+    return runs
+
+
+def _read_requests(folder: Path) -> dict[str, dict[str, Any]]:
+    """The requests of the runs in a folder, by name."""
+    try:
+        entries = sorted(folder.iterdir()) if folder.exists() else []
+    except OSError as error:
+        raise SweepError(f"cannot use {folder} as the folder of a sweep: {error.strerror}") from None
+    return {entry.name: read_request(entry)[0] for entry in entries if (entry / "run.json").is_file()}
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Create the folder of a sweep, and lock it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SweepError(f"cannot create the folder {folder}: {error.strerror}") from None
+    lock = lock_folder(folder)
+    try:
+        yield
+    finally:
+        lock.close()
+
+
+def read_peak_memory(folder: Path) -> int | None:
+    """The memory of the largest run, as an earlier command measured it."""
+    if not (folder / FILE).is_file():
+        return None
+    value = get_path(read_json(folder / FILE), "peak_memory")
+    return value if type(value) is int and value > 0 else None

@@ -1,0 +1,24 @@
+"""The settings of a sweep itself."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from envgen.settings import Settings
+
+ENGINES = ("local", "submitit", "ray")
+
+
+class SweepSettings(Settings):
+    engine: Literal["local", "submitit", "ray"] = "local"
+    """Where the runs take place: on this machine, as jobs of Slurm (submitit), or on a cluster of Ray."""
+    workers: int | None = Field(default=None, ge=1)
+    """Runs at the same time. By default as many as there are cores and memory; with Slurm and Ray, all."""
+    threads: Annotated[int, Field(ge=1)] = 1
+    """Cores and threads of each run."""
+    gpus: Annotated[int, Field(ge=0)] = 0
+    """GPUs of each run. Add --device cuda for its network."""
+    memory_per_run: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Gigabytes that a run needs. By default it is measured on this machine, and not requested from Slurm and Ray."""
+    retries: Annotated[int, Field(ge=0)] = 1
+    """How often a run that failed is started again."""

@@ -1,0 +1,205 @@
+"""From TOML files and flags to runs with names and options."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from envgen.api import train
+from envgen.cli.sweep import FILE_SETTINGS, check_run, split_args, without_unused_llm_options
+from envgen.errors import EnvgenError
+from envgen.runs.store import read_request
+from envgen.sweep.grid import MAX_NAME_CHARS, PlannedRun, SweepError, parse_flags, read_toml
+
+SETTINGS = ("folder", "engine", "budget")
+
+
+def write(tmp_path, text):
+    file = tmp_path / "sweep.toml"
+    file.write_text(text)
+    return file
+
+
+def read(tmp_path, text):
+    return read_toml(write(tmp_path, text), SETTINGS)
+
+
+def test_flags_with_several_values_span_a_grid():
+    spec = parse_flags(["--designer", "none,expert", "--seed", "0:3", "--cycles", "2"], ["crafter"])
+    runs = spec.planned_runs()
+    assert [run.name for run in runs] == [
+        f"designer={designer},seed={seed}" for designer in ("none", "expert") for seed in range(3)
+    ]
+    assert runs[4].args() == ["crafter", "--cycles", "2", "--designer", "expert", "--seed", "1"]
+
+
+def test_worlds_and_nested_options_can_be_swept():
+    spec = parse_flags(["--ppo.learning-rate", "1e-4,3e-4", "--ppo.num_envs=8"], ["crafter,heist"])
+    assert [run.name for run in spec.planned_runs()] == [
+        "world=crafter,ppo.learning-rate=1e-4", "world=crafter,ppo.learning-rate=3e-4",
+        "world=heist,ppo.learning-rate=1e-4", "world=heist,ppo.learning-rate=3e-4",
+    ]  # fmt: skip
+    assert spec.planned_runs()[2].args() == ["heist", "--ppo.num-envs", "8", "--ppo.learning-rate", "1e-4"]
+
+
+def test_flags_without_values_and_booleans_become_flags():
+    runs = parse_flags(["--history", "--ppo.bfloat16", "true,false", "--log", "tensorboard", "wandb"]).planned_runs()
+    assert [run.name for run in runs] == ["ppo.bfloat16=true", "ppo.bfloat16=false"]
+    assert runs[1].args() == ["--history", "--log", "tensorboard", "wandb", "--ppo.no-bfloat16"]
+
+
+def test_ranges_and_lists_can_be_mixed_and_negative_values_stay_values():
+    runs = parse_flags(["--seed", "0:6:2,9", "--x=-1"]).planned_runs()
+    assert [run.options["seed"] for run in runs] == ["0", "2", "4", "9"]
+    assert runs[0].args() == ["--x=-1", "--seed", "0"]
+
+
+def test_addresses_are_not_ranges():
+    (run,) = parse_flags(["--llm", "openai:model", "--base-url", "http://localhost:8000/v1"]).planned_runs()
+    assert run.name == "run"
+    assert run.options == {"llm": "openai:model", "base-url": "http://localhost:8000/v1"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--seed", "0,1,0"], "seed lists 0 2 times"),
+        (["--seed", "0,,1"], "has an empty value"),
+        (["--seed", "3:3"], "has 0 values; write FIRST:END"),
+        (["--seed", "0:100000"], "has 100,000 values"),
+        (["--seed", "0", "--seed", "1"], "--seed is given twice"),
+        (["--folder", "out"], "--folder is not an option of the runs of a sweep: every run has a folder of its own"),
+        (["--resume", "out"], "repeat the command of the sweep"),
+    ],
+)
+def test_wrong_flags_are_named(words, message):
+    with pytest.raises(SweepError, match=message):
+        parse_flags(words)
+
+
+def test_a_grid_that_is_too_large_is_refused_before_it_is_built():
+    with pytest.raises(SweepError, match="this sweep has 100,000,000 runs, more than 10,000"):
+        parse_flags(["--seed", "0:10000", "--cycles", "0:10000"]).planned_runs()
+
+
+def test_long_and_unsafe_values_make_short_safe_and_different_names():
+    runs = parse_flags(["--llm", "a/b,a:b,../c," + "x" * 300]).planned_runs()
+    names = [run.name for run in runs]
+    assert len(set(names)) == 4
+    assert names[2] == "llm=..-c"
+    assert all("/" not in name and len(name) <= MAX_NAME_CHARS for name in names)
+
+
+def test_a_file_has_a_base_a_grid_and_explicit_runs(tmp_path):
+    spec = read(
+        tmp_path,
+        """
+        folder = "out/x"
+        engine = "ray"
+        [base]
+        world = "crafter"
+        compile = false
+        ppo.learning_rate = 1e-4
+        log = ["tensorboard", "wandb"]
+        [grid]
+        designer = ["none", "expert"]
+        seed = "0:2"
+        [[runs]]
+        designer = "alpha"
+        "designer.alpha" = 0.3
+        """,
+    )
+    runs = spec.planned_runs()
+    assert [run.name for run in runs] == [
+        "designer=none,seed=0", "designer=none,seed=1", "designer=expert,seed=0", "designer=expert,seed=1",
+        "designer=alpha,designer.alpha=0.3",
+    ]  # fmt: skip
+    base = ["crafter", "--no-compile", "--ppo.learning-rate", "0.0001", "--log", "tensorboard", "wandb"]
+    assert runs[1].args() == [*base, "--designer", "none", "--seed", "1"]
+    assert runs[4].args() == [*base, "--designer", "alpha", "--designer.alpha", "0.3"]
+    assert spec.settings == {"folder": "out/x", "engine": "ray"}
+
+
+def test_a_file_can_have_several_grids(tmp_path):
+    spec = read(
+        tmp_path, '[[grid]]\ndesigner = ["none"]\nseed = [0, 1]\n[[grid]]\ndesigner = ["plr"]\ncycles = [2, 4]\n'
+    )
+    assert [run.name for run in spec.planned_runs()] == [
+        "designer=none,seed=0", "designer=none,seed=1", "designer=plr,cycles=2", "designer=plr,cycles=4",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[grid]\nseed = 3\n", "seed in \\[grid\\] must be a list of values or a range such as '0:5', not 3"),
+        ("[gird]\nseed = [3]\n", "'gird' is not one of .*did you mean 'grid'"),
+        ("cycles = 3\n", "options of runs belong in \\[base\\] or \\[grid\\]"),
+        ('command = "demo"\n', "command 'demo' is not one of train, coevolve"),
+        ("[base]\nfolder = 'x'\n", "folder is not an option of the runs"),
+        ("[base]\nseed = 2020-01-01\n", "seed must be a text, a number or true or false"),
+        ("[runs]\nseed = 1\n", "runs must be written as \\[\\[runs\\]\\]"),
+        ("[[runs]]\nseed = 1\n[[runs]]\nseed = 1\n", "2 runs of this sweep have the same options"),
+        ("seed = [", "is not valid TOML"),
+    ],
+)
+def test_wrong_files_are_explained(tmp_path, text, message):
+    with pytest.raises(SweepError, match=message):
+        read(tmp_path, text).planned_runs()
+
+
+def test_the_file_in_the_documentation_describes_valid_runs(tmp_path):
+    docs = Path(__file__).parents[2] / "docs" / "sweeps.md"
+    first, second = re.findall(r"```toml\n(.*?)```", docs.read_text(), re.DOTALL)
+    runs = read_toml(write(tmp_path, first), FILE_SETTINGS).planned_runs()
+    assert len(runs) == 2 * 5 + 1
+    assert check_run(runs[-1])["designer"]["alpha"] == 0.3
+    (run,) = (run for run in read_toml(write(tmp_path, second), FILE_SETTINGS).planned_runs()
+              if run.name == "designer=accel,seed=4,original-share=0.2")  # fmt: skip
+    assert check_run(run)["plan"]["original_share"] == 0.2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cycles": "x"}, r"Error parsing --cycles: no type matching INT .*; see envgen train --help"),
+        ({"cycls": "1"}, "Unrecognized options: --cycls, 1; see envgen train --help"),
+        ({"designer": "expart"}, "did you mean 'expert'"),
+        ({"ppo.gamma": "1.5"}, "gamma: Input should be less than or equal to 1"),
+        ({"log": "foo"}, "foo"),
+        ({"world": "heist", "observation": "text"}, "observation 'text' is not one of"),
+    ],
+)
+def test_wrong_options_of_runs_are_one_sentence(options, message):
+    with pytest.raises(EnvgenError, match=message) as error:
+        check_run(PlannedRun("run", "train", options))
+    assert "\n" not in str(error.value)
+
+
+def test_the_request_of_a_run_is_the_one_that_the_run_records(tmp_path):
+    options = {"designer": "none", "cycles": "0", "final-steps": "64", "episodes": "1", "ppo.num-envs": "4",
+               "ppo.num-steps": "8", "history": True}  # fmt: skip
+    run = train(designer="none", plan={"cycles": 0, "final_steps": 64, "episodes": 1}, network={"history": True},
+                hyperparameters={"num_envs": 4, "num_steps": 8}, folder=tmp_path / "run", verbose=False)  # fmt: skip
+    assert json.loads(json.dumps(check_run(PlannedRun("run", "train", options)))) == read_request(run.folder)[0]
+
+
+def test_options_of_the_sweep_and_of_its_runs_are_told_apart():
+    own, of_runs = split_args(
+        ["crafter", "--seed", "0:2", "--workers", "2", "--memory", "gru", "--budget.max-calls=3", "--history"]
+    )
+    assert own == ["crafter", "--workers", "2", "--budget.max-calls=3"]
+    assert of_runs == ["--seed", "0:2", "--memory", "gru", "--history"]
+
+
+def test_the_language_model_goes_to_the_runs_that_use_one():
+    spec = parse_flags(
+        ["--designer", "none,expert,llm,easy-to-hard", "--llm", "manual", "--max-calls", "3", "--cycles", "2"]
+    )
+    with_llm = {run.name: "llm" in run.options for run in without_unused_llm_options(spec)}
+    assert with_llm == {"designer=none": False, "designer=expert": False, "designer=llm": True,
+                        "designer=easy-to-hard": True}  # fmt: skip
+    assert "max-calls" not in without_unused_llm_options(spec)[0].options
+    nobody = parse_flags(["--designer", "none,expert", "--llm", "manual"])
+    assert all("llm" in run.options for run in without_unused_llm_options(nobody))  # which is then an error

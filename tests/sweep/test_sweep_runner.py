@@ -1,0 +1,193 @@
+"""How a sweep starts, resumes, retries and stops its runs, with an engine that runs nothing."""
+
+import json
+import os
+import signal
+from collections import deque
+
+import pytest
+
+from envgen.errors import EnvgenError
+from envgen.sweep.engines.engine import Engine, JobEnd
+from envgen.sweep.grid import PlannedRun, SweepError
+from envgen.sweep.runner import Sweep, check_runs, locked, open_runs, read_peak_memory
+
+PLAN = {"cycles": 1, "cycle_steps": 100, "final_steps": 0}
+SUMMARY = {"final": {"score": {"value": 12.0}}, "seconds": 5.0, "steps": {"levels": 50, "original": 50}}
+
+
+class ScriptedEngine(Engine):
+    """Ends each job with the next result of its run: an exit code, None, or "advance" (killed after a checkpoint)."""
+
+    name = "scripted"
+
+    def __init__(self, script, room=2):
+        self.script = {name: deque(ends) for name, ends in script.items()}
+        self.room, self.running, self.started = room, [], []
+        self.interrupted = self.killed = False
+
+    def has_room(self):
+        return len(self.running) < self.room
+
+    def start(self, job):
+        self.running.append(job)
+        self.started.append(job.name)
+
+    def poll(self):
+        ends = []
+        for job in list(self.running):
+            script = self.script.get(job.name, deque([0]))
+            end = -15 if self.interrupted else script.popleft() if script else "stay"
+            if end == "stay":
+                continue
+            if end == "advance":
+                (job.folder / "checkpoints" / f"{len(self.started):08}").mkdir(parents=True)
+                end = -9
+            job.folder.mkdir(exist_ok=True, parents=True)
+            if end == 0:
+                (job.folder / "summary.json").write_text(json.dumps(SUMMARY))
+            elif end == 2:
+                job.log_file.write_text("starting\n\nenvgen: the disk is full\nResume with: ...\n")
+            self.running.remove(job)
+            ends.append(JobEnd(job.name, end))
+        return ends
+
+    def interrupt(self):
+        self.interrupted = True
+
+    def kill(self):
+        self.killed = True
+
+    @property
+    def peak_memory(self):
+        return 7
+
+
+class Messages:
+    def __init__(self, on_update=lambda: None):
+        self.events, self.messages, self.on_update = [], [], on_update
+
+    def update(self, runs, run=None):
+        if run is not None:
+            self.events.append((run.name, run.state))
+        self.on_update()
+
+    def message(self, text):
+        self.messages.append(text)
+
+
+def plans(*names):
+    return [PlannedRun(name, "train", {"seed": name}) for name in names]
+
+
+def make_runs(folder, *names, plan=PLAN):
+    return open_runs(folder, plans(*names), [{"world": "crafter", "seed": name, "plan": plan} for name in names])
+
+
+def write_run(folder, request, finished=True):
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps({"format": 2, "request": request}))
+    if finished:
+        (folder / "summary.json").write_text(json.dumps(SUMMARY))
+
+
+def test_all_runs_are_started_as_there_is_room(tmp_path):
+    runs = make_runs(tmp_path, "a", "b", "c")
+    engine, display = ScriptedEngine({}, room=1), Messages()
+    assert Sweep(tmp_path, runs).run(engine, display)
+    assert engine.started == ["a", "b", "c"]
+    assert [run.state for run in runs] == ["finished"] * 3
+    assert runs[0].result == ("final score %", 12.0)
+    assert display.events[:2] == [("a", "running"), ("a", "finished")]
+    assert read_peak_memory(tmp_path) == 7
+
+
+def test_finished_runs_are_skipped(tmp_path):
+    write_run(tmp_path / "a", {"world": "crafter", "seed": "a", "plan": PLAN})
+    runs = make_runs(tmp_path, "a", "b")
+    engine = ScriptedEngine({})
+    assert Sweep(tmp_path, runs).run(engine, Messages())
+    assert engine.started == ["b"]
+
+
+def test_a_failed_run_is_retried_once_and_listed_with_its_error(tmp_path):
+    runs = make_runs(tmp_path, "a", "b", "c")
+    engine = ScriptedEngine({"a": [2, 2], "b": [2, 0]})
+    assert Sweep(tmp_path, runs).run(engine, Messages())
+    assert [run.state for run in runs] == ["failed", "finished", "finished"]
+    assert engine.started.count("a") == engine.started.count("b") == 2
+    assert runs[0].reason == "the disk is full"
+
+
+def test_a_run_that_ends_without_a_result_has_failed(tmp_path):
+    runs = make_runs(tmp_path, "a")
+    engine = ScriptedEngine({"a": [1]})
+    Sweep(tmp_path, runs, retries=0).run(engine, Messages())
+    assert runs[0].state == "failed"
+    assert runs[0].reason == "exit code 1"
+
+
+def test_a_killed_run_is_resumed_as_long_as_it_advances(tmp_path):
+    runs = make_runs(tmp_path, "a", "b")
+    engine = ScriptedEngine({"a": ["advance", "advance", "advance", None, 0], "b": [-9, None]})
+    Sweep(tmp_path, runs).run(engine, Messages())
+    assert [run.state for run in runs] == ["finished", "failed"]
+    assert (engine.started.count("a"), engine.started.count("b")) == (5, 2)
+    assert (runs[0].losses, runs[1].failures) == (4, 2)
+
+
+def test_the_longest_runs_start_first(tmp_path):
+    requests = [{"world": "crafter", "seed": k, "plan": {**PLAN, "cycle_steps": steps}}
+                for k, steps in enumerate((10, 1000, 100))]  # fmt: skip
+    runs = open_runs(tmp_path, plans("a", "b", "c"), requests)
+    write_run(tmp_path / "d", {"world": "crafter", "seed": 9, "plan": PLAN})
+    engine = ScriptedEngine({}, room=1)
+    Sweep(tmp_path, runs).run(engine, Messages())
+    assert engine.started == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_all_runs_and_starts_no_more(tmp_path, number):
+    runs = make_runs(tmp_path, "a", "b", "c")
+    engine = ScriptedEngine({"a": [], "b": []})
+    signals = deque([number])
+    display = Messages(lambda: os.kill(os.getpid(), signals.pop()) if signals and len(engine.started) == 2 else None)
+    assert not Sweep(tmp_path, runs).run(engine, display)
+    assert engine.interrupted
+    assert not engine.killed
+    assert [run.state for run in runs] == ["interrupted", "interrupted", "waiting"]
+    assert "write their checkpoints" in display.messages[0]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_the_options_of_a_run_that_exists_may_not_change(tmp_path):
+    write_run(tmp_path / "a", {"world": "crafter", "seed": "a", "plan": PLAN})
+    with pytest.raises(SweepError, match=r"a was started with plan.cycle_steps 100 \(now 200\); choose another folder"):
+        make_runs(tmp_path, "a", "b", plan={**PLAN, "cycle_steps": 200})
+
+
+def test_a_run_keeps_its_folder_when_the_grid_gets_another_option(tmp_path):
+    write_run(tmp_path / "a", {"world": "crafter", "seed": 0, "plan": PLAN})
+    requests = [{"world": "crafter", "seed": seed, "plan": PLAN} for seed in (0, 1)]
+    runs = open_runs(tmp_path, plans("x=1,a", "x=1,b"), requests)
+    assert [run.folder.name for run in runs] == ["a", "x=1,b"]
+    assert [run.state for run in runs] == ["finished", "waiting"]
+
+
+def test_errors_in_options_name_the_run(tmp_path):
+    def check(plan):
+        if plan.name == "b":
+            raise EnvgenError("gamma must be at most 1")
+        return {}
+
+    with pytest.raises(SweepError, match="the run b: gamma must be at most 1"):
+        check_runs(plans("a", "b"), check)
+
+
+def test_two_sweeps_cannot_use_one_folder(tmp_path):
+    with (
+        locked(tmp_path / "sweep"),
+        pytest.raises(EnvgenError, match="another process is using"),
+        locked(tmp_path / "sweep"),
+    ):
+        pass
