@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from envgen.coevolution.language_model import ModelError
 from envgen.coevolution.registry import PROPOSERS
 from envgen.coevolution.settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSettings
 from envgen.coevolution.train import CoevolveRequest, coevolve
+from envgen.runs.checkpoint import load_latest
 from envgen.runs.compare import compare
 from envgen.runs.store import read_progress
 from envgen.settings import format_validation_error
@@ -83,6 +85,24 @@ def test_interrupted_run_resumes_exactly(models, tmp_path):
     assert resumed.counts == uninterrupted.counts
     for name in STORES:
         assert (tmp_path / "interrupted" / name).read_bytes() == (tmp_path / "uninterrupted" / name).read_bytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_the_step_finish_and_be_saved(models, tmp_path, number):
+    request = make_request(models, "uniform")
+
+    def stop(line):
+        if line["step"] == 1:
+            signal.raise_signal(number)
+
+    with pytest.raises(KeyboardInterrupt):
+        coevolve(tmp_path, Toy(), request, on_progress=stop)
+    checkpoint = load_latest(tmp_path / "checkpoints")
+    assert checkpoint is not None
+    assert checkpoint.values["progress_bytes"] == (tmp_path / "progress.jsonl").stat().st_size  # nothing is lost
+    steps = []
+    coevolve(tmp_path, Toy(), request, on_progress=lambda line: steps.append(line["step"]))
+    assert steps[0] == 2
 
 
 def test_runs_are_compared_with_uniform_specs(models, tmp_path):

@@ -155,7 +155,8 @@ class PhaseTrainer:
             self._sampler.refresh(self._measure_levels)
         self._start_clocks()
         try:
-            with GracefulInterrupt() as self._interrupt:
+            # one of several processes saves nothing in mid-phase, and could not stop while it waits for the others
+            with GracefulInterrupt(handle_sigterm=processes.size == 1) as self._interrupt:
                 learner.train(envs, steps, self._on_update, resume=resume)
         finally:
             envs.close()

@@ -6,23 +6,25 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM") if hasattr(signal, name))
-
 
 class GracefulInterrupt:
     """A context in which Ctrl-C or SIGTERM sets `requested`, so that the update can finish and be saved.
 
     A second Ctrl-C raises KeyboardInterrupt at once. Only the main thread receives signals; in other threads the
     context does nothing.
+
+    Args:
+        handle_sigterm: Whether SIGTERM is one of the signals. Otherwise it ends the process, as usual.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, handle_sigterm: bool = True) -> None:
         self.requested = False
+        self._signals = (signal.SIGINT, *((signal.SIGTERM,) if handle_sigterm else ()))
         self._previous_handlers: dict[int, Any] = {}
 
     def __enter__(self) -> "GracefulInterrupt":
         if threading.current_thread() is threading.main_thread():
-            self._previous_handlers = {number: signal.signal(number, self._handle) for number in SIGNALS}
+            self._previous_handlers = {number: signal.signal(number, self._handle) for number in self._signals}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
