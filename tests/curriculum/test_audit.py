@@ -209,7 +209,8 @@ def test_effects_cover_every_option_and_the_number_furthest_from_the_original():
         "rungs": {"99": ["rungs per ladder 5.0 -> 99.0"]}
     }  # the other settings change nothing
     options = [{"wind": "none"}, {"wind": "strong"}, {"fault": "make"}, {"fault": "step"}]
-    assert [level for level, _ in RecordingLadder.calls] == [None, {"rungs": 99}, {"length": 1000}, *options]
+    changes = [{"rungs": 99}, {"length": 1000}, *options]
+    assert [level for level, _ in RecordingLadder.calls] == [None, *map(LadderLevel.parse, changes)]
     assert {seeds for _, seeds in RecordingLadder.calls} == {EFFECT_SEEDS}
 
 
