@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+import tyro
 from tyro.conf import OmitArgPrefixes, Positional
 
 from envgen.benchmarks.registry import BENCHMARKS
@@ -12,7 +13,7 @@ from .common import UserError, require_extra, require_positive, require_seed, ru
 from .options import default, explicitly_set, optional_settings, required
 
 ModelOptions = optional_settings(
-    BenchmarkConfig, "ModelOptions", {"llm": "required", "parallel": "8; 1 with manual, hf and run"}
+    BenchmarkConfig, "ModelOptions", {"llm": "none", "parallel": "8; 1 with manual, hf and run"}
 )
 DataOptions = optional_settings(
     BenchmarkOptions, "DataOptions", {"data": "none", "calls": "prompt", "passages": "none: closed-book"}
@@ -25,7 +26,9 @@ def evaluate_llm(
     limit: Annotated[int | None, default("no limit")] = None,
     seed: int = 0,
     folder: Annotated[Path | None, default("out/<benchmark>-<llm>")] = None,
-    options: Annotated[DataOptions, OmitArgPrefixes] = DataOptions(),  # pyright: ignore # noqa: B008
+    options: Annotated[
+        DataOptions, OmitArgPrefixes, tyro.conf.arg(name="benchmark")  # pyright: ignore
+    ] = DataOptions(),  # noqa: B008
     llm: Annotated[ModelOptions, OmitArgPrefixes] = ModelOptions(),  # pyright: ignore # noqa: B008
     quiet: bool = False,
 ) -> None:
