@@ -17,7 +17,7 @@ def violations(world: LineWorld) -> list[str]:
     return error.value.violations
 
 
-@pytest.mark.parametrize("name", BUILTIN_WORLDS)
+@pytest.mark.parametrize("name", [name for name in BUILTIN_WORLDS if name != "walker"])  # see test_walker_env
 def test_own_worlds_keep_the_contract(name):
     check_world(make_world(name), {"length": 20}, steps=60)
 
