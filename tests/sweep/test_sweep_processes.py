@@ -26,7 +26,7 @@ OPTIONS = {
 PLAN = {"cycles": 2, "levels": 2, "cycle_steps": 512, "final_steps": 256, "feedback_seeds": 2, "feedback_episodes": 2,
         "episodes": 3, "audit_steps": 0}  # fmt: skip
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc and sets the affinity of processes")
-TIMEOUT = 300.0  # of a wait: much more than it takes, because machines are busy
+TIMEOUT = 900.0  # of a wait: much more than it takes, because machines are busy
 
 
 class NoDisplay:
