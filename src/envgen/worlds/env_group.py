@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.utils import seeding
 
 if TYPE_CHECKING:
@@ -22,13 +23,10 @@ Assignment = tuple[int, Sequence[Any], bool]  # an environment, its next levels,
 
 def array_layout(env: "PythonEnv") -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
     """The dtypes and shapes of an environment's row in each array."""
-    observation, action = env.observation_space, env.action_space
-    assert observation.shape is not None
-    assert action.shape is not None
-    obs = np.dtype(observation.dtype), observation.shape
+    obs, actions = _dtype_and_shape(env.observation_space), _dtype_and_shape(env.action_space)
     infos = {name: np.asarray(value) for name, value in _info_values(env).items()}
     layout = {
-        "actions": (np.dtype(action.dtype), action.shape),
+        "actions": actions,
         "obs": obs,
         "final_obs": obs,
     }
@@ -37,6 +35,14 @@ def array_layout(env: "PythonEnv") -> dict[str, tuple[np.dtype, tuple[int, ...]]
     for prefix in ("infos.", "final_infos."):
         layout |= {prefix + name: (value.dtype, value.shape) for name, value in infos.items()}
     return layout
+
+
+def _dtype_and_shape(space: spaces.Space[Any]) -> tuple[np.dtype, tuple[int, ...]]:
+    if isinstance(space, spaces.Text):
+        return np.dtype(f"U{space.max_length}"), ()
+    if space.shape is None:
+        raise TypeError(f"the observations and actions of a PythonWorld are arrays or texts, not elements of {space}")
+    return np.dtype(space.dtype), space.shape
 
 
 def _info_values(env: "PythonEnv") -> dict[str, Any]:
