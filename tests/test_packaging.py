@@ -20,7 +20,6 @@ COMMANDS = {  # what is missing without extras: a command, and the extra that it
     "train": "train",
     "coevolve tools": "genenv",
     "studio": "studio",
-    "play": "play",
 }
 PROGRAMS = {  # the same in Python
     "envgen.train('crafter')": "train",
