@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import ray
-from ray.exceptions import RayError
+import ray  # pyright: ignore[reportMissingImports]
+from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
 
 from envgen.sweep.grid import SweepError
 
