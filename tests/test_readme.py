@@ -32,7 +32,7 @@ FRAGMENTS = {
     ("agent.md", 4),
     ("envgen.md", 1),
     ("llm-agent.md", 0),
-    *(("worlds.md", k) for k in (2, 3, 4, 5)),
+    *(("worlds.md", k) for k in (2, 3, 4, 5, 6)),
 }  # parts of a larger program, or calls of a server
 REQUIRED_PACKAGES = {("worlds.md", 1): "Box2D"}
 SMALL = '{"cycles": 1, "cycle_steps": 9000, "final_steps": 9000, "episodes": 4, "audit_steps": 9}'
