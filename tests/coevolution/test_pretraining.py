@@ -17,7 +17,7 @@ from toy import Toy
 from envgen.coevolution.language_model import load_model, new_model, train_tokenizer
 from envgen.coevolution.losses import completion_logps
 from envgen.coevolution.pretrain_data import PretrainData
-from envgen.coevolution.pretraining import completion_loss, pretrain
+from envgen.coevolution.pretraining import completion_loss, encode_example, pretrain
 from envgen.coevolution.sampling import Completions, generate
 from envgen.coevolution.settings import ModelSize, PretrainSettings
 from envgen.coevolution.task_stores import TaskFilter
@@ -162,17 +162,31 @@ def test_held_out_tasks_never_occur():
     data = PretrainData(DOMAIN, 0.5, NUM_HELD_OUT, 0)
     assert not held_out & set(data.tokenizer_texts(300))
     assert not held_out & {f"{data.agent_example()[0]}\n" for _ in range(300)}
-    assert not held_out & {data.environment_example()[1] for _ in range(300)}
+    assert not held_out & {text for _ in range(300) for text, _ in data.environment_example()[1]}
 
 
 def test_loss_is_the_mean_negative_logp_of_completion_tokens():
     lm = new_model(train_tokenizer(["abc : 2 loud"] * 20, 300), SIZE, 0)
     examples = (("abc : 2", "b"), ("d a d a : 4 loud", "A a"))
-    encoded = [(lm.encode_prompt("", prompt), lm.encode_completion(text)) for prompt, text in examples]
-    completions = Completions.from_token_lists([completion for _, completion in encoded], lm.pad_token_id)
-    prompts = [prompt for prompt, _ in encoded]
+    encoded = [encode_example(lm, (prompt, [(text, "")])) for prompt, text in examples]
+    completions = Completions.from_token_lists([completion for _, completion, _ in encoded], lm.pad_token_id)
+    prompts = [prompt for prompt, _, _ in encoded]
     logps, _ = completion_logps(lm.model, prompts, 1, completions.ids, completions.mask, lm.pad_token_id)
     torch.testing.assert_close(completion_loss(lm, encoded), -logps[completions.mask].mean())
+
+
+def test_observations_between_turns_are_read_but_not_predicted():
+    lm = new_model(train_tokenizer(["abc : 2 loud"] * 20, 300), SIZE, 0)
+    turns = [("b", "d a"), ("A a", "abc")]
+    prompt, ids, generated = encode_example(lm, ("abc : 2", turns))
+    assert prompt == lm.encode_prompt("", "abc : 2")
+    first, observation, last = lm.encode_completion("b"), lm.encode_observation("d a"), lm.encode_completion("A a")
+    assert ids == first + observation + last  # nothing is read after the last turn
+    assert generated == [True] * len(first) + [False] * len(observation) + [True] * len(last)
+    loss = completion_loss(lm, [(prompt, ids, generated)])
+    completions = Completions.from_token_lists([ids], lm.pad_token_id)
+    logps, _ = completion_logps(lm.model, [prompt], 1, completions.ids, completions.mask, lm.pad_token_id)
+    torch.testing.assert_close(loss, -logps[0][torch.tensor(generated)].mean())
 
 
 def test_word_is_the_same_token_in_every_context():
