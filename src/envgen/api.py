@@ -138,36 +138,19 @@ def train(
 
 
 def training_request(
-    world: str | World = "crafter",
-    designer: str | Designer | type[Designer] = "expert",
-    *,
-    preset: str = "paper",
-    plan: "TrainingPlan | Mapping[str, Any] | None" = None,
-    observation: str | None = None,
-    seed: int = 0,
-    folder: str | Path | None = None,
-    learner: "str | type[Learner]" = "ppo",
-    learner_preset: str = "fast",
-    network: "str | NetworkSettings | Mapping[str, Any] | None" = None,
-    hyperparameters: "LearnerSettings | Mapping[str, Any] | None" = None,
-    designer_options: Mapping[str, Any] | None = None,
-    levels: Sequence[Any] = (),
-    llm: str | Mapping[str, Any] | None = None,
-    practice: "PracticeSettings | Mapping[str, Any] | None" = None,
-    device: str = "cpu",
-    compile: bool = False,
-    log: Sequence[str] = (),
+    world: str | World, designer: str | Designer, *, device: str, compile: bool, log: Sequence[str], **arguments: Any
 ) -> dict[str, Any]:
-    """Check the arguments of `train` without starting a run, and return the request that its run.json would hold."""
+    """Check the arguments of `train` without starting a run, and return the request that its run.json would hold.
+
+    Args:
+        arguments: The other arguments of `train` that decide the result, all of them.
+    """
     from envgen.curriculum.loop import prepare
     from envgen.runs.loggers import check_loggers
 
     check_loggers(log)
     check_device(device)
-    a = _training_arguments(
-        world, designer, preset, plan, observation, seed, folder, learner, learner_preset, network, hyperparameters,
-        designer_options, levels, llm, practice,
-    )  # fmt: skip
+    a = _training_arguments(world, designer, **arguments)
     return prepare(
         a.world, a.designer, a.plan, a.observation, a.seed, a.learner, a.settings, device, compile, a.practice
     ).request

@@ -90,30 +90,17 @@ def coevolve(
     return _coevolve(run_folder, loaded, request, recipe, Path(models_folder), servers, dtype, log, verbose)
 
 
-def coevolution_request(
-    domain: Any = "tools",
-    proposer: str = "genenv",
-    *,
-    plan: Mapping[str, Any] | None = None,
-    curriculum: Mapping[str, Any] | None = None,
-    agent: str | Path | None = None,
-    environment: str | Path | None = None,
-    agent_settings: Mapping[str, Any] | None = None,
-    environment_settings: Mapping[str, Any] | None = None,
-    pretrain: Mapping[str, Any] | None = None,
-    model_size: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    log: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Check the arguments of `coevolve` without loading models, and return the request that run.json would hold."""
+def coevolution_request(domain: Any, proposer: str, *, log: Sequence[str], **arguments: Any) -> dict[str, Any]:
+    """Check the arguments of `coevolve` without loading models, and return the request that run.json would hold.
+
+    Args:
+        arguments: The other arguments of `coevolve` that decide the result, all of them.
+    """
     from envgen.coevolution.train import stored_request
     from envgen.runs.loggers import check_loggers
 
     check_loggers(log)
-    return stored_request(*_coevolution_arguments(
-        domain, proposer, plan, curriculum, agent, environment, agent_settings, environment_settings, pretrain,
-        model_size, seed,
-    ))  # fmt: skip
+    return stored_request(*_coevolution_arguments(domain, proposer, **arguments))
 
 
 def _coevolution_arguments(

@@ -71,6 +71,7 @@ class ChainVectorEnv(LevelVectorEnv):
         self.restored = np.zeros(self.num_envs, np.bool_)  # whether the episode continued a saved state
         self._env_skills = np.array([self.skill_ids[c] if c != NO_CHAIN else 0 for c in self.env_chains])
         self._last_stages = np.array([len(self.chains[c].levels) - 1 if c != NO_CHAIN else 0 for c in self.env_chains])
+        self._limits = np.full(len(self.chains), np.inf)  # steps of an episode; derived from the arrays above
         self._has_cutoff = any(chain.cutoff is not None for chain in self.chains)
         places = [
             (e, stage, level)
@@ -123,8 +124,10 @@ class ChainVectorEnv(LevelVectorEnv):
         ended = terminated | truncated
         if "final_info" in infos:
             infos["final_info"] = self._translate(infos["final_info"])
-        self._note_successes(infos, ended)
-        cut_off = self._cut_off(infos, ended)
+        cut_off = np.zeros(self.num_envs, np.bool_)
+        if self._has_cutoff:
+            self._note_successes(infos, ended)
+            cut_off = self._cut_off(infos, ended)
         if cut_off.any():
             add_final_infos(obs, infos, cut_off)
             truncated, ended = truncated | cut_off, ended | cut_off
@@ -148,8 +151,6 @@ class ChainVectorEnv(LevelVectorEnv):
 
     def _note_successes(self, infos: Mapping[str, Any], ended: np.ndarray) -> None:
         """Note the step at which each episode first succeeds at the skill of its chain."""
-        if not self._has_cutoff:
-            return
         for infos_now, envs in ((infos, ~ended), (infos.get("final_info", infos), ended)):
             ids = np.flatnonzero(envs & (self.env_chains != NO_CHAIN) & (self.first_success == NO_SUCCESS))
             if ids.size:
@@ -158,20 +159,22 @@ class ChainVectorEnv(LevelVectorEnv):
 
     def _cut_off(self, infos: Mapping[str, Any], ended: np.ndarray) -> np.ndarray:
         """The environments whose episodes end here, because they have had time enough for success."""
-        expired = np.zeros(self.num_envs, np.bool_)
-        for c, chain in enumerate(self.chains):
-            if chain.cutoff is None or self.num_successes[c] < MIN_SUCCESSES:
-                continue
-            steps = self.success_steps[c, : min(self.num_successes[c], chain.window)]
-            limit = max(MIN_CUTOFF, chain.cutoff * np.quantile(steps, CUTOFF_QUANTILE))
-            expired |= (self.env_chains == c) & (infos["episode_length"] >= limit)
-        stages = self.level_stages[infos["level"]]
+        expired = infos["episode_length"] >= self._limits[self.env_chains]
+        stages = self.level_stages[infos["level"]]  # those of environments without a chain are not before the last
         return expired & (stages < self._last_stages) & ~ended & ~self.restored
+
+    def _update_limit(self, c: int) -> None:
+        """Derive the steps after which the episodes of a chain are cut off from its recent successes."""
+        chain, num_successes = self.chains[c], self.num_successes[c]
+        self._limits[c] = np.inf
+        if chain.cutoff is not None and num_successes >= MIN_SUCCESSES:
+            steps = self.success_steps[c, : min(num_successes, chain.window)]
+            self._limits[c] = max(MIN_CUTOFF, chain.cutoff * np.quantile(steps, CUTOFF_QUANTILE))
 
     def _count_episodes(self, env_ids: np.ndarray, infos: Mapping[str, Any]) -> None:
         """Count the episodes that ended in the current stage of their chain."""
         for i in env_ids:
-            c = self.env_chains[i]
+            c = int(self.env_chains[i])
             if self.level_stages[infos["level"][i]] == self.stages[c]:
                 row = self.counts[c] % self.chains[c].window
                 self.successes[c, row] = infos["achievements"][i, self.skill_ids[c]] > 0
@@ -180,6 +183,7 @@ class ChainVectorEnv(LevelVectorEnv):
                 if self.first_success[i] != NO_SUCCESS:
                     self.success_steps[c, self.num_successes[c] % self.chains[c].window] = self.first_success[i]
                     self.num_successes[c] += 1
+                    self._update_limit(c)
 
     def _update_stages(self, infos: Mapping[str, Any]) -> None:
         changed = False
@@ -195,6 +199,7 @@ class ChainVectorEnv(LevelVectorEnv):
             if change:
                 self.stages[c] += change
                 self.counts[c] = self.num_successes[c] = 0
+                self._update_limit(c)
                 changed = True
         if changed:
             self._set_current_levels()
@@ -245,6 +250,8 @@ class ChainVectorEnv(LevelVectorEnv):
         self.lengths, self.restored = lengths.copy(), restored.astype(np.bool_)
         self.success_steps, self.num_successes = success_steps.copy(), num_successes.copy()
         self.first_success = first_success.copy()
+        for c in range(len(self.chains)):
+            self._update_limit(c)
         return obs
 
     # SupportsEnvState: states hold the inner indices of levels, which never change

@@ -104,14 +104,16 @@ def _running_badge(run: LiveRun) -> Html:
 
 def request_page(request: ManualRequest, world: World | None) -> Response:
     run = request.run
-    brief = _brief(run, world)
+    context = _reply_context(run, world)
+    num_levels = context.brief.num_levels if context else 0
     start = {
         "id": run.id, "name": request.file.stem, "world": world.name if world else "",
-        "levels": brief.num_levels if brief else 0, "skills": [skill.name for skill in world.skills] if world else [],
+        "levels": num_levels, "skills": [skill.name for skill in world.skills] if world else [],
     }  # fmt: skip
     reply = tag(
         "section", tag("h2", "Reply"),
-        tag("p", tag("button", _start_label(brief), type="button", id="skeleton"), class_="toolbar") if brief else None,
+        tag("p", tag("button", _start_label(num_levels), type="button", id="skeleton"), class_="toolbar")
+        if num_levels else None,
         tag("label", "The reply, as JSON or as text that contains it", for_="reply", class_="visually-hidden"),
         tag("textarea", id="reply", rows="16", spellcheck="false", aria_describedby="reply-errors",
             placeholder='{"reasoning": "...", "levels": [{"purpose": "...", "skills": [...], "level": {...}}, ...]}'),
@@ -132,8 +134,8 @@ def request_page(request: ManualRequest, world: World | None) -> Response:
     )  # fmt: skip
 
 
-def _start_label(brief: Brief) -> str:
-    return "Start with the original" if brief.num_levels == 1 else f"Start with {plural(brief.num_levels, 'level')}"
+def _start_label(num_levels: int) -> str:
+    return "Start with the original" if num_levels == 1 else f"Start with {plural(num_levels, 'level')}"
 
 
 def _level_dialog(world: World) -> Html:
@@ -242,10 +244,10 @@ def _message(message: Mapping[str, Any]) -> Html:
 
 def check_reply(request: ManualRequest, text: str, world: World | None, maps: LevelMaps | None) -> dict[str, Any]:
     """The errors that the run would find in a reply, and its valid levels."""
-    brief = _brief(request.run, world)
-    if brief is None or world is None:
+    context = _reply_context(request.run, world)
+    if context is None:
         return {"errors": [], "html": "", "items": [], "checked": False}
-    parsed = _parse(request.run, brief, text)
+    parsed = context.parse(text)
     items = [
         {"purpose": item.purpose, "skills": list(item.skills), "level": item.level.to_overrides(), "position": position,
          "is_chain": item.chain is not None}
@@ -260,8 +262,8 @@ def send_reply(request: ManualRequest, text: str, world: World | None, despite_e
     """Write the reply file. A reply with errors is sent only if its author insists."""
     if len(text.encode(errors="replace")) > MAX_REPLY_BYTES or len(text) > MAX_CHARS:
         raise RequestError(f"the reply has {len(text):,} characters; the limit is {MAX_CHARS:,}", 413)
-    brief = _brief(request.run, world)
-    errors = _parse(request.run, brief, text).errors if brief else ()
+    context = _reply_context(request.run, world)
+    errors = context.parse(text).errors if context else ()
     if errors and not despite_errors:
         raise RequestError(f"the reply has errors: {'; '.join(errors)}", 409)
     try:
@@ -274,26 +276,22 @@ def send_reply(request: ManualRequest, text: str, world: World | None, despite_e
         raise RequestError(f"cannot write the reply: {error.strerror}", 500) from None
 
 
-def _parse(run: LiveRun, brief: Brief, text: str) -> ParsedReply:
-    if _llm_config(run).get("obfuscate") is True:
-        text = NameObfuscator(brief.Level, brief.skills, brief.world).decode(text)
-    return parse_reply(text, brief, earlier_levels=_earlier_levels(run, brief))
+class ReplyContext(NamedTuple):
+    """What a reply is checked against."""
+
+    brief: Brief
+    earlier_levels: EarlierLevels | None  # which replies to requests with rich feedback may refer to
+    is_obfuscated: bool
+
+    def parse(self, text: str) -> ParsedReply:
+        brief = self.brief
+        if self.is_obfuscated:
+            text = NameObfuscator(brief.Level, brief.skills, brief.world).decode(text)
+        return parse_reply(text, brief, earlier_levels=self.earlier_levels)
 
 
-def _earlier_levels(run: LiveRun, brief: Brief) -> EarlierLevels | None:
-    """The earlier levels, which replies to requests with rich feedback may refer to; None for other requests."""
-    if not _is_rich(run):
-        return None
-    history = [Cycle.from_json(cycle.result["cycle"], brief.Level) for cycle in run.cycles if cycle.result.get("cycle")]
-    return collect_earlier_levels(history)
-
-
-def _is_rich(run: LiveRun) -> bool:
-    return _llm_config(run).get("feedback") == "rich"
-
-
-def _brief(run: LiveRun, world: World | None) -> Brief | None:
-    """What a reply is checked against. The number of levels is that of the request's schema, else that of the plan."""
+def _reply_context(run: LiveRun, world: World | None) -> ReplyContext | None:
+    """The context of a run's requests. The number of levels is that of the request's schema, else that of the plan."""
     if world is None:
         return None
     num_levels = number(run.request, "plan", "levels")
@@ -308,11 +306,14 @@ def _brief(run: LiveRun, world: World | None) -> Brief | None:
         world=world.name, rules=world.rules, skills=world.skills, Level=world.Level, skill_levels=world.skill_levels,
         num_levels=int(num_levels), cycle=1, num_cycles=int(cycles or 1), seed=0,
     )  # fmt: skip
-    try:
-        _earlier_levels(run, brief)
-    except (ValueError, TypeError):
-        return None  # a cycle is damaged; the run reports it when it is resumed
-    return brief
+    config, earlier_levels = _llm_config(run), None
+    if config.get("feedback") == "rich":
+        results = [cycle.result["cycle"] for cycle in run.cycles if cycle.result.get("cycle")]
+        try:
+            earlier_levels = collect_earlier_levels([Cycle.from_json(result, world.Level) for result in results])
+        except (ValueError, TypeError):
+            return None  # a cycle is damaged; the run reports it when it is resumed
+    return ReplyContext(brief, earlier_levels, config.get("obfuscate") is True)
 
 
 def _llm_config(run: LiveRun) -> Mapping[str, Any]:

@@ -141,7 +141,7 @@ class BudgetFile:
             usage = content.usage[self.key] = _to_usage(totals)
             spent, in_progress = _Amounts(), _Amounts()
             for entry in content.usage.values():
-                spent = spent.plus(_Amounts(calls=entry.calls, tokens=entry.tokens, cost=entry.cost))
+                spent = spent.plus(entry)
                 if entry.reserved is not None and entry.reserved.expires > now:
                     in_progress = in_progress.plus(entry.reserved)
                 elif entry.reserved is not None:  # its process was killed, and it may have been charged
@@ -212,5 +212,5 @@ def usage_of(file: Path) -> Mapping[str, Any]:
     """What all conversations have used together, without what is reserved."""
     total = _Amounts()
     for entry in _read(file).usage.values():
-        total = total.plus(_Amounts(calls=entry.calls, tokens=entry.tokens, cost=entry.cost))
+        total = total.plus(entry)
     return total.model_dump()
