@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -36,7 +36,29 @@ def is_live(console: Console) -> bool:
     return console.is_interactive and console.file.isatty()
 
 
-class ProgressDisplay(ABC):
+class LiveDisplay:
+    """A context manager that shows something, in place on a terminal.
+
+    Args:
+        live: Whether to update in place; by default where `is_live` allows it.
+    """
+
+    def __init__(self, console: Console, live: bool | None = None):
+        self.console = console
+        live = is_live(console) if live is None else live
+        self.live = Live(console=console, auto_refresh=False) if live else None
+
+    def __enter__(self) -> Self:
+        if self.live:
+            self.live.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self.live:
+            self.live.stop()
+
+
+class ProgressDisplay(LiveDisplay, ABC):
     """A context manager, called with each progress line after it was written to the run directory.
 
     Args:
@@ -49,10 +71,8 @@ class ProgressDisplay(ABC):
     def __init__(
         self, total: int, console: Console | None = None, folder: Path | None = None, live: bool | None = None
     ):
+        super().__init__(console or Console(), live)
         self.total, self.folder = total, folder
-        self.console = console or Console()
-        live = is_live(self.console) if live is None else live
-        self.live = Live(console=self.console, auto_refresh=False) if live else None
         self._last_log = float("-inf")
         self._has_history = False
 
@@ -95,15 +115,6 @@ class ProgressDisplay(ABC):
 
     def is_last(self, line: Mapping[str, Any]) -> bool:
         return line[self.unit] >= self.total
-
-    def __enter__(self) -> "ProgressDisplay":
-        if self.live:
-            self.live.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self.live:
-            self.live.stop()
 
     def __call__(self, line: Mapping[str, Any]) -> None:
         if not self._has_history:

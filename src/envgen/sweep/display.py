@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from envgen.runs.display import format_duration, is_live
+from envgen.runs.display import LiveDisplay, format_duration
 from envgen.text import printable
 
 from .runner import SweepRun
@@ -22,7 +21,7 @@ MAX_REASON_CHARS = 80
 NUM_OTHER_LINES = 6  # of the terminal that the table leaves free
 
 
-class SweepDisplay:
+class SweepDisplay(LiveDisplay):
     """A context manager that shows the runs of a sweep.
 
     Args:
@@ -31,19 +30,9 @@ class SweepDisplay:
     """
 
     def __init__(self, console: Console, quiet: bool = False, live: bool | None = None):
-        self.console, self.quiet = console, quiet
-        live = is_live(console) if live is None else live
-        self.live = Live(console=console, auto_refresh=False) if live and not quiet else None
+        super().__init__(console, False if quiet else live)
+        self.quiet = quiet
         self._start = time.monotonic()
-
-    def __enter__(self) -> "SweepDisplay":
-        if self.live:
-            self.live.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self.live:
-            self.live.stop()
 
     def update(self, runs: Sequence[SweepRun], run: SweepRun | None = None) -> None:
         if self.live:
