@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 
 from envgen.benchmarks.benchmark import Item, text_reply
 from envgen.benchmarks.bfcl.benchmark import Bfcl, gold_call
-from envgen.benchmarks.bfcl.calls import Call, Language, write_call
-from envgen.benchmarks.bfcl.checker import check_calls
 from envgen.benchmarks.bfcl.data import (
     LIVE,
     MULTI_TURN,
@@ -30,6 +28,8 @@ from envgen.benchmarks.bfcl.data import (
     load_entries,
     multi_turn_functions,
 )
+from envgen.function_calls.calls import Call, Language, write_call
+from envgen.function_calls.checker import check_calls
 
 REASONS = {
     "official: quotes of strings in a Java array are part of the value": (

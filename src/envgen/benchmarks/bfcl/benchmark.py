@@ -4,11 +4,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envgen.designers.chat.protocol import Reply
+from envgen.function_calls import foreign
+from envgen.function_calls.calls import (
+    Call,
+    CallError,
+    Language,
+    parse_calls,
+    parse_native,
+    write_call,
+    write_json_call,
+)
+from envgen.function_calls.checker import Expected, check_calls
 
 from ..benchmark import Benchmark, Episode, Item, Prompt, Verdict, text_reply
-from . import foreign, prompts
-from .calls import Call, CallError, Language, parse_calls, parse_native, write_call, write_json_call
-from .checker import Expected, check_calls
+from . import prompts
 from .data import (
     CATEGORIES,
     LIVE,

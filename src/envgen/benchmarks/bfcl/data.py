@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from envgen.function_calls.calls import Call, Language, parse_calls
+
 from ..benchmark import BenchmarkError, parse_json_lines, read_data_file
-from .calls import Call, Language, parse_calls
 
 INSTALL = (
     "BFCL is the data of the package bfcl-eval (Apache-2.0): pip install 'envgen[bfcl]' && "

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from envgen.designers.chat.protocol import Message, Reply
+from envgen.function_calls.calls import Call, CallError, parse_calls, parse_native, write_call
 
 from ..benchmark import Episode, Prompt, Verdict
 from . import prompts
-from .calls import Call, CallError, parse_calls, parse_native, write_call
 from .data import gold_turns, multi_turn_functions
 from .process import Worker, WorkerError
 

@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from envgen.function_calls.calls import Call
 from envgen.runs.checkpoint import parse_json
 
 from ..benchmark import BenchmarkError
-from .calls import Call
 
 START_SECONDS = 60.0  # on a busy machine, importing the classes takes a while
 CALL_SECONDS = 20.0  # for all calls of one reply

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..python_source import PARSE_ERRORS, parse_expression
+from envgen.python_source import PARSE_ERRORS, parse_expression
 
 MAX_CHARS = 50_000  # of the text of a plan
 MAX_DEPTH = 20

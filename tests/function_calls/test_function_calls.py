@@ -2,10 +2,10 @@
 
 import pytest
 
-from envgen.benchmarks.bfcl.calls import Call, CallError, parse_calls, parse_native, write_call
-from envgen.benchmarks.bfcl.checker import check_calls
-from envgen.benchmarks.bfcl.foreign import read_java, read_javascript, write_java, write_javascript
 from envgen.designers.chat.protocol import ToolCall
+from envgen.function_calls.calls import Call, CallError, parse_calls, parse_native, write_call
+from envgen.function_calls.checker import check_calls
+from envgen.function_calls.foreign import read_java, read_javascript, write_java, write_javascript
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid")  # escape sequences and literals in hostile replies
 PYTHON = [
