@@ -11,8 +11,9 @@ from hostile_replies import attack, play
 from envgen import run_benchmark
 from envgen.benchmarks.benchmark import BenchmarkError
 from envgen.benchmarks.travel_planner.benchmark import TravelPlanner, judge
-from envgen.benchmarks.travel_planner.plan import Day, find_plan, from_to, name_and_city
+from envgen.benchmarks.travel_planner.plan import find_plan
 from envgen.benchmarks.travel_planner.reference import road_cost
+from envgen.coevolution.domains.travel.plan import Day, from_to, name_and_city
 from envgen.designers.chat.protocol import Reply
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid")  # escape sequences and literals in hostile replies
@@ -128,8 +129,8 @@ def change(changes):
 
 @pytest.mark.parametrize(("constraint", "changes"), [(name, one) for name, some in CHANGES.items() for one in some])
 def test_each_constraint_can_fail(item, constraint, changes):
-    from envgen.benchmarks.travel_planner.constraints import COMMONSENSE, check_plan, hard_constraints
     from envgen.benchmarks.travel_planner.plan import read_plan
+    from envgen.coevolution.domains.travel.constraints import COMMONSENSE, check_plan, hard_constraints
 
     assert play_score(item, PLAN) == 1
     assert play_score(item, change(changes)) == 0

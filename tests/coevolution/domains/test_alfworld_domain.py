@@ -5,6 +5,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from mutated_replies import TEN_MEGABYTES, mutate
 
 from envgen.coevolution.domains.alfworld.domain import MAX_TURNS, AlfworldDomain, AlfworldSpec
 from envgen.coevolution.domains.alfworld.engine import TextGame
@@ -99,31 +100,6 @@ def test_harder_specs_take_more_commands(domain):
     assert np.mean(opened) < np.mean(closed)
 
 
-def mutate(reply: str, rng: Random) -> str:
-    """A hostile reply: damaged, endless, nested or foreign text."""
-    position = rng.randrange(len(reply) + 1)
-    kind = rng.randrange(10)
-    if kind == 0:
-        return reply[:position] + "\x00" + reply[position:]
-    if kind == 1:
-        return reply[:position] + rng.choice(("\ud800", "\u202e", "\U0001f600", "\x1b[2J")) + reply[position:]
-    if kind == 2:
-        return "[" * rng.randrange(1, 20_000) + reply
-    if kind == 3:
-        return '{"a":' * rng.randrange(1, 5_000) + reply + "}" * 5_000
-    if kind == 4:
-        return f"__import__('os').system('{reply}')"
-    if kind == 5:
-        return "\n".join([rng.choice(reply.split("\n"))] * rng.randrange(25, 20_000))
-    if kind == 6:
-        return "\n".join(rng.sample(lines := reply.split("\n"), len(lines)))
-    if kind == 7:
-        return reply.replace(" ", rng.choice(("\t", "\r", "\v", "\u2028", "%s", "{0.__class__}")))
-    if kind == 8:
-        return "".join(chr(rng.randrange(0x110000)) for _ in range(200))
-    return reply[:position] + reply[rng.randrange(len(reply) + 1) :]
-
-
 def test_two_thousand_hostile_replies_are_scored(domain, tasks):
     rng = Random(0)
     for number in range(2000):
@@ -136,10 +112,7 @@ def test_two_thousand_hostile_replies_are_scored(domain, tasks):
         assert observation is None or len(observation) < 10 * MAX_TURN_CHARS
 
 
-@pytest.mark.parametrize("reply", [
-    "x" * 10_000_000, "\n" * 10_000_000, "\x00" * 10_000_000, "[" * 10_000_000, "look\n" * 2_000_000,
-    "go to " * 2_000_000,
-], ids=["letters", "lines", "null", "nested", "commands", "words"])  # fmt: skip
+@pytest.mark.parametrize("reply", TEN_MEGABYTES.values(), ids=TEN_MEGABYTES)
 def test_ten_megabytes_are_scored(domain, tasks, reply):
     assert domain.check(tasks[0], reply).score == 0
     domain.start_episode(tasks[0]).step(reply)

@@ -9,7 +9,7 @@ import pytest
 from envgen.coevolution.domains.registry import domain_path, load_domain
 
 
-@pytest.mark.parametrize("name", ["answers", "tools", "alfworld", "alfworld:original"])
+@pytest.mark.parametrize("name", ["answers", "tools", "alfworld", "alfworld:original", "travel"])
 def test_load_domain_by_name(name: str):
     assert load_domain(name).name == name
     assert domain_path(load_domain(name)) == name
@@ -40,7 +40,7 @@ def test_missing_reasoning_gym_names_the_extra(monkeypatch: pytest.MonkeyPatch):
         ("anwers", "did you mean 'answers'"),
         ("tool", "did you mean 'tools'"),
         ("reasoning_gym", "did you mean 'reasoning_gym:<generator>'"),
-        ("tools:leg_counting", "answers, tools, reasoning_gym:<generator>, <module>:<class>"),
+        ("tools:leg_counting", "reasoning_gym:<generator>, <module>:<class>"),
         ("", "is not one of"),
         (":", "is not one of"),
         ("../secret:Domain", "is not one of"),

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from envgen.coevolution.domains.travel.constraints import COMMONSENSE, Query, check_plan, hard_constraints
 from envgen.designers.chat.protocol import Reply
 
 from ..benchmark import (
@@ -28,7 +29,6 @@ from ..benchmark import (
     text_reply,
     to_json,
 )
-from .constraints import COMMONSENSE, Query, check_plan, hard_constraints
 from .plan import find_plan
 from .reference import read_reference
 

@@ -1,33 +1,16 @@
-"""The reference information of a query: what the plan may use, and what everything costs."""
+"""The reference information of a query, read from the line of `<split>_ref_info.jsonl` that belongs to it."""
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from envgen.coevolution.domains.travel.reference import Reference
 
 KEY = re.compile(r"(Attractions|Restaurants|Accommodations) in (.+)")
 ROUTE = re.compile(r"(Flight|Self-driving|Taxi) from (.+?) to (.+?)(?: on \d{4}-\d{2}-\d{2})?")
 DISTANCE = re.compile(r"distance: ([\d,]{1,12}(?:\.\d{1,3})?) km")
 DURATION = re.compile(r"duration: ([^,]{1,60})")
 SELF_DRIVING_PER_KM = 0.05  # dollars; a taxi costs one dollar
-
-
-@dataclass(frozen=True)
-class Reference:
-    """The rows of the tables as the files give them, by city; flights by number; costs of the routes by road."""
-
-    places: Mapping[str, Mapping[str, list[Mapping[str, Any]]]]  # kind: city: rows
-    flights: Mapping[str, Mapping[str, Any]]
-    roads: Mapping[tuple[str, str, str], int]  # self-driving or taxi, origin, destination: dollars per car
-
-    @property
-    def cities(self) -> set[str]:
-        return {city for kind in self.places.values() for city in kind}
-
-    def find(self, kind: str, name: str, city: str) -> list[Mapping[str, Any]]:
-        """The places in this city whose name contains the given one."""
-        key = "NAME" if kind == "Accommodations" else "Name"
-        return [row for row in self.places.get(kind, {}).get(city, ()) if name in str(row.get(key, ""))]
 
 
 def read_reference(tables: Mapping[str, Any]) -> Reference:

@@ -17,6 +17,7 @@ DOMAINS = {
     "alfworld:<texts>": "envgen.coevolution.domains.alfworld.domain:AlfworldDomain",
     "answers": "envgen.coevolution.domains.answers:AnswersDomain",
     "tools": "envgen.coevolution.domains.tools.domain:ToolsDomain",
+    "travel": "envgen.coevolution.domains.travel.domain:TravelDomain",
     "reasoning_gym:<generator>": "envgen.coevolution.domains.reasoning_gym.domain:ReasoningGymDomain",
 }
 _PARAMETRIZED = {name.partition(":")[0]: path for name, path in DOMAINS.items() if ":" in name}
@@ -26,9 +27,9 @@ def load_domain(name: str) -> Domain:
     """Create a domain from its name.
 
     Args:
-        name: `tools`, `answers`, `alfworld` (or `alfworld:original`, with ALFWorld's own sentences), `reasoning_gym:`
-            and the name of a generator (`reasoning_gym:leg_counting`), or the import path of a `Domain` subclass whose
-            constructor takes no arguments (`my_package.my_module:MyDomain`).
+        name: `tools`, `answers`, `alfworld` (or `alfworld:original`, with ALFWorld's own sentences), `travel`,
+            `reasoning_gym:` and the name of a generator (`reasoning_gym:leg_counting`), or the import path of a `Domain`
+            subclass whose constructor takes no arguments (`my_package.my_module:MyDomain`).
 
     Raises:
         ValueError: There is no such domain; the message suggests the nearest name.

@@ -1,0 +1,137 @@
+"""Made-up trips: the query, and the tables of the cities, which contain at least one plan without contradictions.
+
+Each city has one accommodation that fits all wishes, and others that may not. The wanted cuisines and a way to travel
+that the travelers accept are always there. Which budget is enough is left to the planner.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import permutations
+from random import Random
+from typing import Any, NamedTuple
+
+from ..answers import sample_word, sample_words
+from .constraints import HOUSE_RULES, Query
+from .reference import Reference
+from .spec import TravelSpec
+
+CITIES = ("Arvo", "Belm", "Cordu", "Dunor", "Elst", "Fenda", "Gorl", "Hulde", "Isko", "Jorra", "Keld", "Lumo")
+ACCOMMODATIONS = (
+    "Anchor", "Beacon", "Castle", "Drum", "Eagle", "Fox", "Grove", "Harp", "Iris", "Jewel", "Key", "Lantern", "Mill",
+    "Nest", "Orchid", "Pearl",
+)  # fmt: skip
+RESTAURANTS = (
+    "Almond", "Basil", "Cumin", "Dill", "Endive", "Fig", "Ginger", "Honey", "Juniper", "Kale", "Lemon", "Mint",
+    "Nutmeg", "Olive", "Pepper", "Quince", "Radish", "Saffron", "Thyme", "Umami", "Vanilla", "Walnut", "Yam", "Zest",
+)  # fmt: skip
+ATTRACTIONS = (
+    "Bridge", "Canal", "Dome", "Fountain", "Garden", "Harbor", "Island", "Lake", "Museum", "Opera", "Palace", "Ruin",
+    "Square", "Tower", "Valley", "Zoo",
+)  # fmt: skip
+CUISINES = ("American", "Chinese", "French", "Indian", "Italian", "Mediterranean", "Mexican")
+LODGING_TYPES = {"shared": "Shared room", "private": "Private room", "entire": "Entire home/apt"}
+FITTING_TYPES = {
+    "any": ("shared", "private", "entire"), "shared room": ("shared",), "private room": ("private",),
+    "entire room": ("entire",), "not shared room": ("private", "entire"),
+}  # fmt: skip
+MAX_OCCUPANCY = 4
+LINK_PROBABILITY = 0.6  # that there is a flight, a road for one's own car, or a taxi between two cities
+
+
+class Trip(NamedTuple):
+    """A query without its budget, and what its plan may use."""
+
+    query: Query
+    cities: tuple[str, ...]  # to visit, in the order in which the query names them
+    reference: Reference
+
+
+def make_trip(spec: TravelSpec, rng: Random) -> Trip:
+    """A trip that can be planned if money does not matter. The only method of `rng` used is random()."""
+    origin, *cities = sample_words(CITIES, 1 + spec.cities, rng)
+    wanted = sample_words(CUISINES, spec.cuisines, rng)
+    query = Query(
+        text="", origin=origin, destination=" and ".join(cities), days=spec.days, num_cities=spec.cities,
+        people=spec.people, budget=0.0, house_rule=_wish(spec.rule), cuisines=wanted, room_type=_wish(spec.room),
+        transportation=_wish(spec.transport),
+    )  # fmt: skip
+    accommodations = list(sample_words(ACCOMMODATIONS, len(ACCOMMODATIONS), rng))
+    restaurants = list(sample_words(RESTAURANTS, len(RESTAURANTS), rng))
+    attractions = list(sample_words(ATTRACTIONS, len(ATTRACTIONS), rng))
+    places: dict[str, dict[str, list[dict[str, Any]]]] = {"Accommodations": {}, "Restaurants": {}, "Attractions": {}}
+    for number, city in enumerate(cities):
+        names = [accommodations.pop() for _ in range(1 + spec.options)]
+        places["Accommodations"][city] = _make_accommodations(names, spec, rng)
+        names = [restaurants.pop() for _ in range(3 * spec.whole_days + 1 + spec.options)]
+        places["Restaurants"][city] = _make_restaurants(names, wanted[number :: spec.cities], rng)
+        names = [attractions.pop() for _ in range(spec.whole_days + spec.options)]
+        places["Attractions"][city] = [{"Name": name} for name in names]
+    return Trip(query, tuple(cities), _add_links(Reference(places, {}, {}), origin, cities, spec, rng))
+
+
+def _wish(value: str) -> str | None:
+    return None if value == "any" else value
+
+
+def _make_accommodations(names: Sequence[str], spec: TravelSpec, rng: Random) -> list[dict[str, Any]]:
+    """In random order, one that fits all wishes, one that does not if there are any, and others."""
+    rows = []
+    for number, name in enumerate(names):
+        lodging_type = sample_word(FITTING_TYPES[spec.room] if number == 0 else list(LODGING_TYPES), rng)
+        refused = set(sample_words(HOUSE_RULES, _between(0, 1, rng), rng))
+        breaks_rule = spec.rule != "any" and (spec.room == "any" or rng.random() < 0.5)
+        if number == 0:
+            refused -= {spec.rule}
+        elif number == 1 and breaks_rule:
+            refused = {spec.rule}
+        elif number == 1 and spec.room != "any":
+            lodging_type = sample_word([kind for kind in LODGING_TYPES if kind not in FITTING_TYPES[spec.room]], rng)
+        rows.append({
+            "NAME": name, "price": float(10 * _between(3, 15, rng)), "room type": LODGING_TYPES[lodging_type],
+            "house_rules": " & ".join(f"No {rule}" for rule in HOUSE_RULES if rule in refused),
+            "minimum nights": 1.0 if number == 0 else float(_between(1, spec.days - 1, rng)),
+            "maximum occupancy": _between(1, MAX_OCCUPANCY, rng),
+        })  # fmt: skip
+    return list(_shuffled(rows, rng))
+
+
+def _make_restaurants(names: Sequence[str], wanted: Sequence[str], rng: Random) -> list[dict[str, Any]]:
+    """In random order, one for each of these cuisines, and others."""
+    rows = []
+    for number, name in enumerate(names):
+        cuisine = wanted[number] if number < len(wanted) else sample_word(CUISINES, rng)
+        rows.append({"Name": name, "Average Cost": 5 * _between(1, 12, rng), "Cuisines": cuisine})
+    return list(_shuffled(rows, rng))
+
+
+def _add_links(
+    reference: Reference, origin: str, cities: Sequence[str], spec: TravelSpec, rng: Random
+) -> Reference:  # fmt: skip
+    """Flights, roads and taxis between all cities. One kind that the travelers accept is everywhere on the tour."""
+    kinds = [kind for kind in ("flight", "self-driving", "taxi") if spec.transport != f"no {kind}"]
+    accepted, refused = sample_word(kinds, rng), spec.transport.removeprefix("no ")
+    tour = list(zip((origin, *cities), (*cities, origin), strict=True))
+    numbers = iter(sample_words([f"F{number}" for number in range(10, 100)], 20, rng))
+    flights: dict[str, dict[str, Any]] = {}
+    roads: dict[tuple[str, str, str], int] = {}
+    for first, second in permutations((origin, *cities), 2):
+        kilometers = 20 * _between(3, 15, rng)
+        for kind in ("flight", "self-driving", "taxi"):
+            is_sure = (first, second) in tour and kind in (accepted, refused)
+            if not (rng.random() < LINK_PROBABILITY or is_sure):
+                continue
+            if kind == "flight":
+                flights[next(numbers)] = {
+                    "Price": 5 * _between(8, 40, rng), "OriginCityName": first, "DestCityName": second
+                }  # fmt: skip
+            else:
+                roads[kind, first, second] = kilometers // 20 if kind == "self-driving" else kilometers
+    return replace(reference, flights=flights, roads=roads)
+
+
+def _between(low: int, high: int, rng: Random) -> int:
+    return low + int(rng.random() * (high - low + 1))
+
+
+def _shuffled(rows: Sequence[Any], rng: Random) -> list[Any]:
+    return sorted(rows, key=lambda _: rng.random())
