@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from envgen.coevolution.domains.travel.plan import FIELDS, MAX_VALUE_CHARS, Day
-
 from envgen.python_source import PARSE_ERRORS, parse_expression
 
 MAX_CHARS = 50_000  # of the text of a plan

@@ -28,8 +28,8 @@ def load_domain(name: str) -> Domain:
 
     Args:
         name: `tools`, `answers`, `alfworld` (or `alfworld:original`, with ALFWorld's own sentences), `travel`,
-            `reasoning_gym:` and the name of a generator (`reasoning_gym:leg_counting`), or the import path of a `Domain`
-            subclass whose constructor takes no arguments (`my_package.my_module:MyDomain`).
+            `reasoning_gym:` and the name of a generator (`reasoning_gym:leg_counting`), or the import path of a
+            `Domain` subclass whose constructor takes no arguments (`my_package.my_module:MyDomain`).
 
     Raises:
         ValueError: There is no such domain; the message suggests the nearest name.

@@ -4,7 +4,7 @@ Each city has one accommodation that fits all wishes, and others that may not. T
 that the travelers accept are always there. Which budget is enough is left to the planner.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from random import Random
@@ -36,6 +36,7 @@ FITTING_TYPES = {
 }  # fmt: skip
 MAX_OCCUPANCY = 4
 LINK_PROBABILITY = 0.6  # that there is a flight, a road for one's own car, or a taxi between two cities
+Row = Mapping[str, Any]
 
 
 class Trip(NamedTuple):
@@ -58,7 +59,7 @@ def make_trip(spec: TravelSpec, rng: Random) -> Trip:
     accommodations = list(sample_words(ACCOMMODATIONS, len(ACCOMMODATIONS), rng))
     restaurants = list(sample_words(RESTAURANTS, len(RESTAURANTS), rng))
     attractions = list(sample_words(ATTRACTIONS, len(ATTRACTIONS), rng))
-    places: dict[str, dict[str, list[dict[str, Any]]]] = {"Accommodations": {}, "Restaurants": {}, "Attractions": {}}
+    places: dict[str, dict[str, list[Row]]] = {"Accommodations": {}, "Restaurants": {}, "Attractions": {}}
     for number, city in enumerate(cities):
         names = [accommodations.pop() for _ in range(1 + spec.options)]
         places["Accommodations"][city] = _make_accommodations(names, spec, rng)
@@ -73,7 +74,7 @@ def _wish(value: str) -> str | None:
     return None if value == "any" else value
 
 
-def _make_accommodations(names: Sequence[str], spec: TravelSpec, rng: Random) -> list[dict[str, Any]]:
+def _make_accommodations(names: Sequence[str], spec: TravelSpec, rng: Random) -> list[Row]:
     """In random order, one that fits all wishes, one that does not if there are any, and others."""
     rows = []
     for number, name in enumerate(names):
@@ -95,7 +96,7 @@ def _make_accommodations(names: Sequence[str], spec: TravelSpec, rng: Random) ->
     return list(_shuffled(rows, rng))
 
 
-def _make_restaurants(names: Sequence[str], wanted: Sequence[str], rng: Random) -> list[dict[str, Any]]:
+def _make_restaurants(names: Sequence[str], wanted: Sequence[str], rng: Random) -> list[Row]:
     """In random order, one for each of these cuisines, and others."""
     rows = []
     for number, name in enumerate(names):
