@@ -1,4 +1,5 @@
-"""PPO in one file on our Crafter, in the style of CleanRL: the environments alone, without envgen's learners.
+"""PPO in one file on envgen's Crafter, in the style of CleanRL: the environments alone, without envgen's learners.
+
 python examples/cleanrl_crafter.py 1000000       # steps; 4096 by default
 """
 

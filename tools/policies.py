@@ -45,7 +45,8 @@ policy = envgen.load_policy("{name}")
 print(envgen.evaluate(policy, episodes=64))
 ```
 
-`{name}` is the path of this folder, or a name if the folder or `{name}.zip` is in `~/.cache/envgen/policies`.
+`{name}` stands for the path of this folder. The name alone works if the folder or `{name}.zip` is in
+`~/.cache/envgen/policies`.
 
 From a shell: `envgen watch {name}`, `envgen evaluate {name} --video 3`.
 
