@@ -63,7 +63,7 @@ def coevolve(
         proposer: Who proposes tasks: genenv, genenv-grpo, random, static, uniform, dapo or greedy.
         plan: Fields of `CoevolutionPlan` that differ from the defaults, such as `{"rollouts": 2048}`.
         curriculum: Fields of `AlphaCurriculumSettings`, such as `{"alpha": 0.5}`.
-        agent: The model to start from, a folder or a name on the Hugging Face hub. Default: a small model that is
+        agent: The model to start from, a folder or a name on the Hugging Face Hub. Default: a small model that is
             pretrained first, which takes a few minutes.
         environment: The same for the environment policy; requires `agent`. Default: the agent's model.
         agent_settings: How the agent learns, such as `{"learning_rate": 1e-6}`.

@@ -35,7 +35,7 @@ def test_it_serves_the_folder_until_ctrl_c(tmp_path):
         out, err = process.communicate(timeout=10)
         events.close()
     assert process.returncode == 0
-    assert "envgen studio has ended." in out
+    assert "envgen studio stopped." in out
     assert err == ""
 
 

@@ -42,7 +42,7 @@ class BenchmarkConfig(LlmRuntime, ModelSettings):
 
     llm: str
     """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, replay:FOLDER (of such a run),
-    hf:MODEL (a folder, or a name on the Hugging Face hub), run:FOLDER (the agent of a run of coevolve), gold (the
+    hf:MODEL (a folder, or a name on the Hugging Face Hub), run:FOLDER (the agent of a run of coevolve), gold (the
     answers of the benchmark itself) or empty (no answer at all)."""
     parallel: Annotated[int, Field(ge=1, le=256)] | None = None
     """Items answered at the same time. By default 8, and 1 with manual and models in this process."""
@@ -52,7 +52,7 @@ class BenchmarkConfig(LlmRuntime, ModelSettings):
     """Data type in which a model in this process is loaded."""
 
     models_folder: Path = Path("out/models")
-    """Where the small models are kept that runs of coevolve begin with."""
+    """The folder of the small models that runs of coevolve start from."""
 
     @property
     def model_settings(self) -> ModelSettings:

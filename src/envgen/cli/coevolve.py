@@ -71,13 +71,13 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
             resume: Continue the run in this directory with its own settings.
             plan: The budget, and what each step consists of.
             curriculum: The reward of the environment policy.
-            agent: The model to start from: a folder, or a name on the Hugging Face hub.
+            agent: The model to start from: a folder, or a name on the Hugging Face Hub.
             environment: The same for the environment policy; requires --agent.
             agent_settings: How the agent generates and learns.
             environment_settings: How the environment policy generates and learns.
             pretrain: How small models are pretrained.
             model_size: The size of small models.
-            models_folder: Where small models are kept, to be used again.
+            models_folder: The folder that small models are saved to and reused from.
             agent_server: Address of a vLLM server that generates the agent's completions (docs/genenv-many-gpus.md).
             environment_server: The same for the environment policy.
             dtype: Data type in which models are loaded.

@@ -1,4 +1,4 @@
-"""What the commands share: input checks, and errors as one sentence."""
+"""What the commands share: input checks, and one-line error messages."""
 
 import difflib
 import sys
@@ -19,7 +19,7 @@ MAX_LEVEL_BYTES = 1 << 20
 
 
 class UserError(EnvgenError):
-    """A mistake in what the user typed. It is printed as one sentence, with exit code 2."""
+    """A mistake in what the user typed. Its message is printed without a traceback, and the exit code is 2."""
 
 
 def load_world(name: str) -> World:
@@ -50,7 +50,7 @@ def require_run(run: Path) -> None:
     from envgen.agents.released import HUB_PREFIX, find_cached_policy
 
     if not run.exists() and not str(run).startswith(HUB_PREFIX) and find_cached_policy(str(run)) is None:
-        raise UserError(f"{run} does not exist{suggest_path(run)}")
+        raise UserError(f"{run} does not exist{suggest_path(run)}; pass a run directory or a trained policy")
 
 
 def output_folder(run: Path) -> Path:
@@ -159,7 +159,7 @@ def refuse_with_resume(flags: Sequence[str]) -> None:
 
 @contextmanager
 def run_errors(command: str, folder: Path, is_main: bool, resume_flags: str | None = None) -> Iterator[None]:
-    """Turn the errors of a run into one sentence, and say how to continue after Ctrl-C or a server's failure.
+    """Turn the errors of a run into a `UserError`, and say how to continue after Ctrl-C or a server's failure.
 
     `resume_flags` are those that `--resume` needs; None if the run cannot be resumed with `--resume`.
     """

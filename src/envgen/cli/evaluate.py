@@ -51,12 +51,12 @@ def evaluate(
 ) -> None:
     """Play episodes with the policy of a run, or with a language model, without learning.
 
-    Videos show the picture of the world, and beside it action, health, inventory and skills as they are achieved.
+    Videos show the world, and beside it the last action, amounts such as health and inventory, and the skills.
 
     Args:
         run: The run directory, or a trained policy: a folder saved by `policy.save`, a release file, the name of one
             in the cache, or hf:owner/name. With --policy llm, the world to play in.
-        policy: The policy that plays: that of a run, or llm, a language model.
+        policy: What plays: run (the policy of the run) or llm (a language model).
         episodes: Number of episodes.
         world: A world, or module:Class. Needed for runs in a world of your own that is not installed.
         level: A JSON file with a level.
@@ -65,11 +65,11 @@ def evaluate(
         reference_episodes: Episodes to play in the world's reference package as well.
         video: Number of episodes to write videos of: the first ones, unless --best or --skill choose others.
         best: Write videos of the episodes with the highest return.
-        skill: Write videos of episodes that achieve this skill, the quickest first.
+        skill: Write videos of episodes that achieve this skill, the quickest first unless --best is given.
         video_folder: The folder to write videos to.
-        video_format: How to write videos.
+        video_format: The format of the videos.
         device: Device of the network: cpu, cuda, cuda:1, ...
-        folder: The directory of an evaluation with --policy llm. It resumes there.
+        folder: The directory of an evaluation with --policy llm. An interrupted one is resumed there.
         llm: The language model, with --policy llm.
     """
     require_choice("policy", policy, POLICIES)

@@ -32,14 +32,14 @@ def evaluate_llm(
     llm: Annotated[ModelOptions, OmitArgPrefixes] = ModelOptions(),  # pyright: ignore # noqa: B008
     quiet: bool = False,
 ) -> None:
-    """Run a language model on a benchmark (docs/benchmarks.md), or continue to.
+    """Run a language model on a benchmark, or resume such a run (docs/benchmarks.md).
 
     Args:
         benchmark: The benchmark, such as bfcl. `envgen evaluate-llm list` describes all of them.
         category: Categories of the benchmark, or names of its averages.
         limit: At most this many items of each category, sampled with the seed.
         seed: Seed of the sample of items, and of sampling from models in this process.
-        folder: The run directory. The run resumes there.
+        folder: The run directory. An interrupted run is resumed there.
         options: Options of some benchmarks.
         llm: The language model.
         quiet: Print no progress, only the table.

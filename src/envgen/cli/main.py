@@ -24,7 +24,7 @@ from .sweep import split_args, sweep_command
 from .train import train_command
 from .watch import watch
 
-LINES = "\n"  # the only control character in a message
+NEWLINE = "\n"
 DESCRIPTION = "Train agents in environments that a designer adapts to them."
 
 
@@ -76,7 +76,7 @@ def main() -> None:
         )
         sys.stdout.flush()
     except UserError as error:
-        print(f"envgen: {printable(str(error), keep=LINES)}", file=sys.stderr)
+        print(f"envgen: {printable(str(error), keep=NEWLINE)}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

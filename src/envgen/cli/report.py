@@ -19,7 +19,7 @@ def report(
 ) -> None:
     """Write one HTML file about runs, finished or not: curves, skills, levels, conversations and what the policy does.
 
-    The file is complete in itself and can be opened, mailed or published as it is.
+    The file is self-contained: it can be opened, mailed or published as it is.
 
     Args:
         runs: Run directories, or folders that contain some.

@@ -15,16 +15,18 @@ PORT = 8642
 def studio(
     folder: Annotated[Path, Positional, default("out", "[DIR]")] = Path("out"),
     port: int = PORT,
-    worlds: Annotated[tuple[str, ...], tyro.conf.arg(name="world", metavar="MODULE:CLASS")] = (),
+    worlds: Annotated[
+        tuple[str, ...], tyro.conf.arg(name="world", metavar="MODULE:CLASS ...", help_behavior_hint="(default: none)")
+    ] = (),
 ) -> None:
-    """Open a folder of runs as a local page: watch and compare runs, edit and play levels, answer as the designer.
+    """Open a folder of runs as a local page: watch and compare runs, edit and play levels, design levels by hand.
 
-    The page is served on this machine only, at an address with a random token. Ctrl-C ends it.
+    The page is served on this machine only, at an address with a random token. Press Ctrl-C to stop it.
 
     Args:
         folder: The folder with the runs, where level files are saved too.
         port: The port of the page; 0 for any free one.
-        worlds: Worlds of your own, in addition to the registered ones.
+        worlds: Worlds of your own that are not installed.
     """
     require_extra("studio")
     if not folder.is_dir():
@@ -42,10 +44,10 @@ def studio(
         raise UserError(
             f"cannot use port {port} ({error.strerror}); choose another with --port, or any free one with --port 0"
         ) from None
-    print(f"envgen studio of {folder}: {server.url}\nCtrl-C ends it.", flush=True)
+    print(f"envgen studio of {folder}: {server.url}\nPress Ctrl-C to stop.", flush=True)
     try:
         server.serve()
     except KeyboardInterrupt:
-        print("\nenvgen studio has ended.")
+        print("\nenvgen studio stopped.")
     finally:
         app.games.close()

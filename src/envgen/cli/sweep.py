@@ -26,7 +26,9 @@ from .common import UserError, require_extra, suggest_path
 from .options import default, explicitly_set, optional_settings
 from .train import DEFAULT_DESIGNER, train_command
 
-SweepOptions = optional_settings(SweepSettings, "SweepOptions")
+SweepOptions = optional_settings(
+    SweepSettings, "SweepOptions", {"workers": "as many as possible", "memory_per_run": "measured"}
+)
 BudgetOptions = optional_settings(SharedLimits, "BudgetOptions")
 
 BUDGET = "budget.json"
@@ -72,7 +74,7 @@ def sweep_command(run_args: Sequence[str]) -> Callable[..., None]:
         target: Annotated[str | None, Positional, default("crafter", "[FILE.toml | WORLD]")] = None,
         folder: Annotated[Path | None, default("out/sweep-<target>")] = None,
         command: Annotated[Literal["train", "coevolve"] | None, default("train")] = None,
-        settings: Annotated[SweepOptions, OmitArgPrefixes] = SweepOptions(),  # pyright: ignore # noqa: B008
+        execution: Annotated[SweepOptions, OmitArgPrefixes] = SweepOptions(),  # pyright: ignore # noqa: B008
         engine_options: Annotated[tuple[str, ...], default("none", "NAME=VALUE ...")] = (),
         budget: BudgetOptions = BudgetOptions(),  # pyright: ignore # noqa: B008
         dry_run: bool = False,
@@ -83,25 +85,25 @@ def sweep_command(run_args: Sequence[str]) -> Callable[..., None]:
         Write several values with commas, and ranges of integers as FIRST:END, with the end excluded:
         envgen sweep crafter --designer none,expert --seed 0:5 --ppo.learning-rate 1e-4,3e-4
 
-        Each run is an ordinary run directory in the folder of the sweep. Runs that are finished are skipped, so the
-        same command goes on after any interruption. Options of runs are those of `envgen train --help`; see
+        Each run is an ordinary run directory in the folder of the sweep. Finished runs are skipped, so repeating the
+        command continues an interrupted sweep. The options of runs are those of `envgen train --help`; see
         docs/sweeps.md for TOML files, Slurm and Ray.
 
         Args:
             target: A TOML file that describes the sweep, or the world to train in; with --command coevolve, the domain.
             folder: The folder of the sweep, with a run directory for each run.
-            command: What each run is: `envgen train` or `envgen coevolve`.
-            settings: Where and how the runs take place.
+            command: The command of each run: `envgen train` or `envgen coevolve`.
+            execution: Where and how the runs are executed.
             engine_options: Options of the engine submitit or ray, such as slurm_partition=gpu or address=auto.
             budget: Limits on what the language models of all runs use together.
-            dry_run: Check and list the runs, and start none.
+            dry_run: Check and list the runs without starting them.
             quiet: Show no progress, only the results.
         """
         require_extra("train")
         try:
             spec = _read_spec(target, command, run_args)
             given = {name: spec.settings[name] for name in SweepSettings.model_fields if name in spec.settings}
-            chosen = SweepSettings(**given | explicitly_set(settings))
+            chosen = SweepSettings(**given | explicitly_set(execution))
             limits = SharedLimits(**_table(spec, "budget") | explicitly_set(budget))
         except SweepError as error:
             raise UserError(str(error)) from None
@@ -129,7 +131,7 @@ def _read_spec(target: str | None, command: str | None, run_args: Sequence[str])
     spec = read_toml(Path(target), FILE_SETTINGS)
     spec.command = command or spec.command
     if not isinstance(spec.settings.get("folder", ""), str):
-        raise UserError(f"{target}: folder must be a text")
+        raise UserError(f'{target}: folder must be a string, such as "out/sweep"')
     return spec
 
 

@@ -115,7 +115,8 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
             llm: The language model, for designers that use one.
             network: The agent's network.
             hyperparameters: Hyperparameters of the learner. Some worlds change the defaults: Heist trains with
-                gamma 0.999, MiniGrid with gamma 0.99, and both with lambda 0.95.
+                gamma 0.999, MiniGrid with gamma 0.99, and both with lambda 0.95; walker trains with 32 environments,
+                256 steps, 32 minibatches and bootstrapping on truncation.
             practice: Restart some environments from saved states close to rare skills.
             device: Device of the network: cpu, cuda, cuda:1, ...
             compile: Compile the network with torch.compile.

@@ -42,7 +42,8 @@ def watch(
         episodes: Number of episodes to show.
         best: Play 64 episodes first, or as many as are shown if that is more (at most 512), and show those with the
             highest return.
-        skill: Play up to 512 episodes first, and show those that achieve this skill, the quickest first.
+        skill: Play up to 512 episodes first, and show those that achieve this skill, the quickest first unless --best
+            is given.
         world: A world, or module:Class. Needed for runs in a world of your own that is not installed.
         level: A JSON file with a level.
         seed: Seed of the first episode; the next ones count up from it.

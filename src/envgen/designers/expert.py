@@ -41,7 +41,8 @@ class ExpertSettings(Settings):
     fall_back_at: Percent = 5
     """The success rate in a stage at which training returns to the stage before."""
     cutoff: Annotated[float, Field(ge=1)] | None = None
-    """Ends episodes in a stage before the last after this many times the steps that success takes there."""
+    """Truncate episodes after this many times the steps that success takes in their stage of a chain, except in the
+    last stage. If not set, they are not truncated early."""
     rehearsal_threshold: Percent = 10
     """A skill is rehearsed if its success rate has fallen by more than this many points since its best."""
 

@@ -25,7 +25,7 @@ class Studio:
 
     Args:
         folder: The folder. Level files are saved in it.
-        worlds: Worlds of your own, in addition to the registered ones.
+        worlds: Worlds of your own that are not installed.
     """
 
     def __init__(self, folder: Path, worlds: Sequence[World] = ()):

@@ -11,14 +11,14 @@ ENGINES = ("local", "submitit", "ray")
 
 class SweepSettings(Settings):
     engine: Literal["local", "submitit", "ray"] = "local"
-    """Where the runs take place: on this machine, as jobs of Slurm (submitit), or on a cluster of Ray."""
+    """Where the runs are executed: on this machine, as Slurm jobs (submitit), or on a Ray cluster."""
     workers: int | None = Field(default=None, ge=1)
-    """Runs at the same time. By default as many as there are cores and memory; with Slurm and Ray, all."""
+    """Runs at the same time. By default as many as cores and memory allow; with Slurm and Ray, all of them."""
     threads: Annotated[int, Field(ge=1)] = 1
     """Cores and threads of each run."""
     gpus: Annotated[int, Field(ge=0)] = 0
     """GPUs of each run. Add --device cuda for its network."""
     memory_per_run: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Gigabytes that a run needs. By default it is measured on this machine, and not requested from Slurm and Ray."""
+    """Memory of each run in GB. By default it is measured on this machine, and not requested from Slurm or Ray."""
     retries: Annotated[int, Field(ge=0)] = 1
-    """How often a run that failed is started again."""
+    """How many times a failed run is started again."""
