@@ -138,7 +138,7 @@ def test_a_file_can_have_several_grids(tmp_path):
         ("cycles = 3\n", "options of runs belong in \\[base\\] or \\[grid\\]"),
         ('command = "demo"\n', "command 'demo' is not one of train, coevolve"),
         ("[base]\nfolder = 'x'\n", "folder is not an option of the runs"),
-        ("[base]\nseed = 2020-01-01\n", "seed must be a text, a number or true or false"),
+        ("[base]\nseed = 2020-01-01\n", "seed must be a string, a number, true or false"),
         ("[runs]\nseed = 1\n", "runs must be written as \\[\\[runs\\]\\]"),
         ("[[runs]]\nseed = 1\n[[runs]]\nseed = 1\n", "2 runs of this sweep have the same options"),
         ("seed = [", "is not valid TOML"),

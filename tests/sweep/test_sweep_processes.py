@@ -92,7 +92,7 @@ def test_a_killed_run_is_resumed_from_its_checkpoint_with_the_same_result(tmp_pa
     monkeypatch.setattr("envgen.sweep.runner.POLL_SECONDS", 0.01)
     sweep, engine = make_sweep(tmp_path), LocalEngine(workers=1)
     assert sweep.run(engine, kill_once(sweep, lambda: engine.workers[0].process.pid))
-    assert (sweep.runs[0].losses, sweep.runs[0].failures) == (1, 0)  # it had a checkpoint
+    assert (sweep.runs[0].num_lost, sweep.runs[0].num_failures) == (1, 0)  # it had a checkpoint
     assert read_summary(tmp_path / "run") == read_summary(uninterrupted)
     resumed, expected = (load_latest(folder / "checkpoints") for folder in (tmp_path / "run", uninterrupted))
     assert resumed is not None
@@ -121,7 +121,7 @@ def test_ctrl_c_lets_runs_write_their_checkpoints(tmp_path):
         output = log.read()
         log.close()
     assert code == 130, output
-    assert "Repeat the command to go on." in output
+    assert "Repeat the command to continue." in output
     checkpoint = load_latest(run / "checkpoints")
     assert checkpoint is not None
     assert checkpoint.values["progress_bytes"] == (run / "progress.jsonl").stat().st_size  # nothing is lost
@@ -216,7 +216,7 @@ def test_submitit_resumes_a_job_that_was_killed(tmp_path, uninterrupted, monkeyp
         return int(subprocess.check_output(["pgrep", "-P", job.job_id]).split()[0])
 
     assert sweep.run(engine, kill_once(sweep, kill_job))
-    assert sweep.runs[0].losses == 1
+    assert sweep.runs[0].num_lost == 1
     assert read_summary(tmp_path / "run") == read_summary(uninterrupted)
 
 
@@ -238,5 +238,5 @@ def test_ray_resumes_a_run_whose_worker_was_killed(tmp_path, uninterrupted, monk
         assert sweep.run(engine, kill_once(sweep, find_worker))
     finally:
         engine.close()
-    assert sweep.runs[0].losses == 1
+    assert sweep.runs[0].num_lost == 1
     assert read_summary(tmp_path / "run") == read_summary(uninterrupted)

@@ -133,7 +133,7 @@ def test_a_killed_run_is_resumed_as_long_as_it_advances(tmp_path):
     Sweep(tmp_path, runs).run(engine, Messages())
     assert [run.state for run in runs] == ["finished", "failed"]
     assert (engine.started.count("a"), engine.started.count("b")) == (5, 2)
-    assert (runs[0].losses, runs[1].failures) == (4, 2)
+    assert (runs[0].num_lost, runs[1].num_failures) == (4, 2)
 
 
 def test_the_longest_runs_start_first(tmp_path):

@@ -41,7 +41,6 @@ OWN_OPTIONS = (
 FILE_SETTINGS = ("folder", "engine_options", "budget", *SweepSettings.model_fields)
 LLM_OPTIONS = tuple(name.replace("_", "-") for name in LlmConfig.model_fields)
 INTERRUPTED = 130
-Check = Callable[[PlannedRun], dict[str, Any]]
 
 
 def split_args(args: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -201,7 +200,7 @@ def _report(sweep: Any, folder: Path, is_complete: bool, console: Any, log: Call
     if any(run.state == "finished" for run in sweep.runs):
         log(f"Compare the runs with: envgen compare {folder}")
     if not is_complete:
-        log("Interrupted. Repeat the command to go on.")
+        log("Interrupted. Repeat the command to continue.")
         sys.exit(INTERRUPTED)
     if failed:
         log("Repeat the command to try the failed runs again.")

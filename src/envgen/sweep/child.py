@@ -1,4 +1,4 @@
-"""Prepares the process of a run and becomes it. Started as a script, so that it starts fast: it imports nothing else.
+"""Sets up the process of a run, then executes its command. A script without other imports, so that it starts fast.
 
     python child.py PARENT CORES LOCK COMMAND...
 
@@ -19,7 +19,7 @@ except ImportError:  # Windows
     fcntl = None
 
 PR_SET_PDEATHSIG = 1
-LOCK_TIMEOUT = 600.0  # seconds, after which the run says who uses its directory
+LOCK_TIMEOUT = 600.0  # seconds, after which the run starts, and fails because its directory is in use
 
 
 def end_with_parent(parent: int) -> None:

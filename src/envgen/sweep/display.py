@@ -71,7 +71,7 @@ def table(runs: Sequence[SweepRun], bars: bool = False) -> Table:
     for name in (unit, "time", label):
         grid.add_column(name, justify="right")
     for run in runs:
-        total, steps = run.planned_steps or 0, run.steps if run.state != "waiting" or run.losses else 0
+        total, steps = run.planned_steps or 0, run.steps if run.state != "waiting" or run.num_lost else 0
         bar = [ProgressBar(max(total, 1), min(steps, total), width=BAR_WIDTH, complete_style="green")] if bars else []
         result, seconds = results[run.name], run.seconds_so_far
         grid.add_row(
@@ -88,7 +88,7 @@ def _describe(run: SweepRun) -> str:
                    *([format_duration(seconds)] if seconds else [])]  # fmt: skip
         return ", ".join(["finished", *results])
     if run.state == "waiting":
-        return f"{'resumed' if run.losses and not run.failures else 'started again'} after: {run.reason}"
-    if run.state == "running" and (run.losses or run.failures or run.steps):
+        return f"{'resumed' if run.num_lost and not run.num_failures else 'started again'} after: {run.reason}"
+    if run.state == "running" and (run.num_lost or run.num_failures or run.steps):
         return f"running, from {run.steps:,.0f}"
     return f"{run.state}: {run.reason}" if run.reason else run.state

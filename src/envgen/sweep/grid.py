@@ -1,4 +1,4 @@
-"""Which runs a sweep consists of: from a TOML file or from flags to a list of runs, each with a name and options.
+"""Which runs a sweep consists of: turns a TOML file or flags into a list of runs, each with a name and options.
 
 A run is named by the options in which it differs from the others: `designer=expert,seed=3`.
 """
@@ -55,7 +55,7 @@ class PlannedRun:
                 words.append(f"--{option}" if value else _negated(option))
             elif isinstance(value, tuple):
                 words += [f"--{option}", *value]
-            elif value.startswith("-"):  # a negative number or a text, and not an option
+            elif value.startswith("-"):  # a negative number or another value, not an option
                 words.append(f"--{option}={value}")
             else:
                 words += [f"--{option}", value]
@@ -135,7 +135,7 @@ def parse_flags(words: Sequence[str], positional: Sequence[str] = (), command: s
 
     def finish() -> None:
         if option is not None:
-            given[_checked(option, given)] = _split(option, arguments)
+            given[_check_option(option, given)] = _split(option, arguments)
 
     for word in words:
         if word.startswith("--"):
@@ -151,7 +151,7 @@ def parse_flags(words: Sequence[str], positional: Sequence[str] = (), command: s
     return spec
 
 
-def _checked(option: str, given: Mapping[str, Any]) -> str:
+def _check_option(option: str, given: Mapping[str, Any]) -> str:
     if option in RESERVED:
         raise SweepError(f"--{option} is not an option of the runs of a sweep: {RESERVED[option]}")
     if option in given:
@@ -174,13 +174,16 @@ def _split(option: str, words: Sequence[str]) -> list[Value]:
 
 
 def expand_range(option: str, text: str) -> list[Value]:
-    """`0:5` and `0:10:2` as integers, the end excluded; empty for other texts."""
+    """`0:5` and `0:10:2` as integers, the end excluded; empty for other values."""
     match = RANGE.fullmatch(text)
     if match is None:
         return []
     numbers = range(int(match[1]), int(match[2]), int(match[3] or 1) or 1)
     if not 0 < len(numbers) <= MAX_RUNS:
-        raise SweepError(f"--{option} {text} has {len(numbers):,} values; write FIRST:END, with the end excluded")
+        raise SweepError(
+            f"--{option} {text} has {len(numbers):,} values; write FIRST:END, with the end excluded, for 1 to "
+            f"{MAX_RUNS:,} values"
+        )
     return [str(number) for number in numbers]
 
 
@@ -257,5 +260,5 @@ def _to_values(file: Path, option: str, value: Any) -> list[Value]:
 
 def _to_word(file: Path, option: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise SweepError(f"{file}: {option} must be a text, a number or true or false, not {value!r:.60}")
+        raise SweepError(f"{file}: {option} must be a string, a number, true or false, not {value!r:.60}")
     return str(value)

@@ -4,7 +4,7 @@
     FOLDER/budget.json                  what the language models of all runs have used, if they share a budget
     FOLDER/designer=expert,seed=0/      a run directory, with what the run printed in output.log
 
-What is finished is read from the run directories, so the same command goes on after any interruption.
+Which runs are finished is read from their directories, so repeating the command continues after any interruption.
 """
 
 import json
@@ -45,7 +45,8 @@ class SweepRun(RunFiles):
         super().__init__(folder, folder.name, request, {})
         self.plan = plan
         self.state: State = "finished" if self.is_finished else "waiting"
-        self.failures, self.losses = 0, 0
+        self.num_failures = 0
+        self.num_lost = 0  # how often its process was killed, or its machine lost
         self.reason = ""  # why it failed last
         self.started: float | None = None
         self._mark: object = None
@@ -65,7 +66,7 @@ class SweepRun(RunFiles):
 
     @property
     def seconds_so_far(self) -> float | None:
-        """The time that a finished run took, or for which a running one runs."""
+        """How long a finished run took, or how long a running one has been running."""
         if self.state == "running" and self.started is not None:
             return time.monotonic() - self.started
         return number(self.summary, "total_seconds" if self.is_coevolution else "seconds")
@@ -191,8 +192,8 @@ class Sweep:
 
     def _record_failure(self, run: SweepRun, reason: str, has_advanced: bool = False) -> None:
         run.reason = reason
-        run.failures += not has_advanced
-        run.state = "failed" if run.failures > self.retries else "waiting"
+        run.num_failures += not has_advanced
+        run.state = "failed" if run.num_failures > self.retries else "waiting"
 
     def _record(self, run: SweepRun, end: JobEnd, is_stopping: bool) -> None:
         """Decide what follows from the end of a job."""
@@ -203,7 +204,7 @@ class Sweep:
             run.state = "interrupted"
             return
         if end.code is None or end.code < 0 or end.code == INTERRUPTED:  # it was killed, or lost its machine
-            run.losses += 1
+            run.num_lost += 1
             signal_number = signal.SIGTERM if end.code == INTERRUPTED else -(end.code or 0)
             reason = end.reason or f"signal {signal_number} ended its process"
             # a run that is lost again and again without any progress must not go on forever

@@ -17,7 +17,7 @@ class SweepSettings(Settings):
     threads: Annotated[int, Field(ge=1)] = 1
     """Cores and threads of each run."""
     gpus: Annotated[int, Field(ge=0)] = 0
-    """GPUs of each run. Add --device cuda for its network."""
+    """GPUs of each run. Add --device cuda to use them."""
     memory_per_run: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Memory of each run in GB. By default it is measured on this machine, and not requested from Slurm or Ray."""
     retries: Annotated[int, Field(ge=0)] = 1

@@ -97,7 +97,7 @@ def start_process(job: Job, cores: Sequence[int] = ()) -> subprocess.Popen[bytes
 
 
 class JobProcess:
-    """Runs a job to its end in this process's place: the function that engines send to other machines."""
+    """Runs a job in a child process and waits for its end: the function that engines send to other machines."""
 
     process: subprocess.Popen[bytes] | None = None
 
@@ -111,7 +111,7 @@ class JobProcess:
             raise
 
     def _wait(self) -> int:
-        """Wait in short steps: some engines interrupt between two statements only."""
+        """Wait in short steps: some engines can interrupt only between two statements."""
         assert self.process is not None
         while True:
             try:
@@ -131,7 +131,11 @@ class JobProcess:
 
 
 def read_options(engine: str, options: Mapping[str, Any], known: Sequence[str] = ()) -> dict[str, Any]:
-    """Options of an engine, with numbers in place of texts that are numbers. `known` are all that it has, if given."""
+    """Parse the options of an engine: strings become numbers or booleans where they are written as such.
+
+    Args:
+        known: The names of all options, if the engine does not check them itself.
+    """
     for name in options:
         if known and name not in known:
             raise SweepError(f"the engine {engine} has no such option: {format_choice_error(name, known)}")

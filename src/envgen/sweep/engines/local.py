@@ -19,7 +19,7 @@ CGROUP = Path("/sys/fs/cgroup")
 
 @dataclass
 class Worker:
-    """A place for one run."""
+    """A slot for one run, with its cores and GPUs. `process` and `job` are None while it is free."""
 
     cores: tuple[int, ...]
     gpus: tuple[str, ...] = ()
@@ -30,9 +30,9 @@ class Worker:
 class LocalEngine(Engine):
     """Processes on this machine.
 
-    Memory (Linux): a run may start if the available memory, less what the running ones may still take, holds another
-    one. Each is expected to need as much as the largest so far: the kernel records the peak of every process. Until a
-    run has ended, that is at least 1 GiB. The first run always starts.
+    On Linux, a run starts only if it fits into the available memory, minus what the running ones may still take. Each
+    run is expected to need as much as the largest so far, whose peak the kernel records; until one has finished, at
+    least 1 GiB. The first run always starts.
 
     Args:
         workers: Runs at the same time; by default one for each `threads` cores, with `gpus` one for each group of GPUs.
@@ -54,7 +54,10 @@ class LocalEngine(Engine):
         gpu_groups = _groups(available_gpus(), gpus) if gpus else []
         if gpus:
             if not gpu_groups:
-                raise SweepError(f"gpus is {gpus}, but {len(available_gpus())} are visible on this machine")
+                raise SweepError(
+                    f"gpus is {gpus}, but {len(available_gpus())} are visible on this machine; use fewer, or check "
+                    "CUDA_VISIBLE_DEVICES"
+                )
             count = min(workers or len(gpu_groups), len(gpu_groups))
         core_groups = _groups(cores, threads)
         pin = count <= len(core_groups)  # with more, they share all cores
@@ -113,7 +116,7 @@ class LocalEngine(Engine):
 
 
 def _groups(items: Sequence, size: int) -> list[tuple]:
-    """Groups of equal size, without the rest."""
+    """Groups of equal size, without the remaining items."""
     return [tuple(items[k * size : (k + 1) * size]) for k in range(len(items) // size)]
 
 

@@ -1,4 +1,4 @@
-"""Runs as tasks of Ray, on this machine or on an existing cluster."""
+"""Runs as Ray tasks, on this machine or on an existing cluster."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ OPTIONS = ("address", "resources", "num_cpus", "num_gpus")
 
 
 class RayEngine(Engine):
-    """Tasks of Ray, one for each run.
+    """Ray tasks, one for each run.
 
     Ray does not restart tasks: the sweep resumes a run whose worker or node was lost.
 
@@ -35,7 +35,7 @@ class RayEngine(Engine):
         resources = given.pop("resources", None)
         self._owns_ray = not ray.is_initialized()
         if self._owns_ray:
-            os.environ.setdefault("RAY_worker_niceness", "0")  # runs have no lower priority than other programs
+            os.environ.setdefault("RAY_worker_niceness", "0")  # by default, Ray lowers the priority of its workers
             try:
                 ray.init(log_to_driver=False, include_dashboard=False, **given)
             except (RayError, ConnectionError, ValueError, RuntimeError, OSError) as error:

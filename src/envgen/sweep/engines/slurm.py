@@ -1,4 +1,4 @@
-"""Runs as jobs of Slurm, through submitit. Its local executor runs them on this machine, for tests.
+"""Runs as Slurm jobs, through submitit. Its local executor runs them on this machine, for tests.
 
 Before its time limit or a preemption, Slurm signals a job (submitit's default is SIGUSR2). The run then writes its
 checkpoint, and submitit puts the job back into the queue, where it resumes.
@@ -33,7 +33,7 @@ class SlurmJob(JobProcess):
 
 
 class SubmititEngine(Engine):
-    """Jobs of Slurm.
+    """Slurm jobs, one for each run.
 
     Args:
         folder: The folder of the sweep, on a file system that all nodes share.
