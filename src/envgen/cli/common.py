@@ -54,7 +54,7 @@ def require_run(run: Path) -> None:
 
 
 def output_folder(run: Path) -> Path:
-    """Where commands write the files that they make from a run: its directory, or for other policies one in out/."""
+    """Where commands write what they make from a policy: into its folder, or, if it is not in one, into out/NAME."""
     return run if run.is_dir() else Path("out") / run.name.removesuffix(".zip")
 
 
@@ -91,7 +91,7 @@ def read_levels(file: Path, world: World, chains: bool = False) -> list[Any]:
     level that it begins with.
     """
     try:
-        data = parse_json(read_regular(file.resolve(), max_bytes=MAX_LEVEL_BYTES))  # a level file may be a link
+        data = parse_json(read_regular(file.resolve(), max_bytes=MAX_LEVEL_BYTES))  # a symbolic link is allowed
     except OSError as error:
         raise UserError(f"cannot read the level {file}: {error.strerror}{suggest_path(file)}") from None
     except UnicodeDecodeError:

@@ -28,7 +28,7 @@ DEMO_LEVELS = {
 
 
 def demo(out: Path = Path("out"), seed: int = 0) -> None:
-    """Draw some levels, then train an agent in EnvGen's loop for a few minutes, with levels by the expert rules.
+    """Draw some levels, then train an agent in EnvGen's loop for a few minutes, with levels from the expert rules.
 
     Args:
         out: The folder to write to.

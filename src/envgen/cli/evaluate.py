@@ -90,7 +90,7 @@ def evaluate(
                   "world": world is not None, "video": video}  # fmt: skip
         for name in [name for name, is_given in unused.items() if is_given]:
             raise UserError(f"{flag(name)} cannot be combined with --policy llm")
-        evaluate_llm(load_world(str(run)), episodes, level, seed, folder, model)
+        play_with_llm(load_world(str(run)), episodes, level, seed, folder, model)
         return
     if model or folder:
         raise UserError(f"{flag(next(iter(model), 'folder'))} requires --policy llm")
@@ -107,7 +107,7 @@ def evaluate(
     with run_errors("evaluate", run, is_main=False):
         trained_policy, chosen = load_policy_and_world(run, device, world)
         if reference_episodes and not hasattr(chosen, "reference_envs"):
-            raise UserError(f"--reference-episodes: there is no reference package of {chosen.name} to play in")
+            raise UserError(f"leave out --reference-episodes: there is no reference package of {chosen.name}")
         if skill is not None:
             require_choice("skill", skill, [known.name for known in chosen.skills])
         video_folder = video_folder or output_folder(run) / "videos"
@@ -141,7 +141,7 @@ def _check_video_options(
             raise UserError(f"{name} requires --video, the number of videos to write")
 
 
-def evaluate_llm(
+def play_with_llm(
     world: World, episodes: int, level_file: Path | None, seed: int | None, folder: Path | None, model: dict[str, Any]
 ) -> None:
     """Play with a language model, and print the result with its cost."""

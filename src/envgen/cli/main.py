@@ -29,7 +29,7 @@ DESCRIPTION = "Train agents in environments that a designer adapts to them."
 
 
 def commands(args: Sequence[str], run_args: Sequence[str] = ()) -> dict[str, Callable[..., Any]]:
-    """Every command. The options of `train` depend on the designer that `args` names.
+    """Every command. The options of `train` depend on the designer and the learner that `args` name.
 
     Args:
         run_args: The options of the runs of `sweep`.

@@ -30,7 +30,7 @@ def studio(
     """
     require_extra("studio")
     if not folder.is_dir():
-        raise UserError(f"{folder} is not a directory{suggest_path(folder)}; pass the folder that has your runs")
+        raise UserError(f"{folder} is not a directory; pass the folder that has your runs{suggest_path(folder)}")
     if not 0 <= port <= 65535:
         raise UserError(f"--port must be from 0 to 65535, not {port}")
     from envgen.studio.app import Studio

@@ -211,7 +211,7 @@ def _is_runtime(name: str) -> bool:
 
 def _require_reference(world: Any, episodes: int) -> None:
     if episodes and not hasattr(world, "reference_envs"):
-        raise UserError(f"--reference-episodes: there is no reference package of {world.name} to play in")
+        raise UserError(f"leave out --reference-episodes: there is no reference package of {world.name}")
 
 
 def _resume(
