@@ -1,6 +1,6 @@
-"""The functions of the public API, such as `envgen.train`, and what the command line shares with them.
+"""Functions of the public API, such as `envgen.train`, and what the command line shares with them.
 
-`envgen.coevolve` is in `coevolution_api.py`.
+The others are in `coevolution_api.py`, `episodes_api.py` and `benchmarks/api.py`.
 """
 
 import os
@@ -116,8 +116,8 @@ def train(
             the defaults, such as `{"memory": "gru", "history": True}`.
         hyperparameters: Those of the learner that differ from the defaults, such as `{"learning_rate": 1e-4}`.
         designer_options: Settings of a designer that is given by name, such as `{"alpha": 0.5}`.
-        levels: Levels for the designer `"fixed"`, and chains: `{"chain": {"skill": "collect_iron"}}` derives the levels
-            of a chain, with `"levels"` they are your own.
+        levels: Levels and chains of levels for the designer `"fixed"`. `{"chain": {"skill": "collect_iron"}}` is a
+            chain whose levels are derived; add `"levels"` to it for levels of your own.
         llm: The language model of the designers that use one: `"openai:MODEL"`, or a mapping with `llm` and options
             such as `base_url` and `max_cost`.
         extend: Continue a finished run whose plan now has more cycles or final steps.
@@ -231,7 +231,8 @@ def resume(
         runtime_options: Connection settings and budget of the language model, where they differ from before. A
             server or key variable that is not the provider's own must be given again: the run directory may be
             someone else's, and a key is sent to that server.
-        log: `"tensorboard"`, `"wandb"` or both, in addition to the run directory.
+
+    The other arguments are those of `train`.
     """
     require_extra("train", "envgen.resume")
     from envgen.curriculum.plan import TrainingPlan
@@ -360,7 +361,7 @@ def evaluate(
     """Play episodes with a trained policy, without learning.
 
     Args:
-        run: A run directory, a folder saved by `policy.save`, a `TrainingRun` or a policy.
+        run: A `TrainingRun`, a policy, or anything that `load_policy` loads, such as a run directory.
         episodes: Number of episodes.
         world: The world to play in. Default: the one that the policy was trained in.
         level: The level to play. Default: the original.
@@ -392,7 +393,8 @@ def evaluate_llm(
 ) -> "LlmEvaluation":
     """Play episodes with a language model as the agent, which sees the world's `text` observation.
 
-    To continue an interrupted evaluation exactly where it stopped, call this again with the same arguments.
+    To continue an interrupted evaluation exactly where it stopped, call this again with the same arguments. For
+    benchmarks of language models, see `run_benchmark`.
 
     Args:
         world: A world or its name.
@@ -511,13 +513,13 @@ def load_policy(
     world: str | World | None = None,
     learner: "str | type[Learner] | None" = None,
 ) -> "Policy":
-    """Load a trained policy: of a run directory, a folder written by `policy.save`, a release file, or by its name.
+    """Load a trained policy from a run directory, a saved policy, a release file, the cache or the Hugging Face Hub.
 
     `policy.predict(obs)` and `policy.act(obs)` take one observation or a batch.
 
     Args:
-        folder: A run directory, the folder of a saved policy, or a release file such as `crafter-far.zip`. A name such
-            as `"crafter-far"` that is no path loads the folder or release file of this name in
+        folder: A run directory, a folder written by `policy.save`, or a release file such as `crafter-far.zip`. A name
+            such as `"crafter-far"`, if there is no such path, loads the folder or release file of this name in
             `~/.cache/envgen/policies` (or in `policies` of the folder that `ENVGEN_CACHE` names). `"hf:owner/name"`
             loads a policy from the Hugging Face Hub, of which only `policy.json` and `policy.safetensors` are read.
         device: The device of the network.
@@ -542,7 +544,7 @@ def load_policy(
 def _stored_hyperparameters(request: Mapping[str, Any]) -> dict[str, Any]:
     """The learner's name and hyperparameters in a run directory."""
     settings = dict(request["learner"])
-    if request["observation"] == "pixels":  # runs of versions without other encoders do not name theirs
+    if request["observation"] == "pixels":  # earlier versions had no other encoder for pixels
         settings.setdefault("network", {"encoder": "impala"})
     return settings
 

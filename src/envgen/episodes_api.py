@@ -80,7 +80,8 @@ def watch(
         speed: Steps per second. Default: what suits the world.
         terminal: Show the episodes in the terminal, even where a window could open.
 
-    The other arguments are those of `evaluate`. Episode k is the first one of the seed `seed + k - 1`.
+    The other arguments are those of `evaluate`. Without `best` and `skill`, episode k is the first one of the seed
+    `seed + k - 1`.
     """
     require_extra("train", "envgen.watch")
     from envgen.play.watch import LiveEpisodes, RecordedEpisodes

@@ -63,7 +63,10 @@ class Sb3VecEnv(VecEnv):
     def __init__(self, envs: LevelVectorEnv):
         mode = envs.metadata.get("autoreset_mode")
         if mode != AutoresetMode.SAME_STEP:
-            raise ValueError(f"Stable-Baselines3 needs same-step autoreset, not {mode}")
+            raise ValueError(
+                f"Stable-Baselines3 needs same-step autoreset, not {mode}; "
+                "make the environments with autoreset_mode=AutoresetMode.SAME_STEP"
+            )
         self.envs = envs
         self.render_mode = envs.render_mode
         self._actions: np.ndarray | None = None

@@ -4,10 +4,10 @@ An achievement is a step whose reward exceeds `reward_threshold`. Its representa
 observation change in this step, nu = normalize(phi(next) - phi(now)). Three things are added to PPO:
 
 - The representation of the last achievement of the episode is an input of policy and value (`memory`).
-- Prediction within an episode: psi(phi, action, memory) of a step must be closer to the next achievement than psi of
-  another step of the episode, one that comes before another achievement.
+- Prediction within an episode: psi(phi, action, memory) of a step must be closer to the representation of the next
+  achievement than psi of a step of the same episode whose next achievement is another one.
 - Matching across episodes: partial optimal transport pairs the achievements of two episodes, and the representations of
-  a pair must be closer than those of others.
+  a pair must be closer to each other than to those of other achievements.
 
 PPO itself is unchanged. After every `buffer_rollouts` rollouts, prediction and matching train the encoder for
 `aux_epochs` epochs. In this phase, the Kullback-Leibler divergence from the previous policy and the value loss keep
@@ -72,7 +72,7 @@ class DistillationSettings(PpoSettings):
     match_threshold: Fraction = 0.5
     """Achievements are paired if the transport plan moves more than this between them."""
     num_targets: Count = 16
-    """Random episodes that each episode is matched with."""
+    """Number of random episodes that each episode is matched with."""
     kl_coef: Annotated[float, Field(ge=0)] = 1.0
     """Coefficient of the Kullback-Leibler divergence in the auxiliary losses."""
     aux_vf_coef: Annotated[float, Field(ge=0)] = 1.0
@@ -101,7 +101,7 @@ class AchievementNetwork(ActorCritic):
                 f"the learner distillation has a memory of its own; use --memory none instead of {settings.memory}"
             )
         if not isinstance(action_space, spaces.Discrete):
-            raise HyperparameterError(f"the learner distillation needs discrete actions, not {action_space}")
+            raise HyperparameterError(f"the learner distillation needs discrete actions, not {action_space}; use ppo")
         super().__init__(observation_space, action_space, layout, settings, reward_threshold)
         self.reward_threshold = reward_threshold
         width = self.encoder.width
@@ -295,8 +295,8 @@ class AchievementDistillation(PPO):
     def _representations(self, steps: Minibatch, episodes: Sequence[Episode], num_envs: int) -> list[torch.Tensor]:
         """For each episode, the goals of its steps, (achievements + 1, width), of unit length and without gradient.
 
-        The goal of a step is the representation nu of the next achievement, and -phi of the last observation after the
-        last achievement.
+        The goal of a step is the representation nu of the next achievement. After the last achievement, it is -phi of
+        the last observation.
         """
         achieved = np.concatenate([episode.rows[episode.achieved] for episode in episodes])
         last = np.array([episode.rows[-1] for episode in episodes])

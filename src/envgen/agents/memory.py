@@ -40,7 +40,7 @@ def _update(actions, rewards, faced, threshold, last, rewarded):
 
 @jit
 def _faced_symbols(obs, facing_index, facing_cells, num_cells, num_symbols, out):
-    """The symbol of the cell that the agent faces, numbered over all planes. Of several symbols, the last counts."""
+    """The symbol of the cell that the agent faces, numbered over all planes; the last plane that has one counts."""
     for b in range(out.size):
         cell = facing_cells[obs[b, facing_index]]
         out[b], first = 0, 0

@@ -275,7 +275,7 @@ def _observation_kind(space: spaces.Space) -> str:
 class Categorical(nn.Module):
     """Discrete actions, from one logit per action.
 
-    With `unimix`, this share of a uniform distribution is mixed in (as in DreamerV3), which keeps rare actions alive.
+    With `unimix`, this share of a uniform distribution is mixed in, as in DreamerV3; it keeps probabilities above 0.
     """
 
     def __init__(self, space: spaces.Discrete, unimix: float = 0.0):

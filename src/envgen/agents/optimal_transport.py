@@ -9,7 +9,7 @@ from envgen.jit import jit
 def partial_transport(cost, mass, reg, num_iterations):
     """The plan (n, m) that moves `mass` in all and at most 1 from each row and to each column.
 
-    Dykstra's algorithm with Bregman projections (Benamou et al. 2015) on the three constraints in turn: rows, columns
+    Dykstra's algorithm with Bregman projections (Benamou et al. 2015) onto the three constraints in turn: rows, columns
     and the total mass. The results equal those of POT's `entropic_partial_wasserstein` with unit masses.
     """
     n, m = cost.shape

@@ -76,7 +76,7 @@ def retain_freed_memory() -> None:
 def single_thread() -> Iterator[None]:
     """Make PyTorch's operations run in the calling thread alone.
 
-    For results that have to be the same on every machine: several threads split sums and matrix factorizations.
+    Use it for results that must be the same on every machine: several threads split sums and matrix factorizations.
     """
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -89,9 +89,9 @@ def single_thread() -> Iterator[None]:
 class ThreadedGradients:
     """Computes the gradients of a minibatch in two threads on the CPU, one half each.
 
-    Small networks do not keep two cores busy with PyTorch's threading inside operations: synchronization outweighs the
-    gain. Halves of a minibatch do. There are always two halves, so one, two or three cores give bit-identical results;
-    with more, PyTorch also splits sums within a half.
+    With small networks, PyTorch's own threads do not keep two cores busy: inside single operations, synchronization
+    outweighs the gain. One thread for each half of a minibatch does. There are always two halves, so one, two or three
+    cores give bit-identical results; with more, PyTorch also splits sums within a half.
 
     Use it as a context manager: on entry PyTorch's own threads are divided among the workers.
     """

@@ -22,7 +22,11 @@ class SelectsEpisodes(Protocol):
 
 
 class RegretEstimator:
-    """The sums over the episodes in progress in `num_envs` environments, or those that `state` returned."""
+    """Sums advantages and values over the episodes in progress in `num_envs` environments.
+
+    Args:
+        state: What the method `state` returned, to continue from there.
+    """
 
     def __init__(self, num_envs: int, state: Mapping[str, np.ndarray] | None = None):
         self.num_steps = np.zeros(num_envs, np.int64)

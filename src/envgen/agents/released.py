@@ -34,7 +34,7 @@ class HubName(NamedTuple):
         """Parse `hf:owner/name` or `hf:owner/name@revision`."""
         match = HUB_NAME.fullmatch(name.removeprefix(HUB_PREFIX))
         if match is None:
-            raise PolicyError(f"{name!r} is not a policy of the hub: write hf:owner/name or hf:owner/name@revision")
+            raise PolicyError(f"{name!r} is not a policy on the hub: write hf:owner/name or hf:owner/name@revision")
         return cls(*match.groups())
 
 
@@ -89,7 +89,7 @@ def _load_from_hub(name: HubName, device: str) -> Policy:
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import HfHubHTTPError
     except ImportError:
-        raise PolicyError("policies of the hub need huggingface_hub: pip install 'envgen[hub]'") from None
+        raise PolicyError("policies on the hub need huggingface_hub: pip install 'envgen[hub]'") from None
     bases = HfHubHTTPError.__bases__  # those of the HTTP library that this version uses
     network_errors = tuple(base for base in bases if issubclass(base, Exception))
     repository, revision = name
@@ -101,7 +101,7 @@ def _load_from_hub(name: HubName, device: str) -> Policy:
             if info.file_size is None or info.file_size > max_bytes:
                 raise ValueError(f"{file} has {info.file_size} bytes, but at most {max_bytes} are read")
             path = hf_hub_download(repository, file, revision=revision)
-            data.append(read_regular(Path(path).resolve(), max_bytes=max_bytes))  # the hub's cache consists of links
+            data.append(read_regular(Path(path).resolve(), max_bytes=max_bytes))  # it is a symbolic link
     except (OSError, ValueError, *network_errors) as error:
         reason = " ".join(str(error).split())[:300]
         raise PolicyError(f"{HUB_PREFIX}{repository} cannot be loaded: {reason}") from error

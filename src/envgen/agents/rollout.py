@@ -22,7 +22,7 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass
 class EpisodeStats:
-    """Finished episodes: one entry per episode in each list. Practice is not among them, but has lists of its own."""
+    """Finished episodes: one entry per episode in each list. Practice episodes have lists of their own."""
 
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)

@@ -32,7 +32,7 @@ class NetworkSettings(Settings):
     """Add bits to each observation that say which events of the episode were rewarded. An event is an action together
     with the symbol of the cell that the agent faced."""
     unimix: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of a uniform distribution mixed into the probabilities of discrete actions. It keeps rare actions alive."""
+    """Share of a uniform distribution mixed into the probabilities of discrete actions. It keeps them all above 0."""
     width: Count = 256
     """Size of the features of the symbols encoder; its first layer is twice as wide."""
     depth: Count = 1
@@ -80,7 +80,7 @@ class PpoSettings(LearnerSettings):
     """Environment steps over which learning rate and entropy coefficient change. If not set, `envgen train` uses the
     steps of the whole run; learners trained without it keep both constant."""
     uniform_kl_coef: Annotated[float, Field(ge=0)] = 0.0
-    """Coefficient of the KL divergence KL(uniform || policy), for discrete actions. It keeps rare actions alive: its
+    """Coefficient of the KL divergence KL(uniform || policy), for discrete actions. It keeps rare actions possible: its
     gradient does not vanish with the probability of an action, as that of the entropy does."""
     max_grad_norm: Positive = 0.5
     """Maximum norm for gradient clipping."""

@@ -201,7 +201,7 @@ class TileLayers(nn.Module):
         return RepeatRows.apply(features, index)  # pyright: ignore[reportReturnType]
 
     def _features(self, tiles: torch.Tensor, device: str) -> torch.Tensor:
-        # converted at once to the type of the matrix product: bytes are exact in bfloat16
+        # converted directly to the dtype of the matrix product: bytes are exact in bfloat16
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
         weight1 = F.pad(self.linear1.weight / MAX_BYTE, (0, tiles.shape[1] - self.linear1.in_features))
         return F.relu(self.linear2(F.relu(F.linear(tiles.to(dtype), weight1, self.linear1.bias))))

@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from envgen.runs.display import MALFORMED, MIN_CHANGE, ProgressDisplay, Sparkline, rate_bars
+from envgen.runs.display import MIN_CHANGE, PROGRESS_ERRORS, ProgressDisplay, Sparkline, rate_bars
 from envgen.runs.statistics import score, success_counts, success_rates
 from envgen.runs.store import exists, read_json
 from envgen.text import printable
@@ -58,7 +58,7 @@ class TrainDisplay(ProgressDisplay):
             self.cycle, self.levels = "", []
         elif cycle[1] != self.cycle:
             self.cycle, self.levels = cycle[1], []
-            with suppress(*MALFORMED):
+            with suppress(*PROGRESS_ERRORS):
                 self.levels = self._read_levels(cycle[1])
 
     def _read_levels(self, cycle: str) -> list[str]:

@@ -36,7 +36,7 @@ class GameSession:
 
     Args:
         key_bindings: By default those of the world.
-        render_size: Pixels along the sides of what `env.render()` returns; by default it cannot be called.
+        render_size: Side length in pixels of the images of `env.render()`; by default there are none.
     """
 
     def __init__(

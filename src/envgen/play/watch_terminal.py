@@ -38,22 +38,22 @@ def watch_in_terminal(source: EpisodeSource, num_episodes: int | None, speed: fl
 
 
 def _show(session: WatchSession) -> None:
-    begun = time.monotonic()  # when the current step was due
+    step_due = time.monotonic()  # when the current step was due
     drawn, drawn_at = None, 0.0
     while not session.finished:
         now, state = time.monotonic(), (session.num_begun, session.player.step, session.note())
-        rests = session.is_paused or bool(session.player.ended)
-        if state != drawn and (rests or now - drawn_at >= MIN_FRAME_SECONDS):
+        is_still = session.is_paused or bool(session.player.ended)
+        if state != drawn and (is_still or now - drawn_at >= MIN_FRAME_SECONDS):
             size = shutil.get_terminal_size()
             show_screen(render_screen(session, size.columns, size.lines))
             drawn, drawn_at = state, now
         seconds = session.seconds_to_next
-        keys = read_keys(PAUSED_SECONDS if seconds is None else max(0.0, begun + seconds - now))
+        keys = read_keys(PAUSED_SECONDS if seconds is None else max(0.0, step_due + seconds - now))
         for key in keys:
             session.press(key)
         if not keys and seconds is not None:
             session.advance()
-            begun = max(begun + seconds, time.monotonic() - MIN_FRAME_SECONDS)  # catches up after a slow step
+            step_due = max(step_due + seconds, time.monotonic() - MIN_FRAME_SECONDS)  # catches up after a slow step
 
 
 def render_screen(session: WatchSession, columns: int, rows: int) -> list[str]:

@@ -50,7 +50,7 @@ def _run(pygame: Any, screen: Any, composer: FrameComposer, session: WatchSessio
             elapsed -= seconds
             session.advance()
         else:
-            elapsed = 0.0  # this machine is slower than the speed asked for
+            elapsed = 0.0  # this machine cannot keep up with the speed
 
 
 def _draw(pygame: Any, screen: Any, composer: FrameComposer, session: WatchSession) -> None:

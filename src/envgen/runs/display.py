@@ -26,7 +26,7 @@ PROGRESS_WIDTH, RATE_WIDTH = 30, 6  # characters of the bars
 SPARKLINE_WIDTH = 48  # with its label and legend less than 80
 SPARKS = "▁▂▃▄▅▆▇█"
 MIN_CHANGE = 2.0  # percentage points: smaller changes are not shown
-MALFORMED = (EnvgenError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
+PROGRESS_ERRORS = (EnvgenError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 
 
 def is_live(console: Console) -> bool:
@@ -94,7 +94,7 @@ class ProgressDisplay(LiveDisplay, ABC):
 
     @abstractmethod
     def remember(self, line: Mapping[str, Any]) -> None:
-        """Keep what later displays need of a progress line. Those before a resumed run come first."""
+        """Keep what later displays need of a progress line. In a resumed run, this gets the earlier lines first."""
 
     def log_line(self, line: Mapping[str, Any]) -> str:
         title = self.title(line)
@@ -120,7 +120,7 @@ class ProgressDisplay(LiveDisplay, ABC):
         if not self._has_history:
             self._has_history = True
             if self.live and self.folder is not None:
-                with suppress(*MALFORMED):  # a display is no reason to stop a run
+                with suppress(*PROGRESS_ERRORS):  # a damaged line must not stop the run
                     for earlier in read_progress(self.folder):
                         if earlier[self.unit] < line[self.unit]:
                             self.remember(earlier)

@@ -1,7 +1,7 @@
 """Convert run directories of format 1, whose `run.json` has no "format", to format 2.
 
 Format 2 has the same content under other names. The tables below list every rename: of settings, results, checkpoint
-arrays and, for Heist, of a level's settings. What a language model wrote, and texts made for people (the findings of
+arrays and, for Heist, of a level's settings. What a language model wrote, and texts written for people (the findings of
 an audit, the notes of a proposal), stay as they are.
 """
 

@@ -54,7 +54,7 @@ class RunError(EnvgenError):
 
 
 class Run:
-    """A run directory, locked by this process."""
+    """A run directory. The process that writes to it holds its lock."""
 
     def __init__(
         self,
