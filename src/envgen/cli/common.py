@@ -50,7 +50,7 @@ def require_run(run: Path) -> None:
     from envgen.agents.released import HUB_PREFIX, find_cached_policy
 
     if not run.exists() and not str(run).startswith(HUB_PREFIX) and find_cached_policy(str(run)) is None:
-        raise UserError(f"{run} does not exist{suggest_path(run)}; pass a run directory or a trained policy")
+        raise UserError(f"{run} does not exist; pass a run directory or a trained policy{suggest_path(run)}")
 
 
 def output_folder(run: Path) -> Path:

@@ -34,6 +34,8 @@ def evaluate_llm(
 ) -> None:
     """Run a language model on a benchmark, or resume such a run (docs/benchmarks.md).
 
+    To let a language model play a world, use `envgen evaluate WORLD --policy llm`.
+
     Args:
         benchmark: The benchmark, such as bfcl. `envgen evaluate-llm list` describes all of them.
         category: Categories of the benchmark, or names of its averages.
