@@ -13,6 +13,7 @@ EXTRAS = {  # packages that an optional extra of this project installs
     "studio": ("torch", "safetensors", "rich", "matplotlib"),
     "slurm": ("submitit",),
     "ray": ("ray",),
+    "lora": ("peft",),
     "genenv": ("torch", "safetensors", "rich", "matplotlib", "transformers", "tokenizers", "accelerate"),
 }
 

@@ -27,12 +27,14 @@ from torch.distributed.tensor import DTensor
 from envgen.errors import NonFiniteLossError
 
 from .language_model import LanguageModel, ModelError
+from .lora import adapters_disabled, add_adapters
 from .losses import LossType, completion_logps, token_losses, token_weights
 from .sampling import Completions, HfSampler, Sampler
 from .settings import PolicySettings
 
 METRICS = ("loss", "kl", "approx_kl", "clipfrac", "entropy", "grad_norm")
 FULL_STATE = StateDictOptions(full_state_dict=True, cpu_offload=True)  # gathers sharded models
+ADAPTER_STATE = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=True, strict=False)
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,14 @@ class LanguageModelPolicy:
         self._check_distributed_type()
         self.device = self.accelerator.device
         lm.model.eval()  # no dropout: train on the distribution that was sampled from
-        self.ref_model = copy.deepcopy(lm.model).requires_grad_(False).to(self.device) if settings.kl_coef else None
+        self.ref_model: Any = None  # with adapters, the initial model is the model without them
+        if settings.lora_rank is not None:
+            add_adapters(lm.model, settings.lora_rank, settings.lora_alpha, seed)
+        elif settings.kl_coef:
+            self.ref_model = copy.deepcopy(lm.model).requires_grad_(False).to(self.device)
+        parameters = [parameter for parameter in lm.model.parameters() if parameter.requires_grad]
         optimizer = torch.optim.AdamW(
-            lm.model.parameters(), settings.learning_rate, betas=(0.9, 0.99), weight_decay=settings.weight_decay
+            parameters, settings.learning_rate, betas=(0.9, 0.99), weight_decay=settings.weight_decay
         )
         self.model, self.optimizer = self.accelerator.prepare(lm.model, optimizer)
         self.lm = LanguageModel(self.accelerator.unwrap_model(self.model), lm.tokenizer)
@@ -92,6 +99,8 @@ class LanguageModelPolicy:
             )
         if kind == DistributedType.FSDP and not self.accelerator.is_fsdp2:
             raise ModelError("only version 2 of FSDP is supported: set fsdp_version: 2")
+        if kind == DistributedType.FSDP and self.settings.lora_rank is not None:
+            raise ModelError("adapters (lora_rank) are not supported with FSDP; launch data-parallel, without FSDP")
         if kind in (DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
             raise ModelError(f"{kind.value} is not supported: launch with FSDP (launch/fsdp.yaml) or data-parallel")
 
@@ -194,13 +203,19 @@ class LanguageModelPolicy:
         rows, temperature = batch.completion_indices(indices), self._temperature(loss_type)
         logps, entropy = self._forward(self.model, batch, indices, temperature)
         old = logps.detach() if old_logps is None else old_logps[rows, : logps.shape[1]]
-        ref_logps = None
-        if self.ref_model is not None:
-            with torch.no_grad(), self.accelerator.autocast():
-                ref_logps, _ = self._forward(self.ref_model, batch, indices, temperature)
+        ref_logps = self._ref_logps(batch, indices, temperature) if self.settings.kl_coef else None
         advantages = batch.advantages[rows, None].to(self.device)
         s = self.settings
         return token_losses(loss_type, logps, old, ref_logps, advantages, entropy, s.clip_coef, s.kl_coef)
+
+    @torch.no_grad()
+    def _ref_logps(self, batch: TrainBatch, indices: np.ndarray, temperature: float) -> Tensor:
+        """Log-probabilities of the completions of some prompts under the initial model."""
+        model, adapters = self.ref_model, nullcontext()
+        if model is None:
+            model, adapters = self.lm.model, adapters_disabled(self.lm.model)
+        with adapters, self.accelerator.autocast():
+            return self._forward(model, batch, indices, temperature)[0]
 
     @torch.no_grad()
     def _logps(self, batch: TrainBatch, indices: np.ndarray, loss_type: LossType = "weighted_nll") -> Tensor:
@@ -248,19 +263,28 @@ class LanguageModelPolicy:
 
     # ------------------------------------------------------------------------------------------------------ state
 
+    @property
+    def _state_options(self) -> StateDictOptions:
+        return FULL_STATE if self.settings.lora_rank is None else ADAPTER_STATE
+
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and plain values from which `load` resumes exactly.
 
         All processes must call it; only the main process receives the weights.
         """
-        state: Any = get_state_dict(self.model, self.optimizer.optimizer, options=FULL_STATE)
+        state: Any = get_state_dict(self.model, self.optimizer.optimizer, options=self._state_options)
         weights, optimizer_state = state
+        if self.settings.lora_rank is not None:  # tied weights are not left out, although they are frozen
+            weights = {name: tensor for name, tensor in weights.items() if name in self._trainable_names()}
         arrays = {f"model.{name}": _to_numpy(tensor) for name, tensor in weights.items()}
         for name, values in optimizer_state.get("state", {}).items():
             arrays |= {f"optimizer.{name}.{key}": _to_numpy(value) for key, value in values.items()}
         rng_states: Any = gather_object([self.rng.get_state().numpy()])
         arrays |= {f"rng.{rank}": rng_state for rank, rng_state in enumerate(rng_states)}
         return arrays, {"shuffle_rng": self.shuffle_rng.bit_generator.state}
+
+    def _trainable_names(self) -> set[str]:
+        return {name for name, parameter in self.lm.model.named_parameters() if parameter.requires_grad}
 
     def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
         """Restore a whole state. All processes must call it."""
@@ -275,10 +299,12 @@ class LanguageModelPolicy:
             elif kind == "optimizer":
                 parameter, _, key = rest.rpartition(".")
                 optimizer_state.setdefault(parameter, {})[key] = torch.from_numpy(array.copy())
+        if self.settings.lora_rank is not None and weights.keys() != self._trainable_names():
+            raise ModelError("this checkpoint does not fit the adapters of the model; was the model changed?")
         param_groups: Any = get_optimizer_state_dict(self.model, self.optimizer.optimizer)["param_groups"]
         set_state_dict(
             self.model, self.optimizer.optimizer, model_state_dict=weights,
-            optim_state_dict={"state": optimizer_state, "param_groups": param_groups}, options=FULL_STATE,
+            optim_state_dict={"state": optimizer_state, "param_groups": param_groups}, options=self._state_options,
         )  # fmt: skip
         self.rng.set_state(torch.from_numpy(arrays[f"rng.{self.accelerator.process_index}"].copy()))
         self.shuffle_rng.bit_generator.state = values["shuffle_rng"]

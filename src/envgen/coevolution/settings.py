@@ -1,6 +1,6 @@
 """All settings of the co-evolution. Choices that the GenEnv paper leaves open are settings here, and say so."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -61,6 +61,16 @@ class PolicySettings(Settings):
     """Sampling temperature."""
     max_new_tokens: PositiveInt = 96
     """Maximum length of a completion in tokens; in tasks of several turns, of each turn."""
+    lora_rank: PositiveInt | None = None
+    """Train low-rank adapters of this rank (LoRA) in place of the weights; none trains the weights. Adapters need a
+    higher learning rate, such as 1e-4 for 7B models."""
+    lora_alpha: PositiveFloat = 32.0
+    """Scale of the adapters, which are multiplied by lora_alpha / lora_rank."""
+
+    def stored(self) -> dict[str, Any]:
+        """The values that identify a run. Settings added since the first version are left out where they are off."""
+        unused = {"lora_rank", "lora_alpha"} if self.lora_rank is None else set()
+        return self.model_dump(mode="json", exclude=unused)
 
 
 class AgentSettings(PolicySettings):

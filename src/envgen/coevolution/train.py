@@ -137,7 +137,8 @@ def stored_request(
     return {
         "domain": domain_path(domain),
         **request.model_dump(mode="json"),
-        "agent_settings": agent_settings.model_dump(mode="json"),
+        "agent_settings": agent_settings.stored(),
+        "environment_settings": request.environment_settings.stored(),
         "proposer": {"name": request.proposer},
         "pretrain_recipe": pretrain_recipe,
     }

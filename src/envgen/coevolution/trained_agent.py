@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import torch
+from pydantic import ValidationError
 
 from envgen.runs.checkpoint import load_latest, loading
 from envgen.runs.store import RunError, read_request
 
 from .domains.registry import is_builtin, load_domain
 from .language_model import LanguageModel, load_model
+from .lora import add_adapters
 from .pretraining import find_pretrained_agent
-from .settings import ModelSize, PretrainSettings
+from .settings import AgentSettings, ModelSize, PretrainSettings
 
 WEIGHTS = "model."  # prefix of the weights in the arrays of a policy
 
@@ -27,14 +29,27 @@ def load_agent(run: Path, models_folder: Path, dtype: str = "float32") -> Langua
     checkpoint = load_latest(run / "checkpoints")
     if checkpoint is None:
         raise RunError(f"{run} has no checkpoint yet")
+    settings = _agent_settings(run)
+    if settings.lora_rank is not None:
+        add_adapters(lm.model, settings.lora_rank, settings.lora_alpha, seed=0)
     with loading(run, checkpoint):
         arrays = checkpoint.arrays["agent"]
         weights = {name.removeprefix(WEIGHTS): array for name, array in arrays.items() if name.startswith(WEIGHTS)}
-        state = lm.model.state_dict()
-        if missing := sorted(state.keys() ^ weights.keys()):
+        expected = lm.model.state_dict().keys()
+        if settings.lora_rank is not None:
+            expected = {name for name, parameter in lm.model.named_parameters() if parameter.requires_grad}
+        if missing := sorted(expected ^ weights.keys()):
             raise ValueError(f"the weights {', '.join(missing[:3])} do not match the model")
-        lm.model.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in weights.items()})
+        tensors = {name: torch.from_numpy(array.copy()) for name, array in weights.items()}
+        lm.model.load_state_dict(tensors, strict=settings.lora_rank is None)
     return lm
+
+
+def _agent_settings(run: Path) -> AgentSettings:
+    try:
+        return AgentSettings.model_validate(read_request(run)[0]["agent_settings"])
+    except (KeyError, ValidationError):
+        raise RunError(f"{run} is not a run of envgen coevolve") from None
 
 
 def _initial_model(run: Path, models_folder: Path) -> str:

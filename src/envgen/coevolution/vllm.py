@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from .language_model import LanguageModel, ModelError
+from .lora import merged_parameters
 from .sampling import Completions
 
 GROUP_PORTS = (51216, 51217)  # for weight transfer to the servers of the agent and the environment
@@ -109,7 +110,7 @@ class VllmSampler:
         if accelerator.is_main_process:
             parameters = [
                 (_plain_name(name), str(parameter.dtype).removeprefix("torch."), list(parameter.shape))
-                for name, parameter in unwrapped.named_parameters()
+                for name, parameter in merged_parameters(unwrapped)
             ]
             self.transfer.send(parameters, weights, accelerator.device)
         else:
@@ -170,7 +171,7 @@ def _with_eos(token_ids: list[int], finish_reason: str, eos_token_id: int) -> li
 
 def _full_weights(model: nn.Module, device: torch.device) -> Iterator[tuple[str, Tensor]]:
     """Each parameter once and unsharded. All processes must iterate together."""
-    for name, parameter in model.named_parameters():
+    for name, parameter in merged_parameters(model):
         weights = parameter.detach()
         yield _plain_name(name), (weights.full_tensor() if isinstance(weights, DTensor) else weights).to(device)
 
