@@ -1,7 +1,7 @@
-# Everything from a fresh machine: `make demo` runs the main job, `make test` runs the tests.
-FITS := -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))'
+# Everything on a fresh machine: `make demo` trains an agent and writes a report, `make test` runs the tests.
+IS_SUPPORTED := -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))'
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
-	$$p $(FITS) 2>/dev/null && echo $$p && break; done)
+	$$p $(IS_SUPPORTED) 2>/dev/null && echo $$p && break; done)
 PROCGEN_PYTHON ?= $(shell for p in python3.11 python3.12; do command -v $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,7 +12,7 @@ WORKERS ?= 2
 .DELETE_ON_ERROR:
 
 $(VENV)/installed: pyproject.toml constraints.txt
-	@$(if $(PYTHON),$(PYTHON) $(FITS),false) || { echo "envgen needs Python 3.11 to 3.14: make PYTHON=/path/to/python3"; exit 1; }
+	@$(if $(PYTHON),$(PYTHON) $(IS_SUPPORTED),false) || { echo "envgen needs Python 3.11 to 3.14: make PYTHON=/path/to/python3"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	touch $@
@@ -54,10 +54,11 @@ release: $(VENV)/complete
 	$(BIN)/python tools/policies.py pack
 	$(BIN)/python tools/dataset.py
 
-# Hours of hostile inputs and interruptions; OPTIONS="--scale 0.1" runs a tenth of them.
+# Hostile inputs and interruptions, for hours; OPTIONS="--scale 0.1" runs a tenth of them.
 attack: $(VENV)/complete
 	$(BIN)/python tests/attack/run.py --out docs/reliability.md $(OPTIONS)
 
+# A million steps compared with the package `crafter`, and with the package `minigrid`.
 soak: $(VENV)/installed
 	$(BIN)/python benchmarks/crafter_parity.py --steps 1000000
 

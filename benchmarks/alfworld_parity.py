@@ -43,7 +43,7 @@ def random_command(game: Game, possible: list[str], rng: Random) -> str:
 
 
 def our_facts(game: Game, state: State) -> set[tuple[str, ...]]:
-    """The facts that hold, as TextWorld lists them."""
+    """The facts that hold in envgen's engine, in TextWorld's form."""
     location_ids = sorted(
         {fact[-1] for fact in game.problem.facts if fact[0] in ("atlocation", "receptacleatlocation")}
     )
@@ -67,6 +67,7 @@ def our_facts(game: Game, state: State) -> set[tuple[str, ...]]:
 
 
 def their_facts(state: Any) -> set[tuple[str, ...]]:
+    """The facts that hold in TextWorld, of the kinds that are compared."""
     return {
         (fact.name, *(argument.name for argument in fact.arguments))
         for fact in state["_facts"]
@@ -139,7 +140,7 @@ def make_env() -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--games", type=int, default=500)
     parser.add_argument("--random-commands", type=int, default=25, help="in each game, before the planner wins it")
     parser.add_argument("--seed", type=int, default=0)
@@ -157,9 +158,9 @@ def main() -> None:
             assignments = possible_assignments(floor_plan, task_type)
             if not assignments:
                 continue
-            made = generate_game(floor_plan, choose(assignments, rng), rng, 1 + int(3 * rng.random()),
-                                 int(25 * rng.random()), choose((0.0, 0.0, 0.5, 1.0), rng))  # fmt: skip
-            path = save_game(made.problem, task_type, Path(folder) / f"game{index}")
+            generated = generate_game(floor_plan, choose(assignments, rng), rng, 1 + int(3 * rng.random()),
+                                      int(25 * rng.random()), choose((0.0, 0.0, 0.5, 1.0), rng))  # fmt: skip
+            path = save_game(generated.problem, task_type, Path(folder) / f"game{index}")
             game = load_game(path)
             start = time.perf_counter()
             env.load(str(path))

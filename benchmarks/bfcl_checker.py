@@ -3,8 +3,9 @@
     pip install --no-deps bfcl-eval==2026.3.23
     python benchmarks/bfcl_checker.py --mutants 20000
 
-The official checker is imported with a stand-in for its table of models, which imports the libraries of many vendors.
-Disagreements are listed by reason. It fails if one of them has no known reason.
+The official checker is imported with a stand-in for its table of models, which would import the libraries of many
+vendors. Disagreements are listed by reason. The exit status is 1 if one of them has no known reason, or if envgen does
+not accept a gold answer.
 """
 
 import argparse
@@ -37,7 +38,7 @@ REASONS = {
     ),
     "official: elements of a Java list of `any` stay source text": "numbers and booleans in the answer cannot match",
     "official: an acceptable value that is not a list is compared letter by letter": "no value can match",
-    "official: Java and JavaScript collections are split at every comma": "also at those inside of strings",
+    "official: Java and JavaScript collections are split at every comma": "also at those inside strings",
     "official: only the beginning of a Java or JavaScript collection is read": "what follows it is ignored",
     "data: the parameters of the function and those of the answer differ": "no call is accepted",
     "data: a parameter has an empty list of acceptable values": "here it stands for an empty list",
@@ -99,8 +100,8 @@ def _find_reason(entry: Mapping[str, Any], calls: Sequence[Call], category: str,
     is_collection = any(schema["type"] in types for schema in given)
     if theirs:
         return BEGINNING if is_collection else ""
-    for one in entry["ground_truth"]:
-        ((function_name, options),) = one.items()
+    for gold in entry["ground_truth"]:
+        ((function_name, options),) = gold.items()
         function = next(function for function in entry["function"] if function["name"] == function_name)
         required, properties = function["parameters"].get("required", ()), function["parameters"]["properties"]
         if set(required) - options.keys() or options.keys() - properties.keys():
@@ -111,9 +112,9 @@ def _find_reason(entry: Mapping[str, Any], calls: Sequence[Call], category: str,
         return "official: quotes of strings in a Java array are part of the value"
     if any(schema["type"] == "ArrayList" and schema["items"]["type"] == "any" for schema in given):
         return "official: elements of a Java list of `any` stay source text"
-    values = [value for one in entry["ground_truth"] for options in one.values() for value in options.values()]
+    values = [value for gold in entry["ground_truth"] for options in gold.values() for value in options.values()]
     dicts = [inner for value in values for inner in value if isinstance(inner, dict)]
-    if any(not isinstance(options, list) for one in dicts for options in one.values()):
+    if any(not isinstance(options, list) for inner in dicts for options in inner.values()):
         return "official: an acceptable value that is not a list is compared letter by letter"
     return COMMAS if is_collection else ""
 
@@ -123,7 +124,7 @@ def iter_gold() -> Iterator[tuple[dict[str, Any], list[Call], str]]:
     for category in (*SINGLE_TURN, *LIVE):
         for entry in load_entries(package, category):
             language = language_of(category)
-            yield entry, [gold_call(entry["function"], one, language) for one in entry["ground_truth"]], category
+            yield entry, [gold_call(entry["function"], gold, language) for gold in entry["ground_truth"]], category
 
 
 def mutate(calls: Sequence[Call], rng: Random, others: Sequence[Any]) -> list[Call]:
@@ -224,7 +225,8 @@ def compare_multi_turn(count: int, rng: Random) -> bool:
     for number in range(count):
         item = rng.choice(items)
         functions, added = multi_turn_functions(bfcl.package, item.data)
-        gold = gold_turns(item.data, [*functions, *(function for some in added.values() for function in some)])
+        all_functions = [*functions, *(function for turn in added.values() for function in turn)]
+        gold = gold_turns(item.data, all_functions)
         turns = [list(calls) for calls in gold]
         for _ in range(rng.randrange(3)):
             turn = rng.randrange(len(turns))

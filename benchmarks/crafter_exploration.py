@@ -1,13 +1,13 @@
-"""Which methods keep rare actions alive? PPO in the original Crafter, tested in levels with everything at hand.
+"""Which methods keep trying rare actions? PPO in the original Crafter, tested in levels with everything at hand.
 
     python benchmarks/crafter_exploration.py --seeds 10 11 12 13 14
     python benchmarks/crafter_exploration.py --page        # train nothing, write the page from the existing results
 
-An agent that has not yet reached, say, an iron pickaxe has no reason to keep the action that makes one. Levels in which
-the ingredients are at hand show whether it could still discover it: an untrained agent succeeds there as often as
-chance does, and one that has given up the action less often. Every method trains in the original only, and plays these
-levels after 0, 0.25, 0.5 and 1 million steps. Results are JSON files under docs/results/crafter-exploration/, from
-which the page is made. Finished runs are not repeated.
+An agent that has never made, say, an iron pickaxe has no reason to keep trying the action that makes one. Levels in
+which the ingredients are at hand show whether it could still discover it: an untrained agent succeeds there as often as
+random actions do, and one that has stopped trying the action succeeds less often. Every method trains in the original
+only, and plays these levels after 0, 0.25, 0.5 and 1 million steps. Results are JSON files under
+docs/results/crafter-exploration/, from which the page is made. Finished runs are not repeated.
 """
 
 import argparse
@@ -144,14 +144,14 @@ def format_tables(groups: dict[str, list[dict[str, Any]]]) -> str:
 def write_page(folder: Path) -> str:
     groups = load_results(folder)
     discussion = folder / "discussion.md"
-    text = f"""# Which methods keep rare actions alive?
+    text = f"""# Which methods keep trying rare actions?
 
 `python benchmarks/crafter_exploration.py`, {os.cpu_count()} cores ({platform.machine()}),
 {", ".join(f"{name} {number}" for name, number in library_versions().items())}.
 
 PPO from symbols trains for a million steps in the original Crafter. The columns of skills are their success rates, in
 percent of {LEVEL_EPISODES} episodes, in levels where everything that the skill needs is at hand from the first step
-(100 steps; 300 for `wake_up`). Nobody trains in these levels. Score and reward are those of the final policies in
+(100 steps; 300 for `wake_up`). No method trains in these levels. Score and reward are those of the final policies in
 {EPISODES:,} episodes of the original. Interquartile means over seeds with 95% bootstrap intervals.
 
 {format_tables(groups)}

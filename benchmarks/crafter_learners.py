@@ -92,7 +92,7 @@ def run(variant: str, seed: int, all_steps: list[int], runs: Path, results: Path
     scores = []
     for k, (steps, file) in enumerate(files.items()):
         plan = {"cycles": 0, "final_steps": steps, "episodes": EPISODES}
-        is_done = _trained_steps(folder) > steps  # by an earlier call, which was interrupted later
+        is_done = _trained_steps(folder) > steps  # an earlier call trained beyond these steps before it was interrupted
         if not is_done:
             extend = k > 0 and (folder / "summary.json").exists()
             envgen.train(

@@ -1,4 +1,4 @@
-"""Measures what every setting of a CrafterLevel changes and prints the Markdown tables of docs/crafter.md.
+"""Measures how settings of CrafterLevel change its maps; prints the Markdown tables of docs/crafter.md.
 
 python benchmarks/crafter_level_stats.py --maps 100
 """

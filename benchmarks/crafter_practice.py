@@ -3,7 +3,7 @@
     python benchmarks/crafter_practice.py --seeds 10 11 12 13 14        # runs in out/crafter-practice/
     python benchmarks/crafter_practice.py --practice share=0.1 max_steps=none
 
-Every variant trains for the same number of steps, those of practice included. Its final policies play the same 1,024
+Both variants train for the same number of steps, including those of practice. Their final policies play the same 1,024
 episodes on maps that training never uses. Interrupted runs resume, and finished runs are not repeated.
 """
 

@@ -3,7 +3,7 @@
 The levels differ in energy, zombies and time at the start. Each player walks at random, and sleeps as soon as its
 energy is below its maximum. Prints the table of docs/envgen.md.
 
-python benchmarks/crafter_sleep.py --episodes 1024
+    python benchmarks/crafter_sleep.py --episodes 1024
 """
 
 import argparse
@@ -28,7 +28,7 @@ WOKE_UP, DIED = 1, 2
 
 
 def first_sleep(level: dict[str, Any], episodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """How the first sleep ended (0 if it did not), and its steps."""
+    """How the first sleep of each episode ended (0 if it did not end), and how many steps it took."""
     world = Crafter()
     skill, sleep = [s.name for s in world.skills].index("wake_up"), world.actions.index("sleep")
     moves = [world.actions.index(f"move_{direction}") for direction in ("left", "right", "up", "down")]

@@ -1,4 +1,4 @@
-"""Random search over the settings of PPO, its network and practice in the original Crafter, with early stopping.
+"""Random search, with successive halving, over the settings of PPO, its network and practice in the original Crafter.
 
     python benchmarks/crafter_sweep.py --trials 24 --rungs 1000000 3000000 10000000
     python benchmarks/crafter_sweep.py --list         # the trials so far, best first
@@ -8,7 +8,7 @@ so on (successive halving, Jamieson & Talwalkar 2016, with a factor of 3). The m
 episodes in the last tenth before the rung, averaged over the seeds. Schedules of the learning rate end at the last
 rung, so that a trial that goes on has not annealed too early. Tune on seeds 0 to 2 and confirm on others.
 
-Trials are written to out/crafter-sweep/trials.jsonl; a sweep that is started again goes on where it stopped.
+Trials are written to out/crafter-sweep/trials.jsonl; an interrupted sweep continues where it stopped.
 """
 
 import argparse
@@ -112,7 +112,10 @@ def print_ranking(scores: dict[tuple[int, int], dict[int, float]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=24)
-    parser.add_argument("--rungs", type=int, nargs="+", default=[1_000_000, 3_000_000, 10_000_000])
+    parser.add_argument(
+        "--rungs", type=int, nargs="+", default=[1_000_000, 3_000_000, 10_000_000],
+        help="steps after which the best third of the trials goes on",
+    )  # fmt: skip
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--jobs", type=int, default=2, help="trials at a time")
     parser.add_argument("--threads", type=int, default=1, help="threads of each trial")

@@ -9,10 +9,10 @@ Every trainer plays the original Crafter from symbols in envgen's vector environ
 the most recent 1,024 training episodes, without those of practice: measuring it takes no extra episodes and requires no
 change to the trainer. The clock starts with the first step of the environments, after imports and compilation.
 
-Stable-Baselines3 and CleanRL receive the symbols as one-hot vectors. Each runs once with its own hyperparameters and 8
-environments, and once with those of envgen's `fast` preset, where Stable-Baselines3's PPO also gets layers of 512 and
-256 units; its recurrent PPO runs only with the latter. CleanRL's `ppo.py` runs unmodified from a checkout.
-Results are JSON files under docs/results/crafter-time-to-score/, from which page and figure are made.
+Stable-Baselines3 and CleanRL receive the symbols as one-hot vectors. Each runs once with its default hyperparameters
+and 8 environments, and once with those of envgen's preset `fast`, where Stable-Baselines3's PPO also gets layers of 512
+and 256 units. The recurrent PPO of sb3-contrib runs only with those of `fast`. CleanRL's `ppo.py` runs unmodified from
+a checkout. Results are JSON files under docs/results/crafter-time-to-score/, from which page and figure are made.
 """
 
 import argparse
@@ -47,7 +47,7 @@ POINTS_PER_MINUTE = 4
 
 
 class TimeUp(Exception):
-    """The time of a trainer is over."""
+    """The time limit of a trainer is reached."""
 
 
 class ScoreClock:
@@ -145,7 +145,7 @@ def train_sb3(clock: ScoreClock, seed: int, args: argparse.Namespace, tuned: boo
 
     from envgen.sb3 import Sb3VecEnv
 
-    s = FAST
+    s = FAST_SETTINGS
     settings: dict[str, Any] = {}
     if tuned:
         settings = dict(
@@ -155,7 +155,7 @@ def train_sb3(clock: ScoreClock, seed: int, args: argparse.Namespace, tuned: boo
             policy_kwargs=dict(net_arch=[512, 256]),
         )  # fmt: skip
     envs: Any = Sb3VecEnv(make_envs(clock, s.num_envs if tuned else 8, seed))  # pyright: ignore[reportArgumentType]
-    PPO("MlpPolicy", envs, seed=seed, device="cpu", **settings).learn(MANY)
+    PPO("MlpPolicy", envs, seed=seed, device="cpu", **settings).learn(MAX_STEPS)
 
 
 def train_recurrent_sb3(clock: ScoreClock, seed: int, args: argparse.Namespace) -> None:
@@ -163,20 +163,20 @@ def train_recurrent_sb3(clock: ScoreClock, seed: int, args: argparse.Namespace) 
 
     from envgen.sb3 import Sb3VecEnv
 
-    s = FAST
+    s = FAST_SETTINGS
     envs: Any = Sb3VecEnv(make_envs(clock, s.num_envs, seed))  # pyright: ignore[reportArgumentType]
     RecurrentPPO(
         "MlpLstmPolicy", envs, seed=seed, device="cpu", n_steps=s.num_steps,
         batch_size=s.batch_size // s.num_minibatches, n_epochs=s.update_epochs, learning_rate=s.learning_rate,
         gamma=s.gamma, gae_lambda=s.gae_lambda, clip_range=s.clip_coef, ent_coef=s.ent_coef,
-    ).learn(MANY)  # fmt: skip
+    ).learn(MAX_STEPS)  # fmt: skip
 
 
 def train_cleanrl(clock: ScoreClock, seed: int, args: argparse.Namespace, tuned: bool) -> None:
     """Run CleanRL's `ppo.py` with this vector environment in place of the one it makes, and without TensorBoard."""
     import gymnasium
 
-    s = FAST
+    s = FAST_SETTINGS
     num_envs = s.num_envs if tuned else 8
     envs = make_envs(clock, num_envs, seed)
     envs.hide_infos = True  # it expects those of older versions of Gymnasium
@@ -186,7 +186,7 @@ def train_cleanrl(clock: ScoreClock, seed: int, args: argparse.Namespace, tuned:
     )
     sys.modules["torch.utils.tensorboard"] = tensorboard
     gymnasium.vector.SyncVectorEnv = lambda *args, **kwargs: envs  # pyright: ignore[reportAttributeAccessIssue]
-    values = {"num_envs": num_envs, "seed": seed, "total_timesteps": MANY}
+    values = {"num_envs": num_envs, "seed": seed, "total_timesteps": MAX_STEPS}
     if tuned:
         names = ("num_steps", "learning_rate", "gamma", "gae_lambda", "num_minibatches", "update_epochs", "ent_coef")
         values |= {name: getattr(s, name) for name in names}
@@ -197,21 +197,21 @@ def train_cleanrl(clock: ScoreClock, seed: int, args: argparse.Namespace, tuned:
         runpy.run_path(str(args.cleanrl / "cleanrl" / "ppo.py"), run_name="__main__")
 
 
-MANY = 1_000_000_000  # steps, more than fit into the time
-FAST = ppo_settings_for(Crafter().make(num_envs=1, observation="symbols").single_observation_space)
+MAX_STEPS = 1_000_000_000  # more than fit into the time
+FAST_SETTINGS = ppo_settings_for(Crafter().make(num_envs=1, observation="symbols").single_observation_space)
 TRAINERS: dict[str, Callable[[ScoreClock, int, argparse.Namespace], None]] = {
     "envgen, preset far": partial(train_envgen, preset="far"),
     "envgen, preset fast": partial(train_envgen, preset="fast"),
-    "Stable-Baselines3 PPO, its hyperparameters": partial(train_sb3, tuned=False),
+    "Stable-Baselines3 PPO, default hyperparameters": partial(train_sb3, tuned=False),
     "Stable-Baselines3 PPO, hyperparameters of fast": partial(train_sb3, tuned=True),
     "sb3-contrib RecurrentPPO, hyperparameters of fast": train_recurrent_sb3,
-    "CleanRL ppo.py, its hyperparameters": partial(train_cleanrl, tuned=False),
+    "CleanRL ppo.py, default hyperparameters": partial(train_cleanrl, tuned=False),
     "CleanRL ppo.py, hyperparameters of fast": partial(train_cleanrl, tuned=True),
 }
 
 
 def run(trainer: str, seed: int, args: argparse.Namespace, file: Path) -> None:
-    """Train until the time is over and write the curve, in a process of its own."""
+    """Train until the time is up and write the curve. Each trainer runs this in its own process."""
     clock = ScoreClock(args.minutes)
     stdout = sys.stdout
     try:

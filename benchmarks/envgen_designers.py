@@ -4,7 +4,7 @@
     python benchmarks/envgen_designers.py heist
     python benchmarks/envgen_designers.py crafter-long     # 20 million steps for each run
 
-Every designer trains with the same plan, number of steps and seeds; `practice` is `none` with a fifth of the
+All designers are compared with the same plan, number of steps and seeds; `practice` is `none` with a fifth of the
 environments practicing. Interrupted runs resume, and finished runs are not repeated. The results of each run are copied
 to the results folder, so that `envgen compare docs/results/envgen-<study>-symbols/runs` prints the tables. `--more`
 adds further runs, such as those of a language model, with their ledgers.
@@ -151,9 +151,9 @@ def main() -> None:
     parser.add_argument("study", choices=STUDIES)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(3)))
     parser.add_argument("--designers", nargs="+", help="default: all designers of the study")
-    parser.add_argument("--runs", type=Path, help="out/envgen-<study>-symbols")
-    parser.add_argument("--results", type=Path, help="docs/results/envgen-<study>-symbols")
-    parser.add_argument("--more", type=Path, nargs="*", default=[], help="finished runs called NAME-SEED")
+    parser.add_argument("--runs", type=Path, help="default: out/envgen-<study>-symbols")
+    parser.add_argument("--results", type=Path, help="default: docs/results/envgen-<study>-symbols")
+    parser.add_argument("--more", type=Path, nargs="*", default=[], help="finished runs to add, in folders NAME-SEED")
     args = parser.parse_args()
     study, name = STUDIES[args.study], f"envgen-{args.study}-symbols"
     runs, results = args.runs or Path("out") / name, args.results or Path("docs/results") / name

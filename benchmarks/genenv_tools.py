@@ -1,10 +1,11 @@
-"""GenEnv on function calling: does training the environment pay off, at equal rollouts and at equal tokens?
+"""GenEnv on function calling: does training the environment policy pay off, at equal rollouts and at equal tokens?
 
     python benchmarks/genenv_tools.py                 # runs, then writes docs/results/genenv-tools/
 
-All proposers, and GenEnv with three targets alpha, start with the same models for each seed and have the same budget of
-rollouts, which `dapo` may exceed in its last step. Interrupted runs resume and finished ones are not repeated. `--only`
-selects some of the runs, so that several processes can share the work.
+Compares all proposers, `genenv` also with alpha 0.3 and 0.7, and `genenv-grpo` also with a repetition penalty. All runs
+of a seed start with the same models and have the same budget of rollouts, which `dapo` may exceed in its last step.
+Interrupted runs resume, and finished ones are not repeated. `--only` selects some of the runs, so that several
+processes can share the work.
 """
 
 import argparse
@@ -72,7 +73,8 @@ def run_variant(name: str, seed: int, runs: Path, models: Path) -> Path:
 
 
 def paired_table(groups: Mapping[str, Sequence[Path]]) -> str:
-    """Each group minus the baseline, paired by seed: final, mean, and where the cheapest run ended."""
+    """Each group minus the baseline, paired by seed: final accuracy, mean of all evaluations, and the accuracy after as
+    many tokens as the cheapest run used."""
     min_tokens = min(tokens(folder) for folders in groups.values() for folder in folders)
     measures: dict[str, Callable[[Path], float]] = {
         "final": lambda folder: read_summary(folder)["final_accuracy"],
@@ -111,8 +113,8 @@ def efficiency_tables(groups: Mapping[str, Sequence[Path]]) -> str:
     for unit, description in UNITS.items():
         rows = []
         for name in MATCHED:
-            positions = [cost_to_match(folders, groups[name], unit) for folders in groups.values()]
-            rows.append([name, *(f"{np.mean(values):,.0f} ({len(values)})" if values else "-" for values in positions)])
+            costs = [cost_to_match(folders, groups[name], unit) for folders in groups.values()]
+            rows.append([name, *(f"{np.mean(values):,.0f} ({len(values)})" if values else "-" for values in costs)])
         tables.append(markdown_table([f"{description} to match", *groups], rows))
     return "\n\n".join(tables)
 
@@ -165,7 +167,7 @@ only the base samples of GenEnv; here all rollouts, tokens and proposed tasks co
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(3)))
-    parser.add_argument("--only", nargs="+", choices=VARIANTS, help="do only these runs, and write no page")
+    parser.add_argument("--only", nargs="+", choices=VARIANTS, help="train only these variants, and write no page")
     parser.add_argument("--runs", type=Path, default=Path("out/genenv-tools"))
     parser.add_argument("--models", type=Path, default=Path("out/models"))
     parser.add_argument("--results", type=Path, default=Path("docs/results/genenv-tools"))

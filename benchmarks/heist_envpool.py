@@ -1,6 +1,6 @@
-"""Measures EnvPool's speed for heist_speed.py. Runs in .peers' Python.
+"""Measures EnvPool's speed for heist_speed.py, which runs it with the Python in .peers.
 
-python heist_envpool.py MODE NUM_ENVS SECONDS
+    python heist_envpool.py MODE NUM_ENVS SECONDS
 
 Runs one round for every line on stdin and prints its steps per second. EnvPool's Procgen needs Qt 5 (libqt5gui5).
 """

@@ -1,4 +1,4 @@
-"""Measure what every setting of HeistLevel changes in its mazes; prints the Markdown table of docs/heist.md.
+"""Measure how the settings of HeistLevel change its mazes; prints the Markdown table of docs/heist.md.
 
 python benchmarks/heist_level_stats.py --mazes 300
 """

@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100_000, help="total over all modes")
     parser.add_argument("--mazes", type=int, help="compare only the first state of this many mazes of each mode")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--frames", action="store_true", help="compare images too (set ENVGEN_PROCGEN)")
+    parser.add_argument("--frames", action="store_true", help="compare images too (with ENVGEN_PROCGEN set)")
     args = parser.parse_args()
     start = time.time()
     with ReferenceHeist() as reference:

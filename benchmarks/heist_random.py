@@ -3,8 +3,8 @@
     python benchmarks/heist_random.py --episodes 2000
 
 Prints two Markdown tables: for each mode, the percentage of episodes in which the gem is stolen, by uniformly random
-actions (with its 95% interval) and by the scripted expert; and for each skill, the percentage of the episodes in which
-it was possible (info "possible") in which random actions achieved it.
+actions (with its 95% interval) and by the scripted expert; and for each skill, how often random actions achieved it, as
+a percentage of the episodes in which it was possible (info "possible").
 """
 
 import argparse
@@ -22,7 +22,7 @@ NUM_ENVS = 256
 def run_episodes(
     mode: str, num_episodes: int, choose_actions: Callable[[HeistVectorEnv], np.ndarray]
 ) -> tuple[np.ndarray, ...]:
-    """(episodes, skills) whether each was achieved and whether it was possible, and (episodes,) lengths.
+    """Play episodes; return which skills were achieved and which were possible, (episodes, skills), and the lengths.
 
     Every environment contributes the same number of episodes, so short episodes are not overrepresented.
     """

@@ -1,6 +1,6 @@
-"""Measures the speed of the reference for heist_speed.py. Runs in .procgen's Python.
+"""Measures the speed of the reference for heist_speed.py, which runs it with the Python in .procgen.
 
-python heist_reference.py MODE NUM_ENVS SECONDS
+    python heist_reference.py MODE NUM_ENVS SECONDS
 
 Runs one round for every line on stdin and prints its steps per second.
 """

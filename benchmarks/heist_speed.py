@@ -1,4 +1,4 @@
-"""Measure the speed of Heist side by side with the reference and EnvPool's.
+"""Measure the speed of Heist side by side with the reference and with EnvPool's Heist.
 
     make procgen .peers/installed          # missing peers are skipped; EnvPool needs libqt5gui5
     python benchmarks/heist_speed.py

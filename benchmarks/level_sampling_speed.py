@@ -1,10 +1,10 @@
-"""What does it cost to choose a level for every episode?
+"""How much does it slow down training to choose a level for every episode?
 
     python benchmarks/level_sampling_speed.py          # Crafter from symbols, the learner's defaults
 
-Trains side by side, in turns, in the same kind of levels: random ones that stay the same for each environment, and
-levels that the designers `dr`, `plr` and `accel` choose for every episode. A fifth of the environments plays the
-original. Times are CPU seconds of the process, so other load on the machine matters little.
+Trains side by side, in turns: in random levels that stay the same for each environment, and in levels that the
+designers `dr`, `plr` and `accel` choose for every episode. A fifth of the environments plays the original. Times are
+CPU seconds of the process, so other load on the machine matters little.
 """
 
 import argparse
@@ -31,7 +31,7 @@ ORIGINAL_SHARE = 0.2
 DESIGNERS: tuple[type[EpisodeDesigner], ...] = (DrDesigner, PlrDesigner, AccelDesigner)
 
 
-class Contestant:
+class TimedTraining:
     """A learner and its environments, with the CPU time of its training so far."""
 
     def __init__(self, world: World, observation: str, sampler: LevelSampler | None):
@@ -74,25 +74,25 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     world = make_world(args.world)
-    contestants = {"fixed levels": Contestant(world, args.observation, None)}
+    trainings = {"fixed levels": TimedTraining(world, args.observation, None)}
     for designer in DESIGNERS:
         sampler = designer().make_sampler(world.Level, world.skills, 0)
-        contestants[designer.name] = Contestant(world, args.observation, sampler)
-    for contestant in contestants.values():  # compiles, and fills the archives
-        contestant.take_turn(args.steps // 4, 1000)
-        contestant.seconds.clear()
+        trainings[designer.name] = TimedTraining(world, args.observation, sampler)
+    for training in trainings.values():  # compiles, and fills the archives
+        training.take_turn(args.steps // 4, 1000)
+        training.seconds.clear()
     for turn in range(args.turns):
-        for contestant in contestants.values():
-            contestant.take_turn(args.steps, turn)
-    baseline = np.array(contestants["fixed levels"].seconds)
+        for training in trainings.values():
+            training.take_turn(args.steps, turn)
+    baseline = np.array(trainings["fixed levels"].seconds)
     print(f"{args.world} from {args.observation}, {args.turns} turns of {args.steps:,} steps, {os.cpu_count()} cores")
-    for name, contestant in contestants.items():
-        seconds = np.array(contestant.seconds)
+    for name, training in trainings.items():
+        seconds = np.array(training.seconds)
         ratio = baseline / seconds
         spread = ratio.std(ddof=1) / np.sqrt(len(ratio)) if len(ratio) > 1 else float("nan")
         print(
             f"{name:14} {1000 / np.median(seconds):8,.0f} steps per CPU second, "
-            f"{ratio.mean():.3f} +- {spread:.3f} of the speed with fixed levels, {contestant.episodes:,} episodes"
+            f"{ratio.mean():.3f} ± {spread:.3f} of the speed with fixed levels, {training.episodes:,} episodes"
         )
 
 

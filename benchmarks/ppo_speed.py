@@ -207,7 +207,7 @@ class CleanRLTrainer:
     name = "CleanRL-style loop"
 
     def __init__(self, variant: str, settings: PpoSettings):
-        self.envs, self.s = make_envs(variant, settings.num_envs), settings
+        self.envs, self.settings = make_envs(variant, settings.num_envs), settings
         spaces = self.envs.single_observation_space, self.envs.single_action_space
         self.network = ActorCritic(*spaces, layout_of(self.envs), settings.network)
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=settings.learning_rate, eps=1e-5)
@@ -223,10 +223,11 @@ class CleanRLTrainer:
     def train(self, num_updates: int) -> int:
         for _ in range(num_updates):
             self.update()
-        return num_updates * self.s.batch_size
+        return num_updates * self.settings.batch_size
 
     def update(self) -> None:
-        s, shape = self.s, (self.s.num_steps, self.s.num_envs)
+        s = self.settings
+        shape = s.num_steps, s.num_envs
         obs = torch.zeros((*shape, *self.next_obs.shape[1:]), dtype=self.next_obs.dtype)
         actions, logprobs, rewards, dones, values = (torch.zeros(shape) for _ in range(5))
         for t in range(s.num_steps):

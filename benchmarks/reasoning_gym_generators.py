@@ -1,9 +1,10 @@
-"""Which generators of reasoning-gym make domains whose scorers can be trusted.
+"""List the generators of reasoning-gym whose scorers can be trusted, and the problems of the others.
 
+    pip install '.[reasoning-gym]'
     python benchmarks/reasoning_gym_generators.py
 
-Prints Markdown. Each generator is validated on uniform tasks, as before a run: its scorer gives 1 to the generator's
-own answer and 0 to known wrong ones, without executing any reply as code. Needs `envgen[reasoning-gym]`.
+Prints Markdown. Each generator is validated on uniform tasks, as before a run: its scorer must give 1 to the
+generator's own answer and 0 to known wrong ones, and must not execute any reply as code.
 """
 
 import argparse

@@ -1,15 +1,15 @@
 """Measure how close a sweep comes to the best possible schedule.
 
-    pip install 'envgen[train]'
+    pip install '.[train]'
     python benchmarks/sweep_speed.py --runs 20 --workers 2
 
 Trains the same small runs of Crafter twice: one after another on one core, and as a sweep. Both include starting the
 processes and importing the libraries; the sweep also includes checking all options first. Prints Markdown with two
 ratios, because other load on the machine distorts a comparison of two times that were taken one after the other:
 
-- schedule: the time of the sweep to the best possible for the runs as they were in the sweep, the sum of their times
-  divided by the number of workers. Other load slows both alike.
-- work: the processor time of the sweep, its own included, to that of the runs one by one.
+- schedule: the time of the sweep, relative to the best possible with the times that its runs took: their sum, divided
+  by the number of workers. Other load slows both alike.
+- work: the processor time of the sweep, including its own process, relative to that of the runs one by one.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def run_one_by_one(folder: Path, plans: Sequence[PlannedRun]) -> None:
 
 
 def cpu_seconds() -> float:
-    """Processor time of this process and of its children that have ended."""
+    """The processor time of this process and of its children that have ended."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
@@ -118,7 +118,9 @@ def main() -> None:
     print(f"| the sweep | {seconds:.0f} s | {cpu:.0f} s |")
     print(f"\nschedule: {seconds:.0f} s / {best:.0f} s = {seconds / best:.3f}")
     print(f"work: {cpu:.0f} s / {single_cpu:.0f} s = {cpu / single_cpu:.3f}")
-    print(f"wall time, to the sum of the single times / {args.workers}: {seconds / (single / args.workers):.3f}")
+    print(
+        f"wall time, relative to that of the runs one by one / {args.workers}: {seconds / (single / args.workers):.3f}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Measure how training scales from one process to two with torchrun, for every learner.
 
-    pip install 'envgen[train]'
+    pip install '.[train]'
     python benchmarks/torchrun_scaling.py
 
 Trains in Crafter from symbols with the default settings: in one process with one thread, and in two processes with one
@@ -32,7 +32,8 @@ LEVEL = {"length": 200}  # so that episodes end between two auxiliary phases of 
 
 
 def train(case: str, updates: int) -> None:
-    """One process: trains, and prints the seconds from the first update to the last, and the processor time of all."""
+    """Train in one of the processes; the main one prints the seconds from the first update to the last, and the
+    processor time of all processes."""
     import torch
 
     from envgen.agents.learner import learner_class
@@ -75,7 +76,7 @@ def measure(case: str, processes: int, updates: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--updates", type=int, default=16)
+    parser.add_argument("--updates", type=int, default=16, help="of each round")
     parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.case:

@@ -1,4 +1,4 @@
-"""Train the default PPO in the original walker until its mean return is above 300, and print the curve.
+"""Train the default PPO in the original walker; print the curve and the steps until its mean return was above 300.
 
     python benchmarks/walker_learning.py out/walker-learning --seed 0
 
@@ -18,20 +18,22 @@ SOLVED = 300
 WINDOW = 100  # episodes
 
 
-def curve(folder: Path, num_points: int = 20) -> list[tuple[int, float, float, int]]:
-    """Steps, mean return and mean length of the episodes of each part of the training, and their number."""
+def make_curve(folder: Path, num_points: int = 20) -> list[tuple[int, float, float, int]]:
+    """For each part of the training: steps, mean return and mean length of its episodes, and their number."""
     lines = [line for line in read_progress(folder) if line["episodes"]]
     points = []
-    for part in np.array_split(np.arange(len(lines)), min(num_points, len(lines))):
-        own = [lines[k] for k in part]
-        episodes = sum(line["episodes"] for line in own)
-        totals = [sum(line[name] for line in own) / episodes for name in ("return_sum", "length_sum")]
-        points.append((own[-1]["steps"], totals[0], totals[1], episodes))
+    for indices in np.array_split(np.arange(len(lines)), min(num_points, len(lines))):
+        part = [lines[k] for k in indices]
+        episodes = sum(line["episodes"] for line in part)
+        mean_return, mean_length = (
+            sum(line[name] for line in part) / episodes for name in ("return_sum", "length_sum")
+        )
+        points.append((part[-1]["steps"], mean_return, mean_length, episodes))
     return points
 
 
 def steps_to_solve(folder: Path) -> int | None:
-    """The steps after which the mean return of at least the last `WINDOW` episodes was first above 300."""
+    """The steps after which the mean return of the last `WINDOW` or more episodes was first above 300."""
     recent: list[tuple[int, float]] = []
     for line in read_progress(folder):
         recent.append((line["episodes"], line["return_sum"]))
@@ -49,7 +51,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=10_000_000)
     parser.add_argument("--episodes", type=int, default=100, help="of the evaluation of the final policy")
-    parser.add_argument("--ppo", type=json.loads, default={}, help="PPO settings that differ from the defaults")
+    parser.add_argument(
+        "--ppo", type=json.loads, default={}, help="PPO settings that differ from the defaults, as JSON"
+    )
     parser.add_argument("--only-curve", action="store_true", help="print the curve of a run in progress")
     args = parser.parse_args()
     if not args.only_curve:
@@ -59,7 +63,7 @@ def main() -> None:
         )  # fmt: skip
         print(run.report())
     print("| steps | return | length | episodes |\n|---:|---:|---:|---:|")
-    for steps, mean_return, length, episodes in curve(args.folder):
+    for steps, mean_return, length, episodes in make_curve(args.folder):
         print(f"| {steps:,} | {mean_return:.1f} | {length:.0f} | {episodes} |")
     print(f"steps until the mean return of {WINDOW} episodes was above {SOLVED}: {steps_to_solve(args.folder)}")
 

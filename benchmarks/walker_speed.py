@@ -3,8 +3,8 @@
     python benchmarks/walker_speed.py --num-workers 2
 
 The speed of workers is compared with `num_workers` independent processes that step the same number of environments at
-the same time and never wait for each other: the most that this machine allows while other programs run. All are
-measured in turn, several times, and the medians of the ratios are printed. The actions are uniformly random, resets
+the same time and never wait for each other: the best that this machine allows while other programs run. All are
+measured in turn, several times, and the medians of the ratios are printed. The actions are uniformly random, and resets
 are included.
 """
 
@@ -87,7 +87,7 @@ def main() -> None:
             speeds[name].append(measure())
             print(f"round {k + 1}: {name}: {speeds[name][-1]:,.0f} steps/s", flush=True)
     reference = speeds[f"{workers} independent processes"]
-    print("\n| | steps/s | to independent processes |\n|---|---:|---:|")
+    print("\n| | steps/s | relative to independent processes |\n|---|---:|---:|")
     for name, values in speeds.items():
         ratio = statistics.median(a / b for a, b in zip(values, reference, strict=True))
         print(f"| {name} | {statistics.median(values):,.0f} | {ratio:.2f} |")

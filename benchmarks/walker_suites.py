@@ -4,7 +4,7 @@
     python benchmarks/walker_suites.py out/walker/* --suite accel
 
 All agents play the same episodes. Prints the mean return of each with its 95% interval, and how often it arrives at the
-end of the course, beside what Gymnasium's scripted walker reaches and, for the suite `accel`, published returns.
+end of the course, beside the return of Gymnasium's scripted walker and, for the suite `accel`, published returns.
 """
 
 import argparse

@@ -35,9 +35,10 @@ configs:
 ---
 # Results and levels of envgen
 
-What the designers of [EnvGen](https://arxiv.org/abs/2403.12014) and the proposers of
-[GenEnv](https://arxiv.org/abs/2512.19682) wrote in the published comparisons of envgen, and how the agents did. Made
-with `python tools/dataset.py` by version {version} from `docs/results`.
+The levels that the designers of [EnvGen](https://arxiv.org/abs/2403.12014) proposed in the published comparisons of
+envgen, and the results of all runs: with these levels, without a designer, and with the proposers of
+[GenEnv](https://arxiv.org/abs/2512.19682). Made with `python tools/dataset.py` by version {version} from
+`docs/results`.
 
 | configuration | rows | each row |
 |---|---:|---|

@@ -1,18 +1,20 @@
-"""Play a newcomer: run every command block of the README and the docs on a bare machine, and time them.
+"""Run every command block of the README and the docs as a new user on a bare machine, and time them.
 
     python tools/newcomer.py                                   # README and docs, in an empty home
     python tools/newcomer.py --pages README.md docs/get-started.md --limit 60 --out newcomer.json
 
 The commands run in a fresh copy of the repository with an empty home, no cache, no compiler in PATH and none of the
-variables of this shell. A virtual environment with nothing but pip is active. A command that runs longer than `--limit`
-seconds is interrupted like by Ctrl-C, and must then end by itself and without a traceback.
+variables of this shell except those of pip and of proxies. A virtual environment with nothing but pip is active. A
+command that runs longer than `--limit` seconds is interrupted as if by Ctrl-C, and must then end by itself and without
+a traceback (blocks of Python code may print one).
 
 What cannot run is marked in the Markdown, with the reason, on the line before the block:
 
     <!-- newcomer: needs an API key -->                        the whole block
     <!-- newcomer (make test): takes ten minutes -->           the commands that begin with `make test`
 
-Lines with names in capitals, such as `envgen watch RUN`, are patterns and not commands. All of these are listed.
+Lines with names in capitals, such as `envgen watch RUN`, are patterns and not commands. The output lists everything
+that was skipped, with the reason.
 """
 
 import argparse
@@ -37,14 +39,14 @@ BLOCK = re.compile(r"((?:^<!-- [^\n]* -->\n)*)^```(\w*)\n(.*?)^```", re.MULTILIN
 MARK = re.compile(r"<!-- newcomer(?: \(([^)]*)\))?: (.*?) -->")
 PROGRAMS = ("envgen", "pip", "python", "python3", "make", "export", "cd", "source", "torchrun", "tensorboard", "curl")
 PATTERN = re.compile(r"(?<![\w$./-])(RUN|DIR|FILE|WORLD|MODEL|HOST|NAME|MyWorld|DOMAIN|CONFIG)\b|\.\.\.|module:")
-KEPT_LINES = ("cd ", "export ", "source ")  # of a block, they also hold for its later commands
+KEPT_LINES = ("cd ", "export ", "source ")  # lines of a block that its later commands depend on
 NETWORK = re.compile(r"PIP_\w+|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|https?_proxy|no_proxy", re.IGNORECASE)
 SECONDS_TO_END = 120
 
 
 @dataclass
 class Result:
-    """What became of a command or a block."""
+    """The outcome of a command or of a Python block."""
 
     page: str
     command: str
