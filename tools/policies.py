@@ -121,7 +121,10 @@ def add(run: Path, name: str, results: Path) -> Path:
     data = json.loads(results.read_text())
     trained = (request["seed"], request["plan"]["final_steps"])
     if trained != (data["seed"], data["steps"]):
-        sys.exit(f"{run} has seed and steps {trained}, but {results} has {(data['seed'], data['steps'])}")
+        sys.exit(
+            f"{run} has the seed {trained[0]} and {trained[1]:,} steps, but {results} has {data['seed']} and "
+            f"{data['steps']:,}; pass the results of this run with --results"
+        )
     policy = envgen.load_policy(run)
     policy.metadata["name"] = name
     folder = policy.save(POLICIES / name)
