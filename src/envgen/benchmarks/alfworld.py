@@ -1,6 +1,6 @@
 """ALFWorld: household tasks in text games, whole episodes of 50 steps.
 
-The games are the official ones in a folder, or games of our own with the same rules and sentences, made from the floor
+The games are the official ones in a folder, or generated games with the same rules and sentences, made from the floor
 plans in the package `alfworld` or from generated rooms. Accuracies on the latter are not those of the official games.
 """
 
@@ -24,7 +24,7 @@ from envgen.coevolution.domains.alfworld.floor_plans import (
     package_folder,
 )
 from envgen.coevolution.domains.alfworld.game import Game, GameError
-from envgen.coevolution.domains.alfworld.game_files import LICENSE_HINT, GameFile, find_games
+from envgen.coevolution.domains.alfworld.game_files import DOWNLOAD_HINT, GameFile, find_games
 from envgen.coevolution.domains.alfworld.generator import (
     TASK_TYPES,
     TaskType,
@@ -37,7 +37,7 @@ from envgen.designers.chat.protocol import Message, Reply
 from .benchmark import Benchmark, BenchmarkError, Episode, Item, Prompt, Verdict, text_reply
 
 NUM_GAMES = 20  # generated for each task type
-MAX_REPLY_CHARS = 20_000  # of which the command is read, at the end of the reply
+MAX_REPLY_CHARS = 20_000  # of a reply; what comes before is ignored
 NOT_SOLVED = "not solved"
 INSTRUCTIONS = (
     "You are in a room with receptacles that hold objects, and have a task. In each turn you give one command and are "
@@ -61,8 +61,8 @@ class Alfworld(Benchmark):
             raise BenchmarkError("alfworld takes --data (official games) or --games (generated ones), not both")
         if data is None and games is None:
             raise BenchmarkError(
-                f"alfworld needs either --data FOLDER or --games: {LICENSE_HINT}. --games floor_plans makes games from "
-                "the floor plans of that package, and --games rooms from rooms of our own"
+                f"alfworld needs either --data FOLDER or --games: {DOWNLOAD_HINT}. --games floor_plans makes games "
+                "from the floor plans of that package, and --games rooms from generated rooms"
             )
         self._items: dict[str, list[Item]] = {category: [] for category in TASK_TYPES}
         if data is not None:
@@ -127,7 +127,7 @@ def _load(item: Item) -> Game:
 
 
 def generate_games(task_type: TaskType, from_floor_plans: bool) -> Iterator[Game]:
-    """Endlessly many games of a type, always the same ones."""
+    """An endless sequence of games of a type, the same in every run."""
     number = 0
     while True:
         rng = Random(f"{task_type} {number}")

@@ -1,8 +1,8 @@
 """Multi-turn tasks: the agent's completion of each turn is followed by what the environment answers.
 
 An episode becomes one sequence, prompt, completion, observation, completion, ..., in which only the tokens that the
-model generated are trained. Its text is the agent's turns, one per line, and the domain scores that text like the reply
-to a task of a single turn.
+model generated enter the loss. Its text is the agent's turns, one per line, and the domain scores that text like the
+reply to a task of a single turn.
 """
 
 from collections.abc import Callable, Sequence
@@ -77,7 +77,7 @@ def play_episodes(
 
 
 def normalize_turn(text: str) -> str:
-    """A turn on one line."""
+    """The first MAX_TURN_CHARS characters of a turn, on one line."""
     return " ".join(text[:MAX_TURN_CHARS].split())
 
 

@@ -64,6 +64,8 @@ class RolloutBatch:
 
 
 class AgentPolicy:
+    """The agent: a language model that answers the tasks of a domain and learns by GRPO."""
+
     def __init__(self, domain: Domain, policy: LanguageModelPolicy, settings: AgentSettings):
         self.domain, self.policy, self.settings = domain, policy, settings
 
@@ -147,6 +149,8 @@ class StepBatch:
 
 
 class Coevolution:
+    """The co-evolution loop of one run, with its state."""
+
     def __init__(
         self, run: Run, domain: Domain, agent: AgentPolicy, proposer: Proposer, stores: TaskStores,
         task_filter: TaskFilter, base_specs: Sequence[Spec], eval_tasks: Sequence[Task],

@@ -7,7 +7,7 @@ GRPO (Shao et al. 2024, arXiv 2402.03300, section 4.1), read top to bottom:
     ppo_clip_loss       -min(ratio A, clip(ratio, 1 - eps, 1 + eps) A)                               equation 3
     kl_k3               ref / pi - log(ref / pi) - 1                                                 equation 4
     token_losses        clipped loss + beta KL, and the metrics logged with it
-    token_weights       1/|o| over tokens, or 1/G 1/|o_i| over tokens within sequences, then sequences
+    token_weights       1/|o| for all tokens, or 1/|o_i| within each sequence and then the mean over sequences
 
 Reward-weighted regression (GenEnv, section 2.3) replaces the clipped loss by `weighted_nll`.
 """

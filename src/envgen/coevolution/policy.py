@@ -169,19 +169,19 @@ class LanguageModelPolicy:
         loss_type: LossType,
     ) -> np.ndarray | None:  # fmt: skip
         """One gradient step on the completions of some prompts; returns METRICS, or None beyond `target_kl`."""
-        s, group = self.settings, batch.num_generations
+        s, group_size = self.settings, batch.num_generations
         mask = batch.completions.loss_mask[batch.completion_indices(indices)].cpu()
-        mask = mask & torch.from_numpy(np.repeat(is_real, group))[:, None]
+        mask = mask & torch.from_numpy(np.repeat(is_real, group_size))[:, None]
         weights = token_weights(mask.to(self.device), s.loss_agg, self._all_reduce)
         sums = torch.zeros(len(METRICS) - 1, device=self.device)
         self.optimizer.zero_grad()
-        prompts_per_pass = max(1, s.microbatch_size // group)
+        prompts_per_pass = max(1, s.microbatch_size // group_size)
         for start in range(0, len(indices), prompts_per_pass):
             microbatch = indices[start : start + prompts_per_pass]
             is_last = start + prompts_per_pass >= len(indices)
             with nullcontext() if is_last else self._no_sync():
                 losses, metrics = self._token_losses(batch, microbatch, old_logps, loss_type)
-                weight = weights[start * group : (start + len(microbatch)) * group, : losses.shape[1]]
+                weight = weights[start * group_size : (start + len(microbatch)) * group_size, : losses.shape[1]]
                 loss = (losses * weight).sum()
                 self.accelerator.backward(loss * self.accelerator.num_processes)  # gradients are averaged over them
             sums += torch.stack([loss.detach(), *((metric * weight).sum() for metric in metrics)])

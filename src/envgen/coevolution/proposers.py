@@ -80,7 +80,7 @@ class Proposer(ABC):
     def propose(
         self, count: int, base_specs: Sequence[Spec], stats: SuccessStats, task_filter: TaskFilter
     ) -> ProposalBatch:
-        """At most `count` accepted tasks, possibly as variations of `base_specs`."""
+        """Candidates, of which at most `count` are accepted, possibly as variations of `base_specs`."""
 
     def update(self, proposals: ProposalBatch, success_rates: Mapping[int, float]) -> dict[str, float]:
         """Learn from the success rates of accepted candidates, by their index; returns metrics."""

@@ -21,7 +21,7 @@ class Completions:
     """Completion tokens without their prompts. B = prompts x completions per prompt.
 
     `ids` (B, T) is padded on the right; `mask` (B, T) is true for tokens, including the end-of-sequence token. In
-    multi-turn episodes `generated` (B, T) tells the model's own tokens, which are trained, from those of observations.
+    multi-turn episodes `generated` (B, T) tells the model's own tokens, which enter the loss, from observations.
     """
 
     ids: torch.Tensor

@@ -21,7 +21,7 @@ class AlphaCurriculumSettings(Settings):
     """Sharpness of the reward exp(-beta (p - alpha)^2). Not given in the paper."""
     success_over: Literal["task", "group", "batch"] = "task"
     """Replies over which the success rate p is averaged: those to one task, to all variations of one spec, or to all
-    tasks of a step. Not specified in the paper, which describes the last two."""
+    newly proposed tasks of a step. Not specified in the paper, which describes the last two."""
     success_threshold: PositiveFloat = 1.0
     """Lowest score that counts as success. Not specified in the paper."""
     filter_tolerance: PositiveFloat | None = 0.1
@@ -45,7 +45,8 @@ class PolicySettings(Settings):
     num_minibatches: PositiveInt = 1
     """Gradient steps per epoch."""
     microbatch_size: PositiveInt = 4096
-    """Maximum number of sequences per forward pass. Limits memory; does not change the gradient."""
+    """Maximum number of sequences per forward pass of an update, but at least the completions of one prompt. Limits
+    memory; does not change the gradient."""
     clip_coef: PositiveFloat = 0.2
     """Clipping range of the probability ratio (epsilon of PPO)."""
     kl_coef: NonNegativeFloat = 1e-3

@@ -183,6 +183,6 @@ class TaskStores:
         return {name: store.checksum.hexdigest() for name, store in self.by_name.items()}
 
     def restore(self, lengths: Mapping[str, int], checksums: Mapping[str, str]) -> None:
-        """Missing lengths mean an empty store, missing checksums that earlier versions wrote none."""
+        """A store without a length is empty. Checkpoints of earlier versions have no checksums."""
         for name, store in self.by_name.items():
             store.restore(lengths.get(name, 0), checksums.get(name))

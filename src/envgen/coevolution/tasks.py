@@ -189,8 +189,9 @@ def validate(domain: Domain, tasks: Iterable[Task]) -> None:
 def check_domain(domain: Domain, num_specs: int = 100, seed: int = 0) -> None:
     """Check a domain on sampled specs.
 
-    It must be a pure function of its arguments, its specs must survive being written and parsed, its checker must
-    score the oracle's reply 1 and wrong replies 0 and accept any text, and its features and difficulty must be usable.
+    Its methods must be pure functions of their arguments, its specs must survive being written and parsed, its checker
+    must score the oracle's reply 1 and wrong replies 0 and accept any text, and its features must be strings and its
+    difficulty finite.
 
     Raises:
         DomainError: The domain breaks the contract; the message says where.

@@ -1,4 +1,4 @@
-"""The agent of a run of the co-evolution, as it was when the run last saved a checkpoint."""
+"""The agent of a co-evolution run, as of its latest checkpoint."""
 
 from pathlib import Path
 
@@ -22,13 +22,13 @@ def load_agent(run: Path, models_folder: Path, dtype: str = "float32") -> Langua
 
     Args:
         run: The run directory.
-        models_folder: Where the small models are kept that runs begin with.
+        models_folder: The folder of the small pretrained models that runs start from.
         dtype: The data type of the weights.
     """
     lm = load_model(_initial_model(run, models_folder), dtype)
     checkpoint = load_latest(run / "checkpoints")
     if checkpoint is None:
-        raise RunError(f"{run} has no checkpoint yet")
+        raise RunError(f"{run} has no checkpoint yet; let the run train until it saves one")
     settings = _agent_settings(run)
     if settings.lora_rank is not None:
         add_adapters(lm.model, settings.lora_rank, settings.lora_alpha, seed=0)
@@ -38,8 +38,8 @@ def load_agent(run: Path, models_folder: Path, dtype: str = "float32") -> Langua
         expected = lm.model.state_dict().keys()
         if settings.lora_rank is not None:
             expected = {name for name, parameter in lm.model.named_parameters() if parameter.requires_grad}
-        if missing := sorted(expected ^ weights.keys()):
-            raise ValueError(f"the weights {', '.join(missing[:3])} do not match the model")
+        if mismatched := sorted(expected ^ weights.keys()):
+            raise ValueError(f"the weights {', '.join(mismatched[:3])} do not match the model")
         tensors = {name: torch.from_numpy(array.copy()) for name, array in weights.items()}
         lm.model.load_state_dict(tensors, strict=settings.lora_rank is None)
     return lm
@@ -68,7 +68,7 @@ def _initial_model(run: Path, models_folder: Path) -> str:
         raise RunError(f"{run} is not a run of envgen coevolve") from None
     if not folder.is_dir():
         raise RunError(
-            f"there is no {folder}, the small model that {run} began with; pass --models-folder with the folder that "
+            f"there is no {folder}, the small model that {run} started from; pass --models-folder with the folder that "
             "the run used"
         )
     return str(folder)

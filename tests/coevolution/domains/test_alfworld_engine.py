@@ -190,7 +190,7 @@ def test_names_count_down_in_the_order_of_ids():
 
 @pytest.mark.parametrize(("change", "message"), [
     (["holds agent1 mug_bar_1"], "holds an object at the start"),
-    (["receptacleatlocation table_bar_1 loc_bar_fridge"], "several facts receptacleAtLocation"),
+    (["receptacleatlocation table_bar_1 loc_bar_fridge"], "several receptacleAtLocation facts"),
     (["opened attic_bar_1"], "is not declared"),
     (["opened mug_bar_1"], "is not a receptacle"),
     (["flies mug_bar_1"], "unknown fact"),

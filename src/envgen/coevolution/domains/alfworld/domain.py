@@ -1,7 +1,7 @@
 """The domain `alfworld`: household tasks in text games of several turns.
 
 A spec selects a room, a task, and how hard its objects are to find. The game is made by the generator, which only
-returns games that are solved. A reply is the agent's commands, one per line; it scores 1.0 if they reach the goal
+returns games that can be won. A reply is the agent's commands, one per line; it scores 1.0 if they reach the goal
 within `MAX_TURNS` turns. The oracle looks into one receptacle after the other and uses only what it has seen, so that
 it can be imitated.
 
@@ -128,7 +128,7 @@ class AlfworldDomain(Domain):
 
     def __init__(self, texts: str = "compact"):
         if texts not in get_args(TextStyle):
-            raise ValueError(f"the texts of alfworld are {' or '.join(get_args(TextStyle))}, not {texts!r}")
+            raise ValueError(f"the texts of alfworld must be {' or '.join(get_args(TextStyle))}, not {texts!r}")
         self.style: TextStyle = texts  # pyright: ignore[reportAttributeAccessIssue]
         self.name = "alfworld" if texts == "compact" else f"alfworld:{texts}"  # pyright: ignore
 
@@ -145,7 +145,7 @@ class AlfworldDomain(Domain):
         return "\n".join(task.answer_key.commands)
 
     def wrong_replies(self, task: Task) -> tuple[str, ...]:
-        """Commands without the last one, without taking anything, and without cleaning, heating or cooling."""
+        """The prompt; the oracle's commands without the last, the takes or the treatment; and only looking around."""
         commands, parts = task.answer_key.commands, task.answer_key.parts
         others = [[command for command in commands if not command.startswith("take ")], ["look"] * MAX_TURNS]
         if parts.treatment:
@@ -196,7 +196,7 @@ class AlfworldDomain(Domain):
         }
 
     def difficulty(self, spec: AlfworldSpec) -> float:
-        """The commands that the oracle needs."""
+        """The number of commands that the oracle needs."""
         return float(len(_make_answer_key(spec).commands))
 
 
@@ -216,14 +216,14 @@ def _cached_answer_key(text: str) -> AlfworldAnswerKey:
     assignments = possible_assignments(room, TASK_TYPE_OF[spec.task])
     if not assignments:
         raise SpecError(f"the task {spec.task!r} is not possible in this {spec.room}")
-    opened = 1.0 if spec.doors == "open" else 0.0
+    open_probability = 1.0 if spec.doors == "open" else 0.0
     try:
-        game = generate_game(room, choose(assignments, rng), rng, spec.copies, spec.distractors, opened)
+        game = generate_game(room, choose(assignments, rng), rng, spec.copies, spec.distractors, open_probability)
     except GameError as error:
         raise SpecError(str(error)) from None
     commands, parts = search_commands(game), read_goal(game.problem.goal)
     if commands is None or parts is None or len(commands) > MAX_TURNS:
-        raise SpecError(f"the task takes more than {MAX_TURNS} turns")
+        raise SpecError(f"the oracle does not solve the task within {MAX_TURNS} turns")
     return AlfworldAnswerKey(game.problem, tuple(commands), parts, game)
 
 

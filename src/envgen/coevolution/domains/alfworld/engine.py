@@ -1,7 +1,7 @@
 """The rules of ALFWorld's text games, without TextWorld.
 
-Commands, observations and the commands that are possible equal those of TextWorld with alfworld 0.4, text by text;
-`benchmarks/alfworld_parity.py` compares them. A command that is not possible changes nothing.
+Observations and admissible commands are exactly those of TextWorld with alfworld 0.4; `benchmarks/alfworld_parity.py`
+compares them. A command that is not possible changes nothing.
 """
 
 from dataclasses import dataclass
@@ -243,7 +243,7 @@ def _examine(game: Game, state: State, name: str) -> str:
     k = _reachable(game, state, name)
     if k >= 0:
         return _describe_receptacle(game, state, k)
-    # ALFWorld's rule also allows objects in sight, but names a type of locations that does not exist
+    # ALFWorld's rule is also meant for objects in sight, but it requires a location type that does not exist
     return _describe_object(game, state, state.held) if _is_held(game, state, name) else NOTHING_HAPPENS
 
 

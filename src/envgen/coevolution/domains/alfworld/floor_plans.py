@@ -1,7 +1,7 @@
 """Floor plans: rooms with receptacles and the objects that occur in them.
 
-The 120 floor plans of AI2-THOR are read from the installed package `alfworld`; nothing of it is imported or executed.
-`make_room` makes rooms of any size without that package.
+The 120 floor plans of AI2-THOR are read from the installed package `alfworld`; none of its code is imported or
+executed. `make_room` makes rooms of any size without that package.
 """
 
 import json
@@ -82,7 +82,7 @@ def _place(entity: str, location: str) -> Place:
     return Place(entity, kind, location, kind in OPENABLE)
 
 
-# ------------------------------------------------------------------------------------------------------------ own rooms
+# ------------------------------------------------------------------------------------------------------ generated rooms
 
 _FURNITURE: dict[RoomKind, tuple[str, ...]] = {  # in the order in which larger rooms get more of it
     "kitchen": ("CounterTop", "SinkBasin", "Fridge", "Microwave", "Cabinet", "Drawer", "DiningTable", "StoveBurner",
@@ -107,7 +107,7 @@ _OBJECTS: dict[RoomKind, tuple[str, ...]] = {
 
 
 def make_room(kind: RoomKind, num_receptacles: int, rng: Random) -> FloorPlan:
-    """A room with `num_receptacles` receptacles. It always has the first pieces of furniture of its kind."""
+    """A room with `num_receptacles` receptacles. It always has the first four pieces of furniture of its kind."""
     furniture = _FURNITURE[kind]
     types = list(furniture[:num_receptacles])
     while len(types) < num_receptacles:

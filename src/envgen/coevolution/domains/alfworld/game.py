@@ -165,7 +165,7 @@ def build_game(problem: Problem) -> Game:
     names = display_names(entity for fact in problem.facts for entity in fact[1:])
     agents = [fact[0] for fact in facts["atlocation"]]
     if len(agents) != 1:
-        raise GameError(f"a game needs one agent at one location, not {len(agents)} facts atLocation")
+        raise GameError(f"a game needs one agent at one location, not {len(agents)} atLocation facts")
     if facts["holds"] or facts["holdsany"]:
         raise GameError("the agent holds an object at the start, which is not supported")
     location_ids = sorted(entity for entity in names if types.get(entity) == "location")
@@ -221,7 +221,7 @@ def build_game(problem: Problem) -> Game:
 
 
 def display_names(entities: Iterable[str]) -> dict[str, str]:
-    """The names of entities by id: `cabinet 2` for the second last id that begins with `cabinet_bar_`.
+    """The names of entities by id: `cabinet 2` for the second-to-last id that begins with `cabinet_bar_`.
 
     ALFWorld numbers the entities of a kind downward in the order of their ids.
     """
@@ -318,7 +318,7 @@ class _Index:
         for entity in self.by_type.get(type_name, ()):
             bound = {**values, variable: entity}
             if rest and self._is_false(body, bound) and head == "exists":
-                continue  # without a look at the other variables
+                continue  # without binding the other variables
             value = self._ground_quantifier(head, rest, body, bound, depth + 1)
             if value is (connective == "or"):
                 return value
@@ -436,5 +436,5 @@ def _single(facts: Sequence[Fact], predicate: str) -> dict[str, str]:
     pairs = {entity: value for entity, value in facts}
     if len(pairs) != len(set(facts)):
         entity = next(fact[0] for fact, count in Counter(fact[:1] for fact in set(facts)).items() if count > 1)
-        raise GameError(f"{entity} has several facts {predicate}, which is not supported")
+        raise GameError(f"{entity} has several {predicate} facts, which is not supported")
     return pairs

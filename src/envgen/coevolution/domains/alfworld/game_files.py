@@ -19,7 +19,7 @@ from .pddl import format_formula, format_problem, parse_problem, sections
 
 MAX_BYTES = 20_000_000  # of a file
 GAME_FILE, TASK_FILE = "game.tw-pddl", "traj_data.json"
-LICENSE_HINT = (
+DOWNLOAD_HINT = (
     "the official games (MIT license) are downloaded by `alfworld-download` of the package alfworld into "
     "~/.cache/alfworld/json_2.1.1; name a folder in it, such as valid_unseen"
 )
@@ -74,8 +74,8 @@ def find_games(folder: Path) -> Iterator[GameFile]:
     As in ALFWorld, games with sliced objects are left out, and those that are not marked as solvable.
     """
     if not folder.is_dir():
-        raise GameError(f"there is no folder {folder}; {LICENSE_HINT}")
-    found = False
+        raise GameError(f"there is no folder {folder}; {DOWNLOAD_HINT}")
+    has_games = False
     for path in sorted(folder.rglob(GAME_FILE)):
         relative = str(path.relative_to(folder))
         if "movable" in relative or "Sliced" in relative or not path.with_name(TASK_FILE).exists():
@@ -83,10 +83,10 @@ def find_games(folder: Path) -> Iterator[GameFile]:
         task = _read_json(path.with_name(TASK_FILE))
         if not _SOLVABLE.search(_read(path)):
             continue
-        found = True
+        has_games = True
         yield GameFile(path, str(task.get("task_type")))
-    if not found:
-        raise GameError(f"no game ({GAME_FILE} beside {TASK_FILE}) is in {folder}; {LICENSE_HINT}")
+    if not has_games:
+        raise GameError(f"no game ({GAME_FILE} beside {TASK_FILE}) is in {folder}; {DOWNLOAD_HINT}")
 
 
 def load_game(path: Path) -> Game:
@@ -194,12 +194,12 @@ def parse_grammar(grammar: str) -> tuple[dict[str, str], dict[str, Any]]:
     for block in re.findall(r'grammar\s*::\s*"""(.*?)"""', grammar, re.DOTALL):
         lines = [line for line in block.split("\n") if not line.lstrip().startswith("#")]
         try:
-            found = json.loads("\n".join(lines))
+            block_rules = json.loads("\n".join(lines))
         except (ValueError, RecursionError) as error:
             raise GameError(f"the grammar is not valid: {error}") from None
-        if not isinstance(found, dict):
+        if not isinstance(block_rules, dict):
             raise GameError("the grammar is not valid: a block is not an object")
-        rules |= found
+        rules |= block_rules
     return templates, rules
 
 

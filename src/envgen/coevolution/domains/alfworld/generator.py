@@ -70,7 +70,7 @@ def possible_assignments(floor_plan: FloorPlan, task_type: TaskType) -> list[Ass
 
 def generate_game(
     floor_plan: FloorPlan, assignment: Assignment, rng: Random, num_copies: int = 1, num_distractors: int = 10,
-    opened: float = 0.0,
+    open_probability: float = 0.0,
 ) -> Game:  # fmt: skip
     """A game that the planner solves.
 
@@ -80,20 +80,25 @@ def generate_game(
         rng: Chooses the places and the distractors.
         num_copies: Objects of the type that the task asks for; a task with two has at least two.
         num_distractors: Objects of other types.
-        opened: Probability that a receptacle that can be opened is open at the start.
+        open_probability: Probability that a receptacle that can be opened is open at the start.
 
     Raises:
         GameError: The task is not possible in this room.
     """
     for _ in range(MAX_ATTEMPTS):
-        game = build_game(make_problem(floor_plan, assignment, rng, num_copies, num_distractors, opened))
+        game = build_game(make_problem(floor_plan, assignment, rng, num_copies, num_distractors, open_probability))
         if not game.goal(game.initial_state) and plan_commands(game, game.initial_state) is not None:
             return game
     raise GameError(f"the task {assignment} is not possible in {floor_plan.name}")
 
 
 def make_problem(
-    floor_plan: FloorPlan, assignment: Assignment, rng: Random, num_copies: int, num_distractors: int, opened: float
+    floor_plan: FloorPlan,
+    assignment: Assignment,
+    rng: Random,
+    num_copies: int,
+    num_distractors: int,
+    open_probability: float,
 ) -> Problem:
     is_lamp_task = assignment.task_type == "look_at_obj_in_light"
     others = [name for name in floor_plan.object_types if name != assignment.object_type and name not in LAMPS]
@@ -110,7 +115,7 @@ def make_problem(
         facts += [("receptacletype", entity, f"{place.type}type".lower()), ("receptacleatlocation", entity, location)]
         if place.openable:
             facts.append(("openable", entity))
-            if rng.random() < opened:
+            if rng.random() < open_probability:
                 facts.append(("opened", entity))
     for number, name in enumerate(names):
         avoided = assignment.target if name == assignment.object_type else None

@@ -122,7 +122,7 @@ class _Route:
 
 
 def plan_commands(game: Game, state: State) -> list[str] | None:
-    """Commands that win the game from this state, or None if no plan is found. They are few, but not always fewest."""
+    """Commands that win the game from this state, or None if no plan is found. Short, but not always shortest."""
     parts = read_goal(game.problem.goal)
     if parts is None:
         return None
@@ -144,7 +144,7 @@ def plan_commands(game: Game, state: State) -> list[str] | None:
 
 
 def _routes(game: Game, state: State, parts: GoalParts) -> Iterator[Callable[[_Route], None]]:
-    """All choices of objects, appliances and targets, as functions that walk a route."""
+    """All choices of objects, appliances and targets, each as a function that adds its commands to a route."""
     things = [k for k, thing in enumerate(game.objects) if thing.type == parts.object_type]
     lamps = [k for k, thing in enumerate(game.objects) if thing.type == parts.target]
 

@@ -189,7 +189,7 @@ class ReasoningGymDomain(Domain):
         return CheckResult(float(result == 1), True, "" if result == 1 else f"the answer is {answer_key.answer!r:.200}")
 
     def sample(self, rng: np.random.Generator) -> Any:
-        """Uniform over the levels of each parameter, among the specs that give a task."""
+        """Each parameter sampled between its easiest and hardest level; only specs that give a task."""
         return self._sample_valid(rng, self._sample_values)
 
     def sample_easy(self, rng: np.random.Generator) -> Any:

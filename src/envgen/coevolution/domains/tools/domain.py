@@ -114,7 +114,7 @@ class ToolsDomain(Domain):
         return _make_spec(sample_steps(1 + int(rng.integers(MAX_STEPS)), rng), MAX_DISTRACTORS, rng)
 
     def sample_easy(self, rng: np.random.Generator) -> ToolsSpec:
-        """One step, two independent steps, or two linked steps, with at most two distractors."""
+        """One step, two random steps, or two linked steps, with at most two distractors."""
         num_steps = int(rng.integers(3))
         return _make_spec(sample_steps(num_steps, rng) if num_steps else sample_linked_pair(rng), 2, rng)
 
