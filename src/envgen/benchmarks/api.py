@@ -42,7 +42,7 @@ def run_benchmark(
         options: Fields of `BenchmarkOptions` that the benchmark takes, such as `{"data": "folder"}`.
         categories: Categories of the benchmark, or names of its averages. Default: all categories.
         limit: At most this many items of each category, sampled with the seed.
-        seed: Of the sample of items, and of sampling from models in this process.
+        seed: The seed for sampling items, and for sampling from models in this process.
         folder: The run directory. Default: `out/<benchmark>-<llm>`.
         verbose: Show progress on the terminal.
     """

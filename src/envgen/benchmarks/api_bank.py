@@ -71,7 +71,7 @@ def _parse_item(level: str, number: int, entry: Any, file: Path) -> Item:
     name, arguments = answer.get("name"), answer.get("parameters")
     texts = fields.get("system"), fields.get("user"), name
     if not (all(isinstance(text, str) for text in texts) and isinstance(arguments, dict)):
-        raise BenchmarkError(f"entry {number} of {file} has no system, user and answer. {WHERE}")
+        raise BenchmarkError(f"entry {number} of {file} lacks a valid system, user or answer. {WHERE}")
     data = {"system": fields["system"], "user": fields["user"], "answer": JsonCall(str(name), arguments)}
     return Item(f"{level}-{number}", level, data)
 

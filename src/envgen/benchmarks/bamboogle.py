@@ -1,8 +1,9 @@
 """Bamboogle: two-hop questions with answers of a few words (Press et al., arXiv 2210.03350).
 
 Closed-book, or with a search tool over passages that the user supplies. The published figures use a web search and a
-language model as the judge. Here an answer is correct if, without case, accents, articles and punctuation, it contains
-the expected words one after another; those of a date in any order. `exact` is the rate of equal ones.
+language model as the judge. Here an answer is correct if it contains the expected words one after another, ignoring
+case, accents, articles and punctuation; `January 5, 1990` equals `5 January 1990`. `exact` is the rate of answers that
+have no other words.
 """
 
 import hashlib
@@ -97,7 +98,7 @@ def _parse_item(number: int, entry: Any, file: Path) -> Item:
     fields = {str(name).lower(): value for name, value in entry.items()} if isinstance(entry, dict) else {}
     question, answer = fields.get("question"), fields.get("answer")
     if not (isinstance(question, str) and isinstance(answer, str) and normalize(answer)):
-        raise BenchmarkError(f"entry {number} of {file} has no Question and Answer. {WHERE}")
+        raise BenchmarkError(f"entry {number} of {file} lacks a Question or an Answer. {WHERE}")
     return Item(f"bamboogle-{number}", "questions", {"question": question.strip(), "answer": answer.strip()})
 
 
@@ -149,7 +150,7 @@ def judge(text: str, expected: str) -> Verdict:
 def normalize(text: str) -> list[str]:
     """The words of an answer in lower case, without accents, articles, punctuation and thousands separators.
 
-    The parts of a date are in the order day, month, year.
+    A date such as `January 5, 1990` becomes `5 January 1990`.
     """
     text = unicodedata.normalize("NFKD", text).casefold()
     text = "".join(char for char in text if not unicodedata.combining(char))

@@ -55,13 +55,13 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an episode is worth.
+    """The result of an episode.
 
     Args:
         score: From 0 to 1. Accuracy is its mean.
         error: Why the score is not 1, in a few words that are the same for all such items: they are counted.
         details: The same in a sentence about this item.
-        counts: Further rates by name: how many of how many. The rate of several items is the quotient of the sums.
+        counts: Further rates by name, as (passed, total). The rate of several items is the quotient of the sums.
     """
 
     score: float

@@ -52,7 +52,8 @@ class ModelSource:
             replies = self.benchmark.gold_replies(item)
             if replies is None:
                 raise ChatError(
-                    f"the data of {self.benchmark.name} has no answer to {item.id}, so gold cannot answer it"
+                    f"the data of {self.benchmark.name} has no answer to {item.id}, so gold cannot answer it; "
+                    "choose other categories or another model"
                 )
             return ScriptedBackend("gold", replies)
         if self.kind == "empty":
@@ -67,7 +68,7 @@ class ModelSource:
 
 
 class EmptyBackend(Backend):
-    """Answers nothing. A benchmark that gives it points is broken."""
+    """Answers nothing. A benchmark may give it points only where making no call is right."""
 
     name, free = "empty", True
 
@@ -76,7 +77,7 @@ class EmptyBackend(Backend):
 
 
 class ScriptedBackend(Backend):
-    """Given replies, one after another, whatever is asked."""
+    """Sends given replies one after another, whatever the request."""
 
     free = True
 
@@ -93,7 +94,7 @@ class ScriptedBackend(Backend):
 
 
 class LocalBackend(Backend):
-    """A model in this process. Its replies depend only on the request and the seed: one request is run at a time."""
+    """A model in this process. Its replies depend only on the request and the seed. It runs one request at a time."""
 
     free = True
 

@@ -55,7 +55,7 @@ def load_benchmark(name: str, options: BenchmarkOptions | None = None) -> Benchm
     """
     if name not in BENCHMARKS:
         raise BenchmarkError(f"benchmark {format_choice_error(name, list(BENCHMARKS))}")
-    entry, given = BENCHMARKS[name], (options or BenchmarkOptions()).given()
+    entry, given = BENCHMARKS[name], (options or BenchmarkOptions()).explicitly_set()
     for option in given:
         if option not in entry.options:
             flags = ", ".join(f"--{name}" for name in entry.options) or "none"

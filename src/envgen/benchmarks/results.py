@@ -128,8 +128,8 @@ def _row(name: str, results: Sequence[ItemResult], averaged_rates: Mapping[str, 
 
 def _rates(counts: Sequence[Mapping[str, tuple[int, int]]]) -> dict[str, float]:
     totals: dict[str, tuple[int, int]] = {}
-    for one in counts:
-        for name, (passed, of) in one.items():
+    for item_counts in counts:
+        for name, (passed, of) in item_counts.items():
             before = totals.get(name, (0, 0))
             totals[name] = before[0] + passed, before[1] + of
     return {name: 100 * passed / of for name, (passed, of) in totals.items() if of}

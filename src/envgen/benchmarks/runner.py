@@ -55,21 +55,25 @@ def run_benchmark(
     on_progress: Progress = lambda finished, total, usage: None,
     log: Callable[[str], object] = print,
 ) -> BenchmarkResult:
-    """Ask a model every item, or continue to, and return the table, which is also in `evaluation.json`.
+    """Run a model on every item, or continue an interrupted run.
+
+    Returns the table, which is also in `evaluation.json`.
 
     Args:
         folder: The run directory. The categories and the limit may differ from before.
-        options: Those that the benchmark was loaded with.
-        categories: The categories to ask. Default: all.
+        options: The options that the benchmark was loaded with.
+        categories: The categories to run. Default: all.
         limit: At most this many items of each category, a sample that the seed determines.
-        seed: Of the sample, and of sampling from models in this process.
-        on_progress: Called after every item with the number of finished items, of all items, and the usage so far.
+        seed: The seed for sampling items, and for sampling from models in this process.
+        on_progress: Called after every item with the numbers of finished and of all items, and the usage so far.
         log: Receives messages for the user, such as the files that `manual` waits for.
     """
     items = select_items(benchmark, categories, limit, seed)
     source = ModelSource(config, benchmark, seed)
     check_prices(source.open(items[0], folder / "conversations" / items[0].id), config.budget, config.prices)
-    given = {k: v for k, v in (options or BenchmarkOptions()).given().items() if k not in BenchmarkOptions.PATHS}
+    given = {
+        k: v for k, v in (options or BenchmarkOptions()).explicitly_set().items() if k not in BenchmarkOptions.PATHS
+    }
     request = {
         "policy": "llm", "benchmark": benchmark.name, "data_version": benchmark.data_version, "options": given,
         "seed": seed, "llm": config.llm, "settings": config.model_settings.model_dump(mode="json"),
@@ -102,7 +106,7 @@ def select_items(benchmark: Benchmark, categories: Sequence[str], limit: int | N
 
 
 class Runner:
-    """Asks the items of one run, several of them at the same time, within one budget."""
+    """Runs the items of one run, several of them at the same time, within one budget."""
 
     def __init__(
         self, benchmark: Benchmark, config: BenchmarkConfig, source: ModelSource, folder: Path, on_progress: Progress,
@@ -117,7 +121,7 @@ class Runner:
         self._has_reply = any(result.completions for result in self.results.values())
 
     def run(self, items: Sequence[Item]) -> list[ItemResult]:
-        """The results of these items. Those that are not finished are asked."""
+        """The results of these items. Those that are not finished are run first."""
         wanted = {item.id for item in items}
         pending = deque(item for item in items if item.id not in self.results)
 

@@ -38,11 +38,11 @@ class PassageSearch:
 
     def describe(self, query: str, count: int) -> str:
         """The best passages as text for a language model."""
-        found = [self.passages[k] for k in self.search(query, count)]
-        if not found:
+        passages = [self.passages[k] for k in self.search(query, count)]
+        if not passages:
             return "No passage contains any of these words."
         return "\n\n".join(
-            f"{number}. {title}\n{text[:MAX_PASSAGE_CHARS]}".strip() for number, (title, text) in enumerate(found, 1)
+            f"{number}. {title}\n{text[:MAX_PASSAGE_CHARS]}".strip() for number, (title, text) in enumerate(passages, 1)
         )
 
 

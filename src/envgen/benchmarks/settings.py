@@ -21,12 +21,12 @@ class BenchmarkOptions(Settings):
     calls: Literal["prompt", "native"] | None = None
     """How the model calls functions: as text that the prompt describes, or through the function calling of its API."""
     games: Literal["floor_plans", "rooms"] | None = None
-    """Which games to make in place of the official ones: from the floor plans of the package alfworld, or from rooms of
-    our own."""
+    """Generate games in place of the official ones, from the floor plans of the package alfworld or from generated
+    rooms."""
     passages: Path | None = None
     """A file of passages for a search tool, one JSON object with title and text per line."""
 
-    def given(self) -> dict[str, Any]:
+    def explicitly_set(self) -> dict[str, Any]:
         return {name: value for name, value in self.model_dump().items() if value is not None}
 
 
@@ -41,11 +41,11 @@ class BenchmarkConfig(LlmRuntime, ModelSettings):
     """Which language model answers, and how."""
 
     llm: str
-    """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, replay:FOLDER (of such a run),
+    """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, replay:FOLDER (an earlier run),
     hf:MODEL (a folder, or a name on the Hugging Face Hub), run:FOLDER (the agent of a run of coevolve), gold (the
     answers of the benchmark itself) or empty (no answer at all)."""
     parallel: Annotated[int, Field(ge=1, le=256)] | None = None
-    """Items answered at the same time. By default 8, and 1 with manual and models in this process."""
+    """Items answered at the same time. By default 8, or 1 with manual and models in this process."""
     device: str = "cpu"
     """Device of a model in this process: cpu, cuda, cuda:1, ..."""
     dtype: Literal["float32", "bfloat16"] = "float32"

@@ -43,7 +43,7 @@ class Call(NamedTuple):
 
 
 def parse_calls(text: str, language: Language = "python") -> list[Call]:
-    """The calls in a reply. Raises CallError if it is anything else, such as prose. `[]` is no call."""
+    """The calls in a reply. Raises CallError if it is anything else, such as prose. `[]` contains no call."""
     source = _strip_markup(text)
     if len(source) > MAX_CHARS:
         raise CallError(f"the reply has more than {MAX_CHARS:,} characters")

@@ -1,7 +1,7 @@
 """Whether calls are the expected ones, by the rules of BFCL.
 
 The data lists the acceptable values of every parameter; `""` among them means that it may be left out. Texts are
-compared without case and without spaces and some punctuation. Parallel calls may come in any order. Where the official
+compared ignoring case, spaces and some punctuation. Parallel calls may come in any order. Where the official
 checker cannot accept any answer, or raises an exception, this one follows what the data means; see
 benchmarks/bfcl_checker.py.
 """
@@ -37,12 +37,12 @@ def check_calls(
     if len(calls) != len(expected):
         return Mismatch("wrong number of calls", f"{len(calls)} calls instead of {len(expected)}")
     remaining = list(calls)
-    for one in expected:
-        ((name, _),) = one.items()
+    for expected_call in expected:
+        ((name, _),) = expected_call.items()
         function = next((function for function in functions if function["name"] == name), None)
         if function is None:
             return Mismatch("no such function", f"the item has no function {name}")
-        mismatches = [check_call(function, call, one, language) for call in remaining]
+        mismatches = [check_call(function, call, expected_call, language) for call in remaining]
         if None not in mismatches:
             if len(expected) == 1:
                 return mismatches[0]
@@ -117,8 +117,8 @@ def _first_type(values: Sequence[Any]) -> type | None:
 def _elements_fit(value: Sequence[Any], acceptable: Sequence[Any], element_type: type) -> bool:
     """Whether all elements have the expected type, or that of the elements of an acceptable list."""
     return any(
-        not isinstance(one, list) or all(type(element) in (element_type, _first_type(one)) for element in value)
-        for one in acceptable
+        not isinstance(option, list) or all(type(element) in (element_type, _first_type(option)) for element in value)
+        for option in acceptable
     )
 
 
@@ -128,19 +128,19 @@ def _is_acceptable(
     if is_variable:
         return value in acceptable
     if expected_type is dict:
-        return any(_dict_fits(value, one) for one in acceptable if one != "")
+        return any(_dict_fits(value, option) for option in acceptable if option != "")
     if expected_type is list and element_type is dict:
         return any(
-            len(value) == len(one) and all(_dict_fits(*pair) for pair in zip(value, one, strict=True))
-            for one in acceptable
-            if isinstance(one, list | str)
+            len(value) == len(option) and all(_dict_fits(*pair) for pair in zip(value, option, strict=True))
+            for option in acceptable
+            if isinstance(option, list | str)
         )
     if expected_type is str:
-        return normalize(value) in [normalize(one) for one in acceptable if isinstance(one, str)]
+        return normalize(value) in [normalize(option) for option in acceptable if isinstance(option, str)]
     if expected_type is list:
         normalized = [_normalize_if_text(element) for element in value]
-        lists = [list(one) for one in acceptable if isinstance(one, list | str)]
-        return normalized in [[_normalize_if_text(element) for element in one] for one in lists]
+        lists = [list(option) for option in acceptable if isinstance(option, list | str)]
+        return normalized in [[_normalize_if_text(element) for element in option] for option in lists]
     return value in acceptable
 
 
@@ -160,7 +160,7 @@ def _dict_fits(value: Any, acceptable: Any) -> bool:
 
 
 def normalize(text: str) -> str:
-    """A text without case, spaces and some punctuation."""
+    """A text in lower case, without spaces and some punctuation."""
     return PUNCTUATION.sub("", text).lower().replace("'", '"')
 
 

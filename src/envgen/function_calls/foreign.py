@@ -237,7 +237,7 @@ def write_javascript(value: Any, kind: str) -> str:
 
 
 def write_call(call: Call) -> str:
-    """A call in Java or JavaScript. Arguments that would not be read as they are become string literals."""
+    """A call in Java or JavaScript. An argument that `parse_calls` would not read back becomes a string literal."""
     return f"{call.name}({', '.join(f'{name}={_write_argument(value)}' for name, value in call.arguments.items())})"
 
 

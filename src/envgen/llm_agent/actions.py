@@ -1,7 +1,8 @@
 """Read the action in a language model's answer.
 
-An answer is data. A name counts where the answer states it as its choice: as JSON, after "action:", alone on a line, in
-quotes or in bold. In prose, only names of several words count, because "do" or "sleep" are also ordinary words.
+An answer is data. A name counts where the answer states it as its choice: as JSON, after a label such as "action:",
+alone on the last or first line, in quotes or in bold. In prose, only names of several words count, because "do" or
+"sleep" are also ordinary words.
 """
 
 import json
@@ -29,7 +30,7 @@ def parse_action(text: str, actions: Sequence[str]) -> str | None:
         if (name := _normalize(re.sub(r"^\s*(?:[-*•]|\d+[.)])\s*", "", line))) in names:
             return names[name]
     quoted = [_normalize(next(filter(None, match.groups()), "")) for match in QUOTED.finditer(text)]
-    for found in (
+    for candidates in (
         [names[name] for name in quoted if name in names],
         [
             _lookup(match[0], names)
@@ -37,8 +38,8 @@ def parse_action(text: str, actions: Sequence[str]) -> str | None:
             if re.search(SEPARATORS, match[0])
         ],
     ):
-        if found:
-            return found[0] if len(set(found)) == 1 else None
+        if candidates:
+            return candidates[0] if len(set(candidates)) == 1 else None
     return None
 
 

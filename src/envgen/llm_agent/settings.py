@@ -29,10 +29,10 @@ class LlmAgentConfig(LlmRuntime, LlmAgentSettings):
     """Which language model plays, and how."""
 
     llm: str
-    """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, or replay:FOLDER (of an
-    evaluation)."""
+    """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, or replay:FOLDER (an
+    earlier evaluation)."""
     parallel: Annotated[int, Field(ge=1, le=256)] | None = None
-    """Episodes played at the same time. By default 4, and with manual 1."""
+    """Episodes played at the same time. By default 4, or 1 with manual."""
 
     @property
     def agent_settings(self) -> LlmAgentSettings:

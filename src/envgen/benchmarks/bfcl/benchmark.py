@@ -74,7 +74,7 @@ class Bfcl(Benchmark):
         if item.category in RELEVANCE:
             is_relevant = "irrelevance" not in item.category
             return [self._write([Call(functions[0]["name"], {})], functions) if is_relevant else NO_CALL]
-        calls = [gold_call(functions, one, language) for one in entry["ground_truth"]]
+        calls = [gold_call(functions, expected, language) for expected in entry["ground_truth"]]
         return [self._write(calls, functions, language)]
 
     def _write(

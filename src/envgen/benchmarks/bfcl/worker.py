@@ -1,15 +1,15 @@
 """A process of its own in which the classes of BFCL's multi-turn categories run.
 
-It is started as a script and imports nothing of envgen. Each line of its input is a request, each line of its output
+It is started as a script and imports nothing from envgen. Each line of its input is a request, each line of its output
 the answer, both JSON:
 
     {"start": {"classes": [...], "config": {...}, "long_context": false}}    -> {}
-    {"run": "model" or "gold", "calls": [[name, arguments], ...]}  -> {"results": [...]}
+    {"run": "model" or "gold", "calls": [[name, arguments], ...]}            -> {"results": [...]}
     {"compare": true}                                                        -> {"differences": [...]}
 
 The classes are those of the installed package. Only their public methods are called, by name and with plain values;
 no text is evaluated. Memory and open files are limited. Once the classes are loaded, an audit hook refuses network
-connections, other processes, and changes of files.
+connections, other processes, and changes to files.
 """
 
 import copy
@@ -38,7 +38,7 @@ REFUSED_EVENTS = (
 )  # fmt: skip
 
 
-class Refused(RuntimeError):
+class RefusedError(RuntimeError):
     pass
 
 
@@ -56,9 +56,9 @@ def refuse(event: str, args: tuple[Any, ...]) -> None:
         mode, flags = args[1], args[2]
         writes = isinstance(mode, str) and any(char in mode for char in "wax+")
         if writes or (isinstance(flags, int) and flags & 0o3):
-            raise Refused("files cannot be written here")
+            raise RefusedError("files cannot be written here")
     elif event.startswith(REFUSED_EVENTS):
-        raise Refused(f"{event} is not allowed here")
+        raise RefusedError(f"{event} is not allowed here")
 
 
 class Instances:
@@ -120,7 +120,7 @@ def answer(request: dict[str, Any], sides: dict[str, Instances]) -> dict[str, An
 
 def main() -> None:
     limit_resources()
-    output, sys.stdout = sys.stdout, sys.stderr  # what a class prints is no answer
+    output, sys.stdout = sys.stdout, sys.stderr  # what a class prints is not an answer
     sides: dict[str, Instances] = {}
     for line in sys.stdin:
         try:

@@ -95,10 +95,10 @@ def judge(item: Item, text: str) -> Verdict:
     num_hard = len(hard_constraints(query))
     if plan is None:
         return Verdict(0.0, "no plan", "the reply has no plan that can be read", _counts(0, 0, 0, num_hard))
-    report = check_plan(query, plan, item.data["reference"])
-    failed = {name: reason for name, reason in (report.commonsense | report.hard).items() if reason}
-    passed = sum(not reason for reason in report.commonsense.values())
-    counts = _counts(1, passed, sum(not reason for reason in report.hard.values()), num_hard)
+    result = check_plan(query, plan, item.data["reference"])
+    failed = {name: reason for name, reason in (result.commonsense | result.hard).items() if reason}
+    passed = sum(not reason for reason in result.commonsense.values())
+    counts = _counts(1, passed, sum(not reason for reason in result.hard.values()), num_hard)
     if not failed:
         return Verdict(1.0, counts=counts)
     name, reason = next(iter(failed.items()))

@@ -187,7 +187,7 @@ def total_cost(query: Query, days: Sequence[Day], reference: Reference) -> float
 
 def within_budget(query: Query, days: Sequence[Day], reference: Reference) -> str:
     cost = total_cost(query, days, reference)
-    return "" if cost <= query.budget else f"the trip costs {cost:,.0f} dollars instead of {query.budget:,.0f}"
+    return "" if cost <= query.budget else f"the trip costs {cost:,.0f} dollars, and the budget is {query.budget:,.0f}"
 
 
 def house_rule(query: Query, days: Sequence[Day], reference: Reference) -> str:
@@ -220,7 +220,7 @@ def room_type(query: Query, days: Sequence[Day], reference: Reference) -> str:
 def transportation(query: Query, days: Sequence[Day], reference: Reference) -> str:
     refused = (query.transportation or "").removeprefix("no ")
     uses = any(refused in day.transportation.lower() for day in days if day.transportation not in EMPTY)
-    return f"the trip uses a {refused}" if uses else ""
+    return f"the trip uses transportation that the query rules out: {refused}" if uses else ""
 
 
 def hard_constraints(query: Query) -> dict[str, Check]:
@@ -239,14 +239,14 @@ def _accommodation(day: Day, reference: Reference) -> Any:
 
 
 @dataclass(frozen=True)
-class Report:
+class PlanCheck:
     """Why a plan fails each constraint; "" where it does not."""
 
     commonsense: dict[str, str]
     hard: dict[str, str]
 
 
-def check_plan(query: Query, plan: Sequence[Day], reference: Reference) -> Report:
+def check_plan(query: Query, plan: Sequence[Day], reference: Reference) -> PlanCheck:
     days = plan[: query.days]
     commonsense = {name: check(query, days, reference) for name, check in COMMONSENSE.items()}
     is_checkable = not any(commonsense[name] for name in PREREQUISITES)
@@ -254,4 +254,4 @@ def check_plan(query: Query, plan: Sequence[Day], reference: Reference) -> Repor
         name: check(query, days, reference) if is_checkable else "the plan is incomplete or invented"
         for name, check in hard_constraints(query).items()
     }
-    return Report(commonsense, hard)
+    return PlanCheck(commonsense, hard)
