@@ -6,7 +6,7 @@ import warnings
 
 FILE = "<reply>"
 PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, TypeError)
-# The parser warns about invalid escape sequences such as "\d", which concern nobody.
+# The parser warns about invalid escape sequences such as "\d", which do not matter here.
 warnings.filterwarnings("ignore", category=SyntaxWarning, module=re.escape(FILE))
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=re.escape(FILE))
 

@@ -36,7 +36,7 @@ def test_episodes_are_the_same_every_time(world, monkeypatch):
 def test_clips_show_a_typical_episode_and_the_way_to_each_hard_skill(world, monkeypatch):
     monkeypatch.setattr("envgen.report.clips.NUM_EPISODES", 16)
     monkeypatch.setattr("envgen.report.clips.MAX_STEPS", 100)
-    monkeypatch.setattr("envgen.report.clips.HARD", 101.0)
+    monkeypatch.setattr("envgen.report.clips.MAX_SUCCESS_RATE", 101.0)
     clips = make_clips(RandomPolicy(), world, "symbols")
     assert clips[0].title == "A typical episode"
     assert len(clips[0].frames) == 101

@@ -152,7 +152,7 @@ def test_damaged_files_are_named_and_the_rest_is_shown(tmp_path):
     progress = folder / "progress.jsonl"
     progress.write_text("[" * 100_000 + "\nnonsense\n" + progress.read_text() + '"text"\n')
     page = read_page(folder)
-    for text in ("progress.jsonl: 3 of 63 lines are damaged", "cycles/1/levels.json", "holds no JSON object"):
+    for text in ("progress.jsonl: 3 of 63 lines are damaged", "cycles/1/levels.json", "does not hold a JSON object"):
         assert text in page.text
     assert "20.0 [19.0, 21.0]" in page.text
     assert any(spec["yLabel"] == "score %" for spec in page.charts)

@@ -97,7 +97,7 @@ def test_a_reply_is_written_as_the_run_reads_it(client):
     backend = ManualBackend(run_dir / "requests", 0.01, notify=lambda text: None)
     chat_request = ChatRequest(messages=(Message(role="user", content="Design levels."),), json_schema=SCHEMA)
     assert backend.send(chat_request).text == text
-    assert "No run waits" in client.get("designer").text
+    assert "No run is waiting" in client.get("designer").text
     again = client.post("reply", {**request, "text": json.dumps(VALID)})
     assert again.status == 422
     assert "has a reply already" in again.text

@@ -268,7 +268,7 @@ def test_a_person_designs_the_levels_of_a_real_run(browser, tmp_path):
     run = threading.Thread(target=envgen.train, args=(ToyWorld(), "llm"), kwargs=options, daemon=True)
     with serve(tmp_path) as client, View(browser, client.server.url + "designer") as view:
         page = view.page
-        page.get_by_text("No run waits for a reply.").wait_for()
+        page.get_by_text("No run is waiting for a reply.").wait_for()
         run.start()
         page.get_by_role("link", name="Request 1 of run").click(timeout=90_000)
         page.locator("#newest").get_by_text("You design training levels").wait_for()

@@ -175,15 +175,17 @@ def _shades(run: RunFiles, skill: str) -> list[tuple[float, float, str]]:
 
 
 def _first_steps_figure(run: RunFiles) -> Html | None:
-    found = {name: steps for name, steps in skill_steps(run).items()}
-    shown = [s for item in found.values() for s in (item.in_level, item.in_original, *item.above.values()) if s]
+    by_skill = skill_steps(run)
+    shown = [s for item in by_skill.values() for s in (item.in_level, item.in_original, *item.above.values()) if s]
     if not shown:
         return None
     axis = Axis([0.0, *shown])
-    order = sorted(found, key=lambda name: (found[name].in_original or found[name].in_level or float("inf"), name))
+    order = sorted(
+        by_skill, key=lambda name: (by_skill[name].in_original or by_skill[name].in_level or float("inf"), name)
+    )
     body = []
     for name in order[:MAX_ROWS]:
-        item = found[name]
+        item = by_skill[name]
         bar = interval_bar(
             axis, 1, item.in_original, item.in_original, item.above.get(THRESHOLDS[-1]),
             [] if item.in_level is None else [item.in_level],
@@ -245,7 +247,7 @@ def _group_steps(groups: Sequence[Any]) -> Html | None:
     low, high = THRESHOLDS
     note = (
         f"Training steps until success in the original first exceeds {low:g}% (small dots) and {high:g}% (large dots): "
-        "means over the seeds that get there, with their number where it is not all."
+        "means over the seeds that get there, with their number if some do not."
     )
     return tag(
         "section", tag("h3", "Steps until skills succeed"),
@@ -254,7 +256,7 @@ def _group_steps(groups: Sequence[Any]) -> Html | None:
 
 
 def _mean_steps(values: Sequence[float | None]) -> tuple[float | None, int, int]:
-    """The mean of the values that there are, their number, and the number of all."""
+    """The mean of the values that are not None, their number, and the number of all values."""
     known = [value for value in values if value is not None]
     return (float(np.mean(known)) if known else None), len(known), len(values)
 
@@ -282,7 +284,7 @@ def _marks(axis: Axis, marks: Sequence[tuple[str, int, float | None]]) -> Html:
 
 
 def _group_levels(groups: Sequence[Any]) -> Html | None:
-    """In which share of the cycles a skill had a level, and how its success changed there and in the original."""
+    """The share of the cycles in which a skill had a level, and how its success changed there and in the original."""
     stats = [_taught_stats([run for run in group.runs if run.cycles]) for group in groups]
     names = list(dict.fromkeys(name for by_skill in stats for name in by_skill))[:MAX_ROWS]
     if not names:
@@ -292,7 +294,7 @@ def _group_levels(groups: Sequence[Any]) -> Html | None:
     body = [[breakable(name), *(_taught_cell(by_skill.get(name)) for _, by_skill in shown)] for name in names]
     header = ["a level for", *(labeled(group.index, group.label) for group, _ in shown)]
     note = (
-        "Share of the cycles in percent in which a level taught the skill. Below it: success in these levels in the "
+        "Percentage of the cycles in which a level taught the skill. Below it: success in these levels in the "
         "first and the last third of their episodes, and the change of success in the original over these cycles."
     )
     return tag(
@@ -304,26 +306,26 @@ def _group_levels(groups: Sequence[Any]) -> Html | None:
 def _taught_stats(runs: Sequence[RunFiles]) -> dict[str, tuple[float, list[float], list[float], list[float]]]:
     """For each skill, the percentage of cycles with a level for it, and its success in each of them."""
     num_cycles, cycles_with = 0, dict[str, int]()
-    moved: dict[str, tuple[list[float], list[float], list[float]]] = {}
+    by_skill: dict[str, tuple[list[float], list[float], list[float]]] = {}
     for run in runs:
         before: Mapping[str, float] = {}
         for cycle in run.cycles:
             num_cycles += 1
             after = skill_rates(cycle.result.get("evaluation"))
-            for skill, first, last in _moves(cycle):
+            for skill, first, last in _taught_skills(cycle):
                 cycles_with[skill] = cycles_with.get(skill, 0) + 1
-                firsts, lasts, changes = moved.setdefault(skill, ([], [], []))
+                firsts, lasts, changes = by_skill.setdefault(skill, ([], [], []))
                 if first is not None and last is not None:
                     firsts.append(first)
                     lasts.append(last)
                 if skill in before and skill in after:
                     changes.append(after[skill] - before[skill])
             before = after
-    return {name: (100 * count / max(1, num_cycles), *moved[name]) for name, count in cycles_with.items()}
+    return {name: (100 * count / max(1, num_cycles), *by_skill[name]) for name, count in cycles_with.items()}
 
 
-def _moves(cycle: CycleFiles) -> Iterable[tuple[str, float | None, float | None]]:
-    """Yield each skill that the levels of a cycle taught, with its success in the first of them."""
+def _taught_skills(cycle: CycleFiles) -> Iterable[tuple[str, float | None, float | None]]:
+    """Yield each skill that the levels of a cycle taught, with its success in the first and last third of its level."""
     outcomes, seen = objects(cycle.result, "cycle", "outcomes"), set[str]()
     for k, level in enumerate(objects(cycle.design, "proposal", "levels")):
         outcome = outcomes[k] if k < len(outcomes) else {}

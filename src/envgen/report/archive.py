@@ -34,7 +34,7 @@ def archive_facts(archive: Mapping[str, Any]) -> Html:
 
 
 def archive_cards(archive: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The levels with the highest priority, as proposed levels whose purpose says what is known of them."""
+    """The levels with the highest priority, as proposed levels whose purpose says what is known about them."""
     return [
         {"level": entry.get("level"), "purpose": _describe(entry, archive)}
         for entry in objects(archive, "levels")[:MAX_CARDS]

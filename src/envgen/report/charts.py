@@ -66,7 +66,7 @@ def _last(values: Sequence[float | None]) -> float | None:
 def _align(c: Mapping[str, Any], key: str, x_values: Sequence[float]) -> list[float | None]:
     """The values of a curve at all x of the chart: None outside of its points, interpolated between them.
 
-    A curve whose points are drawn has no others; the script connects them.
+    The `y` of a curve with `points` is not interpolated; the script connects its points.
     """
     if key == "y" and c["points"]:
         known = dict(zip(c["x"], c["y"], strict=True))

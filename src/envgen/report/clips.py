@@ -19,7 +19,7 @@ MAX_FRAMES = 240  # of a clip of a whole episode
 SKILL_FRAMES = 70  # of a clip that ends with a skill
 AFTER_SKILL = 8  # frames after the success
 MAX_SKILL_CLIPS = 4
-HARD = 60.0  # percent: skills with a higher success rate have no clip
+MAX_SUCCESS_RATE = 60.0  # percent: skills that succeed at least this often have no clip
 SEED = 99_000_000  # of the first environment
 FRAME_SIZE = 160  # pixels
 
@@ -80,7 +80,9 @@ def make_clips(policy: Any, world: World, observation: str) -> list[Clip]:
 def hard_skills(episodes: list[RecordedEpisode], skills: list[str]) -> list[tuple[str, float]]:
     """The skills that succeed least often, but at least once, with their success rates in percent."""
     rates = {name: 100 * sum(name in episode.first_success for episode in episodes) / len(episodes) for name in skills}
-    ranked = sorted(((name, rate) for name, rate in rates.items() if 0 < rate < HARD), key=lambda item: item[1])
+    ranked = sorted(
+        ((name, rate) for name, rate in rates.items() if 0 < rate < MAX_SUCCESS_RATE), key=lambda item: item[1]
+    )
     return ranked[:MAX_SKILL_CLIPS]
 
 

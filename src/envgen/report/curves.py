@@ -34,7 +34,7 @@ def num_skills(run: RunFiles) -> int:
 def training_points(run: RunFiles) -> tuple[Points, list[tuple[float, float, str]]]:
     """The score of the training episodes in parts of the run, over steps, and its phases (first step, last, name).
 
-    A part never reaches across phases, because the episodes of two phases play different levels.
+    A part never spans two phases, because their episodes play different levels.
     """
     n, phases = num_skills(run), _phases(run)
     total = max(1.0, run.steps)

@@ -10,13 +10,13 @@ import numpy as np
 from .curves import num_skills
 from .read import RunFiles, counts, number, objects, skill_rates, texts
 
-WINDOW = 100  # episodes in the original over which a success rate is taken
+WINDOW = 100  # episodes in the original over which a success rate is averaged
 THRESHOLDS = (5.0, 20.0)  # percent
 
 
 @dataclass(frozen=True)
 class LevelSlot:
-    """What one entry of `levels` in the progress lines of a phase holds the results of."""
+    """The levels whose results are one entry of `levels` in the progress lines of a phase."""
 
     skills: frozenset[str] = frozenset()  # that its levels teach
     is_original: bool = False
@@ -50,7 +50,7 @@ def taught_skills(level: Mapping[str, Any]) -> list[str]:
 
 
 def phase_slots(run: RunFiles) -> dict[str, tuple[LevelSlot, ...]]:
-    """For each phase, what the entries of `levels` in its progress lines are the results of."""
+    """The slot of each entry of `levels` in the progress lines, by phase."""
     slots: dict[str, tuple[LevelSlot, ...]] = {}
     for cycle in run.cycles:
         by_level: dict[str, LevelSlot] = {}
@@ -90,17 +90,17 @@ def level_results(run: RunFiles) -> Iterable[tuple[float, str, LevelSlot, float,
 def skill_steps(run: RunFiles) -> dict[str, SkillSteps]:
     """When each skill first succeeded, and when its success rate in the original first exceeded the thresholds.
 
-    Success rates are taken over at least WINDOW training episodes in a row, and from the evaluations of the cycles.
+    Success rates are those of at least WINDOW training episodes in a row, and of the evaluations.
     """
     names = skill_names(run)
-    found = {name: SkillSteps() for name in names}
+    steps_by_skill = {name: SkillSteps() for name in names}
     window, tried, succeeded = 0.0, np.zeros(len(names)), np.zeros(len(names))
     rates_at: list[tuple[float, Mapping[str, float]]] = []
     for steps, _, slot, episodes, successes, possible in level_results(run):
         for name, count in zip(names, successes, strict=True):
             attribute = "in_original" if slot.is_original else "in_level"
-            if count > 0 and getattr(found[name], attribute) is None:
-                setattr(found[name], attribute, steps)
+            if count > 0 and getattr(steps_by_skill[name], attribute) is None:
+                setattr(steps_by_skill[name], attribute, steps)
         if slot.is_original:
             window, tried, succeeded = window + episodes, tried + possible, succeeded + successes
             if window >= WINDOW:
@@ -114,7 +114,7 @@ def skill_steps(run: RunFiles) -> dict[str, SkillSteps]:
         rates_at.append((run.steps, skill_rates(run.summary.get("final"))))
     for steps, by_skill in sorted(rates_at, key=lambda item: item[0]):
         for name, rate in by_skill.items():
-            for threshold in THRESHOLDS if name in found else ():
+            for threshold in THRESHOLDS if name in steps_by_skill else ():
                 if rate > threshold:
-                    found[name].above.setdefault(threshold, steps)
-    return found
+                    steps_by_skill[name].above.setdefault(threshold, steps)
+    return steps_by_skill

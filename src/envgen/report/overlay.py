@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from .episodes import EpisodePlayer
 
-PANEL_SHARE = 2 / 3  # width of the panel, of the side of the picture
+PANEL_SHARE = 2 / 3  # width of the panel relative to that of the picture
 HIGHLIGHT_STEPS = 12  # during which a new skill is highlighted
 BACKGROUND, TEXT, MUTED = "#14181f", "#e8ecf1", "#8b95a3"
 TRACK, ACCENT, GOOD, LOW = "#2a313c", "#7db4ff", "#4cc38a", "#e5684f"
@@ -102,7 +102,7 @@ class FrameComposer:
             self._rectangle(box, (ON_HIGHLIGHT if is_new else GOOD) if name in achieved else TRACK)
             self._text((x + 12 * unit, y), name.replace("_", " "), 12, color, width - 22 * unit)
 
-    # --- text and boxes. Sizes of text are in pixels of a picture of 480
+    # --- text and boxes. Sizes of text are in pixels, for a picture of 480 pixels
 
     def _line(self, text: str, size: int, color: str, height: int) -> None:
         if text:

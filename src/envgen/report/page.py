@@ -40,9 +40,9 @@ def write_report(
     """Write the report of the runs at or below `paths` to the HTML file `out`.
 
     Args:
-        clips: Play the best run of each world and show what its policy does, if it has a checkpoint.
+        clips: Show episodes of the best run of each world as clips, or of another run if it has no checkpoint.
         on_message: Receives a sentence for everything that had to be left out.
-        world: The world of runs that name it and that `make_world` cannot load by its name.
+        world: A world that is not installed, for the runs that were trained in it.
 
     Raises:
         RunError: There is no run at a path, or the file cannot be written.

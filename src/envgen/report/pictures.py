@@ -18,7 +18,7 @@ from .html import Html
 MAP_SEED = 0  # all maps are of this seed, so that they differ only in what the levels change
 CELL_SIZE = 6  # pixels of a cell, in worlds that can draw their cells in any size
 MAX_SIDE = 448  # pixels of a map
-SMALL = 24_000  # bytes: a lossless encoding of this size needs no lossy one beside it
+SMALL_BYTES = 24_000  # up to this size, a lossless encoding is not compared with a lossy one
 
 
 class PictureStore:
@@ -29,7 +29,7 @@ class PictureStore:
         self.urls: dict[str, str] = {}
 
     def add(self, key: str, create: Callable[[], bytes]) -> str | None:
-        """The name of the picture with this key, which `create` makes as WebP if it is new; None if it is too large."""
+        """The name of the picture with this key, which `create` makes as WebP if it is new; None if it does not fit."""
         name = hashlib.sha256(key.encode()).hexdigest()[:12]
         if name not in self.urls:
             if self.num_bytes >= self.max_bytes:
@@ -60,7 +60,7 @@ class LevelMaps:
         return self.store.add(key, lambda: to_webp(draw_map(self.world, level)))
 
     def links(self, overrides: Any) -> Html | None:
-        """What a reader can do with a level; nothing in a report."""
+        """Links shown with a level; none in a report."""
         return None
 
     def legend(self) -> list[tuple[str, str]]:
@@ -87,9 +87,9 @@ def draw_map(world: World, level: Level, seed: int = MAP_SEED) -> Image.Image:
 
 
 def to_webp(image: Image.Image) -> bytes:
-    """A lossless encoding, which is the smaller one for maps of few colors; of other pictures a lossy one."""
+    """A lossless encoding if it is small, as of maps with few colors, else the smaller of lossless and lossy."""
     lossless = _encode(image, lossless=True, quality=30, method=3)
-    return lossless if len(lossless) <= SMALL else min(lossless, _encode(image, quality=60, method=3), key=len)
+    return lossless if len(lossless) <= SMALL_BYTES else min(lossless, _encode(image, quality=60, method=3), key=len)
 
 
 def _encode(image: Image.Image, **options: Any) -> bytes:

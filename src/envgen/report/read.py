@@ -131,7 +131,7 @@ class RunFiles:
             return {}
         if isinstance(value, dict):
             return value
-        self.problems.append(f"{name} holds no JSON object")
+        self.problems.append(f"{name} does not hold a JSON object")
         return {}
 
     def read_lines(self, name: str) -> list[dict[str, Any]]:

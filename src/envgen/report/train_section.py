@@ -196,7 +196,7 @@ def _cycle(cycle: CycleFiles, before: Mapping[str, float], maps: LevelMaps | Non
     heading = [
         tag("strong", f"Cycle {cycle.number}"),
         tag("span", _what_was_played(cycle, len(levels)), class_="muted"),
-        tag("span", "score after it ", _with_interval(score), class_="muted") if score else None,
+        tag("span", "score afterwards ", _with_interval(score), class_="muted") if score else None,
     ]
     cards = [
         level_card(k, level, _at(audits, k), _at(outcomes, k), before, after, maps)
@@ -224,7 +224,7 @@ def level_card(
     outcome: Mapping[str, Any] = MappingProxyType({}), before: Mapping[str, float] = MappingProxyType({}),
     after: Mapping[str, float] = MappingProxyType({}), maps: LevelMaps | None = None,
 ) -> Html:  # fmt: skip
-    """Level `k` of a proposal, from above, with what is known of it."""
+    """Level `k` of a proposal, from above, with what is known about it."""
     overrides = level.get("level") if isinstance(level.get("level"), dict) else {}
     purpose = as_text(level.get("purpose")) or "No purpose given."
     picture = maps.add(overrides) if maps else None

@@ -41,7 +41,7 @@ def choose_format(name: str | None) -> VideoFormat:
     for known in get_args(VideoFormat):
         if name == known:
             if known == "mp4" and not has_ffmpeg:
-                raise VideoError(f"MP4 files need imageio-ffmpeg: {INSTALL}; the formats webp and gif need nothing")
+                raise VideoError(f"MP4 files need imageio-ffmpeg: {INSTALL}; the formats webp and gif need no package")
             return known
     raise VideoError(f"video format {format_choice_error(name, get_args(VideoFormat))}")
 

@@ -142,10 +142,10 @@ class Studio:
             with self.folder.lock:
                 num_open = len(designer.waiting_requests(self.folder.runs()))
                 try:
-                    found = dict(build())
+                    parts_of_view = dict(build())
                 except EnvgenError:  # the run was deleted while its page is open
-                    found = {}
-            return {_id_of(html): html for html in (nav_part(num_open), *found.values())}
+                    parts_of_view = {}
+            return {_id_of(html): html for html in (nav_part(num_open), *parts_of_view.values())}
 
         return Stream(parts)
 
@@ -206,20 +206,20 @@ class Studio:
         return designer.manual_request(self.folder.get(value("id")), value("name"))
 
     def request_page(self, request: Request) -> Response:
-        found = self._manual(request)
-        return designer.request_page(found, self._world_of(found.run))
+        manual = self._manual(request)
+        return designer.request_page(manual, self._world_of(manual.run))
 
     def check_reply(self, request: Request) -> Response:
-        found = self._manual(request, body=True)
-        world = self._world_of(found.run)
+        manual = self._manual(request, body=True)
+        world = self._world_of(manual.run)
         maps = StudioMaps(world, self.pictures, with_stats=True) if world else None
-        return json_response(designer.check_reply(found, request.field("text"), world, maps))
+        return json_response(designer.check_reply(manual, request.field("text"), world, maps))
 
     def send_reply(self, request: Request) -> Response:
-        found = self._manual(request, body=True)
+        manual = self._manual(request, body=True)
         despite_errors = request.field("despite_errors", bool, False)
-        text, world = request.field("text"), self._world_of(found.run)
-        return _or_conflict(lambda: designer.send_reply(found, text, world, despite_errors), {"sent": True})
+        text, world = request.field("text"), self._world_of(manual.run)
+        return _or_conflict(lambda: designer.send_reply(manual, text, world, despite_errors), {"sent": True})
 
     def _world_of(self, run: LiveRun) -> World | None:
         maps = self.maps_of(run.task)

@@ -67,7 +67,7 @@ def waiting_requests(runs: Sequence[LiveRun]) -> list[ManualRequest]:
 def designer_page(runs: Sequence[LiveRun]) -> Response:
     intro = (
         "A run with --llm manual asks you for its levels, once per cycle and again if a reply has errors. "
-        "Write the reply here, or paste the request into any chat program and its reply back."
+        "Write the reply here, or paste the request into any chat program, and its reply here."
     )
     return page("designer", "Designer", tag("p", intro, class_="note"), *designer_parts(runs).values(),
                 stream="events?view=designer")  # fmt: skip
@@ -90,7 +90,7 @@ def designer_parts(runs: Sequence[LiveRun]) -> dict[str, Html]:
     command = "envgen train crafter --designer llm --llm manual"
     shown = (
         tag("ul", *items, class_="requests") if items
-        else tag("p", "No run waits for a reply. Start one with: ", tag("code", command))
+        else tag("p", "No run is waiting for a reply. Start one with: ", tag("code", command))
     )  # fmt: skip
     return {"open": part("open-requests", tag("h2", "Open requests"), shown)}
 
@@ -181,10 +181,10 @@ def request_parts(request: ManualRequest) -> dict[str, Html]:
 def _verdict(request: ManualRequest) -> Html:
     """What the run made of the reply, from its ledger."""
     lines = request.run.read_lines(LEDGER)
-    checks = [line for line in lines if line.get("event") == "validation" and _is_about(line, request)]
+    checks = [line for line in lines if line.get("event") == "validation" and _belongs_to(line, request)]
     if not checks:
-        is_read = any(line.get("event") == "reply" and _is_about(line, request) for line in lines)
-        text = "The run has read the reply." if is_read else "The reply is sent. The run has not read it yet."
+        is_read = any(line.get("event") == "reply" and _belongs_to(line, request) for line in lines)
+        text = "The run has read the reply." if is_read else "The reply has been sent, but the run has not read it yet."
         return tag("p", text, class_="note")
     if checks[-1].get("ok") is True:
         return tag("p", badge("accepted", "good"), " The run trains in these levels after it has checked them.")
@@ -192,7 +192,7 @@ def _verdict(request: ManualRequest) -> Html:
     return join(tag("p", badge("refused", "bad")), tag("ul", *errors, class_="errors"))
 
 
-def _is_about(line: Mapping[str, Any], request: ManualRequest) -> bool:
+def _belongs_to(line: Mapping[str, Any], request: ManualRequest) -> bool:
     return as_text(line.get("digest")).startswith(request.digest)
 
 
@@ -207,8 +207,8 @@ def request_text(request: ManualRequest) -> str:
 def _conversation(request: ManualRequest) -> Html:
     """The request with its newest message last, and open."""
     lines = request.run.read_lines(LEDGER)
-    found = [line for line in lines if line.get("event") == "request" and _is_about(line, request)]
-    messages = objects(found[-1], "request", "messages") if found else []
+    requests = [line for line in lines if line.get("event") == "request" and _belongs_to(line, request)]
+    messages = objects(requests[-1], "request", "messages") if requests else []
     if not messages:
         messages = [{"role": "user", "content": request_text(request)}]
     *earlier, newest = messages

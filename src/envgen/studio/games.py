@@ -16,7 +16,7 @@ from envgen.worlds.world import Level, World
 from .server import RequestError
 
 SCREEN_SIZE = 400  # pixels along the sides of a picture
-MAX_GAMES = 8  # the one that was not played for longest ends
+MAX_GAMES = 8  # if there are more, the least recently played one ends
 SPARE_KEYS = "1234567890abcdefghijklmnopqrstuvwxyz"  # for worlds without key bindings
 
 

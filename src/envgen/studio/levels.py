@@ -22,16 +22,16 @@ from envgen.worlds.world import Level, LevelError, World
 from .page import page
 from .server import RequestError, Response
 
-STATS_SEEDS = range(16)  # of the maps that statistics are over
+STATS_SEEDS = range(16)  # of the maps over which statistics are averaged
 MAX_CHANGES = 12  # statistics that are listed
 MAX_LEVEL_BYTES = 1 << 16
 MAX_FILES = 200
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,79}", re.ASCII)
-RESERVED = ("run.json", "summary.json")  # would make a run directory of the folder
+RESERVED = ("run.json", "summary.json")  # would make the folder look like a run directory
 
 
 def levels_page(world: World, worlds: tuple[str, ...], folder: Path, level: str) -> Response:
-    """`level` is JSON, of the level to begin with."""
+    """The page of the level editor. `level` is the JSON of the level that it opens."""
     tabs = [
         tag("a", name, href="levels?" + urlencode({"world": name}), aria_current="true" if name == world.name else None)
         for name in worlds

@@ -12,7 +12,7 @@ from .server import RequestError, Response
 
 STYLES = ("uPlot.min.css", "report.css", "studio.css")
 SCRIPTS = ("uPlot.min.js", "charts.js", "studio.js")  # on every page
-OWN = ("studio.css", "studio.js", "levels.js", "designer.js")
+OWN_ASSETS = ("studio.css", "studio.js", "levels.js", "designer.js")
 VIEWS = (("runs", "Runs", "."), ("levels", "Levels", "levels"), ("designer", "Designer", "designer"))
 
 
@@ -72,8 +72,8 @@ def part(id_: str, *children: Child, class_: str = "") -> Html:
 
 
 def asset(name: str) -> Response:
-    if name not in (*STYLES, *SCRIPTS, *OWN):
+    if name not in (*STYLES, *SCRIPTS, *OWN_ASSETS):
         raise RequestError("there is no such file", 404)
     own = resources.files("envgen.studio") / "assets" / name
-    text = own.read_text("utf-8") if name in OWN else report_asset(name)
+    text = own.read_text("utf-8") if name in OWN_ASSETS else report_asset(name)
     return Response(text, f"text/{'css' if name.endswith('.css') else 'javascript'}; charset=utf-8")

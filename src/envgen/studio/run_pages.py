@@ -62,12 +62,12 @@ def runs_parts(folder: RunFolder, maps_of: MapsOf) -> dict[str, Html]:
     head = tag("tr", [tag("th", text, scope="col") for text in
                       ("Run", "World or domain", "Designer", "Seed", "State", "Progress", "Result")])  # fmt: skip
     body = tag("tbody", *rows, *bad_rows)
-    found = tag("table", tag("caption", "Runs"), tag("thead", head), body)
+    runs_table = tag("table", tag("caption", "Runs"), tag("thead", head), body)
     search = tag("input", type="search", id="filter", placeholder="name, world, designer ...")
     label = tag("label", "Filter ", search)
     listed: list[Html] = [
         tag("p", label, tag("span", plural(len(runs), "run"), class_="muted"), class_="toolbar"),
-        tag("div", found, class_="scroll runs-table", tabindex="0", role="region", aria_label="Runs"),
+        tag("div", runs_table, class_="scroll runs-table", tabindex="0", role="region", aria_label="Runs"),
     ]
     if not rows and not bad_rows:
         listed = [
@@ -148,7 +148,7 @@ def _levels_of_cycle(cycle: CycleFiles, maps: StudioMaps | None) -> Html:
 
 
 def _guarded(build: Callable[[], Html | None], run: LiveRun) -> Html | None:
-    """A run directory may hold anything: what cannot be shown must not cost the rest of the page."""
+    """A run directory may hold anything: what cannot be shown must not prevent the rest of the page."""
     try:
         return build()
     except Exception as error:  # noqa: BLE001

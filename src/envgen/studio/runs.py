@@ -41,7 +41,7 @@ class LineReader:
         self._position, self._last = 0, b""  # the end of the last complete line, and that line
 
     def read(self) -> list[dict[str, Any]]:
-        """All complete lines. A file that was cut and written again is read from its start."""
+        """All complete lines. A file that was truncated and rewritten is read from its start."""
         with open_regular(self.file, "rb") as stream:
             if os.fstat(stream.fileno()).st_size > MAX_FILE_BYTES:
                 raise OSError(None, f"it has more than {MAX_FILE_BYTES:,} bytes")

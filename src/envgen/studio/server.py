@@ -225,7 +225,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send_events(self, stream: Stream) -> None:
         if not self.server.streams.acquire(blocking=False):
-            self._send(Response("too many pages are open\n", "text/plain; charset=utf-8", 503))
+            self._send(
+                Response(
+                    "too many pages of the studio are open; close some of them\n", "text/plain; charset=utf-8", 503
+                )
+            )
             return
         self.close_connection = True
         try:

@@ -5,7 +5,7 @@ function addReply() {
   const start = JSON.parse(document.getElementById("start").textContent);
   const find = (id) => document.getElementById(id);
   const reply = find("reply");
-  const about = { id: start.id, name: start.name };
+  const requestId = { id: start.id, name: start.name };
   const draft = `draft ${start.id} ${start.name}`;
   let items = []; // the valid levels of the reply
   let latest = 0;
@@ -25,7 +25,7 @@ function addReply() {
       return;
     }
     try {
-      const result = await post("reply-check", { ...about, text: reply.value });
+      const result = await post("reply-check", { ...requestId, text: reply.value });
       if (request !== latest) return;
       items = result.items;
       if (result.checked) showErrors(result.errors, true);
@@ -72,7 +72,7 @@ function addReply() {
     const button = find("send");
     try {
       const despite = button.dataset.despite === "yes";
-      const { conflict } = await post("reply", { ...about, text: reply.value, despite_errors: despite });
+      const { conflict } = await post("reply", { ...requestId, text: reply.value, despite_errors: despite });
       if (!conflict) { close("Sent."); return; }
       status.textContent = "The reply has errors. The run would ask again.";
       button.textContent = "Send anyway";
@@ -96,7 +96,7 @@ function addReply() {
     if (!what) return;
     const status = find("copy-status");
     try {
-      const text = what === "all" ? await get("request-text?" + new URLSearchParams(about)) : find("newest").textContent;
+      const text = what === "all" ? await get("request-text?" + new URLSearchParams(requestId)) : find("newest").textContent;
       await navigator.clipboard.writeText(text);
       status.textContent = "Copied.";
     } catch (error) {
@@ -173,7 +173,7 @@ function addReply() {
 
   function followState() {
     const isOpen = find("request-open").dataset.open === "yes";
-    if (!isOpen && !isSent) close("This request has its reply.");
+    if (!isOpen && !isSent) close("This request has already been answered.");
   }
 
   reply.addEventListener("input", debounce(check, 150));
