@@ -47,7 +47,7 @@ def _adapted_layers(model: nn.Module) -> Iterator[tuple[str, Any]]:
 
 @contextmanager
 def adapters_disabled(model: nn.Module) -> Iterator[None]:
-    """The model is the initial one in this context, in which nothing must be trained."""
+    """Disable the adapters in this context, so that the model is the initial one. It must not be trained there."""
     layers = [layer for _, layer in _adapted_layers(model)]
     for layer in layers:
         layer.enable_adapters(False)

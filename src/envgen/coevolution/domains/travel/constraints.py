@@ -1,8 +1,7 @@
 """The constraints of TravelPlanner: eight of common sense, and those that the query sets.
 
-The benchmark `travel_planner` and the domain `travel` share them.
-
-They are checked against the reference information of the query. Each check returns why the plan fails, or "".
+The benchmark `travel_planner` and the domain `travel` share them. They are checked against the reference information
+of the query. Each check returns why the plan fails, or "".
 """
 
 import math

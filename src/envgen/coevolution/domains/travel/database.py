@@ -108,7 +108,10 @@ def _make_restaurants(names: Sequence[str], wanted: Sequence[str], rng: Random) 
 def _add_links(
     reference: Reference, origin: str, cities: Sequence[str], spec: TravelSpec, rng: Random
 ) -> Reference:  # fmt: skip
-    """Flights, roads and taxis between all cities. One kind that the travelers accept is everywhere on the tour."""
+    """Random flights, roads and taxis between all cities.
+
+    On the tour, one kind that the travelers accept, and the kind that they refuse, are always available.
+    """
     kinds = [kind for kind in ("flight", "self-driving", "taxi") if spec.transport != f"no {kind}"]
     accepted, refused = sample_word(kinds, rng), spec.transport.removeprefix("no ")
     tour = list(zip((origin, *cities), (*cities, origin), strict=True))

@@ -85,8 +85,8 @@ class TravelDomain(Domain):
             return CheckResult(0.0, False, str(error))
         if len(plan) > trip.query.days:
             return CheckResult(0.0, True, f"complete: the plan has {len(plan)} days instead of {trip.query.days}")
-        report = check_plan(trip.query, plan, trip.reference)
-        for name, reason in (report.commonsense | report.hard).items():
+        result = check_plan(trip.query, plan, trip.reference)
+        for name, reason in (result.commonsense | result.hard).items():
             if reason:
                 return CheckResult(0.0, True, f"{name}: {reason}")
         return CheckResult(1.0, True)

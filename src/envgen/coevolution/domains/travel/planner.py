@@ -57,7 +57,7 @@ def cheapest_cost(trip: Trip) -> float:
 
 
 def most_expensive_plan(trip: Trip) -> list[Day]:
-    """A plan that satisfies all constraints but costs as much as the first tour allows."""
+    """The most expensive plan of the first itinerary that has one; it satisfies all constraints but the budget."""
     wanted = frozenset(trip.query.cuisines)
     for stays in _itineraries(trip):
         parts = [[choice._replace(cost=-choice.cost) for choice in part] for part in _parts(trip, stays)]

@@ -56,12 +56,12 @@ class TravelSpec(Spec):
 
     @property
     def whole_days(self) -> int:
-        """The days without travel."""
+        """The number of days without travel."""
         return self.days - self.cities - 1
 
     @property
     def num_wishes(self) -> int:
-        """The constraints that the travelers set beside the budget."""
+        """The number of constraints that the travelers set besides the budget."""
         return sum(wish != "any" for wish in (self.room, self.rule, self.transport)) + self.cuisines
 
 
@@ -70,8 +70,8 @@ def sample_spec(rng: np.random.Generator, max_days: int, max_options: int, wish_
 
     Args:
         rng: The source of randomness.
-        max_days: Most days of the trip.
-        max_options: Most options.
+        max_days: Maximum number of days.
+        max_options: Maximum number of options.
         wish_probability: Probability of each of the wishes, whose value is then uniform.
     """
     days = int(rng.integers(2, max_days + 1))

@@ -43,7 +43,7 @@ def write_prompt(trip: Trip) -> str:
 
 
 def _price(transportation: str, reference: Reference) -> float:
-    """Dollars for a seat in a flight, or for a car."""
+    """Dollars for a seat on a flight, or for a car."""
     if flight := FLIGHT.search(transportation):
         return reference.flights[flight[1]]["Price"]
     _, _, origin, _, destination = transportation.split()

@@ -51,8 +51,8 @@ def wrong_plans(trip: Trip, days: Sequence[Day]) -> dict[str, Sequence[Day]]:
 
 
 def _num_violated(trip: Trip, plan: Sequence[Day]) -> int:
-    report = check_plan(trip.query, plan, trip.reference)
-    return sum(map(bool, (report.commonsense | report.hard).values()))
+    result = check_plan(trip.query, plan, trip.reference)
+    return sum(map(bool, (result.commonsense | result.hard).values()))
 
 
 def _other_journeys(trip: Trip, days: Sequence[Day]) -> Iterator[Sequence[Day]]:
