@@ -195,8 +195,9 @@ for _kind, *_values in (
 def balance_creatures(env, entities):
     """Spawn and despawn creatures in every chunk that has ever held an entity, in the order of `chunk_order`.
 
-    The number of creatures that a chunk should hold follows the daylight and is multiplied by the level's density. With
-    a density below 1 it is still at least 1, but creatures spawn more slowly.
+    The limits for the number of creatures in a chunk are multiplied by the level's density; for zombies and cows, they
+    depend on the daylight, too. A density below 1 makes all creatures spawn more slowly; the limits for cows and
+    skeletons then stay at 1 or more.
     """
     params = env.params
     counts = env.chunk_counts

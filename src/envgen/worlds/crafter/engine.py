@@ -27,8 +27,8 @@ class Engine(BatchEngine):
         sample_levels: Each episode plays a random one of the levels instead.
         threads: Threads to step with.
         observation: NO_OBSERVATION, SYMBOLS or PIXELS.
-        image_size: (width, height) of the pixels. It counts even if they are not drawn: at night, drawing them takes
-            numbers from the random stream.
+        image_size: (width, height) of the pixels. It matters even if they are not drawn: at night, the random stream
+            advances by one number per pixel of the map.
     """
 
     title, compile_seconds, Level = "Crafter", 50, CrafterLevel

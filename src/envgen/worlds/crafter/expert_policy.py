@@ -1,7 +1,7 @@
 """A scripted policy that sees the whole map and works through Crafter's skills, easiest first.
 
-It serves as a reference and drives tests: it shows which skills a level allows, and takes the engine to places that
-random actions never reach. It has no memory; its actions depend on the state alone.
+It serves as a baseline and as a test driver: it shows which skills a level allows, and reaches states of the engine
+that random actions never reach. It has no memory; its actions depend on the state alone.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ _DY = np.array([dy for _, dy in const.DIRECTION_OFFSETS])
 _NUM_CELLS = const.MAP_SIZE * const.MAP_SIZE
 _ENTITY_TARGET = 100  # targets below are materials; targets from here on are kinds of entities
 _RIPE_PLANT = _ENTITY_TARGET + len(const.ENTITIES)
-FURNACE_AND_TOOL_STONE = 6  # enough stone for a furnace and a tool
+STONE_FOR_FURNACE = 6  # a furnace costs 4; the rest bridges water
 
 
 def expert_actions(engine: Engine) -> np.ndarray:
@@ -96,7 +96,7 @@ def _make_tool(env, entities, tool, queue, first_move):
     table, furnace = _is_nearby(env, entities, const.TABLE), _is_nearby(env, entities, const.FURNACE)
     if items[const.WOOD] < (1 if table else 1 + const.TABLE_WOOD):
         return _seek(env, entities, const.TREE, queue, first_move)
-    if tier > 0 and items[const.STONE_ITEM] < (1 if tier == 1 or furnace else FURNACE_AND_TOOL_STONE):
+    if tier > 0 and items[const.STONE_ITEM] < (1 if tier == 1 or furnace else STONE_FOR_FURNACE):
         return _seek(env, entities, const.STONE, queue, first_move)
     if tier == 2 and items[const.COAL_ITEM] < 1:
         return _seek(env, entities, const.COAL, queue, first_move)

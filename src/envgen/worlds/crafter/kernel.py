@@ -65,8 +65,8 @@ def step_batch(
             results.truncated[i] = _is_out_of_time(env)
             results.phase[i] = ENDED if _is_dead(env) or _is_out_of_time(env) else RUNNING
         else:
-            pick = mt19937.episode_seed(env.seed_hash + 1, env.episode + 1) if sample_levels else i
-            env.level = env_level_ids[pick % env_level_ids.size]
+            index = mt19937.episode_seed(env.seed_hash + 1, env.episode + 1) if sample_levels else i
+            env.level = env_level_ids[index % env_level_ids.size]
             env.params = level_params[env.level]
             if not reset_episode(env, entities, terrain_buffers, thread, env.episode + 1, daylight_table):
                 continue

@@ -78,8 +78,9 @@ def _entity_mask(engine: Engine, i: int, kind: int) -> np.ndarray:
 
 # --- skills
 
-# A level per skill in which it is the next thing to learn: the level provides most prerequisites, and what the skill
-# acts on is nearby. Chains withdraw the prerequisites in the order in which they stand here (designers/chains.py).
+# For each skill, a level in which it is the next thing to learn: the level provides most prerequisites, and what the
+# skill acts on is nearby. Chains withdraw the prerequisites in the order in which they are listed here
+# (designers/chains.py).
 SKILL_LEVELS: dict[str, dict[str, Any]] = {
     "collect_coal": {"coal": "common", "near": {"cave": True}, "inventory": {"wood_pickaxe": 1}},
     "collect_diamond": {

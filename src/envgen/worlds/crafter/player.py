@@ -12,10 +12,10 @@ _ITEM_IDS = {name: item for item, name in enumerate(const.ITEMS)}
 _SKILL_IDS = {skill.name: k for k, skill in enumerate(const.SKILLS)}
 _OFFSETS = np.array(const.DIRECTION_OFFSETS, np.int64)  # (4, 2)
 
-# What the action "do" collects from each material: the item, the tool it needs (or -1), the material that is left, and
+# What the action "do" collects from each material: the item, the tool it needs (or -1), the material that remains, and
 # the skill.
 _COLLECT = np.full((len(const.MATERIALS), 4), -1, np.int64)
-for _material, _item, _tool, _left in (
+for _material, _item, _tool, _remaining in (
     (const.TREE, "wood", None, const.GRASS),
     (const.STONE, "stone", "wood_pickaxe", const.PATH),
     (const.COAL, "coal", "wood_pickaxe", const.PATH),
@@ -25,7 +25,7 @@ for _material, _item, _tool, _left in (
     (const.GRASS, "sapling", None, const.GRASS),
 ):
     _tool_id = _ITEM_IDS[_tool] if _tool else -1
-    _COLLECT[_material] = _ITEM_IDS[_item], _tool_id, _left, _SKILL_IDS[f"collect_{_item}"]
+    _COLLECT[_material] = _ITEM_IDS[_item], _tool_id, _remaining, _SKILL_IDS[f"collect_{_item}"]
 
 # For each tool: its cost by item, whether it needs a furnace, and its skill.
 _COST = np.zeros((len(const.TOOLS), len(const.ITEMS)), np.int64)
@@ -121,11 +121,11 @@ def _collect_material(env, x, y):
     material = ground_at(env, x, y)
     if material == const.WATER:
         env.thirst = 0
-    item, tool, left, skill = _COLLECT[material]
+    item, tool, remaining, skill = _COLLECT[material]
     if item < 0 or (tool >= 0 and env.inventory[tool] < 1):
         return
-    if left != material:
-        set_ground(env, x, y, left)
+    if remaining != material:
+        set_ground(env, x, y, remaining)
     # The reference draws a number for every material, even where success is certain.
     if mt19937.uniform(env.rng) <= (const.SAPLING_CHANCE if material == const.GRASS else 1.0):
         env.inventory[item] += 1

@@ -1,7 +1,8 @@
 """What `envgen diagnose` measures in Crafter: the conditions of each skill, and what ended an episode.
 
-Everything is read from the engine's exact state. The functions are written in numpy and share no code with the
-kernels, so that the tests compare two implementations of the rules.
+Everything is read from the engine's exact state. The conditions are computed with numpy and share no code with the
+kernels, so that the tests compare two implementations of the rules. The cause of death comes from `deaths`, which
+replays the last step with the kernels.
 """
 
 from collections.abc import Mapping, Sequence

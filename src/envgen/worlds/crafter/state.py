@@ -1,6 +1,6 @@
 """The state of Crafter environments as numpy records: one `ENV` and an array of `ENTITY` records per environment.
 
-An `ENV` record is about 20 KB of plain numbers, so copying it is an exact snapshot. Rules take it as `env`, a single
+An `ENV` record is about 16 KB of plain numbers, so copying it is an exact snapshot. Rules take it as `env`, a single
 pointer, which makes calls cheap. The entity array doubles when an environment needs more room; no kernel writes past
 its end.
 """

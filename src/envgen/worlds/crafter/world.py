@@ -1,4 +1,4 @@
-"""`Crafter`, the world through which the rest of the project uses this simulator, its rules and its key bindings."""
+"""`Crafter`: the world that designers, learners and the command line use."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -67,7 +67,7 @@ ACTION_DESCRIPTIONS = {
     },
 }
 
-KEYS = {
+KEY_BINDINGS = {
     "w": "move_up", "a": "move_left", "s": "move_down", "d": "move_right",
     "up": "move_up", "left": "move_left", "down": "move_down", "right": "move_right",
     "space": "do", "z": "sleep", ".": "noop",
@@ -88,7 +88,7 @@ class Crafter(EngineWorld):
     action_descriptions = ACTION_DESCRIPTIONS
     skill_levels = SKILL_LEVELS
     conditions = CONDITIONS
-    key_bindings = KEYS
+    key_bindings = KEY_BINDINGS
     gauges = dict.fromkeys(VITALS, MAX_ITEM_COUNT)
     vector_env_class, single_env_class = CrafterVectorEnv, CrafterEnv
     map_image_size = MAP_SIZE * CELL_SIZE
