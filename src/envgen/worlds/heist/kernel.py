@@ -1,8 +1,8 @@
 """The kernel that advances a batch of environments: a step or a new episode for each.
 
-A new episode has a seed, a maze, and the agent, keys, doors and gem in it. Random numbers are drawn in the reference's
-order. What a level changes is drawn afterwards or in place of the reference's draw, so the default level draws exactly
-the reference's numbers.
+A new episode gets a seed and a maze, in which the agent, keys, doors and the gem are placed. Random numbers are drawn
+in the reference's order. What a level changes is drawn afterwards or in place of the reference's draw, so the default
+level draws exactly the reference's numbers.
 """
 
 import numpy as np
@@ -51,8 +51,8 @@ REPORT = np.dtype(  # what infos are made of
 
 @jit
 def step_batch(
-    envs, level_params, env_level_ids, sample_levels, scratch, textures, buffers, thread, env_ids, pending, actions,
-    observation, obs_bytes, results,
+    envs, level_params, env_level_ids, sample_levels, scratch, atlas, buffers, thread, env_ids, pending, actions,
+    observation_mode, obs_bytes, results,
 ):  # fmt: skip
     """Step or reset the environments `env_ids`, as marked in `pending`, using the scratch memory of `thread`.
 
@@ -67,14 +67,14 @@ def step_batch(
             results.truncated[i] = env.step >= env.params.length
             results.phase[i] = ENDED if results.terminated[i] or results.truncated[i] else RUNNING
         else:
-            n = mt19937.episode_seed(env.seed_hash + 1, env.episode + 1) if sample_levels else i
-            env.level = env_level_ids[n % env_level_ids.size]
+            index = mt19937.episode_seed(env.seed_hash + 1, env.episode + 1) if sample_levels else i
+            env.level = env_level_ids[index % env_level_ids.size]
             env.params = level_params[env.level]
             reset_episode(env, scratch[thread], env.episode + 1)
             results.phase[i] = RUNNING
-        if observation == PIXELS:
-            render_frame(env, textures, buffers, i, thread, obs_bytes[i])
-        elif observation == SYMBOLS:
+        if observation_mode == PIXELS:
+            render_frame(env, atlas, buffers, i, thread, obs_bytes[i])
+        elif observation_mode == SYMBOLS:
             write_symbols(env, obs_bytes[i], np.int64(env.x) != cell_x or np.int64(env.y) != cell_y)
         _write_report(env, results.report[i])
         pending[i] = DONE
@@ -192,7 +192,7 @@ def _place_agent_and_goals(env, scratch, stride):
 
 @jit
 def _sample_start_near(cells, candidates, queue, distance, stride, mt, start, target):
-    """A free cell START_DISTANCE moves, or fewer if there is none, from the only cell that contains `target`."""
+    """A free cell START_DISTANCE moves from the only cell that contains `target`; a nearer one if there is none."""
     for cell in range(stride * stride):
         if cells[cell] == target:
             compute_distances(cells, distance, queue, stride, cell, False)

@@ -143,8 +143,8 @@ def sample_start(cells, candidates, stride, mt):
 def flood_fill(cells, region, queue, stride, until_door):
     """Mark as NEW every cell that can be reached from the reached ones without passing a door.
 
-    With `until_door`, stop at the first door without a color and return its cell; otherwise return -1. Cells at one
-    distance are visited in ascending order before the next distance, as in the reference.
+    With `until_door`, stop at the first door without a color and return its cell; otherwise return -1. Cells are
+    visited by distance, and in ascending order among those at the same distance, as in the reference.
     """
     count = 0
     for cell in range(stride * stride):
@@ -173,7 +173,7 @@ def flood_fill(cells, region, queue, stride, until_door):
 
 @jit
 def _insertion_sort(queue, first, last):
-    """Sort queue[first:last]. The cells at one distance are few and nearly sorted."""
+    """Sort queue[first:last]. The cells at the same distance are few and nearly sorted."""
     for k in range(first + 1, last):
         cell = queue[k]
         n = k
@@ -265,7 +265,7 @@ def next_state(content, key_set, cell, num_cells):
 def find_gem(cells, stride, start, queue, previous):
     """The first state that reaches the gem from the state `start`, or UNREACHABLE.
 
-    Fills previous[state] with the state before it; the start state is its own.
+    Fills previous[state] with the state before it; that of the start state is the start state itself.
     """
     num_cells = stride * stride
     previous[: num_cells << const.NUM_COLORS] = UNREACHABLE

@@ -40,7 +40,8 @@ MAX_VELOCITY = 255
 DIRECTIONS = (
     "right", "up and left", "left", "down and left", "down", "up", "down and right", "up and right",
 )  # fmt: skip
-DIRECTION_OF_ACTION = np.array([3, 2, 1, 4, 0, 5, 6, 0, 7], np.uint8)  # right before any direction was pressed
+# By action, an index in DIRECTIONS. NOOP stands for no direction pressed yet: the agent then faces right.
+DIRECTION_OF_ACTION = np.array([3, 2, 1, 4, 0, 5, 6, 0, 7], np.uint8)
 
 MAX_SYMBOLS = np.array(  # the highest value of each byte
     [len(const.CELL_NAMES) - 1] * MAP_CELLS

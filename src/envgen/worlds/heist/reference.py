@@ -39,7 +39,7 @@ STATE = np.dtype(  # the state of one environment after a step
 )  # fmt: skip
 FRAME_SHAPE = (64, 64, 3)
 
-# The layout of the reference's saved state, in 32-bit words, found by observing what changes.
+# The layout of the reference's saved state, in 32-bit words, found by observing which words change.
 ENTITY_WORDS = 31
 WORDS_BEFORE_ENTITIES, WORDS_AFTER_ENTITIES, BACKGROUND_WORD = 16, 20, 1
 WORDS_BEFORE_GRID = 9

@@ -159,7 +159,7 @@ def _draw_held_key(color, camera, atlas, frame):
 
 
 @lru_cache(maxsize=1024)
-def _resized(skin: str, procgen_path: Path | None, texture: int, width: int, height: int) -> Image.Image:
+def _resize_texture(skin: str, procgen_path: Path | None, texture: int, width: int, height: int) -> Image.Image:
     image = Image.fromarray(load_images(skin, procgen_path, HD_CELL_TEXELS)[texture])
     return image.resize((width, height), Image.Resampling.LANCZOS)
 
@@ -177,7 +177,7 @@ class HdCanvas:
         x1, y1 = round((x + width - self.left) * self.unit), round((self.top - y + height) * self.unit)
         if x1 <= 0 or y1 <= 0 or x0 >= self.image.width or y0 >= self.image.height:
             return
-        resized = _resized(self.skin, self.procgen_path, texture, max(x1 - x0, 1), max(y1 - y0, 1))
+        resized = _resize_texture(self.skin, self.procgen_path, texture, max(x1 - x0, 1), max(y1 - y0, 1))
         self.image.paste(resized, (x0, y0), resized)
 
     def draw_floor(self, texture: int, world_size: int) -> None:
@@ -199,7 +199,7 @@ class HdCanvas:
 
     def draw_rotated(self, texture: int, x: float, y: float, width: float, height: float, radians: float) -> None:
         """Draw a texture rotated clockwise around its center (x, y); all in pixels of the canvas."""
-        resized = _resized(self.skin, self.procgen_path, texture, max(round(width), 1), max(round(height), 1))
+        resized = _resize_texture(self.skin, self.procgen_path, texture, max(round(width), 1), max(round(height), 1))
         rotated = resized.rotate(-math.degrees(radians), Image.Resampling.BICUBIC, expand=True)
         self.image.paste(rotated, (round(x - rotated.width / 2), round(y - rotated.height / 2)), rotated)
 

@@ -195,13 +195,13 @@ class Canvas:
 def draw_key(color: str, width: int, height: int) -> np.ndarray:
     """A horizontal key with its bow on the left."""
     canvas, hue = Canvas(width, height), KEY_COLORS[color]
-    for grow, fill_color in ((0.03, shade(hue, 0.5)), (0.0, hue)):
-        ry = grow * 84 / 52
+    for margin, fill_color in ((0.03, shade(hue, 0.5)), (0.0, hue)):
+        margin_y = margin * 84 / 52
         for shape in (
-            canvas.disc(0.28, 0.5, 0.25 + grow, 0.40 + ry),
-            canvas.box(0.45 - grow, 0.38 - ry, 0.97 + grow, 0.62 + ry),
-            canvas.box(0.64 - grow, 0.5, 0.76 + grow, 0.86 + ry),
-            canvas.box(0.84 - grow, 0.5, 0.96 + grow, 0.92 + ry),
+            canvas.disc(0.28, 0.5, 0.25 + margin, 0.40 + margin_y),
+            canvas.box(0.45 - margin, 0.38 - margin_y, 0.97 + margin, 0.62 + margin_y),
+            canvas.box(0.64 - margin, 0.5, 0.76 + margin, 0.86 + margin_y),
+            canvas.box(0.84 - margin, 0.5, 0.96 + margin, 0.92 + margin_y),
         ):
             canvas.fill(shape, fill_color)
     canvas.fill(canvas.disc(0.28, 0.5, 0.11, 0.18), shade(hue, 0.5))
