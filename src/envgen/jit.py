@@ -80,7 +80,7 @@ def source_hash(scope: str = "") -> str:
     return digest.hexdigest()[:16]
 
 
-def _scope_folder(scope: str) -> str:
+def _scope_folder_name(scope: str) -> str:
     """The name of the folder in the cache that holds the versions of a scope."""
     if os.path.isabs(scope):
         return f"kernels-{Path(scope).name}-{hashlib.sha256(scope.encode()).hexdigest()[:8]}"
@@ -166,14 +166,14 @@ def _temporary_folder() -> Path | None:
     return folder
 
 
-def _remove_old_versions(home: Path) -> None:
+def _remove_old_versions(scope_folder: Path) -> None:
     def last_used(folder: Path) -> float:
         try:
             return folder.stat().st_mtime
         except OSError:  # another process removed it
             return 0.0
 
-    for folder in sorted(home.iterdir(), key=last_used, reverse=True)[NUM_VERSIONS_KEPT:]:
+    for folder in sorted(scope_folder.iterdir(), key=last_used, reverse=True)[NUM_VERSIONS_KEPT:]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -183,16 +183,16 @@ def cache_folder(scope: str = "") -> Path | None:
     None if no folder can be used."""
     name = source_hash(scope)
     top = Path(os.path.realpath(cache_dir()))  # a symbolic link could be changed after the check
-    home = top / _scope_folder(scope)
-    problem = _find_problem([top, home, home / name])
+    scope_folder = top / _scope_folder_name(scope)
+    problem = _find_problem([top, scope_folder, scope_folder / name])
     if not problem:
-        os.utime(home / name)
-        _remove_old_versions(home)
-        return home / name
+        os.utime(scope_folder / name)
+        _remove_old_versions(scope_folder)
+        return scope_folder / name
     fallback = _fallback_folder(name)
     consequence = f"using {fallback}" if fallback else "compiled code is not cached"
     warnings.warn(
-        f"envgen cannot use its cache {home}: {problem}; {consequence}. "
+        f"envgen cannot use its cache {scope_folder}: {problem}; {consequence}. "
         "Set ENVGEN_CACHE to a folder with free space that other users cannot write to.",
         RuntimeWarning,
         stacklevel=2,
@@ -215,7 +215,7 @@ def _fallback_folder(name: str) -> Path | None:
 
 
 def jit(function):
-    """Compile `function` in no-Python mode, without the GIL, with IEEE arithmetic, cached on disk."""
+    """Compile `function` in nopython mode, without the GIL, with IEEE arithmetic, cached on disk."""
     return _compile(function)
 
 

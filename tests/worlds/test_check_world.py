@@ -7,7 +7,7 @@ from line_world import RING, LineEnv, LineLevel, LineVectorEnv, LineWorld
 
 from envgen.worlds.check_world import ContractError, check_world
 from envgen.worlds.registry import BUILTIN_WORLDS, make_world
-from envgen.worlds.validation import tile_grid_problem
+from envgen.worlds.validation import find_tile_grid_problem
 from envgen.worlds.world import EpisodeEnd, Level, LevelError, Skill, SkillCheck, TileGrid
 
 
@@ -377,5 +377,5 @@ def test_tile_grids_of_single_and_vector_environments_must_agree(in_vector, monk
 def test_tile_grids_must_lie_within_the_image(change, message):
     space = make_world("crafter").make(num_envs=1).single_observation_space
     grid = TileGrid(7, 7, 0, 0, 9, 9)
-    assert tile_grid_problem(grid, space) is None
-    assert message in str(tile_grid_problem(grid._replace(**change), space))
+    assert find_tile_grid_problem(grid, space) is None
+    assert message in str(find_tile_grid_problem(grid._replace(**change), space))

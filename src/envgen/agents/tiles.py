@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from envgen.jit import jit
-from envgen.worlds.validation import tile_grid_problem
+from envgen.worlds.validation import find_tile_grid_problem
 from envgen.worlds.world import TileGrid
 
 from .encoders import Encoder
@@ -68,7 +68,7 @@ class TileEncoder(Encoder):
                 "the encoder 'tiles' requires images made of tiles (a world whose environments have "
                 "metadata[\"tile_grid\"]); use the encoder 'impala' for other images"
             )
-        if problem := tile_grid_problem(tile_grid, space):
+        if problem := find_tile_grid_problem(tile_grid, space):
             raise SpaceError(f"invalid tile grid: {problem}")
         assert isinstance(space, spaces.Box)
         self.tile_grid, self.image_shape, self.width = tile_grid, space.shape, width

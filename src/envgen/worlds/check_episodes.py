@@ -247,7 +247,7 @@ class EpisodeChecker:
     def check_successes(
         self, probe: Probe, checks: Mapping[str, Any], counts_before: np.ndarray, result: tuple
     ) -> np.ndarray:
-        """Compare the results of a step with the probe's checks. Returns the achievements to compare the next with."""
+        """Compare the results of a step with the probe's checks. Returns the counts to compare the next step with."""
         ended, infos = result[2] | result[3], result[4]
         counts = infos["achievements"].copy()
         if ended.any():
@@ -345,7 +345,7 @@ class EpisodeChecker:
         numbers = infos["episode_number"]
         obs, _, terminated, truncated, infos = envs.step(self.actions(NUM_ENVS, 1)[0])
         if (terminated | truncated).any():
-            return  # too short an episode to be saved in the middle
+            return  # the episodes are too short to be saved midway
         obs, infos = copy_values(obs), copy_values(infos)
         states = envs.get_env_state(np.array([0, 1]))
         self.require(

@@ -13,7 +13,7 @@ from PIL import Image
 from envgen.errors import EnvgenError
 
 from .check_episodes import NUM_ENVS, EpisodeChecker, are_equal, env_observation
-from .validation import tile_grid_problem
+from .validation import find_tile_grid_problem
 from .world import Level, LevelEnv, LevelError, LevelVectorEnv, Skill, World
 
 
@@ -253,7 +253,7 @@ class _Checker(EpisodeChecker):
     def check_tile_grid(self, envs: LevelVectorEnv, observation: str) -> None:
         grid, name = envs.metadata.get("tile_grid"), f'the metadata["tile_grid"] of observation={observation!r}'
         if grid is not None:
-            problem = tile_grid_problem(grid, envs.single_observation_space)
+            problem = find_tile_grid_problem(grid, envs.single_observation_space)
             self.require(problem is None, f"{name} is wrong: {problem}")
         env = self.world.single(self.level, seed=self.seed, observation=observation)
         single_grid = getattr(env, "metadata", {}).get("tile_grid")

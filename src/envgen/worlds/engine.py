@@ -128,7 +128,7 @@ class BatchEngine:
             self.env_level_ids[i] = self._place_level(level)
 
     def _place_level(self, level: Any) -> int:
-        """The index of a level, which takes the place of one that is neither set nor played if it is new."""
+        """The index of a level. A new one replaces a level that is neither set nor played, or is appended."""
         if level in self._level_ids:
             return self._level_ids[level]
         is_free = np.ones(len(self.levels) + 1, np.bool_)
@@ -183,7 +183,7 @@ class BatchEngine:
         return self.results
 
     def autoreset(self) -> FinishedEpisodes | None:
-        """Begin an episode in each environment whose episode has ended; return how these ended, None if none did."""
+        """Begin an episode wherever one has ended. Returns the ends of those episodes, or None if none has ended."""
         ended = (self.results.phase == ENDED).nonzero()[0]
         if not ended.size:
             return None

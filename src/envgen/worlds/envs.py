@@ -41,7 +41,7 @@ class EnvConfig(NamedTuple, Generic[E]):
     tile_grid: TileGrid | None = None
 
     def observation_metadata(self) -> dict[str, Any]:
-        """What encoders may know of the observation: where its symbols hold a map, or its pixels tiles."""
+        """The layout of the observation, for encoders: where its symbols hold a map, or how its pixels form tiles."""
         if self.observation.is_symbols and self.symbol_map is not None:
             return {"symbol_map": self.symbol_map}
         if self.observation.name == "pixels" and self.tile_grid is not None:
@@ -56,7 +56,6 @@ def env_metadata(fps: int) -> dict[str, Any]:
 class SingleEnv(RenderedEnv, Generic[E]):
     """One environment of a world. Infos hold `info_fields` as Python values, and `reward`."""
 
-    made_by = "make"
     engine_class: ClassVar[type[BatchEngine]]
     info_fields: ClassVar[Mapping[str, InfoField]]
 

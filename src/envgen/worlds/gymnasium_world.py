@@ -13,8 +13,8 @@
 
 Gymnasium cannot save the state of an environment. A saved state is therefore the seed of the episode and its actions,
 and restoring it plays them again; the environment has to be deterministic given both, and `check_world` checks that it
-is. Its random numbers after a restored state are therefore those of the saved episode, also where `set_env_state` is
-given seeds: those only begin later episodes. Environments are stepped in turn, by one process or by `num_workers`.
+is. The random numbers after a restored state are therefore those of the saved episode, even if `set_env_state` is given
+seeds: these only seed later episodes. Environments are stepped in turn, by one process or by `num_workers`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -239,7 +239,7 @@ def from_gymnasium(
         skills: For each skill, a function that tells whether it succeeded in a step. It is called after every step
             until it returns true; a skill counts once per episode.
         prerequisites: The skills that a skill requires.
-        max_episode_steps: Longest episode. Default: that of the environment's spec.
+        max_episode_steps: An episode is truncated after this many steps. Default: that of the environment's spec.
         image_size: Width and height of pictures in pixels.
         attributes: Attributes of `World`: `name`, `rules`, `actions` (a name for each discrete action), `ppo_defaults`,
             `plan_defaults`, `skill_levels`, `random_baseline`, `key_bindings`; and `num_workers`, the processes that

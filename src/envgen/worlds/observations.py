@@ -5,7 +5,7 @@ An observation is pixels, symbols or text. `RenderWindow` shows an environment, 
 
 import string
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -140,7 +140,7 @@ def _lay_out_legend(legend: Sequence[tuple[np.ndarray, str]], width: int) -> tup
 
 
 class RenderWindow:
-    """A pygame window. pygame is imported only here."""
+    """A window that shows images. pygame is imported when the first window is made."""
 
     def __init__(self, title: str, fps: int):
         try:
@@ -177,7 +177,6 @@ class RenderedEnv(LevelEnv):
     A subclass sets `render_mode`, `metadata["render_fps"]` and `window_title`.
     """
 
-    made_by: ClassVar[str]  # the function that makes it, for a warning
     _window: RenderWindow | None = None
 
     @property
@@ -191,7 +190,7 @@ class RenderedEnv(LevelEnv):
     def render(self):
         if self.render_mode is None:
             gymnasium.logger.warn(
-                f"render() does nothing without a render_mode; pass render_mode='rgb_array' to {self.made_by}()"
+                "render() does nothing without a render_mode; make the environment with render_mode='rgb_array'"
             )
             return None
         image = self.render_frame()

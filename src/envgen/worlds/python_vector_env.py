@@ -19,7 +19,8 @@ from .world import LevelVectorEnv
 if TYPE_CHECKING:
     from .python_world import PythonEnv, PythonWorld
 
-INVALID = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)  # of damaged states
+# What reading a damaged state can raise.
+STATE_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 
 
 class PythonVectorEnv(LevelVectorEnv):
@@ -27,7 +28,7 @@ class PythonVectorEnv(LevelVectorEnv):
 
     Args:
         num_workers: Processes that step the environments, by default `world.num_workers`. With 1, this process does.
-            Episodes do not depend on it.
+            It does not affect the episodes.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class PythonVectorEnv(LevelVectorEnv):
             self._arrays = {name: np.zeros((num_envs, *shape), dtype) for name, (dtype, shape) in layout.items()}
             self._group, self._slices = EnvGroup(world, self._arrays), [slice(0, num_envs)]
         self._info_names = [name.removeprefix("infos.") for name in layout if name.startswith("infos.")]
-        # Of each environment, by their indices in `levels`: those of the episode in progress, and of the next ones.
+        # The levels of each environment's episode in progress and of its next ones, as indices into `levels`.
         self._levels: list[Any] = []
         self._level_ids: list[list[int]] = [[] for _ in range(num_envs)]
         self._next_level_ids: list[list[int]] = [[] for _ in range(num_envs)]
@@ -86,7 +87,7 @@ class PythonVectorEnv(LevelVectorEnv):
         return [getattr(self._group, name)(*(args[0] if args else ()))]
 
     def _split(self, values: Sequence[Any]) -> list[tuple[Sequence[Any]]]:
-        """Arguments of `_call`: those of these values, one for each environment, that belong to each group."""
+        """Split values, one for each environment, into the arguments of `_call` for each group."""
         return [(values[rows],) for rows in self._slices]
 
     def call(self, name: str, *args: Any, env_ids: Sequence[int] | None = None) -> list[Any]:
@@ -133,7 +134,7 @@ class PythonVectorEnv(LevelVectorEnv):
         return {k for ids in self._level_ids for k in ids}
 
     def _send_levels(self, env_ids: Iterable[int]) -> None:
-        """Tell the environments their next levels."""
+        """Send the environments their next levels."""
         chosen = set(env_ids)
         assignments = [
             [
@@ -239,7 +240,7 @@ class PythonVectorEnv(LevelVectorEnv):
     def set_state(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
         try:
             levels, lists = self._prepare(state)
-        except INVALID as error:
+        except STATE_ERRORS as error:
             if not self.closed:
                 self._call("discard")
             message = f"this state does not fit {self.num_envs} environments of {self.world.name}: {error!r}"
@@ -252,7 +253,7 @@ class PythonVectorEnv(LevelVectorEnv):
         return self._observations()
 
     def _prepare(self, state: Mapping[str, np.ndarray]) -> tuple[list[Any], list[tuple[list[int], list[int]]]]:
-        """Have all groups restore a state beside their environments. Returns its levels and who plays them."""
+        """Have all groups restore a state into new environments. Returns the levels and their indices."""
         for name in ("levels", "env_levels"):
             if name not in state or state[name].dtype != np.uint8:
                 raise ValueError(f"{name} must be an array of bytes")
@@ -315,7 +316,7 @@ class PythonVectorEnv(LevelVectorEnv):
                     raise ValueError(f"the episode of state {i} is too long")
                 if not self.single_observation_space.contains(env.observe()):
                     raise ValueError(f"the observation of state {i} is not in the observation space")
-        except INVALID as error:
+        except STATE_ERRORS as error:
             raise ValueError(f"these states do not fit environments of {self.world.name}: {error!r}") from error
         finally:
             replica.close()

@@ -1,7 +1,7 @@
 """Worlds in plain Python: implement one environment, and `PythonWorld` implements the whole contract of a `World`.
 
-It is meant for prototypes and for worlds that need no speed: every environment is stepped in turn by the interpreter,
-or by several processes (`PythonWorld.num_workers`). examples/custom_world.py is a complete world.
+It is meant for prototypes and for worlds that need not be fast: the interpreter steps one environment after another,
+in one process or in several (`PythonWorld.num_workers`). examples/custom_world.py is a complete world.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,6 @@ class PythonEnv(RenderedEnv):
             and shapes never change. An array with an entry per skill becomes a dict in single environments.
     """
 
-    made_by = "single"
     observation_space: spaces.Space
     action_space: spaces.Space
     max_episode_steps: int = 1000
@@ -74,12 +73,12 @@ class PythonEnv(RenderedEnv):
     def prepare_next(self) -> bool:
         """Prepare the next episode, so that `reset` has less to do. Worker processes call it while they wait.
 
-        It must not change what happens, nor `np_random`. Returns whether there was anything to prepare.
+        It must change neither the course of any episode nor `np_random`. Returns whether there was anything to prepare.
         """
         return False
 
     def on_restore(self) -> None:
-        """Called when an episode in progress was restored, for environments that keep more than `state`.
+        """Called after an episode in progress is restored, for environments that keep more than `state`.
 
         Raises ValueError if the state is damaged.
         """

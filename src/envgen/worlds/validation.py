@@ -171,7 +171,7 @@ def _num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def tile_grid_problem(grid: Any, space: Any) -> str | None:
+def find_tile_grid_problem(grid: Any, space: Any) -> str | None:
     """What is wrong with the `metadata["tile_grid"]` of these observations; None if nothing is."""
     if not isinstance(space, spaces.Box) or len(space.shape) != 3 or space.dtype != np.uint8:
         return f"only images have tiles (a uint8 Box of height x width x channels), not {space}"

@@ -1,9 +1,9 @@
 """Worker processes that step groups of environments of a `PythonWorld`.
 
 A worker receives method calls on its `EnvGroup` through its standard input and answers through its standard output;
-actions, observations and rewards travel through shared memory. It ends when its input is closed, also because the
-parent process was killed. Workers whose environments were closed wait for the next ones: starting Python and its
-imports takes longer than many evaluations.
+actions, observations and rewards travel through shared memory. It ends when its input is closed, which also
+happens when the parent process is killed. Workers whose environments were closed wait for the next ones: starting
+Python and its imports takes longer than many evaluations.
 """
 
 import atexit
@@ -38,14 +38,14 @@ CLOSE_TIMEOUT = 5.0  # seconds until a worker whose input was closed is killed
 SHARED_MEMORY_FOLDER = "/dev/shm" if os.path.isdir("/dev/shm") else None  # else the folder for temporary files
 LENGTH_BYTES = 8
 
-Layout = Mapping[str, tuple[np.dtype, tuple[int, ...]]]
+ArrayLayout = Mapping[str, tuple[np.dtype, tuple[int, ...]]]  # dtype and shape of a row, by array
 
 
 class WorkerError(EnvgenError, RuntimeError):
     """A worker process has died, or its environments raised an error that cannot be sent to the parent."""
 
 
-def map_arrays(path: str, layout: Layout, num_envs: int) -> Arrays:
+def map_arrays(path: str, layout: ArrayLayout, num_envs: int) -> Arrays:
     """Arrays with `num_envs` rows in the memory of a file, which is made as large as they need."""
     offsets, size = {}, 0
     for name, (dtype, shape) in layout.items():
@@ -106,7 +106,7 @@ def _prepare_next(group: EnvGroup) -> bool:
         return False
 
 
-def _create(pickled_world: bytes, path: str, layout: Layout, num_envs: int, rows: slice) -> EnvGroup:
+def _create(pickled_world: bytes, path: str, layout: ArrayLayout, num_envs: int, rows: slice) -> EnvGroup:
     arrays = {name: array[rows] for name, array in map_arrays(path, layout, num_envs).items()}
     return EnvGroup(cloudpickle.loads(pickled_world), arrays)
 
@@ -150,7 +150,7 @@ class Worker:
 
     def start(self, name: str, args: Sequence[Any] = ()) -> None:
         assert self.process.stdin is not None
-        with suppress(OSError):  # it has died: `finish` says so
+        with suppress(OSError):  # it has died: `finish` reports it
             _send(self.process.stdin, pickle.dumps((name, args), pickle.HIGHEST_PROTOCOL))  # pyright: ignore[reportArgumentType]
 
     def wait(self) -> None:
@@ -237,7 +237,7 @@ class WorkerPool:
     `arrays` are those of all environments. Group k has the environments `slices[k]`.
     """
 
-    def __init__(self, world: "PythonWorld", layout: Layout, num_envs: int, num_workers: int):
+    def __init__(self, world: "PythonWorld", layout: ArrayLayout, num_envs: int, num_workers: int):
         bounds = [num_envs * k // num_workers for k in range(num_workers + 1)]
         self.slices = [slice(*pair) for pair in itertools.pairwise(bounds)]
         try:

@@ -20,7 +20,7 @@ from envgen.settings import Settings, format_validation_error
 
 
 class LevelError(EnvgenError, ValueError):
-    """A level that is not valid in its world. The message names the wrong value and the nearest valid one."""
+    """A level that is not valid in its world. The message names the wrong value and what is valid instead."""
 
 
 class Skill(NamedTuple):
@@ -43,7 +43,7 @@ class SymbolMap(NamedTuple):
     center: int  # the agent's cell, counted row by row
     facing_index: int | None = None  # index of the symbol that is 1 + the direction the agent faces, 0 for none
     direction_offsets: tuple[tuple[int, int], ...] = ()  # (columns right, rows down) of a step in each direction
-    near_radius: int = 1  # cells within this Chebyshev distance of the agent deserve an input of their own
+    near_radius: int = 1  # encoders read cells within this Chebyshev distance of the agent one by one
 
     def facing_cells(self) -> np.ndarray:
         """The cell that the agent faces, for each value of the symbol at `facing_index`."""
@@ -51,7 +51,7 @@ class SymbolMap(NamedTuple):
         return self.center + np.array(offsets)
 
     def num_symbols(self, max_values: np.ndarray) -> np.ndarray:
-        """The highest symbol of each plane, (planes,), given that of each entry of an observation."""
+        """The number of nonzero symbols of each plane, (planes,), given the highest value of each observation entry."""
         size = self.planes * self.rows * self.columns
         return max_values[:size].reshape(self.planes, -1).max(1).astype(np.int64)
 
@@ -97,9 +97,9 @@ class Level(Settings):
 
     @classmethod
     def parse_sampled(cls, settings: Mapping[str, Any]) -> Self:
-        """A level from values that were drawn for each setting by itself, as random designers do.
+        """A level from values that were sampled independently for each setting, as random designers do.
 
-        A world whose settings can contradict each other overrides it, so that every such draw is a level.
+        A world whose settings can contradict each other overrides it, so that every such sample is a valid level.
         """
         return cls.parse(settings)
 
@@ -197,7 +197,7 @@ class LevelVectorEnv(VectorEnv[Any, Any, Any]):
         raise NotImplementedError
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> Any:
-        """Continue from a `get_state` of an environment made with the same arguments; return the observations.
+        """Restore a state from `get_state` of an environment made with the same arguments; return the observations.
 
         Raises ValueError, and changes nothing, if `state` is damaged or does not fit.
         """
@@ -387,12 +387,15 @@ class World(ABC):
         return None
 
     def describe_result(self, action: str, before: str, after: str) -> str:
-        """What an action did, in words, from the `text` observations before and after it. It must not say more."""
+        """What an action did, in words, from the `text` observations before and after it.
+
+        It adds nothing that these do not show.
+        """
         return "no visible effect" if before == after else "what you observe has changed"
 
     def ascii_map(self, symbols: np.ndarray) -> str:
         """A `symbols` observation as a map of characters, for playing in a terminal.
 
-        Worlds without one are played by their `text` observation.
+        Worlds that do not implement this are played by their `text` observation.
         """
         raise NotImplementedError

@@ -9,7 +9,7 @@ and of two further corners. `attn` is the attenuation of a contribution with dis
 `add_noise` computes a 64 x 64 map at once, nearly exactly and some thirty times faster than cell by cell. Instead of
 finding the points that contribute to each cell, it adds each point's contribution to the cells in its range, eight at a
 time in single precision, without branches or look-ups per cell. The result differs from `noise3` for two reasons:
-rounding (about 1e-6), and OpenSimplex omits corners whose contribution is small in some places (at most 1.21e-4 over
+rounding (about 1e-6), and in some places OpenSimplex omits corners whose contribution is small (at most 1.21e-4 over
 12,882 seeds; MAX_ERROR is larger). Worlds only compare noise with thresholds, so `noise3` is needed only for cells
 whose value is within the error of the threshold.
 """
@@ -249,9 +249,10 @@ RADIUS = np.sqrt(2.0)  # of a contribution
 def add_noise(perm, plane, weight, u_step, v_step, z, v_first, first, last, block_mask):
     """Add weight * noise to `plane`, a flat (64 * 64,) float32: the noise at (u * u_step, v * v_step, z) to [64 u + v].
 
-    With `v_first` the noise's axes are exchanged, at (v * v_step, u * u_step, z): rows should run along the axis in
-    which the noise is wider, so that a contribution covers many cells of a row. The result is complete only in the
-    cells from `first` to `last` in both axes, and there only in the blocks of 8 x 8 that `block_mask` (8, 8) selects.
+    With `v_first` the noise's axes are swapped, and it is taken at (v * v_step, u * u_step, z). Rows should run along
+    the axis in which the noise is wider, so that a contribution covers many cells of a row. The result is complete only
+    in the cells from `first` to `last` in both axes, and there only in the blocks of 8 x 8 that `block_mask` (8, 8)
+    selects.
     """
     u_min, u_max = first * u_step, last * u_step
     v_min, v_max = first * v_step, last * v_step
