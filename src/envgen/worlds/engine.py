@@ -52,7 +52,7 @@ class BatchEngine:
         num_envs: The number of environments.
         levels: Environment i plays `levels[i % len(levels)]`.
         sample_levels: Each episode plays a random one of the levels instead.
-        image_size: (width, height) of observations that are pixels.
+        image_size: (width, height) of pixel observations.
         threads: Threads to step with.
         obs_size: Bytes of an observation.
         report_dtype: The world's REPORT.

@@ -31,7 +31,7 @@ class ObservationFormat:
 
     Args:
         name: "pixels", "symbols", "symbols+unlocked" or "text".
-        image_size: (width, height) of the pixels.
+        image_size: (width, height) of the image in pixels.
         max_symbols: The highest value of each symbol, (symbols,) uint8.
         describe: Turns the symbols of one environment into text.
         num_skills: The number of skills of the world.

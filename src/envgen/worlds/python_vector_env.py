@@ -210,9 +210,9 @@ class PythonVectorEnv(LevelVectorEnv):
             if mask is not None:
                 rows[~mask] = 0
             if name == "level":
-                on = [True] * self.num_envs if mask is None else mask.tolist()
-                ids = zip(self._level_ids, rows.tolist(), on, strict=True)
-                rows = np.array([own[k] if is_on else 0 for own, k, is_on in ids])
+                included = [True] * self.num_envs if mask is None else mask.tolist()
+                entries = zip(self._level_ids, rows.tolist(), included, strict=True)
+                rows = np.array([level_ids[k] if is_included else 0 for level_ids, k, is_included in entries])
             infos[name] = rows
             infos["_" + name] = np.ones(self.num_envs, np.bool_) if mask is None else mask.copy()
         return infos
@@ -229,17 +229,17 @@ class PythonVectorEnv(LevelVectorEnv):
         if not self._has_begun.all():
             raise ResetNeeded("call reset() before get_state()")
         text = json.dumps([level.to_overrides() for level in self._levels])
-        lists = [list(pair) for pair in zip(self._level_ids, self._next_level_ids, strict=True)]
+        env_level_ids = [list(pair) for pair in zip(self._level_ids, self._next_level_ids, strict=True)]
         states: list[Arrays] = self._call("state")
         return {
             "levels": np.frombuffer(text.encode(), np.uint8).copy(),
-            "env_levels": np.frombuffer(json.dumps(lists).encode(), np.uint8).copy(),
+            "env_levels": np.frombuffer(json.dumps(env_level_ids).encode(), np.uint8).copy(),
             **{name: np.concatenate([state[name] for state in states]) for name in states[0]},
         }
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> np.ndarray:
         try:
-            levels, lists = self._prepare(state)
+            levels, env_level_ids = self._prepare(state)
         except STATE_ERRORS as error:
             if not self.closed:
                 self._call("discard")
@@ -248,7 +248,7 @@ class PythonVectorEnv(LevelVectorEnv):
         self._call("commit")
         self._levels = levels
         self._arrays["active"][:] = self._has_begun[:] = True
-        self._level_ids, self._next_level_ids = ([list(pair[k]) for pair in lists] for k in (0, 1))
+        self._level_ids, self._next_level_ids = ([list(pair[k]) for pair in env_level_ids] for k in (0, 1))
         self._sample_levels = [bool(row[1]) for row in state["episodes"]]
         return self._observations()
 
@@ -258,21 +258,21 @@ class PythonVectorEnv(LevelVectorEnv):
             if name not in state or state[name].dtype != np.uint8:
                 raise ValueError(f"{name} must be an array of bytes")
         levels = [self.world.Level.parse(level) for level in json.loads(state["levels"].tobytes())]
-        lists = json.loads(state["env_levels"].tobytes())
-        ids = [k for pair in lists for part in pair for k in part]
-        if len(lists) != self.num_envs or not all(type(k) is int and 0 <= k < len(levels) for k in ids):
+        env_level_ids = json.loads(state["env_levels"].tobytes())
+        ids = [k for pair in env_level_ids for part in pair for k in part]
+        if len(env_level_ids) != self.num_envs or not all(type(k) is int and 0 <= k < len(levels) for k in ids):
             raise ValueError("env_levels does not fit")
-        lists = [(own, following) for own, following in lists]
+        env_level_ids = [(current, following) for current, following in env_level_ids]
         rows = {name: array for name, array in state.items() if name not in ("levels", "env_levels")}
         for name, array in rows.items():
             if len(array) != self.num_envs:
                 raise ValueError(f"{name} has {len(array)} rows, not {self.num_envs}")
-        env_levels = [tuple([levels[k] for k in part] for part in pair) for pair in lists]
+        env_levels = [tuple([levels[k] for k in part] for part in pair) for pair in env_level_ids]
         self._call(
             "prepare",
             [({name: array[part] for name, array in rows.items()}, env_levels[part]) for part in self._slices],
         )
-        return levels, lists
+        return levels, env_level_ids
 
     def get_env_state(self, env_ids: np.ndarray) -> dict[str, np.ndarray]:
         by_group = self._split_ids(env_ids.tolist())

@@ -27,7 +27,7 @@ class Engine(BatchEngine):
         sample_levels: Each episode plays a random one of the levels instead.
         threads: Threads to step with.
         observation: NO_OBSERVATION, SYMBOLS or PIXELS.
-        image_size: (width, height) of the pixels. It matters even if they are not drawn: at night, the random stream
+        image_size: (width, height) of the image. It matters even if none is drawn: at night, the random stream
             advances by one number per pixel of the map.
     """
 

@@ -50,7 +50,7 @@ class CrafterEnv(SingleEnv[Engine]):
     Args:
         level: The level to play; of a list, each episode plays a random one. None is the original.
         observation: "pixels", "symbols", "symbols+unlocked" or "text"; see `ObservationFormat`.
-        size: Width and height of the pixels, or a pair (width, height).
+        size: Width and height of the image in pixels, or a pair (width, height).
         render_mode: "rgb_array" or "human".
         render_size: As `size`, for `render()`.
     """
@@ -79,7 +79,7 @@ class CrafterVectorEnv(EngineVectorEnv[Engine]):
         num_envs: The number of environments.
         levels: A level or a list of levels: environment i plays `levels[i % len(levels)]`. None is the original.
         observation: "pixels", "symbols", "symbols+unlocked" or "text"; see `ObservationFormat`.
-        size: Width and height of the pixels, or a pair (width, height).
+        size: Width and height of the image in pixels, or a pair (width, height).
         sample_levels: Each episode plays a random one of the levels instead.
         threads: Threads to step with; by default as many as speed up stepping.
         autoreset_mode: One of Gymnasium's modes.

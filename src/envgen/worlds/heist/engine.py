@@ -34,7 +34,7 @@ class Engine(BatchEngine):
         observation: NO_OBSERVATION, SYMBOLS or PIXELS.
         num_levels: Draw the mazes' seeds from this many, 0 for all.
         start_level: The first of these seeds.
-        skin: The textures of the pixels.
+        skin: The textures of pixel observations and of `render`.
     """
 
     title, compile_seconds, Level = "Heist", 30, HeistLevel

@@ -76,7 +76,7 @@ class HeistEnv(SingleEnv[Engine]):
         num_levels: As in Procgen: the number of different mazes; 0 for all.
         start_level: As in Procgen: the seed of the first of these mazes.
         actions: "procgen" has Procgen's 15 actions, "moves" only the 9 that do something.
-        skin: The textures of the pixels.
+        skin: The textures of pixel observations and of `render()`: "envgen" or "procgen".
         render_mode: "rgb_array" or "human".
         render_size: Width and height of the images of `render()`, or a pair (width, height).
     """
@@ -115,7 +115,7 @@ class HeistVectorEnv(EngineVectorEnv[Engine]):
         num_levels: As in Procgen: the number of different mazes; 0 for all.
         start_level: As in Procgen: the seed of the first of these mazes.
         actions: "procgen" has Procgen's 15 actions, "moves" only the 9 that do something.
-        skin: The textures of the pixels.
+        skin: The textures of pixel observations and of `render()`: "envgen" or "procgen".
         threads: Threads to step with; by default as many as speed up stepping.
         autoreset_mode: One of Gymnasium's modes.
         render_mode: "rgb_array" or "human".
