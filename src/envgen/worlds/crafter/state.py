@@ -13,7 +13,7 @@ from ..kernels import mt19937
 from .constants import CHUNKS_PER_SIDE, DAY_LENGTH, ENTITIES, ITEMS, MAP_SIZE, MAX_EPISODE_STEPS, SKILLS
 from .level import LEVEL_PARAMS
 
-INITIAL_CAPACITY = 256  # entities; a new map holds about 60
+INITIAL_CAPACITY = 256  # entities; a new map holds about 50
 MAX_CAPACITY = 2 * (MAP_SIZE * MAP_SIZE + 128)  # one entity per cell plus what a step can add; no map needs more
 NUM_CHUNKS = CHUNKS_PER_SIDE * CHUNKS_PER_SIDE
 

@@ -6,7 +6,7 @@ and of two further corners. `attn` is the attenuation of a contribution with dis
 
 `noise3` performs every addition and subtraction in the package's order, because floating-point results depend on it.
 
-`add_noise` computes a 64 x 64 map at once, nearly exactly and some thirty times faster than cell by cell. Instead of
+`add_noise` computes a 64 x 64 map at once, nearly exactly and over 20 times faster than cell by cell. Instead of
 finding the points that contribute to each cell, it adds each point's contribution to the cells in its range, eight at a
 time in single precision, without branches or look-ups per cell. The result differs from `noise3` for two reasons:
 rounding (about 1e-6), and in some places OpenSimplex omits corners whose contribution is small (at most 1.21e-4 over
