@@ -8,7 +8,7 @@ from tyro.conf import Positional
 from envgen.worlds.world import LevelError
 
 from .common import UserError, load_world, prepare_png, read_level, require_positive, require_seed
-from .options import default
+from .options import NONE, default, flag
 
 MAX_PREVIEWS = 64
 
@@ -100,5 +100,6 @@ def designers() -> None:
         print(f"{name}: {description}")
         settings = settings_class(name)
         for field_name, field in (settings.model_fields if settings else {}).items():
-            option = f"--designer.{field_name.replace('_', '-')}"
-            print(f"  {option} (default: {field.default})  {' '.join((field.description or '').split())}")
+            option = flag(f"designer.{field_name}")
+            default_value = NONE if field.default is None else field.default
+            print(f"  {option} (default: {default_value})  {' '.join((field.description or '').split())}")
