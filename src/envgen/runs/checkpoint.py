@@ -101,7 +101,7 @@ def memory_bytes() -> int:
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Like `json.loads`, but whatever is wrong with the text is a ValueError, even if it is nested too deeply."""
+    """Like `json.loads`, but any problem with the text raises ValueError, even if it is nested too deeply."""
     try:
         value = json.loads(text)
     except RecursionError:

@@ -2,7 +2,7 @@
 
     python child.py PARENT CORES LOCK COMMAND...
 
-- The process ends with its parent (Linux): it receives SIGTERM, upon which a run writes its checkpoint.
+- The process ends with its parent (Linux): it receives SIGTERM, and the run writes its checkpoint.
 - It runs on the given cores (`0,1`; empty for all).
 - It waits until no other process uses the run directory, because its predecessor may still be writing its checkpoint.
 """
