@@ -6,7 +6,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hostile_replies import attack, play
 
 from envgen.benchmarks.bfcl.benchmark import Bfcl
 from envgen.benchmarks.bfcl.data import MULTI_TURN
@@ -14,6 +13,7 @@ from envgen.benchmarks.bfcl.process import Worker, WorkerError
 from envgen.benchmarks.runner import select_items
 from envgen.designers.chat.protocol import Reply
 from envgen.function_calls.calls import Call
+from hostile_replies import attack, play
 
 if importlib.util.find_spec("bfcl_eval") is None or importlib.util.find_spec("mpmath") is None:
     pytest.skip("needs bfcl-eval: pip install --no-deps bfcl-eval==2026.3.23", allow_module_level=True)

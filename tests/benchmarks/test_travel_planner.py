@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from hostile_replies import attack, play
 
 from envgen import run_benchmark
 from envgen.benchmarks.benchmark import BenchmarkError
@@ -15,6 +14,7 @@ from envgen.benchmarks.travel_planner.plan import find_plan
 from envgen.benchmarks.travel_planner.reference import road_cost
 from envgen.coevolution.domains.travel.plan import Day, from_to, name_and_city
 from envgen.designers.chat.protocol import Reply
+from hostile_replies import attack, play
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid")  # escape sequences and literals in hostile replies
 QUERY = {

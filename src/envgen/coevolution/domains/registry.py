@@ -16,6 +16,8 @@ DOMAINS = {
     "alfworld": "envgen.coevolution.domains.alfworld.domain:AlfworldDomain",
     "alfworld:<texts>": "envgen.coevolution.domains.alfworld.domain:AlfworldDomain",
     "answers": "envgen.coevolution.domains.answers:AnswersDomain",
+    "bfcl": "envgen.coevolution.domains.bfcl.domain:BfclDomain",
+    "bfcl:<listing>": "envgen.coevolution.domains.bfcl.domain:BfclDomain",
     "tools": "envgen.coevolution.domains.tools.domain:ToolsDomain",
     "travel": "envgen.coevolution.domains.travel.domain:TravelDomain",
     "reasoning_gym:<generator>": "envgen.coevolution.domains.reasoning_gym.domain:ReasoningGymDomain",
@@ -27,9 +29,10 @@ def load_domain(name: str) -> Domain:
     """Create a domain from its name.
 
     Args:
-        name: `tools`, `answers`, `alfworld` (or `alfworld:original`, with ALFWorld's own sentences), `travel`,
-            `reasoning_gym:` and the name of a generator (`reasoning_gym:leg_counting`), or the import path of a
-            `Domain` subclass whose constructor takes no arguments (`my_package.my_module:MyDomain`).
+        name: `tools`, `answers`, `bfcl` (or `bfcl:json`, which lists functions as JSON), `alfworld` (or
+            `alfworld:original`, with ALFWorld's own sentences), `travel`, `reasoning_gym:` and the name of a generator
+            (`reasoning_gym:leg_counting`), or the import path of a `Domain` subclass whose constructor takes no
+            arguments (`my_package.my_module:MyDomain`).
 
     Raises:
         ValueError: There is no such domain; the message suggests the nearest name.

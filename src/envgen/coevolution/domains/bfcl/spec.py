@@ -1,0 +1,116 @@
+"""The specs of the domain `bfcl`: which category, how many calls and functions, and which types of parameters."""
+
+from typing import Annotated, Literal, get_args
+
+import numpy as np
+from pydantic import Field
+
+from ...tasks import Spec, SpecError
+from .functions import TYPES, ParameterType
+
+Category = Literal["simple", "multiple", "parallel", "parallel_multiple", "irrelevance", "missing_value"]
+Style = Literal["plain", "reworded", "shuffled", "labels"]
+ParameterText = Literal[
+    "string", "integer", "float", "boolean", "enum", "array", "object",
+    "string?", "integer?", "float?", "boolean?", "enum?", "array?", "object?",
+]  # fmt: skip
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+STYLES: tuple[Style, ...] = get_args(Style)
+MAX_CALLS = 3
+MAX_PARAMETERS = 4
+MAX_ARGUMENTS = 8  # of all calls of a task
+MAX_DISTRACTORS = 3
+NUM_VARIATIONS = 1000
+OPTIONAL_PROBABILITY = 1 / 3  # of a parameter in a random spec
+MIN_CALLS: dict[Category, int] = {"parallel": 2, "parallel_multiple": 2}
+DISTRACTORS: dict[Category, tuple[int, int]] = {  # fewest and most
+    "simple": (0, 0), "multiple": (1, MAX_DISTRACTORS), "parallel": (0, 0), "parallel_multiple": (0, MAX_DISTRACTORS),
+    "irrelevance": (1, MAX_DISTRACTORS), "missing_value": (0, MAX_DISTRACTORS),
+}  # fmt: skip
+CATEGORIES_WITHOUT_CALLS: tuple[Category, ...] = ("irrelevance", "missing_value")
+
+
+class BfclSpec(Spec):
+    category: Category
+    """One function and one call (simple), several functions (multiple), several calls of one function (parallel) or of
+    different ones (parallel_multiple); or no function fits (irrelevance), or a required value is missing."""
+    calls: Annotated[int, Field(ge=1, le=MAX_CALLS)]
+    """What the request asks for: 2 or 3 calls in parallel and parallel_multiple, otherwise 1."""
+    distractors: Annotated[int, Field(ge=0, le=MAX_DISTRACTORS)]
+    """Functions that are listed but not needed."""
+    parameters: Annotated[tuple[ParameterText, ...], Field(min_length=1, max_length=MAX_PARAMETERS)]
+    """The types of the parameters of a function. Those with a question mark are optional and have a default."""
+    style: Style
+    """How the request is phrased."""
+    variation: Annotated[int, Field(ge=0, lt=NUM_VARIATIONS)]
+    """Selects the functions and the values."""
+
+    @property
+    def types(self) -> list[tuple[ParameterType, bool]]:
+        """The types of the parameters, each with whether it is required."""
+        return [(text.removesuffix("?"), not text.endswith("?")) for text in self.parameters]  # pyright: ignore
+
+
+class HeldOutSpec(BfclSpec):
+    """The spec of a held-out task. Its variations are not those of a `BfclSpec`, so that no proposer can write it."""
+
+    variation: Annotated[int, Field(ge=NUM_VARIATIONS, lt=2 * NUM_VARIATIONS)]
+
+
+def check_spec(spec: BfclSpec) -> None:
+    """Raise a SpecError that explains which choices contradict each other."""
+    category, (fewest, most) = spec.category, DISTRACTORS[spec.category]
+    is_parallel = category in MIN_CALLS
+    if (spec.calls > 1) != is_parallel:
+        raise SpecError(f"{category} has {f'2 to {MAX_CALLS} calls' if is_parallel else '1 call'}, not {spec.calls}")
+    if not fewest <= spec.distractors <= most:
+        allowed = f"{fewest} to {most}" if most else "no"
+        raise SpecError(f"{category} has {allowed} distractors, not {spec.distractors}")
+    if spec.calls * len(spec.parameters) > MAX_ARGUMENTS:
+        raise SpecError(
+            f"{spec.calls} calls with {len(spec.parameters)} parameters are more than {MAX_ARGUMENTS} arguments"
+        )
+    required = [kind for kind, is_required in spec.types if is_required]
+    if not required:
+        raise SpecError("at least one parameter must be required")
+    if spec.calls > 2 and required == ["boolean"]:
+        raise SpecError(f"{spec.calls} calls cannot differ in a single boolean")
+
+
+def sample_spec(rng: np.random.Generator) -> BfclSpec:
+    """Uniform over the categories, and over the other fields that go with the category."""
+    category = choose(CATEGORIES, rng)
+    return _sample(category, rng, DISTRACTORS[category][1], MAX_PARAMETERS, TYPES)
+
+
+def sample_easy_spec(rng: np.random.Generator) -> BfclSpec:
+    """At most two parameters, of any type but array and object, and at most one distractor."""
+    category = choose(CATEGORIES, rng)
+    return _sample(category, rng, min(1, DISTRACTORS[category][1]), 2, TYPES[:-2])
+
+
+def _sample(
+    category: Category, rng: np.random.Generator, most_distractors: int, most_parameters: int,
+    types: tuple[ParameterType, ...],
+) -> BfclSpec:  # fmt: skip
+    while True:
+        num_parameters = int(rng.integers(1, most_parameters + 1))
+        spec = BfclSpec(
+            category=category,
+            calls=int(rng.integers(2, MAX_CALLS + 1)) if category in MIN_CALLS else 1,
+            distractors=int(rng.integers(DISTRACTORS[category][0], most_distractors + 1)),
+            parameters=tuple(
+                choose(types, rng) + ("?" if rng.random() < OPTIONAL_PROBABILITY else "") for _ in range(num_parameters)
+            ),
+            style=choose(STYLES, rng),
+            variation=int(rng.integers(NUM_VARIATIONS)),
+        )
+        try:
+            check_spec(spec)
+        except SpecError:
+            continue
+        return spec
+
+
+def choose(options: tuple, rng: np.random.Generator):
+    return options[int(rng.integers(len(options)))]
