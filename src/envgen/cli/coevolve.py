@@ -63,8 +63,8 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
         """Train a language model and the environment policy that writes its tasks (GenEnv).
 
         Args:
-            domain: What the tasks are about: tools, bfcl, answers, alfworld, travel, reasoning_gym:NAME, or module:Class
-                for your own.
+            domain: What the tasks are about: tools, bfcl, answers, alfworld, travel, reasoning_gym:NAME, or
+                module:Class for your own.
             proposer: Who proposes tasks: genenv, genenv-grpo, random, static, uniform, dapo or greedy.
             seed: Random seed.
             folder: The run directory.
