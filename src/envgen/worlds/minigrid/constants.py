@@ -82,7 +82,7 @@ GRID_SIZE = STRIDE * STRIDE
 MAX_OBSTACLES = MAX_SIZE // 2 + 1
 VIEW_SIZE = 7
 VIEW_CELLS = VIEW_SIZE * VIEW_SIZE
-AGENT_VIEW_CELL = (VIEW_SIZE - 1) * VIEW_SIZE + VIEW_SIZE // 2  # row by row
+AGENT_VIEW_CELL = (VIEW_SIZE - 1) * VIEW_SIZE + VIEW_SIZE // 2  # counted row by row
 
 DIRECTIONS = ("right", "down", "left", "up")
 RIGHT, DOWN, LEFT, UP = range(4)

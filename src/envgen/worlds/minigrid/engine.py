@@ -49,7 +49,7 @@ class Engine(BatchEngine):
         self.scratch = np.zeros((self.thread_pool.num_threads, SCRATCH_SIZE), np.int64)
         self.views = np.zeros((self.thread_pool.num_threads, const.VIEW_CELLS), np.uint8)
         self.tiles = view_tiles()
-        self.mixed, self.mixed_first = mixed_params()
+        self.mixed_params, self.mixed_first = mixed_params()
 
     @property
     def envs(self) -> np.ndarray:
@@ -60,7 +60,7 @@ class Engine(BatchEngine):
         self.maps = np.stack([level.map_cells() for level in self.levels])
 
     def seed(self, i: int, seed: int) -> None:
-        """The next episode of environment i is the first after the package's `reset(seed=seed)`."""
+        """Seed environment i: its next episode is the one that the package's `reset(seed=seed)` begins."""
         pcg64.seed(self.state["rng"][i], seed)
         self.state["seed_hash"][i] = hash(seed)
         self.state["episode"][i] = 0
@@ -68,7 +68,7 @@ class Engine(BatchEngine):
 
     def _run_kernel(self, env_ids: np.ndarray, thread: int) -> None:
         step_batch(
-            self.state, self.level_params, self.maps, self.mixed, self.mixed_first, self.env_level_ids,
+            self.state, self.level_params, self.maps, self.mixed_params, self.mixed_first, self.env_level_ids,
             self.sample_levels, self.scratch, self.tiles, self.views, thread, env_ids, self.pending, self.actions,
             self.observation, self.obs_bytes, self.results,
         )  # fmt: skip
@@ -88,7 +88,7 @@ class Engine(BatchEngine):
     ) -> None:
         check_state(envs, phase)
         is_seeded = (phase != NOT_STARTED) | (arrays["seeded"] == 1 if "seeded" in arrays else True)
-        require((envs["rng"][:, pcg64.INC_LOW] % 2 == 1) | ~is_seeded, "rng")  # with an even one, numbers may repeat
+        require((envs["rng"][:, pcg64.INC_LOW] % 2 == 1) | ~is_seeded, "rng")  # PCG64 needs an odd increment
         if self.observation == SYMBOLS:
             require(obs_bytes <= MAX_SYMBOLS, "the observation")
 
@@ -99,12 +99,12 @@ class Engine(BatchEngine):
 # --- checks of a restored state
 
 NUM_TASKS = len(const.TASKS)
-CELLS = (-1, const.GRID_SIZE - 1)
+CELL_RANGE = (-1, const.GRID_SIZE - 1)
 RANGES = {
     "episode": (0, MAX_EPISODES), "episode_return": (-1, 1), "length": (0, MAX_LENGTH), "task": (0, NUM_TASKS - 1),
     "objective": (0, const.AVOID_OBSTACLES), "width": (0, const.MAX_SIZE), "height": (0, const.MAX_SIZE),
-    "direction": (0, 3), "carrying": (0, const.NUM_CELLS - 1), "sees_through_walls": (0, 1), "cell": CELLS,
-    "target_cell": CELLS, "other_cell": CELLS, "num_obstacles": (0, const.MAX_OBSTACLES),
+    "direction": (0, 3), "carrying": (0, const.NUM_CELLS - 1), "sees_through_walls": (0, 1), "cell": CELL_RANGE,
+    "target_cell": CELL_RANGE, "other_cell": CELL_RANGE, "num_obstacles": (0, const.MAX_OBSTACLES),
     "obstacles": (0, const.GRID_SIZE - 1), "solved": (0, 1), "achievements": (0, MAX_LENGTH),
     "grid": (0, const.NUM_CELLS - 1),
 }  # fmt: skip
@@ -130,7 +130,7 @@ def check_state(envs: np.ndarray, phase: np.ndarray) -> None:
 
 
 def _check_grid(envs: np.ndarray, is_started: np.ndarray) -> None:
-    """Cells in the grid are known, and those beyond it are walls."""
+    """No cell of the grid is UNSEEN, and those beyond it are walls."""
     grid = envs["grid"].reshape(-1, const.STRIDE, const.STRIDE)
     y, x = np.indices(grid.shape[1:]) - const.MARGIN
     width, height = envs["width"][:, None, None], envs["height"][:, None, None]
@@ -140,7 +140,7 @@ def _check_grid(envs: np.ndarray, is_started: np.ndarray) -> None:
 
 
 def _check_cells(envs: np.ndarray, is_started: np.ndarray) -> None:
-    """The agent, the targets and the obstacles are inside the grid, and hands hold what can be carried."""
+    """The agent, the targets and the obstacles are inside the grid, and the agent carries only what it can pick up."""
     rows = np.arange(len(envs))
     content = envs["grid"][rows, np.maximum(envs["cell"], 0)]
     require(~is_started | (_is_inside(envs, envs["cell"]) & (const.CAN_ENTER[content] > 0)), "cell")

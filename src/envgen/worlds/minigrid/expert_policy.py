@@ -1,9 +1,9 @@
-"""A scripted policy that solves every task, given the whole grid.
+"""A scripted policy for every task, which sees the whole grid.
 
-It serves as an upper bound, as a test driver and as the solver's first attempt. It finds the cheapest way to its
-target, where objects in the way, closed doors and locked doors cost extra. It picks up objects that are in the way and
-drops them elsewhere. If it lacks the key of a locked door on the way, that key becomes the target first, and so on. It
-has no memory: its actions depend on the current state only.
+It serves as a reference for agents, as a test driver and as the solver's first attempt. It finds the cheapest way to
+its target, where objects in the way, closed doors and locked doors cost extra. It picks up objects that are in the way
+and drops them elsewhere. If it lacks the key of a locked door on the way, that key becomes the target first, and so on.
+It has no memory: its actions depend on the current state only.
 """
 
 from typing import NamedTuple
@@ -15,12 +15,13 @@ from envgen.jit import jit
 from . import constants as const
 from .engine import Engine
 from .placement import NOWHERE, column, row
+from .rules import carries_mission_object
 
 UNREACHED = 1 << 30
 STEP_COST, DOOR_COST, OBJECT_COST, OBSTACLE_COST, KEY_COST = 1, 2, 20, 4, 100
 IMPASSABLE = -1
 NO_ACTION = -1
-ENTER, STAND_BEFORE, STAND_BESIDE = range(3)  # how a target is reached: any direction will do beside it
+ENTER, STAND_BEFORE, STAND_BESIDE = range(3)  # how a target is reached; beside it, the agent need not face it
 ANY_TARGET = -1  # in place of the color of a key
 
 
@@ -32,7 +33,7 @@ class PlanBuffers(NamedTuple):
     queue: np.ndarray
     is_queued: np.ndarray
     on_path: np.ndarray
-    path: np.ndarray  # the way from the agent, which is not on it, to the target
+    path: np.ndarray  # the cells of the way from the target back to the agent, whose own cell is not included
 
 
 def allocate_buffers() -> PlanBuffers:
@@ -62,7 +63,7 @@ def _choose_actions(envs, buffers, actions):
 @jit
 def choose_action(env, buffers):
     """The next action, or NO_ACTION if there is no way to the target."""
-    if env.objective == const.PUT_NEAR_TARGET and _carries_mission_object(env):
+    if env.objective == const.PUT_NEAR_TARGET and carries_mission_object(env):
         return _put_near(env, buffers)
     buffers.on_path[:] = 0
     wanted_key, excluded_keys = ANY_TARGET, 0
@@ -77,7 +78,7 @@ def choose_action(env, buffers):
         excluded_keys |= 1 << needed_key
         wanted_key = needed_key
     manner = _manner(env.objective) if wanted_key == ANY_TARGET else STAND_BEFORE
-    if env.carrying != const.EMPTY and _needs_hands(env, buffers, length, manner, wanted_key):
+    if env.carrying != const.EMPTY and _must_drop(env, buffers, length, manner, wanted_key):
         return _drop_elsewhere(env, buffers)
     first = np.int64(buffers.path[length - 1])
     if length > 1 or manner == ENTER:
@@ -97,13 +98,6 @@ def _manner(objective):
     if objective == const.REACH_GOAL or objective == const.AVOID_OBSTACLES or objective == const.MATCH_OBJECT:
         return ENTER
     return STAND_BESIDE if objective == const.GO_TO_TARGET else STAND_BEFORE
-
-
-@jit
-def _carries_mission_object(env):
-    return (
-        const.CELL_OBJECT[env.carrying] == env.mission[2] and const.CELL_COLOR[env.carrying] + 1 == env.mission[1]
-    )  # fmt: skip
 
 
 @jit
@@ -150,7 +144,11 @@ def _entry_cost(env, cell, excluded_keys):
 
 @jit
 def find_way(env, buffers, wanted_key, excluded_keys):
-    """The target that is cheapest to reach, NOWHERE if none is."""
+    """The target that is cheapest to reach, NOWHERE if none is.
+
+    With `wanted_key`, a color, the targets are the keys of that color and the boxes that contain one; with ANY_TARGET,
+    those of the mission. `excluded_keys` is a bit mask of the colors whose locked doors cannot be opened.
+    """
     cost, previous, queue, is_queued = buffers.cost, buffers.previous, buffers.queue, buffers.is_queued
     cost[:] = UNREACHED
     cost[env.cell] = 0
@@ -208,7 +206,7 @@ def _missing_key(env, buffers, length):
 
 
 @jit
-def _needs_hands(env, buffers, length, manner, wanted_key):
+def _must_drop(env, buffers, length, manner, wanted_key):
     """Whether the agent must drop what it carries: it will have to pick something up before it unlocks a door."""
     for k in range(length - 1, -1, -1):
         code = np.int64(env.grid[buffers.path[k]])
@@ -231,7 +229,7 @@ def _turn_to(env, cell):
 
 @jit
 def _go(env, cell):
-    """Turn to a neighboring cell, make way, and enter it."""
+    """Turn to a neighboring cell, clear it, and enter it."""
     if env.cell + const.STEPS[env.direction] != cell:
         return _turn_to(env, cell)
     code = env.grid[cell]
@@ -244,7 +242,7 @@ def _go(env, cell):
 
 @jit
 def _may_drop(env, buffers, cell, is_careful):
-    """Whether an object may lie in a cell: off the way, and, to be careful, where it blocks no passage."""
+    """Whether an object may be dropped in a cell: off the way and, if `is_careful`, where it blocks no passage."""
     if env.grid[cell] != const.EMPTY or buffers.on_path[cell] or cell == env.cell:
         return False
     if not is_careful:
@@ -284,7 +282,7 @@ def _put_near(env, buffers):
 
 @jit
 def _drop_at(env, buffers, is_careful, near):
-    """Drop what the agent carries in the nearest cell that will do; with `near`, only next to that cell."""
+    """Drop what the agent carries in the nearest suitable cell; with `near`, only next to that cell."""
     cost, previous, queue = buffers.cost, buffers.previous, buffers.queue
     cost[:] = UNREACHED
     cost[env.cell] = 0

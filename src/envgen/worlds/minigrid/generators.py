@@ -1,7 +1,7 @@
 """Generators of the tasks that rooms.py does not generate.
 
 Each draws a grid, the agent and the mission as the package does, in the same order, and returns whether it
-succeeded: rejection sampling can fail, and then the grid is generated anew.
+succeeded: rejection sampling can fail, and then the grid is generated again.
 """
 
 import numpy as np
@@ -29,8 +29,6 @@ from .placement import (
     random_object,
     set_mission,
 )
-
-MAX_OBJECTS = 18
 
 
 @jit
@@ -275,7 +273,7 @@ def generate_fetch(env, params, scratch):
 
 @jit
 def choose_pair(env, objects, count):
-    """The mission of `put near`: one random object next to another one."""
+    """The mission of `put near`: put one random object near another one."""
     first = pcg64.integers(env.rng, 0, count)
     second = first
     while second == first:
@@ -351,7 +349,7 @@ def generate_dist_shift(env, params, scratch):
 
 # --- multi room
 
-ENTRY_X, ENTRY_Y, LEFT, TOP, WIDTH, HEIGHT, ROOM = range(7)  # entries of a room; ROOM is their number
+ENTRY_X, ENTRY_Y, LEFT, TOP, WIDTH, HEIGHT, ROOM = range(7)  # entries of a room; ROOM is how many there are
 MAX_CHAIN = 8
 MIN_ROOM_SIZE = 4
 MAX_CHAIN_TRIES = 1000  # then a shorter chain of rooms is accepted
@@ -360,7 +358,7 @@ EXIT_TRIES = 8
 
 @jit
 def _add_room(env, rooms, count, max_size, entry_wall, entry_x, entry_y):
-    """Add a room with its entry in this wall as number `count`, if it fits. Returns whether it does."""
+    """Add room number `count`, with its entry in this wall, if it fits. Returns whether it does."""
     width = pcg64.integers(env.rng, MIN_ROOM_SIZE, max_size + 1)
     height = pcg64.integers(env.rng, MIN_ROOM_SIZE, max_size + 1)
     left, top = entry_x, entry_y

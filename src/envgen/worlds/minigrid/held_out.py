@@ -1,9 +1,9 @@
-"""Mazes to test agents on that trained in other levels, as papers on unsupervised environment design do.
+"""Mazes for testing agents that were trained in other levels, as in papers on unsupervised environment design.
 
-The papers report success rates in held-out mazes that they name and show in pictures. The mazes of these names are
-drawn anew here, from those descriptions: sixteen rooms in a 4 x 4 arrangement, a corridor that spirals inwards, nested
-rings, mazes with dead ends, dead ends along a corridor. Their walls are not those of the papers cell by cell: compare
-the order of methods with the papers, not single percentages.
+The papers report success rates in held-out mazes that they name and show in pictures. The mazes with these names were
+drawn for this project from those descriptions: sixteen rooms in a 4 x 4 arrangement, a corridor that spirals inwards,
+nested rings, mazes with dead ends, dead ends along a corridor. They do not equal the papers' mazes cell by cell, so
+compare the order of methods with the papers, not single percentages.
 """
 
 from collections.abc import Mapping

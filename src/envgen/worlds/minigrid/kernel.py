@@ -27,18 +27,19 @@ REPORT = np.dtype(  # what infos are made of
     ],
     align=True,
 )
-SCRATCH_SIZE = const.MAX_SIZE * const.MAX_SIZE  # int64 per thread
+SCRATCH_SIZE = const.MAX_SIZE * const.MAX_SIZE  # int64 values per thread
 MAX_ATTEMPTS = 1000  # to generate a grid
 
 
 @jit
 def step_batch(
-    envs, level_params, maps, mixed, mixed_first, env_level_ids, sample_levels, scratch, tiles, views, thread, env_ids,
-    pending, actions, observation, obs_bytes, results,
+    envs, level_params, maps, mixed_params, mixed_first, env_level_ids, sample_levels, scratch, tiles, views, thread,
+    env_ids, pending, actions, observation, obs_bytes, results,
 ):  # fmt: skip
     """Step or reset the environments `env_ids`, as marked in `pending`, using the scratch memory of `thread`.
 
     A new episode of environment i plays level env_level_ids[i % size], or with `sample_levels` a random one of them.
+    In a level with the task MIXED, it plays one of `mixed_params`, where task t begins at mixed_first[t].
     """
     for i in env_ids:
         env = envs[i]
@@ -57,7 +58,7 @@ def step_batch(
             env.episode += 1
             if env.params.task == const.MIXED and not env.params.has_map:
                 k = sample_task(env, mixed_first)
-                reset_episode(env, mixed[k], maps[env.level], scratch[thread])
+                reset_episode(env, mixed_params[k], maps[env.level], scratch[thread])
             else:
                 reset_episode(env, level_params[env.level], maps[env.level], scratch[thread])
             results.phase[i] = RUNNING
@@ -83,7 +84,7 @@ def _write_report(env, report):
 
 @jit
 def sample_task(env, mixed_first):
-    """A random task, and one of the package's environments of it."""
+    """Sample a task, then one of the package's environments of it. Returns its index in `mixed_params`."""
     n = mt19937.episode_seed(env.seed_hash + 2, env.episode)
     task = n % const.MIXED
     return mixed_first[task] + n // const.MIXED % (mixed_first[task + 1] - mixed_first[task])

@@ -109,14 +109,15 @@ class MiniGridLevel(Level):
             size = size + 2 if size + 2 <= const.MAX_SIZE else size - 2
         return size
 
-    def usual_room_size(self) -> int:
+    def effective_room_size(self) -> int:
+        """Cells along a side of a room, walls included."""
         usual = 10 if self.task == "multi room" else 6
         smallest = 3 if self.task == "key corridor" else 5 if self.task in ROOM_TASKS else 4
         return max(self.room_size or usual, smallest)
 
     def _usual_length(self, size: int) -> int:
         """The task's usual number of steps, as the package computes it."""
-        room_area = self.usual_room_size() ** 2
+        room_area = self.effective_room_size() ** 2
         match self.task:
             case "door key":
                 return 10 * size**2
@@ -154,10 +155,10 @@ class MiniGridLevel(Level):
         params["width"] = params["height"] = size
         if self.task == "dist shift":
             params["height"] = DIST_SHIFT_HEIGHT
-        params["room_size"] = self.usual_room_size()
+        params["room_size"] = self.effective_room_size()
         params["num_rows"], params["num_rooms"] = self.num_rows, self.num_rooms
         params["num_crossings"], params["lava_row"] = self.num_crossings, self.lava_row
-        # As in the package: where the obstacles do not fit, their number is reduced to this.
+        # As in the package: more obstacles than size / 2 + 1 are reduced to size // 2.
         params["num_obstacles"] = self.num_obstacles if self.num_obstacles <= size / 2 + 1 else size // 2
         params["num_objects"] = self._num_objects(size)
         params["num_walls"] = min(self.num_walls, (size - 2) ** 2 // 2)

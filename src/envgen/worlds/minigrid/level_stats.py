@@ -12,7 +12,7 @@ from .level import MiniGridLevel
 from .solver import ANSWERS, UNSOLVABLE, solve
 from .state import grid_view
 
-COUNTED = {
+COUNTED_CELLS = {
     "walls": (const.WALL, const.WALL), "lava cells": (const.LAVA, const.LAVA),
     "doors": (const.OPEN_DOOR, const.LOCKED_DOOR - 1), "locked doors": (const.LOCKED_DOOR, const.KEY - 1),
     "keys": (const.KEY, const.BALL - 1), "balls": (const.BALL, const.BOX - 1),
@@ -56,7 +56,7 @@ def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> 
     envs = engine.envs
     cells = {"width": float(envs["width"].mean()), "height": float(envs["height"].mean())}
     grids = [grid_view(env) for env in envs]
-    for name, (first, last) in COUNTED.items():
+    for name, (first, last) in COUNTED_CELLS.items():
         cells[name] = float(np.mean([((grid >= first) & (grid <= last)).sum() for grid in grids]))
     solutions = solve(envs)
     steps = solutions.steps[solutions.steps >= 0]

@@ -102,7 +102,7 @@ def format_map(env: np.void, grid: np.ndarray) -> tuple[str, ...]:
 
 
 def check_map(cells: np.ndarray, task: int) -> None:
-    """Raise ValueError unless a parsed map has what its task needs, and it can be reached."""
+    """Raise ValueError unless a parsed map has what its task needs, within reach of the agent."""
     name = const.TASKS[task]
     if task in TASKS_WITHOUT_MAPS:
         raise ValueError(f"the task {name!r} has no maps; leave the map out, or choose another task")
@@ -113,24 +113,26 @@ def check_map(cells: np.ndarray, task: int) -> None:
         targets = cells == const.GOAL
         if not targets.any():
             raise ValueError(f"the map has no goal (G), which the task {name!r} needs")
-        what = "the goal"
+        target_name = "the goal"
     else:
-        codes, what = TARGETS[task]
+        codes, target_name = TARGETS[task]
         targets = np.isin(cells, list(codes))
         if task == const.RED_BLUE_DOORS:
             is_complete = all((cells == code).sum() == 1 for code in codes)
         else:
             is_complete = targets.sum() > (task == const.PUT_NEAR)
         if not is_complete:
-            raise ValueError(f"the map lacks {what}, which the task {name!r} needs")
+            raise ValueError(f"the map lacks {target_name}, which the task {name!r} needs")
     if not (targets & may_reach(cells)).any():
-        raise ValueError(f"the agent cannot reach {what}: walls, lava or locked doors without a key are in the way")
+        raise ValueError(
+            f"the agent cannot reach {target_name}: walls, lava or locked doors without a key are in the way"
+        )
 
 
 def may_reach(cells: np.ndarray) -> np.ndarray:
     """The cells that the agent can reach or touch if no object is ever in its way, (height, width) bool.
 
-    What is not among them can certainly not be reached. Keys are collected on the way, also those in boxes.
+    All other cells are certainly out of reach. Keys are collected on the way, including those in boxes.
     """
     height, width = cells.shape
     keys: set[int] = set()
@@ -146,20 +148,20 @@ def may_reach(cells: np.ndarray) -> np.ndarray:
                     is_locked = const.LOCKED_DOOR <= code < const.KEY and code - const.LOCKED_DOOR not in keys
                     if not is_locked and code not in (const.LAVA, const.GOAL):
                         stack.append((j, i))
-        found = {int(code) - const.KEY for code in cells[reached] if const.KEY <= code < const.BALL}
-        found |= {
+        new_keys = {int(code) - const.KEY for code in cells[reached] if const.KEY <= code < const.BALL}
+        new_keys |= {
             (int(code) - const.BOX_WITH_KEY) // const.NUM_COLORS
             for code in cells[reached]
             if const.BOX_WITH_KEY <= code < const.NUM_CELLS
         }
-        if found <= keys:
+        if new_keys <= keys:
             return reached
-        keys |= found
+        keys |= new_keys
 
 
 @jit
 def load_map(env, params, map_cells, scratch):
-    """Start an episode on a map, (MAX_SIZE * MAX_SIZE,) row by row; draw its target if there are several."""
+    """Start an episode on a map, (MAX_SIZE * MAX_SIZE,) row by row; sample its target if there are several."""
     clear(env, params.width, params.height)
     first, last = TARGET_RANGES[env.task]
     count = 0

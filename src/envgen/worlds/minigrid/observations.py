@@ -57,9 +57,9 @@ ALL_BUT_FIRST, ALL_BUT_LAST = ALL_COLUMNS & ~1, ALL_COLUMNS >> 1
 def write_view(env, view):
     """Write the code of each cell in view, UNSEEN for those behind walls and closed doors, into `view`, (49,) uint8.
 
-    The package decides row by row from the agent on what is visible: light spreads to the right and then to the left
-    through transparent cells, and from each of them to the three cells ahead. Here a row is a mask, which a few shifts
-    spread.
+    The package determines what is visible row by row, starting at the agent: light spreads to the right and then to the
+    left through transparent cells, and from each of them to the three cells ahead. Here a row is a bit mask, and light
+    spreads by a few shifts.
     """
     ahead, right = const.STEPS[env.direction], const.STEPS[(env.direction + 1) % 4]
     grid = env.grid
@@ -91,7 +91,7 @@ def write_view(env, view):
 
 @jit
 def _spread_up(lit, transparent):
-    """All columns that light reaches from the lit ones through transparent columns to their right."""
+    """The lit columns, and those that light reaches from them through transparent columns to their right."""
     for _ in range(3):
         lit |= (lit << 1) & transparent
         lit |= (lit << 1) & transparent
@@ -100,6 +100,7 @@ def _spread_up(lit, transparent):
 
 @jit
 def _spread_down(lit, transparent):
+    """The same to their left."""
     for _ in range(3):
         lit |= (lit >> 1) & transparent
         lit |= (lit >> 1) & transparent

@@ -9,7 +9,7 @@ from ..kernels import pcg64
 from . import constants as const
 
 NOWHERE = -1
-ANYWHERE, NOT_NEXT_TO_AGENT, NOT_NEAR_OBJECTS = range(3)  # where an object may not be placed
+ANYWHERE, NOT_NEXT_TO_AGENT, NOT_NEAR_OBJECTS = range(3)  # where an object may be placed
 MANY_TRIES = 100_000  # where the package tries forever
 ROOM_TRIES = 1000
 OBSTACLE_TRIES = 100
@@ -81,7 +81,7 @@ def _is_rejected(env, x, y, rule):
 
 @jit
 def sample_cell(env, x, y, width, height, tries, rule):
-    """A random empty cell of a rectangle in which the agent is not."""
+    """A random empty cell of a rectangle, other than the agent's."""
     x, y = max(x, 0), max(y, 0)
     right, bottom = min(x + width, env.width), min(y + height, env.height)
     for _ in range(tries + 1):

@@ -14,7 +14,8 @@ from .state import ENV
 
 
 class MiniGridProbe:
-    """The `Probe` of MiniGrid's environments. It copies their states before each step, to play the last one again."""
+    """The `Probe` of MiniGrid's environments. It copies their states before each step, to repeat the last step of an
+    episode."""
 
     def __init__(self, engine: Engine):
         self.engine = engine
@@ -31,7 +32,7 @@ class MiniGridProbe:
         ends: list[EpisodeEnd] = []
         for i in env_ids.tolist():
             self._trial[0] = self._envs[i]
-            reward, terminated = _play(self._trial, self._actions[i])
+            reward, terminated = _repeat_step(self._trial, self._actions[i])
             cause = self._cause(self._trial[0], reward, terminated, int(self._actions[i]))
             ends.append(EpisodeEnd(cause, {"task": const.TASKS[self._trial["task"][0]]}))
         return ends
@@ -53,5 +54,5 @@ class MiniGridProbe:
 
 
 @jit
-def _play(trial, action):
+def _repeat_step(trial, action):
     return step(trial[0], action)

@@ -48,8 +48,8 @@ def compare_environment(env_id: str, steps: int, seed: int = 0, reset_every: int
     """Play `steps` steps with both: random actions, the expert's, and mixtures of them, from episode to episode.
 
     Args:
-        reset_every: Begin a new episode after this many steps even if the old one has not ended. Episodes of later
-            resets continue the random stream, every fourth begins a new one.
+        reset_every: Begin a new episode after this many steps even if the old one has not ended. Every fourth reset
+            sets a new seed; the others continue the random stream.
     """
     reference = make_reference(env_id)
     envs = MiniGridVectorEnv(1, package_level(env_id), "symbols", threads=1, autoreset_mode="Disabled")

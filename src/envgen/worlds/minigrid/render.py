@@ -1,6 +1,6 @@
 """Images of MiniGrid: tiles of simple shapes, drawn three times as large and averaged.
 
-`view_tiles` has the tiles of the observation, `render_grid` draws the whole grid with the agent's view highlighted.
+`view_tiles` returns the tiles of the observation, `render_grid` draws the whole grid with the agent's view highlighted.
 """
 
 import math
@@ -176,6 +176,6 @@ def render_grid(env: np.void, size: tuple[int, int], is_highlighted: bool = True
     scale = min(width / env["width"], height / env["height"])
     image = Image.fromarray(draw_grid(env, int(min(max(scale, MIN_TILE), MAX_TILE)), is_highlighted))
     fitted = image.resize((max(1, round(env["width"] * scale)), max(1, round(env["height"] * scale))))
-    page = Image.new("RGB", size)
-    page.paste(fitted, ((width - fitted.width) // 2, (height - fitted.height) // 2))
-    return np.asarray(page)
+    canvas = Image.new("RGB", size)
+    canvas.paste(fitted, ((width - fitted.width) // 2, (height - fitted.height) // 2))
+    return np.asarray(canvas)

@@ -1,6 +1,6 @@
 """Generators of the tasks whose grid consists of rooms of one size in rows and columns.
 
-Each returns whether it succeeded: rejection sampling can fail, and then the grid is generated anew.
+Each returns whether it succeeded: rejection sampling can fail, and then the grid is generated again.
 """
 
 from envgen.jit import jit
@@ -27,8 +27,8 @@ from .placement import (
 # an opening (0 or 1), the cell for a door there (NOWHERE without a neighbor), and whether the room is locked.
 OPENING, DOOR_CELL, IS_LOCKED, ROOM = 0, 4, 8, 9
 MAX_ROOMS = 9
-STACK = ROOM * MAX_ROOMS  # of rooms that are still to be visited, and from REACHED on, which have been
-REACHED = STACK + 4 * MAX_ROOMS + 4
+STACK = ROOM * MAX_ROOMS  # from here on, the rooms still to visit
+REACHED = STACK + 4 * MAX_ROOMS + 4  # from here on, whether each room has been visited
 COLOR_LIST = REACHED + MAX_ROOMS
 SCRATCH_SIZE = COLOR_LIST + const.NUM_COLORS
 MAX_CONNECT_TRIES = 5000
@@ -58,7 +58,7 @@ def _begin_rooms(env, rooms, size, num_rows, num_columns):
             if j > 0:
                 above = base - ROOM * num_columns
                 rooms[base + DOOR_CELL + const.UP] = rooms[above + DOOR_CELL + const.DOWN]
-    # The agent is in the middle until it is placed; objects keep away from there.
+    # Until it is placed, the agent counts as being in the middle, and no object is placed next to it.
     env.cell = cell_at(num_columns // 2 * (size - 1) + size // 2, num_rows // 2 * (size - 1) + size // 2)
 
 
@@ -79,7 +79,7 @@ def _open_wall(rooms, room, direction, num_columns):
 
 @jit
 def _add_door(env, rooms, room, direction, num_columns, color, is_locked):
-    """A door of a color, or with NOWHERE of a random one. Returns its cell."""
+    """Add a door of this color, or of a random one if it is NOWHERE. Returns the door's cell."""
     if color == NOWHERE:
         color = random_color(env)
     rooms[ROOM * room + IS_LOCKED] = is_locked
@@ -212,16 +212,16 @@ def _add_locked_door(env, params, rooms, room, direction, num_columns, color):
         env.grid[door - const.STEPS[direction]] = const.BALL + const.GREEN
 
 
-SIDE_ROOMS = ((2, 1), (1, 2), (0, 1), (1, 0))  # right, below, left and above of the middle
+SIDE_ROOMS = ((2, 1), (1, 2), (0, 1), (1, 0))  # right of, below, left of and above the middle room
 CORNERS = ((2, 0), (2, 2), (0, 2), (0, 0))
 
 
 @jit
 def generate_obstructed_maze(env, params, rooms):
-    """A blue ball behind locked doors, whose keys are in boxes, and which balls block.
+    """A blue ball behind locked doors. Their keys may be hidden in boxes, and other balls may block them.
 
-    With `keys_last` (version 1 of the package's environments), keys are placed after all balls. Otherwise a ball may
-    take the place of a key, and a few mazes cannot be solved.
+    With `keys_last` (version 1 of the package's environments), a room's keys are placed after the balls that block its
+    doors. Otherwise a ball may replace a key, and a few mazes cannot be solved.
     """
     size = params.room_size
     num_columns = 2 if params.num_quarters == 0 else 3

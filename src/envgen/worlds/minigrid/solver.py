@@ -35,7 +35,7 @@ class Solutions(NamedTuple):
 
 
 def solve(envs: np.ndarray, max_states: int = MAX_STATES) -> Solutions:
-    """Solve the episodes of these states, (n,) ENV. They do not change."""
+    """Solve the episodes of these states, (n,) ENV, without changing them."""
     trial = envs.copy()
     answers, steps = np.zeros(len(envs), np.int64), np.full(len(envs), -1, np.int64)
     nodes = np.zeros(1, ENV)
@@ -73,13 +73,13 @@ def _is_cut_off(env, buffers):
     keys = 0
     if const.KEY <= env.carrying < const.BALL:
         keys = 1 << (env.carrying - const.KEY)
-    found = True
-    while found:
-        found = False
+    has_new_key = True
+    while has_new_key:
+        has_new_key = False
         for color in range(const.NUM_COLORS):
             if not keys >> color & 1 and find_way(env, buffers, color, ALL_COLORS & ~keys) != NOWHERE:
                 keys |= 1 << color
-                found = True
+                has_new_key = True
     if env.objective == const.PUT_NEAR_TARGET and env.carrying != const.EMPTY:
         return False
     return find_way(env, buffers, ANY_TARGET, ALL_COLORS & ~keys) == NOWHERE

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 NUM_JOINTS = 4
 THRESHOLDS = 25, 50, 100  # percent of the course
-ROUGH = 3.0  # ground of this roughness and more is rough
-TERRAINS = ("walk", "rough", *OBSTACLES)  # of which each has a skill for every threshold
-NEAR = 1.5  # m before an obstacle and after it, in which a fall is attributed to it
+ROUGH_THRESHOLD = 3.0  # ground of this roughness and more is rough
+TERRAINS = ("walk", "rough", *OBSTACLES)  # each has a skill for every threshold
+NEAR_DISTANCE = 1.5  # m before and after an obstacle within which the end of an episode is attributed to it
 FALLEN, BACKWARDS, ARRIVED, TIME_LIMIT = "fell", "left the start backwards", "arrived", "time limit"
 
 
@@ -47,8 +47,8 @@ class _PreparedEpisode(NamedTuple):
 
     levels: list[Any]  # the environment's next levels
     level: WalkerLevel  # of the episode
-    words: list[int]  # the random generator before the episode
-    rng: np.random.Generator  # and at its beginning
+    words: list[int]  # the state of the random generator before it generates the terrain
+    rng: np.random.Generator  # the generator after that
     physics: "WalkerPhysics"
     obs: np.ndarray
 
@@ -104,12 +104,12 @@ class WalkerEnv(PythonEnv):
         return self._physics.begin(rng)
 
     def _note_begin(self) -> None:
-        """Note what the terrain of the episode makes possible."""
+        """Record which skills the terrain of the episode makes possible, and where."""
         self.max_episode_steps = self.level.max_episode_steps
         self._heuristic = self._physics_module.new_heuristic()
         first_ends = {kind: min((o.end for o in self._physics.obstacles if o.kind == kind), default=np.inf)
                       for kind in OBSTACLES}  # fmt: skip
-        first_ends |= {"walk": 0.0, "rough": 0.0 if self.level.roughness >= ROUGH else np.inf}
+        first_ends |= {"walk": 0.0, "rough": 0.0 if self.level.roughness >= ROUGH_THRESHOLD else np.inf}
         self._first_ends = np.repeat([first_ends[terrain] for terrain in TERRAINS], len(THRESHOLDS))
         self._thresholds = np.tile(THRESHOLDS, len(TERRAINS))
         self.extra_infos["possible"][:] = self._first_ends < self._physics_module.END_X
@@ -143,7 +143,7 @@ class WalkerEnv(PythonEnv):
             cause = ARRIVED
         else:
             cause = BACKWARDS if x < 0 else FALLEN
-        near = [o.kind for o in self._physics.obstacles if o.start - NEAR <= x <= o.end + NEAR]
+        near = [o.kind for o in self._physics.obstacles if o.start - NEAR_DISTANCE <= x <= o.end + NEAR_DISTANCE]
         return EpisodeEnd(cause, {"near": near[0] if near else "open ground"})
 
     def on_restore(self) -> None:

@@ -1,8 +1,8 @@
-"""Terrains to test agents on, as papers on unsupervised environment design report them.
+"""Terrains for testing agents, as in papers on unsupervised environment design.
 
 The settings are those of the test environments of ACCEL (Parker-Holder et al. 2022) and of the most difficult terrains
-that POET solved (Wang et al. 2019, the "rose plots" of its figure). Their implementation draws 0 to n - 1 stairs where
-its setting says n; `stair_steps` n - 1 draws 1 to n - 1 of them.
+that POET solved (Wang et al. 2019, the "rose plots" of its figure). ACCEL's implementation draws 0 to n - 1 stairs
+where its setting says n; here, `stair_steps` n - 1 draws 1 to n - 1.
 """
 
 from collections.abc import Mapping

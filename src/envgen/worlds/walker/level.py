@@ -46,7 +46,7 @@ class WalkerLevel(Level):
 
     @classmethod
     def parse_sampled(cls, settings: Mapping[str, Any]) -> Self:
-        """Ranges are sorted. `hardcore` is left out: it would replace all that was drawn, and it is a test level."""
+        """Ranges are sorted. `hardcore` is left out: it would replace all other settings, and it is a test level."""
         values = {name: value for name, value in settings.items() if name != "hardcore"}
         for prefix in OBSTACLES.values():
             low, high = sorted(values.get(f"{prefix}_{end}", 0.0) for end in ("low", "high"))
@@ -84,5 +84,5 @@ class WalkerLevel(Level):
 
     @property
     def max_episode_steps(self) -> int:
-        """As registered in Gymnasium and, for other terrains, as in the papers."""
+        """As registered in Gymnasium, and as in the papers for other terrains."""
         return LONG_STEPS if self.to_overrides() else ORIGINAL_STEPS

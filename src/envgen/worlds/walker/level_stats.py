@@ -52,8 +52,8 @@ def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> 
     obstacles, slopes, climbs = [], [], []
     for seed in seeds:
         physics.begin(np.random.Generator(np.random.PCG64(seed)))
-        own = [obstacle for obstacle in physics.obstacles if obstacle.start < END_X]
-        obstacles += own
+        on_course = [obstacle for obstacle in physics.obstacles if obstacle.start < END_X]
+        obstacles += on_course
         slopes.append(_mean_slope(np.array(physics.terrain_x), np.array(physics.terrain_y), physics.obstacles))
         climbs.append(max(physics.terrain_y) - min(physics.terrain_y))
     physics.close()

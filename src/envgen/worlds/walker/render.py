@@ -37,7 +37,7 @@ def _draw_strip(left: float, xs: Sequence[float], ys: Sequence[float], obstacles
     canvas = ImageDraw.Draw(strip)
     inside = [y for x, y in zip(xs, ys, strict=True) if left - STEP <= x <= left + STRIP_LENGTH + STEP]
     middle = (min(inside) + max(inside)) / 2
-    scale = min(PIXELS_PER_M, 0.7 * STRIP_HEIGHT / max(max(inside) - min(inside), 1e-9))  # of heights
+    scale = min(PIXELS_PER_M, 0.7 * STRIP_HEIGHT / max(max(inside) - min(inside), 1e-9))  # pixels per m of height
 
     def position(x: float, y: float) -> tuple[float, float]:
         return (x - left) * PIXELS_PER_M, STRIP_HEIGHT * 0.6 - (y - middle) * scale

@@ -24,8 +24,8 @@ STUMP_WIDTH = 1  # steps
 STAIR_DEPTH = 4  # steps; also in Gymnasium's hardcore terrain
 MIN_HEIGHT = 0.01  # of stumps and stairs, in steps; Box2D needs polygons with an area
 
-START_X = START_COLUMNS * STEP / 2  # where the walker stands at first, in m
-END_X = (LENGTH - MAX_GRASS_COLUMNS) * STEP  # beyond it, the walker has arrived
+START_X = START_COLUMNS * STEP / 2  # where the walker starts, in m
+END_X = (LENGTH - MAX_GRASS_COLUMNS) * STEP  # in m; beyond it, the walker has arrived
 
 Points = tuple[tuple[float, float], ...]
 
@@ -57,7 +57,7 @@ def generate_terrain(level: WalkerLevel, rng: np.random.Generator) -> Terrain:
 
 
 class _Builder:
-    """Adds column after column, from left to right."""
+    """Adds columns from left to right."""
 
     def __init__(self, roughness: float, rng: np.random.Generator):
         self.roughness, self.rng = roughness, rng
@@ -76,7 +76,7 @@ class _Builder:
             column = len(self.ys)
             if column >= LENGTH:
                 return False
-            if column < START_COLUMNS or k > 0:  # the first column after something else is level
+            if column < START_COLUMNS or k > 0:  # the first column after an obstacle is level
                 self.velocity = 0.8 * self.velocity + 0.01 * np.sign(HEIGHT - self.y)
                 if column > START_COLUMNS:
                     self.velocity += self.rng.uniform(-1, 1) / SCALE
@@ -135,7 +135,7 @@ def _box(left: float, bottom: float, right: float, top: float) -> Points:
 
 
 def classify_boxes(boxes: Sequence[Points]) -> tuple[Obstacle, ...]:
-    """The obstacles that the boxes of Gymnasium's hardcore terrain, in the order of their creation, are parts of."""
+    """Group the boxes of Gymnasium's hardcore terrain, in the order of their creation, into obstacles."""
     obstacles: list[Obstacle] = []
     open_pit: Points | None = None
     for box in boxes:

@@ -10,7 +10,7 @@ from ..observations import image_grid
 from ..python_vector_env import PythonVectorEnv
 from ..python_world import PythonWorld
 from ..world import EpisodeEnd, Skill, SkillCheck
-from .env import ROUGH, TERRAINS, THRESHOLDS, WalkerEnv
+from .env import ROUGH_THRESHOLD, TERRAINS, THRESHOLDS, WalkerEnv
 from .level import OBSTACLES, WalkerLevel
 from .level_stats import SKILL_LEVELS, WalkerLevelStats, compute_level_stats
 from .render import LEGEND, TERRAIN_IMAGE_SIZE, render_terrain
@@ -57,11 +57,11 @@ class WalkerProbe:
 
 
 class Walker(PythonWorld):
-    """Gymnasium's BipedalWalker with POET's terrain as levels.
+    """Gymnasium's BipedalWalker, with POET's terrains as levels.
 
     Args:
-        num_workers: Processes that step the environments of a vector environment, by default as many as there are
-            cores. Episodes do not depend on it.
+        num_workers: Processes that step the environments of a vector environment, by default one for each core and at
+            least four environments in each. Episodes do not depend on it.
     """
 
     name = "walker"
@@ -97,7 +97,7 @@ class Walker(PythonWorld):
         )
 
     def render_map(self, level: Any = None, seed: int = 0) -> np.ndarray:
-        """The terrain of a level and seed from the side."""
+        """The terrain of a level, generated with this seed and seen from the side."""
         env = self.single(level)
         assert isinstance(env, WalkerEnv)
         env.reset(seed=seed)
@@ -107,7 +107,7 @@ class Walker(PythonWorld):
 
     def reachable_skills(self, level: Any, stats: WalkerLevelStats) -> set[str]:
         present = {kind for kind in OBSTACLES if stats.counts[kind]} | {"walk"}
-        if WalkerLevel.parse(level).roughness >= ROUGH:
+        if WalkerLevel.parse(level).roughness >= ROUGH_THRESHOLD:
             present.add("rough")
         return {f"{terrain}_{threshold}" for terrain in present for threshold in THRESHOLDS}
 
