@@ -18,7 +18,7 @@ from envgen.worlds.world import LevelError, SupportsActive, World, sample_action
 
 NUM_ENVS = 32  # for random actions, and for the scripted expert
 AUDIT_SEEDS = range(64)  # of the environments whose statistics an audit uses
-MASTERED = 0.95  # random actions with this success rate leave nothing to learn
+MASTERY_RATE = 0.95  # random actions with this success rate leave nothing to learn
 SEED = 77_000_000
 
 EFFECT_SEEDS = range(48)  # of the environments whose statistics show the effect of a setting
@@ -55,7 +55,7 @@ def audit_level(world: World, proposed: ProposedLevel, steps: int, original_stat
             bad.append(f"{skill} is impossible: none of {len(AUDIT_SEEDS)} worlds has what it needs")
         elif at_start[k] or skill in level.done_skills:
             bad.append(f"{skill} is already done at the start")
-        elif random_rate >= MASTERED:
+        elif random_rate >= MASTERY_RATE:
             bad.append(f"{skill} is mastered by random actions ({100 * random_rate:.0f}% of them within {steps} steps)")
         elif not random_rate and not _any_success(expert_steps, k):
             doubtful.append(f"no player reached {skill} within {steps} steps")

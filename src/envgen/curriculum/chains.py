@@ -7,8 +7,8 @@ Only episodes since the last change of the stage count, and none that continued 
 count as well if they are at least as long as those in the window on average: in worlds where success ends an episode,
 those that end first would all be successes. The stages and these counts are part of the state.
 
-Most of an episode comes after the success that a stage is about, or after its last chance. With `cutoff`, episodes in a
-stage before the last are truncated after a multiple of the steps that success takes there.
+Most of an episode comes after the success that a stage is about, or after its last chance. With `cutoff`, episodes in
+all stages but the last are truncated after a multiple of the steps that success takes there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,9 +41,9 @@ class ChainVectorEnv(LevelVectorEnv):
     Equal chains share their stage. `levels` has the levels and all stages of the chains, and does not change.
 
     Args:
-        envs: With `num_envs` environments, made with any levels of the entries and not reset yet.
+        envs: Made with any levels of the entries, and not reset yet.
         entries: Levels and chains.
-        skills: Of the world.
+        skills: The skills of the world.
     """
 
     def __init__(self, envs: LevelVectorEnv, entries: Sequence[Level | LevelChain], skills: Sequence[Skill]):
@@ -54,11 +54,11 @@ class ChainVectorEnv(LevelVectorEnv):
         distinct = list(dict.fromkeys(entries))
         self.chains = [entry for entry in distinct if isinstance(entry, LevelChain)]
         chain_ids: dict[Level | LevelChain, int] = {chain: c for c, chain in enumerate(self.chains)}
-        slots = [entries[i % len(entries)] for i in range(self.num_envs)]
+        env_entries = [entries[i % len(entries)] for i in range(self.num_envs)]
         self.env_chains = np.array(
-            [chain_ids.get(e, NO_CHAIN) if isinstance(e, LevelChain) else NO_CHAIN for e in slots]
+            [chain_ids.get(e, NO_CHAIN) if isinstance(e, LevelChain) else NO_CHAIN for e in env_entries]
         )
-        self.env_entries = np.array([distinct.index(entry) for entry in slots])
+        self.env_entry_ids = np.array([distinct.index(entry) for entry in env_entries])
         self.stages = np.array([chain.start for chain in self.chains], np.int64)
         self.counts = np.zeros(len(self.chains), np.int64)  # of episodes since the last change of the stage
         window = max((chain.window for chain in self.chains), default=1)
@@ -73,24 +73,24 @@ class ChainVectorEnv(LevelVectorEnv):
         self._last_stages = np.array([len(self.chains[c].levels) - 1 if c != NO_CHAIN else 0 for c in self.env_chains])
         self._limits = np.full(len(self.chains), np.inf)  # steps of an episode; derived from the arrays above
         self._has_cutoff = any(chain.cutoff is not None for chain in self.chains)
-        places = [
+        stage_levels = [
             (e, stage, level)
             for e, entry in enumerate(distinct)
             for stage, level in enumerate(entry.levels if isinstance(entry, LevelChain) else (entry,))
         ]
-        self._levels = [level for _, _, level in places]
-        self.level_sources = [distinct[e] for e, _, _ in places]  # the entry that each of `levels` belongs to
-        self.level_stages = np.array([stage for _, stage, _ in places])
-        self._slots = slots
+        self._levels = [level for _, _, level in stage_levels]
+        self.level_sources = [distinct[e] for e, _, _ in stage_levels]  # the entry that each of `levels` belongs to
+        self.level_stages = np.array([stage for _, stage, _ in stage_levels])
+        self._env_entries = env_entries
         envs.set_levels(list(dict.fromkeys(self._levels)), sample_levels=True)  # so that their indices never change
         self._set_current_levels()
-        # where a level that the inner environments report stands in `levels`, for an environment of each entry
-        self._places = np.zeros((len(distinct), len(envs.levels)), np.int64)
+        # (entries, inner levels): the index in `levels` of each level that an environment of an entry can report
+        self._level_indices = np.zeros((len(distinct), len(envs.levels)), np.int64)
         for k, level in enumerate(envs.levels):
-            standing = [p for p, (_, _, other) in enumerate(places) if other == level]
+            matches = [n for n, (_, _, other) in enumerate(stage_levels) if other == level]
             for e in range(len(distinct)):
-                own = [p for p in standing if places[p][0] == e]
-                self._places[e, k] = [*own, *standing, 0][0]
+                own_matches = [n for n in matches if stage_levels[n][0] == e]
+                self._level_indices[e, k] = [*own_matches, *matches, 0][0]
 
     @property
     def levels(self) -> Sequence[Any]:
@@ -106,7 +106,7 @@ class ChainVectorEnv(LevelVectorEnv):
     def _set_current_levels(self) -> None:
         self.envs.set_levels([
             entry.levels[self.stages[c]] if isinstance(entry, LevelChain) else entry
-            for entry, c in zip(self._slots, self.env_chains, strict=True)
+            for entry, c in zip(self._env_entries, self.env_chains, strict=True)
         ])  # fmt: skip
 
     # ------------------------------------------------------------------------------------------------------- episodes
@@ -158,9 +158,9 @@ class ChainVectorEnv(LevelVectorEnv):
                 self.first_success[ids] = infos_now["episode_length"][ids]
 
     def _cut_off(self, infos: Mapping[str, Any], ended: np.ndarray) -> np.ndarray:
-        """The environments whose episodes end here, because they have had time enough for success."""
+        """The environments whose episodes end here, because they have had enough time to succeed."""
         expired = infos["episode_length"] >= self._limits[self.env_chains]
-        stages = self.level_stages[infos["level"]]  # those of environments without a chain are not before the last
+        stages = self.level_stages[infos["level"]]  # a level without a chain is its own last stage
         return expired & (stages < self._last_stages) & ~ended & ~self.restored
 
     def _update_limit(self, c: int) -> None:
@@ -214,8 +214,8 @@ class ChainVectorEnv(LevelVectorEnv):
 
     def _translate(self, infos: dict[str, Any], env_ids: np.ndarray | None = None) -> dict[str, Any]:
         """Infos in which `level` is an index into `levels`."""
-        entries = self.env_entries if env_ids is None else self.env_entries[env_ids]
-        return {**infos, "level": self._places[entries, infos["level"]]}
+        entries = self.env_entry_ids if env_ids is None else self.env_entry_ids[env_ids]
+        return {**infos, "level": self._level_indices[entries, infos["level"]]}
 
     # ---------------------------------------------------------------------------------------------------------- state
 

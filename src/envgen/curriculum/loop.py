@@ -246,7 +246,7 @@ class Loop:
         return [phase for phase in phases if phase.steps]
 
     def training_facts(self) -> TrainingFacts:
-        """Return what designers may know of the agent and its training."""
+        """Return what designers may know about the agent and its training."""
         plan, settings = self.plan, self.learner.settings
         memory = getattr(getattr(settings, "network", None), "memory", None)
         mixed, num_envs = plan.mixing == "mixed", settings.num_envs

@@ -77,7 +77,7 @@ class PracticeSettings(Settings):
     share: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of the environments that restart from saved states; 0 for none."""
     max_steps: PositiveInt | None = 100
-    """Steps after which a practice episode is truncated; none plays it to its end."""
+    """Steps after which a practice episode is truncated; with none, it continues to its end."""
     memory_size: PositiveInt = 512
     """Maximum number of saved states, in each process."""
     max_success_rate: Annotated[float, Field(gt=0, le=1)] = 0.5

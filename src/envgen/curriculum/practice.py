@@ -97,12 +97,12 @@ class PracticeVectorEnv(LevelVectorEnv):
     the skill that the state was saved for, and -1 for ordinary episodes. The other entries include the steps, rewards
     and achievements of the episode before the state was saved.
 
-    The statistics, saved states and random numbers are those of these environments alone, even with several processes.
+    With several processes, each has its own statistics, saved states and random numbers.
 
     Args:
         envs: Environments that support `SupportsEnvState`, with same-step autoreset.
-        skills: Of their world.
-        seed: Of the choice of practicing environments and saved states.
+        skills: The skills of their world.
+        seed: Determines which environments practice, and in which saved states.
     """
 
     def __init__(self, envs: LevelVectorEnv, skills: Sequence[Skill], settings: PracticeSettings, seed: int):
@@ -130,7 +130,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         self.snapshot_times = np.full((s.num_snapshots, n), -1)  # the num_steps at which they were taken; -1 for none
         self.saved_states = StateRows(s.memory_size)
         self.memory_groups = np.zeros(0, np.int64)  # the group of each saved state
-        self.memory_ages = np.zeros(0, np.int64)  # the number of the saved state: the lowest one is the oldest
+        self.memory_ages = np.zeros(0, np.int64)  # num_saved when each was saved: the lowest is the oldest
         self.num_saved = 0
 
     @property
@@ -138,7 +138,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         return self.envs.levels
 
     def set_levels(self, levels: Any, sample_levels: bool = False) -> None:
-        """Set the levels of later episodes and forget the saved states, which are of earlier levels."""
+        """Set the levels of later episodes and forget the saved states, which belong to earlier levels."""
         self.envs.set_levels(levels, sample_levels)
         self.snapshot_times[:] = -1
         self.memory_groups, self.memory_ages = np.zeros((2, 0), np.int64)

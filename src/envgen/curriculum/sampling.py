@@ -19,7 +19,7 @@ from .plan import PlanError
 
 
 class SampledLevelsVectorEnv(VectorEnv[Any, Any, Any]):
-    """The environments `envs`, most of which play levels that `sampler` chooses, a new one for each episode.
+    """The environments `envs`. All but `original_share` of them play levels from `sampler`, a new one for each episode.
 
     The level of an episode is chosen when the episode before it begins, because environments reset within a step.
     `infos["level"]` is the `level_id` of the sampler, or `ORIGINAL_ID`, instead of an index.
@@ -27,7 +27,7 @@ class SampledLevelsVectorEnv(VectorEnv[Any, Any, Any]):
     Args:
         envs: Environments of `world` with same-step autoreset.
         original_share: Share of the environments that play the original.
-        seed: Of the choice of these environments.
+        seed: Determines which environments play the original.
     """
 
     def __init__(self, envs: LevelVectorEnv, world: World, sampler: LevelSampler, original_share: float, seed: int):
@@ -44,7 +44,7 @@ class SampledLevelsVectorEnv(VectorEnv[Any, Any, Any]):
         self.plays_original = np.zeros(n, np.bool_)
         num_original = n - num_sampled_envs(n, original_share)
         self.plays_original[np.random.default_rng([seed, 4]).permutation(n)[:num_original]] = True
-        # of the episode in progress, and of the one after it
+        # of the episode in progress and of the one after it: its level, and whether the agent learns from it
         self.level_ids, self.next_level_ids = np.full((2, n), ORIGINAL_ID, np.int64)
         self.learns, self.next_learns = np.ones((2, n), np.bool_)
         self.next_levels: list[Level] = [world.original] * n
@@ -129,7 +129,7 @@ def measure_levels(
     max_steps: int,
     seed: int,
 ) -> LevelMeasurements:
-    """Play `episodes` episodes in each level without learning; those that take longer are cut off after `max_steps`."""
+    """Play `episodes` episodes in each level without learning. Longer episodes are cut off after `max_steps` steps."""
     succeeded, tried = np.zeros((2, len(levels), len(world.skills)))
     steps = 0
     level_ids = np.tile(np.arange(len(levels)), episodes)

@@ -73,7 +73,7 @@ class PhaseTrainer:
     """Trains one learner. `on_progress` receives each progress line.
 
     With `practice`, each phase practices from states of its own episodes, because other phases have other levels. With
-    `sampler`, a phase may have no levels of its own: all environments but `original_share` play what it chooses.
+    `sampler`, a phase may have no levels of its own: all but `original_share` of the environments play levels from it.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class PhaseTrainer:
         Args:
             levels: Levels and chains, side by side; the original if empty. With several processes, each counts the
                 episodes of its own environments for the stages of the chains.
-            sampled: In levels that the sampler chooses, and in the original.
+            sampled: Train in levels that the sampler chooses, and in the original.
         """
         if name in self.finished_phases:
             return
@@ -155,7 +155,7 @@ class PhaseTrainer:
             self._sampler.refresh(self._measure_levels)
         self._start_clocks()
         try:
-            # one of several processes saves nothing in mid-phase, and could not stop while it waits for the others
+            # with several processes, none saves in mid-phase, and none could stop while it waits for the others
             with GracefulInterrupt(handle_sigterm=processes.size == 1) as self._interrupt:
                 learner.train(envs, steps, self._on_update, resume=resume)
         finally:
