@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from envgen.designers.chat.chat import Chat, SharedBudget, check_prices
+from envgen.designers.chat.chat import Chat, UsageTracker, check_prices
 from envgen.designers.chat.ledger import LEDGER, Ledger, UsageTotals, read_lines, sum_usage
 from envgen.designers.chat.offline import ManualBackend
 from envgen.designers.chat.protocol import BudgetExceededError, ChatError, ChatRequest, RejectedError, Reply
@@ -117,7 +117,7 @@ class Runner:
         self.stop = threading.Event()
         self.file = folder / ITEMS
         self.results = load_items(self.file)
-        self.shared = SharedBudget(config.prices, self._known_usage())
+        self.usage_tracker = UsageTracker(config.prices, self._known_usage())
         self._has_reply = any(result.completions for result in self.results.values())
 
     def run(self, items: Sequence[Item]) -> list[ItemResult]:
@@ -127,9 +127,9 @@ class Runner:
 
         def work(item: Item) -> None:
             self._run_item(item)
-            with self.shared.lock:
+            with self.usage_tracker.lock:
                 finished = len(wanted & self.results.keys())
-                self.on_progress(finished, len(wanted), self.shared.totals())
+                self.on_progress(finished, len(wanted), self.usage_tracker.totals())
 
         try:
             run_in_threads(pending, work, min(self.config.num_workers, len(pending)), self.stop, self.log)
@@ -151,16 +151,16 @@ class Runner:
         if isinstance(backend, ManualBackend):
             backend.notify, backend.sleep = self.log, self._sleep
         ledger = Ledger(file)
-        self.shared.open(file, ledger)
+        self.usage_tracker.open(file, ledger)
         config = self.config
         chat = Chat(
-            backend, ledger, config.budget, config.prices, sleep=self._sleep, shared=self.shared,
+            backend, ledger, config.budget, config.prices, sleep=self._sleep, usage_tracker=self.usage_tracker,
             budget_file=config.budget_file(ledger.file),
         )  # fmt: skip
         try:
             verdict = self._play(item, chat, prompt, completions)
         finally:
-            usage = self.shared.close(file)
+            usage = self.usage_tracker.close(file)
         self._record(
             ItemResult(
                 id=item.id, category=item.category, score=verdict.score, error=verdict.error, details=verdict.details,
@@ -197,7 +197,7 @@ class Runner:
 
     def _record(self, result: ItemResult) -> None:
         line = json.dumps(result.model_dump(mode="json")).encode() + b"\n"
-        with self.shared.lock:
+        with self.usage_tracker.lock:
             try:
                 with open_regular(self.file, "ab", buffering=0) as out:
                     length = out.tell()

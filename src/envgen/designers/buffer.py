@@ -43,7 +43,8 @@ def learnability(succeeded: np.ndarray, tried: np.ndarray) -> np.ndarray:
     """p (1 - p) of each level (SFL), averaged over the skills that were tried in it.
 
     Args:
-        succeeded, tried: (levels, skills) episodes, in which the skill succeeded and was possible.
+        succeeded: (levels, skills), the number of episodes in which the skill succeeded.
+        tried: (levels, skills), the number of episodes in which it was possible.
     """
     p = succeeded / np.maximum(tried, 1e-9)
     return np.where(tried > 0, p * (1 - p), 0).sum(-1) / np.maximum(1, (tried > 0).sum(-1))
@@ -74,14 +75,14 @@ def staleness_weights(last_sampled: np.ndarray, num_sampled: int) -> np.ndarray:
 
 
 class LevelBuffer:
-    """At most `capacity` levels, each of them once.
+    """At most `capacity` distinct levels.
 
     Args:
         level_type: The class of the world's levels.
-        skills: Of the world.
+        skills: The skills of the world.
         score: What ranks the levels.
         prioritization: By rank and staleness, or all levels equally often.
-        temperature: Of `rank_weights`.
+        temperature: The temperature of `rank_weights`.
         staleness_coef: The share of `staleness_weights` in the priorities, 0 to 1.
         score_alpha: The weight of the latest episode in a level's estimates of regret.
     """
@@ -129,7 +130,7 @@ class LevelBuffer:
         return learnability(self.succeeded[: len(self)], self.tried[: len(self)])
 
     def weights(self) -> np.ndarray:
-        """The probability of each level to be replayed: (1 - rho) P_score + rho P_staleness (PLR)."""
+        """The probability that each level is replayed: (1 - rho) P_score + rho P_staleness (PLR)."""
         n, rho = len(self), self.staleness_coef
         if self.prioritization == "uniform":
             return np.full(n, 1 / n)
@@ -137,11 +138,11 @@ class LevelBuffer:
         return (1 - rho) * by_score + rho * staleness_weights(self.last_sampled[:n], self.num_sampled)
 
     def sample(self, rng: np.random.Generator) -> int:
-        """A row, by priority."""
+        """A random row, sampled by priority."""
         return int(rng.choice(len(self), p=self.weights()))
 
     def mark_sampled(self, row: int) -> None:
-        """Record that the episode counted last in `num_sampled` plays this level."""
+        """Record that the latest episode counted in `num_sampled` plays this level."""
         self.last_sampled[row] = self.num_sampled
 
     # ------------------------------------------------------------------------------------------------------- changes
@@ -257,7 +258,7 @@ class LevelBuffer:
         return arrays, {"num_sampled": self.num_sampled, "levels": levels, "origins": origins}
 
     def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
-        """Restore what `state` returned; ValueError if it is damaged or of an archive with other settings."""
+        """Restore what `state` returned. Raises ValueError if it is damaged or was saved with other settings."""
         levels = [self.level_type.parse(level) for level in values["levels"]]
         origins = [parse_origin(origin) for origin in values["origins"]]
         n, num_sampled = len(levels), values["num_sampled"]
@@ -278,7 +279,7 @@ class LevelBuffer:
 
 
 def parse_origin(data: Any) -> LevelOrigin:
-    """A `LevelOrigin` from its JSON data; ValueError if it is none."""
+    """A `LevelOrigin` from its JSON data. Raises ValueError for other data."""
     match data:
         case [str(designer), str(kind), int(parent)]:
             return LevelOrigin(designer, kind, parent)

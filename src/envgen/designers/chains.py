@@ -1,4 +1,5 @@
-"""Chains of levels, derived from a world's skill graph and skill levels: what a level grants is withdrawn step by step.
+"""Chains of levels, derived from a world's skill graph and skill levels: the skills that a level grants are withdrawn
+one after another.
 
 Backward chaining (Florensa et al. 2017 start an agent near its goal, and then ever farther from it) for a graph of
 skills. The chain of a skill begins with the world's level for it, in which everything it needs is at hand:
@@ -9,9 +10,9 @@ skills. The chain of a skill begins with the world's level for it, in which ever
 2. Whatever is granted that the skill does not need is withdrawn.
 3. The last stage is the original.
 
-In Crafter, the iron pickaxe begins with everything at hand; then the furnace must be placed, then the table, then coal
-must be fetched, then iron found, then stone; in the end nothing is granted. A level that grants no skill is the only
-stage of its chain, and so is the original where the world has no level for a skill.
+In Crafter, the chain for the iron pickaxe begins with everything at hand; then the furnace must be placed, then the
+table, then coal must be collected, then iron, then stone; in the end nothing is granted. A level that grants no skill
+is the only stage of its chain, and so is the original where the world has no level for a skill.
 """
 
 from collections import deque
@@ -41,7 +42,7 @@ def derive_chain(
 
 
 def parse_chain(data: Mapping[str, Any], world: World) -> LevelChain:
-    """A chain from JSON data: the fields of `LevelChain`. Without `levels`, they are derived; LevelError if invalid."""
+    """A chain from JSON data: the fields of `LevelChain`. Without `levels`, they are derived. Raises LevelError."""
     names, skill = [s.name for s in world.skills], data.get("skill")
     if skill not in names:
         raise LevelError(f"the skill of a chain {format_choice_error(str(skill), names)}")
@@ -107,13 +108,13 @@ class _ChainBuilder:
 
     def ancestors(self, skill: str) -> set[str]:
         """The skills that a skill needs, directly or indirectly."""
-        found: set[str] = set()
-        open_skills = [skill]
-        while open_skills:
-            new = [name for name in self.prerequisites.get(open_skills.pop(), ()) if name not in found]
-            found.update(new)
-            open_skills += new
-        return found
+        required: set[str] = set()
+        pending = [skill]
+        while pending:
+            new = [name for name in self.prerequisites.get(pending.pop(), ()) if name not in required]
+            required.update(new)
+            pending += new
+        return required
 
     def grants(self, setting: str, value: Any = None) -> tuple[str, ...]:
         """The skills that a setting grants."""
@@ -126,11 +127,11 @@ class _ChainBuilder:
     def granted_prerequisites(self, skill: str) -> list[str]:
         """The granted prerequisites of a skill that have prerequisites themselves, in the order of the settings."""
         names = [name for setting in self.settings for name in self.grants(setting)]
-        wanted = {name for name in self.prerequisites.get(skill, ()) if self.prerequisites.get(name)}
-        return [name for name in dict.fromkeys(names) if name in wanted and name not in self.withdrawn]
+        candidates = {name for name in self.prerequisites.get(skill, ()) if self.prerequisites.get(name)}
+        return [name for name in dict.fromkeys(names) if name in candidates and name not in self.withdrawn]
 
     def weaken(self, skill: str) -> list[FlatSettings]:
-        """Stages in which the skill is granted with the next choices towards the original: ripe, then sapling."""
+        """Stages that still grant the skill, by choices ever closer to the original, such as a less ripe plant."""
         stages = []
         for setting, value in list(self.settings.items()):
             choices = self.choices(setting)
@@ -143,7 +144,7 @@ class _ChainBuilder:
         return stages
 
     def choices(self, setting: str) -> list[Any]:
-        """The choices of a setting that begin with the original's, in their order; none for numbers and switches."""
+        """The choices of a setting in order, the original's first; none for numbers and switches."""
         default, *others = self.space.get(setting, (None,))
         return [default, *others] if isinstance(default, str) else []
 

@@ -3,7 +3,7 @@
 Designers do not access the simulator. The brief provides functions for the measurements they may need. To write a
 designer, subclass `Designer` and define `design`.
 
-`setting_values` gives the settings of a Level class as one flat space of values, for sampling, learned policies and
+`setting_values` returns the settings of a Level class as one flat space of values, for sampling, learned policies and
 measurements.
 """
 
@@ -158,7 +158,7 @@ class Proposal(FrozenModel):
     levels: tuple[ProposedLevel, ...] = ()
     raw_reply: str = ""  # of a language model
     notes: tuple[str, ...] = ()  # what did not go as planned
-    candidates: tuple[ProposedLevel, ...] = ()  # the levels it chose from, best first
+    candidates: tuple[ProposedLevel, ...] = ()  # the levels it chose from, in order of preference
 
 
 class AuditResult(FrozenModel):
@@ -170,7 +170,7 @@ class AuditResult(FrozenModel):
 
 
 class SuccessRate(FrozenModel):
-    """A success rate in percent: mean and standard deviation over seeds."""
+    """A success rate in percent: mean and standard deviation over groups of episodes."""
 
     mean: float
     std: float
@@ -211,7 +211,7 @@ class SkillFailure(FrozenModel):
     success_rate: float  # percent
     bottleneck: str = ""  # in words: the stage at which the largest share of the episodes is lost
     opportunities: int | None = None  # episodes in which the skill could have succeeded; None if that is not known
-    used: int | None = None  # those of them in which it was attempted then
+    used: int | None = None  # those of them in which it was attempted at such a step
 
 
 class EpisodeEnds(FrozenModel):
@@ -390,10 +390,10 @@ def check_proposal(proposal: object, designer: Designer, brief: Brief) -> Propos
     return proposal
 
 
-def setting_values(Level: type[BaseModel], prefix: str = "") -> dict[str, tuple[Any, ...]]:
+def setting_values(level_type: type[BaseModel], prefix: str = "") -> dict[str, tuple[Any, ...]]:
     """The values that each setting can take, by dotted name, with the original's value first."""
     space: dict[str, tuple[Any, ...]] = {}
-    for name, field in Level.model_fields.items():
+    for name, field in level_type.model_fields.items():
         annotation = field.annotation
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             space |= setting_values(annotation, f"{prefix}{name}.")

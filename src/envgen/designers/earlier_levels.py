@@ -53,7 +53,7 @@ def _identity(item: ProposedLevel) -> Any:
 
 
 def chain_stages(brief: Brief) -> dict[str, int]:
-    """The skills that can be taught by a chain, and the number of its stages."""
+    """The skills that can be taught by a chain, each with the number of stages in its chain."""
     lengths = {name: len(_derive(name, brief)) for name in brief.skill_levels}
     return {skill.name: lengths[skill.name] for skill in brief.skills if lengths.get(skill.name, 0) > 1}
 

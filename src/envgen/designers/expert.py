@@ -131,7 +131,7 @@ class ExpertDesigner(Designer):
             name: [Candidate(name, chains[name], stage, rate) for stage, rate in by_stage.items()]
             for name, by_stage in rates.items()
         }
-        return {name: max(of, key=lambda c: (c.learnability, c.stage)) for name, of in candidates.items()}
+        return {name: max(options, key=lambda c: (c.learnability, c.stage)) for name, options in candidates.items()}
 
     def _propose(self, candidate: Candidate, purpose: str) -> ProposedLevel:
         skill, stages, stage, rate = candidate

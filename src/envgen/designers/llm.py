@@ -175,7 +175,7 @@ class LlmDesigner(Designer):
         return redact(value, self.chat.backend.secrets)
 
     def _with_fallback(self, proposal: Proposal, brief: Brief, history: Sequence[Cycle]) -> Proposal:
-        """Fill up with the levels of the last cycle, then with the original."""
+        """Add the missing levels: those of the last cycle, then the original."""
         previous = history[-1].proposal.levels if history else ()
         fallback = [
             continue_chain(item, history).model_copy(
@@ -193,7 +193,7 @@ class LlmDesigner(Designer):
 
 
 def build_llm_designer(config: Mapping[str, Any], folder: Path) -> LlmDesigner:
-    """Build the designer from the fields of `LlmConfig`. `folder` keeps its ledger and the files of `manual`."""
+    """Build the designer from the fields of `LlmConfig`. `folder` will hold its ledger and the files of `manual`."""
     try:
         parsed = LlmConfig(**config)
     except ValidationError as error:

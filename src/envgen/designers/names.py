@@ -2,10 +2,10 @@
 from what it has read about the game. Settings become parameter1, parameter2, ..., those in groups item1, item2, ...,
 their values option1, option2, ..., skills goal1, goal2, ..., and the world itself world1.
 
-It works on text, on the way to the model and back, so that no other code needs to know. Names are coded in singular and
-plural and with spaces for underscores. Common words such as "one" or "start" are coded only where they are names: in
-quotes, in lists of values, before a colon, and in the description of a setting that has them as values. Prose that
-paraphrases a name is not coded.
+It works on text, on the way to the model and back, so that no other code needs to know about it. Names are coded in
+singular and plural and with spaces for underscores. Common words such as "one" or "start" are coded only where they are
+names: in quotes, in lists of values, before a colon, and in the description of a setting that has them as values. Prose
+that paraphrases a name is not coded.
 """
 
 import re
@@ -26,8 +26,10 @@ HEADING = re.compile(r"\s*- ([\w, ]+): ")  # of the description of settings in t
 
 
 class NameObfuscator:
-    def __init__(self, Level: type[BaseModel], skills: Sequence[Skill], world: str = ""):
-        words = [*_level_words(Level), *(("goal", skill.name) for skill in skills), ("world", world)]
+    """Replaces the names of a world by codes, and codes by names."""
+
+    def __init__(self, level_type: type[BaseModel], skills: Sequence[Skill], world: str = ""):
+        words = [*_level_words(level_type), *(("goal", skill.name) for skill in skills), ("world", world)]
         self.codes: dict[str, str] = {}
         counts: dict[str, int] = {}
         # Options come last: a word that names both a setting and a value gets the code of the setting.
@@ -36,10 +38,10 @@ class NameObfuscator:
                 counts[kind] = counts.get(kind, 0) + 1
                 self.codes[word] = f"{kind}{counts[kind]}"
         self._words = {code: word for word, code in self.codes.items()}
-        self._options = _options_by_setting(Level)
+        self._options = _options_by_setting(level_type)
         self._forms = {form.lower(): code for word, code in self.codes.items() for form in _forms(word) - RESERVED}
         self._forms |= {word.lower(): code for word, code in self.codes.items()}  # a name takes precedence over plurals
-        self._forms.setdefault(Level.__name__.lower(), "level")  # its name in error messages
+        self._forms.setdefault(level_type.__name__.lower(), "level")  # its name in error messages
         longest_first = sorted(self._forms, key=len, reverse=True)
         self._name_pattern = re.compile(
             rf"(?<![A-Za-z0-9_])({'|'.join(map(re.escape, longest_first))})(?![A-Za-z0-9_])", re.IGNORECASE | re.ASCII

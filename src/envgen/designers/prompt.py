@@ -130,7 +130,7 @@ def reply_schema(
 
     Args:
         encode_name: Applied to every name.
-        earlier_levels: The names of earlier levels; None where levels have no weights and no base.
+        earlier_levels: The names of earlier levels; None where levels have no weight, no base and no chain.
     """
     closed = ConfigDict(extra="forbid")
     skill_names = Literal.__getitem__(tuple(skill.name for skill in brief.skills))  # pyright: ignore

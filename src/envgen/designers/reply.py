@@ -20,7 +20,7 @@ KEYS = ("purpose", "skills", "level")
 RICH_KEYS = (*KEYS, "weight", "base", "chain")
 NO_BASE = "none"
 
-MAX_CHARS = 100_000  # of a reply; longer ones are refused
+MAX_CHARS = 100_000  # of a reply; longer ones are rejected
 MAX_TEXT_CHARS = 400  # of free text that is kept
 MAX_ERROR_CHARS = 800  # of an error message, which may quote the reply
 MAX_ERRORS = 10  # reported to the model
@@ -28,7 +28,7 @@ MAX_ERRORS = 10  # reported to the model
 
 class ParsedReply(NamedTuple):
     levels: tuple[ProposedLevel, ...]  # the valid ones
-    errors: tuple[str, ...]  # one sentence each, written for the author of the reply
+    errors: tuple[str, ...]  # messages for the author of the reply
     positions: tuple[int, ...] = ()  # of the valid levels in the reply, from 0
 
 
@@ -38,10 +38,12 @@ def parse_reply(
     clean: Callable[[Any], Any] = lambda value: value,
     earlier_levels: Mapping[str, EarlierLevel] | None = None,
 ) -> ParsedReply:
-    """
+    """Parse the levels in a reply and validate each of them.
+
     Args:
         clean: Removes from decoded text what must not be recorded.
-        earlier_levels: The levels that new ones may be based on, by name; None where levels have no base and no weight.
+        earlier_levels: The levels that new ones may be based on, by name; None where levels have no base, no chain and
+            no weight.
     """
     if not text.strip():
         return ParsedReply((), ("the reply is empty",))

@@ -48,7 +48,7 @@ for `episodes` episodes, which are cut off after `max_steps` steps."""
 
 
 class LevelSampler(ABC):
-    """Chooses levels of episodes. All random numbers come from a generator whose state is part of `state`."""
+    """Chooses the levels of episodes. All random numbers come from a generator whose state is part of `state`."""
 
     ranking_steps = 0  # environment steps taken to measure levels, which are not part of the training
 
@@ -60,10 +60,13 @@ class LevelSampler(ABC):
         """Forget the episodes in progress: they are dropped, and new ones begin in all environments."""
 
     def update(self, episodes: Sequence[LevelEpisode]) -> None:  # noqa: B027
-        """Learn the results of the episodes that have ended in the last rollout."""
+        """Receive the results of the episodes that ended in the last rollout."""
 
     def refresh(self, measure: MeasureLevels) -> None:  # noqa: B027
-        """Called before the first rollout of a phase and after each `update`."""
+        """Select levels anew, if it is time to, with measurements of levels from `measure`.
+
+        Called before the first rollout of a phase and after each `update`.
+        """
 
     def summary(self) -> dict[str, Any]:
         """What the run directory records after each cycle, as JSON data."""
@@ -114,7 +117,7 @@ class LevelArchiveSampler(LevelSampler):
 
     def sample(self) -> SampledLevel:
         self.buffer.num_sampled += 1
-        if self.replays():
+        if self.sample_replay_decision():
             row = self.buffer.sample(self.rng)
             self.buffer.mark_sampled(row)
             self._count("replay")
@@ -125,7 +128,7 @@ class LevelArchiveSampler(LevelSampler):
         self.pending[level_id] = level, origin
         return SampledLevel(level_id, level, self.learns_from_new)
 
-    def replays(self) -> bool:
+    def sample_replay_decision(self) -> bool:
         """Whether the next episode plays a level of the archive."""
         return False
 

@@ -1,8 +1,7 @@
 """Unsupervised environment design: `dr`, `plr`, `accel` and `sfl` choose a level for every episode.
 
-They are the controls of the field for designers that know what they want to teach: all of them draw levels at random,
-and differ in which levels the agent plays again. docs/designers.md describes what a level's success is in worlds with
-many skills.
+They are the standard baselines for designers that know what to teach: all of them draw levels at random, and differ in
+which levels the agent plays again. docs/designers.md describes how levels are scored in worlds with many skills.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,7 +81,7 @@ class PlrSampler(LevelArchiveSampler):
         super().__init__(designer, s, buffer, seed, s.learn_from_new)
         self.replay_prob, self.min_levels = s.replay_prob, min(s.min_levels, s.buffer_size)
 
-    def replays(self) -> bool:
+    def sample_replay_decision(self) -> bool:
         return self.rng.random() < self.replay_prob and len(self.buffer) >= self.min_levels
 
 
@@ -182,8 +181,8 @@ class SflSettings(ArchiveSettings):
 
 
 class SflSampler(LevelArchiveSampler):
-    """Sampling for learnability (Rutherford et al. 2024): the archive is chosen anew every `interval`
-    updates, and its levels are sampled uniformly."""
+    """Sampling for learnability (Rutherford et al. 2024): the levels of the archive are selected anew every `interval`
+    updates and sampled uniformly."""
 
     settings: SflSettings
 
@@ -192,11 +191,11 @@ class SflSampler(LevelArchiveSampler):
         self.settings = settings
         self.num_updates = self.next_selection = 0
 
-    def replays(self) -> bool:
+    def sample_replay_decision(self) -> bool:
         return self.rng.random() < self.settings.replay_prob and len(self.buffer) > 0
 
     def record_new(self, episode: LevelEpisode, level: Level, origin: LevelOrigin) -> None:
-        """Levels of the archive are chosen by `refresh` alone."""
+        """Record nothing: only `refresh` selects the levels of the archive."""
 
     def update(self, episodes: Sequence[LevelEpisode]) -> None:
         super().update(episodes)

@@ -24,7 +24,7 @@ import numpy as np
 
 from envgen.curriculum.evaluate import Evaluation, check_episodes, run_episodes, summarize_episodes
 from envgen.designers.chat.backends import make_backend
-from envgen.designers.chat.chat import Chat, SharedBudget, check_prices
+from envgen.designers.chat.chat import Chat, UsageTracker, check_prices
 from envgen.designers.chat.ledger import Ledger, UsageTotals, read_lines, sum_usage
 from envgen.designers.chat.offline import ManualBackend
 from envgen.designers.chat.protocol import Backend, BudgetExceededError, ChatError, ChatRequest
@@ -104,7 +104,7 @@ class EvaluationRunner:
         self.folder, self.on_progress, self.log = folder / "episodes", on_progress, log
         self.stop = threading.Event()
         self.results = self._load_results()
-        self.shared = SharedBudget(config.prices, self._known_usage())
+        self.usage_tracker = UsageTracker(config.prices, self._known_usage())
 
     def play(self, episodes: int) -> list[EpisodeResult]:
         """The results of the first episodes. Those that are not complete are played."""
@@ -163,8 +163,8 @@ class EvaluationRunner:
     def _record_step(self, number: int, agent: LlmAgent, lines: list[str], line: dict[str, Any]) -> None:
         lines.append(json.dumps(line))
         progress = {"episode": number, "skills": len(agent.achieved), "complete": len(self.results)}
-        with self.shared.lock:  # one line at a time
-            self.on_progress({**line, **progress, "usage": self.shared.totals()})
+        with self.usage_tracker.lock:  # one line at a time
+            self.on_progress({**line, **progress, "usage": self.usage_tracker.totals()})
 
     def _load_results(self) -> dict[int, EpisodeResult]:
         """The results of all complete episodes, also of those that are not evaluated this time."""
@@ -229,10 +229,10 @@ class Conversation:
         if isinstance(backend, ManualBackend):
             backend.notify, backend.sleep = runner.log, self._sleep
         ledger = Ledger(self._file)
-        runner.shared.open(self._file, ledger)
+        runner.usage_tracker.open(self._file, ledger)
         return Chat(
-            backend, ledger, runner.config.budget, runner.config.prices, sleep=self._sleep, shared=runner.shared,
-            budget_file=runner.config.budget_file(ledger.file),
+            backend, ledger, runner.config.budget, runner.config.prices, sleep=self._sleep,
+            usage_tracker=runner.usage_tracker, budget_file=runner.config.budget_file(ledger.file),
         )  # fmt: skip
 
     def _sleep(self, seconds: float) -> None:
@@ -241,7 +241,7 @@ class Conversation:
 
     def close(self) -> None:
         if self._chat is not None:
-            self.usage, self._chat = self.usage.combine(self.runner.shared.close(self._file)), None
+            self.usage, self._chat = self.usage.combine(self.runner.usage_tracker.close(self._file)), None
 
 
 def open_backend(config: LlmAgentConfig, folder: Path, number: int, part: int) -> Backend:

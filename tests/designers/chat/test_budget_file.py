@@ -9,7 +9,7 @@ import budget_worker
 import pytest
 from budget_worker import MAX_TOKENS, PROMPT_TOKENS, REPLY_TOKENS, make_request, open_chat
 
-from envgen.designers.chat.budget_file import BudgetFile, SharedBudgetError, SharedLimits, usage_of
+from envgen.designers.chat.budget_file import BudgetFile, SharedBudgetError, SharedLimits, total_usage
 from envgen.designers.chat.protocol import ChatError
 from envgen.designers.chat.runtime import LlmRuntime
 
@@ -32,7 +32,7 @@ def start(file, name, *args):
 def test_processes_together_use_all_of_the_budget_and_no_more(file):
     processes = [start(file, name) for name in "abc"]
     calls = [int(process.communicate()[0]) for process in processes]
-    used = usage_of(file)
+    used = total_usage(file)
     assert used == {"calls": sum(calls), "tokens": CALL * sum(calls), "cost": CALL * sum(calls)}
     assert 1000 - RESERVED < used["tokens"] <= 1000
     entries = json.loads(file.read_text())["usage"]
@@ -91,11 +91,11 @@ def test_what_a_killed_process_reserved_counts_until_its_run_is_resumed(file):
 
 def test_raised_limits_keep_what_was_used(file, tmp_path):
     budget_worker.main(file, tmp_path / "a" / "ledger.jsonl")
-    used = usage_of(file)
+    used = total_usage(file)
     BudgetFile.create(file, SharedLimits(max_tokens=2000))
-    assert usage_of(file) == used
+    assert total_usage(file) == used
     open_chat(file, tmp_path / "a" / "ledger.jsonl").complete(make_request(500))
-    assert usage_of(file)["calls"] == used["calls"] + 1
+    assert total_usage(file)["calls"] == used["calls"] + 1
 
 
 def test_a_file_that_is_no_budget_is_refused_and_not_changed(tmp_path):

@@ -199,7 +199,7 @@ class HttpBackend(Backend):
             return AmbiguousError(f"{self.label} lost the request ({status}: {message})")
         if (status in RETRYABLE_STATUS or status >= 500) and "insufficient_quota" not in full_message:
             return RetryableError(f"{self.label} is busy ({status}: {message})", parse_retry_after(headers))
-        advice = "correct what the message names, because sending it again would not help"
+        advice = "sending it again would not help; correct what the message names"
         if status in (401, 403):
             advice = f"set {self.key_env} to a valid key for this server"
         elif status == 404:

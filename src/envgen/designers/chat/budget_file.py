@@ -34,14 +34,15 @@ except ImportError:  # Windows
 
 BYTES_PER_TOKEN = 2  # of a reserved prompt: tokens are usually twice as long
 POLL_SECONDS = 0.2
-EXTRA_SECONDS = 60.0  # after its timeout, a call in progress is taken to be lost
+EXTRA_SECONDS = 60.0  # this long after its timeout, a call in progress is taken to be lost
 LIMITS = {"max_calls": "calls", "max_tokens": "tokens", "max_cost": "cost"}
 
 
 class SharedBudgetError(ChatError):
     """The shared budget is spent, or its file cannot be used.
 
-    Unlike with a budget of its own, the run does not go on without the model: it ends, and can be resumed.
+    A run whose own budget is spent continues without the model. If the shared budget is spent, the run ends, and can be
+    resumed.
     """
 
 
@@ -126,7 +127,7 @@ class BudgetFile:
 
         Args:
             totals: What the conversation has used so far.
-            timeout: Seconds after which the call is given up.
+            timeout: Seconds after which the caller gives up.
         """
         size = sum(len(message.content.encode()) for message in request.messages)
         prompt, reply = size // BYTES_PER_TOKEN + 1, request.max_tokens
@@ -208,7 +209,7 @@ def _write(file: Path, content: _Content) -> None:
         raise SharedBudgetError(str(error)) from None
 
 
-def usage_of(file: Path) -> Mapping[str, Any]:
+def total_usage(file: Path) -> Mapping[str, Any]:
     """What all conversations have used together, without what is reserved."""
     total = _Amounts()
     for entry in _read(file).usage.values():

@@ -19,19 +19,19 @@ MAX_BACKOFF = 60.0  # seconds between two attempts, unless the server asks for m
 MAX_RETRY_AFTER = 120.0  # seconds, even if the server asks for more
 
 
-class SharedBudget:
-    """The usage of several conversations that share one budget and may take place in several threads.
+class UsageTracker:
+    """Tracks the usage of several conversations that share one budget and may take place in several threads.
 
     Each conversation has a key, such as the file of its ledger.
     """
 
     def __init__(self, prices: Prices | None = None, usage: Mapping[Any, UsageTotals] | None = None):
-        """`usage` is that of conversations which are not open, by key."""
+        """`usage` is the usage of conversations that are not open, by key."""
         self.prices, self.lock = prices, threading.RLock()
         self._closed, self._open = dict(usage or {}), dict[Hashable, Ledger]()
 
     def open(self, key: Hashable, ledger: Ledger) -> None:
-        """Count the usage of a ledger from now on, in place of what was known of this conversation."""
+        """Take the usage of this conversation from its ledger from now on."""
         with self.lock:
             self._closed.pop(key, None)
             self._open[key] = ledger
@@ -61,18 +61,18 @@ class Chat:
         attempts: int = 5,
         backoff: float = 1.0,
         sleep: Callable[[float], object] = time.sleep,
-        shared: SharedBudget | None = None,
+        usage_tracker: UsageTracker | None = None,
         budget_file: BudgetFile | None = None,
     ):
         """
         Args:
             backoff: The pause before the second attempt, in seconds; it doubles with each further attempt.
-            shared: The conversations that share the budget; this one must have been opened there.
+            usage_tracker: The usage of all conversations that share `budget`; this one must have been opened there.
             budget_file: A second budget, which this conversation shares with those of other processes.
         """
         self.backend, self.ledger, self.budget, self.prices = backend, ledger, budget, prices
         self.attempts, self.backoff, self.sleep = max(1, attempts), backoff, sleep
-        self.shared, self.budget_file = shared, None if backend.free else budget_file
+        self.usage_tracker, self.budget_file = usage_tracker, None if backend.free else budget_file
         check_prices(backend, budget, prices)
         if self.budget_file is not None:
             check_prices(backend, self.budget_file.limits.budget(), prices)
@@ -106,7 +106,7 @@ class Chat:
 
     def totals(self) -> UsageTotals:
         """The usage of all conversations that share the budget, including the time before they were resumed."""
-        return self.shared.totals() if self.shared else self.ledger.totals(self.prices)
+        return self.usage_tracker.totals() if self.usage_tracker else self.ledger.totals(self.prices)
 
     def _send(self, request: ChatRequest) -> Reply:
         """Send once. Both the request and what comes back are on disk before the caller sees them."""
@@ -123,7 +123,8 @@ class Chat:
 
     def _send_recorded(self, request: ChatRequest, digest: str, content: Any) -> Reply:
         backend = self.backend
-        with self.shared.lock if self.shared else nullcontext():  # no other conversation may use up what is left
+        # while it holds the lock, no other conversation can use up what is left
+        with self.usage_tracker.lock if self.usage_tracker else nullcontext():
             enforce(self.budget, self.totals())
             number = self.ledger.record_request(digest, content, backend.name, backend.free, backend.timeout)
         start = time.monotonic()
@@ -155,7 +156,7 @@ class Chat:
 
 
 def check_prices(backend: Backend, budget: Budget, prices: Prices | None) -> None:
-    """Refuse a limit on dollars that could not be computed."""
+    """Raise ChatError for a limit on the cost if the cost cannot be computed."""
     if budget.max_cost is not None and prices is None and not backend.free:
         raise ChatError(
             f"max_cost needs the prices of {backend.name}: set price_prompt and price_reply (dollars per million "

@@ -42,8 +42,8 @@ class Budget(Settings):
     """Limits on a run's conversation, checked before each request and counted across resumes.
 
     Usage that the server did not report is estimated from the length of the texts. A reply that never came counts as
-    the longest that was allowed, and a call whose process was killed counts as the longest that it can have lasted. The
-    last call may exceed a limit on tokens, cost or seconds, because its usage is known only afterwards.
+    the longest that was allowed, and a call whose process was killed counts with the longest time that it can have
+    taken. The last call may exceed a limit on tokens, cost or seconds, because its usage is known only afterwards.
     """
 
     max_calls: int | None = Field(default=None, gt=0)
@@ -146,14 +146,14 @@ class Ledger:
         return replies.popleft() if replies else None
 
     @property
-    def unused(self) -> dict[str, list[Reply]]:
+    def unused_replies(self) -> dict[str, list[Reply]]:
         """Recorded replies that have not been returned yet, by digest."""
         return {digest: list(replies) for digest, replies in self._replies.items() if replies}
 
     def record_request(
         self, digest: str, request: dict[str, Any], backend: str, free: bool = False, timeout: float | None = None
     ) -> int:
-        """Returns the number of the request, from 1. After `timeout` seconds the call is given up."""
+        """Return the number of the request, from 1. After `timeout` seconds, the caller gives up."""
         self._number += 1
         line = {"event": "request", "number": self._number, "digest": digest, "backend": backend, "request": request}
         line |= {"free": True} if free else {}
@@ -331,7 +331,7 @@ class UsageMeter:
 
 
 def _killed_seconds(request: dict[str, Any], next_request: dict[str, Any] | None) -> float:
-    """The longest that a call can have lasted whose process was killed: its timeout, or until the next request.
+    """The longest time that a call of a killed process can have taken: its timeout, or until the next request.
 
     A call without a timeout waits for a person, which costs nothing.
     """

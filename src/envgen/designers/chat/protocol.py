@@ -65,8 +65,8 @@ class ChatModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class OmitEmptyToolFields(ChatModel):
-    """Leaves out what concerns tools where there are none, so that digests and ledgers without tools do not change."""
+class ModelWithToolFields(ChatModel):
+    """Omits empty fields that concern tools, so that digests and ledgers without tools do not change."""
 
     @model_serializer(mode="wrap")
     def _omit_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -94,14 +94,14 @@ class ToolCall(ChatModel):
         return replace_surrogates(text)
 
 
-class Message(OmitEmptyToolFields):
+class Message(ModelWithToolFields):
     role: Literal["system", "user", "assistant", "tool"]
     content: str
     tool_calls: tuple[ToolCall, ...] = ()  # of an assistant
     tool_call_id: str | None = None  # of a tool: the call whose result this message holds
 
 
-class ChatRequest(OmitEmptyToolFields):
+class ChatRequest(ModelWithToolFields):
     """The conversation so far, with the newest message last, and how to answer it."""
 
     messages: tuple[Message, ...] = Field(min_length=1)
@@ -125,7 +125,7 @@ class Usage(ChatModel):
     cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # dollars
 
 
-class Reply(OmitEmptyToolFields):
+class Reply(ModelWithToolFields):
     text: str  # empty if the model said nothing
     model: str
     usage: Usage = Usage()

@@ -58,5 +58,5 @@ class ChatUsage(BaseModel):
 
 
 def format_dollars(dollars: float | None) -> str:
-    """For a list: nothing if the cost is unknown."""
+    """The last element of a list; empty if the cost is unknown."""
     return "" if dollars is None else f", ${dollars:.4f}"
