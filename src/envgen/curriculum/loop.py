@@ -180,7 +180,10 @@ def check_plan(plan: TrainingPlan, num_envs: int) -> None:
         )
     max_levels = plan.num_level_envs(num_envs) if plan.mixing == "mixed" else num_envs
     if plan.cycles and plan.levels > max_levels:
-        raise PlanError(f"levels is {plan.levels}, but only {max_levels} environments can play levels; raise num_envs")
+        raise PlanError(
+            f"levels is {plan.levels}, but only {max_levels} environments can play levels; "
+            "raise num_envs or lower levels"
+        )
 
 
 def _learner_name(learner: str | type[Learner]) -> str:

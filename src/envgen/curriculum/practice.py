@@ -151,7 +151,9 @@ class PracticeVectorEnv(LevelVectorEnv):
 
     def reset(self, *, seed: Any = None, options: dict | None = None):
         if options:
-            raise ValueError(f"environments that practice are reset all at once, without options such as {options!r}")
+            raise ValueError(
+                f"environments that practice are reset together; call reset() without options, not {options!r}"
+            )
         obs, infos = self.envs.reset(seed=seed)
         self.num_steps = 0
         self.episode_starts[:] = 0

@@ -51,7 +51,7 @@ class SampledLevelsVectorEnv(VectorEnv[Any, Any, Any]):
 
     def reset(self, *, seed: Any = None, options: dict | None = None):
         if options:
-            raise ValueError(f"these environments are reset all at once, without options such as {options!r}")
+            raise ValueError(f"these environments are reset together; call reset() without options, not {options!r}")
         sampled = np.flatnonzero(~self.plays_original)
         self._sample(sampled)
         self.envs.set_levels(self.next_levels)

@@ -63,7 +63,7 @@ class LevelSampler(ABC):
         """Receive the results of the episodes that ended in the last rollout."""
 
     def refresh(self, measure: MeasureLevels) -> None:  # noqa: B027
-        """Select levels anew, if it is time to, with measurements of levels from `measure`.
+        """Select new levels when they are due, using `measure` to evaluate candidates.
 
         Called before the first rollout of a phase and after each `update`.
         """
