@@ -31,6 +31,8 @@ MAX_BARS = 30  # with more skills, only those that succeed most often are shown
 
 
 class TrainDisplay(ProgressDisplay):
+    """The progress of `envgen train`: speed, results, success rates by skill, and the levels of the cycle."""
+
     unit = "steps"
 
     def __init__(

@@ -60,6 +60,8 @@ class TrainingSummary(BaseModel):
 
 
 class Phase(NamedTuple):
+    """Training for a number of steps in some levels."""
+
     name: str
     levels: Sequence[Level | LevelChain]  # empty: the original
     steps: int

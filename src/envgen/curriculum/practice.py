@@ -47,7 +47,7 @@ class PracticeError(EnvgenError, ValueError):
 
 
 class StateRows:
-    """`capacity` rows for states of environments."""
+    """Stores states of environments in `capacity` rows."""
 
     def __init__(self, capacity: int):
         self.capacity = capacity

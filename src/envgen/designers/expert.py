@@ -53,7 +53,7 @@ class ExpertSettings(Settings):
         return self
 
 
-class Candidate(NamedTuple):
+class StageCandidate(NamedTuple):
     """A stage that a skill could be trained in, and the success rate of the agent there in percent."""
 
     skill: str
@@ -111,7 +111,7 @@ class ExpertDesigner(Designer):
 
     def choose_stages(
         self, brief: Brief, chains: Mapping[str, tuple[Level, ...]], starts: Mapping[str, int]
-    ) -> dict[str, Candidate]:
+    ) -> dict[str, StageCandidate]:
         """The most learnable stage of each chain among those measured: from its start until one is neither too easy
         nor too hard."""
         rates: dict[str, dict[int, float]] = {name: {} for name in chains}
@@ -128,12 +128,12 @@ class ExpertDesigner(Designer):
                     following[name] = other
             stages = following
         candidates = {
-            name: [Candidate(name, chains[name], stage, rate) for stage, rate in by_stage.items()]
+            name: [StageCandidate(name, chains[name], stage, rate) for stage, rate in by_stage.items()]
             for name, by_stage in rates.items()
         }
         return {name: max(options, key=lambda c: (c.learnability, c.stage)) for name, options in candidates.items()}
 
-    def _propose(self, candidate: Candidate, purpose: str) -> ProposedLevel:
+    def _propose(self, candidate: StageCandidate, purpose: str) -> ProposedLevel:
         skill, stages, stage, rate = candidate
         chain = None
         if len(stages) > 1:

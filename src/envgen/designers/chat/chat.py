@@ -52,6 +52,8 @@ class UsageTracker:
 
 
 class Chat:
+    """A conversation with a backend, recorded in a ledger and limited by a budget."""
+
     def __init__(
         self,
         backend: Backend,

@@ -173,7 +173,7 @@ class Ledger:
         self._in_flight = None
 
     def record_validation(self, digest: str, ok: bool, errors: Sequence[str]) -> None:
-        """Not written again if a resumed run comes to the same result."""
+        """Record the validation of a reply, unless a resumed run only repeats an earlier one."""
         line = {"event": "validation", "digest": digest, "ok": ok, "errors": list(errors)}
         earlier = self._validations[digest]
         if not earlier or earlier.popleft() != line:

@@ -25,7 +25,7 @@ ACTION_PROBABILITIES = ACTION_WEIGHTS / ACTION_WEIGHTS.sum()
 EXPERT_SHARES = (0.0, 1.0, 0.8, 0.3)  # of the actions of an episode
 
 
-class Comparison(NamedTuple):
+class ParityResult(NamedTuple):
     """How much was compared, and the first difference found."""
 
     steps: int
@@ -44,7 +44,7 @@ def make_reference(env_id: str) -> gymnasium.Env:
     return gymnasium.make(env_id, disable_env_checker=True).unwrapped
 
 
-def compare_environment(env_id: str, steps: int, seed: int = 0, reset_every: int = 200) -> Comparison:
+def compare_environment(env_id: str, steps: int, seed: int = 0, reset_every: int = 200) -> ParityResult:
     """Play `steps` steps with both: random actions, the expert's, and mixtures of them, from episode to episode.
 
     Args:
@@ -61,7 +61,7 @@ def compare_environment(env_id: str, steps: int, seed: int = 0, reset_every: int
         symbols, _ = envs.reset(seed=new_seed)
         episodes += 1
         if difference := _first_difference(reference, envs, expected, symbols[0]):
-            return Comparison(total, episodes, successes, f"{env_id}, reset {episodes}: {difference}")
+            return ParityResult(total, episodes, successes, f"{env_id}, reset {episodes}: {difference}")
         expert_share = EXPERT_SHARES[episodes % len(EXPERT_SHARES)]
         for step in range(1, reset_every + 1):
             action = int(rng.choice(len(ACTIONS), p=ACTION_PROBABILITIES))
@@ -77,11 +77,11 @@ def compare_environment(env_id: str, steps: int, seed: int = 0, reset_every: int
                 difference = f"reward, terminated and truncated are {actual}, not {results}"
             if difference:
                 where = f"{env_id}, reset {episodes}, step {step}, action {ACTIONS[action]}"
-                return Comparison(total, episodes, successes, f"{where}: {difference}")
+                return ParityResult(total, episodes, successes, f"{where}: {difference}")
             successes += float(reward) > 0
             if terminated or truncated:
                 break
-    return Comparison(total, episodes, successes, None)
+    return ParityResult(total, episodes, successes, None)
 
 
 def _first_difference(reference: gymnasium.Env, envs: MiniGridVectorEnv, expected: dict, symbols: np.ndarray) -> str:
