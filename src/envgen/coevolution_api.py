@@ -138,6 +138,24 @@ def _coevolution_arguments(
     return loaded, request, recipe
 
 
+def coevolution_dry_run(
+    domain: Any, proposer: str, *, dtype: str, num_gpus: int, gpu_memory: float, argv: Sequence[str], **arguments: Any
+) -> str:
+    """What a run would do and need, and the commands that start it, without training or loading models.
+
+    Args:
+        gpu_memory: GB of each GPU.
+        argv: The arguments of the command line, for the commands.
+        arguments: The other arguments of `coevolve` that decide the result, all of them.
+    """
+    from envgen.coevolution.dry_run import describe_dry_run
+    from envgen.coevolution.settings import ModelSize
+
+    loaded, request, recipe = _coevolution_arguments(domain, proposer, **arguments)
+    size = None if recipe is None else ModelSize(**recipe["model_size"])
+    return describe_dry_run(loaded, request, size, dtype, num_gpus, gpu_memory, argv)
+
+
 def default_coevolution_folder(domain: str, proposer: str, seed: int) -> Path:
     """The run directory that `coevolve` uses if it is given none."""
     return OUT / f"coevolve-{domain.replace(':', '-').replace('.', '-')}-{proposer}-{seed}"

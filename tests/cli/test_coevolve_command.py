@@ -137,3 +137,28 @@ def test_a_damaged_request_is_reported(tmp_path, values, monkeypatch, capsys):
     message = get_error_line(["coevolve", "--resume", str(tmp_path)], monkeypatch, capsys)
     assert "is not a run of envgen coevolve" in message or "cannot be loaded from the run directory" in message
     assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_dry_run_prints_the_plan_and_trains_nothing(tmp_path):
+    result = envgen("coevolve", "tools", "--rollouts", "512", "--dry-run", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "512 completions in 2 steps" in result.stdout
+    assert result.stdout.endswith("\nenvgen coevolve tools --rollouts 512\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--num-gpus", "2"], "--num-gpus requires --dry-run"),
+        (["--dry-run", "--num-gpus", "0"], "--num-gpus must be at least 1, not 0"),
+        (["--dry-run", "--gpu-memory", "nan"], "--gpu-memory must be positive, not nan"),
+        (["--dry-run", "--resume", "out"], "--dry-run cannot be combined with --resume"),
+        (["--dry-run", "--agent", "/nope"], "cannot read the config of the model /nope"),
+    ],
+)
+def test_wrong_options_of_a_dry_run_are_one_sentence(tmp_path, options, message):
+    result = envgen("coevolve", *options, cwd=tmp_path)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr

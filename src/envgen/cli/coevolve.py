@@ -1,6 +1,6 @@
 """`envgen coevolve`: start or resume a run of GenEnv's co-evolution."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -59,6 +59,9 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
         dtype: Literal["float32", "bfloat16"] = "float32",
         log: Annotated[tuple[str, ...], default("none", "{tensorboard,wandb} ...")] = (),
         quiet: bool = False,
+        dry_run: bool = False,
+        num_gpus: Annotated[int | None, default("1")] = None,
+        gpu_memory: Annotated[float | None, default("80")] = None,
     ) -> None:
         """Train a language model and the environment policy that writes its tasks (GenEnv).
 
@@ -78,11 +81,15 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
             pretrain: How small models are pretrained.
             model_size: The size of small models.
             models_folder: The folder that small models are saved to and reused from.
-            agent_server: Address of a vLLM server that generates the agent's completions (docs/genenv-many-gpus.md).
+            agent_server: Address of a vLLM server that generates the agent's completions (docs/genenv-7b.md).
             environment_server: The same for the environment policy.
             dtype: Data type in which models are loaded.
             log: Log the run to tensorboard, wandb or both, in addition to the run directory.
             quiet: Print no progress, only the results.
+            dry_run: Train nothing. Print what the run would do, estimates of its memory and time, and the commands that
+                start it and its servers.
+            num_gpus: The number of GPUs of the dry run.
+            gpu_memory: The memory of each of these GPUs in GB.
         """
         require_extra("genenv")
         from envgen import coevolution_api as api
@@ -94,7 +101,12 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
         groups = {"": explicitly_set(plan) | explicitly_set(curriculum), "agent": explicitly_set(agent_settings),
                   "environment": explicitly_set(environment_settings), "pretrain": explicitly_set(pretrain),
                   "model_size": explicitly_set(model_size)}  # fmt: skip
+        for option, value in (("--num-gpus", num_gpus), ("--gpu-memory", gpu_memory)):
+            if value is not None and not dry_run:
+                raise UserError(f"{option} requires --dry-run; a run uses the GPUs that accelerate launch gives it")
         if resume is not None:
+            if dry_run:
+                raise UserError("--dry-run cannot be combined with --resume: a run continues with its own settings")
             identity = {
                 "proposer": proposer,
                 "seed": seed,
@@ -122,9 +134,50 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
             "pretrain": groups["pretrain"], "model_size": groups["model_size"], "seed": seed,
             "folder": folder or api.default_coevolution_folder(domain, proposer, seed), **runtime,
         }  # fmt: skip
+        if dry_run and start is None:
+            _print_dry_run(domain, proposer, arguments, num_gpus, gpu_memory)
+            return
         (start or _start)(domain, proposer, arguments)
 
     return coevolve
+
+
+def _print_dry_run(
+    domain: str, proposer: str, arguments: dict[str, Any], num_gpus: int | None, gpu_memory: float | None
+) -> None:
+    import sys
+
+    from envgen import coevolution_api as api
+
+    if num_gpus is not None and num_gpus < 1:
+        raise UserError(f"--num-gpus must be at least 1, not {num_gpus}")
+    if gpu_memory is not None and not gpu_memory > 0:
+        raise UserError(f"--gpu-memory must be positive, not {gpu_memory:g}")
+    decides = {
+        name: value
+        for name, value in arguments.items()
+        if name not in ("folder", "models_folder", "log", "verbose", "agent_server", "environment_server")
+    }
+    with run_errors("coevolve", arguments["folder"], is_main=False):
+        text = api.coevolution_dry_run(
+            domain, proposer, num_gpus=num_gpus or 1, gpu_memory=gpu_memory or 80.0,
+            argv=_without_dry_run(sys.argv[2:]), **decides,
+        )  # fmt: skip
+        print(text)
+
+
+def _without_dry_run(argv: Sequence[str]) -> list[str]:
+    """The arguments of the command line without the options of the dry run."""
+    kept, is_value = [], False
+    for argument in argv:
+        name, equals, _ = argument.replace("_", "-").partition("=")
+        if is_value:
+            is_value = False
+        elif name in ("--num-gpus", "--gpu-memory"):
+            is_value = not equals
+        elif name != "--dry-run":
+            kept.append(argument)
+    return kept
 
 
 def _start(domain: str, proposer: str, arguments: dict[str, Any]) -> None:

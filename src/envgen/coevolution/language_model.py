@@ -186,19 +186,23 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenize
     )
 
 
-def new_model(tokenizer: PreTrainedTokenizerFast, size: ModelSize, seed: int) -> LanguageModel:
-    """A model with random weights."""
-    config = Lfm2Config(
-        vocab_size=len(tokenizer), hidden_size=size.width, intermediate_size=size.mlp_width,
+def model_config(vocab_size: int, size: ModelSize) -> Lfm2Config:
+    """The config of a model that is created from scratch."""
+    return Lfm2Config(
+        vocab_size=vocab_size, hidden_size=size.width, intermediate_size=size.mlp_width,
         block_auto_adjust_ff_dim=False, num_hidden_layers=size.num_layers,
         layer_types=["conv"] + ["full_attention"] * (size.num_layers - 1), conv_L_cache=size.conv_window,
         num_attention_heads=size.num_heads, num_key_value_heads=size.num_heads,
         rope_parameters={"rope_type": "default", "rope_theta": 10_000.0}, max_position_embeddings=size.max_length,
         bos_token_id=None, eos_token_id=0, pad_token_id=1,
     )  # fmt: skip
+
+
+def new_model(tokenizer: PreTrainedTokenizerFast, size: ModelSize, seed: int) -> LanguageModel:
+    """A model with random weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return LanguageModel(Lfm2ForCausalLM(config), tokenizer)
+        return LanguageModel(Lfm2ForCausalLM(model_config(len(tokenizer), size)), tokenizer)
 
 
 def save_model(lm: LanguageModel, folder: Path) -> None:

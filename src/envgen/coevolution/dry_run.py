@@ -1,0 +1,377 @@
+"""What a run of the co-evolution would do and need: its steps, an estimate of memory and time, and the commands.
+
+Nothing is loaded but configs and tokenizers, so that the estimate of a 70B model needs no GPU. The memory is computed
+from the shapes of the models; the time assumes the speeds that are constants here. Neither has been measured.
+"""
+
+import math
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig
+
+from .language_model import LanguageModel, ModelError, model_config
+from .model_files import check_config, check_model_folder
+from .settings import EnvironmentSettings, ModelSize, PolicySettings
+from .tasks import Domain
+from .train import CoevolveRequest, effective_agent_settings
+
+GB = 1e9
+FLOAT32_BYTES = 4
+CHARS_PER_TOKEN = 4  # of texts whose tokenizer is not there yet
+SAMPLE_TASKS = 32  # whose prompts are measured
+SERVERS = 2  # GPUs that generate if the models are sharded: one for the agent, one for the environment
+MIN_SHARDED_GPUS = 4
+# Assumptions about one GPU, those of an H100. The times are proportional to them.
+TRAIN_FLOPS = 0.35 * 990e12  # bfloat16 operations per second in updates
+MEMORY_BANDWIDTH = 2.0e12  # bytes per second: each generated token of a batch reads all weights
+SECONDS_PER_TOKEN = 0.03  # of a batch in this process, whatever the size of the model
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """The size of a language model, as far as memory depends on it."""
+
+    name: str
+    num_parameters: int
+    num_layers: int
+    width: int
+    mlp_width: int
+    vocab_size: int
+    kv_width: int  # of keys and values together, in one layer
+    linear_sizes: tuple[tuple[int, int], ...]  # inputs and outputs of the layers that get adapters
+
+    @classmethod
+    def from_config(cls, name: str, config: Any) -> "ModelShape":
+        with torch.device("meta"):
+            model: Any = AutoModelForCausalLM.from_config(config)
+        text, output = config.get_text_config(), model.get_output_embeddings()
+        heads = text.num_attention_heads
+        head_size = getattr(text, "head_dim", None) or text.hidden_size // heads
+        kv_heads = getattr(text, "num_key_value_heads", None) or heads
+        linear = [module for module in model.modules() if isinstance(module, torch.nn.Linear) and module is not output]
+        return cls(
+            name, sum(parameter.numel() for parameter in model.parameters()), text.num_hidden_layers, text.hidden_size,
+            getattr(text, "intermediate_size", None) or 4 * text.hidden_size, text.vocab_size,
+            2 * kv_heads * head_size, tuple((layer.in_features, layer.out_features) for layer in linear),
+        )  # fmt: skip
+
+    def num_adapter_parameters(self, rank: int) -> int:
+        return sum(rank * (inputs + outputs) for inputs, outputs in self.linear_sizes)
+
+    def activation_bytes(self, num_bytes: int) -> int:
+        """What the backward pass needs of one token, without the output layer: about 10 vectors of the layer's width
+        and 4 of that of its feed-forward part."""
+        return self.num_layers * (10 * self.width + 4 * self.mlp_width) * num_bytes
+
+    def logits_bytes(self, num_bytes: int) -> int:
+        """Of one token of a completion: logits, and log-probabilities, probabilities and gradients in float32."""
+        return self.vocab_size * (num_bytes + 4 * FLOAT32_BYTES)
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Tokens of a sequence: on average, with completions of the greatest length."""
+
+    prompt: int
+    completion: int  # in tasks of several turns, all turns with the observations between them
+    turns: int
+    is_estimate: bool  # no tokenizer was there to count
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.completion
+
+
+@dataclass(frozen=True)
+class PolicyMemory:
+    """Bytes on each training GPU for one policy."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    reference: float
+    update: float  # activations and logits of one microbatch
+    generation: float  # KV cache and logits
+
+    @property
+    def states(self) -> float:
+        """What is there all the time."""
+        return self.weights + self.gradients + self.optimizer + self.reference
+
+    @property
+    def peak(self) -> float:
+        """What is there at most beside the states."""
+        return max(self.update, self.generation)
+
+
+def load_shape(path: str) -> tuple[ModelShape, Any]:
+    """The shape and the tokenizer of a model, from a folder or the Hugging Face hub."""
+    if Path(path).is_dir():
+        check_model_folder(Path(path))
+    try:
+        check_config(PretrainedConfig.get_config_dict(path)[0], path)
+        config = AutoConfig.from_pretrained(path, trust_remote_code=False)
+        return ModelShape.from_config(path, config), AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+    except ModelError:
+        raise
+    except Exception as error:  # damaged files raise almost anything
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelError(
+            f"cannot read the config of the model {path}: {reason:.500}; pass a folder or the name of a model on the "
+            "Hugging Face hub"
+        ) from error
+
+
+def measure_lengths(domain: Domain, settings: PolicySettings, tokenizer: Any) -> Lengths:
+    """The lengths of the agent's sequences over sampled tasks."""
+    rng = np.random.default_rng(0)
+    lm: Any = LanguageModel(None, tokenizer) if tokenizer is not None else None  # pyright: ignore[reportArgumentType]
+
+    def count(text: str) -> int:
+        return len(lm.encode_observation(text)) if lm else -(-len(text) // CHARS_PER_TOKEN)
+
+    prompts, completions, turns = [], [], []
+    for _ in range(SAMPLE_TASKS):
+        task = domain.make_task(domain.sample(rng))
+        system = domain.instructions if lm and tokenizer.chat_template else ""
+        prompts.append(len(lm.encode_prompt(system, task.prompt)) if lm else count(task.prompt))
+        observations: list[str] = []
+        if domain.is_multi_turn:
+            episode = domain.start_episode(task)
+            answers = [episode.step(turn) for turn in domain.oracle_reply(task).split("\n")]
+            observations = [answer for answer in answers if answer is not None]
+        turns.append(len(observations) + 1)
+        completions.append(turns[-1] * settings.max_new_tokens + sum(map(count, observations)))
+    means = (math.ceil(np.mean(values)) for values in (prompts, completions, turns))
+    return Lengths(*means, is_estimate=lm is None)
+
+
+def policy_memory(
+    shape: ModelShape, settings: PolicySettings, lengths: Lengths, batch: int, group: int, dtype_bytes: int,
+    num_shards: int, generates: bool, has_copies: bool,
+) -> PolicyMemory:  # fmt: skip
+    """The memory of one policy on each training GPU.
+
+    Args:
+        batch: Completions that are generated together in one process.
+        group: Completions of each prompt.
+        dtype_bytes: Of each weight as it is loaded.
+        num_shards: GPUs that the states are divided over (FSDP).
+        generates: Whether this process generates, and not a server.
+        has_copies: Whether gradients are averaged over processes, from buffers of their own.
+    """
+    compute_bytes = 2 if num_shards > 1 else dtype_bytes  # FSDP computes in bfloat16
+    size = shape.num_parameters
+    weights, trained, trained_bytes = size * dtype_bytes, size, dtype_bytes
+    reference = float(weights) if settings.kl_coef and settings.lora_rank is None else 0.0
+    if settings.lora_rank is not None:
+        trained, trained_bytes = shape.num_adapter_parameters(settings.lora_rank), FLOAT32_BYTES
+        weights += trained * trained_bytes
+    sequences = min(batch, max(group, settings.microbatch_size // group * group))
+    tokens = sequences * lengths.completion + sequences // group * lengths.prompt
+    update = tokens * shape.activation_bytes(compute_bytes)
+    update += sequences * lengths.completion * shape.logits_bytes(compute_bytes)
+    cache = batch * lengths.total * shape.num_layers * shape.kv_width * dtype_bytes
+    return PolicyMemory(
+        weights=weights / num_shards,
+        gradients=trained * trained_bytes * (2 if has_copies else 1) / num_shards,
+        optimizer=2 * trained * trained_bytes / num_shards,
+        reference=reference,
+        update=update,
+        generation=cache + 3 * batch * shape.vocab_size * FLOAT32_BYTES if generates else 0,
+    )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a number of GPUs is used."""
+
+    num_training_gpus: int
+    is_sharded: bool
+
+    @property
+    def has_servers(self) -> bool:
+        return self.is_sharded
+
+    def describe(self) -> str:
+        if self.is_sharded:
+            return (
+                f"{self.num_training_gpus} GPUs train, each with a share of both models (FSDP2), and {SERVERS} generate"
+            )
+        if self.num_training_gpus > 1:
+            return f"{self.num_training_gpus} GPUs, each with both models (data parallel)"
+        return "one GPU with both models"
+
+
+def choose_layout(num_gpus: int, uses_adapters: bool) -> Layout:
+    """Models whose weights are all trained are sharded if there are enough GPUs."""
+    is_sharded = num_gpus >= MIN_SHARDED_GPUS and not uses_adapters
+    return Layout(num_gpus - SERVERS if is_sharded else num_gpus, is_sharded)
+
+
+def describe_plan(request: CoevolveRequest, domain: Domain, lengths: Lengths) -> list[str]:
+    plan, agent = request.plan, effective_agent_settings(request)
+    steps = math.ceil(plan.rollouts / (plan.tasks_per_step * agent.num_generations))
+    turns = f", in about {lengths.turns} turns" if domain.is_multi_turn else ""
+    about = "about " if lengths.is_estimate else ""
+    return [
+        f"{domain.name}, proposer {request.proposer}, seed {request.seed}: {plan.rollouts:,} completions in {steps:,} "
+        "steps",
+        f"each step: {plan.tasks_per_step} tasks, {agent.num_generations} completions of each, "
+        f"an update of the agent over {agent.epochs} epochs",
+        f"sequences of the agent: a prompt of {about}{lengths.prompt:,} tokens and at most {about}"
+        f"{lengths.completion:,} more{turns}",
+        f"evaluation on {plan.num_eval_tasks:,} held-out tasks every {plan.eval_every} steps",
+    ]
+
+
+def describe_memory(memories: Sequence[tuple[str, ModelShape, PolicyMemory]], gpu_memory: float) -> list[str]:
+    """A table of the memory on each training GPU, and whether it is enough."""
+    lines = [
+        f"{'GB on each training GPU':28}{'weights':>9}{'gradients':>11}{'Adam':>8}{'reference':>11}{'update':>9}"
+        f"{'generation':>12}"
+    ]
+    for role, shape, m in memories:
+        cells = (m.weights, m.gradients, m.optimizer, m.reference, m.update, m.generation)
+        numbers = "".join(f"{value / GB:{w}.1f}" for value, w in zip(cells, (9, 11, 8, 11, 9, 12), strict=True))
+        lines.append(f"{role + f' ({shape.num_parameters / GB:.2f}B parameters)':28}{numbers}")
+    total = sum(m.states for _, _, m in memories) + max(m.peak for _, _, m in memories)
+    verdict = "fits" if total <= 0.9 * gpu_memory * GB else "does not fit"
+    lines.append(f"together at most {total / GB:.1f} GB, which {verdict} into {gpu_memory:g} GB with 10% to spare")
+    if verdict == "does not fit":
+        remedies = []
+        if any(m.states > m.peak for _, _, m in memories):
+            remedies.append(
+                "train adapters (--agent.lora-rank 16 --environment.lora-rank 16), load with --dtype bfloat16"
+            )
+        remedies.append("lower --agent.microbatch-size and --environment.microbatch-size, use more GPUs (--num-gpus)")
+        lines.append("to reduce it: " + "; ".join(remedies))
+    return lines
+
+
+def estimate_hours(
+    request: CoevolveRequest, shape: ModelShape, lengths: Lengths, layout: Layout, dtype_bytes: int
+) -> float:
+    """Hours of generation and updates of the agent, which take most of the time."""
+    plan, agent = request.plan, effective_agent_settings(request)
+    steps = math.ceil(plan.rollouts / (plan.tasks_per_step * agent.num_generations))
+    per_token = max(SECONDS_PER_TOKEN, shape.num_parameters * dtype_bytes / MEMORY_BANDWIDTH)
+    evaluations = steps / plan.eval_every + 1
+    generation = (steps + evaluations) * lengths.turns * agent.max_new_tokens * per_token
+    passes = 3 if agent.lora_rank is None else 2  # the gradients of frozen weights are not computed
+    operations = 2 * shape.num_parameters * lengths.total * plan.rollouts
+    operations *= agent.epochs * passes + 1 + bool(agent.kl_coef)
+    return (generation + operations / TRAIN_FLOPS / layout.num_training_gpus) / 3600
+
+
+def commands(argv: Sequence[str], request: CoevolveRequest, layout: Layout, context_length: int) -> list[str]:
+    """The commands that start the servers and the run.
+
+    Args:
+        argv: What follows `envgen coevolve` on the command line, without the options of the dry run.
+    """
+    arguments = shlex.join(argv)
+    if layout.num_training_gpus == 1:
+        return [f"envgen coevolve {arguments}".rstrip()]
+    training_gpus = ",".join(map(str, range(layout.num_training_gpus)))
+    if not layout.is_sharded:
+        return [
+            f"accelerate launch --multi_gpu --mixed_precision bf16 --num_processes {layout.num_training_gpus} "
+            f"-m envgen.cli coevolve {arguments}".rstrip()
+        ]
+    servers = []
+    models = {"agent": request.agent, "environment": request.environment}
+    addresses = {}
+    for k, (role, model) in enumerate(models.items()):
+        port, gpu = 8000 + k, layout.num_training_gpus + k
+        addresses[role] = f"http://localhost:{port}"
+        servers.append(
+            f"CUDA_VISIBLE_DEVICES={gpu} VLLM_SERVER_DEV_MODE=1 vllm serve {shlex.quote(model)} --port {port} "
+            f'--max-model-len {context_length} --weight-transfer-config \'{{"backend": "nccl"}}\''
+        )
+    config = Path(__file__).parent / "launch" / "fsdp.yaml"
+    return [
+        *servers,
+        f"CUDA_VISIBLE_DEVICES={training_gpus} accelerate launch --config_file {shlex.quote(str(config))} "
+        f"--num_processes {layout.num_training_gpus} -m envgen.cli coevolve {arguments} "
+        f"--agent-server {addresses['agent']} --environment-server {addresses['environment']}",
+    ]
+
+
+def describe_dry_run(
+    domain: Domain, request: CoevolveRequest, model_size: ModelSize | None, dtype: str, num_gpus: int,
+    gpu_memory: float, argv: Sequence[str],
+) -> str:  # fmt: skip
+    """Everything that `envgen coevolve --dry-run` prints.
+
+    Args:
+        model_size: The size of the small models, if they are pretrained first.
+        gpu_memory: GB of each GPU.
+    """
+    agent_settings = effective_agent_settings(request)
+    if model_size is not None:
+        shape = ModelShape.from_config("a small model", model_config(model_size.vocab_size, model_size))
+        lengths = measure_lengths(domain, agent_settings, None)
+        return "\n".join([
+            *describe_plan(request, domain, lengths),
+            f"both models are small ones of about {shape.num_parameters:,} parameters, which are pretrained first; "
+            "they need less than 1 GB of memory and no GPU",
+            "", *commands(argv, request, Layout(1, False), 0),
+        ])  # fmt: skip
+    agent_shape, tokenizer = load_shape(request.agent)
+    lengths = measure_lengths(domain, agent_settings, tokenizer)
+    environment = request.environment_settings
+    uses_adapters = agent_settings.lora_rank is not None and environment.lora_rank is not None
+    layout = choose_layout(num_gpus, uses_adapters)
+    dtype_bytes = FLOAT32_BYTES if dtype == "float32" or layout.is_sharded else 2
+    shards = layout.num_training_gpus if layout.is_sharded else 1
+    has_copies = layout.num_training_gpus > 1 and not layout.is_sharded
+    plan = request.plan
+    share = math.ceil(plan.tasks_per_step / layout.num_training_gpus) * agent_settings.num_generations
+    memories = [(
+        "agent", agent_shape,
+        policy_memory(
+            agent_shape, agent_settings, lengths, share, agent_settings.num_generations, dtype_bytes, shards,
+            not layout.has_servers, has_copies,
+        ),
+    )]  # fmt: skip
+    if needs_environment_model(request):
+        environment_shape = agent_shape if request.environment == request.agent else load_shape(request.environment)[0]
+        specs = math.ceil(plan.tasks_per_step / layout.num_training_gpus)
+        memories.append((
+            "environment", environment_shape,
+            policy_memory(
+                environment_shape, environment, environment_lengths(domain, environment), specs, plan.num_variations,
+                dtype_bytes, shards, not layout.has_servers, has_copies,
+            ),
+        ))  # fmt: skip
+    hours = estimate_hours(request, agent_shape, lengths, layout, dtype_bytes)
+    return "\n".join([
+        *describe_plan(request, domain, lengths), "",
+        layout.describe(),
+        *describe_memory(memories, gpu_memory),
+        f"about {hours:,.1f} hours on H100 GPUs, if they reach {TRAIN_FLOPS / 1e12:.0f} TFLOP/s in updates and "
+        f"{SECONDS_PER_TOKEN:g} s per token of a batch in generation",
+        "Memory and time are computed, not measured.", "",
+        *commands(argv, request, layout, 1 << math.ceil(math.log2(lengths.total))),
+    ])  # fmt: skip
+
+
+def needs_environment_model(request: CoevolveRequest) -> bool:
+    from .registry import PROPOSERS
+
+    return PROPOSERS[request.proposer].needs_model
+
+
+def environment_lengths(domain: Domain, settings: EnvironmentSettings) -> Lengths:
+    """The lengths of the environment's sequences; its prompt holds the instructions, success rates and a spec."""
+    rng = np.random.default_rng(0)
+    spec = max(len(domain.sample(rng).text) for _ in range(SAMPLE_TASKS))
+    prompt = (len(domain.spec_prompt) + 4 * spec) // CHARS_PER_TOKEN
+    return Lengths(prompt, settings.max_new_tokens, 1, is_estimate=True)

@@ -1,0 +1,146 @@
+"""The dry run counts what models hold, and its commands start the run that it describes."""
+
+import shlex
+
+import pytest
+from toy import Toy
+from transformers import Qwen2Config
+
+from envgen.coevolution.dry_run import (
+    GB,
+    Layout,
+    Lengths,
+    ModelShape,
+    choose_layout,
+    describe_dry_run,
+    load_shape,
+    measure_lengths,
+    policy_memory,
+)
+from envgen.coevolution.language_model import ModelError, load_model
+from envgen.coevolution.lora import add_adapters
+from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
+from envgen.coevolution.settings import ModelSize, PolicySettings
+from envgen.coevolution.train import CoevolveRequest
+
+QWEN_7B = Qwen2Config(
+    vocab_size=152064, hidden_size=3584, intermediate_size=18944, num_hidden_layers=28, num_attention_heads=28,
+    num_key_value_heads=4, tie_word_embeddings=False,
+)  # fmt: skip
+LENGTHS = Lengths(prompt=10, completion=20, turns=1, is_estimate=False)
+
+
+@pytest.fixture(scope="module")
+def large_shape():
+    return ModelShape.from_config("qwen", QWEN_7B)
+
+
+def memory(shape, dtype_bytes=4, num_shards=1, generates=True, has_copies=False, **settings):
+    return policy_memory(
+        shape, PolicySettings(microbatch_size=8, **settings), LENGTHS, 64, 8, dtype_bytes, num_shards, generates,
+        has_copies,
+    )  # fmt: skip
+
+
+def test_a_7b_model_has_its_known_size(large_shape):
+    assert large_shape.num_parameters == 7_615_616_512
+    assert large_shape.num_adapter_parameters(16) == 40_370_176  # of all linear layers but the output layer
+    assert large_shape.kv_width * large_shape.num_layers * 2 == 57_344  # bytes per token in bfloat16
+
+
+@pytest.mark.parametrize("rank", [None, 4])
+def test_the_states_are_those_of_a_policy(models, rank):
+    lm = load_model(models[0])
+    shape, _ = load_shape(str(models[0]))
+    settings = PolicySettings(lora_rank=rank, kl_coef=0.1)
+    policy = LanguageModelPolicy(lm, settings, seed=0)
+    policy.update(TrainBatch.from_texts(lm, [lm.encode_prompt("", "a b : 1")], ["a"], [1.0]), "weighted_nll")
+
+    def num_bytes(tensors):
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+    estimate = memory(shape, kl_coef=0.1, lora_rank=rank)
+    parameters = list(lm.model.parameters())
+    assert estimate.weights == num_bytes(parameters)
+    assert estimate.gradients == num_bytes(p.grad for p in parameters if p.grad is not None)
+    moments = [value for state in policy.optimizer.state.values() for value in state.values() if value.ndim]
+    assert estimate.optimizer == num_bytes(moments)
+    reference = policy.ref_model.parameters() if policy.ref_model is not None else ()
+    assert estimate.reference == num_bytes(reference)
+
+
+def test_the_adapters_are_those_of_peft(models):
+    shape, _ = load_shape(str(models[0]))
+    model = load_model(models[0]).model
+    add_adapters(model, 4, 8, seed=0)
+    assert shape.num_adapter_parameters(4) == sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def test_shards_and_servers_and_copies(large_shape):
+    whole, sharded = memory(large_shape), memory(large_shape, num_shards=6, generates=False)
+    assert sharded.weights == whole.weights / 6
+    assert (whole.generation > 0, sharded.generation) == (True, 0)
+    assert memory(large_shape, has_copies=True).gradients == 2 * whole.gradients
+    assert whole.states / GB == pytest.approx(7.6156 * (16 + 4), rel=1e-3)  # with the reference model
+
+
+def test_lengths_count_the_tokens_of_sampled_tasks(models):
+    tokenizer = load_model(models[0]).tokenizer
+    counted, estimated = (measure_lengths(Toy(), PolicySettings(max_new_tokens=7), t) for t in (tokenizer, None))
+    assert (counted.completion, counted.turns, counted.is_estimate) == (7, 1, False)
+    assert 2 <= counted.prompt <= 10
+    assert estimated.is_estimate
+
+
+@pytest.mark.parametrize(
+    ("num_gpus", "uses_adapters", "layout"),
+    [
+        (1, False, Layout(1, False)),
+        (3, False, Layout(3, False)),
+        (8, True, Layout(8, False)),
+        (8, False, Layout(6, True)),
+    ],
+)
+def test_layouts(num_gpus, uses_adapters, layout):
+    assert choose_layout(num_gpus, uses_adapters) == layout
+
+
+def describe(models, num_gpus=1, gpu_memory=80.0, argv=("toy", "--agent", "a b"), **fields):
+    agent, environment = map(str, models)
+    request = CoevolveRequest(proposer="genenv", agent=agent, environment=environment, **fields)
+    return describe_dry_run(Toy(), request, None, "float32", num_gpus, gpu_memory, argv)
+
+
+def test_commands_start_the_run(models):
+    single = describe(models).splitlines()
+    assert shlex.split(single[-1]) == ["envgen", "coevolve", "toy", "--agent", "a b"]
+    *servers, run = [shlex.split(line) for line in describe(models, num_gpus=8).splitlines()[-3:]]
+    assert [line[0] for line in (*servers, run)] == [
+        "CUDA_VISIBLE_DEVICES=6", "CUDA_VISIBLE_DEVICES=7", "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5"
+    ]  # fmt: skip
+    assert [line[line.index("serve") + 1] for line in servers] == list(map(str, models))
+    assert run[-4:] == ["--agent-server", "http://localhost:8000", "--environment-server", "http://localhost:8001"]
+    adapters = {"agent_settings": {"lora_rank": 2}, "environment_settings": {"lora_rank": 2}}
+    parallel = shlex.split(describe(models, num_gpus=8, **adapters).splitlines()[-1])
+    assert parallel[:3] == ["accelerate", "launch", "--multi_gpu"]
+    assert "8" in parallel
+
+
+def test_it_says_whether_the_memory_is_enough_and_what_reduces_it(models):
+    assert "which fits into 80 GB" in describe(models)
+    text = describe(models, gpu_memory=1e-6)
+    assert "does not fit into 1e-06 GB" in text
+    assert "--agent.lora-rank 16" in text
+
+
+def test_small_models_need_no_gpu():
+    request = CoevolveRequest(proposer="uniform", agent="", environment="")
+    text = describe_dry_run(Toy(), request, ModelSize(), "float32", 1, 80.0, ["tools"])
+    assert "pretrained first" in text
+    assert text.endswith("\nenvgen coevolve tools")
+
+
+@pytest.mark.parametrize("path", ["/nope", "folder"])
+def test_a_model_without_config_is_refused(tmp_path, path):
+    with pytest.raises(ModelError, match="cannot read the config of the model"):
+        load_shape(path if path != "folder" else str(tmp_path))
