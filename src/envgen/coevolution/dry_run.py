@@ -245,13 +245,10 @@ def describe_memory(memories: Sequence[tuple[str, ModelShape, PolicyMemory]], gp
     verdict = "fits" if total <= 0.9 * gpu_memory * GB else "does not fit"
     lines.append(f"together at most {total / GB:.1f} GB, which {verdict} into {gpu_memory:g} GB with 10% to spare")
     if verdict == "does not fit":
-        remedies = []
-        if any(m.states > m.peak for _, _, m in memories):
-            remedies.append(
-                "train adapters (--agent.lora-rank 16 --environment.lora-rank 16), load with --dtype bfloat16"
-            )
-        remedies.append("lower --agent.microbatch-size and --environment.microbatch-size, use more GPUs (--num-gpus)")
-        lines.append("to reduce it: " + "; ".join(remedies))
+        lines.append(
+            "to reduce it: lower --agent.microbatch-size and --environment.microbatch-size; train adapters "
+            "(--agent.lora-rank 16 --environment.lora-rank 16) of models loaded with --dtype bfloat16; use more GPUs"
+        )
     return lines
 
 
