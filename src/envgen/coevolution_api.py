@@ -58,8 +58,8 @@ def coevolve(
     To continue an interrupted run exactly where it stopped, call this again with the same arguments.
 
     Args:
-        domain: A domain or its name: `"tools"`, `"bfcl"`, `"answers"`, `"alfworld"`, `"travel"`, `"reasoning_gym:NAME"`
-            or `"module:Class"`.
+        domain: A domain or its name: `"tools"`, `"bfcl"`, `"answers"`, `"alfworld"`, `"travel"`, `"two_hop"`,
+            `"reasoning_gym:NAME"` or `"module:Class"`.
         proposer: Who proposes tasks: genenv, genenv-grpo, random, static, uniform, dapo or greedy.
         plan: Fields of `CoevolutionPlan` that differ from the defaults, such as `{"rollouts": 2048}`.
         curriculum: Fields of `AlphaCurriculumSettings`, such as `{"alpha": 0.5}`.

@@ -3,13 +3,14 @@
 import json
 
 import pytest
-from hostile_replies import attack
 
 from envgen import run_benchmark
-from envgen.benchmarks.bamboogle import MAX_SEARCHES, Bamboogle, find_answer, find_query, judge
+from envgen.benchmarks.bamboogle import MAX_SEARCHES, Bamboogle, judge
 from envgen.benchmarks.benchmark import BenchmarkError
-from envgen.benchmarks.search import PassageSearch
+from envgen.coevolution.domains.two_hop.replies import find_answer, find_query
+from envgen.coevolution.domains.two_hop.search import PassageSearch
 from envgen.designers.chat.protocol import Reply
+from hostile_replies import attack
 
 QUESTIONS = [
     {"Question": "When was the founder of the town of Varn born?", "Answer": "20 June 1837"},

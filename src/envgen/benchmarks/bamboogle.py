@@ -8,12 +8,12 @@ have no other words.
 
 import hashlib
 import json
-import re
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from envgen.coevolution.domains.two_hop.replies import find_answer, find_query, normalize
+from envgen.coevolution.domains.two_hop.search import PassageSearch
 from envgen.designers.chat.protocol import Message, Reply
 
 from .benchmark import (
@@ -28,7 +28,6 @@ from .benchmark import (
     read_data_file,
     text_reply,
 )
-from .search import PassageSearch
 
 WHERE = (
     "The questions are benchmarks/Bamboogle/data.json in the GitHub repository qiancheng0/ToolRL (Apache-2.0; the "
@@ -37,11 +36,6 @@ WHERE = (
 MAX_SEARCHES = 6
 NUM_PASSAGES = 5
 MAX_ANSWER_WORDS = 30  # of an answer; one that lists everything is not an answer
-MAX_CHARS = 20_000  # of a reply; what comes before is ignored
-ANSWER = re.compile(r"^(?:[^\w\n]|_)*(?:final +)?answer[ *_`]*:[ *_`]*(.+)$", re.IGNORECASE | re.MULTILINE)
-SEARCH = re.compile(r"^(?:[^\w\n]|_)*search[ *_`]*:[ *_`]*(.+)$", re.IGNORECASE | re.MULTILINE)
-MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
-          "november", "december")  # fmt: skip
 
 CLOSED_BOOK = (
     "Answer the question. You may think first. Write the answer itself, in as few words as possible, on a last line "
@@ -116,24 +110,6 @@ def load_passages(file: Path) -> PassageSearch:
     return PassageSearch(passages, hashlib.sha256(content).hexdigest())
 
 
-def find_query(text: str) -> str | None:
-    """The query of a reply that ends with a search; None if the reply answers, or does neither."""
-    text = text[-MAX_CHARS:]
-    searches, answers = list(SEARCH.finditer(text)), list(ANSWER.finditer(text))
-    if not searches or (answers and answers[-1].start() > searches[-1].start()):
-        return None
-    return searches[-1][1].strip()
-
-
-def find_answer(text: str) -> str:
-    """What follows the last `Answer:`, or the last line of a reply without it."""
-    text = text[-MAX_CHARS:]
-    if matches := ANSWER.findall(text):
-        return matches[-1].strip()
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
-
-
 def judge(text: str, expected: str) -> Verdict:
     answer = find_answer(text)
     words, expected_words = normalize(answer), normalize(expected)
@@ -145,23 +121,6 @@ def judge(text: str, expected: str) -> Verdict:
     if is_exact or _contains(words, expected_words):
         return Verdict(1.0, counts={"exact": (int(is_exact), 1)})
     return Verdict(0.0, "wrong answer", json.dumps(answer[:200]) + f" instead of {expected!r}", {"exact": (0, 1)})
-
-
-def normalize(text: str) -> list[str]:
-    """The words of an answer in lower case, without accents, articles, punctuation and thousands separators.
-
-    A date such as `January 5, 1990` becomes `5 January 1990`.
-    """
-    text = unicodedata.normalize("NFKD", text).casefold()
-    text = "".join(char for char in text if not unicodedata.combining(char))
-    text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)
-    text = re.sub(r"(?<=\d)(?:st|nd|rd|th)\b", "", text)
-    words = re.findall(r"\d+(?:\.\d+)?|[^\W\d_]+", text)
-    words = [word for word in words if word not in ("a", "an", "the")]
-    for k in range(len(words) - 2):
-        if words[k] in MONTHS and words[k + 1].isdecimal() and words[k + 2].isdecimal():
-            words[k], words[k + 1] = words[k + 1], words[k]
-    return words
 
 
 def _contains(words: list[str], expected: list[str]) -> bool:

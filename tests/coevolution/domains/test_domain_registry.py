@@ -9,7 +9,9 @@ import pytest
 from envgen.coevolution.domains.registry import domain_path, load_domain
 
 
-@pytest.mark.parametrize("name", ["answers", "tools", "alfworld", "alfworld:original", "bfcl", "bfcl:json", "travel"])
+@pytest.mark.parametrize(
+    "name", ["answers", "tools", "alfworld", "alfworld:original", "bfcl", "bfcl:json", "travel", "two_hop"]
+)
 def test_load_domain_by_name(name: str):
     assert load_domain(name).name == name
     assert domain_path(load_domain(name)) == name

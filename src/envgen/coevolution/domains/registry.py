@@ -20,6 +20,7 @@ DOMAINS = {
     "bfcl:<listing>": "envgen.coevolution.domains.bfcl.domain:BfclDomain",
     "tools": "envgen.coevolution.domains.tools.domain:ToolsDomain",
     "travel": "envgen.coevolution.domains.travel.domain:TravelDomain",
+    "two_hop": "envgen.coevolution.domains.two_hop.domain:TwoHopDomain",
     "reasoning_gym:<generator>": "envgen.coevolution.domains.reasoning_gym.domain:ReasoningGymDomain",
 }
 _PARAMETRIZED = {name.partition(":")[0]: path for name, path in DOMAINS.items() if ":" in name}
@@ -30,9 +31,9 @@ def load_domain(name: str) -> Domain:
 
     Args:
         name: `tools`, `answers`, `bfcl` (or `bfcl:json`, which lists functions as JSON), `alfworld` (or
-            `alfworld:original`, with ALFWorld's own sentences), `travel`, `reasoning_gym:` and the name of a generator
-            (`reasoning_gym:leg_counting`), or the import path of a `Domain` subclass whose constructor takes no
-            arguments (`my_package.my_module:MyDomain`).
+            `alfworld:original`, with ALFWorld's own sentences), `travel`, `two_hop`, `reasoning_gym:` and the name of a
+            generator (`reasoning_gym:leg_counting`), or the import path of a `Domain` subclass whose constructor takes
+            no arguments (`my_package.my_module:MyDomain`).
 
     Raises:
         ValueError: There is no such domain; the message suggests the nearest name.
