@@ -139,8 +139,7 @@ def measure_lengths(domain: Domain, settings: PolicySettings, tokenizer: Any) ->
     prompts, completions, turns = [], [], []
     for _ in range(SAMPLE_TASKS):
         task = domain.make_task(domain.sample(rng))
-        system = domain.instructions if lm and tokenizer.chat_template else ""
-        prompts.append(len(lm.encode_prompt(system, task.prompt)) if lm else count(task.prompt))
+        prompts.append(len(lm.encode_prompt(domain.instructions, task.prompt)) if lm else count(task.prompt))
         observations: list[str] = []
         if domain.is_multi_turn:
             episode = domain.start_episode(task)
