@@ -12,11 +12,13 @@ from envgen.coevolution import pretrain_data
 from envgen.coevolution.domains.bfcl.domain import BfclDomain
 from envgen.coevolution.domains.bfcl.functions import ATTRIBUTES, TYPES, function_names
 from envgen.coevolution.domains.bfcl.spec import CATEGORIES, NUM_VARIATIONS, STYLES, BfclSpec, HeldOutSpec
+from envgen.coevolution.episodes import transcript
 from envgen.coevolution.pretraining import pretrain
 from envgen.coevolution.settings import AgentSettings, CoevolutionPlan, ModelSize, PretrainSettings
 from envgen.coevolution.task_stores import TaskFilter
 from envgen.coevolution.tasks import SpecError, Task, check_domain, validate
 from envgen.coevolution.train import CoevolveRequest, coevolve
+from envgen.function_calls.calls import parse_calls
 from hostile_replies import FIXED, mutate
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid")  # escape sequences and literals in hostile replies
@@ -91,7 +93,7 @@ def test_all_categories_types_and_styles_occur(tasks):
     assert {task.spec.style for task in tasks} == set(STYLES)
     assert {kind for task in tasks for kind, _ in task.spec.types} == set(TYPES)
     names = {each.name for task in tasks for function in task.answer_key.functions for each in function.parameters}
-    assert names == {attribute.name for attribute in ATTRIBUTES}
+    assert names == {"id", *(attribute.name for attribute in ATTRIBUTES)}
 
 
 def test_categories_have_the_calls_and_functions_of_the_benchmark(tasks):
@@ -119,6 +121,8 @@ def test_categories_have_the_calls_and_functions_of_the_benchmark(tasks):
                 required = {each.name for each in function.parameters if each.is_required}
                 assert not num_calls
                 assert len(required - set(key.wanted[0].arguments)) == 1
+            case "multi_turn":
+                assert num_calls == task.spec.calls == sum(count for count, _ in key.requests)
 
 
 def test_one_distractor_takes_the_same_values():
@@ -130,9 +134,12 @@ def test_one_distractor_takes_the_same_values():
 
 def test_requests_give_all_values_of_the_calls(tasks):
     for task in tasks:
-        request = task.prompt.split("\nrequest: ")[1]
+        request = " ".join(text for _, text in task.answer_key.requests) or task.prompt.split("\nrequest: ")[1]
         for call in task.answer_key.calls:
-            for value in call.arguments.values():
+            for name, value in call.arguments.items():
+                if name == "id":
+                    assert task.spec.category == "multi_turn"
+                    continue
                 parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
                 assert all(isinstance(part, bool) or str(part) in request for part in parts)
 
@@ -248,7 +255,7 @@ def test_values_by_position_and_empty_values_are_wrong():
         task = make_task(category="simple", distractors=0, parameters=("string", "array?"), variation=variation)
         (call,), function = task.answer_key.calls, task.answer_key.functions[0]
         reply = DOMAIN.oracle_reply(task)
-        assert "by name" in DOMAIN.check(task, reply.replace("(", "(7, ")).reason
+        assert "without a name" in DOMAIN.check(task, reply.replace("(", "(7, ")).reason
         for empty in ("''", "[]", "' '"):
             assert not score(task, f"[{function.name}({function.parameters[0].name}={empty})]")
         if len(call.arguments) == 1:
@@ -264,8 +271,81 @@ def test_reasons_name_the_mistake():
         reasons |= {result.reason.split(":")[0] for result in results}
     assert {
         "wrong number of calls", "wrong function", "missing argument", "unexpected argument", "wrong type",
-        "wrong value", "no matching call", "an argument is not given by name", "an argument is empty",
+        "wrong value", "no matching call", "argument without a name", "empty argument",
     } <= reasons  # fmt: skip
+
+
+# --- several turns
+
+TURNS = {"category": "multi_turn", "calls": 3, "distractors": 1, "parameters": ("string", "integer?")}
+
+
+def test_results_and_requests_come_one_after_another():
+    task = make_task(**TURNS)
+    assert task.prompt == (
+        "functions:\n"
+        "create_note(team: string, days: integer = 10) -> id\n"
+        "create_contract(team: string, days: integer = 16) -> id\n"
+        "create_reminder(team: string, days: integer = 16) -> id\n"
+        "delete_contract(id: integer, team: string, year: integer = 2009)\n"
+        "request: create a contract with team blue within 38 days."
+    )
+    assert transcript(DOMAIN, task, DOMAIN.oracle_reply(task)) == [
+        ("[create_contract(team='blue', days=38)]", "id 256"),
+        ("[]", "request: create a note with team pink."),
+        ("[create_note(team='pink')]", "id 398"),
+        ("[]", "request: delete the contract with team white from 2011."),
+        ("[delete_contract(id=256, team='white', year=2011)]", "done"),
+        ("[]", ""),
+    ]
+
+
+def test_ids_come_from_the_results_of_calls(tasks):
+    for task in (task for task in tasks if task.answer_key.requests):
+        turns = transcript(DOMAIN, task, DOMAIN.oracle_reply(task))
+        assert turns[-1] == ("[]", "")
+        seen = ""
+        for turn, observation in turns:
+            for call in parse_calls(turn):
+                if "id" in call.arguments:
+                    assert f"id {call.arguments['id']}" in seen
+            seen += f"{observation}\n"
+        assert not any(str(call.arguments.get("id")) in task.prompt for call in task.answer_key.calls)
+
+
+def test_calls_of_a_request_may_share_a_turn():
+    """The calls of a request may come in any order and in one turn, if they need no results of each other."""
+    num_checked = 0
+    for variation in range(60):
+        task = make_task(**TURNS, variation=variation)
+        counts, calls = [count for count, _ in task.answer_key.requests], task.answer_key.calls
+        if counts[0] < 2 or "id" in calls[1].arguments:
+            continue
+        first, second, *rest = DOMAIN.oracle_reply(task).split("\n")
+        assert score(task, "\n".join([f"{second[:-1]}, {first[1:]}", *rest])) == 1
+        assert score(task, "\n".join([second, first, *rest])) == 1
+        num_checked += 1
+    assert num_checked >= 3
+
+
+def test_an_episode_ends_with_its_first_mistake():
+    task = make_task(**TURNS)
+    first, *rest = DOMAIN.oracle_reply(task).split("\n")
+    for turn, valid in (("[]", True), ("none", False), ("", False), (f"{first[:-1]}, {first[1:]}", True)):
+        episode = DOMAIN.start_episode(task)
+        assert episode.step(turn) is None
+        assert episode.step(first) is None
+        result = DOMAIN.check(task, "\n".join([turn, first, *rest]))
+        assert (result.score, result.valid) == (0, valid)
+    assert DOMAIN.check(task, first).reason == "the episode is not over"
+    assert "missing" in DOMAIN.check(task, "[]").reason
+
+
+def test_other_categories_end_with_the_first_turn(tasks):
+    for task in (task for task in tasks if not task.answer_key.requests):
+        episode = DOMAIN.start_episode(task)
+        assert episode.step(DOMAIN.oracle_reply(task)) is None
+        assert episode.is_right
 
 
 def attack(tasks: list[Task], count: int, seed: int) -> int:
@@ -277,7 +357,10 @@ def attack(tasks: list[Task], count: int, seed: int) -> int:
             assert not result.score or (text == "[]" and not task.answer_key.calls)
     for number in range(count):
         task = tasks[number % len(tasks)]
-        result = DOMAIN.check(task, mutate(DOMAIN.oracle_reply(task), rng))
+        reply = mutate(DOMAIN.oracle_reply(task), rng)
+        observation = DOMAIN.start_episode(task).step(reply)
+        assert observation is None or len(observation) < 1000
+        result = DOMAIN.check(task, reply)
         assert result.score in (0, 1)
         assert result.valid or not result.score
         assert len(result.reason) < 1000
@@ -307,12 +390,13 @@ def test_thousands_of_hostile_replies_are_wrong_and_never_executed(tmp_path, mon
 def models(tmp_path_factory):
     """An agent that has learned that `[]` is often right, and an environment model."""
     settings = PretrainSettings(
-        agent_steps=80, environment_steps=2, batch_size=16, num_tokenizer_specs=200, num_held_out=8, hard_fraction=0.0
+        agent_steps=60, environment_steps=2, batch_size=8, num_tokenizer_specs=200, num_held_out=8, hard_fraction=0.0
     )  # fmt: skip
     size = ModelSize(width=32, num_layers=2, num_heads=2, mlp_width=64)
     with pytest.MonkeyPatch.context() as patch:  # shorter evaluations
         patch.setattr(pretrain_data, "MAX_NEW_TOKENS", 8)
         patch.setattr(pretrain_data, "NUM_EVAL_PROMPTS", 8)
+        patch.setattr(BfclDomain, "sample_easy", lambda self, rng: SPEC.model_copy(update={"category": "irrelevance"}))
         return pretrain(DOMAIN, tmp_path_factory.mktemp("models"), 0, size, settings)
 
 

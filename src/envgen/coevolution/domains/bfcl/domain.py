@@ -2,25 +2,27 @@
 
 Each task lists functions that are made for it, and a request. A reply is a list of calls in Python syntax. It is read
 and checked by the code of the benchmark, and nothing is executed. `[]` is right where no function fits or a required
-value is missing. The functions of held-out tasks never occur in training tasks.
+value is missing. In tasks of several turns, calls return ids that later calls use, and requests come one after another.
+The functions of held-out tasks never occur in training tasks.
 
 `bfcl` lists signatures, which small models learn quickly; `bfcl:json` lists the functions in the form of BFCL's data.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
-from envgen.function_calls.calls import Call, CallError, parse_calls
-from envgen.function_calls.checker import Expected, check_calls, normalize
+from envgen.function_calls.calls import Call
 
-from ...tasks import HELD_OUT_SEED, CheckResult, Domain, SpecError, Task
-from .functions import TYPES, Function, Parameter, choose, function_names, sample_parameters, sample_value, shuffle
-from .negatives import format_calls, wrong_replies_to, wrong_replies_without_calls
-from .phrasing import Wanted, phrase_request
+from ...tasks import HELD_OUT_SEED, CheckResult, Domain, Task
+from .episode import MAX_TURNS, BfclAnswerKey, BfclEpisode
+from .functions import TYPES, function_names, shuffle
+from .generator import choose_distractors, choose_linked_steps, choose_steps, leave_out_value, split_requests
+from .negatives import format_calls, oracle_turns, wrong_episodes, wrong_replies_to, wrong_replies_without_calls
+from .phrasing import phrase_request
 from .spec import (
     CATEGORIES_WITHOUT_CALLS,
     MAX_CALLS,
@@ -37,26 +39,18 @@ from .spec import (
 
 Listing = Literal["signatures", "json"]
 NAMES = {held_out: function_names(held_out) for held_out in (False, True)}
-MAX_DRAWS = 1000  # of values for calls that must differ
-
-
-@dataclass(frozen=True)
-class BfclAnswerKey:
-    """The listed functions, the calls that the request asks for, and those that are right, which may be none."""
-
-    functions: tuple[Function, ...]
-    wanted: tuple[Call, ...]
-    calls: tuple[Call, ...]
-    expected: tuple[Expected, ...]
 
 
 class BfclDomain(Domain):
     Spec = BfclSpec
+    is_multi_turn = True  # the other categories end with the first turn
     instructions = (
         "You answer requests by calling functions. Write the calls as a list in Python syntax, with all arguments by "
         "name, and nothing else: [create_note(topic='golf', pages=3), delete_menu(private=True)]\n"
         "Make one call for each thing that the request asks for. Leave out optional parameters about which it says "
-        "nothing. If no function fits, or the request does not give a required value, write []."
+        "nothing. If no function fits, or the request does not give a required value, write [].\n"
+        "A function with '-> id' returns an id, which you are shown after your call, and which other functions take. "
+        "When you have been shown results and the request needs no other call, write []: you are told what to do next."
     )
     spec_prompt = (
         "A task is a request that is answered by calls of functions. Its form is\n"
@@ -69,6 +63,8 @@ class BfclDomain(Domain):
         f"- parallel_multiple: calls of different functions; calls 2 to {MAX_CALLS}, distractors 0 to "
         f"{MAX_DISTRACTORS}\n"
         f"- irrelevance: no function fits; calls 1, distractors 1 to {MAX_DISTRACTORS}\n"
+        f"- multi_turn: calls return ids that later calls use; calls 2 to {MAX_CALLS}, distractors 0 to "
+        f"{MAX_DISTRACTORS}\n"
         "- missing_value: the request lacks a required value, so nothing can be called; calls 1, distractors 0 to "
         f"{MAX_DISTRACTORS}\n"
         "distractors: functions that are listed but not needed.\n"
@@ -86,49 +82,52 @@ class BfclDomain(Domain):
 
     def make_task(self, spec: BfclSpec) -> Task:
         check_spec(spec)
-        rng = Random(spec.text)
-        functions, wanted = _choose_functions(spec, rng)
-        wanted = [(function, _choose_values(function, rng)) for function in wanted]
-        wanted = _make_distinct(wanted, rng)
-        distractors = _choose_distractors(spec, functions, rng)
+        rng, names = Random(spec.text), NAMES[isinstance(spec, HeldOutSpec)]
+        returned: list[int | None] = []
+        if spec.category == "multi_turn":
+            steps, returned = choose_linked_steps(spec, names, rng)
+        else:
+            steps = choose_steps(spec, names, rng)
+        needed = list({step.function.name: step.function for step in steps}.values())
+        distractors = choose_distractors(spec, steps, names, rng)
         if spec.category == "missing_value":
-            wanted = [_leave_out(*each, rng) for each in wanted]
-        listed = tuple(shuffle(distractors if spec.category == "irrelevance" else [*functions, *distractors], rng))
-        calls = tuple(Call(function.name, values) for function, values in wanted)
-        right = () if spec.category in CATEGORIES_WITHOUT_CALLS else calls
-        expected = tuple(_acceptable(*each) for each in wanted) if right else ()
-        lines = (function.json if self.listing == "json" else function.signature for function in listed)
-        request = phrase_request(spec.style, wanted, rng)
-        prompt = "\n".join(["functions:", *lines, f"request: {request}"])
-        return Task(spec, prompt, BfclAnswerKey(listed, calls, right, expected))
+            steps = [leave_out_value(step, rng) for step in steps]
+        functions = tuple(shuffle(distractors if spec.category == "irrelevance" else [*needed, *distractors], rng))
+        wanted = tuple(Call(step.function.name, step.arguments) for step in steps)
+        calls = () if spec.category in CATEGORIES_WITHOUT_CALLS else wanted
+        expected = tuple(step.expected for step in steps) if calls else ()
+        requests = split_requests(steps, rng) if spec.category == "multi_turn" else [steps]
+        texts = [phrase_request(spec.style, [(step.function, step.values) for step in some], rng) for some in requests]
+        key = BfclAnswerKey(functions, wanted, calls, expected)
+        if spec.category == "multi_turn":
+            counts = tuple((len(some), text) for some, text in zip(requests, texts, strict=True))
+            key = replace(key, requests=counts, results=tuple(_format_result(number) for number in returned))
+        lines = (function.json if self.listing == "json" else function.signature for function in functions)
+        return Task(spec, "\n".join(["functions:", *lines, f"request: {texts[0]}"]), key)
+
+    def start_episode(self, task: Task) -> BfclEpisode:
+        return BfclEpisode(task.answer_key)
 
     def oracle_reply(self, task: Task) -> str:
-        return format_calls(task.answer_key.calls)
+        key: BfclAnswerKey = task.answer_key
+        return "\n".join(oracle_turns(key)) if key.requests else format_calls(key.calls)
 
     def wrong_replies(self, task: Task) -> tuple[str, ...]:
         key: BfclAnswerKey = task.answer_key
+        if key.requests:
+            return (task.prompt, *wrong_episodes(key))
         if key.calls:
             return (task.prompt, *wrong_replies_to(key.functions, key.calls))
         return (task.prompt, *wrong_replies_without_calls(key.functions, key.wanted))
 
     def check(self, task: Task, reply: str) -> CheckResult:
-        """The rules of BFCL, but no call has to be written as `[]`, and values by position or left empty are wrong."""
+        """The rules of BFCL, but no call must be written as `[]`, and values by position or left empty are wrong."""
         key: BfclAnswerKey = task.answer_key
-        try:
-            calls = parse_calls(reply)
-        except CallError as error:
-            return CheckResult(0.0, False, str(error))
-        if not calls and not ("[" in reply and "]" in reply):  # which the benchmark adds
-            return CheckResult(0.0, False, "the reply is empty; write [] to make no call")
-        for call in calls:
-            if call.positional:
-                return CheckResult(0.0, True, "an argument is not given by name")
-            if any(_is_empty(value) for value in call.arguments.values()):
-                return CheckResult(0.0, True, "an argument is empty")  # BFCL takes it for one that is left out
-        mismatch = check_calls([each.schema for each in key.functions], calls, key.expected, "python")
-        if mismatch is not None:
-            return CheckResult(0.0, True, f"{mismatch.error}: {mismatch.details}")
-        return CheckResult(1.0, True)
+        episode = BfclEpisode(key)
+        for turn in reply.split("\n", MAX_TURNS)[:MAX_TURNS] if key.requests else [reply]:
+            if episode.step(turn) is None:
+                break
+        return CheckResult(float(episode.is_right), episode.is_valid, episode.reason)
 
     def sample(self, rng: np.random.Generator) -> BfclSpec:
         return sample_spec(rng)
@@ -157,84 +156,14 @@ class BfclDomain(Domain):
         }
 
     def difficulty(self, spec: BfclSpec) -> float:
-        """Each parameter of each requested call counts 1, an array or object 2, and each distractor 1/2."""
+        """Each parameter of each requested call counts 1, an array or object 2, and each distractor 1/2.
+
+        In tasks of several turns, each call counts 1 more.
+        """
         per_call = sum(2 if kind in ("array", "object") else 1 for kind, _ in spec.types)
+        per_call += spec.category == "multi_turn"
         return spec.calls * per_call + spec.distractors / 2
 
 
-def _choose_functions(spec: BfclSpec, rng: Random) -> tuple[list[Function], list[Function]]:
-    """Different functions, and the one of each call that the request asks for."""
-    count = 1
-    if spec.category == "parallel_multiple":
-        count = 2 + int(rng.random() * (spec.calls - 1))
-    names = shuffle(NAMES[isinstance(spec, HeldOutSpec)], rng)[:count]
-    functions = [Function(action, thing, sample_parameters(spec.types, rng)) for action, thing in names]
-    repeated = [choose(functions, rng) for _ in range(spec.calls - count)]
-    return functions, shuffle([*functions, *repeated], rng)
-
-
-def _choose_values(function: Function, rng: Random) -> dict[str, Any]:
-    """Values of all required and some optional parameters."""
-    given = [each for each in function.parameters if each.is_required or rng.random() < 0.5]
-    return {each.name: sample_value(each, rng) for each in given}
-
-
-def _make_distinct(wanted: Sequence[Wanted], rng: Random) -> list[Wanted]:
-    """Calls of the same function differ in a required value, whatever the optional ones are."""
-    distinct: list[Wanted] = []
-    for function, values in wanted:
-        for _ in range(MAX_DRAWS):
-            if all(_required(function, values) != _required(*other) for other in distinct if other[0] is function):
-                break
-            values = _choose_values(function, rng)
-        else:
-            raise SpecError("there are too few values for different calls of a function")
-        distinct.append((function, values))
-    return distinct
-
-
-def _required(function: Function, values: Mapping[str, Any]) -> list[Any]:
-    return [values[each.name] for each in function.parameters if each.is_required]
-
-
-def _choose_distractors(spec: BfclSpec, functions: Sequence[Function], rng: Random) -> list[Function]:
-    """Functions that are not needed. The first has the action or the thing, and the parameters, of a needed one."""
-    used = {(function.action, function.thing) for function in functions}
-    others = [name for name in shuffle(NAMES[isinstance(spec, HeldOutSpec)], rng) if name not in used]
-    first = functions[0]
-    near = next(name for name in others if first.action == name[0] or first.thing == name[1])
-    others = [near, *(name for name in others if name != near)][: spec.distractors]
-    return [
-        Function(action, thing, first.parameters if k == 0 else _random_parameters(len(spec.parameters), rng))
-        for k, (action, thing) in enumerate(others)
-    ]
-
-
-def _random_parameters(most: int, rng: Random) -> tuple[Parameter, ...]:
-    count = 1 + int(rng.random() * most)
-    return sample_parameters([(choose(TYPES, rng), k == 0 or rng.random() < 0.5) for k in range(count)], rng)
-
-
-def _leave_out(function: Function, values: Mapping[str, Any], rng: Random) -> Wanted:
-    """Without the value of a required parameter."""
-    missing = choose([each.name for each in function.parameters if each.is_required], rng)
-    return function, {name: value for name, value in values.items() if name != missing}
-
-
-def _acceptable(function: Function, values: Mapping[str, Any]) -> Expected:
-    """The acceptable values of a call in the form of BFCL's data: the empty text stands for an argument left out."""
-    return {
-        function.name: {
-            each.name: [_as_options(values[each.name])] if each.name in values else [_as_options(each.default), ""]
-            for each in function.parameters
-        }
-    }
-
-
-def _as_options(value: Any) -> Any:
-    """A value in which the fields of an object have lists of acceptable values."""
-    return {name: [field] for name, field in value.items()} if isinstance(value, dict) else value
-
-
-def _is_empty(value: Any) -> bool:
-    return value == [] or (isinstance(value, str) and not normalize(value))
+def _format_result(returned: int | None) -> str:
+    return "done" if returned is None else f"id {returned}"

@@ -22,11 +22,11 @@ class Action(NamedTuple):
 
 
 class Attribute(NamedTuple):
-    """What a parameter can be."""
+    """What a parameter can be. A boolean has a phrase for true and one for false."""
 
     name: str
     type: ParameterType
-    phrase: str  # how a request says it: {} is the value; for a boolean, one phrase for true and one for false
+    phrase: str  # how a request says it; the word before the value {} tells small models which one it is
     values: Sequence[Any]  # of the parameter, or of the elements of an array
     fields: Mapping[str, Sequence[Any]] = MappingProxyType({})  # of an object, with their values
 
@@ -60,7 +60,7 @@ PLACES = ("oslo", "rome", "paris", "lima", "cairo", "new york", "quito", "tokyo"
 COLORS = ("red", "blue", "green", "white", "black", "pink", "gray", "brown")
 MONTHS = ("january", "march", "april", "may", "june", "july", "august", "october")
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-SMALL_NUMBERS, NUMBERS, YEARS = range(2, 29), range(2, 100), range(2001, 2030)
+SMALL_NUMBERS, NUMBERS, YEARS, IDS = range(2, 29), range(2, 100), range(2001, 2030), range(100, 1000)
 DECIMALS = tuple(whole + part / 4 for whole in range(1, 40) for part in (1, 2, 3))  # never whole numbers
 BOOLEANS = (True, False)
 
@@ -68,31 +68,31 @@ ATTRIBUTES = (
     Attribute("topic", "string", "about {}", TOPICS),
     Attribute("owner", "string", "for {}", PEOPLE),
     Attribute("place", "string", "in {}", PLACES),
-    Attribute("team", "string", "with the {} team", COLORS),
-    Attribute("pages", "integer", "with {} pages", NUMBERS),
+    Attribute("team", "string", "with team {}", COLORS),
+    Attribute("pages", "integer", "filling {} pages", NUMBERS),
     Attribute("days", "integer", "within {} days", NUMBERS),
     Attribute("year", "integer", "from {}", YEARS),
     Attribute("version", "integer", "in version {}", NUMBERS),
     Attribute("price", "float", "at {} euros", DECIMALS),
     Attribute("hours", "float", "taking {} hours", DECIMALS),
-    Attribute("discount", "float", "with {} percent off", DECIMALS),
-    Attribute("scale", "float", "scaled by {}", DECIMALS),
+    Attribute("discount", "float", "less {} percent", DECIMALS),
+    Attribute("scale", "float", "scaled to {}", DECIMALS),
     Attribute("private", "boolean", "in private|in public", BOOLEANS),
     Attribute("draft", "boolean", "as a draft|as the final copy", BOOLEANS),
     Attribute("signed", "boolean", "signed|unsigned", BOOLEANS),
     Attribute("urgent", "boolean", "at once|without haste", BOOLEANS),
     Attribute("format", "enum", "as {}", ("pdf", "html", "csv", "text", "png")),
-    Attribute("size", "enum", "in {} size", ("tiny", "small", "medium", "large", "huge")),
-    Attribute("priority", "enum", "with {} priority", ("low", "normal", "high", "top")),
-    Attribute("tone", "enum", "in a {} tone", ("formal", "casual", "funny", "serious", "friendly")),
+    Attribute("size", "enum", "of size {}", ("tiny", "small", "medium", "large", "huge")),
+    Attribute("priority", "enum", "with priority {}", ("low", "normal", "high", "top")),
+    Attribute("tone", "enum", "with tone {}", ("formal", "casual", "funny", "serious", "friendly")),
     Attribute("tags", "array", "tagged {}", TOPICS),
     Attribute("guests", "array", "inviting {}", PEOPLE),
     Attribute("sheets", "array", "on sheets {}", NUMBERS),
     Attribute("rooms", "array", "using rooms {}", NUMBERS),
-    Attribute("date", "object", "on {day} {month}", (), {"day": SMALL_NUMBERS, "month": MONTHS}),
-    Attribute("slot", "object", "on {weekday} at {hour}", (), {"weekday": WEEKDAYS, "hour": range(2, 24)}),
+    Attribute("date", "object", "on day {day} of {month}", (), {"day": SMALL_NUMBERS, "month": MONTHS}),
+    Attribute("slot", "object", "on {weekday} at hour {hour}", (), {"weekday": WEEKDAYS, "hour": range(2, 24)}),
     Attribute("frame", "object", "framed {width} by {height}", (), {"width": NUMBERS, "height": NUMBERS}),
-    Attribute("author", "object", "written by {name} aged {age}", (), {"name": PEOPLE, "age": NUMBERS}),
+    Attribute("author", "object", "from author {name} aged {age}", (), {"name": PEOPLE, "age": NUMBERS}),
 )
 ATTRIBUTES_OF: dict[ParameterType, tuple[Attribute, ...]] = {
     kind: tuple(attribute for attribute in ATTRIBUTES if attribute.type == kind) for kind in TYPES
@@ -141,10 +141,14 @@ class Parameter(NamedTuple):
         return schema if self.is_required else {**schema, "default": self.default}
 
 
+ID = Parameter(Attribute("id", "integer", "number {}", IDS), True, (), None)  # the result of an earlier call
+
+
 class Function(NamedTuple):
     action: str
     thing: str
     parameters: tuple[Parameter, ...]
+    returns_id: bool = False
 
     @property
     def name(self) -> str:
@@ -156,14 +160,17 @@ class Function(NamedTuple):
             f"{each.name}: {each.type_text}{'' if each.is_required else f' = {each.default!r}'}"
             for each in self.parameters
         )
-        return f"{self.name}({', '.join(parameters)})"
+        return f"{self.name}({', '.join(parameters)}){' -> id' if self.returns_id else ''}"
 
     @property
     def schema(self) -> dict[str, Any]:
         """The function in the form of BFCL's data."""
         return {
             "name": self.name,
-            "description": f"{ACTIONS[self.action].plain.format(self.thing).capitalize()}.",
+            "description": (
+                f"{ACTIONS[self.action].plain.format(self.thing).capitalize()}."
+                + (" Returns its id." if self.returns_id else "")
+            ),
             "parameters": {
                 "type": "dict",
                 "properties": {each.name: each.schema for each in self.parameters},

@@ -6,7 +6,8 @@ from typing import Any
 
 from envgen.function_calls.calls import Call, write_call
 
-from .functions import Function, Parameter, other_values
+from .episode import BfclAnswerKey
+from .functions import ID, Function, Parameter, other_values
 
 UNLISTED = "open_door"  # no function has this name
 
@@ -43,6 +44,40 @@ def wrong_replies_to(functions: Sequence[Function], calls: Sequence[Call]) -> It
         changed[k], changed[m] = _exchange_value(first, second)
         if changed != list(calls):
             yield format_calls(changed)
+
+
+def oracle_turns(key: BfclAnswerKey) -> list[str]:
+    """One call per turn, and `[]` after the last call of each request."""
+    calls = iter(key.calls)
+    return [
+        turn
+        for count, _ in key.requests
+        for turn in (*(format_calls([next(calls)]) for _ in range(count)), format_calls([]))
+    ]
+
+
+def wrong_episodes(key: BfclAnswerKey) -> Iterator[str]:
+    """Wrong turns of a task of several turns."""
+    turns = oracle_turns(key)
+    calls = iter(key.calls)
+    yield from ("", "[]", "\n".join(["I will do that.", *turns]), " ".join(turns), format_calls(key.calls[::-1]))
+    yield "\n".join(["[]", *turns])
+    for k, turn in enumerate(turns):
+        before, after = turns[:k], turns[k + 1 :]
+        yield "\n".join([*before, *after])
+        yield "\n".join([*before, turn[:-1] + ", " * (len(turn) > 2) + f"{UNLISTED}()]", *after])
+        if turn == format_calls([]):
+            yield "\n".join([*before, "done", *after])
+            continue
+        call = next(calls)
+        yield "\n".join([*before, turn, turn, *after])
+        function = next(function for function in key.functions if function.name == call.name)
+        wrong = list(_changed_calls(key.functions, function, call))
+        if ID.name in call.arguments:  # the id that another call returned
+            ids = [int(result.removeprefix("id ")) for result in key.results if result.startswith("id ")]
+            others = (each for each in ids if each != call.arguments[ID.name])
+            wrong += [call._replace(arguments={**call.arguments, ID.name: each}) for each in others]
+        yield from ("\n".join([*before, format_calls([changed]), *after]) for changed in wrong)
 
 
 def _malformed(calls: Sequence[Call]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pydantic import Field
 from ...tasks import Spec, SpecError
 from .functions import TYPES, ParameterType
 
-Category = Literal["simple", "multiple", "parallel", "parallel_multiple", "irrelevance", "missing_value"]
+Category = Literal["simple", "multiple", "parallel", "parallel_multiple", "irrelevance", "missing_value", "multi_turn"]
 Style = Literal["plain", "reworded", "shuffled", "labels"]
 ParameterText = Literal[
     "string", "integer", "float", "boolean", "enum", "array", "object",
@@ -22,10 +22,10 @@ MAX_ARGUMENTS = 8  # of all calls of a task
 MAX_DISTRACTORS = 3
 NUM_VARIATIONS = 1000
 OPTIONAL_PROBABILITY = 1 / 3  # of a parameter in a random spec
-MIN_CALLS: dict[Category, int] = {"parallel": 2, "parallel_multiple": 2}
+WITH_SEVERAL_CALLS: tuple[Category, ...] = ("parallel", "parallel_multiple", "multi_turn")
 DISTRACTORS: dict[Category, tuple[int, int]] = {  # fewest and most
     "simple": (0, 0), "multiple": (1, MAX_DISTRACTORS), "parallel": (0, 0), "parallel_multiple": (0, MAX_DISTRACTORS),
-    "irrelevance": (1, MAX_DISTRACTORS), "missing_value": (0, MAX_DISTRACTORS),
+    "irrelevance": (1, MAX_DISTRACTORS), "missing_value": (0, MAX_DISTRACTORS), "multi_turn": (0, MAX_DISTRACTORS),
 }  # fmt: skip
 CATEGORIES_WITHOUT_CALLS: tuple[Category, ...] = ("irrelevance", "missing_value")
 
@@ -33,9 +33,10 @@ CATEGORIES_WITHOUT_CALLS: tuple[Category, ...] = ("irrelevance", "missing_value"
 class BfclSpec(Spec):
     category: Category
     """One function and one call (simple), several functions (multiple), several calls of one function (parallel) or of
-    different ones (parallel_multiple); or no function fits (irrelevance), or a required value is missing."""
+    different ones (parallel_multiple); no function fits (irrelevance) or a required value is missing; or requests that
+    come one after another, and calls that use the results of earlier ones (multi_turn)."""
     calls: Annotated[int, Field(ge=1, le=MAX_CALLS)]
-    """What the request asks for: 2 or 3 calls in parallel and parallel_multiple, otherwise 1."""
+    """What is asked for: 2 or 3 calls in parallel, parallel_multiple and multi_turn, otherwise 1."""
     distractors: Annotated[int, Field(ge=0, le=MAX_DISTRACTORS)]
     """Functions that are listed but not needed."""
     parameters: Annotated[tuple[ParameterText, ...], Field(min_length=1, max_length=MAX_PARAMETERS)]
@@ -60,9 +61,9 @@ class HeldOutSpec(BfclSpec):
 def check_spec(spec: BfclSpec) -> None:
     """Raise a SpecError that explains which choices contradict each other."""
     category, (fewest, most) = spec.category, DISTRACTORS[spec.category]
-    is_parallel = category in MIN_CALLS
-    if (spec.calls > 1) != is_parallel:
-        raise SpecError(f"{category} has {f'2 to {MAX_CALLS} calls' if is_parallel else '1 call'}, not {spec.calls}")
+    has_several = category in WITH_SEVERAL_CALLS
+    if (spec.calls > 1) != has_several:
+        raise SpecError(f"{category} has {f'2 to {MAX_CALLS} calls' if has_several else '1 call'}, not {spec.calls}")
     if not fewest <= spec.distractors <= most:
         allowed = f"{fewest} to {most}" if most else "no"
         raise SpecError(f"{category} has {allowed} distractors, not {spec.distractors}")
@@ -84,8 +85,11 @@ def sample_spec(rng: np.random.Generator) -> BfclSpec:
 
 
 def sample_easy_spec(rng: np.random.Generator) -> BfclSpec:
-    """At most two parameters, of any type but array and object, and at most one distractor."""
-    category = choose(CATEGORIES, rng)
+    """At most two parameters, of any type but array and object, and at most one distractor.
+
+    Half of the tasks are simple: values are copied from requests, which takes longest to learn.
+    """
+    category = "simple" if rng.random() < 0.5 else choose(CATEGORIES, rng)
     return _sample(category, rng, min(1, DISTRACTORS[category][1]), 2, TYPES[:-2])
 
 
@@ -97,7 +101,7 @@ def _sample(
         num_parameters = int(rng.integers(1, most_parameters + 1))
         spec = BfclSpec(
             category=category,
-            calls=int(rng.integers(2, MAX_CALLS + 1)) if category in MIN_CALLS else 1,
+            calls=int(rng.integers(2, MAX_CALLS + 1)) if category in WITH_SEVERAL_CALLS else 1,
             distractors=int(rng.integers(DISTRACTORS[category][0], most_distractors + 1)),
             parameters=tuple(
                 choose(types, rng) + ("?" if rng.random() < OPTIONAL_PROBABILITY else "") for _ in range(num_parameters)
