@@ -37,18 +37,17 @@ class TravelDomain(Domain):
     name = "travel"
     Spec = TravelSpec
     instructions = (
-        "Plan the trip with nothing but what the tables list. Write one line for each day, and nothing else. A line "
-        "has five parts with semicolons between them: the city, or both cities of a journey; the flight number, drive "
-        "or taxi; breakfast, lunch and dinner; sights; the room for the night. Write - for what there is not. For "
-        "example:\n"
-        "Arvo > Belm; F12; -, -, Fig; -; Castle\n"
-        "Belm; -; Dill, Mint, Zest; Lake, Tower; Castle\n"
-        "Belm > Arvo; taxi; Basil, -, -; -; -\n"
-        "A day without a journey needs three meals and a sight, and every night a room. Use no restaurant or sight "
-        "twice, and do not combine drive with flights or taxis. Flights and meals are paid per person, "
-        "drive per car of five people, taxi per car of four, and rooms per night: three people need two rooms for 2. "
-        "A room with 3 nights must be booked for at least 3. All wishes must be fulfilled: a word such as pets is "
-        "something that no room may forbid, and of each cuisine there must be a meal."
+        "Plan the trip with nothing but what the tables list. Write one line for each day, and nothing else: the city, "
+        "or both cities of a journey, and what is planned, with semicolons between. For example:\n"
+        "Arvo > Belm; F12; meal Fig; room Castle\n"
+        "Belm; meal Dill; meal Mint; meal Zest; sight Lake; room Castle\n"
+        "Belm > Arvo; taxi\n"
+        "A journey needs a flight number, drive or taxi, every night a room, and a day without a journey three meals "
+        "and a sight. Have a meal on each day of arrival. Use no meal or sight twice, and do not combine drive with "
+        "flights or taxi. Flights and meals are paid per person, drive per car of five people, taxi per car of four, "
+        "and rooms per night: three people need two rooms for 2. A room with 3 nights must be booked for at least 3. "
+        "All wishes must be fulfilled: a word such as pets is something that no room may forbid, and of each cuisine "
+        "there must be a meal."
     )
     spec_prompt = (
         "A task is a trip that has to be planned. Its form is\n"
@@ -80,7 +79,7 @@ class TravelDomain(Domain):
     def check(self, task: Task, reply: str) -> CheckResult:
         trip: Trip = task.answer_key.trip
         try:
-            plan = parse_plan(reply, trip.reference)
+            plan = parse_plan(reply, trip)
         except PlanError as error:
             return CheckResult(0.0, False, str(error))
         if len(plan) > trip.query.days:
@@ -95,8 +94,8 @@ class TravelDomain(Domain):
         return sample_spec(rng, MAX_DAYS, MAX_OPTIONS, wish_probability=0.5)
 
     def sample_easy(self, rng: np.random.Generator) -> TravelSpec:
-        """At most three days, one option, an ample budget, and few wishes."""
-        return sample_spec(rng, 3, 1, wish_probability=0.15).model_copy(update={"budget": "ample"})
+        """At most three days, one option, an ample budget, and no wishes."""
+        return sample_spec(rng, 3, 1, wish_probability=0.0).model_copy(update={"budget": "ample"})
 
     def features(self, spec: TravelSpec) -> Mapping[str, str]:
         return {

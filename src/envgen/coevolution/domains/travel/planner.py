@@ -43,7 +43,8 @@ def transportation_texts(trip: Trip, origin: str, destination: str) -> list[str]
 
 
 def find_plan(trip: Trip) -> list[Day] | None:
-    """The first plan within the budget, in the order of the tables, restaurants of wanted cuisines first."""
+    """The first plan within the budget: cheap journeys first, restaurants of wanted cuisines, then the order of the
+    tables."""
     for stays in _itineraries(trip):
         if choices := _choose(_parts(trip, stays), frozenset(trip.query.cuisines), trip.query.budget):
             return _to_days(trip, stays, choices)
@@ -76,8 +77,8 @@ def _itineraries(trip: Trip) -> Iterator[list[Stay]]:
 
 
 def _parts(trip: Trip, stays: Sequence[Stay]) -> list[list[Choice]]:
-    """The choices for the journeys, then for the accommodation and the meals of each stay."""
-    parts = [list(_journeys(trip, [stay.city for stay in stays]))]
+    """The choices for the journeys, the cheapest first, then for the accommodation and the meals of each stay."""
+    parts = [sorted(_journeys(trip, [stay.city for stay in stays]), key=lambda choice: choice.cost)]
     for stay in stays:
         parts.append(list(_accommodations(trip, stay)))
         parts.append(list(_meals(trip, stay)))

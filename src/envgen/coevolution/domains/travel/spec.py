@@ -15,7 +15,7 @@ Budget = Literal["ample", "fair", "tight"]
 RoomWish = Literal["any", "shared room", "not shared room", "private room", "entire room"]
 RuleWish = Literal["any", "smoking", "parties", "children under 10", "visitors", "pets"]
 TransportWish = Literal["any", "no flight", "no self-driving"]
-BUDGET_FACTOR: dict[Budget, float] = {"ample": 2.0, "fair": 1.3, "tight": 1.05}  # of the cost of the cheapest plan
+BUDGET_FACTOR: dict[Budget, float] = {"ample": 3.0, "fair": 1.5, "tight": 1.1}  # of the cost of the cheapest plan
 
 
 class TravelSpec(Spec):
@@ -28,7 +28,7 @@ class TravelSpec(Spec):
     people: Annotated[int, Field(ge=1, le=4)]
     """Travelers, who all pay."""
     budget: Budget
-    """How much more than the cheapest plan the travelers can pay: 100% (ample), 30% (fair) or 5% (tight)."""
+    """How much more than the cheapest plan the travelers can pay: 200% (ample), 50% (fair) or 10% (tight)."""
     room: RoomWish
     """The type of room that they want."""
     rule: RuleWish

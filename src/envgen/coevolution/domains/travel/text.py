@@ -13,6 +13,8 @@ from .reference import NAME_COLUMN, Reference
 MAX_CHARS = 4000  # of a reply
 MAX_LINES = 20
 FLIGHT_NUMBER = re.compile(r"F[0-9]{1,4}")
+KIND_OF = {"meal": "Restaurants", "sight": "Attractions", "room": "Accommodations"}
+MAX_ITEMS = {"transportation": 1, "meal": 3, "room": 1}  # of a day
 CAR_TEXTS = {"drive": "Self-driving", "taxi": "Taxi"}
 
 
@@ -35,10 +37,10 @@ def write_prompt(trip: Trip) -> str:
                 lines.append(f"{origin} to {destination}: {prices}")
     for city in trip.cities:
         rows = {kind: reference.places[kind][city] for kind in reference.places}
-        lines.append(f"{city} rooms: " + "; ".join(_show_accommodation(row) for row in rows["Accommodations"]))
-        food = (f"{row['Name']} {row['Average Cost']} {row['Cuisines']}" for row in rows["Restaurants"])
-        lines.append(f"{city} food: " + ", ".join(food))
-        lines.append(f"{city} sights: " + ", ".join(row["Name"] for row in rows["Attractions"]))
+        items = [f"room {_show_accommodation(row)}" for row in rows["Accommodations"]]
+        items += [f"meal {row['Name']} {row['Average Cost']} {row['Cuisines']}" for row in rows["Restaurants"]]
+        items += [f"sight {row['Name']}" for row in rows["Attractions"]]
+        lines.append(f"{city}: {'; '.join(items)}")
     return "\n".join(lines)
 
 
@@ -60,15 +62,17 @@ def _show_accommodation(row: Mapping[str, Any]) -> str:
 
 
 def format_plan(days: Sequence[Day]) -> str:
-    """One line for each day: the city or the journey; the transportation; the meals; the attractions; the room."""
+    """One line for each day: the city or the journey, the transportation, meals, sights and the room for the night."""
     return "\n".join(_format_day(day) for day in days)
 
 
 def _format_day(day: Day) -> str:
-    meals = ", ".join(_name(meal) for meal in (day.breakfast, day.lunch, day.dinner))
-    sights = ", ".join(_name(place) for place in day.attractions) or "-"
-    place = " > ".join(day.route) if day.route else day.current_city
-    return f"{place}; {_short(day.transportation)}; {meals}; {sights}; {_name(day.accommodation)}"
+    items = [" > ".join(day.route) if day.route else day.current_city]
+    items += [_short(day.transportation)] if day.transportation not in EMPTY else []
+    items += [f"meal {_name(meal)}" for meal in day.meals()]
+    items += [f"sight {_name(place)}" for place in day.attractions]
+    items += [f"room {_name(day.accommodation)}"] if day.accommodation not in EMPTY else []
+    return "; ".join(items)
 
 
 def _name(place: str) -> str:
@@ -80,10 +84,10 @@ def _short(transportation: str) -> str:
     if flight := FLIGHT.search(transportation):
         return flight[1]
     kind = transport_kind(transportation)
-    return "drive" if kind == "self-driving" else kind or "-"
+    return "drive" if kind == "self-driving" else kind
 
 
-def parse_plan(text: str, reference: Reference) -> list[Day]:
+def parse_plan(text: str, trip: Trip) -> list[Day]:
     """The days of a plan; raises PlanError. A place that is not in the tables stays without a city."""
     if len(text) > MAX_CHARS:
         raise PlanError(f"the reply has more than {MAX_CHARS} characters")
@@ -92,41 +96,45 @@ def parse_plan(text: str, reference: Reference) -> list[Day]:
         raise PlanError(f"a plan has 1 to {MAX_LINES} lines, not {len(lines)}")
     city_of = {
         kind: {row[NAME_COLUMN[kind]]: city for city, rows in cities.items() for row in rows}
-        for kind, cities in reference.places.items()
+        for kind, cities in trip.reference.places.items()
     }
-    return [_parse_day(number, line, city_of) for number, line in enumerate(lines, 1)]
+    names = (trip.query.origin, *trip.cities)
+    return [_parse_day(number, line, names, city_of) for number, line in enumerate(lines, 1)]
 
 
-def _parse_day(number: int, line: str, city_of: Mapping[str, Mapping[str, str]]) -> Day:
-    fields = [field.strip() for field in line.split(";")]
-    if len(fields) != 5:
-        raise PlanError(f"day {number} has {len(fields)} parts between semicolons instead of 5")
-    place, transportation, meals, sights, room = fields
-
-    def places(kind: str, names: str) -> list[str]:
-        parts = (name.strip() for name in names.split(","))
-        return [f"{name}, {city_of[kind][name]}" if name in city_of[kind] else name for name in parts]
-
+def _parse_day(number: int, line: str, names: Sequence[str], city_of: Mapping[str, Mapping[str, str]]) -> Day:
+    place, *items = [item.strip() for item in line.split(";")]
     cities = [city.strip() for city in place.split(">")]
     if len(cities) > 2:
         raise PlanError(f"day {number} has {len(cities)} cities")
+    if unknown := [city for city in cities if city not in names]:
+        raise PlanError(f"day {number}: {unknown[0][:80]!r} is not one of {', '.join(names)}")
     route = f", from {cities[0]} to {cities[1]}" if len(cities) == 2 else ""
-    if FLIGHT_NUMBER.fullmatch(transportation):
-        transportation = f"Flight Number: {transportation}{route}"
-    elif transportation in CAR_TEXTS:
-        transportation = CAR_TEXTS[transportation] + route
-    elif transportation not in EMPTY:
-        raise PlanError(f"day {number}: {transportation[:80]!r} is not a flight number, drive, taxi or -")
-    eaten = places("Restaurants", meals)
-    if eaten == ["-"]:
-        eaten = ["-"] * 3
-    if len(eaten) != 3:
-        raise PlanError(f"day {number} has {len(eaten)} meals instead of 3")
-    seen = places("Attractions", sights)
-    (bed, *others) = places("Accommodations", room)
-    if others:
-        raise PlanError(f"day {number} has {1 + len(others)} rooms")
+    found: dict[str, list[str]] = {"transportation": [], **{word: [] for word in KIND_OF}}
+    for item in filter(None, items):
+        word, _, name = item.partition(" ")
+        if FLIGHT_NUMBER.fullmatch(item):
+            found["transportation"].append(f"Flight Number: {item}{route}")
+        elif item in CAR_TEXTS:
+            found["transportation"].append(CAR_TEXTS[item] + route)
+        elif word in KIND_OF:
+            city = city_of[KIND_OF[word]].get(name)
+            found[word].append(f"{name}, {city}" if city else name.replace(",", ""))  # without a city
+        else:
+            raise PlanError(
+                f"day {number}: {item[:80]!r} is not a flight number, drive, taxi, meal NAME, sight NAME or room NAME"
+            )
+    for word, limit in MAX_ITEMS.items():
+        if len(found[word]) > limit:
+            raise PlanError(f"day {number} has {len(found[word])} times a {word}, not at most {limit}")
+    breakfast, lunch, dinner = _three_meals(found["meal"])
     return Day(
-        current_city=route.removeprefix(", ") or place, transportation=transportation, breakfast=eaten[0],
-        attraction=";".join(seen), lunch=eaten[1], dinner=eaten[2], accommodation=bed,
+        current_city=route.removeprefix(", ") or place, transportation="".join(found["transportation"]) or "-",
+        breakfast=breakfast, attraction=";".join(found["sight"]) or "-", lunch=lunch, dinner=dinner,
+        accommodation="".join(found["room"]) or "-",
     )  # fmt: skip
+
+
+def _three_meals(meals: Sequence[str]) -> tuple[str, ...]:
+    """Breakfast, lunch and dinner; the last meals of the day if there are fewer."""
+    return (*["-"] * (3 - len(meals)), *meals)
