@@ -5,7 +5,7 @@ from random import Random
 TEN_MEGABYTES = {
     "letters": "x" * 10_000_000, "lines": "\n" * 10_000_000, "null": "\x00" * 10_000_000, "nested": "[" * 10_000_000,
     "commands": "look\n" * 2_000_000, "words": "go to " * 2_000_000, "semicolons": "-;" * 5_000_000,
-    "searches": "search: a\n" * 1_000_000, "days": "A > B; taxi; meal Fig; room X\n" * 350_000,
+    "searches": "search: a\n" * 1_000_000, "days": "A > B; taxi; M10; R10\n" * 450_000,
 }  # fmt: skip
 
 

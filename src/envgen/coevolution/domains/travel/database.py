@@ -1,10 +1,11 @@
 """Made-up trips: the query, and the tables of the cities, which contain at least one plan without contradictions.
 
 Each city has one accommodation that fits all wishes, and others that may not. The wanted cuisines and a way to travel
-that the travelers accept are always there. Which budget is enough is left to the planner.
+that the travelers accept are always there. Which budget is enough is left to the planner. Flights, rooms,
+restaurants and attractions have codes instead of names: F10, R10, M10 and S10.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from random import Random
@@ -16,18 +17,7 @@ from .reference import Reference
 from .spec import TravelSpec
 
 CITIES = ("Arvo", "Belm", "Cordu", "Dunor", "Elst", "Fenda", "Gorl", "Hulde", "Isko", "Jorra", "Keld", "Lumo")
-ACCOMMODATIONS = (
-    "Anchor", "Beacon", "Castle", "Drum", "Eagle", "Fox", "Grove", "Harp", "Iris", "Jewel", "Key", "Lantern", "Mill",
-    "Nest", "Orchid", "Pearl",
-)  # fmt: skip
-RESTAURANTS = (
-    "Almond", "Basil", "Cumin", "Dill", "Endive", "Fig", "Ginger", "Honey", "Juniper", "Kale", "Lemon", "Mint",
-    "Nutmeg", "Olive", "Pepper", "Quince", "Radish", "Saffron", "Thyme", "Umami", "Vanilla", "Walnut", "Yam", "Zest",
-)  # fmt: skip
-ATTRACTIONS = (
-    "Bridge", "Canal", "Dome", "Fountain", "Garden", "Harbor", "Island", "Lake", "Museum", "Opera", "Palace", "Ruin",
-    "Square", "Tower", "Valley", "Zoo",
-)  # fmt: skip
+FIRST_CODE = 10  # so that all codes have two digits, and none is part of another
 CUISINES = ("American", "Chinese", "French", "Indian", "Italian", "Mediterranean", "Mexican")
 LODGING_TYPES = {"shared": "Shared room", "private": "Private room", "entire": "Entire home/apt"}
 FITTING_TYPES = {
@@ -56,17 +46,14 @@ def make_trip(spec: TravelSpec, rng: Random) -> Trip:
         people=spec.people, budget=0.0, house_rule=_wish(spec.rule), cuisines=wanted, room_type=_wish(spec.room),
         transportation=_wish(spec.transport),
     )  # fmt: skip
-    accommodations = list(sample_words(ACCOMMODATIONS, len(ACCOMMODATIONS), rng))
-    restaurants = list(sample_words(RESTAURANTS, len(RESTAURANTS), rng))
-    attractions = list(sample_words(ATTRACTIONS, len(ATTRACTIONS), rng))
     places: dict[str, dict[str, list[Row]]] = {"Accommodations": {}, "Restaurants": {}, "Attractions": {}}
+    codes = {letter: _codes(letter) for letter in "RMS"}
     for number, city in enumerate(cities):
-        names = [accommodations.pop() for _ in range(1 + spec.options)]
-        places["Accommodations"][city] = _make_accommodations(names, spec, rng)
-        names = [restaurants.pop() for _ in range(3 * spec.whole_days + 1 + spec.options)]
-        places["Restaurants"][city] = _make_restaurants(names, wanted[number :: spec.cities], rng)
-        names = [attractions.pop() for _ in range(spec.whole_days + spec.options)]
-        places["Attractions"][city] = [{"Name": name} for name in names]
+        rooms = _make_accommodations(1 + spec.options, spec, rng)
+        places["Accommodations"][city] = [{"NAME": next(codes["R"]), **row} for row in rooms]
+        restaurants = _make_restaurants(3 * spec.whole_days + 1 + spec.options, wanted[number :: spec.cities], rng)
+        places["Restaurants"][city] = [{"Name": next(codes["M"]), **row} for row in restaurants]
+        places["Attractions"][city] = [{"Name": next(codes["S"])} for _ in range(spec.whole_days + spec.options)]
     return Trip(query, tuple(cities), _add_links(Reference(places, {}, {}), origin, cities, spec, rng))
 
 
@@ -74,10 +61,14 @@ def _wish(value: str) -> str | None:
     return None if value == "any" else value
 
 
-def _make_accommodations(names: Sequence[str], spec: TravelSpec, rng: Random) -> list[Row]:
+def _codes(letter: str) -> Iterator[str]:
+    return (f"{letter}{number}" for number in range(FIRST_CODE, 100))
+
+
+def _make_accommodations(count: int, spec: TravelSpec, rng: Random) -> list[Row]:
     """In random order, one that fits all wishes, one that does not if there are any, and others."""
     rows = []
-    for number, name in enumerate(names):
+    for number in range(count):
         lodging_type = sample_word(FITTING_TYPES[spec.room] if number == 0 else list(LODGING_TYPES), rng)
         refused = set(sample_words(HOUSE_RULES, _between(0, 1, rng), rng))
         breaks_rule = spec.rule != "any" and (spec.room == "any" or rng.random() < 0.5)
@@ -88,7 +79,7 @@ def _make_accommodations(names: Sequence[str], spec: TravelSpec, rng: Random) ->
         elif number == 1 and spec.room != "any":
             lodging_type = sample_word([kind for kind in LODGING_TYPES if kind not in FITTING_TYPES[spec.room]], rng)
         rows.append({
-            "NAME": name, "price": float(10 * _between(3, 15, rng)), "room type": LODGING_TYPES[lodging_type],
+            "price": float(10 * _between(3, 15, rng)), "room type": LODGING_TYPES[lodging_type],
             "house_rules": " & ".join(f"No {rule}" for rule in HOUSE_RULES if rule in refused),
             "minimum nights": 1.0 if number == 0 else float(_between(1, spec.days - 1, rng)),
             "maximum occupancy": _between(1, MAX_OCCUPANCY, rng),
@@ -96,12 +87,12 @@ def _make_accommodations(names: Sequence[str], spec: TravelSpec, rng: Random) ->
     return list(_shuffled(rows, rng))
 
 
-def _make_restaurants(names: Sequence[str], wanted: Sequence[str], rng: Random) -> list[Row]:
+def _make_restaurants(count: int, wanted: Sequence[str], rng: Random) -> list[Row]:
     """In random order, one for each of these cuisines, and others."""
     rows = []
-    for number, name in enumerate(names):
+    for number in range(count):
         cuisine = wanted[number] if number < len(wanted) else sample_word(CUISINES, rng)
-        rows.append({"Name": name, "Average Cost": 5 * _between(1, 12, rng), "Cuisines": cuisine})
+        rows.append({"Average Cost": 5 * _between(1, 12, rng), "Cuisines": cuisine})
     return list(_shuffled(rows, rng))
 
 
@@ -115,7 +106,7 @@ def _add_links(
     kinds = [kind for kind in ("flight", "self-driving", "taxi") if spec.transport != f"no {kind}"]
     accepted, refused = sample_word(kinds, rng), spec.transport.removeprefix("no ")
     tour = list(zip((origin, *cities), (*cities, origin), strict=True))
-    numbers = iter(sample_words([f"F{number}" for number in range(10, 100)], 20, rng))
+    codes = _codes("F")
     flights: dict[str, dict[str, Any]] = {}
     roads: dict[tuple[str, str, str], int] = {}
     for first, second in permutations((origin, *cities), 2):
@@ -125,7 +116,7 @@ def _add_links(
             if not (rng.random() < LINK_PROBABILITY or is_sure):
                 continue
             if kind == "flight":
-                flights[next(numbers)] = {
+                flights[next(codes)] = {
                     "Price": 5 * _between(8, 40, rng), "OriginCityName": first, "DestCityName": second
                 }  # fmt: skip
             else:

@@ -38,9 +38,10 @@ class TravelDomain(Domain):
     Spec = TravelSpec
     instructions = (
         "Plan the trip with nothing but what the tables list. Write one line for each day, and nothing else: the city, "
-        "or both cities of a journey, and what is planned, with semicolons between. For example:\n"
-        "Arvo > Belm; F12; meal Fig; room Castle\n"
-        "Belm; meal Dill; meal Mint; meal Zest; sight Lake; room Castle\n"
+        "or both cities of a journey, and what is planned, with semicolons between. F10 is "
+        "a flight, M10 a meal, S10 a sight and R10 a room for the night. For example:\n"
+        "Arvo > Belm; F10; M12; R11\n"
+        "Belm; M10; M14; M13; S12; R11\n"
         "Belm > Arvo; taxi\n"
         "A journey needs a flight number, drive or taxi, every night a room, and a day without a journey three meals "
         "and a sight. Have a meal on each day of arrival. Use no meal or sight twice, and do not combine drive with "

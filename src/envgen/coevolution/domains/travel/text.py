@@ -6,15 +6,15 @@ from typing import Any
 
 from .constraints import FLIGHT, HOUSE_RULES, transport_kind
 from .database import LODGING_TYPES, Trip
-from .plan import EMPTY, Day, name_and_city
+from .plan import EMPTY, Day
 from .planner import transportation_texts
 from .reference import NAME_COLUMN, Reference
 
 MAX_CHARS = 4000  # of a reply
 MAX_LINES = 20
-FLIGHT_NUMBER = re.compile(r"F[0-9]{1,4}")
-KIND_OF = {"meal": "Restaurants", "sight": "Attractions", "room": "Accommodations"}
-MAX_ITEMS = {"transportation": 1, "meal": 3, "room": 1}  # of a day
+CODE = re.compile(r"([FMRS])[0-9]{2}")
+KIND_OF = {"M": "Restaurants", "S": "Attractions", "R": "Accommodations"}
+LIMITS = {"F": (1, "flights or cars"), "M": (3, "meals"), "R": (1, "rooms")}  # of a day
 CAR_TEXTS = {"drive": "Self-driving", "taxi": "Taxi"}
 
 
@@ -37,10 +37,10 @@ def write_prompt(trip: Trip) -> str:
                 lines.append(f"{origin} to {destination}: {prices}")
     for city in trip.cities:
         rows = {kind: reference.places[kind][city] for kind in reference.places}
-        items = [f"room {_show_accommodation(row)}" for row in rows["Accommodations"]]
-        items += [f"meal {row['Name']} {row['Average Cost']} {row['Cuisines']}" for row in rows["Restaurants"]]
-        items += [f"sight {row['Name']}" for row in rows["Attractions"]]
-        lines.append(f"{city}: {'; '.join(items)}")
+        lines.append(f"{city} rooms: " + "; ".join(map(_show_accommodation, rows["Accommodations"])))
+        meals = (f"{row['Name']} {row['Average Cost']} {row['Cuisines']}" for row in rows["Restaurants"])
+        lines.append(f"{city} meals: " + "; ".join(meals))
+        lines.append(f"{city} sights: " + "; ".join(row["Name"] for row in rows["Attractions"]))
     return "\n".join(lines)
 
 
@@ -69,15 +69,9 @@ def format_plan(days: Sequence[Day]) -> str:
 def _format_day(day: Day) -> str:
     items = [" > ".join(day.route) if day.route else day.current_city]
     items += [_short(day.transportation)] if day.transportation not in EMPTY else []
-    items += [f"meal {_name(meal)}" for meal in day.meals()]
-    items += [f"sight {_name(place)}" for place in day.attractions]
-    items += [f"room {_name(day.accommodation)}"] if day.accommodation not in EMPTY else []
+    items += [place.partition(",")[0] for place in (*day.meals(), *day.attractions)]
+    items += [day.accommodation.partition(",")[0]] if day.accommodation not in EMPTY else []
     return "; ".join(items)
-
-
-def _name(place: str) -> str:
-    name, city = name_and_city(place)
-    return place if city == "-" else name
 
 
 def _short(transportation: str) -> str:
@@ -110,28 +104,26 @@ def _parse_day(number: int, line: str, names: Sequence[str], city_of: Mapping[st
     if unknown := [city for city in cities if city not in names]:
         raise PlanError(f"day {number}: {unknown[0][:80]!r} is not one of {', '.join(names)}")
     route = f", from {cities[0]} to {cities[1]}" if len(cities) == 2 else ""
-    found: dict[str, list[str]] = {"transportation": [], **{word: [] for word in KIND_OF}}
+    found: dict[str, list[str]] = {letter: [] for letter in "FMRS"}
     for item in filter(None, items):
-        word, _, name = item.partition(" ")
-        if FLIGHT_NUMBER.fullmatch(item):
-            found["transportation"].append(f"Flight Number: {item}{route}")
-        elif item in CAR_TEXTS:
-            found["transportation"].append(CAR_TEXTS[item] + route)
-        elif word in KIND_OF:
-            city = city_of[KIND_OF[word]].get(name)
-            found[word].append(f"{name}, {city}" if city else name.replace(",", ""))  # without a city
+        match = CODE.fullmatch(item)
+        if item in CAR_TEXTS:
+            found["F"].append(CAR_TEXTS[item] + route)
+        elif match is None:
+            raise PlanError(f"day {number}: {item[:80]!r} is not drive, taxi or a code such as F10, M10, S10 or R10")
+        elif match[1] == "F":
+            found["F"].append(f"Flight Number: {item}{route}")
         else:
-            raise PlanError(
-                f"day {number}: {item[:80]!r} is not a flight number, drive, taxi, meal NAME, sight NAME or room NAME"
-            )
-    for word, limit in MAX_ITEMS.items():
-        if len(found[word]) > limit:
-            raise PlanError(f"day {number} has {len(found[word])} times a {word}, not at most {limit}")
-    breakfast, lunch, dinner = _three_meals(found["meal"])
+            city = city_of[KIND_OF[match[1]]].get(item)
+            found[match[1]].append(f"{item}, {city}" if city else item)
+    for letter, (limit, description) in LIMITS.items():
+        if len(found[letter]) > limit:
+            raise PlanError(f"day {number} has {len(found[letter])} {description}, not at most {limit}")
+    breakfast, lunch, dinner = _three_meals(found["M"])
     return Day(
-        current_city=route.removeprefix(", ") or place, transportation="".join(found["transportation"]) or "-",
-        breakfast=breakfast, attraction=";".join(found["sight"]) or "-", lunch=lunch, dinner=dinner,
-        accommodation="".join(found["room"]) or "-",
+        current_city=route.removeprefix(", ") or place, transportation="".join(found["F"]) or "-",
+        breakfast=breakfast, attraction=";".join(found["S"]) or "-", lunch=lunch, dinner=dinner,
+        accommodation="".join(found["R"]) or "-",
     )  # fmt: skip
 
 

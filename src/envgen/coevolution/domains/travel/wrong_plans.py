@@ -12,7 +12,7 @@ from .constraints import (
     transportation,
     within_budget,
 )
-from .database import RESTAURANTS, Trip
+from .database import Trip
 from .plan import Day, name_and_city
 from .planner import most_expensive_plan, transportation_texts
 
@@ -22,13 +22,11 @@ def wrong_plans(trip: Trip, days: Sequence[Day]) -> dict[str, Sequence[Day]]:
     query, reference = trip.query, trip.reference
     first, last, city = days[0], days[-1], days[0].cities[-1]
     sight = f"{reference.places['Attractions'][city][0]['Name']}, {city}"
-    listed = {row["Name"] for rows in reference.places["Restaurants"].values() for row in rows}
-    unlisted = next(name for name in RESTAURANTS if name not in listed)
     plans: dict[str, Sequence[Day]] = {
         "reasonable route": [*days[:-1], last._replace(current_city=last.cities[0], transportation="-")],
         "diverse restaurants": [first._replace(lunch=first.dinner), *days[1:]],
         "diverse attractions": [first._replace(attraction=f"{sight};{sight}"), *days[1:]],
-        "within the reference": [first._replace(lunch=f"{unlisted}, {city}"), *days[1:]],
+        "within the reference": [first._replace(lunch=f"M99, {city}"), *days[1:]],
         "complete": [first._replace(accommodation="-"), *days[1:]],
     }
     if query.num_cities > 1:
