@@ -64,12 +64,12 @@ def test_a_task_lists_functions_and_asks_for_calls():
     task = make_task()
     assert task.prompt == (
         "functions:\n"
-        "print_reminder(owner: string, year: integer, format: pdf|text|png = 'png')\n"
-        "delete_meeting(private: boolean, sheets: array of integer = [10])\n"
-        "print_meeting(owner: string, year: integer, format: pdf|text|png = 'png')\n"
-        "request: print the reminder for eve from 2020."
+        "print_reminder(owner: string, version: integer, format: pdf|text|png = 'png')\n"
+        "delete_meeting(private: boolean, sheets: array of integer = [50])\n"
+        "print_meeting(owner: string, version: integer, format: pdf|text|png = 'png')\n"
+        "request: print the reminder for dan in version 46."
     )
-    assert DOMAIN.oracle_reply(task) == "[print_reminder(owner='eve', year=2020)]"
+    assert DOMAIN.oracle_reply(task) == "[print_reminder(owner='dan', version=46)]"
 
 
 def test_functions_are_listed_as_json_in_the_form_of_the_benchmark():
@@ -284,18 +284,18 @@ def test_results_and_requests_come_one_after_another():
     task = make_task(**TURNS)
     assert task.prompt == (
         "functions:\n"
-        "create_note(team: string, days: integer = 10) -> id\n"
-        "create_contract(team: string, days: integer = 16) -> id\n"
-        "create_reminder(team: string, days: integer = 16) -> id\n"
-        "delete_contract(id: integer, team: string, year: integer = 2009)\n"
-        "request: create a contract with team blue within 38 days."
+        "create_note(team: string, days: integer = 30) -> id\n"
+        "create_bill(team: string, days: integer = 31) -> id\n"
+        "create_contract(team: string, days: integer = 31) -> id\n"
+        "delete_contract(id: integer, team: string, version: integer = 42)\n"
+        "request: create a contract with team pink."
     )
     assert transcript(DOMAIN, task, DOMAIN.oracle_reply(task)) == [
-        ("[create_contract(team='blue', days=38)]", "id 256"),
-        ("[]", "request: create a note with team pink."),
-        ("[create_note(team='pink')]", "id 398"),
-        ("[]", "request: delete the contract with team white from 2011."),
-        ("[delete_contract(id=256, team='white', year=2011)]", "done"),
+        ("[create_contract(team='pink')]", "id 356"),
+        ("[]", "request: create a note with team gray within 32 days."),
+        ("[create_note(team='gray', days=32)]", "id 498"),
+        ("[]", "request: delete the contract with team blue in version 45."),
+        ("[delete_contract(id=356, team='blue', version=45)]", "done"),
         ("[]", ""),
     ]
 

@@ -26,7 +26,7 @@ class Attribute(NamedTuple):
 
     name: str
     type: ParameterType
-    phrase: str  # how a request says it; the word before the value {} tells small models which one it is
+    phrase: str  # how a request says it: {} is the value
     values: Sequence[Any]  # of the parameter, or of the elements of an array
     fields: Mapping[str, Sequence[Any]] = MappingProxyType({})  # of an object, with their values
 
@@ -54,29 +54,29 @@ THINGS = (
     "meeting", "reminder", "bill", "recipe", "playlist", "note", "report", "ticket", "survey", "poster", "menu",
     "contract",
 )  # fmt: skip
-TOPICS = ("golf", "tax", "music", "art", "chess", "yoga", "law", "travel", "lunch", "health", "sport", "weather")
-PEOPLE = ("ann", "bob", "cleo", "dan", "eve", "fred", "gina", "hugo", "iris", "jack", "kate", "leo")
-PLACES = ("oslo", "rome", "paris", "lima", "cairo", "new york", "quito", "tokyo", "delhi", "san jose", "dublin", "bonn")
-COLORS = ("red", "blue", "green", "white", "black", "pink", "gray", "brown")
-MONTHS = ("january", "march", "april", "may", "june", "july", "august", "october")
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-SMALL_NUMBERS, NUMBERS, YEARS, IDS = range(2, 29), range(2, 100), range(2001, 2030), range(100, 1000)
-DECIMALS = tuple(whole + part / 4 for whole in range(1, 40) for part in (1, 2, 3))  # never whole numbers
+IDS = range(200, 1000)
 BOOLEANS = (True, False)
 
+
+def _decimals(first: int) -> tuple[float, ...]:
+    """Thirty numbers that are not whole."""
+    return tuple(whole + part / 4 for whole in range(first, first + 10) for part in (1, 2, 3))
+
+
+# No two attributes but booleans share a value: small models then learn sooner which value belongs to which.
 ATTRIBUTES = (
-    Attribute("topic", "string", "about {}", TOPICS),
-    Attribute("owner", "string", "for {}", PEOPLE),
-    Attribute("place", "string", "in {}", PLACES),
-    Attribute("team", "string", "with team {}", COLORS),
-    Attribute("pages", "integer", "filling {} pages", NUMBERS),
-    Attribute("days", "integer", "within {} days", NUMBERS),
-    Attribute("year", "integer", "from {}", YEARS),
-    Attribute("version", "integer", "in version {}", NUMBERS),
-    Attribute("price", "float", "at {} euros", DECIMALS),
-    Attribute("hours", "float", "taking {} hours", DECIMALS),
-    Attribute("discount", "float", "less {} percent", DECIMALS),
-    Attribute("scale", "float", "scaled to {}", DECIMALS),
+    Attribute("topic", "string", "about {}", ("golf", "tax", "music", "art", "chess", "yoga", "law", "sport")),
+    Attribute("owner", "string", "for {}", ("ann", "bob", "cleo", "dan", "eve", "fred", "gina", "hugo")),
+    Attribute("place", "string", "in {}", ("oslo", "rome", "paris", "lima", "cairo", "new york", "quito", "san jose")),
+    Attribute("team", "string", "with team {}", ("red", "blue", "green", "white", "black", "pink", "gray", "brown")),
+    Attribute("pages", "integer", "filling {} pages", range(20, 30)),
+    Attribute("days", "integer", "within {} days", range(30, 40)),
+    Attribute("version", "integer", "in version {}", range(40, 50)),
+    Attribute("year", "integer", "from {}", range(2010, 2020)),
+    Attribute("price", "float", "at {} euros", _decimals(100)),
+    Attribute("hours", "float", "taking {} hours", _decimals(110)),
+    Attribute("weight", "float", "weighing {} grams", _decimals(120)),
+    Attribute("scale", "float", "scaled to {} percent", _decimals(130)),
     Attribute("private", "boolean", "in private|in public", BOOLEANS),
     Attribute("draft", "boolean", "as a draft|as the final copy", BOOLEANS),
     Attribute("signed", "boolean", "signed|unsigned", BOOLEANS),
@@ -85,15 +85,22 @@ ATTRIBUTES = (
     Attribute("size", "enum", "of size {}", ("tiny", "small", "medium", "large", "huge")),
     Attribute("priority", "enum", "with priority {}", ("low", "normal", "high", "top")),
     Attribute("tone", "enum", "with tone {}", ("formal", "casual", "funny", "serious", "friendly")),
-    Attribute("tags", "array", "tagged {}", TOPICS),
-    Attribute("guests", "array", "inviting {}", PEOPLE),
-    Attribute("sheets", "array", "on sheets {}", NUMBERS),
-    Attribute("rooms", "array", "using rooms {}", NUMBERS),
-    Attribute("date", "object", "on day {day} of {month}", (), {"day": SMALL_NUMBERS, "month": MONTHS}),
-    Attribute("slot", "object", "on {weekday} at hour {hour}", (), {"weekday": WEEKDAYS, "hour": range(2, 24)}),
-    Attribute("frame", "object", "framed {width} by {height}", (), {"width": NUMBERS, "height": NUMBERS}),
-    Attribute("author", "object", "from author {name} aged {age}", (), {"name": PEOPLE, "age": NUMBERS}),
-)
+    Attribute("tags", "array", "tagged {}", ("budget", "family", "garden", "holiday", "school", "office", "science")),
+    Attribute("guests", "array", "inviting {}", ("iris", "jack", "kate", "leo", "mona", "nick", "olga", "paul")),
+    Attribute("sheets", "array", "on sheets {}", range(50, 60)),
+    Attribute("rooms", "array", "using rooms {}", range(60, 70)),
+    Attribute("date", "object", "on day {day} of {month}", (), {
+        "day": range(2, 10), "month": ("january", "march", "april", "may", "june", "july", "august", "october"),
+    }),
+    Attribute("slot", "object", "on {weekday} at hour {hour}", (), {
+        "weekday": ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
+        "hour": range(10, 20),
+    }),
+    Attribute("author", "object", "from author {name} aged {age}", (), {
+        "name": ("quin", "rosa", "sam", "tina", "uma", "vera", "will", "zoe"), "age": range(70, 80),
+    }),
+    Attribute("frame", "object", "framed {width} by {height}", (), {"width": range(80, 90), "height": range(90, 100)}),
+)  # fmt: skip
 ATTRIBUTES_OF: dict[ParameterType, tuple[Attribute, ...]] = {
     kind: tuple(attribute for attribute in ATTRIBUTES if attribute.type == kind) for kind in TYPES
 }
