@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 if TYPE_CHECKING:
-    from envgen.api import TrainingRun, compare, diagnose, evaluate, evaluate_llm, load_policy, resume, train
+    from envgen.api import TrainingRun, compare, diagnose, evaluate, evaluate_llm_agent, load_policy, resume, train
     from envgen.benchmarks.api import run_benchmark
     from envgen.coevolution_api import CoevolutionRun, coevolve
     from envgen.designers.designer import Designer
@@ -33,7 +33,7 @@ _MODULES = {
     "compare": "api",
     "diagnose": "api",
     "evaluate": "api",
-    "evaluate_llm": "api",
+    "evaluate_llm_agent": "api",
     "load_policy": "api",
     "make_world": "worlds.registry",
     "record_episodes": "episodes_api",
@@ -54,7 +54,7 @@ __all__ = [
     "compare",
     "diagnose",
     "evaluate",
-    "evaluate_llm",
+    "evaluate_llm_agent",
     "load_policy",
     "make_world",
     "record_episodes",

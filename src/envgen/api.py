@@ -381,7 +381,7 @@ def evaluate(
     return evaluate_policy(policy, world, level, episodes, seed, observation, deterministic)
 
 
-def evaluate_llm(
+def evaluate_llm_agent(
     world: str | World = "crafter",
     llm: str | Mapping[str, Any] = "manual",
     episodes: int = 1,
@@ -406,10 +406,10 @@ def evaluate_llm(
         folder: The directory of the evaluation. Default: `out/<world>-llm-agent-<llm>`.
         verbose: Show progress on the terminal.
     """
-    require_extra("train", "envgen.evaluate_llm")
+    require_extra("train", "envgen.evaluate_llm_agent")
     from envgen.curriculum.plan import EVALUATION_SEED
     from envgen.llm_agent.display import AgentDisplay
-    from envgen.llm_agent.evaluate import evaluate_llm as play
+    from envgen.llm_agent.evaluate import evaluate_llm_agent as play
     from envgen.llm_agent.settings import LlmAgentConfig
 
     if episodes < 1:
@@ -429,7 +429,7 @@ def evaluate_llm(
 
 
 def default_llm_agent_folder(world: World, llm: str) -> Path:
-    """The directory that `evaluate_llm` uses if it is given none."""
+    """The directory that `evaluate_llm_agent` uses if it is given none."""
     return OUT / f"{world.name}-llm-agent-{re.sub(r'[^A-Za-z0-9.]+', '-', llm).strip('-.')}"
 
 

@@ -103,8 +103,9 @@ API_WITHOUT_EXTRAS = (
     + """
 import envgen
 for name, arguments in {
-    "train": (), "resume": ("out",), "evaluate": ("out",), "evaluate_llm": ("crafter", "manual"), "diagnose": ("out",),
-    "compare": ("out",), "load_policy": ("out",), "record_episodes": ("out",), "watch": ("out",), "coevolve": (),
+    "train": (), "resume": ("out",), "evaluate": ("out",), "diagnose": ("out",), "compare": ("out",),
+    "evaluate_llm_agent": ("crafter", "manual"), "load_policy": ("out",), "record_episodes": ("out",),
+    "watch": ("out",), "coevolve": (),
 }.items():
     try:
         getattr(envgen, name)(*arguments)

@@ -11,7 +11,7 @@ from corridor import Corridor, observation_in, play
 import envgen
 from envgen.designers.chat.protocol import BudgetExceededError, ChatError, RejectedError
 from envgen.errors import EnvgenError
-from envgen.llm_agent.evaluate import evaluate_llm
+from envgen.llm_agent.evaluate import evaluate_llm_agent
 from envgen.llm_agent.results import LlmEvaluation
 from envgen.llm_agent.settings import LlmAgentConfig
 from envgen.runs.store import RunError
@@ -30,7 +30,7 @@ def evaluate(folder: Path, url: str = "", episodes: int = 1, log=lambda text: No
     options = {"llm": "openai:model", **({"base_url": url} if url else {}), "parallel": 1, **options}
     level, seed = options.pop("level", None), options.pop("seed", 7)
     progress = [] if on_progress is None else on_progress
-    return evaluate_llm(
+    return evaluate_llm_agent(
         Corridor(), LlmAgentConfig(**options), folder, episodes, level, seed, on_progress or progress.append, log
     )
 
@@ -271,7 +271,7 @@ def test_a_world_without_text_is_an_error(tmp_path):
         observations = ("symbols",)
 
     with pytest.raises(EnvgenError, match="text observations, which corridor does not have"):
-        evaluate_llm(Silent(), LlmAgentConfig(llm="manual"), tmp_path)
+        evaluate_llm_agent(Silent(), LlmAgentConfig(llm="manual"), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -286,5 +286,5 @@ def test_a_world_without_text_is_an_error(tmp_path):
 )
 def test_wrong_settings_are_errors(llm, message, tmp_path):
     with pytest.raises(EnvgenError, match=message):
-        envgen.evaluate_llm(Corridor(), llm, folder=tmp_path / "run", verbose=False)
+        envgen.evaluate_llm_agent(Corridor(), llm, folder=tmp_path / "run", verbose=False)
     assert not (tmp_path / "run").exists()

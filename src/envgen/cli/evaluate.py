@@ -152,7 +152,7 @@ def play_with_llm(
     level = read_level(level_file, world)
     folder = folder or api.default_llm_agent_folder(world, model["llm"])
     with run_errors("evaluate", folder, is_main=True):
-        result = api.evaluate_llm(world, model, episodes, level=level, seed=seed, folder=folder)
+        result = api.evaluate_llm_agent(world, model, episodes, level=level, seed=seed, folder=folder)
     print(result)
     if world.random_baseline:
         print(world.random_baseline)

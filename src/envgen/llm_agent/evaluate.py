@@ -43,7 +43,7 @@ STEPS_PER_LEDGER = 1000  # so that no ledger becomes too large to be read
 Progress = Callable[[Mapping[str, Any]], object]
 
 
-def evaluate_llm(
+def evaluate_llm_agent(
     world: World,
     config: LlmAgentConfig,
     folder: Path,
