@@ -6,9 +6,10 @@
 Trains in Crafter from symbols with the default settings: in one process with one thread, and in two processes with one
 thread each, on the same machine and in turns. Prints Markdown with the median over the rounds of
 
-- speedup: the wall time of one process to that of two for the same steps;
-- work: the processor time of two processes together to that of one. Without other load, two processes that share their
-  work evenly are at most 2 / work times as fast; other load reduces the speedup, because they wait for each other.
+- speedup: the wall time of one process, divided by that of two for the same steps;
+- work: the processor time of two processes together, divided by that of one. Without other load, two processes that
+  share their work evenly are at most 2 / work times as fast; other load reduces the speedup, because they wait for each
+  other.
 """
 
 import argparse
