@@ -88,8 +88,8 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
             quiet: Print no progress, only the results.
             dry_run: Train nothing. Print what the run would do, estimates of its memory and time, and the commands that
                 start it and its servers.
-            num_gpus: The number of GPUs of the dry run.
-            gpu_memory: The memory of each of these GPUs in GB.
+            num_gpus: Number of GPUs that the estimates of --dry-run assume.
+            gpu_memory: Memory of each of these GPUs in GB.
         """
         require_extra("genenv")
         from envgen import coevolution_api as api

@@ -223,7 +223,7 @@ def describe_plan(request: CoevolveRequest, domain: Domain, lengths: Lengths) ->
         f"{domain.name}, proposer {request.proposer}, seed {request.seed}: {plan.rollouts:,} completions in {steps:,} "
         "steps",
         f"each step: {plan.tasks_per_step} tasks, {agent.num_generations} completions of each, "
-        f"an update of the agent over {agent.epochs} epochs",
+        f"an update of the agent over {agent.epochs} epoch{'s' if agent.epochs > 1 else ''}",
         f"sequences of the agent: a prompt of {about}{lengths.prompt:,} tokens and at most {about}"
         f"{lengths.completion:,} more{turns}",
         f"evaluation on {plan.num_eval_tasks:,} held-out tasks every {plan.eval_every} steps",
