@@ -1,6 +1,7 @@
 """The dry run counts what models hold, and its commands start the run that it describes."""
 
 import shlex
+from typing import Any
 
 import pytest
 from toy import Toy
@@ -12,10 +13,12 @@ from envgen.coevolution.dry_run import (
     Lengths,
     ModelShape,
     choose_layout,
+    context_length,
     describe_dry_run,
     load_shape,
     measure_lengths,
     policy_memory,
+    seconds_per_token,
 )
 from envgen.coevolution.language_model import ModelError, load_model
 from envgen.coevolution.lora import add_adapters
@@ -35,10 +38,10 @@ def large_shape():
     return ModelShape.from_config("qwen", QWEN_7B)
 
 
-def memory(shape, dtype_bytes=4, num_shards=1, generates=True, has_copies=False, **settings):
+def memory(shape, dtype_bytes=4, num_shards=1, generates=True, is_data_parallel=False, **settings):
     return policy_memory(
         shape, PolicySettings(microbatch_size=8, **settings), LENGTHS, 64, 8, dtype_bytes, num_shards, generates,
-        has_copies,
+        is_data_parallel,
     )  # fmt: skip
 
 
@@ -80,7 +83,7 @@ def test_shards_and_servers_and_copies(large_shape):
     whole, sharded = memory(large_shape), memory(large_shape, num_shards=6, generates=False)
     assert sharded.weights == whole.weights / 6
     assert (whole.generation > 0, sharded.generation) == (True, 0)
-    assert memory(large_shape, has_copies=True).gradients == 2 * whole.gradients
+    assert memory(large_shape, is_data_parallel=True).gradients == 2 * whole.gradients
     assert whole.states / GB == pytest.approx(7.6156 * (16 + 4), rel=1e-3)  # with the reference model
 
 
@@ -93,21 +96,22 @@ def test_lengths_count_the_tokens_of_sampled_tasks(models):
 
 
 @pytest.mark.parametrize(
-    ("num_gpus", "uses_adapters", "layout"),
+    ("num_gpus", "num_models", "uses_adapters", "layout"),
     [
-        (1, False, Layout(1, False)),
-        (3, False, Layout(3, False)),
-        (8, True, Layout(8, False)),
-        (8, False, Layout(6, True)),
+        (1, 2, False, Layout(1, False)),
+        (3, 2, False, Layout(3, False)),
+        (8, 2, True, Layout(8, False)),
+        (8, 2, False, Layout(6, True)),
+        (8, 1, False, Layout(7, True, num_models=1)),
     ],
 )
-def test_layouts(num_gpus, uses_adapters, layout):
-    assert choose_layout(num_gpus, uses_adapters) == layout
+def test_layouts(num_gpus, num_models, uses_adapters, layout):
+    assert choose_layout(num_gpus, num_models, uses_adapters) == layout
 
 
-def describe(models, num_gpus=1, gpu_memory=80.0, argv=("toy", "--agent", "a b"), **fields):
+def describe(models, num_gpus=1, gpu_memory=80.0, argv=("toy", "--agent", "a b"), proposer="genenv", **fields):
     agent, environment = map(str, models)
-    request = CoevolveRequest(proposer="genenv", agent=agent, environment=environment, **fields)
+    request = CoevolveRequest(proposer=proposer, agent=agent, environment=environment, **fields)
     return describe_dry_run(Toy(), request, None, "float32", num_gpus, gpu_memory, argv)
 
 
@@ -120,10 +124,43 @@ def test_commands_start_the_run(models):
     ]  # fmt: skip
     assert [line[line.index("serve") + 1] for line in servers] == list(map(str, models))
     assert run[-4:] == ["--agent-server", "http://localhost:8000", "--environment-server", "http://localhost:8001"]
-    adapters = {"agent_settings": {"lora_rank": 2}, "environment_settings": {"lora_rank": 2}}
+    adapters: dict[str, Any] = {"agent_settings": {"lora_rank": 2}, "environment_settings": {"lora_rank": 2}}
     parallel = shlex.split(describe(models, num_gpus=8, **adapters).splitlines()[-1])
     assert parallel[:3] == ["accelerate", "launch", "--multi_gpu"]
     assert "8" in parallel
+
+
+def test_servers_have_room_for_the_sequences_of_both_models():
+    short, long = LENGTHS, Lengths(prompt=500, completion=20, turns=1, is_estimate=True)
+    assert (context_length([short]), context_length([short, long])) == (64, 2048)
+
+
+def test_without_environment_model_there_is_one_model_and_one_server(models):
+    assert "\none GPU with the model\n" in describe(models, proposer="uniform")
+    text = describe(models, num_gpus=8, proposer="uniform")
+    assert "7 GPUs train, each with a share of the model (FSDP2), and 1 generates" in text
+    server, run = text.splitlines()[-2:]
+    assert shlex.split(server)[0] == "CUDA_VISIBLE_DEVICES=7"
+    assert run.endswith("--agent-server http://localhost:8000")
+
+
+@pytest.mark.parametrize(
+    ("proposer", "agent_rank", "environment_rank", "is_sharded"),
+    [("genenv", 2, None, False), ("genenv", None, 2, False), ("uniform", 2, None, False), ("uniform", None, 2, True)],
+)
+def test_models_are_sharded_only_if_none_of_them_has_adapters(
+    models, proposer, agent_rank, environment_rank, is_sharded
+):
+    settings: dict[str, Any] = {
+        "agent_settings": {"lora_rank": agent_rank}, "environment_settings": {"lora_rank": environment_rank}
+    }  # fmt: skip
+    assert ("FSDP2" in describe(models, num_gpus=8, proposer=proposer, **settings)) == is_sharded
+
+
+def test_the_assumed_speed_is_the_one_of_the_estimate(models, large_shape):
+    assert "0.03 s per token" in describe(models)
+    assert seconds_per_token(large_shape, dtype_bytes=2) == 0.03
+    assert seconds_per_token(large_shape, dtype_bytes=100) == pytest.approx(0.38, abs=0.01)
 
 
 def test_it_says_whether_the_memory_is_enough_and_what_reduces_it(models):

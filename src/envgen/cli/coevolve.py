@@ -153,7 +153,7 @@ def _print_dry_run(
         raise UserError(f"--num-gpus must be at least 1, not {num_gpus}")
     if gpu_memory is not None and not gpu_memory > 0:
         raise UserError(f"--gpu-memory must be positive, not {gpu_memory:g}")
-    decides = {
+    run_arguments = {
         name: value
         for name, value in arguments.items()
         if name not in ("folder", "models_folder", "log", "verbose", "agent_server", "environment_server")
@@ -161,7 +161,7 @@ def _print_dry_run(
     with run_errors("coevolve", arguments["folder"], is_main=False):
         text = api.coevolution_dry_run(
             domain, proposer, num_gpus=num_gpus or 1, gpu_memory=gpu_memory or 80.0,
-            argv=_without_dry_run(sys.argv[2:]), **decides,
+            argv=_without_dry_run(sys.argv[2:]), **run_arguments,
         )  # fmt: skip
         print(text)
 

@@ -6,7 +6,7 @@ from the shapes of the models; the time assumes the speeds that are constants he
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,8 @@ from .train import CoevolveRequest, effective_agent_settings
 
 GB = 1e9
 FLOAT32_BYTES = 4
-CHARS_PER_TOKEN = 4  # of texts whose tokenizer is not there yet
+CHARS_PER_TOKEN = 4  # where there is no tokenizer yet
 SAMPLE_TASKS = 32  # whose prompts are measured
-SERVERS = 2  # GPUs that generate if the models are sharded: one for the agent, one for the environment
 MIN_SHARDED_GPUS = 4
 # Assumptions about one GPU, those of an H100. The times are proportional to them.
 TRAIN_FLOPS = 0.35 * 990e12  # bfloat16 operations per second in updates
@@ -70,18 +69,18 @@ class ModelShape:
         return self.num_layers * (10 * self.width + 4 * self.mlp_width) * num_bytes
 
     def logits_bytes(self, num_bytes: int) -> int:
-        """Of one token of a completion: logits, and log-probabilities, probabilities and gradients in float32."""
+        """For one token of a completion: logits, and log-probabilities, probabilities and gradients in float32."""
         return self.vocab_size * (num_bytes + 4 * FLOAT32_BYTES)
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """Tokens of a sequence: on average, with completions of the greatest length."""
+    """Mean lengths of sequences in tokens, if every completion is as long as it may be."""
 
     prompt: int
     completion: int  # in tasks of several turns, all turns with the observations between them
     turns: int
-    is_estimate: bool  # no tokenizer was there to count
+    is_estimate: bool  # from the numbers of characters, without a tokenizer
 
     @property
     def total(self) -> int:
@@ -101,12 +100,12 @@ class PolicyMemory:
 
     @property
     def states(self) -> float:
-        """What is there all the time."""
+        """What is always held."""
         return self.weights + self.gradients + self.optimizer + self.reference
 
     @property
     def peak(self) -> float:
-        """What is there at most beside the states."""
+        """The most that is needed in addition to the states."""
         return max(self.update, self.generation)
 
 
@@ -153,7 +152,7 @@ def measure_lengths(domain: Domain, settings: PolicySettings, tokenizer: Any) ->
 
 def policy_memory(
     shape: ModelShape, settings: PolicySettings, lengths: Lengths, batch: int, group: int, dtype_bytes: int,
-    num_shards: int, generates: bool, has_copies: bool,
+    num_shards: int, generates: bool, is_data_parallel: bool,
 ) -> PolicyMemory:  # fmt: skip
     """The memory of one policy on each training GPU.
 
@@ -163,7 +162,7 @@ def policy_memory(
         dtype_bytes: Of each weight as it is loaded.
         num_shards: GPUs that the states are divided over (FSDP).
         generates: Whether this process generates, and not a server.
-        has_copies: Whether gradients are averaged over processes, from buffers of their own.
+        is_data_parallel: Whether gradients are averaged over processes, from buffers of their own.
     """
     compute_bytes = 2 if num_shards > 1 else dtype_bytes  # FSDP computes in bfloat16
     size = shape.num_parameters
@@ -179,7 +178,7 @@ def policy_memory(
     cache = batch * lengths.total * shape.num_layers * shape.kv_width * dtype_bytes
     return PolicyMemory(
         weights=weights / num_shards,
-        gradients=trained * trained_bytes * (2 if has_copies else 1) / num_shards,
+        gradients=trained * trained_bytes * (2 if is_data_parallel else 1) / num_shards,
         optimizer=2 * trained * trained_bytes / num_shards,
         reference=reference,
         update=update,
@@ -193,25 +192,25 @@ class Layout:
 
     num_training_gpus: int
     is_sharded: bool
+    num_models: int = 2  # the agent and, if the proposer needs one, the environment; each has a server if sharded
 
     @property
     def has_servers(self) -> bool:
         return self.is_sharded
 
     def describe(self) -> str:
+        models, generate = ("both models", "2 generate") if self.num_models == 2 else ("the model", "1 generates")
         if self.is_sharded:
-            return (
-                f"{self.num_training_gpus} GPUs train, each with a share of both models (FSDP2), and {SERVERS} generate"
-            )
+            return f"{self.num_training_gpus} GPUs train, each with a share of {models} (FSDP2), and {generate}"
         if self.num_training_gpus > 1:
-            return f"{self.num_training_gpus} GPUs, each with both models (data parallel)"
-        return "one GPU with both models"
+            return f"{self.num_training_gpus} GPUs, each with {models} (data parallel)"
+        return f"one GPU with {models}"
 
 
-def choose_layout(num_gpus: int, uses_adapters: bool) -> Layout:
-    """Models whose weights are all trained are sharded if there are enough GPUs."""
+def choose_layout(num_gpus: int, num_models: int, uses_adapters: bool) -> Layout:
+    """Models are sharded if there are enough GPUs and none of them has adapters, which FSDP does not support."""
     is_sharded = num_gpus >= MIN_SHARDED_GPUS and not uses_adapters
-    return Layout(num_gpus - SERVERS if is_sharded else num_gpus, is_sharded)
+    return Layout(num_gpus - num_models if is_sharded else num_gpus, is_sharded, num_models)
 
 
 def describe_plan(request: CoevolveRequest, domain: Domain, lengths: Lengths) -> list[str]:
@@ -251,26 +250,38 @@ def describe_memory(memories: Sequence[tuple[str, ModelShape, PolicyMemory]], gp
     return lines
 
 
+def seconds_per_token(shape: ModelShape, dtype_bytes: int) -> float:
+    """The time in which a batch generates one token of each completion."""
+    return max(SECONDS_PER_TOKEN, shape.num_parameters * dtype_bytes / MEMORY_BANDWIDTH)
+
+
 def estimate_hours(
     request: CoevolveRequest, shape: ModelShape, lengths: Lengths, layout: Layout, dtype_bytes: int
 ) -> float:
     """Hours of generation and updates of the agent, which take most of the time."""
     plan, agent = request.plan, effective_agent_settings(request)
     steps = math.ceil(plan.rollouts / (plan.tasks_per_step * agent.num_generations))
-    per_token = max(SECONDS_PER_TOKEN, shape.num_parameters * dtype_bytes / MEMORY_BANDWIDTH)
     evaluations = steps / plan.eval_every + 1
-    generation = (steps + evaluations) * lengths.turns * agent.max_new_tokens * per_token
+    tokens = (steps + evaluations) * lengths.turns * agent.max_new_tokens
+    generation = tokens * seconds_per_token(shape, dtype_bytes)
     passes = 3 if agent.lora_rank is None else 2  # the gradients of frozen weights are not computed
     operations = 2 * shape.num_parameters * lengths.total * plan.rollouts
     operations *= agent.epochs * passes + 1 + bool(agent.kl_coef)
     return (generation + operations / TRAIN_FLOPS / layout.num_training_gpus) / 3600
 
 
-def commands(argv: Sequence[str], request: CoevolveRequest, layout: Layout, context_length: int) -> list[str]:
+def context_length(lengths: Sequence[Lengths]) -> int:
+    """The context of a server: a power of two that leaves room for sequences twice as long as the mean ones."""
+    return 1 << math.ceil(math.log2(2 * max(each.total for each in lengths)))
+
+
+def commands(argv: Sequence[str], models: Mapping[str, str], layout: Layout, max_model_len: int) -> list[str]:
     """The commands that start the servers and the run.
 
     Args:
         argv: What follows `envgen coevolve` on the command line, without the options of the dry run.
+        models: The models that the run needs, by role: agent, environment.
+        max_model_len: The context of the servers, in tokens.
     """
     arguments = shlex.join(argv)
     if layout.num_training_gpus == 1:
@@ -281,22 +292,19 @@ def commands(argv: Sequence[str], request: CoevolveRequest, layout: Layout, cont
             f"accelerate launch --multi_gpu --mixed_precision bf16 --num_processes {layout.num_training_gpus} "
             f"-m envgen.cli coevolve {arguments}".rstrip()
         ]
-    servers = []
-    models = {"agent": request.agent, "environment": request.environment}
-    addresses = {}
+    servers, addresses = [], []
     for k, (role, model) in enumerate(models.items()):
         port, gpu = 8000 + k, layout.num_training_gpus + k
-        addresses[role] = f"http://localhost:{port}"
+        addresses.append(f"--{role}-server http://localhost:{port}")
         servers.append(
             f"CUDA_VISIBLE_DEVICES={gpu} VLLM_SERVER_DEV_MODE=1 vllm serve {shlex.quote(model)} --port {port} "
-            f'--max-model-len {context_length} --weight-transfer-config \'{{"backend": "nccl"}}\''
+            f'--max-model-len {max_model_len} --weight-transfer-config \'{{"backend": "nccl"}}\''
         )
     config = Path(__file__).parent / "launch" / "fsdp.yaml"
     return [
         *servers,
         f"CUDA_VISIBLE_DEVICES={training_gpus} accelerate launch --config_file {shlex.quote(str(config))} "
-        f"--num_processes {layout.num_training_gpus} -m envgen.cli coevolve {arguments} "
-        f"--agent-server {addresses['agent']} --environment-server {addresses['environment']}",
+        f"--num_processes {layout.num_training_gpus} -m envgen.cli coevolve {arguments} {' '.join(addresses)}",
     ]
 
 
@@ -318,33 +326,37 @@ def describe_dry_run(
             *describe_plan(request, domain, lengths),
             f"both models are small ones of about {shape.num_parameters:,} parameters, which are pretrained first; "
             "they need less than 1 GB of memory and no GPU",
-            "", *commands(argv, request, Layout(1, False), 0),
+            "", *commands(argv, {}, Layout(1, False), 0),
         ])  # fmt: skip
     agent_shape, tokenizer = load_shape(request.agent)
     lengths = measure_lengths(domain, agent_settings, tokenizer)
-    environment = request.environment_settings
-    uses_adapters = agent_settings.lora_rank is not None and environment.lora_rank is not None
-    layout = choose_layout(num_gpus, uses_adapters)
+    all_lengths, environment = [lengths], request.environment_settings
+    models, ranks = {"agent": request.agent}, [agent_settings.lora_rank]
+    if needs_environment_model(request):
+        models["environment"] = request.environment
+        ranks.append(environment.lora_rank)
+    layout = choose_layout(num_gpus, len(models), uses_adapters=any(rank is not None for rank in ranks))
     dtype_bytes = FLOAT32_BYTES if dtype == "float32" or layout.is_sharded else 2
     shards = layout.num_training_gpus if layout.is_sharded else 1
-    has_copies = layout.num_training_gpus > 1 and not layout.is_sharded
+    is_data_parallel = layout.num_training_gpus > 1 and not layout.is_sharded
     plan = request.plan
     share = math.ceil(plan.tasks_per_step / layout.num_training_gpus) * agent_settings.num_generations
     memories = [(
         "agent", agent_shape,
         policy_memory(
             agent_shape, agent_settings, lengths, share, agent_settings.num_generations, dtype_bytes, shards,
-            not layout.has_servers, has_copies,
+            not layout.has_servers, is_data_parallel,
         ),
     )]  # fmt: skip
-    if needs_environment_model(request):
+    if "environment" in models:
         environment_shape = agent_shape if request.environment == request.agent else load_shape(request.environment)[0]
+        all_lengths.append(environment_lengths(domain, environment))
         specs = math.ceil(plan.tasks_per_step / layout.num_training_gpus)
         memories.append((
             "environment", environment_shape,
             policy_memory(
-                environment_shape, environment, environment_lengths(domain, environment), specs, plan.num_variations,
-                dtype_bytes, shards, not layout.has_servers, has_copies,
+                environment_shape, environment, all_lengths[-1], specs, plan.num_variations,
+                dtype_bytes, shards, not layout.has_servers, is_data_parallel,
             ),
         ))  # fmt: skip
     hours = estimate_hours(request, agent_shape, lengths, layout, dtype_bytes)
@@ -353,9 +365,9 @@ def describe_dry_run(
         layout.describe(),
         *describe_memory(memories, gpu_memory),
         f"about {hours:,.1f} hours on H100 GPUs, if they reach {TRAIN_FLOPS / 1e12:.0f} TFLOP/s in updates and "
-        f"{SECONDS_PER_TOKEN:g} s per token of a batch in generation",
+        f"{seconds_per_token(agent_shape, dtype_bytes):.2g} s per token of a batch in generation",
         "Memory and time are computed, not measured.", "",
-        *commands(argv, request, layout, 1 << math.ceil(math.log2(lengths.total))),
+        *commands(argv, models, layout, context_length(all_lengths)),
     ])  # fmt: skip
 
 
