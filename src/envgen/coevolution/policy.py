@@ -300,7 +300,10 @@ class LanguageModelPolicy:
                 parameter, _, key = rest.rpartition(".")
                 optimizer_state.setdefault(parameter, {})[key] = torch.from_numpy(array.copy())
         if self.settings.lora_rank is not None and weights.keys() != self._trainable_names():
-            raise ModelError("this checkpoint does not fit the adapters of the model; was the model changed?")
+            raise ModelError(
+                "this checkpoint does not fit the adapters of the model; resume with the model that the run started "
+                "from"
+            )
         param_groups: Any = get_optimizer_state_dict(self.model, self.optimizer.optimizer)["param_groups"]
         set_state_dict(
             self.model, self.optimizer.optimizer, model_state_dict=weights,

@@ -61,7 +61,10 @@ def _initial_model(run: Path, models_folder: Path) -> str:
                 raise ValueError("agent")
             return agent
         if not is_builtin(domain):  # a run directory may come from someone else: nothing that it names is imported
-            raise RunError(f"{run} trained a small model on the domain {domain!r:.80}, which is not part of envgen")
+            raise RunError(
+                f"{run} trained a small model on the domain {domain!r:.80}, which is not part of envgen; of "
+                "other domains, only agents that started from a given model can be loaded"
+            )
         size, settings = ModelSize(**recipe["model_size"]), PretrainSettings(**recipe["pretrain"])
         folder = find_pretrained_agent(load_domain(domain), models_folder, recipe["seed"], size, settings)
     except (KeyError, TypeError, ValueError, AttributeError):
