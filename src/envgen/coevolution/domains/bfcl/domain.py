@@ -121,7 +121,8 @@ class BfclDomain(Domain):
         return (task.prompt, *wrong_replies_without_calls(key.functions, key.wanted))
 
     def check(self, task: Task, reply: str) -> CheckResult:
-        """The rules of BFCL, but no call must be written as `[]`, and values by position or left empty are wrong."""
+        """The rules of BFCL, except that a reply without calls must be `[]` and that positional and empty arguments are
+        wrong."""
         key: BfclAnswerKey = task.answer_key
         episode = BfclEpisode(key)
         for turn in reply.split("\n", MAX_TURNS)[:MAX_TURNS] if key.requests else [reply]:

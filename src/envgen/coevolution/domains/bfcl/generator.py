@@ -130,8 +130,8 @@ def choose_distractors(spec: BfclSpec, steps: Sequence[Step], names: Sequence[Na
     ]  # fmt: skip
 
 
-def _random_parameters(most: int, rng: Random) -> tuple[Parameter, ...]:
-    count = 1 + int(rng.random() * most)
+def _random_parameters(max_count: int, rng: Random) -> tuple[Parameter, ...]:
+    count = 1 + int(rng.random() * max_count)
     return sample_parameters([(choose(TYPES, rng), k == 0 or rng.random() < 0.5) for k in range(count)], rng)
 
 

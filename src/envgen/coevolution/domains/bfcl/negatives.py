@@ -16,16 +16,17 @@ def format_calls(calls: Sequence[Call]) -> str:
     return f"[{', '.join(map(write_call, calls))}]"
 
 
-def wrong_replies_without_calls(functions: Sequence[Function], unwanted: Sequence[Call]) -> Iterator[str]:
-    """Wrong replies where no call is right. `unwanted` is what the request asks for and what cannot be called."""
+def wrong_replies_without_calls(functions: Sequence[Function], requested: Sequence[Call]) -> Iterator[str]:
+    """Wrong replies where no call is right. `requested` are the calls that the request asks for, none of which can be
+    made."""
     yield from ("", " ", "none", "None of the functions fits.", "[None]", "[[]]", "[] []")
     yield format_calls([Call(UNLISTED, {})])
-    yield format_calls(unwanted)
+    yield format_calls(requested)
     for function in functions:
         yield format_calls([_example_call(function)])
         yield format_calls([Call(function.name, {})])
-        yield format_calls([call._replace(name=function.name) for call in unwanted])
-        for call in unwanted:  # with invented values
+        yield format_calls([call._replace(name=function.name) for call in requested])
+        for call in requested:  # with invented values
             invented = {**_example_call(function).arguments, **call.arguments}
             names = [each.name for each in function.parameters]
             yield format_calls([Call(function.name, {name: invented[name] for name in names if name in invented})])

@@ -94,15 +94,15 @@ def sample_easy_spec(rng: np.random.Generator) -> BfclSpec:
 
 
 def _sample(
-    category: Category, rng: np.random.Generator, most_distractors: int, most_parameters: int,
+    category: Category, rng: np.random.Generator, max_distractors: int, max_parameters: int,
     types: tuple[ParameterType, ...],
 ) -> BfclSpec:  # fmt: skip
     while True:
-        num_parameters = int(rng.integers(1, most_parameters + 1))
+        num_parameters = int(rng.integers(1, max_parameters + 1))
         spec = BfclSpec(
             category=category,
             calls=int(rng.integers(2, MAX_CALLS + 1)) if category in WITH_SEVERAL_CALLS else 1,
-            distractors=int(rng.integers(DISTRACTORS[category][0], most_distractors + 1)),
+            distractors=int(rng.integers(DISTRACTORS[category][0], max_distractors + 1)),
             parameters=tuple(
                 choose(types, rng) + ("?" if rng.random() < OPTIONAL_PROBABILITY else "") for _ in range(num_parameters)
             ),

@@ -104,7 +104,7 @@ class TwoHopDomain(Domain):
         return (task.prompt, *("\n".join([*searches, each]) for each in wrong), *map("\n".join, turns))
 
     def check(self, task: Task, reply: str) -> CheckResult:
-        """Only the turns of an episode count: those up to the first one that is no search."""
+        """Only the turns of an episode count: those up to the first one that is not a search."""
         turns = [normalize_turn(turn) for turn in reply.split("\n", MAX_SEARCHES + 1)[: MAX_SEARCHES + 1]]
         num_searches = next((k for k, turn in enumerate(turns) if find_query(turn) is None), len(turns))
         if num_searches == len(turns):
@@ -159,8 +159,8 @@ def _cached_answer_key(text: str) -> TwoHopAnswerKey:
     knowledge = make_knowledge(spec, Random(text))  # a string gives the same seed on every machine
     search, turns = PassageSearch([("", passage) for passage in knowledge.passages]), []
     if spec.facts == "search":
-        for name, found in ((knowledge.subject, knowledge.bridge), (knowledge.bridge, knowledge.answer)):
-            turns.append(f"search: {name}")
-            if found not in search_passages(search, name):
-                raise SpecError(f"a search for {name} does not find {found}")
+        for query, expected in ((knowledge.subject, knowledge.bridge), (knowledge.bridge, knowledge.answer)):
+            turns.append(f"search: {query}")
+            if expected not in search_passages(search, query):
+                raise SpecError(f"a search for {query} does not find {expected}")
     return TwoHopAnswerKey(knowledge, (*turns, f"answer: {knowledge.answer}"), search)

@@ -171,15 +171,16 @@ def make_knowledge(spec: TwoHopSpec, rng: Random) -> Knowledge:
     unused = {name: iter(sample_words([word for word in VALUES[name] if word not in bridges], 40, rng))
               for name in kinds}  # fmt: skip
     facts = [dict(_sample_facts(spec, kind, unused, rng)) for _ in bridges]
-    named = [
+    bridge_passages = [
         _write(BRIDGES[spec.bridge][1], spec, rng, s=subject, x=bridge)
         for subject, bridge in zip(subjects, bridges, strict=True)
     ]
-    told = [
+    fact_passages = [
         " ".join(_write(RELATIONS[ask].sentences, spec, rng, x=bridge, v=value) for ask, value in values.items())
         for bridge, values in zip(bridges, facts, strict=True)
     ]
-    passages = [passage for pair in zip(named, told, strict=True) for passage in pair][: 2 + spec.distractors]
+    pairs = zip(bridge_passages, fact_passages, strict=True)
+    passages = [passage for pair in pairs for passage in pair][: 2 + spec.distractors]
     phrase = BRIDGES[spec.bridge][0].format(s=subjects[0])
     others = [value for ask, value in facts[0].items() if ask != spec.ask] + [values[spec.ask] for values in facts[1:]]
     return Knowledge(
