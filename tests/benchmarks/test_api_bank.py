@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from hostile_replies import attack, play
 
 from envgen import run_benchmark
 from envgen.benchmarks.api_bank import LEVELS, ApiBank, judge
 from envgen.benchmarks.benchmark import BenchmarkError
 from envgen.benchmarks.json_calls import JsonCall, find_calls
 from envgen.designers.chat.protocol import Reply
+from hostile_replies import attack, play
 
 ENTRIES = [
     {
