@@ -2,6 +2,7 @@
 
 import json
 from itertools import product
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -127,6 +128,13 @@ def test_an_example(domain):
     assert domain.check(task, reply.lower()).score == 0
     assert "4 days instead of 3" in domain.check(task, reply + "\n" + reply.split("\n")[0]).reason
     assert not domain.check(task, "I would go by train.").valid
+
+
+def test_the_example_in_the_documentation(domain):
+    task = domain.make_task(SPEC)
+    page = (Path(__file__).parents[3] / "docs" / "genenv.md").read_text()
+    assert f"```json\n{SPEC.text}\n```" in page
+    assert f"```\n{task.prompt}\n\n{domain.oracle_reply(task)}\n```" in page
 
 
 @pytest.mark.parametrize(("line", "message"), [

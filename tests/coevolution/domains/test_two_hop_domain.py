@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -134,6 +135,15 @@ def test_an_answer_has_the_words_of_the_right_one_and_no_others(domain):
         result = domain.check(task, reply)
         assert (result.score, result.valid) == (0, True)
     assert not domain.check(task, " ".join(task.answer_key.knowledge.passages)).valid
+
+
+def test_the_example_in_the_documentation(domain):
+    task = domain.make_task(SPEC)
+    pairs = transcript(domain, task, domain.oracle_reply(task))
+    lines = [task.prompt, *(line for turn, text in pairs for line in (f"> {turn}", text) if line)]
+    page = (Path(__file__).parents[3] / "docs" / "genenv.md").read_text()
+    assert f"```json\n{SPEC.text}\n```" in page
+    assert "```\n" + "\n".join(lines) + "\n```" in page
 
 
 def test_the_score_of_an_episode_is_that_of_its_text(domain, tasks):
