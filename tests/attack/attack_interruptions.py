@@ -19,14 +19,13 @@ import torch
 from attacks import attack, work_folder
 from run_results import assert_same_run
 from toy import Toy
+from toy_models import make_models
 
-from envgen.coevolution.language_model import new_model, save_model, train_tokenizer
 from envgen.coevolution.settings import (
     AgentSettings,
     AlphaCurriculumSettings,
     CoevolutionPlan,
     EnvironmentSettings,
-    ModelSize,
 )
 from envgen.coevolution.train import CoevolveRequest, coevolve
 from envgen.curriculum.loop import train
@@ -41,7 +40,7 @@ PLAN = TrainingPlan(
     ranking_steps=32, audit_steps=10,
 )  # fmt: skip
 MAX_SECONDS = 1800  # for a run
-MODEL_VARIABLE = "ENVGEN_ATTACK_MODEL"  # the folder of the model, for processes that do not create one
+MODELS_VARIABLE = "ENVGEN_ATTACK_MODELS"  # the folder of the models, for processes that do not create them
 MEMORY = {"network": {"memory": "gru", "history": True}}
 COEVOLUTION = CoevolutionPlan(rollouts=128, tasks_per_step=8, num_base_tasks=8, num_eval_tasks=8, eval_every=2)
 
@@ -62,20 +61,19 @@ def train_with(
 
 
 @cache
-def model_folder() -> Path:
-    if MODEL_VARIABLE in os.environ:
-        return Path(os.environ[MODEL_VARIABLE])
-    texts = [
-        text for task in Toy().held_out_tasks(40) for text in (task.prompt, task.spec.text, Toy().oracle_reply(task))
-    ]
-    lm = new_model(train_tokenizer(texts, 300), ModelSize(width=32, num_layers=2, num_heads=2, mlp_width=64), 0)
-    save_model(lm, work_folder() / "model")
-    return work_folder() / "model"
+def models_folder() -> Path:
+    """The folder with the models `agent` and `environment`."""
+    if MODELS_VARIABLE in os.environ:
+        return Path(os.environ[MODELS_VARIABLE])
+    folder = work_folder() / "models"
+    make_models(folder / "agent", folder / "environment")
+    return folder
 
 
 def coevolve_with(folder: Path, proposer: str = "genenv") -> None:
     request = CoevolveRequest(
-        proposer=proposer, agent=str(model_folder()), environment=str(model_folder()), plan=COEVOLUTION,
+        proposer=proposer, agent=str(models_folder() / "agent"), environment=str(models_folder() / "environment"),
+        plan=COEVOLUTION,
         curriculum=AlphaCurriculumSettings(filter_tolerance=None),
         agent_settings=AgentSettings(max_new_tokens=4, learning_rate=1e-3),
         environment_settings=EnvironmentSettings(max_new_tokens=24, learning_rate=1e-3),
@@ -196,7 +194,7 @@ def hash_seeds(count: int, rng: random.Random) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
         environment = {
             **os.environ, "PYTHONHASHSEED": str(rng.randrange(2**31)), "PYTHONPATH": os.pathsep.join(sys.path),
-            "OMP_NUM_THREADS": "1", MODEL_VARIABLE: str(model_folder()),
+            "OMP_NUM_THREADS": "1", MODELS_VARIABLE: str(models_folder()),
         }  # fmt: skip
         done = subprocess.run(
             [sys.executable, "-c", code, name, folder], capture_output=True, env=environment, check=False

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from attack_interruptions import model_folder
+from attack_interruptions import models_folder
 from attack_runs import copy_of, damage_one_file
 from attacks import attack, try_call, work_folder
 from toy import Toy
@@ -40,7 +40,7 @@ def damaged_models(count: int, rng: random.Random) -> Iterator[str]:
             lm.encode_prompt("system", text)
 
     for _ in range(count):
-        folder = copy_of(model_folder())
+        folder = copy_of(models_folder() / "agent")
         match rng.randrange(6):
             case 0:
                 template = rng.choice(TEMPLATES)
