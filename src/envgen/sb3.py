@@ -6,7 +6,8 @@
     envs = make_vec_env("crafter", 64, observation="symbols", levels={"trees": "common"}, seed=0)
     PPO("MlpPolicy", envs).learn(1_000_000)
 
-All environments are stepped together by one engine, without processes. Stable-Baselines3 is imported only here.
+The compiled worlds (Crafter, Heist, MiniGrid) step all environments together in this process; worlds with
+`num_workers`, such as walker, can step them in worker processes. Stable-Baselines3 is imported only here.
 """
 
 import time

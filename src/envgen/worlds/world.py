@@ -321,7 +321,7 @@ class World(ABC):
     ppo_defaults: ClassVar[Mapping[str, Any]] = {}  # PpoSettings that suit this world better than the defaults
     plan_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # preset: TrainingPlan fields that differ from it
     published_skill: ClassVar[str | None] = None  # the skill whose success rate papers report; None for the score
-    random_baseline: ClassVar[str] = ""  # what uniformly random actions achieve; reported with every result
+    random_baseline: ClassVar[str] = ""  # what uniformly random actions achieve; printed by `envgen evaluate`
 
     @property
     def original(self) -> _Level:
