@@ -1,4 +1,4 @@
-"""A custom designer: each cycle, make it easier to practice the skills that succeed least.
+"""A custom designer: each cycle, propose levels for the skills that succeed least.
 
     python examples/custom_designer.py
 
@@ -26,7 +26,7 @@ class WeakestSkills(envgen.Designer):
             levels=tuple(
                 ProposedLevel(
                     level=brief.Level.parse(brief.skill_levels[skill]),
-                    purpose=f"practice {skill} ({rates.get(skill, 0.0):.0f}% so far)",
+                    purpose=f"teach {skill} ({rates.get(skill, 0.0):.0f}% so far)",
                     skills=(skill,),
                 )
                 for skill in skills
