@@ -1,5 +1,7 @@
 """Evaluations: equal numbers of episodes, repeatable, without side effects, equal to the original package."""
 
+import math
+
 import numpy as np
 import pytest
 from ladder import UP, Ladder, LadderWithExpert
@@ -57,13 +59,14 @@ def test_symbols_read_from_the_package_equal_ours():
         obs, *_ = envs.step(np.array([action]))
 
 
-def test_unmodified_package_agrees_within_the_interval(agents):
-    """The package is not repeatable, so estimates are compared, from the same seeds."""
+def test_unmodified_package_agrees(agents):
+    """The package is not repeatable, so estimates are compared. Chance alone differs as much once in 10,000 times."""
     world = Crafter()
     ours = evaluate(agents["symbols"], world, episodes=12, seed=9)
     theirs = evaluate(agents["symbols"], world, episodes=12, seed=9, envs=world.reference_envs(12, 9))
-    assert ours.reward.agrees_with(theirs.reward)
-    assert ours.score.agrees_with(theirs.score)
+    for actual, expected in ((ours.reward, theirs.reward), (ours.score, theirs.score)):
+        margin = math.hypot(actual.high - actual.low, expected.high - expected.low)  # about four standard errors
+        assert abs(actual.value - expected.value) < margin
 
 
 def test_evaluation_is_repeatable_and_has_no_side_effects(agents):
