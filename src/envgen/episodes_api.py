@@ -107,7 +107,7 @@ def _search(
     policy: "Policy", count: int, best: bool, skill: str | None, world: World, level: Level, seed: int,
     observation: str, deterministic: bool,
 ) -> list[RecordedEpisode]:  # fmt: skip
-    """Play episodes until there are `count` to show, in batches that double in size; at most MAX_SEARCH."""
+    """Play episodes until there are `count` to show, doubling the number played each time, up to MAX_SEARCH."""
     played, batch = 0, max(FIRST_SEARCH, min(count, MAX_SEARCH))
     episodes: list[RecordedEpisode] = []
     while True:
