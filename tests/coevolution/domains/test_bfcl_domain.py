@@ -115,12 +115,12 @@ def test_categories_have_the_calls_and_functions_of_the_benchmark(tasks):
             case "irrelevance":
                 assert not num_calls
                 assert num_functions
-                assert key.wanted[0].name not in listed
+                assert key.requested[0].name not in listed
             case "missing_value":
-                function = next(each for each in key.functions if each.name == key.wanted[0].name)
+                function = next(each for each in key.functions if each.name == key.requested[0].name)
                 required = {each.name for each in function.parameters if each.is_required}
                 assert not num_calls
-                assert len(required - set(key.wanted[0].arguments)) == 1
+                assert len(required - set(key.requested[0].arguments)) == 1
             case "multi_turn":
                 assert num_calls == task.spec.calls == sum(count for count, _ in key.requests)
 

@@ -93,14 +93,16 @@ class BfclDomain(Domain):
         if spec.category == "missing_value":
             steps = [leave_out_value(step, rng) for step in steps]
         functions = tuple(shuffle(distractors if spec.category == "irrelevance" else [*needed, *distractors], rng))
-        wanted = tuple(Call(step.function.name, step.arguments) for step in steps)
-        calls = () if spec.category in CATEGORIES_WITHOUT_CALLS else wanted
+        requested = tuple(Call(step.function.name, step.arguments) for step in steps)
+        calls = () if spec.category in CATEGORIES_WITHOUT_CALLS else requested
         expected = tuple(step.expected for step in steps) if calls else ()
         requests = split_requests(steps, rng) if spec.category == "multi_turn" else [steps]
-        texts = [phrase_request(spec.style, [(step.function, step.values) for step in some], rng) for some in requests]
-        key = BfclAnswerKey(functions, wanted, calls, expected)
+        texts = [
+            phrase_request(spec.style, [(step.function, step.values) for step in request], rng) for request in requests
+        ]
+        key = BfclAnswerKey(functions, requested, calls, expected)
         if spec.category == "multi_turn":
-            counts = tuple((len(some), text) for some, text in zip(requests, texts, strict=True))
+            counts = tuple((len(request), text) for request, text in zip(requests, texts, strict=True))
             key = replace(key, requests=counts, results=tuple(_format_result(number) for number in returned))
         lines = (function.json if self.listing == "json" else function.signature for function in functions)
         return Task(spec, "\n".join(["functions:", *lines, f"request: {texts[0]}"]), key)
@@ -118,7 +120,7 @@ class BfclDomain(Domain):
             return (task.prompt, *wrong_episodes(key))
         if key.calls:
             return (task.prompt, *wrong_replies_to(key.functions, key.calls))
-        return (task.prompt, *wrong_replies_without_calls(key.functions, key.wanted))
+        return (task.prompt, *wrong_replies_without_calls(key.functions, key.requested))
 
     def check(self, task: Task, reply: str) -> CheckResult:
         """The rules of BFCL, except that a reply without calls must be `[]` and that positional and empty arguments are

@@ -26,7 +26,7 @@ class BfclAnswerKey:
     """
 
     functions: tuple[Function, ...]
-    wanted: tuple[Call, ...]
+    requested: tuple[Call, ...]
     calls: tuple[Call, ...]
     expected: tuple[Expected, ...]
     requests: tuple[tuple[int, str], ...] = ()

@@ -11,17 +11,17 @@ from typing import Any
 from .functions import ACTIONS, Attribute, Function, Parameter, shuffle
 from .spec import Style
 
-Wanted = tuple[Function, dict[str, Any]]  # what a request asks for: a function and the values that it gives
+RequestedCall = tuple[Function, dict[str, Any]]  # what a request asks for: a function and the values that it gives
 
 
-def phrase_request(style: Style, wanted: Sequence[Wanted], rng: Random) -> str:
+def phrase_request(style: Style, requested: Sequence[RequestedCall], rng: Random) -> str:
     match style:
         case "labels":
-            return "; ".join(_label(*each) for each in wanted)
+            return "; ".join(_label(*each) for each in requested)
         case "reworded":
-            return f"please {', and also '.join(_phrase(style, *each, rng) for each in wanted)}."
+            return f"please {', and also '.join(_phrase(style, *each, rng) for each in requested)}."
         case _:
-            return f"{', then '.join(_phrase(style, *each, rng) for each in wanted)}."
+            return f"{', then '.join(_phrase(style, *each, rng) for each in requested)}."
 
 
 def _phrase(style: Style, function: Function, values: Mapping[str, Any], rng: Random) -> str:

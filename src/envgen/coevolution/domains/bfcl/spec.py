@@ -60,12 +60,12 @@ class HeldOutSpec(BfclSpec):
 
 def check_spec(spec: BfclSpec) -> None:
     """Raise a SpecError that explains which choices contradict each other."""
-    category, (fewest, most) = spec.category, DISTRACTORS[spec.category]
+    category, (min_count, max_count) = spec.category, DISTRACTORS[spec.category]
     has_several = category in WITH_SEVERAL_CALLS
     if (spec.calls > 1) != has_several:
         raise SpecError(f"{category} has {f'2 to {MAX_CALLS} calls' if has_several else '1 call'}, not {spec.calls}")
-    if not fewest <= spec.distractors <= most:
-        allowed = f"{fewest} to {most}" if most else "no"
+    if not min_count <= spec.distractors <= max_count:
+        allowed = f"{min_count} to {max_count}" if max_count else "no"
         raise SpecError(f"{category} has {allowed} distractors, not {spec.distractors}")
     if spec.calls * len(spec.parameters) > MAX_ARGUMENTS:
         raise SpecError(
