@@ -88,8 +88,8 @@ def summarize(benchmark: Benchmark, llm: str, results: Sequence[ItemResult]) -> 
     by_category: dict[str, list[ItemResult]] = {name: [] for name in benchmark.categories}
     for result in results:
         by_category[result.category].append(result)
-    means = benchmark.averaged_rates
-    rows = {name: _row(name, some, means) for name, some in by_category.items() if some}
+    averaged_rates = benchmark.averaged_rates
+    rows = {name: _row(name, items, averaged_rates) for name, items in by_category.items() if items}
     averages = {
         name: sum(rows[category].accuracy for category in categories) / len(categories)
         for name, categories in benchmark.averages.items()
@@ -102,7 +102,7 @@ def summarize(benchmark: Benchmark, llm: str, results: Sequence[ItemResult]) -> 
         llm=llm,
         categories=tuple(rows.values()),
         averages=averages,
-        total=_row("all items", results, means),
+        total=_row("all items", results, averaged_rates),
         errors=dict(errors.most_common()),
         usage=ChatUsage.combine(result.usage for result in results),
     )

@@ -217,13 +217,13 @@ def describe_plan(request: CoevolveRequest, domain: Domain, lengths: Lengths) ->
     plan, agent = request.plan, effective_agent_settings(request)
     steps = math.ceil(plan.rollouts / (plan.tasks_per_step * agent.num_generations))
     turns = f", in about {lengths.turns} turns" if domain.is_multi_turn else ""
-    about = "about " if lengths.is_estimate else ""
+    approx = "about " if lengths.is_estimate else ""
     return [
         f"{domain.name}, proposer {request.proposer}, seed {request.seed}: {plan.rollouts:,} completions in {steps:,} "
         "steps",
         f"each step: {plan.tasks_per_step} tasks, {agent.num_generations} completions of each, "
         f"an update of the agent over {agent.epochs} epoch{'s' if agent.epochs > 1 else ''}",
-        f"sequences of the agent: a prompt of {about}{lengths.prompt:,} tokens and at most {about}"
+        f"sequences of the agent: a prompt of {approx}{lengths.prompt:,} tokens and at most {approx}"
         f"{lengths.completion:,} more{turns}",
         f"evaluation on {plan.num_eval_tasks:,} held-out tasks every {plan.eval_every} steps",
     ]

@@ -67,7 +67,7 @@ class Bfcl(Benchmark):
         entry, language = item.data, language_of(item.category)
         if item.category in MULTI_TURN:
             functions, added = multi_turn_functions(self.package, entry)
-            every = [*functions, *(function for some in added.values() for function in some)]
+            every = [*functions, *(function for new_functions in added.values() for function in new_functions)]
             replies = [([self._write(calls, every)] if calls else [], DONE) for calls in gold_turns(entry, every)]
             return [reply for with_calls, done in replies for reply in (*with_calls, done)]
         functions = entry["function"]

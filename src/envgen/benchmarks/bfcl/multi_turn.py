@@ -23,7 +23,9 @@ MAX_STEPS = 20  # replies with calls in one turn; one more and the item is wrong
 
 def multi_turn_episode(package: Path, entry: Mapping[str, Any], is_native: bool) -> Episode:
     functions, added = multi_turn_functions(package, dict(entry))
-    gold = gold_turns(dict(entry), [*functions, *(function for some in added.values() for function in some)])
+    gold = gold_turns(
+        dict(entry), [*functions, *(function for new_functions in added.values() for function in new_functions)]
+    )
     worker = Worker(entry["involved_classes"], entry["initial_config"], "long_context" in entry["id"])
     try:
         results: list[str] = []  # of all calls of the model so far

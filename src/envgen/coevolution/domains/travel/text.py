@@ -104,26 +104,26 @@ def _parse_day(number: int, line: str, names: Sequence[str], city_of: Mapping[st
     if unknown := [city for city in cities if city not in names]:
         raise PlanError(f"day {number}: {unknown[0][:80]!r} is not one of {', '.join(names)}")
     route = f", from {cities[0]} to {cities[1]}" if len(cities) == 2 else ""
-    found: dict[str, list[str]] = {letter: [] for letter in "FMRS"}
+    entries: dict[str, list[str]] = {letter: [] for letter in "FMRS"}
     for item in filter(None, items):
         match = CODE.fullmatch(item)
         if item in CAR_TEXTS:
-            found["F"].append(CAR_TEXTS[item] + route)
+            entries["F"].append(CAR_TEXTS[item] + route)
         elif match is None:
             raise PlanError(f"day {number}: {item[:80]!r} is not drive, taxi or a code such as F10, M10, S10 or R10")
         elif match[1] == "F":
-            found["F"].append(f"Flight Number: {item}{route}")
+            entries["F"].append(f"Flight Number: {item}{route}")
         else:
             city = city_of[KIND_OF[match[1]]].get(item)
-            found[match[1]].append(f"{item}, {city}" if city else item)
+            entries[match[1]].append(f"{item}, {city}" if city else item)
     for letter, (limit, description) in LIMITS.items():
-        if len(found[letter]) > limit:
-            raise PlanError(f"day {number} has {len(found[letter])} {description}, not at most {limit}")
-    breakfast, lunch, dinner = _three_meals(found["M"])
+        if len(entries[letter]) > limit:
+            raise PlanError(f"day {number} has {len(entries[letter])} {description}, not at most {limit}")
+    breakfast, lunch, dinner = _three_meals(entries["M"])
     return Day(
-        current_city=route.removeprefix(", ") or place, transportation="".join(found["F"]) or "-",
-        breakfast=breakfast, attraction=";".join(found["S"]) or "-", lunch=lunch, dinner=dinner,
-        accommodation="".join(found["R"]) or "-",
+        current_city=route.removeprefix(", ") or place, transportation="".join(entries["F"]) or "-",
+        breakfast=breakfast, attraction=";".join(entries["S"]) or "-", lunch=lunch, dinner=dinner,
+        accommodation="".join(entries["R"]) or "-",
     )  # fmt: skip
 
 

@@ -165,7 +165,9 @@ def make_knowledge(spec: TwoHopSpec, rng: Random) -> Knowledge:
     """The knowledge of a spec. The only method of `rng` used is random()."""
     kind = BRIDGE_KIND[spec.bridge]
     num_subjects = 1 + (spec.distractors + 1) // 2
-    subjects = _sample_names([f"{one} {two}" for one in ADJECTIVES for two in NOUNS], num_subjects, spec, rng)
+    subjects = _sample_names(
+        [f"{adjective} {noun}" for adjective in ADJECTIVES for noun in NOUNS], num_subjects, spec, rng
+    )
     bridges = _sample_names(list(VALUES[kind]), num_subjects, spec, rng)
     kinds = dict.fromkeys(RELATIONS[ask].kind for ask in ASKS_OF[kind])
     unused = {name: iter(sample_words([word for word in VALUES[name] if word not in bridges], 40, rng))
