@@ -2,7 +2,8 @@
 
     python benchmarks/walker_learning.py out/walker-learning --seed 0
 
-BipedalWalker-v3 counts as solved at a return of 300. An interrupted run continues where it stopped.
+BipedalWalker-v3 counts as solved at a return of 300. Training episodes have sampled actions; the final policy is also
+evaluated with the most likely ones. An interrupted run continues where it stopped.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from envgen.runs.store import read_progress
 
 SOLVED = 300
 WINDOW = 100  # episodes
+EVALUATION_SEED = 9_000_000_000
 
 
 def make_curve(folder: Path, num_points: int = 20) -> list[tuple[int, float, float, int]]:
@@ -62,6 +64,8 @@ def main() -> None:
             plan={"cycles": 0, "final_steps": args.steps, "episodes": args.episodes},
         )  # fmt: skip
         print(run.report())
+        most_likely = envgen.evaluate(args.folder, args.episodes, seed=EVALUATION_SEED, deterministic=True)
+        print(f"return with the most likely actions: {most_likely.reward}")
     print("| steps | return | length | episodes |\n|---:|---:|---:|---:|")
     for steps, mean_return, length, episodes in make_curve(args.folder):
         print(f"| {steps:,} | {mean_return:.1f} | {length:.0f} | {episodes} |")
