@@ -11,6 +11,8 @@ from envgen.designers.names import NameObfuscator
 from envgen.designers.reply import parse_reply
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
+from envgen.worlds.minigrid.world import MiniGrid
+from envgen.worlds.walker.world import Walker
 
 
 def parse_mutants(world, count: int, rng: random.Random) -> Iterator[str]:
@@ -34,3 +36,13 @@ def crafter_replies(count: int, rng: random.Random) -> Iterator[str]:
 @attack("mutated replies, Heist", full=10_000, short=500)
 def heist_replies(count: int, rng: random.Random) -> Iterator[str]:
     yield from parse_mutants(Heist, count, rng)
+
+
+@attack("mutated replies, MiniGrid", full=10_000, short=500)
+def minigrid_replies(count: int, rng: random.Random) -> Iterator[str]:
+    yield from parse_mutants(MiniGrid, count, rng)
+
+
+@attack("mutated replies, Walker", full=10_000, short=500)
+def walker_replies(count: int, rng: random.Random) -> Iterator[str]:
+    yield from parse_mutants(Walker, count, rng)

@@ -104,7 +104,10 @@ def find_problem(world: Any, parsed: ParsedReply, brief: Any, names: Any = None)
         json.dumps(level.model_dump(mode="json"), allow_nan=False).encode()
         if not isinstance(level.level, world.Level):
             return "a level of another class"
-        level.level.to_params()
+        if world.Level.parse(level.level.to_overrides()) != level.level:
+            return "a level that does not survive being written"
+        if hasattr(level.level, "to_params"):  # what the engine of its world reads
+            level.level.to_params()
     for error in parsed.errors:
         if not (error.isprintable() and 0 < len(error) <= MAX_ERROR_CHARS):
             return f"an error that is not one short line: {error!r:.200}"

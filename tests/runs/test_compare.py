@@ -191,6 +191,23 @@ def test_damaged_file_is_named(tmp_path):
         compare([tmp_path])
 
 
+@pytest.mark.parametrize("text", ["{}", "[]", "null", "3", '{"final": 5}'])
+def test_a_summary_without_results_is_refused(tmp_path, text):
+    run = write_run(tmp_path / "run", {"name": "none"}, seed=0)
+    (run / "summary.json").write_text(text)
+    with pytest.raises(RunError, match=r"summary\.json has no results; restore the file"):
+        compare([run])
+
+
+def test_a_run_without_rates_has_a_table(tmp_path):
+    """The tasks of a domain may have no features."""
+    run = write_run(tmp_path / "run", {"name": "none"}, seed=0)
+    summary = json.loads((run / "summary.json").read_text())
+    summary["final"]["skills"] = {}
+    (run / "summary.json").write_text(json.dumps(summary))
+    assert "20.0" in compare([run]).text(80)
+
+
 # --- warnings
 
 

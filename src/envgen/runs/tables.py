@@ -165,7 +165,7 @@ def _rate_blocks(table: Table, width: int) -> Iterable[tuple[list[str], list[lis
     kind, rows = table.kind, table.rate_rows(table.groups)
     name_width = max(len(text) for text in (kind.row_label, *(row[0] for row in rows)))
     title_width = min(MAX_TITLE_WIDTH, max(len(group.title) for group in table.groups))
-    cell_width = max(title_width, *(len(text) for row in rows for text in row[1:]))
+    cell_width = max([title_width, *(len(text) for row in rows for text in row[1:])])
     num_columns = max(1, (width - name_width) // (cell_width + 2))
     for start in range(0, len(table.groups), num_columns):
         groups = table.groups[start : start + num_columns]
