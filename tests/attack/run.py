@@ -2,8 +2,8 @@
 
     python tests/attack/run.py [--scale 0.1] [--seconds 60] [--skip TEXT] [--only TEXT] [--out docs/reliability.md]
 
-The full numbers take about an hour. Each attack runs in ten parts, and with `--state FILE` the same command continues after the
-last part that an interrupted one finished.
+The full numbers take about an hour. Each attack runs in ten parts, and with `--state FILE` the same command continues
+after the last part that an interrupted one finished.
 """
 
 import argparse
