@@ -54,7 +54,7 @@ release: $(VENV)/complete
 	$(BIN)/python tools/policies.py pack
 	$(BIN)/python tools/dataset.py
 
-# Hostile inputs and interruptions, for hours; OPTIONS="--scale 0.1" runs a tenth of them.
+# Hostile inputs and interruptions, for about an hour; OPTIONS="--scale 0.1" runs a tenth of them.
 attack: $(VENV)/complete
 	$(BIN)/python tests/attack/run.py --out docs/reliability.md $(OPTIONS)
 
