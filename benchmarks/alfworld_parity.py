@@ -20,11 +20,12 @@ from typing import Any
 
 from envgen.coevolution.domains.alfworld.engine import admissible_commands as our_commands
 from envgen.coevolution.domains.alfworld.engine import apply, intro
-from envgen.coevolution.domains.alfworld.floor_plans import PLAN_NUMBERS, choose, load_floor_plan
+from envgen.coevolution.domains.alfworld.floor_plans import PLAN_NUMBERS, load_floor_plan
 from envgen.coevolution.domains.alfworld.game import Game, State
 from envgen.coevolution.domains.alfworld.game_files import load_game, save_game
 from envgen.coevolution.domains.alfworld.generator import TASK_TYPES, generate_game, possible_assignments
 from envgen.coevolution.domains.alfworld.planner import plan_commands
+from envgen.coevolution.domains.random_choice import choose
 
 COMPARED_FACTS = {"atlocation", "holds", "holdsany", "opened", "inreceptacle", "objectatlocation", "isclean", "ishot",
                   "iscool", "issliced", "istoggled"}  # fmt: skip

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from functools import partial
 
 from attacks import attack
 from reply_mutants import find_problem, mutant
@@ -28,21 +29,5 @@ def parse_mutants(world, count: int, rng: random.Random) -> Iterator[str]:
         yield problem and f"{problem}: {text!r:.200}"
 
 
-@attack("mutated replies, Crafter", full=10_000, short=500)
-def crafter_replies(count: int, rng: random.Random) -> Iterator[str]:
-    yield from parse_mutants(Crafter, count, rng)
-
-
-@attack("mutated replies, Heist", full=10_000, short=500)
-def heist_replies(count: int, rng: random.Random) -> Iterator[str]:
-    yield from parse_mutants(Heist, count, rng)
-
-
-@attack("mutated replies, MiniGrid", full=10_000, short=500)
-def minigrid_replies(count: int, rng: random.Random) -> Iterator[str]:
-    yield from parse_mutants(MiniGrid, count, rng)
-
-
-@attack("mutated replies, Walker", full=10_000, short=500)
-def walker_replies(count: int, rng: random.Random) -> Iterator[str]:
-    yield from parse_mutants(Walker, count, rng)
+for _world in (Crafter, Heist, MiniGrid, Walker):
+    attack(f"mutated replies, {_world.__name__}", full=10_000, short=500)(partial(parse_mutants, _world))

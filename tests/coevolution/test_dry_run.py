@@ -35,14 +35,11 @@ LENGTHS = Lengths(prompt=10, completion=20, turns=1, is_estimate=False)
 
 @pytest.fixture(scope="module")
 def large_shape():
-    return ModelShape.from_config("qwen", QWEN_7B)
+    return ModelShape.from_config(QWEN_7B)
 
 
-def memory(shape, dtype_bytes=4, num_shards=1, generates=True, is_data_parallel=False, **settings):
-    return policy_memory(
-        shape, PolicySettings(microbatch_size=8, **settings), LENGTHS, 64, 8, dtype_bytes, num_shards, generates,
-        is_data_parallel,
-    )  # fmt: skip
+def memory(shape, layout=Layout(1, False), **settings):  # noqa: B008
+    return policy_memory(shape, PolicySettings(microbatch_size=8, **settings), LENGTHS, 64, 8, 4, layout)
 
 
 def test_a_7b_model_has_its_known_size(large_shape):
@@ -80,10 +77,10 @@ def test_the_adapters_are_those_of_peft(models):
 
 
 def test_shards_and_servers_and_copies(large_shape):
-    whole, sharded = memory(large_shape), memory(large_shape, num_shards=6, generates=False)
+    whole, sharded = memory(large_shape), memory(large_shape, Layout(6, True))
     assert sharded.weights == whole.weights / 6
     assert (whole.generation > 0, sharded.generation) == (True, 0)
-    assert memory(large_shape, is_data_parallel=True).gradients == 2 * whole.gradients
+    assert memory(large_shape, Layout(2, False)).gradients == 2 * whole.gradients
     assert whole.states / GB == pytest.approx(7.6156 * (16 + 4), rel=1e-3)  # with the reference model
 
 

@@ -11,7 +11,7 @@ from fake_vllm_server import FakeVllmServer, RecordingTransfer
 from toy import Toy
 
 from envgen.coevolution.language_model import ModelError, load_model
-from envgen.coevolution.lora import adapters_disabled, add_adapters, merged_parameters
+from envgen.coevolution.lora import adapters_disabled, add_adapters, base_parameters, merged_weights
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.settings import AgentSettings, CoevolutionPlan, EnvironmentSettings, PolicySettings
 from envgen.coevolution.train import CoevolveRequest, coevolve
@@ -119,7 +119,7 @@ def test_a_server_receives_the_merged_weights(models):
 
 def test_merging_leaves_a_model_without_adapters_as_it_is(models):
     model = load_model(models[0]).model
-    merged = dict(merged_parameters(model))
+    merged = {name: merged_weights(parameter, layer) for name, parameter, layer in base_parameters(model)}
     assert all(merged[name] is parameter for name, parameter in model.named_parameters())
     assert len(merged) == len(list(model.parameters()))
 

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PretrainedConfig
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from .language_model import LanguageModel, ModelError, model_config
-from .model_files import check_config, check_model_folder
+from .language_model import LanguageModel, model_config, reading_model
+from .registry import PROPOSERS
 from .settings import EnvironmentSettings, ModelSize, PolicySettings
 from .tasks import Domain
 from .train import CoevolveRequest, effective_agent_settings
+from .vllm import serve_command
 
 GB = 1e9
 FLOAT32_BYTES = 4
@@ -36,7 +37,6 @@ SECONDS_PER_TOKEN = 0.03  # of a batch in this process, whatever the size of the
 class ModelShape:
     """The size of a language model, as far as memory depends on it."""
 
-    name: str
     num_parameters: int
     num_layers: int
     width: int
@@ -46,7 +46,7 @@ class ModelShape:
     linear_sizes: tuple[tuple[int, int], ...]  # inputs and outputs of the layers that get adapters
 
     @classmethod
-    def from_config(cls, name: str, config: Any) -> "ModelShape":
+    def from_config(cls, config: Any) -> "ModelShape":
         with torch.device("meta"):
             model: Any = AutoModelForCausalLM.from_config(config)
         text, output = config.get_text_config(), model.get_output_embeddings()
@@ -55,7 +55,7 @@ class ModelShape:
         kv_heads = getattr(text, "num_key_value_heads", None) or heads
         linear = [module for module in model.modules() if isinstance(module, torch.nn.Linear) and module is not output]
         return cls(
-            name, sum(parameter.numel() for parameter in model.parameters()), text.num_hidden_layers, text.hidden_size,
+            sum(parameter.numel() for parameter in model.parameters()), text.num_hidden_layers, text.hidden_size,
             getattr(text, "intermediate_size", None) or 4 * text.hidden_size, text.vocab_size,
             2 * kv_heads * head_size, tuple((layer.in_features, layer.out_features) for layer in linear),
         )  # fmt: skip
@@ -111,20 +111,9 @@ class PolicyMemory:
 
 def load_shape(path: str) -> tuple[ModelShape, Any]:
     """The shape and the tokenizer of a model, from a folder or the Hugging Face hub."""
-    if Path(path).is_dir():
-        check_model_folder(Path(path))
-    try:
-        check_config(PretrainedConfig.get_config_dict(path)[0], path)
+    with reading_model("read the config of", path):
         config = AutoConfig.from_pretrained(path, trust_remote_code=False)
-        return ModelShape.from_config(path, config), AutoTokenizer.from_pretrained(path, trust_remote_code=False)
-    except ModelError:
-        raise
-    except Exception as error:  # damaged files raise almost anything
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelError(
-            f"cannot read the config of the model {path}: {reason:.500}; pass a folder or the name of a model on the "
-            "Hugging Face hub"
-        ) from error
+        return ModelShape.from_config(config), AutoTokenizer.from_pretrained(path, trust_remote_code=False)
 
 
 def measure_lengths(domain: Domain, settings: PolicySettings, tokenizer: Any) -> Lengths:
@@ -150,53 +139,23 @@ def measure_lengths(domain: Domain, settings: PolicySettings, tokenizer: Any) ->
     return Lengths(*means, is_estimate=lm is None)
 
 
-def policy_memory(
-    shape: ModelShape, settings: PolicySettings, lengths: Lengths, batch: int, group: int, dtype_bytes: int,
-    num_shards: int, generates: bool, is_data_parallel: bool,
-) -> PolicyMemory:  # fmt: skip
-    """The memory of one policy on each training GPU.
-
-    Args:
-        batch: Completions that are generated together in one process.
-        group: Completions of each prompt.
-        dtype_bytes: Of each weight as it is loaded.
-        num_shards: GPUs that the states are divided over (FSDP).
-        generates: Whether this process generates, and not a server.
-        is_data_parallel: Whether gradients are averaged over processes, from buffers of their own.
-    """
-    compute_bytes = 2 if num_shards > 1 else dtype_bytes  # FSDP computes in bfloat16
-    size = shape.num_parameters
-    weights, trained, trained_bytes = size * dtype_bytes, size, dtype_bytes
-    reference = float(weights) if settings.kl_coef and settings.lora_rank is None else 0.0
-    if settings.lora_rank is not None:
-        trained, trained_bytes = shape.num_adapter_parameters(settings.lora_rank), FLOAT32_BYTES
-        weights += trained * trained_bytes
-    sequences = min(batch, max(group, settings.microbatch_size // group * group))
-    tokens = sequences * lengths.completion + sequences // group * lengths.prompt
-    update = tokens * shape.activation_bytes(compute_bytes)
-    update += sequences * lengths.completion * shape.logits_bytes(compute_bytes)
-    cache = batch * lengths.total * shape.num_layers * shape.kv_width * dtype_bytes
-    return PolicyMemory(
-        weights=weights / num_shards,
-        gradients=trained * trained_bytes * (2 if is_data_parallel else 1) / num_shards,
-        optimizer=2 * trained * trained_bytes / num_shards,
-        reference=reference,
-        update=update,
-        generation=cache + 3 * batch * shape.vocab_size * FLOAT32_BYTES if generates else 0,
-    )
-
-
 @dataclass(frozen=True)
 class Layout:
     """How a number of GPUs is used."""
 
     num_training_gpus: int
-    is_sharded: bool
-    num_models: int = 2  # the agent and, if the proposer needs one, the environment; each has a server if sharded
+    is_sharded: bool  # by FSDP; servers generate
+    num_models: int = 2  # the agent and, if the proposer needs one, the environment
 
     @property
-    def has_servers(self) -> bool:
-        return self.is_sharded
+    def num_shards(self) -> int:
+        """GPUs that weights, gradients and moments are divided over."""
+        return self.num_training_gpus if self.is_sharded else 1
+
+    @property
+    def is_data_parallel(self) -> bool:
+        """Whether gradients are averaged over processes, from buffers of their own."""
+        return self.num_training_gpus > 1 and not self.is_sharded
 
     def describe(self) -> str:
         models, generate = ("both models", "2 generate") if self.num_models == 2 else ("the model", "1 generates")
@@ -213,9 +172,45 @@ def choose_layout(num_gpus: int, num_models: int, uses_adapters: bool) -> Layout
     return Layout(num_gpus - num_models if is_sharded else num_gpus, is_sharded, num_models)
 
 
+def policy_memory(
+    shape: ModelShape, settings: PolicySettings, lengths: Lengths, batch: int, group: int, dtype_bytes: int,
+    layout: Layout,
+) -> PolicyMemory:  # fmt: skip
+    """The memory of one policy on each training GPU.
+
+    Args:
+        batch: Completions that are generated together in one process.
+        group: Completions of each prompt.
+        dtype_bytes: Of each weight as it is loaded.
+    """
+    compute_bytes = 2 if layout.is_sharded else dtype_bytes  # FSDP computes in bfloat16
+    size = shape.num_parameters
+    weights, trained, trained_bytes = size * dtype_bytes, size, dtype_bytes
+    reference = float(weights) if settings.kl_coef and settings.lora_rank is None else 0.0
+    if settings.lora_rank is not None:
+        trained, trained_bytes = shape.num_adapter_parameters(settings.lora_rank), FLOAT32_BYTES
+        weights += trained * trained_bytes
+    sequences = min(batch, max(group, settings.microbatch_size // group * group))
+    tokens = sequences * lengths.completion + sequences // group * lengths.prompt
+    update = tokens * shape.activation_bytes(compute_bytes)
+    update += sequences * lengths.completion * shape.logits_bytes(compute_bytes)
+    cache = batch * lengths.total * shape.num_layers * shape.kv_width * dtype_bytes
+    return PolicyMemory(
+        weights=weights / layout.num_shards,
+        gradients=trained * trained_bytes * (2 if layout.is_data_parallel else 1) / layout.num_shards,
+        optimizer=2 * trained * trained_bytes / layout.num_shards,
+        reference=reference,
+        update=update,
+        generation=cache + 3 * batch * shape.vocab_size * FLOAT32_BYTES if not layout.is_sharded else 0,
+    )
+
+
+def count_steps(request: CoevolveRequest) -> int:
+    return math.ceil(request.plan.rollouts / (request.plan.tasks_per_step * request.agent_settings.num_generations))
+
+
 def describe_plan(request: CoevolveRequest, domain: Domain, lengths: Lengths) -> list[str]:
-    plan, agent = request.plan, effective_agent_settings(request)
-    steps = math.ceil(plan.rollouts / (plan.tasks_per_step * agent.num_generations))
+    plan, agent, steps = request.plan, request.agent_settings, count_steps(request)
     turns = f", in about {lengths.turns} turns" if domain.is_multi_turn else ""
     approx = "about " if lengths.is_estimate else ""
     return [
@@ -259,8 +254,7 @@ def estimate_hours(
     request: CoevolveRequest, shape: ModelShape, lengths: Lengths, layout: Layout, dtype_bytes: int
 ) -> float:
     """Hours of generation and updates of the agent, which take most of the time."""
-    plan, agent = request.plan, effective_agent_settings(request)
-    steps = math.ceil(plan.rollouts / (plan.tasks_per_step * agent.num_generations))
+    plan, agent, steps = request.plan, request.agent_settings, count_steps(request)
     evaluations = steps / plan.eval_every + 1
     tokens = (steps + evaluations) * lengths.turns * agent.max_new_tokens
     generation = tokens * seconds_per_token(shape, dtype_bytes)
@@ -296,10 +290,7 @@ def commands(argv: Sequence[str], models: Mapping[str, str], layout: Layout, max
     for k, (role, model) in enumerate(models.items()):
         port, gpu = 8000 + k, layout.num_training_gpus + k
         addresses.append(f"--{role}-server http://localhost:{port}")
-        servers.append(
-            f"CUDA_VISIBLE_DEVICES={gpu} VLLM_SERVER_DEV_MODE=1 vllm serve {shlex.quote(model)} --port {port} "
-            f'--max-model-len {max_model_len} --weight-transfer-config \'{{"backend": "nccl"}}\''
-        )
+        servers.append(f"CUDA_VISIBLE_DEVICES={gpu} {serve_command(model, port, f'--max-model-len {max_model_len} ')}")
     config = Path(__file__).parent / "launch" / "fsdp.yaml"
     return [
         *servers,
@@ -319,8 +310,9 @@ def describe_dry_run(
         gpu_memory: GB of each GPU.
     """
     agent_settings = effective_agent_settings(request)
+    request = request.model_copy(update={"agent_settings": agent_settings})
     if model_size is not None:
-        shape = ModelShape.from_config("a small model", model_config(model_size.vocab_size, model_size))
+        shape = ModelShape.from_config(model_config(model_size.vocab_size, model_size))
         lengths = measure_lengths(domain, agent_settings, None)
         return "\n".join([
             *describe_plan(request, domain, lengths),
@@ -332,31 +324,27 @@ def describe_dry_run(
     lengths = measure_lengths(domain, agent_settings, tokenizer)
     all_lengths, environment = [lengths], request.environment_settings
     models, ranks = {"agent": request.agent}, [agent_settings.lora_rank]
-    if needs_environment_model(request):
+    if PROPOSERS[request.proposer].needs_model:
         models["environment"] = request.environment
         ranks.append(environment.lora_rank)
     layout = choose_layout(num_gpus, len(models), uses_adapters=any(rank is not None for rank in ranks))
     dtype_bytes = FLOAT32_BYTES if dtype == "float32" or layout.is_sharded else 2
-    shards = layout.num_training_gpus if layout.is_sharded else 1
-    is_data_parallel = layout.num_training_gpus > 1 and not layout.is_sharded
-    plan = request.plan
-    share = math.ceil(plan.tasks_per_step / layout.num_training_gpus) * agent_settings.num_generations
+    tasks_per_process = math.ceil(request.plan.tasks_per_step / layout.num_training_gpus)
     memories = [(
         "agent", agent_shape,
         policy_memory(
-            agent_shape, agent_settings, lengths, share, agent_settings.num_generations, dtype_bytes, shards,
-            not layout.has_servers, is_data_parallel,
+            agent_shape, agent_settings, lengths, tasks_per_process * agent_settings.num_generations,
+            agent_settings.num_generations, dtype_bytes, layout,
         ),
     )]  # fmt: skip
     if "environment" in models:
         environment_shape = agent_shape if request.environment == request.agent else load_shape(request.environment)[0]
         all_lengths.append(environment_lengths(domain, environment))
-        specs = math.ceil(plan.tasks_per_step / layout.num_training_gpus)
         memories.append((
             "environment", environment_shape,
             policy_memory(
-                environment_shape, environment, all_lengths[-1], specs, plan.num_variations,
-                dtype_bytes, shards, not layout.has_servers, is_data_parallel,
+                environment_shape, environment, all_lengths[-1], tasks_per_process, request.plan.num_variations,
+                dtype_bytes, layout,
             ),
         ))  # fmt: skip
     hours = estimate_hours(request, agent_shape, lengths, layout, dtype_bytes)
@@ -369,12 +357,6 @@ def describe_dry_run(
         "Memory and time are computed, not measured.", "",
         *commands(argv, models, layout, context_length(all_lengths)),
     ])  # fmt: skip
-
-
-def needs_environment_model(request: CoevolveRequest) -> bool:
-    from .registry import PROPOSERS
-
-    return PROPOSERS[request.proposer].needs_model
 
 
 def environment_lengths(domain: Domain, settings: EnvironmentSettings) -> Lengths:

@@ -9,7 +9,8 @@ attention alone takes long to learn this, and needs it to copy.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,10 +134,7 @@ def load_model(path: str | Path, dtype: str = "float32") -> LanguageModel:
     """Load a model from a folder or by its name on the hub. Whatever is wrong with its files is a ModelError."""
     name = str(path)
     options: dict[str, Any] = {"trust_remote_code": False}
-    if Path(path).is_dir():
-        check_model_folder(Path(path))
-    try:
-        check_config(PretrainedConfig.get_config_dict(name)[0], path)
+    with reading_model("load", path):
         if find_adapter_config_file(name) is not None:
             raise ModelError(f"{path} is an adapter for another model ({ADAPTER_FILE}); merge it into that model first")
         tokenizer: Any = AutoTokenizer.from_pretrained(name, **options)
@@ -145,6 +143,21 @@ def load_model(path: str | Path, dtype: str = "float32") -> LanguageModel:
             raise ModelError(f"the tokenizer of {path} has no end-of-sequence token; choose another model")
         lm = LanguageModel(model, tokenizer)
         lm.encode_prompt("system", "user")
+    return lm
+
+
+@contextmanager
+def reading_model(action: str, path: str | Path) -> Iterator[None]:
+    """Check the files of a model, then turn whatever is wrong with them into a ModelError.
+
+    Args:
+        action: What is done with the model, for the message.
+    """
+    if Path(path).is_dir():
+        check_model_folder(Path(path))
+    try:
+        check_config(PretrainedConfig.get_config_dict(str(path))[0], path)
+        yield
     except ModelError:
         raise
     except BaseException as error:
@@ -153,10 +166,9 @@ def load_model(path: str | Path, dtype: str = "float32") -> LanguageModel:
             raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(
-            f"cannot load the model {path}: {reason:.500}; pass a folder with safetensors, or "
+            f"cannot {action} the model {path}: {reason:.500}; pass a folder with safetensors, or "
             "the name of a model on the Hugging Face hub"
         ) from error
-    return lm
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerFast:

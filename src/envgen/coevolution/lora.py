@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from envgen.imports import require_extra
 
 BASE_LAYER = ".base_layer"  # what peft adds to the name of a layer that has adapters
+ADAPTER = ".lora_"  # in the names of their parameters
 
 
 def add_adapters(model: Any, rank: int, alpha: float, seed: int) -> None:
@@ -31,8 +32,9 @@ def add_adapters(model: Any, rank: int, alpha: float, seed: int) -> None:
             parameter.data = parameter.data.float()  # in bfloat16, small updates would be lost
 
 
-def has_adapters(model: nn.Module) -> bool:
-    return any(True for _ in _adapted_layers(model))
+def trainable_names(model: nn.Module) -> set[str]:
+    """The names of the parameters that are trained: with adapters, those of the adapters alone."""
+    return {name for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 def _adapted_layers(model: nn.Module) -> Iterator[tuple[str, Any]]:
@@ -58,18 +60,23 @@ def adapters_disabled(model: nn.Module) -> Iterator[None]:
             layer.enable_adapters(True)
 
 
-def merged_parameters(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """The parameters that a model without adapters would need to compute the same, under its own names."""
+def base_parameters(model: nn.Module) -> Iterator[tuple[str, nn.Parameter, Any]]:
+    """The parameters without adapters, under the names that they have in a model without any.
+
+    With each weight that has an adapter comes its layer, with the others None.
+    """
     layers = dict(_adapted_layers(model))
     for name, parameter in model.named_parameters():
-        layer_name, _, kind = name.rpartition(".")
-        layer = layers.get(layer_name.removesuffix(BASE_LAYER))
-        if layer is None:
-            if not any(name.startswith(f"{adapted}.") for adapted in layers):
-                yield name, parameter
-        elif layer_name.endswith(BASE_LAYER):
-            weights = parameter.detach()
-            if kind == "weight":
-                (adapter,) = layer.active_adapters
-                weights = (weights.float() + layer.get_delta_weight(adapter).float()).to(weights.dtype)
-            yield name.replace(f"{BASE_LAYER}.", "."), weights
+        layer_name, _, rest = name.partition(f"{BASE_LAYER}.")
+        if layer_name in layers:
+            yield f"{layer_name}.{rest}", parameter, layers[layer_name] if rest == "weight" else None
+        elif name.partition(ADAPTER)[0] not in layers:
+            yield name, parameter, None
+
+
+def merged_weights(parameter: nn.Parameter, layer: Any) -> Tensor:
+    """The weights with which the layer would compute the same without its adapter, if it has one."""
+    if layer is None:
+        return parameter
+    (adapter,) = layer.active_adapters
+    return (parameter.detach().float() + layer.get_delta_weight(adapter).detach().float()).to(parameter.dtype)

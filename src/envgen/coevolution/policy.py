@@ -27,7 +27,7 @@ from torch.distributed.tensor import DTensor
 from envgen.errors import NonFiniteLossError
 
 from .language_model import LanguageModel, ModelError
-from .lora import adapters_disabled, add_adapters
+from .lora import adapters_disabled, add_adapters, trainable_names
 from .losses import LossType, completion_logps, token_losses, token_weights
 from .sampling import Completions, HfSampler, Sampler
 from .settings import PolicySettings
@@ -275,16 +275,14 @@ class LanguageModelPolicy:
         state: Any = get_state_dict(self.model, self.optimizer.optimizer, options=self._state_options)
         weights, optimizer_state = state
         if self.settings.lora_rank is not None:  # tied weights are not left out, although they are frozen
-            weights = {name: tensor for name, tensor in weights.items() if name in self._trainable_names()}
+            names = trainable_names(self.lm.model)
+            weights = {name: tensor for name, tensor in weights.items() if name in names}
         arrays = {f"model.{name}": _to_numpy(tensor) for name, tensor in weights.items()}
         for name, values in optimizer_state.get("state", {}).items():
             arrays |= {f"optimizer.{name}.{key}": _to_numpy(value) for key, value in values.items()}
         rng_states: Any = gather_object([self.rng.get_state().numpy()])
         arrays |= {f"rng.{rank}": rng_state for rank, rng_state in enumerate(rng_states)}
         return arrays, {"shuffle_rng": self.shuffle_rng.bit_generator.state}
-
-    def _trainable_names(self) -> set[str]:
-        return {name for name, parameter in self.lm.model.named_parameters() if parameter.requires_grad}
 
     def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
         """Restore a whole state. All processes must call it."""
@@ -299,7 +297,7 @@ class LanguageModelPolicy:
             elif kind == "optimizer":
                 parameter, _, key = rest.rpartition(".")
                 optimizer_state.setdefault(parameter, {})[key] = torch.from_numpy(array.copy())
-        if self.settings.lora_rank is not None and weights.keys() != self._trainable_names():
+        if self.settings.lora_rank is not None and weights.keys() != trainable_names(self.lm.model):
             raise ModelError(
                 "this checkpoint does not fit the adapters of the model; resume with the model that the run started "
                 "from"

@@ -153,11 +153,15 @@ class Domain(ABC):
             return variation
         return other
 
+    def sample_held_out(self, rng: np.random.Generator) -> Any:
+        """A random spec of a held-out task. Training leaves out tasks equal to held-out ones."""
+        return self.sample(rng)
+
     def held_out_tasks(self, count: int) -> tuple[Task, ...]:
         """The held-out tasks: the first `count` distinct ones from a fixed seed."""
         rng, specs = np.random.default_rng(HELD_OUT_SEED), {}
         for _ in range(100 * count):
-            spec = self.sample(rng)
+            spec = self.sample_held_out(rng)
             specs.setdefault(spec.key, spec)
             if len(specs) == count:
                 break

@@ -1,6 +1,8 @@
 """The agent of a co-evolution run, as of its latest checkpoint."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from pydantic import ValidationError
@@ -10,7 +12,7 @@ from envgen.runs.store import RunError, read_request
 
 from .domains.registry import is_builtin, load_domain
 from .language_model import LanguageModel, load_model
-from .lora import add_adapters
+from .lora import add_adapters, trainable_names
 from .pretraining import find_pretrained_agent
 from .settings import AgentSettings, ModelSize, PretrainSettings
 
@@ -25,19 +27,18 @@ def load_agent(run: Path, models_folder: Path, dtype: str = "float32") -> Langua
         models_folder: The folder of the small pretrained models that runs start from.
         dtype: The data type of the weights.
     """
-    lm = load_model(_initial_model(run, models_folder), dtype)
+    request, _ = read_request(run)
+    lm = load_model(_initial_model(run, request, models_folder), dtype)
     checkpoint = load_latest(run / "checkpoints")
     if checkpoint is None:
         raise RunError(f"{run} has no checkpoint yet; let the run train until it saves one")
-    settings = _agent_settings(run)
+    settings = _agent_settings(run, request)
     if settings.lora_rank is not None:
         add_adapters(lm.model, settings.lora_rank, settings.lora_alpha, seed=0)
     with loading(run, checkpoint):
         arrays = checkpoint.arrays["agent"]
         weights = {name.removeprefix(WEIGHTS): array for name, array in arrays.items() if name.startswith(WEIGHTS)}
-        expected = lm.model.state_dict().keys()
-        if settings.lora_rank is not None:
-            expected = {name for name, parameter in lm.model.named_parameters() if parameter.requires_grad}
+        expected = lm.model.state_dict().keys() if settings.lora_rank is None else trainable_names(lm.model)
         if mismatched := sorted(expected ^ weights.keys()):
             raise ValueError(f"the weights {', '.join(mismatched[:3])} do not match the model")
         tensors = {name: torch.from_numpy(array.copy()) for name, array in weights.items()}
@@ -45,15 +46,14 @@ def load_agent(run: Path, models_folder: Path, dtype: str = "float32") -> Langua
     return lm
 
 
-def _agent_settings(run: Path) -> AgentSettings:
+def _agent_settings(run: Path, request: Mapping[str, Any]) -> AgentSettings:
     try:
-        return AgentSettings.model_validate(read_request(run)[0]["agent_settings"])
+        return AgentSettings.model_validate(request["agent_settings"])
     except (KeyError, ValidationError):
         raise RunError(f"{run} is not a run of envgen coevolve") from None
 
 
-def _initial_model(run: Path, models_folder: Path) -> str:
-    request, _ = read_request(run)
+def _initial_model(run: Path, request: Mapping[str, Any], models_folder: Path) -> str:
     try:
         agent, recipe, domain = request["agent"], request["pretrain_recipe"], request["domain"]
         if recipe is None:

@@ -5,6 +5,7 @@ GPUs of the server (NCCL), through TRL's client, which knows the protocols of vL
 own random state: runs that use one can be resumed, but not bit for bit.
 """
 
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from .language_model import LanguageModel, ModelError
-from .lora import merged_parameters
+from .lora import base_parameters, merged_weights
 from .sampling import Completions
 
 GROUP_PORTS = (51216, 51217)  # for weight transfer to the servers of the agent and the environment
@@ -110,7 +111,7 @@ class VllmSampler:
         if accelerator.is_main_process:
             parameters = [
                 (_plain_name(name), str(parameter.dtype).removeprefix("torch."), list(parameter.shape))
-                for name, parameter in merged_parameters(unwrapped)
+                for name, parameter, _ in base_parameters(unwrapped)
             ]
             self.transfer.send(parameters, weights, accelerator.device)
         else:
@@ -129,10 +130,7 @@ class VllmSampler:
 
     @property
     def _start_hint(self) -> str:
-        return (
-            "start it with: VLLM_SERVER_DEV_MODE=1 vllm serve MODEL "
-            f'--port {urlsplit(self.url).port or 8000} --weight-transfer-config \'{{"backend": "nccl"}}\''
-        )
+        return f"start it with: {serve_command('MODEL', urlsplit(self.url).port or 8000)}"
 
     def _request(self, path: str, body: dict[str, Any] | None = None) -> Any:
         """The JSON response of the server. Requests are repeated while it is busy or does not respond."""
@@ -164,6 +162,14 @@ class VllmSampler:
         raise ModelError(message)
 
 
+def serve_command(model: str, port: int, options: str = "") -> str:
+    """The shell command that starts a server which can receive weights."""
+    return (
+        f"VLLM_SERVER_DEV_MODE=1 vllm serve {shlex.quote(model)} --port {port} {options}"
+        '--weight-transfer-config \'{"backend": "nccl"}\''
+    )
+
+
 def _with_eos(token_ids: list[int], finish_reason: str, eos_token_id: int) -> list[int]:
     """The tokens with the end-of-sequence token, if the completion ended."""
     return [*token_ids, eos_token_id] if finish_reason == "stop" and token_ids[-1:] != [eos_token_id] else [*token_ids]
@@ -171,8 +177,8 @@ def _with_eos(token_ids: list[int], finish_reason: str, eos_token_id: int) -> li
 
 def _full_weights(model: nn.Module, device: torch.device) -> Iterator[tuple[str, Tensor]]:
     """Each parameter once and unsharded. All processes must iterate together."""
-    for name, parameter in merged_parameters(model):
-        weights = parameter.detach()
+    for name, parameter, layer in base_parameters(model):
+        weights = merged_weights(parameter, layer).detach()
         yield _plain_name(name), (weights.full_tensor() if isinstance(weights, DTensor) else weights).to(device)
 
 

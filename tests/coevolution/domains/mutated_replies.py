@@ -1,6 +1,11 @@
 """Hostile replies to tasks: damaged, endless, nested or foreign text."""
 
+from collections.abc import Callable, Sequence
 from random import Random
+
+from envgen.coevolution.tasks import Domain, Task
+
+MAX_REASON_CHARS = 1000
 
 TEN_MEGABYTES = {
     "letters": "x" * 10_000_000, "lines": "\n" * 10_000_000, "null": "\x00" * 10_000_000, "nested": "[" * 10_000_000,
@@ -32,3 +37,27 @@ def mutate(reply: str, rng: Random) -> str:
     if kind == 8:
         return "".join(chr(rng.randrange(0x110000)) for _ in range(200))
     return reply[:position] + reply[rng.randrange(len(reply) + 1) :]
+
+
+def attack(
+    domain: Domain,
+    tasks: Sequence[Task],
+    count: int,
+    max_observation_chars: int = 0,
+    seed: int = 0,
+    mutate: Callable[[str, Random], str] = mutate,
+) -> int:
+    """Check mutated replies to the tasks in turn; return how many of them are right."""
+    rng, num_right = Random(seed), 0
+    for number in range(count):
+        task = tasks[number % len(tasks)]
+        reply = mutate(domain.oracle_reply(task), rng)
+        if domain.is_multi_turn:
+            observation = domain.start_episode(task).step(reply)
+            assert observation is None or len(observation) < max_observation_chars
+        result = domain.check(task, reply)
+        assert result.score in (0.0, 1.0)
+        assert result.valid or not result.score
+        assert len(result.reason) < MAX_REASON_CHARS
+        num_right += int(result.score)
+    return num_right

@@ -2,11 +2,10 @@
 
 import json
 from collections import Counter
-from random import Random
 
 import numpy as np
 import pytest
-from mutated_replies import TEN_MEGABYTES
+from mutated_replies import TEN_MEGABYTES, attack
 
 from envgen.coevolution import pretrain_data
 from envgen.coevolution.domains.bfcl.domain import BfclDomain
@@ -348,38 +347,27 @@ def test_other_categories_end_with_the_first_turn(tasks):
         assert episode.is_right
 
 
-def attack(tasks: list[Task], count: int, seed: int) -> int:
-    """Check hostile and mutated replies; returns how many of the mutated ones are right."""
-    rng, right = Random(seed), 0
+def attack_all_categories(tasks: list[Task], count: int, seed: int) -> int:
+    """Check hostile and mutated replies; return how many of the mutated ones are right."""
     for text in (*FIXED, *TEN_MEGABYTES.values()):
         for task in (tasks[0], next(task for task in tasks if not task.answer_key.calls)):
             result = DOMAIN.check(task, text)
             assert not result.score or (text == "[]" and not task.answer_key.calls)
-    for number in range(count):
-        task = tasks[number % len(tasks)]
-        reply = mutate(DOMAIN.oracle_reply(task), rng)
-        observation = DOMAIN.start_episode(task).step(reply)
-        assert observation is None or len(observation) < 1000
-        result = DOMAIN.check(task, reply)
-        assert result.score in (0, 1)
-        assert result.valid or not result.score
-        assert len(result.reason) < 1000
-        right += int(result.score)
-    return right
+    return attack(DOMAIN, tasks, count, 1000, seed, mutate)
 
 
 def test_hostile_replies_are_wrong_and_never_executed(tasks, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     called = [task for task in tasks if task.answer_key.calls]
     without_calls = [task for task in tasks if not task.answer_key.calls]
-    assert attack([*called[:100], *without_calls[:10]], 200, seed=0) < 70
+    assert attack_all_categories([*called[:100], *without_calls[:10]], 200, seed=0) < 70
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
 def test_thousands_of_hostile_replies_are_wrong_and_never_executed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    attack(sample_tasks(500, seed=3), 3000, seed=1)
+    attack_all_categories(sample_tasks(500, seed=3), 3000, seed=1)
     assert list(tmp_path.iterdir()) == []
 
 

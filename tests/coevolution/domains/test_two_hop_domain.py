@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 from hash_seeds import outputs_under_two_hash_seeds
-from mutated_replies import TEN_MEGABYTES, mutate
+from mutated_replies import TEN_MEGABYTES, attack
 
 from envgen.coevolution.domains.two_hop.domain import MAX_SEARCHES, TwoHopDomain
 from envgen.coevolution.domains.two_hop.knowledge import BRIDGES, RELATIONS
@@ -197,25 +197,13 @@ def test_knowledge_does_not_depend_on_the_hash_seed():
     assert "question=" in first
 
 
-def attack(domain: TwoHopDomain, tasks: list[Task], count: int) -> None:
-    rng = Random(0)
-    for number in range(count):
-        task = tasks[number % len(tasks)]
-        reply = mutate(domain.oracle_reply(task), rng)
-        result = domain.check(task, reply)
-        assert result.score in (0.0, 1.0)
-        assert result.valid or not result.score
-        observation = domain.start_episode(task).step(reply)
-        assert observation is None or len(observation) < MAX_TURN_CHARS
-
-
 def test_hostile_replies_are_scored(domain, tasks):
-    attack(domain, tasks, 300)
+    attack(domain, tasks, 300, MAX_TURN_CHARS)
 
 
 @pytest.mark.slow
 def test_five_thousand_hostile_replies_are_scored(domain, tasks):
-    attack(domain, tasks, 5000)
+    attack(domain, tasks, 5000, MAX_TURN_CHARS)
 
 
 @pytest.mark.parametrize("reply", TEN_MEGABYTES.values(), ids=TEN_MEGABYTES)

@@ -22,6 +22,7 @@ import numpy as np
 from pydantic import Field
 
 from ..tasks import CheckResult, Domain, Spec, Task
+from .random_choice import choose, sample_word, sample_words
 
 NAMES = ("Ann", "Bob", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ivan", "Jane", "Kofi", "Lena")
 TOWNS = ("Cairo", "Delhi", "Lima", "Oslo", "Paris", "Quito", "Rome", "Tokyo")
@@ -111,15 +112,6 @@ def _allowed_objects(relation: str, person: str, facts: Facts, answer: tuple[str
     verb = relation.removeprefix("not ")
     opposite = facts.get((f"not {verb}" if verb == relation else verb, person), ())
     return [word for word in VERBS[verb].objects if word not in answer and word not in opposite]
-
-
-def sample_words(words: Sequence[str], count: int, rng: Random) -> tuple[str, ...]:
-    """`count` different words. Only random() of `rng` is used: its stream is the same in every version of Python."""
-    return tuple(sorted(words, key=lambda _: rng.random())[:count])
-
-
-def sample_word(words: Sequence[str], rng: Random) -> str:
-    return sample_words(words, 1, rng)[0]
 
 
 def write_sentences(facts: Facts, style: str, rng: Random) -> list[str]:
@@ -340,11 +332,11 @@ class AnswersDomain(Domain):
     def sample(self, rng: np.random.Generator) -> AnswersSpec:
         asks, styles = get_args(Ask), get_args(Style)
         return AnswersSpec(
-            ask=asks[rng.integers(len(asks))],
+            ask=choose(asks, rng),
             hops=int(rng.integers(1, MAX_HOPS + 1)),
             answers=int(rng.integers(1, MAX_ANSWERS + 1)),
             distractors=int(rng.integers(MIN_DISTRACTORS, MAX_DISTRACTORS + 1)),
-            style=styles[rng.integers(len(styles))],
+            style=choose(styles, rng),
             variation=int(rng.integers(NUM_VARIATIONS)),
         )
 

@@ -20,8 +20,9 @@ from pydantic import Field
 
 from ...episodes import normalize_turn
 from ...tasks import CheckResult, Domain, Spec, SpecError, Task
+from ..random_choice import choose
 from .engine import NOTHING_HAPPENS, TextGame
-from .floor_plans import ROOM_KINDS, RoomKind, choose, make_room
+from .floor_plans import ROOM_KINDS, RoomKind, make_room
 from .game import Game, GameError, Problem
 from .generator import TaskType, generate_game, possible_assignments
 from .planner import GoalParts, read_goal, search_commands
@@ -172,8 +173,8 @@ class AlfworldDomain(Domain):
 
     def _sample(self, rng: np.random.Generator, max_receptacles: int, max_distractors: int) -> AlfworldSpec:
         while True:
-            room = ROOM_KINDS[int(rng.integers(len(ROOM_KINDS)))]
-            task = list(TASK_TYPE_OF)[int(rng.integers(len(TASK_TYPE_OF)))]
+            room = choose(ROOM_KINDS, rng)
+            task = choose(list(TASK_TYPE_OF), rng)
             spec = AlfworldSpec(
                 room=room, task=task, receptacles=int(rng.integers(4, max_receptacles + 1)),
                 copies=int(rng.integers(1, 4)), distractors=int(rng.integers(max_distractors + 1)),

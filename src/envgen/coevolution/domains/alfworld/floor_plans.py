@@ -6,13 +6,13 @@ executed. `make_room` makes rooms of any size without that package.
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from random import Random
 from typing import Literal, TypeVar, get_args
 
+from ..random_choice import choose
 from .affordances import KIND_OF, OPENABLE
 from .game import GameError
 
@@ -126,8 +126,3 @@ def make_room(kind: RoomKind, num_receptacles: int, rng: Random) -> FloorPlan:
 def _suffix(receptacle_type: str) -> str:
     """AI2-THOR's ids of basins end with their type; ALFWorld names them after it."""
     return f"|{receptacle_type}" if receptacle_type.endswith("Basin") else ""
-
-
-def choose(options: Sequence[T], rng: Random) -> T:
-    """One of the options. Only `random()` is used, whose stream is the same in every version of Python."""
-    return options[int(rng.random() * len(options))]

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal, get_args
 
+from ..random_choice import choose
 from .affordances import HOLDERS, KIND_OF, LAMPS, OBJECTS_WITH, fits
-from .floor_plans import FloorPlan, Place, choose
+from .floor_plans import FloorPlan, Place
 from .game import Fact, Formula, Game, GameError, Problem, build_game
 from .planner import plan_commands
 

@@ -17,9 +17,10 @@ import numpy as np
 
 from envgen.function_calls.calls import Call
 
-from ...tasks import HELD_OUT_SEED, CheckResult, Domain, Task
+from ...tasks import CheckResult, Domain, Task
+from ..random_choice import shuffle
 from .episode import MAX_TURNS, BfclAnswerKey, BfclEpisode
-from .functions import TYPES, function_names, shuffle
+from .functions import TYPES, function_names
 from .generator import choose_distractors, choose_linked_steps, choose_steps, leave_out_value, split_requests
 from .negatives import format_calls, oracle_turns, wrong_episodes, wrong_replies_to, wrong_replies_without_calls
 from .phrasing import phrase_request
@@ -138,14 +139,10 @@ class BfclDomain(Domain):
     def sample_easy(self, rng: np.random.Generator) -> BfclSpec:
         return sample_easy_spec(rng)
 
-    def held_out_tasks(self, count: int) -> tuple[Task, ...]:
-        """Tasks with functions and variations that no other task has."""
-        rng, specs = np.random.default_rng(HELD_OUT_SEED), {}
-        while len(specs) < count:
-            fields = self.sample(rng).model_dump()
-            spec = HeldOutSpec(**{**fields, "variation": fields["variation"] + NUM_VARIATIONS})
-            specs.setdefault(spec.key, spec)
-        return tuple(self.make_task(spec) for spec in specs.values())
+    def sample_held_out(self, rng: np.random.Generator) -> HeldOutSpec:
+        """A spec whose functions and variation no training task has."""
+        fields = self.sample(rng).model_dump()
+        return HeldOutSpec(**{**fields, "variation": fields["variation"] + NUM_VARIATIONS})
 
     def features(self, spec: BfclSpec) -> Mapping[str, str]:
         types = {kind for kind, _ in spec.types}

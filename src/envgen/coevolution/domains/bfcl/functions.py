@@ -10,6 +10,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
 
+from ..random_choice import choose, shuffle
+
 ParameterType = Literal["string", "integer", "float", "boolean", "enum", "array", "object"]
 TYPES: tuple[ParameterType, ...] = get_args(ParameterType)
 NUM_OPTIONS = 3  # values of an enum in a signature
@@ -212,14 +214,6 @@ def function_names(held_out: bool) -> list[tuple[str, str]]:
 
 
 # --- random choices; the only method of `rng` used is random(), whose stream is the same in every version of Python
-
-
-def choose(options: Sequence[Any], rng: Random) -> Any:
-    return options[int(rng.random() * len(options))]
-
-
-def shuffle(options: Sequence[Any], rng: Random) -> list[Any]:
-    return sorted(options, key=lambda _: rng.random())
 
 
 def sample_parameters(types: Sequence[tuple[ParameterType, bool]], rng: Random) -> tuple[Parameter, ...]:

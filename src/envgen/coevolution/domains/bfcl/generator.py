@@ -8,7 +8,8 @@ from typing import Any
 from envgen.function_calls.checker import Expected
 
 from ...tasks import SpecError
-from .functions import ID, IDS, TYPES, Function, Parameter, choose, sample_parameters, sample_value, shuffle
+from ..random_choice import choose, shuffle
+from .functions import ID, IDS, TYPES, Function, Parameter, sample_parameters, sample_value
 from .spec import BfclSpec
 
 Name = tuple[str, str]  # action and thing

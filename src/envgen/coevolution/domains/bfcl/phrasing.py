@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from .functions import ACTIONS, Attribute, Function, Parameter, shuffle
+from ..random_choice import shuffle
+from .functions import ACTIONS, Attribute, Function, Parameter
 from .spec import Style
 
 RequestedCall = tuple[Function, dict[str, Any]]  # what a request asks for: a function and the values that it gives

@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from ...tasks import Spec, SpecError
+from ..random_choice import choose
 from .functions import TYPES, ParameterType
 
 Category = Literal["simple", "multiple", "parallel", "parallel_multiple", "irrelevance", "missing_value", "multi_turn"]
@@ -103,7 +104,7 @@ def _sample(
             category=category,
             calls=int(rng.integers(2, MAX_CALLS + 1)) if category in WITH_SEVERAL_CALLS else 1,
             distractors=int(rng.integers(DISTRACTORS[category][0], max_distractors + 1)),
-            parameters=tuple(
+            parameters=tuple(  # pyright: ignore[reportArgumentType]
                 choose(types, rng) + ("?" if rng.random() < OPTIONAL_PROBABILITY else "") for _ in range(num_parameters)
             ),
             style=choose(STYLES, rng),
@@ -114,7 +115,3 @@ def _sample(
         except SpecError:
             continue
         return spec
-
-
-def choose(options: tuple, rng: np.random.Generator):
-    return options[int(rng.integers(len(options)))]

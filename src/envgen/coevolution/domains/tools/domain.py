@@ -9,11 +9,12 @@ at least one of them, while a value that follows from the request is as good as 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from ...tasks import CheckResult, Domain, Task
+from ..random_choice import choose, shuffle
 from .apps import TOOLS, AppState
 from .calls import Call, CallError, Trace, execute, format_calls, parse_calls, wrong_programs
 from .phrasing import phrase_request
@@ -22,15 +23,13 @@ from .spec import (
     MAX_STEPS,
     NUM_VARIATIONS,
     ToolsSpec,
-    choose,
     parse_steps,
     sample_calls,
     sample_linked_pair,
     sample_steps,
-    shuffle,
 )
 
-STYLES: tuple[str, ...] = get_args(ToolsSpec.model_fields["style"].annotation)
+STYLES: tuple[Any, ...] = get_args(ToolsSpec.model_fields["style"].annotation)
 MAX_STATES = 20  # initial states tried to find one in which all results differ
 
 

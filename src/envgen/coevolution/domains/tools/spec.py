@@ -14,6 +14,7 @@ from pydantic import Field, field_validator
 from envgen.settings import format_choice_error
 
 from ...tasks import Spec
+from ..random_choice import choose
 from .apps import TOOLS, VALUES, Tool
 from .calls import Call, Ref
 
@@ -115,19 +116,11 @@ def sample_calls(steps: Sequence[ProgramStep], rng: Random) -> tuple[Call, ...]:
                 continue
             value = None
             while value is None or value in arguments.values() or (tool.name, parameter, value) in used:
-                value = VALUES[value_type][int(rng.random() * len(VALUES[value_type]))]
+                value = choose(VALUES[value_type], rng)
             arguments[parameter] = value
             used.add((tool.name, parameter, value))
         calls.append(Call(tool.name, arguments))
     return tuple(calls)
-
-
-def shuffle(names: Sequence[str], rng: Random) -> list[str]:
-    return sorted(names, key=lambda _: rng.random())
-
-
-def choose(options: Sequence[Any], rng: np.random.Generator) -> Any:
-    return options[int(rng.integers(len(options)))]
 
 
 def sample_steps(count: int, rng: np.random.Generator) -> list[str]:

@@ -11,7 +11,7 @@ from itertools import permutations
 from random import Random
 from typing import Any, NamedTuple
 
-from ..answers import sample_word, sample_words
+from ..random_choice import sample_word, sample_words, shuffle
 from .constraints import HOUSE_RULES, Query
 from .reference import Reference
 from .spec import TravelSpec
@@ -84,7 +84,7 @@ def _make_accommodations(count: int, spec: TravelSpec, rng: Random) -> list[Row]
             "minimum nights": 1.0 if number == 0 else float(_between(1, spec.days - 1, rng)),
             "maximum occupancy": _between(1, MAX_OCCUPANCY, rng),
         })  # fmt: skip
-    return list(_shuffled(rows, rng))
+    return shuffle(rows, rng)
 
 
 def _make_restaurants(count: int, wanted: Sequence[str], rng: Random) -> list[Row]:
@@ -93,7 +93,7 @@ def _make_restaurants(count: int, wanted: Sequence[str], rng: Random) -> list[Ro
     for number in range(count):
         cuisine = wanted[number] if number < len(wanted) else sample_word(CUISINES, rng)
         rows.append({"Average Cost": 5 * _between(1, 12, rng), "Cuisines": cuisine})
-    return list(_shuffled(rows, rng))
+    return shuffle(rows, rng)
 
 
 def _add_links(
@@ -126,7 +126,3 @@ def _add_links(
 
 def _between(low: int, high: int, rng: Random) -> int:
     return low + int(rng.random() * (high - low + 1))
-
-
-def _shuffled(rows: Sequence[Any], rng: Random) -> list[Any]:
-    return sorted(rows, key=lambda _: rng.random())

@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from ...tasks import Spec
+from ..random_choice import choose
 
 NUM_VARIATIONS = 1000
 MAX_DAYS = 4
@@ -76,16 +77,13 @@ def sample_spec(rng: np.random.Generator, max_days: int, max_options: int, wish_
     """
     days = int(rng.integers(2, max_days + 1))
 
-    def choose(values: tuple[str, ...]) -> str:
-        return values[int(rng.integers(len(values)))]
-
     def wish(values: tuple[str, ...]) -> str:
-        return choose(values[1:]) if rng.random() < wish_probability else "any"
+        return choose(values[1:], rng) if rng.random() < wish_probability else "any"
 
     cuisines = int(rng.integers(1, 2 if days == 2 else 3)) if rng.random() < wish_probability else 0
     return TravelSpec.model_validate({
         "days": days, "cities": 1 if days == 2 else int(rng.integers(1, 3)), "people": int(rng.integers(1, 5)),
-        "budget": choose(get_args(Budget)), "room": wish(get_args(RoomWish)), "rule": wish(get_args(RuleWish)),
+        "budget": choose(get_args(Budget), rng), "room": wish(get_args(RoomWish)), "rule": wish(get_args(RuleWish)),
         "cuisines": cuisines, "transport": wish(get_args(TransportWish)),
         "options": int(rng.integers(1, max_options + 1)), "variation": int(rng.integers(NUM_VARIATIONS)),
     })  # fmt: skip

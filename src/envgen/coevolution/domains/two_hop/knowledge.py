@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from ..answers import sample_word, sample_words
+from ..random_choice import sample_word, sample_words
 from .spec import ASKS_OF, BRIDGE_KIND, Bridge, BridgeKind, TwoHopSpec
 
 ADJECTIVES = (

@@ -1,16 +1,16 @@
 """The specs of the domain `two_hop`: which two facts a question needs, and what makes them hard to find."""
 
-from typing import Annotated, Literal, TypeVar, get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from ...tasks import Spec
+from ..random_choice import choose
 
 NUM_VARIATIONS = 1000
 MAX_DISTRACTORS = 8
 MAX_DETAILS = 3
-T = TypeVar("T")
 
 Bridge = Literal["director", "author", "founder", "seat", "venue"]
 BridgeKind = Literal["person", "city"]
@@ -61,7 +61,3 @@ def sample_spec(rng: np.random.Generator) -> TwoHopSpec:
         "distractors": int(rng.integers(MAX_DISTRACTORS + 1)), "details": int(rng.integers(MAX_DETAILS + 1)),
         "style": choose(("plain", "varied"), rng), "variation": int(rng.integers(NUM_VARIATIONS)),
     })  # fmt: skip
-
-
-def choose(options: tuple[T, ...], rng: np.random.Generator) -> T:
-    return options[int(rng.integers(len(options)))]
