@@ -1,6 +1,7 @@
 """tools/newcomer.py finds the commands of a page, skips what is marked, and interrupts what takes long."""
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
@@ -94,8 +95,32 @@ def test_outcomes(newcomer, tmp_path):
     assert run("false") == ("failed", "")
     assert run("true", prelude="cd nowhere")[0] == "failed"
     assert run("sleep 600", limit=0.1)[0] == "interrupted"
+    assert run("trap 'echo Traceback; exit' INT; while :; do sleep 0.1; done", limit=1)[0] == "failed"
+    assert run("python -c 'import time; print(1, flush=True); time.sleep(600)'", limit=3)[0] == "interrupted"
     assert run("print(6 * 7)", is_python=True) == ("passed", "42")
     assert run("envgen watch RUN", skipped="a pattern") == ("skipped", "a pattern")
+
+
+def test_a_command_whose_run_was_interrupted_before_its_first_checkpoint_is_skipped(newcomer, tmp_path, monkeypatch):
+    (tmp_path / "page.md").write_text("```bash\npython -c 1\npython -c 2\n```\n")
+    outcomes = iter(["interrupted", "failed", "failed"])
+
+    class Machine:
+        def __init__(self, folder): ...
+
+        def run(self, command, limit):
+            outcome = next(outcomes)
+            return newcomer.Result("page.md", command.text, outcome, 0.0, "envgen: out/x has no checkpoint yet; wait")
+
+    monkeypatch.setattr(newcomer, "Machine", Machine)
+    monkeypatch.setattr(
+        sys, "argv", ["newcomer.py", "--pages", str(tmp_path / "page.md"), "--out", str(tmp_path / "o")]
+    )
+    newcomer.main()
+    assert [line["outcome"] for line in json.loads((tmp_path / "o").read_text())] == ["interrupted", "skipped"]
+    outcomes = iter(["passed", "failed"])
+    with pytest.raises(SystemExit):
+        newcomer.main()
 
 
 @pytest.mark.parametrize("name", ["gcc", "cc", "g++", "x86_64-linux-gnu-gcc-12", "clang-15", "ld", "as", "c++"])

@@ -6,7 +6,8 @@
 The commands run in a fresh copy of the repository with an empty home, no cache, no compiler in PATH and none of the
 variables of this shell except those of pip and of proxies. A virtual environment with nothing but pip is active. A
 command that runs longer than `--limit` seconds is interrupted as if by Ctrl-C, and must then end by itself and without
-a traceback (blocks of Python code may print one).
+a traceback (blocks of Python code and torchrun may print one). A command that needs a checkpoint of a run that was
+interrupted before its first one counts as skipped.
 
 What cannot run is marked in the Markdown, with the reason, on the line before the block:
 
@@ -42,6 +43,8 @@ PATTERN = re.compile(r"(?<![\w$./-])(RUN|DIR|FILE|WORLD|MODEL|HOST|NAME|MyWorld|
 KEPT_LINES = ("cd ", "export ", "source ")  # lines of a block that its later commands depend on
 NETWORK = re.compile(r"PIP_\w+|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|https?_proxy|no_proxy", re.IGNORECASE)
 SECONDS_TO_END = 120
+NO_CHECKPOINT = "has no checkpoint yet"  # in the error of a command whose run was interrupted too early
+PRINTS_TRACEBACKS = ("python ", "torchrun ")  # of a Ctrl-C
 
 
 @dataclass
@@ -148,7 +151,8 @@ class Machine:
         if killed:
             outcome, end = "failed", f"did not end {SECONDS_TO_END} seconds after Ctrl-C: {end}"
         elif interrupted:
-            expected = command.is_python or "Traceback" not in text  # Python reports Ctrl-C with a traceback
+            may_print_one = command.is_python or command.text.startswith(PRINTS_TRACEBACKS)
+            expected = may_print_one or "Traceback" not in text
             outcome = "interrupted" if expected else "failed"
         else:
             outcome = "passed" if process.returncode == 0 else "failed"
@@ -178,6 +182,10 @@ def format_table(results: list[Result]) -> str:
     return "\n".join(lines)
 
 
+def has_interrupted(results: list[Result]) -> bool:
+    return any(result.outcome == "interrupted" for result in results)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run every command of the README and the docs on a bare machine.")
     parser.add_argument("--pages", nargs="+", type=Path, help="default: the README and all of docs/")
@@ -196,7 +204,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="newcomer-") as folder:
         machine = Machine(Path(folder))
         for command in commands:
-            results.append(result := machine.run(command, arguments.limit))
+            result = machine.run(command, arguments.limit)
+            if result.outcome == "failed" and NO_CHECKPOINT in result.detail and has_interrupted(results):
+                result.outcome, result.detail = "skipped", "its run was interrupted before the first checkpoint"
+            results.append(result)
             print(
                 f"{result.outcome:<12}{result.seconds:7.1f} s  {result.page}: {result.command.splitlines()[0]}",
                 flush=True,

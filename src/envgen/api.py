@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from envgen.runs.compare import Comparison
 
 OUT = Path("out")
+DEFAULT_DESIGNER, DEFAULT_LEARNER, DEFAULT_LEARNER_PRESET = "expert", "ppo", "fast"
 PASS_WORLD = "in Python, pass world=...; on the command line, add --world module:Class"
 PASS_LEARNER = "pass learner=... to envgen.evaluate, diagnose or load_policy in Python"
 REPEAT = "resume by repeating the command or call that started the run"
@@ -108,7 +109,8 @@ def train(
         plan: A `TrainingPlan`, or the fields that differ from the preset, such as `{"cycles": 2}`.
         observation: What the agent observes; one of `world.observations`. Default: symbols, if the world has them.
         seed: Random seed.
-        folder: The run directory. Default: `out/<world>-<designer>-<preset>-<observation>-<seed>`.
+        folder: The run directory. Default: `out/<world>-<designer>-<preset>-<observation>-<seed>`, with the learner, its
+            preset, encoder and memory before the seed where they are not the defaults.
         learner: The algorithm that trains the agent: `"ppo"`, `"distillation"`, `"module:Class"` or a class.
         learner_preset: The settings of learner, network and practice to start from: `"fast"`, `"far"` for runs of ten
             million steps and more, or `"published"`.
@@ -187,13 +189,14 @@ def _training_arguments(
     if not isinstance(plan, TrainingPlan):
         plan = plan_for(preset, world, **(plan or {}))
     name = designer if isinstance(designer, str) else designer.name
-    run_folder = Path(folder) if folder else default_folder(world, name, preset, observation, seed)
+    network_changes = {"encoder": network} if isinstance(network, str) else _changes(network)
+    variant = name_variant(learner, learner_preset, network_changes, observation)
+    run_folder = Path(folder) if folder else default_folder(world, name, preset, observation, variant, seed)
     model = {"llm": llm} if isinstance(llm, str) else dict(llm or {})
     parsed_levels = [_parse_level(level, world) for level in levels]
     built = build_designer(designer, run_folder, model, designer_options, parsed_levels)
     settings, preset_practice = chosen_preset(learner_preset, world)
     settings |= _changes(hyperparameters)
-    network_changes = {"encoder": network} if isinstance(network, str) else _changes(network)
     if network_settings := settings.get("network", {}) | network_changes:
         settings["network"] = network_settings
     practice = preset_practice | _changes(practice)
@@ -208,10 +211,20 @@ def _parse_level(level: Any, world: World) -> Level | LevelChain:
     return world.Level.parse(level)
 
 
-def default_folder(world: World, designer: str, preset: str, observation: str, seed: int) -> Path:
+def default_folder(
+    world: World, designer: str, preset: str, observation: str, variant: Sequence[str], seed: int
+) -> Path:
     """The run directory that `train` uses if it is given none."""
     label = designer.replace(":", "-").replace(".", "-")
-    return OUT / f"{world.name}-{label}-{preset}-{observation}-{seed}"
+    return OUT / "-".join([world.name, label, preset, observation, *variant, str(seed)])
+
+
+def name_variant(learner: Any, learner_preset: str, network: Mapping[str, Any], observation: str) -> list[str]:
+    """What the name of a run directory says about learner and network: nothing, if they are the defaults."""
+    name = learner if isinstance(learner, str) else learner.__name__
+    names = [name.replace(":", "-").replace(".", "-"), learner_preset, *(v for v in network.values() if type(v) is str)]
+    implied = {DEFAULT_LEARNER, DEFAULT_LEARNER_PRESET, observation, "auto", "none"}
+    return [n for n in names if n not in implied] + [option for option, value in network.items() if value is True]
 
 
 def resume(

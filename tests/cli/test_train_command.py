@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from commands import envgen, get_error_line, get_usage_error, run_in_process
 
+from envgen.api import default_folder, name_variant
 from envgen.cli.common import run_errors
 from envgen.cli.train import train_command
 from envgen.curriculum.plan import PracticeSettings, learner_preset
@@ -29,6 +30,20 @@ def runs(tmp_path_factory) -> Path:
         assert result.returncode == 0, result.stderr
         (folder / f"{designer}.txt").write_text(result.stdout)
     return folder
+
+
+@pytest.mark.parametrize(
+    ("learner", "learner_preset", "network", "name"),
+    [
+        ("ppo", "fast", {}, "crafter-expert-paper-symbols-3"),
+        ("ppo", "fast", {"encoder": "symbols", "memory": "none", "width": 64}, "crafter-expert-paper-symbols-3"),
+        ("ppo", "far", {"memory": "gru", "history": True}, "crafter-expert-paper-symbols-far-gru-history-3"),
+        ("mine:Learner", "fast", {"encoder": "mlp"}, "crafter-expert-paper-symbols-mine-Learner-mlp-3"),
+    ],
+)  # fmt: skip
+def test_the_default_folder_names_learner_and_network(learner, learner_preset, network, name):
+    variant = name_variant(learner, learner_preset, network, "symbols")
+    assert default_folder(Crafter(), "expert", "paper", "symbols", variant, 3) == Path("out") / name
 
 
 @pytest.fixture(scope="module")

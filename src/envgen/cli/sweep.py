@@ -12,6 +12,7 @@ import tyro
 from pydantic import ValidationError
 from tyro.conf import OmitArgPrefixes, Positional
 
+from envgen.api import DEFAULT_DESIGNER
 from envgen.designers.chat.budget_file import BudgetFile, SharedLimits
 from envgen.designers.designer import DesignError, DesignerWrapper
 from envgen.designers.llm import LlmDesigner
@@ -24,7 +25,7 @@ from envgen.sweep.settings import ENGINES, SweepSettings
 from .coevolve import coevolve_command
 from .common import UserError, require_extra, suggest_path
 from .options import default, explicitly_set, optional_settings
-from .train import DEFAULT_DESIGNER, train_command
+from .train import train_command
 
 SweepOptions = optional_settings(
     SweepSettings, "SweepOptions", {"workers": "as many as possible", "memory_per_run": "measured"}

@@ -16,6 +16,7 @@ from envgen.agents.settings import (
     NetworkSettings,
     PpoSettings,
 )
+from envgen.api import DEFAULT_DESIGNER, DEFAULT_LEARNER, DEFAULT_LEARNER_PRESET, default_folder, name_variant
 from envgen.curriculum.plan import LEARNER_PRESETS, PRESETS, PracticeSettings, TrainingPlan
 from envgen.designers.registry import LlmConfig, LlmRuntime, designer_names, settings_class
 from envgen.settings import Settings
@@ -35,9 +36,10 @@ from .common import (
 )
 from .options import default, explicitly_set, flag, given_flags, optional_settings
 
-DEFAULT_DESIGNER, DEFAULT_LEARNER, DEFAULT_LEARNER_PRESET = "expert", "ppo", "fast"
 # where they differ from pixels with the encoder impala
 DEFAULTS_BY_OBSERVATION = {"tiles": TILE_DEFAULTS, "symbols": SYMBOL_DEFAULTS, "vectors": VECTOR_DEFAULTS}
+
+FOLDER = "out/<world>-<designer>-<preset>-<observation>[-<learner and network>]-<seed>"
 
 PlanOptions = optional_settings(TrainingPlan, "PlanOptions")
 PracticeOptions = optional_settings(PracticeSettings, "PracticeOptions")
@@ -79,7 +81,7 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
         learner: Annotated[str | None, default(DEFAULT_LEARNER)] = None,
         learner_preset: Annotated[str | None, default(DEFAULT_LEARNER_PRESET)] = None,
         seed: Annotated[int | None, default("0")] = None,
-        folder: Annotated[Path | None, default("out/<world>-<designer>-<preset>-<observation>-<seed>")] = None,
+        folder: Annotated[Path | None, default(FOLDER)] = None,
         resume: Annotated[Path | None, default("start a new run")] = None,
         extend: bool = False,
         level_files: Annotated[tuple[Path, ...], default("none")] = (),
@@ -157,9 +159,8 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
         levels = [level for file in level_files for level in read_levels(file, chosen, chains=True)]
         require_extra("train")
         _require_reference(chosen, reference_episodes)
-        from envgen.api import default_folder
-
-        folder = folder or default_folder(chosen, designer, preset, observation, seed)
+        variant = name_variant(learner, learner_preset, explicitly_set(network), observation)
+        folder = folder or default_folder(chosen, designer, preset, observation, variant, seed)
         arguments = {
             "preset": preset, "plan": changes, "observation": observation, "seed": seed, "folder": folder,
             "learner": learner, "learner_preset": learner_preset, "network": explicitly_set(network),
