@@ -109,8 +109,8 @@ def train(
         plan: A `TrainingPlan`, or the fields that differ from the preset, such as `{"cycles": 2}`.
         observation: What the agent observes; one of `world.observations`. Default: symbols, if the world has them.
         seed: Random seed.
-        folder: The run directory. Default: `out/<world>-<designer>-<preset>-<observation>-<seed>`, with the learner, its
-            preset, encoder and memory before the seed where they are not the defaults.
+        folder: The run directory. Default: `out/<world>-<designer>-<preset>-<observation>-<seed>`, with the learner,
+            its preset, encoder and memory before the seed where they are not the defaults.
         learner: The algorithm that trains the agent: `"ppo"`, `"distillation"`, `"module:Class"` or a class.
         learner_preset: The settings of learner, network and practice to start from: `"fast"`, `"far"` for runs of ten
             million steps and more, or `"published"`.
