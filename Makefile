@@ -58,10 +58,12 @@ release: $(VENV)/complete
 attack: $(VENV)/complete
 	$(BIN)/python tests/attack/run.py --out docs/reliability.md $(OPTIONS)
 
-# A million steps compared with the package `crafter`, and with the package `minigrid`.
-soak: $(VENV)/installed
-	$(BIN)/python benchmarks/crafter_parity.py --steps 1000000
+# Ten million steps of each world beside its reference while memory is watched, and runs that are interrupted, for many
+# hours; with OPTIONS="--state out/soak.json", repeating the command continues.
+soak: $(VENV)/complete .procgen/installed
+	$(BIN)/python tests/attack/run.py --suite soak --out docs/reliability.md $(OPTIONS)
 
+# A million steps compared with the package `minigrid`.
 soak-minigrid: $(VENV)/complete
 	$(BIN)/python benchmarks/minigrid_parity.py --steps 1000000
 

@@ -34,14 +34,23 @@ from envgen.designers.registry import build_designer
 from envgen.errors import EnvgenError
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
+from envgen.worlds.minigrid.world import MiniGrid
+from envgen.worlds.walker.world import Walker
 
 PLAN = TrainingPlan(
     cycles=2, levels=2, cycle_steps=128, final_steps=64, feedback_seeds=2, feedback_episodes=1, episodes=2,
     ranking_steps=32, audit_steps=10,
 )  # fmt: skip
+SAMPLED = PLAN.model_copy(update={"original_share": 0.25, "levels": 4})  # for a level in every episode
+DESIGNER_SETTINGS = {
+    "plr": {"min_levels": 4, "buffer_size": 6, "score": "max_mc"}, "accel": {"min_levels": 4, "buffer_size": 6},
+    "sfl": {"interval": 4, "num_candidates": 6, "candidate_episodes": 2, "candidate_steps": 9, "buffer_size": 3},
+}  # fmt: skip
 MAX_SECONDS = 1800  # for a run
 MODELS_VARIABLE = "ENVGEN_ATTACK_MODELS"  # the folder of the models, for processes that do not create them
 MEMORY = {"network": {"memory": "gru", "history": True}}
+MAX_JUMP = 10 * 365 * 86400  # seconds
+NOBODY = 65534  # a user without rights
 COEVOLUTION = CoevolutionPlan(rollouts=128, tasks_per_step=8, num_base_tasks=8, num_eval_tasks=8, eval_every=2)
 
 
@@ -51,12 +60,16 @@ def train_with(
     world: Any = Crafter,
     learner: str = "ppo",
     share: float = 0.0,
+    plan: TrainingPlan = PLAN,
     **settings: Any,
 ) -> None:
+    chosen = world()
+    levels = [chosen.Level()] if designer == "fixed" else ()
     practice = {"share": share, "max_steps": 9, "snapshot_interval": 3, "memory_size": 3} if share else None
     train(
-        folder, world(), build_designer(designer, folder), PLAN, seed=5, learner=learner,
-        learner_settings={**loop_worker.SETTINGS, **settings}, save_every=0.0, practice=practice,
+        folder, chosen, build_designer(designer, folder, settings=DESIGNER_SETTINGS.get(designer), levels=levels), plan,
+        chosen.default_observation, seed=5, learner=learner, learner_settings={**loop_worker.SETTINGS, **settings},
+        save_every=0.0, practice=practice,
     )  # fmt: skip
 
 
@@ -81,6 +94,18 @@ def coevolve_with(folder: Path, proposer: str = "genenv") -> None:
     coevolve(folder, Toy(), request, save_every=0.0)
 
 
+def sweep_with(folder: Path) -> None:
+    """Replace this process by the command that trains two runs one after the other."""
+    plan = {**PLAN.model_dump(include={"cycles", "levels", "cycle_steps", "final_steps", "feedback_seeds", "episodes"})}
+    options = [word for name, value in plan.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    learner = [word for name, value in loop_worker.SETTINGS.items()
+               for word in (f"--ppo.{name.replace('_', '-')}", str(value))]  # fmt: skip
+    os.execv(sys.executable, [
+        sys.executable, "-m", "envgen.cli", "sweep", "crafter", "--designer", "none,random", *options, *learner,
+        "--feedback-episodes", "1", "--audit-steps", "0", "--workers", "1", "--quiet", "--folder", str(folder),
+    ])  # fmt: skip
+
+
 torch.set_num_threads(1)  # a forked process would wait for threads that it does not have
 
 RUNS: dict[str, Callable[[Path], None]] = {
@@ -90,13 +115,31 @@ RUNS: dict[str, Callable[[Path], None]] = {
     "ppo, alpha, practice": lambda folder: train_with(folder, "alpha", share=0.5),
     "ppo, adversarial, Heist": lambda folder: train_with(folder, "adversarial", Heist),
     "ppo, easy-to-hard": lambda folder: train_with(folder, "easy-to-hard"),
+    "ppo, none": lambda folder: train_with(folder, "none"),
+    "ppo, fixed, MiniGrid": lambda folder: train_with(folder, "fixed", MiniGrid),
+    "ppo, dr": lambda folder: train_with(folder, "dr", plan=SAMPLED),
+    "ppo, plr, Walker": lambda folder: train_with(folder, "plr", lambda: Walker(num_workers=1), plan=SAMPLED),
+    "ppo with history, accel": lambda folder: train_with(folder, "accel", plan=SAMPLED, network={"history": True}),
+    "distillation, sfl": lambda folder: train_with(folder, "sfl", plan=SAMPLED, learner="distillation"),
     "co-evolution, genenv": coevolve_with,
     "co-evolution, static": lambda folder: coevolve_with(folder, "static"),
+    "co-evolution, greedy": lambda folder: coevolve_with(folder, "greedy"),
+    "sweep": sweep_with,
 }
+REFUSED = 0, 1, 3  # exit codes of runs and of commands that ended with an error message, or could finish nevertheless
 
 
-def run_in_child(run: Callable[[Path], None], folder: Path, max_file_bytes: int | None = None) -> Any:
-    """Start a run in a forked process, in which importing takes no time. Its exit code is 3 after an EnvgenError."""
+def run_in_child(
+    run: Callable[[Path], None],
+    folder: Path,
+    max_file_bytes: int | None = None,
+    setup: Callable[[], None] | None = None,
+) -> Any:
+    """Start a run in a forked process, in which importing takes no time. Its exit code is 3 after an EnvgenError.
+
+    Args:
+        setup: Called first in the process.
+    """
 
     def work() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -104,6 +147,8 @@ def run_in_child(run: Callable[[Path], None], folder: Path, max_file_bytes: int 
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
         try:
+            if setup is not None:
+                setup()
             run(folder)
         except EnvgenError:
             os._exit(3)
@@ -140,7 +185,9 @@ def compare_runs(name: str, folder: Path) -> str:
     if problem := finish(run_in_child(RUNS[name], folder)):
         return f"it does not resume: {problem}"
     try:
-        assert_same_run(uninterrupted(name)[0], folder)
+        whole = uninterrupted(name)[0]
+        for file in whole.rglob("run.json"):  # a sweep has several
+            assert_same_run(file.parent, folder / file.parent.relative_to(whole))
     except AssertionError as error:
         return f"other results than without interruption: {error!s:.200}"
     return ""
@@ -182,8 +229,73 @@ def full_disks(count: int, rng: random.Random) -> Iterator[str]:
         sizes = [file.stat().st_size for file in uninterrupted(name)[0].rglob("*") if file.is_file()]
         process = run_in_child(RUNS[name], folder, rng.randrange(1, max(sizes)))
         failure = finish(process)
-        failure = (failure if process.exitcode not in (0, 3) else "") or compare_runs(name, folder)
+        failure = (failure if process.exitcode not in REFUSED else "") or compare_runs(name, folder)
         yield f"{name}: {failure}" if failure else ""
+
+
+def kill_during(name: str, folder: Path, rng: random.Random) -> None:
+    """Start a run in an empty folder and kill it at a random time."""
+    shutil.rmtree(folder, ignore_errors=True)
+    process = run_in_child(RUNS[name], folder)
+    process.join(rng.uniform(0, uninterrupted(name)[1]))
+    process.kill()
+    process.join()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@attack("read-only directories", full=50, short=1)
+def read_only_directories(count: int, rng: random.Random) -> Iterator[str]:
+    """A killed run is continued where nothing can be written: it ends with an error message, and resumes later."""
+    names = list(RUNS) if count >= len(RUNS) else ["ppo, expert"]
+    for k in range(count):
+        name, folder = names[k % len(names)], work_folder() / "read-only"
+        kill_during(name, folder, rng)
+        paths = [folder, *folder.rglob("*")] if folder.exists() else []
+        modes = {path: path.stat().st_mode for path in paths}
+        for path, mode in modes.items():
+            path.chmod(mode & ~0o222)
+        work_folder().chmod(0o755)  # for the user without rights
+        before = contents(folder)
+        process = run_in_child(RUNS[name], folder, setup=drop_rights)
+        failure = finish(process)
+        failure = failure if process.exitcode not in REFUSED else ""
+        if paths and contents(folder) != before:
+            failure = failure or "files have changed"
+        for path, mode in modes.items():
+            path.chmod(mode)
+        failure = failure or compare_runs(name, folder)
+        yield f"{name}: {failure}" if failure else ""
+
+
+def drop_rights() -> None:
+    """Continue as a user who may write nowhere. Permissions do not bind root."""
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
+@attack("clock jumps", full=50, short=1)
+def clock_jumps(count: int, rng: random.Random) -> Iterator[str]:
+    """The clock jumps by up to ten years at every look and between the parts of a run, and so do the times of files."""
+    names = list(RUNS) if count >= len(RUNS) else ["ppo, expert"]
+    for k in range(count):
+        name, folder = names[k % len(names)], work_folder() / "jumped"
+        kill_during(name, folder, rng)
+        for path in folder.rglob("*"):
+            moved = time.time() + rng.uniform(-MAX_JUMP, MAX_JUMP)
+            os.utime(path, (moved, moved))
+        process = run_in_child(RUNS[name], folder, setup=lambda seed=rng.random(): make_clock_jump(seed))
+        failure = finish(process) or compare_runs(name, folder)
+        yield f"{name}: {failure}" if failure else ""
+
+
+def make_clock_jump(seed: float) -> None:
+    rng, read_clock = random.Random(seed), time.time
+    time.time = lambda: read_clock() + rng.uniform(-MAX_JUMP, MAX_JUMP)
 
 
 @attack("hash seeds", full=16, short=0)

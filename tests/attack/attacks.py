@@ -9,6 +9,7 @@ text if the project passed: it continued correctly or refused with an error of i
             yield ...
 
 `make attack` (run.py) runs the `full` number of cases; the tests run the `short` one, which is the same every time.
+`make soak` runs the modules `soak_*.py`, in which the cases are steps of the worlds, and the interruptions.
 """
 
 import atexit
@@ -32,7 +33,9 @@ from pathlib import Path
 from envgen.errors import EnvgenError
 
 FOLDER = Path(__file__).resolve().parent
-HELPERS = ("", "agents", "coevolution", "curriculum", "designers", "designers/chat", "worlds")  # folders with helpers
+# folders with modules that the attacks use
+HELPERS = ("", "agents", "coevolution", "curriculum", "designers", "designers/chat", "worlds", "../benchmarks")
+SUITES = {"attack": ("attack_*.py",), "soak": ("soak_*.py", "attack_interruptions.py")}
 MAX_FAILURES = 20  # of an attack that are described
 
 
@@ -79,14 +82,15 @@ def attack(name: str, full: int, short: int) -> Callable[[Callable[[int, random.
     return register
 
 
-def load_attacks() -> list[Attack]:
-    """Import all attacks of this folder."""
+def load_attacks(suite: str = "attack") -> list[Attack]:
+    """Import the attacks of a suite."""
     for name in HELPERS:
         if (folder := str(FOLDER.parent / name)) not in sys.path:
             sys.path.append(folder)
-    for file in sorted(FOLDER.glob("attack_*.py")):
-        import_module(file.stem)
-    return ATTACKS
+    modules = [file.stem for pattern in SUITES[suite] for file in sorted(FOLDER.glob(pattern))]
+    for module in modules:
+        import_module(module)
+    return [attack for attack in ATTACKS if attack.make.__module__ in modules]
 
 
 Errors = tuple[type[BaseException], ...]

@@ -1,9 +1,9 @@
-"""Run all attacks and write how many cases passed and failed to docs/reliability.md: `make attack`.
+"""Run all attacks and write how many cases passed and failed to docs/reliability.md: `make attack` and `make soak`.
 
-    python tests/attack/run.py [--scale 0.1] [--seconds 60] [--skip TEXT] [--only TEXT] [--out docs/reliability.md]
+    python tests/attack/run.py [--suite soak] [--scale 0.1] [--seconds 60] [--skip TEXT] [--only TEXT] [--out FILE]
 
-The full numbers take about an hour. Each attack runs in ten parts, and with `--state FILE` the same command continues
-after the last part that an interrupted one finished.
+The full numbers take about an hour, those of the suite `soak` several. Each attack runs in ten parts, and with
+`--state FILE` the same command continues after the last part that an interrupted one finished.
 """
 
 import argparse
@@ -18,10 +18,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from attacks import MAX_FAILURES, Attack, Result, load_attacks
+from attacks import MAX_FAILURES, SUITES, Attack, Result, load_attacks
 
 NUM_PARTS = 10  # of an attack
-START, END = "<!-- attack: written by tests/attack/run.py -->", "<!-- end of attack -->"
+START, END = "<!-- {}: written by tests/attack/run.py -->", "<!-- end of {} -->"  # of the table of a suite
 
 
 def format_table(results: list[tuple[Attack, Result]], command: str, seconds: float) -> str:
@@ -88,6 +88,7 @@ def run_attack(attack: Attack, state: State, scale: float, seed: int, seconds: f
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--suite", choices=list(SUITES), default="attack")
     parser.add_argument("--scale", type=float, default=1.0, help="a factor for the numbers of cases")
     parser.add_argument("--only", default="", help="run attacks whose names contain this text")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="the longest that an attack may take")
@@ -98,7 +99,7 @@ def main() -> int:
     args = parser.parse_args()
     results: list[tuple[Attack, Result]] = []
     state = State(args.state, {"scale": args.scale, "seed": args.seed})
-    for attack in load_attacks():
+    for attack in load_attacks(args.suite):
         if args.only not in attack.name:
             continue
         began = time.monotonic()
@@ -113,13 +114,14 @@ def main() -> int:
             print(f"  {failure}", flush=True)
     options = [f"--scale {args.scale:g}"] * (args.scale != 1) + [f"--seed {args.seed}"] * (args.seed != 0)
     options += [f"--seconds {args.seconds:g}"] * (args.seconds != float("inf")) + [f"--skip '{s}'" for s in args.skip]
-    command = "make attack" + (f' OPTIONS="{" ".join(options)}"' if options else "")
+    command = f"make {args.suite}" + (f' OPTIONS="{" ".join(options)}"' if options else "")
     table = format_table(results, command, state.seconds)
     if args.out is None or args.only:
         print(table)
     else:
         text = args.out.read_text()
-        args.out.write_text(re.sub(f"{START}.*{END}", lambda _: f"{START}\n\n{table}\n\n{END}", text, flags=re.DOTALL))
+        start, end = START.format(args.suite), END.format(args.suite)
+        args.out.write_text(re.sub(f"{start}.*{end}", lambda _: f"{start}\n\n{table}\n\n{end}", text, flags=re.DOTALL))
     return 1 if any(result.failures for _, result in results) else 0
 
 

@@ -1,0 +1,126 @@
+"""Millions of steps of each world beside its reference, in processes whose memory must not grow.
+
+A process plays a fifth of its steps, then the others. Its peak memory may grow by at most 5% after that fifth.
+"""
+
+import io
+import multiprocessing
+import os
+import random
+import resource
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from typing import Any
+
+from attacks import attack
+
+import crafter_parity
+import heist_parity
+from envgen.worlds.heist.reference import ReferenceHeist, RolloutRequest
+from envgen.worlds.minigrid.package_levels import PACKAGE_IDS
+from envgen.worlds.minigrid.reference import compare_environment
+from envgen.worlds.walker import reference as walker_reference
+
+WARM_UP = 0.2  # share of the steps after which memory is measured first
+MAX_GROWTH = 1.05
+SEEDS = 50_000_000  # of a process, half of them for its first steps
+MAX_ENVS, STEPS_PER_ROUND = 16, 500  # of a comparison with Heist's reference
+
+
+def play_crafter(steps: int, seed: int) -> str:
+    try:
+        crafter_parity.run_worker((seed, steps))
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+def play_heist(steps: int, seed: int) -> str:
+    num_envs = max(1, min(MAX_ENVS, steps // STEPS_PER_ROUND))
+    with ReferenceHeist() as reference:
+        for k in range(-(-steps // (num_envs * STEPS_PER_ROUND))):
+            mode = heist_parity.MODES[k % len(heist_parity.MODES)]
+            request = RolloutRequest(mode, num_envs, seed + k, 50 * (k % 2), 1000 * k)
+            try:
+                heist_parity.compare(reference, request, min(STEPS_PER_ROUND, steps), with_frames=False)
+            except SystemExit as error:  # its message is the difference
+                return str(error)
+    return ""
+
+
+def play_minigrid(steps: int, seed: int) -> str:
+    warnings.filterwarnings("ignore", ".*out of date", DeprecationWarning)  # of the package's old ids
+    for k, env_id in enumerate(PACKAGE_IDS):
+        result = compare_environment(env_id, -(-steps // len(PACKAGE_IDS)), seed + 10_000 * k)
+        if result.difference:
+            return result.difference
+    return ""
+
+
+def play_walker(steps: int, seed: int) -> str:
+    for env_id in walker_reference.REFERENCE_LEVELS:
+        result = walker_reference.compare_environment(env_id, -(-steps // 2), seed)
+        if result.difference:
+            return result.difference
+    return ""
+
+
+def peak_memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def measure(play: Callable[[int, int], str], steps: int, seed: int, results: Any) -> None:
+    """Play, and send what differed or how memory has grown."""
+    first = max(1, round(WARM_UP * steps))
+    try:
+        with redirect_stdout(io.StringIO()):
+            failure = play(first, seed)
+            before = peak_memory()
+            failure = failure or play(max(1, steps - first), seed + SEEDS // 2)
+        growth = peak_memory() / before
+        if growth > MAX_GROWTH:
+            failure = failure or f"the peak of memory grew by {growth - 1:.0%} after a fifth of the steps"
+    except Exception as error:  # noqa: BLE001  the parent reports it
+        failure = repr(error)
+    results.put(failure)
+
+
+def play_beside_reference(play: Callable[[int, int], str], count: int, rng: random.Random) -> Iterator[str]:
+    """Divide the steps among one process for each core. A step counts as failed for each process that failed."""
+    context = multiprocessing.get_context("spawn")
+    results, num_processes, first_seed = context.Queue(), min(count, os.cpu_count() or 1), rng.randrange(2**29)
+    processes = [
+        context.Process(
+            target=measure, args=(play, -(-count // num_processes), (first_seed + k * SEEDS) % 2**30, results)
+        )
+        for k in range(num_processes)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    failures = ["" if not process.exitcode else f"exit code {process.exitcode}" for process in processes]
+    failures = [failure or results.get(timeout=60) for failure in failures]
+    for k in range(count):
+        yield failures[k] if k < num_processes else ""
+
+
+@attack("equal steps, Crafter", full=10_000_000, short=0)
+def crafter_steps(count: int, rng: random.Random) -> Iterator[str]:
+    yield from play_beside_reference(play_crafter, count, rng)
+
+
+@attack("equal steps, Heist", full=10_000_000, short=0)
+def heist_steps(count: int, rng: random.Random) -> Iterator[str]:
+    yield from play_beside_reference(play_heist, count, rng)
+
+
+@attack("equal steps, MiniGrid", full=10_000_000, short=0)
+def minigrid_steps(count: int, rng: random.Random) -> Iterator[str]:
+    yield from play_beside_reference(play_minigrid, count, rng)
+
+
+@attack("equal steps, Walker", full=10_000_000, short=0)
+def walker_steps(count: int, rng: random.Random) -> Iterator[str]:
+    yield from play_beside_reference(play_walker, count, rng)
