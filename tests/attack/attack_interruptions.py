@@ -142,7 +142,8 @@ def run_in_child(
     """
 
     def work() -> None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        for stream in (1, 2):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         if max_file_bytes is not None:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))

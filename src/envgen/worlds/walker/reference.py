@@ -11,6 +11,7 @@ from .world import Walker
 
 REFERENCE_LEVELS: dict[str, dict[str, Any]] = {"BipedalWalker-v3": {}, "BipedalWalkerHardcore-v3": {"hardcore": True}}
 SCRIPTED_SHARES = 0.0, 1.0, 0.9  # of the actions of an episode that Gymnasium's scripted walker chooses
+FALL_REWARD = -100.0
 RANDOM_TORQUE = 0.3  # larger random torques make the walker fall within a few steps
 
 
@@ -45,12 +46,12 @@ def compare_environment(env_id: str, steps: int, seed: int = 0) -> WalkerParity:
             scripted = heuristic.step_heuristic(expected)
             action = rng.uniform(-RANDOM_TORQUE, RANDOM_TORQUE, NUM_JOINTS)
             action = (scripted if rng.random() < scripted_share else action).astype(np.float32)
-            expected, *results, _ = reference.step(action)
+            expected, reward, terminated, truncated, _ = reference.step(action)
             obs, *actual, _ = env.step(action)
-            total, length, ended = total + 1, length + 1, bool(results[1] or results[2])
-            arrived += int(ended and results[1] and results[0] > -100)
-            if actual != results:
-                difference = f"reward, terminated and truncated are {actual}, not {results}"
+            total, length, ended = total + 1, length + 1, terminated or truncated
+            arrived += int(terminated and float(reward) > FALL_REWARD)
+            if actual != [reward, terminated, truncated]:
+                difference = f"reward, terminated and truncated are {actual}, not {[reward, terminated, truncated]}"
             elif not np.array_equal(obs, expected):
                 difference = "the observations differ"
         reference.close()
