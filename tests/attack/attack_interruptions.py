@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -289,7 +289,7 @@ def clock_jumps(count: int, rng: random.Random) -> Iterator[str]:
         for path in folder.rglob("*"):
             moved = time.time() + rng.uniform(-MAX_JUMP, MAX_JUMP)
             os.utime(path, (moved, moved))
-        process = run_in_child(RUNS[name], folder, setup=lambda seed=rng.random(): make_clock_jump(seed))
+        process = run_in_child(RUNS[name], folder, setup=partial(make_clock_jump, rng.random()))
         failure = finish(process) or compare_runs(name, folder)
         yield f"{name}: {failure}" if failure else ""
 

@@ -9,6 +9,7 @@ import budget_worker
 import pytest
 from budget_worker import MAX_TOKENS, PROMPT_TOKENS, REPLY_TOKENS, make_request, open_chat
 
+from envgen.designers.chat import budget_file
 from envgen.designers.chat.budget_file import BudgetFile, SharedBudgetError, SharedLimits, total_usage
 from envgen.designers.chat.protocol import ChatError
 from envgen.designers.chat.runtime import LlmRuntime
@@ -87,6 +88,16 @@ def test_what_a_killed_process_reserved_counts_until_its_run_is_resumed(file):
     entry = json.loads(file.read_text())["usage"]["killed/ledger.jsonl"]
     assert (entry["calls"], entry["reserved"]) == (1, None)
     assert 0 < entry["tokens"] <= RESERVED
+
+
+def test_a_reservation_from_before_the_clock_was_set_back_is_lost_and_counts(file, tmp_path, monkeypatch):
+    killed = open_chat(file, tmp_path / "killed" / "ledger.jsonl")
+    killed.budget_file.reserve(make_request(0), killed.totals(), killed.prices, 30.0)
+    year = 365 * 86400.0
+    set_back = time.time() - year
+    monkeypatch.setattr(budget_file.time, "time", lambda: set_back)
+    calls = budget_worker.main(file, tmp_path / "next" / "ledger.jsonl")  # does not wait for a year
+    assert 1000 - 2 * RESERVED < calls * CALL <= 1000 - RESERVED
 
 
 def test_raised_limits_keep_what_was_used(file, tmp_path):

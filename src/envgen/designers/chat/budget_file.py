@@ -73,7 +73,12 @@ class _Amounts(BaseModel):
 
 
 class _Reservation(_Amounts):
-    expires: float  # seconds since 1970
+    made: float = 0.0  # seconds since 1970
+    expires: float
+
+    def is_in_progress(self, now: float) -> bool:
+        """Whether its call may still be settled. If the clock was set back to before it was made, it is lost."""
+        return self.made - EXTRA_SECONDS <= now < self.expires
 
 
 class _Usage(_Amounts):
@@ -143,7 +148,7 @@ class BudgetFile:
             spent, in_progress = _Amounts(), _Amounts()
             for entry in content.usage.values():
                 spent = spent.plus(entry)
-                if entry.reserved is not None and entry.reserved.expires > now:
+                if entry.reserved is not None and entry.reserved.is_in_progress(now):
                     in_progress = in_progress.plus(entry.reserved)
                 elif entry.reserved is not None:  # its process was killed, and it may have been charged
                     spent = spent.plus(entry.reserved)
@@ -151,7 +156,7 @@ class BudgetFile:
             if _exceeded(content.limits, spent.plus(in_progress).plus(needed)) is not None:
                 return False
             expires = now + (timeout or 0.0) + EXTRA_SECONDS
-            reserved = _Reservation(**needed.model_dump(), expires=expires)
+            reserved = _Reservation(**needed.model_dump(), made=now, expires=expires)
             content.usage[self.key] = usage.model_copy(update={"reserved": reserved})
             _write(self.file, content)
         return True
