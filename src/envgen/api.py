@@ -110,7 +110,7 @@ def train(
         observation: What the agent observes; one of `world.observations`. Default: symbols, if the world has them.
         seed: Random seed.
         folder: The run directory. Default: `out/<world>-<designer>-<preset>-<observation>-<seed>`, with the learner,
-            its preset, encoder and memory before the seed where they are not the defaults.
+            its preset, and the network's encoder, memory and history before the seed where they are not the defaults.
         learner: The algorithm that trains the agent: `"ppo"`, `"distillation"`, `"module:Class"` or a class.
         learner_preset: The settings of learner, network and practice to start from: `"fast"`, `"far"` for runs of ten
             million steps and more, or `"published"`.
