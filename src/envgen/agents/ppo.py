@@ -321,7 +321,7 @@ class PPO:
             rollout.logprobs[t] = dist.log_prob_and_entropy(dist_params, actions)[0]
             step = runner.step(dist.to_action(actions), rollout.episodes)
             rollout.rewards[t], rollout.dones[t], rollout.valid[t] = step.rewards, step.dones, step.valid
-            # the step limit of practice is not an end of the episode, so always bootstrap from the value there
+            # training cuts episodes off (practice, chains) before their end, so always bootstrap from the value there
             truncated = step.truncated if self.settings.bootstrap_on_truncation else step.truncated & step.cut_off
             if step.final_obs is not None and truncated.any():
                 final_obs = np.stack([step.final_obs[i] for i in np.flatnonzero(truncated)])
