@@ -80,7 +80,7 @@ def watch(
         speed: Steps per second. Default: what suits the world.
         terminal: Show the episodes in the terminal, even where a window could open.
 
-    The other arguments are those of `evaluate`. Without `best` and `skill`, episode k is the first one of the seed
+    The other arguments are those of `evaluate`. Without `best` or `skill`, episode k is the first one of the seed
     `seed + k - 1`.
     """
     require_extra("train", "envgen.watch")

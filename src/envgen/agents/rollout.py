@@ -134,7 +134,7 @@ class VecEnvRunner:
     def _require_state(self) -> SupportsState:
         if not isinstance(self.envs, SupportsState):
             raise TypeError(
-                f"{type(self.envs).__name__} cannot be saved in mid-episode: it has no get_state and set_state. "
+                f"{type(self.envs).__name__} cannot be saved in mid-episode: it has no get_state or set_state. "
                 "Save between two calls of train instead"
             )
         return self.envs

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FORMS = {
     **LLM_FORMS,
-    "hf": "hf:MODEL, a folder or a name on the Hugging Face hub",
+    "hf": "hf:MODEL, a folder or a name on the Hugging Face Hub",
     "run": "run:FOLDER, a run of envgen coevolve",
     "gold": "gold",
     "empty": "empty",

@@ -110,7 +110,7 @@ class PolicyMemory:
 
 
 def load_shape(path: str) -> tuple[ModelShape, Any]:
-    """The shape and the tokenizer of a model, from a folder or the Hugging Face hub."""
+    """The shape and the tokenizer of a model, from a folder or the Hugging Face Hub."""
     with reading_model("read the config of", path):
         config = AutoConfig.from_pretrained(path, trust_remote_code=False)
         return ModelShape.from_config(config), AutoTokenizer.from_pretrained(path, trust_remote_code=False)

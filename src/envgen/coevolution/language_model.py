@@ -1,6 +1,6 @@
 """A causal language model with its tokenizer: loaded, or a small one created from scratch.
 
-Models come from a local folder or the Hugging Face hub, always as safetensors and never with remote code.
+Models come from a local folder or the Hugging Face Hub, always as safetensors and never with remote code.
 
 The tokenizer and the LFM2 network of new models are chosen to learn within minutes on one CPU core. A word is the same
 token in every context, in `item=silk` as in `of silk`, so that copying, which is most of what small agents learn, is
@@ -167,7 +167,7 @@ def reading_model(action: str, path: str | Path) -> Iterator[None]:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(
             f"cannot {action} the model {path}: {reason:.500}; pass a folder with safetensors, or "
-            "the name of a model on the Hugging Face hub"
+            "the name of a model on the Hugging Face Hub"
         ) from error
 
 

@@ -38,7 +38,7 @@ class TrainingPlan(Settings):
     """Train in levels and original one after the other, as in the paper, or side by side in the same batches."""
     original_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Share of the environments that play the original, for designers that choose the level of every episode (dr, plr,
-    accel, sfl). These do not use `levels`, `ratio` and `mixing`."""
+    accel, sfl). These do not use `levels`, `ratio` or `mixing`."""
     final_steps: NonNegativeInt = 1_000_000
     """Training steps in the original after the last cycle. The published score is measured over these."""
     feedback_seeds: Annotated[int, Field(ge=2)] = 12

@@ -160,7 +160,7 @@ def _dict_fits(value: Any, acceptable: Any) -> bool:
 
 
 def normalize(text: str) -> str:
-    """A text in lower case, without spaces and some punctuation."""
+    """A text in lower case, with spaces and some punctuation removed."""
     return PUNCTUATION.sub("", text).lower().replace("'", '"')
 
 

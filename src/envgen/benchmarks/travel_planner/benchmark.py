@@ -34,7 +34,7 @@ from .reference import read_reference
 
 WHERE = (
     "TravelPlanner (MIT license) needs two files for each split: train.csv or validation.csv of the data set "
-    "osunlp/TravelPlanner on the Hugging Face hub, and train_ref_info.jsonl or validation_ref_info.jsonl in the folder "
+    "osunlp/TravelPlanner on the Hugging Face Hub, and train_ref_info.jsonl or validation_ref_info.jsonl in the folder "
     "database of the GitHub repository OSU-NLP-Group/TravelPlanner"
 )
 SPLITS = ("train", "validation")

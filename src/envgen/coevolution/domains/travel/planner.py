@@ -114,7 +114,7 @@ def _meals(trip: Trip, stay: Stay) -> Iterator[Choice]:
 
 
 def _is_wanted(trip: Trip, days: Sequence[Day]) -> bool:
-    """Whether these days fulfil the wishes about rooms, rules and transportation."""
+    """Whether these days fulfill the wishes about rooms, rules and transportation."""
     checks = hard_constraints(trip.query)
     return not any(
         checks[name](trip.query, days, trip.reference)
