@@ -20,7 +20,7 @@ SMALL_PLAN = {"cycles": 1, "levels": 2, "cycle_steps": 2048, "final_steps": 1024
 
 class ClippedRewardSettings(PpoSettings):
     max_reward: float = Field(default=1.0, gt=0)
-    """Larger rewards are reduced to this, and smaller ones than its negative are raised to that."""
+    """Rewards are clipped to the range from minus this value to this value."""
 
 
 class ClippedRewardPPO(PPO):

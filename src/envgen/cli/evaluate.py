@@ -44,7 +44,9 @@ def evaluate(
     best: bool = False,
     skill: Annotated[str | None, default("any")] = None,
     video_folder: Annotated[Path | None, default("videos in the run directory")] = None,
-    video_format: Annotated[str | None, default("mp4 with the extra video, else webp", "{mp4,webp,gif}")] = None,
+    video_format: Annotated[
+        str | None, default("mp4 if imageio-ffmpeg is installed, else webp", "{mp4,webp,gif}")
+    ] = None,
     device: str = "cpu",
     folder: Annotated[Path | None, default("out/<world>-llm-agent-<llm>")] = None,
     llm: Annotated[LlmAgentOptions, OmitArgPrefixes] = LlmAgentOptions(),  # pyright: ignore # noqa: B008
