@@ -31,6 +31,7 @@ from envgen.worlds.crafter.world import Crafter
 
 EVALUATION_SEED = 9_000_000_000  # the same maps for all runs
 EPISODES, PACKAGE_EPISODES = 1024, 128
+DEFAULT_STEPS = [1_000_000, 1_960_000]
 NUM_CURVE_POINTS = 50
 VARIANTS: dict[str, dict[str, Any]] = {  # arguments of envgen.train
     "symbols": {},
@@ -218,6 +219,16 @@ def plot_curves(groups: dict[tuple[str, int], list[dict[str, Any]]], file: Path)
     figure.savefig(file, dpi=110)
 
 
+def format_commands(groups: dict[tuple[str, int], list[dict[str, Any]]]) -> str:
+    """The commands that made the results, and their seeds."""
+    text = "`python benchmarks/crafter_learners.py`"
+    for steps in sorted({steps for _, steps in groups}.difference(DEFAULT_STEPS)):
+        variants = " ".join(variant for variant, count in groups if count == steps)
+        text += f", for {steps:,} steps with\n`--variants {variants} --steps {steps}`"
+    seeds = sorted({result["seed"] for results in groups.values() for result in results})
+    return f"{text}; seeds {seeds[0]} to {seeds[-1]}"
+
+
 def write_page(folder: Path) -> str:
     groups = load_results(folder)
     plot_curves(groups, folder / "curves.png")
@@ -232,7 +243,7 @@ def write_page(folder: Path) -> str:
         privileged = " `-unlocked` sees which achievements are unlocked, which is privileged information."
     text = f"""# Learners in the original Crafter
 
-`python benchmarks/crafter_learners.py`, {os.cpu_count()} cores ({platform.machine()}),
+{format_commands(groups)}; {os.cpu_count()} cores ({platform.machine()}),
 {", ".join(f"{name} {number}" for name, number in library_versions().items())}.
 
 Training without a designer. Training score and reward are measured as published: over all training episodes, and over
@@ -258,7 +269,7 @@ def main() -> None:
     parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10, 18)))
     parser.add_argument(
-        "--steps", type=int, nargs="+", default=[1_000_000, 1_960_000], help="after each of these a run is evaluated"
+        "--steps", type=int, nargs="+", default=DEFAULT_STEPS, help="after each of these a run is evaluated"
     )
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--threads", type=int, default=None, help="of each run; by default the cores are shared evenly")
