@@ -6,8 +6,8 @@
 The commands run in a fresh copy of the repository with an empty home, no cache, no compiler in PATH and none of the
 variables of this shell except those of pip and of proxies. A virtual environment with nothing but pip is active. A
 command that runs longer than `--limit` seconds is interrupted as if by Ctrl-C, and must then end by itself and without
-a traceback (blocks of Python code and torchrun may print one). A command that needs a checkpoint of a run that was
-interrupted before its first one counts as skipped.
+a traceback (programs in Python and torchrun may print one). A command that needs the results of a run that was
+interrupted before it had any counts as skipped.
 
 What cannot run is marked in the Markdown, with the reason, on the line before the block:
 
@@ -43,7 +43,7 @@ PATTERN = re.compile(r"(?<![\w$./-])(RUN|DIR|FILE|WORLD|MODEL|HOST|NAME|MyWorld|
 KEPT_LINES = ("cd ", "export ", "source ")  # lines of a block that its later commands depend on
 NETWORK = re.compile(r"PIP_\w+|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|https?_proxy|no_proxy", re.IGNORECASE)
 SECONDS_TO_END = 120
-NO_CHECKPOINT = "has no checkpoint yet"  # in the error of a command whose run was interrupted too early
+NO_RESULTS = re.compile("has no checkpoint yet|contains no run directory|is not a directory")  # of a run, in errors
 PRINTS_TRACEBACKS = ("python ", "torchrun ")  # of a Ctrl-C
 
 
@@ -205,8 +205,8 @@ def main() -> None:
         machine = Machine(Path(folder))
         for command in commands:
             result = machine.run(command, arguments.limit)
-            if result.outcome == "failed" and NO_CHECKPOINT in result.detail and has_interrupted(results):
-                result.outcome, result.detail = "skipped", "its run was interrupted before the first checkpoint"
+            if result.outcome == "failed" and NO_RESULTS.search(result.detail) and has_interrupted(results):
+                result.outcome, result.detail = "skipped", "its run was interrupted before it had results"
             results.append(result)
             print(
                 f"{result.outcome:<12}{result.seconds:7.1f} s  {result.page}: {result.command.splitlines()[0]}",

@@ -110,7 +110,7 @@ def train(
         observation: What the agent observes; one of `world.observations`. Default: symbols, if the world has them.
         seed: Random seed.
         folder: The run directory. Default: `out/<world>-<designer>-<preset>-<observation>-<seed>`, with the learner,
-            its preset, and the network's encoder, memory and history before the seed where they are not the defaults.
+            its preset, encoder, memory, history and practice before the seed where they are not the defaults.
         learner: The algorithm that trains the agent: `"ppo"`, `"distillation"`, `"module:Class"` or a class.
         learner_preset: The settings of learner, network and practice to start from: `"fast"`, `"far"` for runs of ten
             million steps and more, or `"published"`.
@@ -190,7 +190,7 @@ def _training_arguments(
         plan = plan_for(preset, world, **(plan or {}))
     name = designer if isinstance(designer, str) else designer.name
     network_changes = {"encoder": network} if isinstance(network, str) else _changes(network)
-    variant = name_variant(learner, learner_preset, network_changes, observation)
+    variant = name_variant(learner, learner_preset, network_changes, _changes(practice), observation)
     run_folder = Path(folder) if folder else default_folder(world, name, preset, observation, variant, seed)
     model = {"llm": llm} if isinstance(llm, str) else dict(llm or {})
     parsed_levels = [_parse_level(level, world) for level in levels]
@@ -219,12 +219,15 @@ def default_folder(
     return OUT / "-".join([world.name, label, preset, observation, *variant, str(seed)])
 
 
-def name_variant(learner: Any, learner_preset: str, network: Mapping[str, Any], observation: str) -> list[str]:
-    """What the name of a run directory says about learner and network: nothing, if they are the defaults."""
+def name_variant(
+    learner: Any, learner_preset: str, network: Mapping[str, Any], practice: Mapping[str, Any], observation: str
+) -> list[str]:
+    """What the name of a run directory says about the learner: nothing, if it is the default."""
     name = learner if isinstance(learner, str) else learner.__name__
     names = [name.replace(":", "-").replace(".", "-"), learner_preset, *(v for v in network.values() if type(v) is str)]
     implied = {DEFAULT_LEARNER, DEFAULT_LEARNER_PRESET, observation, "auto", "none"}
-    return [n for n in names if n not in implied] + [option for option, value in network.items() if value is True]
+    options = [option for option, value in network.items() if value is True]
+    return [n for n in names if n not in implied] + options + (["practice"] if practice.get("share") else [])
 
 
 def resume(

@@ -33,16 +33,17 @@ def runs(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("learner", "learner_preset", "network", "name"),
+    ("learner", "learner_preset", "network", "practice", "name"),
     [
-        ("ppo", "fast", {}, "crafter-expert-paper-symbols-3"),
-        ("ppo", "fast", {"encoder": "symbols", "memory": "none", "width": 64}, "crafter-expert-paper-symbols-3"),
-        ("ppo", "far", {"memory": "gru", "history": True}, "crafter-expert-paper-symbols-far-gru-history-3"),
-        ("mine:Learner", "fast", {"encoder": "mlp"}, "crafter-expert-paper-symbols-mine-Learner-mlp-3"),
+        ("ppo", "fast", {}, {"share": 0.0}, "crafter-expert-paper-symbols-3"),
+        ("ppo", "fast", {}, {"share": 0.2}, "crafter-expert-paper-symbols-practice-3"),
+        ("ppo", "fast", {"encoder": "symbols", "memory": "none", "width": 64}, {}, "crafter-expert-paper-symbols-3"),
+        ("ppo", "far", {"memory": "gru", "history": True}, {}, "crafter-expert-paper-symbols-far-gru-history-3"),
+        ("mine:Learner", "fast", {"encoder": "mlp"}, {}, "crafter-expert-paper-symbols-mine-Learner-mlp-3"),
     ],
 )  # fmt: skip
-def test_the_default_folder_names_learner_and_network(learner, learner_preset, network, name):
-    variant = name_variant(learner, learner_preset, network, "symbols")
+def test_the_default_folder_names_the_learner(learner, learner_preset, network, practice, name):
+    variant = name_variant(learner, learner_preset, network, practice, "symbols")
     assert default_folder(Crafter(), "expert", "paper", "symbols", variant, 3) == Path("out") / name
 
 

@@ -39,7 +39,7 @@ from .options import default, explicitly_set, flag, given_flags, optional_settin
 # where they differ from pixels with the encoder impala
 DEFAULTS_BY_OBSERVATION = {"tiles": TILE_DEFAULTS, "symbols": SYMBOL_DEFAULTS, "vectors": VECTOR_DEFAULTS}
 
-FOLDER = "out/<world>-<designer>-<preset>-<observation>[-<learner and network>]-<seed>"
+FOLDER = "out/<world>-<designer>-<preset>-<observation>[-<learner>]-<seed>"
 
 PlanOptions = optional_settings(TrainingPlan, "PlanOptions")
 PracticeOptions = optional_settings(PracticeSettings, "PracticeOptions")
@@ -159,7 +159,7 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
         levels = [level for file in level_files for level in read_levels(file, chosen, chains=True)]
         require_extra("train")
         _require_reference(chosen, reference_episodes)
-        variant = name_variant(learner, learner_preset, explicitly_set(network), observation)
+        variant = name_variant(learner, learner_preset, explicitly_set(network), explicitly_set(practice), observation)
         folder = folder or default_folder(chosen, designer, preset, observation, variant, seed)
         arguments = {
             "preset": preset, "plan": changes, "observation": observation, "seed": seed, "folder": folder,
