@@ -240,3 +240,36 @@ def test_ray_resumes_a_run_whose_worker_was_killed(tmp_path, uninterrupted, monk
         engine.close()
     assert sweep.runs[0].num_lost == 1
     assert read_summary(tmp_path / "run") == read_summary(uninterrupted)
+
+
+@LINUX
+@pytest.mark.slow
+def test_ray_resumes_a_run_whose_node_was_lost_on_another_node(tmp_path, uninterrupted, monkeypatch):
+    """Two nodes of a cluster on this machine: the one that trains is removed, then the other joins."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    from envgen.sweep.engines.ray import RayEngine
+
+    monkeypatch.setattr("envgen.sweep.runner.DISPLAY_SECONDS", 0.0)
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+    sweep, lost = make_sweep(tmp_path), []
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    first = cluster.add_node(num_cpus=1)
+    ray.init(address=cluster.address, log_to_driver=False)
+    engine = RayEngine()
+
+    def lose_node():
+        if not lost and list(sweep.runs[0].folder.glob("checkpoints/[0-9]*")):
+            lost.append(process_of(tmp_path / "run"))
+            cluster.remove_node(first, allow_graceful=False)
+            cluster.add_node(num_cpus=1)
+
+    try:
+        assert sweep.run(engine, NoDisplay(lose_node))
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert lost
+    assert sweep.runs[0].num_lost == 1
+    assert read_summary(tmp_path / "run") == read_summary(uninterrupted)
