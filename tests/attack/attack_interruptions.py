@@ -243,6 +243,15 @@ def kill_during(name: str, folder: Path, rng: random.Random) -> None:
     process.join()
 
 
+def interrupted_runs(count: int, folder: Path, rng: random.Random) -> Iterator[str]:
+    """Names of runs that have just been killed in the folder."""
+    names = list(RUNS) if count >= len(RUNS) else ["ppo, expert"]
+    for k in range(count):
+        name = names[k % len(names)]
+        kill_during(name, folder, rng)
+        yield name
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
@@ -250,10 +259,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 @attack("read-only directories", full=50, short=1)
 def read_only_directories(count: int, rng: random.Random) -> Iterator[str]:
     """A killed run is continued where nothing can be written: it ends with an error message, and resumes later."""
-    names = list(RUNS) if count >= len(RUNS) else ["ppo, expert"]
-    for k in range(count):
-        name, folder = names[k % len(names)], work_folder() / "read-only"
-        kill_during(name, folder, rng)
+    folder = work_folder() / "read-only"
+    for name in interrupted_runs(count, folder, rng):
         paths = [folder, *folder.rglob("*")] if folder.exists() else []
         modes = {path: path.stat().st_mode for path in paths}
         for path, mode in modes.items():
@@ -282,10 +289,8 @@ def drop_rights() -> None:
 @attack("clock jumps", full=50, short=1)
 def clock_jumps(count: int, rng: random.Random) -> Iterator[str]:
     """The clock jumps by up to ten years at every look and between the parts of a run, and so do the times of files."""
-    names = list(RUNS) if count >= len(RUNS) else ["ppo, expert"]
-    for k in range(count):
-        name, folder = names[k % len(names)], work_folder() / "jumped"
-        kill_during(name, folder, rng)
+    folder = work_folder() / "jumped"
+    for name in interrupted_runs(count, folder, rng):
         for path in folder.rglob("*"):
             moved = time.time() + rng.uniform(-MAX_JUMP, MAX_JUMP)
             os.utime(path, (moved, moved))

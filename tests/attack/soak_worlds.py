@@ -22,6 +22,7 @@ from envgen.worlds.minigrid.package_levels import PACKAGE_IDS
 from envgen.worlds.minigrid.reference import compare_environment
 from envgen.worlds.walker import reference as walker_reference
 
+Play = Callable[[int, int], str]  # (steps, seed) -> the first difference
 WARM_UP = 0.2  # share of the steps after which memory is measured first
 MAX_GROWTH = 1.05
 SEEDS = 50_000_000  # of a process, half of them for its first steps
@@ -70,7 +71,7 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def measure(play: Callable[[int, int], str], steps: int, seed: int, results: Any) -> None:
+def measure(play: Play, steps: int, seed: int, results: Any) -> None:
     """Play, and send what differed or how memory has grown."""
     first = max(1, round(WARM_UP * steps))
     try:
@@ -86,41 +87,30 @@ def measure(play: Callable[[int, int], str], steps: int, seed: int, results: Any
     results.put(failure)
 
 
-def play_beside_reference(play: Callable[[int, int], str], count: int, rng: random.Random) -> Iterator[str]:
-    """Divide the steps among one process for each core. A step counts as failed for each process that failed."""
-    context = multiprocessing.get_context("spawn")
-    results, num_processes, first_seed = context.Queue(), min(count, os.cpu_count() or 1), rng.randrange(2**29)
-    processes = [
-        context.Process(
-            target=measure, args=(play, -(-count // num_processes), (first_seed + k * SEEDS) % 2**30, results)
-        )
-        for k in range(num_processes)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    failures = ["" if not process.exitcode else f"exit code {process.exitcode}" for process in processes]
-    failures = [failure or results.get(timeout=60) for failure in failures]
-    for k in range(count):
-        yield failures[k] if k < num_processes else ""
+def beside_reference(play: Play) -> Callable[[int, random.Random], Iterator[str]]:
+    """The attack that divides steps among one process for each core. One step fails for each process that fails."""
+
+    def make(count: int, rng: random.Random) -> Iterator[str]:
+        context = multiprocessing.get_context("spawn")
+        results, num_processes, first_seed = context.Queue(), min(count, os.cpu_count() or 1), rng.randrange(2**29)
+        processes = [
+            context.Process(
+                target=measure, args=(play, -(-count // num_processes), (first_seed + k * SEEDS) % 2**30, results)
+            )
+            for k in range(num_processes)
+        ]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        failures = ["" if not process.exitcode else f"exit code {process.exitcode}" for process in processes]
+        failures = [failure or results.get(timeout=60) for failure in failures]
+        for k in range(count):
+            yield failures[k] if k < num_processes else ""
+
+    return make
 
 
-@attack("equal steps, Crafter", full=10_000_000, short=0)
-def crafter_steps(count: int, rng: random.Random) -> Iterator[str]:
-    yield from play_beside_reference(play_crafter, count, rng)
-
-
-@attack("equal steps, Heist", full=10_000_000, short=0)
-def heist_steps(count: int, rng: random.Random) -> Iterator[str]:
-    yield from play_beside_reference(play_heist, count, rng)
-
-
-@attack("equal steps, MiniGrid", full=10_000_000, short=0)
-def minigrid_steps(count: int, rng: random.Random) -> Iterator[str]:
-    yield from play_beside_reference(play_minigrid, count, rng)
-
-
-@attack("equal steps, Walker", full=10_000_000, short=0)
-def walker_steps(count: int, rng: random.Random) -> Iterator[str]:
-    yield from play_beside_reference(play_walker, count, rng)
+WORLDS = {"Crafter": play_crafter, "Heist": play_heist, "MiniGrid": play_minigrid, "Walker": play_walker}
+for world, play_world in WORLDS.items():
+    attack(f"equal steps, {world}", full=10_000_000, short=0)(beside_reference(play_world))
