@@ -39,7 +39,7 @@ from .options import default, explicitly_set, flag, given_flags, optional_settin
 # where they differ from pixels with the encoder impala
 DEFAULTS_BY_OBSERVATION = {"tiles": TILE_DEFAULTS, "symbols": SYMBOL_DEFAULTS, "vectors": VECTOR_DEFAULTS}
 
-FOLDER = "out/<world>-<designer>-<preset>-<observation>[-<learner>]-<seed>"
+FOLDER = "out/<world>-<designer>-<preset>-<observation>[-<learner options>]-<seed>"
 
 PlanOptions = optional_settings(TrainingPlan, "PlanOptions")
 PracticeOptions = optional_settings(PracticeSettings, "PracticeOptions")
@@ -117,8 +117,8 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
             llm: The language model, for designers that use one.
             network: The agent's network.
             hyperparameters: Hyperparameters of the learner. Some worlds change the defaults: Heist trains with
-                gamma 0.999, MiniGrid with gamma 0.99, and both with lambda 0.95; walker trains with 32 environments,
-                256 steps, 32 minibatches and bootstrapping on truncation.
+                gamma 0.999, MiniGrid with gamma 0.99, and both with lambda 0.95; walker trains
+                with 32 environments, 256 steps, 32 minibatches and bootstrapping on truncation.
             practice: Restart some environments from saved states close to rare skills.
             device: Device of the network: cpu, cuda, cuda:1, ...
             compile: Compile the network with torch.compile.
