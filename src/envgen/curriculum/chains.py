@@ -7,8 +7,8 @@ Only episodes since the last change of the stage count, and none that continued 
 count as well if they are at least as long as those in the window on average: in worlds where success ends an episode,
 those that end first would all be successes. The stages and these counts are part of the state.
 
-Most of an episode comes after the success that a stage is about, or after its last chance. With `cutoff`, episodes in
-all stages but the last are truncated after a multiple of the steps that success takes there.
+Most steps of an episode come after the skill of the chain has succeeded, or when it no longer can. With `cutoff`,
+episodes in all stages but the last are truncated after a multiple of the steps that success takes there.
 """
 
 from collections.abc import Mapping, Sequence
