@@ -43,7 +43,7 @@ PATTERN = re.compile(r"(?<![\w$./-])(RUN|DIR|FILE|WORLD|MODEL|HOST|NAME|MyWorld|
 KEPT_LINES = ("cd ", "export ", "source ")  # lines of a block that its later commands depend on
 NETWORK = re.compile(r"PIP_\w+|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|https?_proxy|no_proxy", re.IGNORECASE)
 SECONDS_TO_END = 120
-NO_RESULTS = re.compile("has no checkpoint yet|contains no run directory|is not a directory")  # of a run, in errors
+NO_RESULTS = re.compile(r"has no checkpoint yet|contains no run directory|\* is not a directory")  # in errors
 PRINTS_TRACEBACKS = ("python ", "torchrun ")  # of a Ctrl-C
 
 

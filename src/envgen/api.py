@@ -190,8 +190,10 @@ def _training_arguments(
         plan = plan_for(preset, world, **(plan or {}))
     name = designer if isinstance(designer, str) else designer.name
     network_changes = {"encoder": network} if isinstance(network, str) else _changes(network)
-    variant = name_variant(learner, learner_preset, network_changes, _changes(practice), observation)
-    run_folder = Path(folder) if folder else default_folder(world, name, preset, observation, variant, seed)
+    practice_changes = _changes(practice)
+    run_folder = Path(folder) if folder else default_folder(
+        world, name, preset, observation, seed, learner, learner_preset, network_changes, practice_changes
+    )  # fmt: skip
     model = {"llm": llm} if isinstance(llm, str) else dict(llm or {})
     parsed_levels = [_parse_level(level, world) for level in levels]
     built = build_designer(designer, run_folder, model, designer_options, parsed_levels)
@@ -199,7 +201,7 @@ def _training_arguments(
     settings |= _changes(hyperparameters)
     if network_settings := settings.get("network", {}) | network_changes:
         settings["network"] = network_settings
-    practice = preset_practice | _changes(practice)
+    practice = preset_practice | practice_changes
     return TrainingArguments(run_folder, world, built, plan, observation, seed, learner, settings, practice)
 
 
@@ -212,22 +214,28 @@ def _parse_level(level: Any, world: World) -> Level | LevelChain:
 
 
 def default_folder(
-    world: World, designer: str, preset: str, observation: str, variant: Sequence[str], seed: int
-) -> Path:
-    """The run directory that `train` uses if it is given none."""
-    label = designer.replace(":", "-").replace(".", "-")
-    return OUT / "-".join([world.name, label, preset, observation, *variant, str(seed)])
+    world: World, designer: str, preset: str, observation: str, seed: int, learner: Any, learner_preset: str,
+    network: Mapping[str, Any], practice: Mapping[str, Any],
+) -> Path:  # fmt: skip
+    """The run directory that `train` uses if it is given none. Of the learner, its name says what is not the default.
 
-
-def name_variant(
-    learner: Any, learner_preset: str, network: Mapping[str, Any], practice: Mapping[str, Any], observation: str
-) -> list[str]:
-    """What the name of a run directory says about the learner: nothing, if it is the default."""
-    name = learner if isinstance(learner, str) else learner.__name__
-    names = [name.replace(":", "-").replace(".", "-"), learner_preset, *(v for v in network.values() if type(v) is str)]
+    Args:
+        network: The settings of the network that differ from the learner preset.
+        practice: Those of practice.
+    """
+    choices = [_as_label(learner if isinstance(learner, str) else learner.__name__), learner_preset]
+    choices += [value for value in network.values() if isinstance(value, str)]
     implied = {DEFAULT_LEARNER, DEFAULT_LEARNER_PRESET, observation, "auto", "none"}
-    options = [option for option, value in network.items() if value is True]
-    return [n for n in names if n not in implied] + options + (["practice"] if practice.get("share") else [])
+    options = [option for option, value in network.items() if value is True] + ["practice"] * bool(
+        practice.get("share")
+    )
+    variant = [choice for choice in choices if choice not in implied] + options
+    return OUT / "-".join([world.name, _as_label(designer), preset, observation, *variant, str(seed)])
+
+
+def _as_label(name: str) -> str:
+    """A name in the name of a directory; `module:Class` becomes `module-Class`."""
+    return name.replace(":", "-").replace(".", "-")
 
 
 def resume(

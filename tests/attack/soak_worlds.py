@@ -20,7 +20,7 @@ import heist_parity
 from envgen.worlds.heist.reference import ReferenceHeist, RolloutRequest
 from envgen.worlds.minigrid.package_levels import PACKAGE_IDS
 from envgen.worlds.minigrid.reference import compare_environment
-from envgen.worlds.walker import reference as walker_reference
+from envgen.worlds.walker.reference import REFERENCE_LEVELS, first_difference
 
 Play = Callable[[int, int], str]  # (steps, seed) -> the first difference
 WARM_UP = 0.2  # share of the steps after which memory is measured first
@@ -60,10 +60,9 @@ def play_minigrid(steps: int, seed: int) -> str:
 
 
 def play_walker(steps: int, seed: int) -> str:
-    for env_id in walker_reference.REFERENCE_LEVELS:
-        result = walker_reference.compare_environment(env_id, -(-steps // 2), seed)
-        if result.difference:
-            return result.difference
+    for env_id in REFERENCE_LEVELS:
+        if difference := first_difference(env_id, -(-steps // len(REFERENCE_LEVELS)), seed):
+            return difference
     return ""
 
 

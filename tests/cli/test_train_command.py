@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from commands import envgen, get_error_line, get_usage_error, run_in_process
 
-from envgen.api import default_folder, name_variant
+from envgen.api import default_folder
 from envgen.cli.common import run_errors
 from envgen.cli.train import train_command
 from envgen.curriculum.plan import PracticeSettings, learner_preset
@@ -43,8 +43,8 @@ def runs(tmp_path_factory) -> Path:
     ],
 )  # fmt: skip
 def test_the_default_folder_names_the_learner(learner, learner_preset, network, practice, name):
-    variant = name_variant(learner, learner_preset, network, practice, "symbols")
-    assert default_folder(Crafter(), "expert", "paper", "symbols", variant, 3) == Path("out") / name
+    folder = default_folder(Crafter(), "expert", "paper", "symbols", 3, learner, learner_preset, network, practice)
+    assert folder == Path("out") / name
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from envgen.agents.settings import (
     NetworkSettings,
     PpoSettings,
 )
-from envgen.api import DEFAULT_DESIGNER, DEFAULT_LEARNER, DEFAULT_LEARNER_PRESET, default_folder, name_variant
+from envgen.api import DEFAULT_DESIGNER, DEFAULT_LEARNER, DEFAULT_LEARNER_PRESET, default_folder
 from envgen.curriculum.plan import LEARNER_PRESETS, PRESETS, PracticeSettings, TrainingPlan
 from envgen.designers.registry import LlmConfig, LlmRuntime, designer_names, settings_class
 from envgen.settings import Settings
@@ -159,8 +159,10 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
         levels = [level for file in level_files for level in read_levels(file, chosen, chains=True)]
         require_extra("train")
         _require_reference(chosen, reference_episodes)
-        variant = name_variant(learner, learner_preset, explicitly_set(network), explicitly_set(practice), observation)
-        folder = folder or default_folder(chosen, designer, preset, observation, variant, seed)
+        folder = folder or default_folder(
+            chosen, designer, preset, observation, seed, learner, learner_preset, explicitly_set(network),
+            explicitly_set(practice),
+        )  # fmt: skip
         arguments = {
             "preset": preset, "plan": changes, "observation": observation, "seed": seed, "folder": folder,
             "learner": learner, "learner_preset": learner_preset, "network": explicitly_set(network),

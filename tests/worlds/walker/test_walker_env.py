@@ -10,11 +10,11 @@ from gymnasium.envs.box2d.bipedal_walker import BipedalWalkerHeuristics
 from envgen.worlds.check_episodes import are_equal, copy_values
 from envgen.worlds.check_world import check_world
 from envgen.worlds.walker.env import Box2dMissingError, load_physics
+from envgen.worlds.walker.reference import REFERENCE_LEVELS
 from envgen.worlds.walker.terrain import END_X, START_X
 from envgen.worlds.walker.world import Walker
 
 MIXED = {"roughness": 2.0, "pit_gap_high": 2.0, "stump_height_high": 1.0, "stair_height_high": 1.0, "stair_steps": 3}
-IDS = {"BipedalWalker-v3": {}, "BipedalWalkerHardcore-v3": {"hardcore": True}}
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +23,10 @@ def world():
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 9])
-@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("env_id", REFERENCE_LEVELS)
 def test_episodes_equal_gymnasiums(world, env_id, seed):
     """Episodes to their ends: with even seeds of random actions, with odd ones of Gymnasium's scripted walker."""
-    ours, theirs = world.single(IDS[env_id]), gymnasium.make(env_id)
+    ours, theirs = world.single(REFERENCE_LEVELS[env_id]), gymnasium.make(env_id)
     heuristic, rng = BipedalWalkerHeuristics(), np.random.default_rng(seed)
     obs, _ = theirs.reset(seed=seed)
     assert np.array_equal(ours.reset(seed=seed)[0], obs)
@@ -62,7 +62,7 @@ def test_later_episodes_equal_gymnasiums_in_a_new_environment(world):
 
 
 def test_time_limits_are_the_registered_ones(world):
-    for env_id, level in IDS.items():
+    for env_id, level in REFERENCE_LEVELS.items():
         env = world.single(level)
         env.reset(seed=0)
         assert env.max_episode_steps == gymnasium.spec(env_id).max_episode_steps

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from random import Random
-from typing import Literal, TypeVar, get_args
+from typing import Literal, get_args
 
 from ..random_choice import choose
 from .affordances import KIND_OF, OPENABLE
@@ -21,7 +21,6 @@ ROOM_KINDS: tuple[RoomKind, ...] = get_args(RoomKind)
 PLAN_NUMBERS: dict[RoomKind, range] = {
     "kitchen": range(1, 31), "livingroom": range(201, 231), "bedroom": range(301, 331), "bathroom": range(401, 431)
 }  # fmt: skip
-T = TypeVar("T")
 MISSING_PACKAGE = "the floor plans are in the package alfworld: pip install --no-deps alfworld==0.4.2"
 
 
