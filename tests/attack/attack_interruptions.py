@@ -21,6 +21,7 @@ from run_results import assert_same_run
 from toy import Toy
 from toy_models import make_models
 
+from envgen.cli.main import main as cli_main
 from envgen.coevolution.settings import (
     AgentSettings,
     AlphaCurriculumSettings,
@@ -42,10 +43,6 @@ PLAN = TrainingPlan(
     ranking_steps=32, audit_steps=10,
 )  # fmt: skip
 SAMPLED = PLAN.model_copy(update={"original_share": 0.25, "levels": 4})  # for a level in every episode
-DESIGNER_SETTINGS = {
-    "plr": {"min_levels": 4, "buffer_size": 6, "score": "max_mc"}, "accel": {"min_levels": 4, "buffer_size": 6},
-    "sfl": {"interval": 4, "num_candidates": 6, "candidate_episodes": 2, "candidate_steps": 9, "buffer_size": 3},
-}  # fmt: skip
 MAX_SECONDS = 1800  # for a run
 MODELS_VARIABLE = "ENVGEN_ATTACK_MODELS"  # the folder of the models, for processes that do not create them
 MEMORY = {"network": {"memory": "gru", "history": True}}
@@ -65,11 +62,11 @@ def train_with(
 ) -> None:
     chosen = world()
     levels = [chosen.Level()] if designer == "fixed" else ()
+    built = build_designer(designer, folder, settings=loop_worker.DESIGNER_SETTINGS.get(designer), levels=levels)
     practice = {"share": share, "max_steps": 9, "snapshot_interval": 3, "memory_size": 3} if share else None
     train(
-        folder, chosen, build_designer(designer, folder, settings=DESIGNER_SETTINGS.get(designer), levels=levels), plan,
-        chosen.default_observation, seed=5, learner=learner, learner_settings={**loop_worker.SETTINGS, **settings},
-        save_every=0.0, practice=practice,
+        folder, chosen, built, plan, chosen.default_observation, seed=5, learner=learner,
+        learner_settings={**loop_worker.SETTINGS, **settings}, save_every=0.0, practice=practice,
     )  # fmt: skip
 
 
@@ -95,15 +92,14 @@ def coevolve_with(folder: Path, proposer: str = "genenv") -> None:
 
 
 def sweep_with(folder: Path) -> None:
-    """Replace this process by the command that trains two runs one after the other."""
-    plan = {**PLAN.model_dump(include={"cycles", "levels", "cycle_steps", "final_steps", "feedback_seeds", "episodes"})}
-    options = [word for name, value in plan.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    learner = [word for name, value in loop_worker.SETTINGS.items()
-               for word in (f"--ppo.{name.replace('_', '-')}", str(value))]  # fmt: skip
-    os.execv(sys.executable, [
-        sys.executable, "-m", "envgen.cli", "sweep", "crafter", "--designer", "none,random", *options, *learner,
-        "--feedback-episodes", "1", "--audit-steps", "0", "--workers", "1", "--quiet", "--folder", str(folder),
-    ])  # fmt: skip
+    """The command that trains two runs one after the other, in this process and its children."""
+    options = {
+        "designer": "none,random", **PLAN.model_dump(exclude_unset=True), "audit_steps": 0,
+        **{f"ppo.{name}": value for name, value in loop_worker.SETTINGS.items()}, "workers": 1, "folder": folder,
+    }  # fmt: skip
+    words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    sys.argv = ["envgen", "sweep", "crafter", "--quiet", *words]
+    cli_main()
 
 
 torch.set_num_threads(1)  # a forked process would wait for threads that it does not have
@@ -126,7 +122,7 @@ RUNS: dict[str, Callable[[Path], None]] = {
     "co-evolution, greedy": lambda folder: coevolve_with(folder, "greedy"),
     "sweep": sweep_with,
 }
-REFUSED = 0, 1, 3  # exit codes of runs and of commands that ended with an error message, or could finish nevertheless
+FINISHED_OR_REFUSED = 0, 1, 2, 3  # exit codes: after an error message a command ends with 1 or 2, another run with 3
 
 
 def run_in_child(
@@ -151,6 +147,8 @@ def run_in_child(
             if setup is not None:
                 setup()
             run(folder)
+        except SystemExit as end:  # of a command
+            os._exit(int(end.code or 0))
         except EnvgenError:
             os._exit(3)
         except BaseException:  # noqa: BLE001  the exit code tells the parent
@@ -162,14 +160,14 @@ def run_in_child(
     return process
 
 
-def finish(process: Any) -> str:
-    """Wait for a run; returns what went wrong."""
+def finish(process: Any, allowed: tuple[int, ...] = (0,)) -> str:
+    """Wait for a run; returns what went wrong, if its exit code is not `allowed`."""
     process.join(MAX_SECONDS)
     if process.exitcode is None:
         process.kill()
         process.join()
         return f"it did not end within {MAX_SECONDS} seconds"
-    return "" if process.exitcode == 0 else f"exit code {process.exitcode}"
+    return "" if process.exitcode in allowed else f"exit code {process.exitcode}"
 
 
 @cache
@@ -229,8 +227,7 @@ def full_disks(count: int, rng: random.Random) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
         sizes = [file.stat().st_size for file in uninterrupted(name)[0].rglob("*") if file.is_file()]
         process = run_in_child(RUNS[name], folder, rng.randrange(1, max(sizes)))
-        failure = finish(process)
-        failure = (failure if process.exitcode not in REFUSED else "") or compare_runs(name, folder)
+        failure = finish(process, FINISHED_OR_REFUSED) or compare_runs(name, folder)
         yield f"{name}: {failure}" if failure else ""
 
 
@@ -268,8 +265,7 @@ def read_only_directories(count: int, rng: random.Random) -> Iterator[str]:
         work_folder().chmod(0o755)  # for the user without rights
         before = contents(folder)
         process = run_in_child(RUNS[name], folder, setup=drop_rights)
-        failure = finish(process)
-        failure = failure if process.exitcode not in REFUSED else ""
+        failure = finish(process, FINISHED_OR_REFUSED)
         if paths and contents(folder) != before:
             failure = failure or "files have changed"
         for path, mode in modes.items():

@@ -19,6 +19,11 @@ PLAN = TrainingPlan(
     ranking_steps=32, audit_steps=20,
 )  # fmt: skip
 SETTINGS = {"num_envs": 4, "num_steps": 8, "update_epochs": 1, "num_minibatches": 1}
+DESIGNER_SETTINGS = {  # of designers that choose the level of every episode
+    "plr": {"min_levels": 4, "buffer_size": 6, "score": "max_mc"},
+    "accel": {"min_levels": 4, "buffer_size": 6},
+    "sfl": {"interval": 4, "num_candidates": 6, "candidate_episodes": 2, "candidate_steps": 9, "buffer_size": 3},
+}
 
 
 def main(

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
+from loop_worker import DESIGNER_SETTINGS
+from loop_worker import SETTINGS as LEARNER
 from pydantic import Field
 from run_results import assert_same_run
 
@@ -239,14 +241,7 @@ PLAN = TrainingPlan(
     cycles=2, cycle_steps=256, final_steps=64, feedback_seeds=2, feedback_episodes=2, episodes=4, audit_steps=0,
     original_share=0.25,
 )  # fmt: skip
-LEARNER = {"num_envs": 4, "num_steps": 8, "update_epochs": 1, "num_minibatches": 1}
-SETTINGS = {
-    "random": {"keep_prob": 0.0},
-    "dr": {},
-    "plr": {"min_levels": 4, "buffer_size": 6, "score": "max_mc"},
-    "accel": {"min_levels": 4, "buffer_size": 6},
-    "sfl": {"interval": 4, "num_candidates": 6, "candidate_episodes": 2, "candidate_steps": 9, "buffer_size": 3},
-}
+SETTINGS = {"random": {"keep_prob": 0.0}, **DESIGNER_SETTINGS}
 
 
 def run(folder: Path, name: str, plan: TrainingPlan = PLAN, learner: dict | None = None, **kw: Any):
