@@ -3,6 +3,7 @@
     python benchmarks/envgen_designers.py crafter     # runs, then writes docs/results/envgen-crafter-symbols/
     python benchmarks/envgen_designers.py heist
     python benchmarks/envgen_designers.py crafter-long     # 20 million steps for each run
+    python benchmarks/envgen_designers.py crafter-forgetting     # what keeps the skill wake_up in random levels
 
 All designers are compared with the same plan, number of steps and seeds; `practice` is `none` with a fifth of the
 environments practicing. Interrupted runs resume, and finished runs are not repeated. The results of each run are copied
@@ -17,8 +18,10 @@ import os
 import platform
 import shutil
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,15 +41,27 @@ from envgen.worlds.world import World
 class Study:
     world: World
     plan: TrainingPlan
-    designers: tuple[str, ...]
+    designers: tuple[str, ...]  # or variants of them
     description: str  # of the plan, for the results page
+    title: str = "Who designs the levels?"
     learner_preset: str = "fast"  # without its practice
+    skills: tuple[str, ...] = ()  # whose success rates after each cycle are a table of the page
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A designer with other settings around it."""
+
+    designer: str
+    plan: dict[str, Any] = field(default_factory=dict)
+    learner: dict[str, Any] = field(default_factory=dict)
+    practice: dict[str, Any] | None = None
 
 
 CRAFTER = """\
 The paper's plan: 4 cycles of 120,000 steps in 4 levels and 120,000 in the original, then 1,000,000 in the original; for
 `none` all 1,960,000 in the original. Designers that rank levels also train scoring agents. *In training*: all
-training episodes of the last 1,000,000 steps, the published measure (reward: the last 100,000). *Final*: 256 fresh
+training episodes of the last 1,000,000 steps, the published measure (reward: the last 100,000). *Final*: 1,024 fresh
 episodes of the final policy in the original."""
 LONG = """\
 20 cycles of 1,000,000 steps. A fifth of the environments plays the original and the others designed levels, in the same
@@ -58,25 +73,41 @@ Hard mode. 4 cycles of 250,000 steps in 4 levels and 250,000 in the original, th
 all 4,000,000 in the original. *In training*: all training episodes of the last 2,000,000 steps. *Final*: 1,024 fresh
 episodes of the final policy in the original. The rate of a skill counts the mazes that have its key or door; the score
 is the geometric mean of the rates, as in Crafter. EnvGen reports the rate of `steal_gem` for Heist."""
+FORGETTING = """\
+4 cycles of 120,000 steps in 4 levels and 120,000 in the original, one after the other; with `mixing=mixed`, levels and
+original in the same batches; with `unimix`, this share of a uniform distribution is mixed into the policy. *In
+training*: the episodes of the last cycle in the original. *Final*: 1,024 fresh episodes of the final policy in the
+original."""
 STUDIES = {
     "crafter": Study(
-        Crafter(), TrainingPlan(),
+        Crafter(), TrainingPlan(episodes=1024),
         ("none", "practice", "dr", "plr", "accel", "sfl", "random", "expert", "alpha", "easy-to-hard", "adversarial"),
-        CRAFTER,
+        CRAFTER, skills=("wake_up",),
     ),
     "crafter-long": Study(
-        Crafter(), plan_for("long"), ("none", "practice", "dr", "plr", "accel", "sfl", "expert"), LONG, "far"
+        Crafter(), plan_for("long"), ("none", "practice", "dr", "plr", "accel", "sfl", "expert"), LONG,
+        learner_preset="far", skills=("make_iron_pickaxe", "make_iron_sword", "collect_diamond", "eat_plant"),
+    ),
+    "crafter-forgetting": Study(
+        Crafter(), TrainingPlan(final_steps=0, episodes=1024), ("none", "random", "random-mixed", "random-unimix"),
+        FORGETTING, title="Random levels and the skill wake_up.", skills=("wake_up",),
     ),
     "heist": Study(
         Heist(), TrainingPlan(cycle_steps=500_000, final_steps=2_000_000, episodes=1024),
         ("none", "practice", "dr", "plr", "accel", "sfl", "random", "expert"), HEIST,
     ),
 }  # fmt: skip
+VARIANTS = {
+    "practice": Variant("none", practice={"share": 0.2}),
+    "random-mixed": Variant("random", plan={"mixing": "mixed"}),
+    "random-unimix": Variant("random", learner={"network": {"unimix": 0.01}}),
+}
 RANDOM_EPISODES = 4096
-PRACTICE_SHARE = 0.2  # of the row `practice`
 RESULT_FILES = (  # copied from each run
-    "run.json", "summary.json", "cycles/*/levels.json", "cycles/*/archive.json", "ledger.jsonl",
+    "run.json", "summary.json", "cycles/*/levels.json", "cycles/*/archive.json", "cycles/*/evaluation.json",
+    "ledger.jsonl", "progress.jsonl",
 )  # fmt: skip
+PROGRESS_KEYS = ("phase", "steps", "episodes", "return_sum", "length_sum", "succeeded")  # what curves are made of
 
 
 class RandomPolicy:
@@ -90,20 +121,20 @@ class RandomPolicy:
         return rng.integers(self.num_actions, size=len(obs))
 
 
-def run_designer(study: Study, designer: str, seed: int, runs: Path) -> Path:
-    world, plan, folder = study.world, study.plan, runs / f"{designer}-{seed}"
+def run_designer(study: Study, name: str, seed: int, runs: Path) -> Path:
+    """Train with a designer or a variant, unless this is done already, and return the run directory."""
+    world, folder = study.world, runs / f"{name}-{seed}"
+    variant = VARIANTS.get(name, Variant(name))
+    plan = study.plan.model_copy(update=variant.plan)
     settings, _ = learner_preset(study.learner_preset, world)
-    is_practice = designer == "practice"
-    built = build_designer("none" if is_practice else designer, folder)
     start = time.perf_counter()
     with TrainDisplay([skill.name for skill in world.skills], plan.total_steps) as display:
         summary = train(
-            folder, world, built, plan, seed=seed, learner_settings=settings, on_progress=display, on_message=print,
-            practice={"share": PRACTICE_SHARE} if is_practice else None,
+            folder, world, build_designer(variant.designer, folder), plan, seed=seed,
+            learner_settings=settings | variant.learner, on_progress=display, on_message=print,
+            practice=variant.practice,
         )  # fmt: skip
-    print(
-        f"{designer}, seed {seed}: final score {summary.final.score}, {time.perf_counter() - start:.0f} s", flush=True
-    )
+    print(f"{name}, seed {seed}: final score {summary.final.score}, {time.perf_counter() - start:.0f} s", flush=True)
     return folder
 
 
@@ -112,7 +143,10 @@ def copy_results(folder: Path, results: Path) -> None:
         for file in folder.glob(pattern):
             copy = results / "runs" / folder.name / file.relative_to(folder)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text("\n".join(json.dumps(value) for value in read_values(file)) + "\n")
+            values = read_values(file)
+            if file.name == "progress.jsonl":
+                values = [{key: line[key] for key in PROGRESS_KEYS} for line in values]
+            copy.write_text("\n".join(json.dumps(value) for value in values) + "\n")
 
 
 def read_values(file: Path) -> list:
@@ -120,12 +154,76 @@ def read_values(file: Path) -> list:
     return [json.loads(line) for line in text.splitlines()] if file.suffix == ".jsonl" else [json.loads(text)]
 
 
+def cycle_table(title: str, folders: dict[str, list[Path]], path: Sequence[str]) -> str:
+    """The means over seeds of a value of the evaluations in the original, after each cycle and at the end."""
+    rows = []
+    for name, group in folders.items():
+        runs = [
+            [*evaluations_after_cycles(folder), read_values(folder / "summary.json")[0]["final"]] for folder in group
+        ]
+        values = [[value_at(evaluation, path) for evaluation in run] for run in runs]
+        means = [f"{np.mean(column):.1f}" for column in zip(*values, strict=True)]
+        rows.append(f"| {name} | {len(group)} | {', '.join(means[:-1])} | {means[-1]} |")
+    return "\n".join([f"| {title} | seeds | after each cycle | final |", "| --- | --: | --- | --: |", *rows])
+
+
+def evaluations_after_cycles(folder: Path) -> list[dict[str, Any]]:
+    files = sorted(folder.glob("cycles/*/evaluation.json"), key=lambda file: int(file.parent.name))
+    return [read_values(file)[0]["evaluation"] for file in files]
+
+
+def value_at(results: Any, path: Sequence[str]) -> float | None:
+    for key in path:
+        results = None if results is None else results.get(key)
+    return results
+
+
+def difference_table(folders: dict[str, list[Path]], baseline: str = "none") -> str:
+    """What each designer gains over `baseline`, paired by seed: means with 95% bootstrap intervals over seeds."""
+    measures = {
+        "score in training": ("training", "score"),
+        "final score": ("final", "score", "value"),
+        "final reward": ("final", "reward", "value"),
+    }
+    results = {name: {seed_of(folder): read_values(folder / "summary.json")[0] for folder in group}
+               for name, group in folders.items()}  # fmt: skip
+    rows = []
+    for name, by_seed in results.items():
+        seeds = sorted(by_seed.keys() & results.get(baseline, {}).keys())
+        if name == baseline or len(seeds) < 2:
+            continue
+        cells = []
+        for path in measures.values():
+            pairs = [(value_at(by_seed[seed], path), value_at(results[baseline][seed], path)) for seed in seeds]
+            differences = [a - b for a, b in pairs if a is not None and b is not None]
+            cells.append(format_mean(differences) if len(differences) == len(seeds) else "-")
+        rows.append(f"| {name} | {len(seeds)} | {' | '.join(cells)} |")
+    header = f"| minus {baseline}, paired | seeds | {' | '.join(measures)} |"
+    return "\n".join([header, "| --- | --: |" + " --: |" * len(measures), *rows])
+
+
+def seed_of(folder: Path) -> int:
+    return int(folder.name.rpartition("-")[2])
+
+
+def format_mean(values: list[float]) -> str:
+    """The mean with a 95% interval from a bootstrap over seeds."""
+    samples = np.random.default_rng(0).choice(values, (20_000, len(values))).mean(1)
+    low, high = np.quantile(samples, [0.025, 0.975])
+    return f"{np.mean(values):+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
 def results_page(name: str, study: Study, folders: dict[str, list[Path]], seeds: list[int], discussion: str) -> str:
     first = json.loads((next(iter(folders.values()))[0] / "run.json").read_text())
     libraries = ", ".join(f"{name} {number}" for name, number in first["versions"].items())
     world = study.world.name
     random_evaluation = evaluate(RandomPolicy(study.world), study.world, None, RANDOM_EPISODES, EVALUATION_SEED)
-    return f"""# Who designs the levels? {world.capitalize()} from symbols
+    cycle_episodes = study.plan.feedback_seeds * study.plan.feedback_episodes
+    after_cycles = [cycle_table("score in the original", folders, ("score", "value"))]
+    after_cycles += [
+        cycle_table(f"success % of {skill}", folders, ("skills", skill, "value")) for skill in study.skills
+    ]
+    return f"""# {study.title} {world.capitalize()} from symbols
 
 `python benchmarks/envgen_designers.py {name} --seeds {" ".join(map(str, seeds))}`, {datetime.date.today()},
 {len(seeds)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
@@ -137,6 +235,18 @@ def results_page(name: str, study: Study, folders: dict[str, list[Path]], seeds:
 ![curves](curves.png)
 
 {compare([folder for group in folders.values() for folder in group]).markdown()}
+
+## Differences
+
+{difference_table(folders)}
+
+Means over the seeds that both have, with 95% bootstrap intervals over seeds.
+
+## After each cycle
+
+{(2 * chr(10)).join(after_cycles)}
+
+Means over seeds, from {cycle_episodes} episodes after each cycle and {study.plan.episodes:,} at the end.
 
 ## Random actions
 
