@@ -63,7 +63,7 @@ def train_with(
     chosen = world()
     levels = [chosen.Level()] if designer == "fixed" else ()
     built = build_designer(designer, folder, settings=loop_worker.DESIGNER_SETTINGS.get(designer), levels=levels)
-    practice = {"share": share, "max_steps": 9, "snapshot_interval": 3, "memory_size": 3} if share else None
+    practice = {"share": share, "max_steps": 9, "snapshot_interval": 3, "buffer_size": 3} if share else None
     train(
         folder, chosen, built, plan, chosen.default_observation, seed=5, learner=learner,
         learner_settings={**loop_worker.SETTINGS, **settings}, save_every=0.0, practice=practice,

@@ -20,7 +20,7 @@ def main(folder: Path, observation: str, share: float) -> None:
     world = Crafter()
     with Run(folder, {"observation": observation}) as run_dir:
         learner = make_learner(world, observation, settings=SETTINGS)
-        practice = PracticeSettings(share=share, max_steps=9, snapshot_interval=3, memory_size=3)
+        practice = PracticeSettings(share=share, max_steps=9, snapshot_interval=3, buffer_size=3)
         trainer = PhaseTrainer(run_dir, world, observation, learner, seed=3, save_every=0.0, practice=practice)
         phase_steps = 2 * 12 * NUM_UPDATES[observation] // 2
         trainer.run_phase("in a level", [CrafterLevel(length=30)], phase_steps)

@@ -191,8 +191,8 @@ def test_practice_within_a_chain_is_not_counted_and_keeps_its_states_when_the_st
                 assert chain_envs.counts[0] - before[0] <= counted
             ordinary += counted
         if chain_envs.stage_of(CHAIN) != before[1]:
-            assert envs.memory_groups.size >= saved
-        saved = envs.memory_groups.size
+            assert envs.saved_groups.size >= saved
+        saved = envs.saved_groups.size
     assert saved > 0
     assert ordinary > 10
     assert chain_envs.stage_of(CHAIN) > 0

@@ -116,8 +116,8 @@ def test_practice_begins_in_a_saved_state():
             continue
         begun += 1
         state = envs.env_states.get_env_state(practicing)
-        saved = envs.saved_states.read(np.arange(envs.memory_groups.size))
-        same = np.ones(envs.memory_groups.size, np.bool_)
+        saved = envs.saved_states.read(np.arange(envs.saved_groups.size))
+        same = np.ones(envs.saved_groups.size, np.bool_)
         for name, array in saved.items():
             if name != "rngs":
                 same &= (array == state[name]).reshape(len(same), -1).all(1)
@@ -131,7 +131,7 @@ def test_practice_begins_in_a_saved_state():
 
 def positions(envs: PracticeVectorEnv, skill: int, kind: int) -> list[int]:
     """The positions in the saved states of one kind for a skill."""
-    rows = np.flatnonzero(envs.memory_groups == 2 * skill + kind)
+    rows = np.flatnonzero(envs.saved_groups == 2 * skill + kind)
     return envs.saved_states.read(rows)["state.position"].tolist() if rows.size else []
 
 
@@ -155,7 +155,7 @@ def test_snapshots_of_the_episode_before_are_not_saved():
     before = envs.num_saved
     for _ in range(4):
         envs.step(np.full(20, RIGHT))
-    rows = np.flatnonzero((envs.memory_ages >= before) & (envs.memory_groups == 2 * WALK + BEFORE_SUCCESS))
+    rows = np.flatnonzero((envs.saved_ages >= before) & (envs.saved_groups == 2 * WALK + BEFORE_SUCCESS))
     assert rows.size >= 12  # those that do not practice
     assert envs.saved_states.read(rows)["state.position"].max() < 4
 
@@ -180,7 +180,7 @@ def test_skills_that_succeed_often_are_not_practiced():
     envs.successes[:], envs.possible[:] = [60.0, 40.0], 100.0
     for row in np.full((4, 10), RIGHT):
         envs.step(row)
-    assert set(envs.memory_groups) == {2 * SPRINT + WITHIN_REACH}
+    assert set(envs.saved_groups) == {2 * SPRINT + WITHIN_REACH}
 
 
 def test_practice_episodes_are_truncated_at_the_step_limit():
@@ -215,7 +215,7 @@ def test_practice_without_a_limit_ends_with_the_episode():
 
 
 def test_the_same_saved_state_has_different_futures():
-    envs = make_corridors(memory_size=1, max_steps=4)
+    envs = make_corridors(buffer_size=1, max_steps=4)
     envs.reset(seed=1)
     for _ in range(12):
         envs.step(np.full(10, RIGHT))
@@ -231,12 +231,12 @@ def test_the_same_saved_state_has_different_futures():
 
 
 def test_saved_states_are_bounded():
-    envs = make_corridors(memory_size=7)
+    envs = make_corridors(buffer_size=7)
     envs.reset(seed=1)
     sizes = []
     for row in random_actions(envs, 400):
         envs.step(row)
-        assert envs.memory_groups.size <= 7
+        assert envs.saved_groups.size <= 7
         sizes.append(sum(array.nbytes for array in envs.get_state().values()))
     assert envs.num_saved > 50
     assert max(sizes[200:]) <= max(sizes[:200]) + 100  # the numbers of the random generator vary in length
@@ -251,22 +251,22 @@ def save(envs: PracticeVectorEnv, *groups: int) -> None:
 
 
 def test_the_oldest_state_of_the_largest_group_is_replaced_and_ties_go_to_the_most_common_skill():
-    envs = make_corridors(memory_size=4)
+    envs = make_corridors(buffer_size=4)
     envs.reset(seed=1)
     save(envs, B, A, A, A, B)
-    np.testing.assert_array_equal(envs.memory_ages, [0, 4, 2, 3])  # the oldest of three of group A was replaced
+    np.testing.assert_array_equal(envs.saved_ages, [0, 4, 2, 3])  # the oldest of three of group A was replaced
     envs.successes[:], envs.possible[:] = [10.0, 30.0], 100.0
     save(envs, A)  # both groups have two states: `sprint` is more common now
-    np.testing.assert_array_equal(envs.memory_ages, [5, 4, 2, 3])
+    np.testing.assert_array_equal(envs.saved_ages, [5, 4, 2, 3])
 
 
 def test_states_for_skills_that_became_common_are_replaced_first():
-    envs = make_corridors(memory_size=4, max_success_rate=0.5)
+    envs = make_corridors(buffer_size=4, max_success_rate=0.5)
     envs.reset(seed=1)
     save(envs, B, A, B, B)
     envs.successes[:], envs.possible[:] = [60.0, 1.0], 100.0
     save(envs, B)
-    np.testing.assert_array_equal(envs.memory_ages, [0, 4, 2, 3])
+    np.testing.assert_array_equal(envs.saved_ages, [0, 4, 2, 3])
 
 
 @pytest.mark.parametrize(("exponent", "expected"), [(0.0, 0.5), (0.5, 2 / 3), (1.0, 0.8)])
@@ -275,7 +275,7 @@ def test_rare_skills_are_practiced_more(exponent, expected):
     envs.reset(seed=1)
     save(envs, A, A, A, B)
     envs.successes[:], envs.possible[:] = [40.0, 10.0], 100.0
-    chosen = envs.memory_groups[envs._sample(4000)]
+    chosen = envs.saved_groups[envs._sample(4000)]
     assert (chosen == B).mean() == pytest.approx(expected, abs=0.03)
 
 
@@ -284,7 +284,7 @@ def test_states_from_which_practice_sometimes_succeeds_are_preferred():
     envs.reset(seed=1)
     save(envs, *range(4))
     envs.group_tries[:], envs.group_successes[:] = 98.0, [0.0, 49.0, 98.0, 19.0]
-    shares = np.bincount(envs.memory_groups[envs._sample(8000)]) / 8000
+    shares = np.bincount(envs.saved_groups[envs._sample(8000)]) / 8000
     p = np.array([0.01, 0.5, 0.99, 0.2])
     weights = p * (1 - p) + 0.01
     np.testing.assert_allclose(shares, weights / weights.sum(), atol=0.02)
@@ -357,7 +357,7 @@ def test_the_values_of_truncated_practice_are_bootstrapped():
 def crafter_envs(seed: int = 0, **settings: Any) -> PracticeVectorEnv:
     world = Crafter()
     envs = world.make([{"length": 25}], 6, seed, "symbols")
-    settings = {"share": 0.4, "max_steps": 9, "snapshot_interval": 3, "num_snapshots": 3, "memory_size": 8, **settings}
+    settings = {"share": 0.4, "max_steps": 9, "snapshot_interval": 3, "num_snapshots": 3, "buffer_size": 8, **settings}
     return PracticeVectorEnv(envs, world.skills, PracticeSettings(**settings), seed)
 
 
@@ -412,10 +412,10 @@ def test_crafter_keeps_what_was_achieved_before_practice():
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("practice.memory_groups", lambda array: array + 44),
-        ("practice.memory_ages", lambda array: array[:-1]),
-        ("practice.memory.envs", lambda array: np.full_like(array, 255)),
-        ("practice.memory.obs", lambda array: array[:-1]),
+        ("practice.saved_groups", lambda array: array + 44),
+        ("practice.saved_ages", lambda array: array[:-1]),
+        ("practice.saved.envs", lambda array: np.full_like(array, 255)),
+        ("practice.saved.obs", lambda array: array[:-1]),
         ("practice.snapshots.envs", lambda array: np.full_like(array, 255)),
         ("practice.rng", lambda array: array[:-1]),
         ("practice.counters", lambda array: -array),
@@ -506,9 +506,9 @@ def test_new_levels_end_practice_in_the_old_ones():
     envs.reset(seed=1)
     for row in random_actions(envs, 60):
         envs.step(row)
-    assert envs.memory_groups.size
+    assert envs.saved_groups.size
     envs.set_levels([{"length": 7}])
-    assert not envs.memory_groups.size
+    assert not envs.saved_groups.size
     envs.reset()
     practiced = 0
     for row in random_actions(envs, 100, seed=2):

@@ -78,7 +78,7 @@ class PracticeSettings(Settings):
     """Share of the environments that restart from saved states; 0 for none."""
     max_steps: PositiveInt | None = 100
     """Steps after which a practice episode is truncated; with none, it continues to its end."""
-    memory_size: PositiveInt = 512
+    buffer_size: PositiveInt = 512
     """Maximum number of saved states, in each process."""
     max_success_rate: Annotated[float, Field(gt=0, le=1)] = 0.5
     """States are saved for the skills whose success rate is at most this."""

@@ -128,9 +128,9 @@ class PracticeVectorEnv(LevelVectorEnv):
         self.episode_starts = np.zeros(n, np.int64)  # the num_steps at which the episodes started
         self.snapshots = StateRows(s.num_snapshots * n)
         self.snapshot_times = np.full((s.num_snapshots, n), -1)  # the num_steps at which they were taken; -1 for none
-        self.saved_states = StateRows(s.memory_size)
-        self.memory_groups = np.zeros(0, np.int64)  # the group of each saved state
-        self.memory_ages = np.zeros(0, np.int64)  # num_saved when each was saved: the lowest is the oldest
+        self.saved_states = StateRows(s.buffer_size)
+        self.saved_groups = np.zeros(0, np.int64)  # the group of each saved state
+        self.saved_ages = np.zeros(0, np.int64)  # num_saved when each was saved: the lowest is the oldest
         self.num_saved = 0
 
     @property
@@ -141,7 +141,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         """Set the levels of later episodes and forget the saved states, which belong to earlier levels."""
         self.envs.set_levels(levels, sample_levels)
         self.snapshot_times[:] = -1
-        self.memory_groups, self.memory_ages = np.zeros((2, 0), np.int64)
+        self.saved_groups, self.saved_ages = np.zeros((2, 0), np.int64)
 
     def success_rates(self) -> np.ndarray:
         """The success rate of each skill in ordinary episodes, (skills,); 0 before any episode ended."""
@@ -212,7 +212,7 @@ class PracticeVectorEnv(LevelVectorEnv):
 
     def _restart(self, env_ids: np.ndarray, obs: Any, infos: dict[str, Any]) -> None:
         """Begin practice in these environments, if a state has been saved."""
-        if not (env_ids.size and self.memory_groups.size):
+        if not (env_ids.size and self.saved_groups.size):
             return
         rows = self._sample(env_ids.size)
         seeds = self.rng.integers(2**32, size=env_ids.size).tolist()
@@ -220,7 +220,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         for name, values in new_infos.items():
             if not name.startswith("_"):
                 infos[name][env_ids] = values
-        self.practice_group[env_ids] = self.memory_groups[rows]
+        self.practice_group[env_ids] = self.saved_groups[rows]
         self.practice_steps[env_ids] = 0
 
     # --------------------------------------------------------------------------------------------------- saved states
@@ -254,49 +254,49 @@ class PracticeVectorEnv(LevelVectorEnv):
         return (~achieved).astype(np.float32) @ self.prerequisites.T == 0
 
     def _save(self, group: int, state: Mapping[str, np.ndarray]) -> None:
-        if self.memory_groups.size < self.settings.memory_size:
-            row = self.memory_groups.size
-            self.memory_groups, self.memory_ages = np.append(self.memory_groups, 0), np.append(self.memory_ages, 0)
+        if self.saved_groups.size < self.settings.buffer_size:
+            row = self.saved_groups.size
+            self.saved_groups, self.saved_ages = np.append(self.saved_groups, 0), np.append(self.saved_ages, 0)
         else:
             row = self._row_to_replace()
         self.saved_states.write(np.array([row]), state)
-        self.memory_groups[row], self.memory_ages[row] = group, self.num_saved
+        self.saved_groups[row], self.saved_ages[row] = group, self.num_saved
         self.num_saved += 1
 
     def _row_to_replace(self) -> int:
         """The oldest state for a skill that is no longer rare; if there is none, of the group with the most states, and
         of several such groups the one with the most common skill."""
         rates = self.success_rates()
-        rows = np.flatnonzero(rates[self.memory_groups // 2] > self.settings.max_success_rate)
+        rows = np.flatnonzero(rates[self.saved_groups // 2] > self.settings.max_success_rate)
         if not rows.size:
-            counts = np.bincount(self.memory_groups, minlength=2 * len(rates))
+            counts = np.bincount(self.saved_groups, minlength=2 * len(rates))
             group = np.where(counts == counts.max(), np.repeat(rates, 2), -1).argmax()
-            rows = np.flatnonzero(self.memory_groups == group)
-        return int(rows[self.memory_ages[rows].argmin()])
+            rows = np.flatnonzero(self.saved_groups == group)
+        return int(rows[self.saved_ages[rows].argmin()])
 
     def _sample(self, count: int) -> np.ndarray:
         """Rows of saved states: first a group by rarity and learnability, then one of its states."""
-        groups = np.unique(self.memory_groups)
+        groups = np.unique(self.saved_groups)
         rarity = np.maximum(self.success_rates()[groups // 2], MIN_RATE) ** -self.settings.rarity_exponent
         rates = (self.group_successes[groups] + 1) / (self.group_tries[groups] + 2)  # 1/2 before any practice
         weights = rarity * (rates * (1 - rates) + MIN_LEARNABILITY)
         chosen = self.rng.choice(groups, size=count, p=weights / weights.sum())
-        return np.array([self.rng.choice(np.flatnonzero(self.memory_groups == group)) for group in chosen])
+        return np.array([self.rng.choice(np.flatnonzero(self.saved_groups == group)) for group in chosen])
 
     # ---------------------------------------------------------------------------------------------------------- state
 
     ARRAYS = ("may_practice", "practice_group", "practice_steps", "achieved", "successes", "possible",
-              "group_successes", "group_tries", "episode_starts", "snapshot_times", "memory_groups",
-              "memory_ages")  # fmt: skip
+              "group_successes", "group_tries", "episode_starts", "snapshot_times", "saved_groups",
+              "saved_ages")  # fmt: skip
 
     def get_state(self) -> dict[str, np.ndarray]:
         rng = json.dumps(self.rng.bit_generator.state).encode()
-        saved = self.saved_states.read(np.arange(self.memory_groups.size))
+        saved = self.saved_states.read(np.arange(self.saved_groups.size))
         return {
             **{f"envs.{name}": array for name, array in self.envs.get_state().items()},
             **{f"practice.{name}": getattr(self, name).copy() for name in self.ARRAYS},
             **{f"practice.snapshots.{name}": array.copy() for name, array in self.snapshots.arrays.items()},
-            **{f"practice.memory.{name}": array for name, array in saved.items()},
+            **{f"practice.saved.{name}": array for name, array in saved.items()},
             "practice.counters": np.array([self.num_steps, self.num_saved]),
             "practice.rng": np.frombuffer(rng, np.uint8).copy(),
         }
@@ -317,7 +317,7 @@ class PracticeVectorEnv(LevelVectorEnv):
 
     def _restore(self, state: Mapping[str, np.ndarray]) -> None:
         arrays = {
-            name: read_array(state, name, current.dtype.str, (None,) if name.startswith("memory") else current.shape)
+            name: read_array(state, name, current.dtype.str, (None,) if name.startswith("saved") else current.shape)
             for name in self.ARRAYS
             for current in [getattr(self, name)]
         }
@@ -327,14 +327,14 @@ class PracticeVectorEnv(LevelVectorEnv):
             rng.bit_generator.state = json.loads(read_array(state, "rng", "u1", (None,)).tobytes())
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise ValueError("the state of the random numbers of practice is damaged") from None
-        snapshots, memory = _with_prefix("snapshots.", state), _with_prefix("memory.", state)
-        groups, num_groups = arrays["memory_groups"], len(self.group_tries)
+        snapshots, saved = _with_prefix("snapshots.", state), _with_prefix("saved.", state)
+        groups, num_groups = arrays["saved_groups"], len(self.group_tries)
         num_saved = len(groups)
         rates = ("successes", "possible", "group_successes", "group_tries")
         is_valid = (
             arrays["may_practice"].sum() == self.may_practice.sum()
-            and len(arrays["memory_ages"]) == num_saved <= self.settings.memory_size
-            and all(len(array) == num_saved for array in memory.values())
+            and len(arrays["saved_ages"]) == num_saved <= self.settings.buffer_size
+            and all(len(array) == num_saved for array in saved.values())
             and all(len(array) == self.snapshots.capacity for array in snapshots.values())
             and (counters >= 0).all()
             and all(((a >= NO_GROUP) & (a < num_groups)).all() for a in (groups, arrays["practice_group"]))
@@ -347,7 +347,7 @@ class PracticeVectorEnv(LevelVectorEnv):
                 "environments; use the same ones"
             )
         is_taken = arrays["snapshot_times"].reshape(-1) >= 0
-        for states, rows in ((snapshots, is_taken), (memory, np.ones(num_saved, np.bool_))):
+        for states, rows in ((snapshots, is_taken), (saved, np.ones(num_saved, np.bool_))):
             if rows.any():
                 self.env_states.check_env_state({name: array[rows] for name, array in states.items()})
         for name, array in arrays.items():
@@ -356,7 +356,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         self.rng = rng
         self.snapshots, self.saved_states = StateRows(self.snapshots.capacity), StateRows(self.saved_states.capacity)
         self.snapshots.write(np.arange(self.snapshots.capacity), snapshots)
-        self.saved_states.write(np.arange(num_saved), memory)
+        self.saved_states.write(np.arange(num_saved), saved)
 
     def close_extras(self, **kwargs: Any) -> None:
         self.envs.close(**kwargs)
