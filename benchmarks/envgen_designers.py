@@ -2,6 +2,7 @@
 
     python benchmarks/envgen_designers.py crafter     # runs, then writes docs/results/envgen-crafter-symbols/
     python benchmarks/envgen_designers.py heist
+    python benchmarks/envgen_designers.py minigrid
     python benchmarks/envgen_designers.py crafter-long     # 20 million steps for each run
     python benchmarks/envgen_designers.py crafter-forgetting     # what keeps the skill wake_up in random levels
 
@@ -34,6 +35,7 @@ from envgen.report.figures import plot_training_runs
 from envgen.runs.compare import compare
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
+from envgen.worlds.minigrid.world import MiniGrid
 from envgen.worlds.world import World
 
 
@@ -73,6 +75,12 @@ Hard mode. 4 cycles of 250,000 steps in 4 levels and 250,000 in the original, th
 all 4,000,000 in the original. *In training*: all training episodes of the last 2,000,000 steps. *Final*: 1,024 fresh
 episodes of the final policy in the original. The rate of a skill counts the mazes that have its key or door; the score
 is the geometric mean of the rates, as in Crafter. EnvGen reports the rate of `steal_gem` for Heist."""
+MINIGRID = """\
+4 cycles of 240,000 steps, then 1,000,000 in the original, which draws one of 23 tasks for each episode; for `none` all
+1,960,000 in the original. In the cycles, `expert` trains for one half of the steps in 4 levels and for the other in the
+original; for the designers that choose the level of every episode, a fifth of the environments plays the original.
+*In training*: all training episodes of the last 1,000,000 steps. *Final*: 1,024 fresh episodes of the final policy in
+the original."""
 FORGETTING = """\
 4 cycles of 120,000 steps in 4 levels and 120,000 in the original, one after the other; with `mixing=mixed`, levels and
 original in the same batches; with `unimix`, this share of a uniform distribution is mixed into the policy. *In
@@ -91,6 +99,9 @@ STUDIES = {
     "crafter-forgetting": Study(
         Crafter(), TrainingPlan(final_steps=0, episodes=1024), ("none", "random", "random-mixed", "random-unimix"),
         FORGETTING, title="Random levels and the skill wake_up.", skills=("wake_up",),
+    ),
+    "minigrid": Study(
+        MiniGrid(), TrainingPlan(episodes=1024), ("none", "dr", "plr", "accel", "sfl", "expert"), MINIGRID
     ),
     "heist": Study(
         Heist(), TrainingPlan(cycle_steps=500_000, final_steps=2_000_000, episodes=1024),

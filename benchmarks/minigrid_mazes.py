@@ -2,18 +2,23 @@
 
     envgen train minigrid --designer expert --folder out/minigrid/expert-0
     python benchmarks/minigrid_mazes.py out/minigrid/*
+    python benchmarks/minigrid_mazes.py out/minigrid/* --out docs/results/envgen-minigrid-symbols/held-out
 
-All agents play the same episodes. Prints the percentage of solved episodes with its 95% interval, the mean over mazes,
-and what random actions and the scripted expert reach.
+All agents play the same episodes. Runs in folders NAME-SEED are grouped by name. Prints the percentage of episodes that
+each group solves, an interquartile mean over its seeds with a 95% interval, the mean over mazes, and what random
+actions and the scripted expert reach. `--out` also writes the table and the percentages of each run to files.
 """
 
 import argparse
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import envgen
+from envgen.runs.statistics import iqm_with_ci
 from envgen.worlds.minigrid import constants as const
 from envgen.worlds.minigrid.env import MiniGridVectorEnv
 from envgen.worlds.minigrid.expert_policy import expert_actions
@@ -42,23 +47,42 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="*")
     parser.add_argument("--episodes", type=int, default=256)
+    parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    rows: dict[str, list[str]] = {}
-    values: dict[str, list[float]] = {str(run): [] for run in args.runs}
+    solved: dict[str, dict[str, float]] = {}  # by maze and agent
     for name, overrides in HELD_OUT_LEVELS.items():
         level: Any = MiniGridLevel.parse(overrides)
         skill = const.skill_name("random walls" if level.task == "mixed" else level.task)
-        rows[name] = [f"{solved_by(policy, level, args.episodes):.1f}" for policy in ("random", "expert")]
+        solved[name] = {policy: solved_by(policy, level, args.episodes) for policy in ("random", "scripted expert")}
         for run in args.runs:
-            rate = envgen.evaluate(run, args.episodes, level=level, seed=EVALUATION_SEED).skills[skill]
-            values[str(run)].append(rate.value)
-            rows[name].append(str(rate))
-    print("| maze |", " | ".join(["random", "expert", *values]), "|")
-    print("|---|" + "---:|" * (2 + len(values)))
-    for name, cells in rows.items():
-        print(f"| {name} |", " | ".join(cells), "|")
-    if values:
-        print("| mean | | |", " | ".join(f"{np.mean(rates):.1f}" for rates in values.values()), "|")
+            evaluation = envgen.evaluate(run, args.episodes, level=level, seed=EVALUATION_SEED)
+            solved[name][run.name] = evaluation.skills[skill].value
+    text = format_table(solved)
+    print(text)
+    if args.out:
+        args.out.with_suffix(".md").write_text(text + "\n")
+        args.out.with_suffix(".json").write_text(
+            json.dumps({"episodes": args.episodes, "solved": solved}, indent=1) + "\n"
+        )
+
+
+def format_table(solved: dict[str, dict[str, float]]) -> str:
+    """A row for each maze and the mean over mazes, a column for each group of runs."""
+    agents = list(next(iter(solved.values())))
+    groups = {group_of(agent): [other for other in agents if group_of(other) == group_of(agent)] for agent in agents}
+    solved = {
+        **solved,
+        "mean": {agent: float(np.mean([rates[agent] for rates in solved.values()])) for agent in agents},
+    }
+    lines = [f"| maze | {' | '.join(groups)} |", "|---|" + "---:|" * len(groups)]
+    for maze, rates in solved.items():
+        cells = [str(iqm_with_ci([rates[agent] for agent in members])) for members in groups.values()]
+        lines.append(f"| {maze} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def group_of(agent: str) -> str:
+    return re.sub(r"-\d+$", "", agent)
 
 
 if __name__ == "__main__":
