@@ -108,7 +108,7 @@ def test_the_schema_is_sent_only_if_json_schema_is_set(open_designer, kind):
         return body["tools"][0]["input_schema"] if "tools" in body else None
 
     with FakeLlmServer([FIRST, SECOND]) as server:
-        open_designer(server, kind).design(brief(), ())
+        open_designer(server, kind, feedback="paper").design(brief(), ())
         items = sent(server)["properties"]["levels"]["items"]["properties"]
         assert set(items) == {"purpose", "skills", "level"}
         assert set(items["level"]["properties"]) == set(Crafter.Level.model_fields)
