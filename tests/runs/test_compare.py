@@ -119,6 +119,16 @@ def test_labels_name_only_the_settings_that_differ(tmp_path):
     assert labels(compare([tmp_path])) == ["expert", "llm model=anthropic:claude", "llm model=openai:gpt-5", "random"]
 
 
+def test_a_section_that_others_do_not_have_is_named_by_its_first_setting(tmp_path):
+    write_run(tmp_path / "a", {"name": "none"}, 0)
+    write_run(tmp_path / "b", {"name": "none"}, 0, practice={"share": 0.2, "max_steps": 100})
+    assert labels(compare([tmp_path])) == ["none", "none practice.share=0.2"]
+    write_run(tmp_path / "c", {"name": "none"}, 0, practice={"share": 0.2, "max_steps": 50})
+    assert labels(compare([tmp_path])) == [
+        "none", "none practice.share=0.2 practice.max_steps=100", "none practice.share=0.2 practice.max_steps=50",
+    ]  # fmt: skip
+
+
 def test_labels_are_short_and_unique(tmp_path):
     long = "x" * 80
     for k in range(3):

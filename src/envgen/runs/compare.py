@@ -157,9 +157,7 @@ def group_labels(requests: list[dict[str, Any]]) -> list[str]:
             for other, other_settings in zip(requests, all_settings, strict=True)
             if _name(other) == _name(request)
         ]
-        differing = [
-            name for name in settings if any(name not in other or other[name] != settings[name] for other in same_name)
-        ]
+        differing = _differing_names(settings, same_name)
         differing.sort(key=lambda name: not name.startswith(prefix))  # the designer's own settings first
         shown = [
             f"{name.removeprefix(prefix)}={_format_value(settings[name])}" for name in differing[:MAX_LABEL_SETTINGS]
@@ -169,6 +167,20 @@ def group_labels(requests: list[dict[str, Any]]) -> list[str]:
         duplicates = sum(other.split(" #")[0] == label for other in labels)
         labels.append(f"{label} #{duplicates + 1}" if duplicates else label)
     return labels
+
+
+def _differing_names(settings: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The settings that differ from those of another group. Of a section that other groups do not have, such as
+    `practice`, the first setting stands for all."""
+    names, sections = list[str](), set[str]()
+    for name, value in settings.items():
+        section = name.rpartition(".")[0]
+        if any(name in other and other[name] != value for other in others):
+            names.append(name)
+        elif any(name not in other for other in others) and (not section or section not in sections):
+            names.append(name)
+            sections.add(section)
+    return names
 
 
 def _mismatches(kind: Kind, groups: Mapping[str, list[FinishedRun]]) -> Iterable[str]:
