@@ -320,7 +320,7 @@ def test_a_replay_with_other_settings_is_refused(open_designer, tmp_path):
     with FakeLlmServer([FIRST, SECOND]) as server:
         run(open_designer(server), num_cycles=2)
     with pytest.raises(RejectedError, match="the conversation differs"):
-        run(replay_designer(tmp_path, feedback="rich"), num_cycles=2)
+        run(replay_designer(tmp_path, feedback="paper"), num_cycles=2)
 
 
 def replay_designer(folder: Path, **settings: Any) -> LlmDesigner:

@@ -295,6 +295,7 @@ def test_rich_feedback_says_how_the_agent_trains():
     text = prompt.initial_prompt(dataclasses.replace(BRIEF, training=FACTS, reward_rule="1 for\neach skill."), "rich")
     for line in (
         "- Reward: 1 for each skill.",
+        "- Its score is a geometric mean over skills",
         "120,000 steps in the levels, shared according to their weights, and then 120,000 steps in the real game",
         "a level gets 30,000 steps",
         "- After the last cycle, it trains for 1,000,000 steps in the real game.",

@@ -43,7 +43,7 @@ def initial_prompt(brief: Brief, feedback: Feedback = "paper") -> str:
     schedule = f"In each of {brief.num_cycles} cycles it trains" if brief.num_cycles > 1 else "It trains once"
     training, more = "", ""
     if feedback == "rich":
-        training = f"\n\n{section}" if (section := rich_prompt.training_section(brief)) else ""
+        training = f"\n\n{rich_prompt.training_section(brief)}"
         more = f"\n{rich_prompt.reply_section(brief)}"
     legend = "\nFigures are means over worlds: in the real game -> with this value alone." if effects else ""
     return f"""\

@@ -15,9 +15,13 @@ MAX_ENDS = 6  # causes that are listed
 
 
 def training_section(brief: Brief) -> str:
-    """How the agent trains and what it is rewarded for; empty if the brief does not say."""
+    """How the agent trains, what it is rewarded for and how it is judged, as far as the brief says."""
     facts = brief.training
     lines = [f"- Reward: {' '.join(brief.reward_rule.split())}"] if brief.reward_rule else []
+    lines.append(
+        "- Its score is a geometric mean over skills: a skill that rises from 0% to 5% adds more than one that rises "
+        "from 50% to 100%."
+    )
     if facts is not None:
         when = "at the same time, in the same batches, " if facts.mixed else "then "
         lines.append(
@@ -36,7 +40,7 @@ def training_section(brief: Brief) -> str:
             )
         memory = f"It remembers earlier steps of the episode ({facts.memory})" if facts.memory else "It has no memory"
         lines.append(f"- {memory}.")
-    return "\n".join(["## The agent and its training", *lines]) if lines else ""
+    return "\n".join(["## The agent and its training", *lines])
 
 
 def reply_section(brief: Brief) -> str:
@@ -67,7 +71,8 @@ def cycle_section(brief: Brief, cycle: Cycle, earlier: Sequence[Cycle]) -> list[
     lines = [_remaining(brief, cycle)]
     lines += [
         "",
-        "Its success rates in the real game after each cycle; the last as mean ± standard deviation over seeds:",
+        "Its success rates in the real game after each cycle; the last as mean ± standard deviation over groups of "
+        "episodes:",
     ]
     for name, rate in cycle.success_rates.items():
         before = [f"{past.success_rates[name].mean:.1f}%" for past in earlier if name in past.success_rates]
@@ -75,7 +80,11 @@ def cycle_section(brief: Brief, cycle: Cycle, earlier: Sequence[Cycle]) -> list[
     if cycle.diagnosis is not None:
         lines += ["", *_diagnosis_lines(cycle.diagnosis)]
     levels, known = collect_earlier_levels([*earlier, cycle]), collect_earlier_levels(earlier)
-    lines += ["", "It trained in these levels:"]
+    lines += [
+        "",
+        "It trained in these levels. How often random actions and a scripted expert succeed in them is measured in "
+        "single episodes.",
+    ]
     for k, item in enumerate(cycle.proposal.levels):
         name = name_of(item, levels)
         lines += [f"Level {name}{_origin(item, name in known)}: {_to_json(item)}", *_level_lines(k, cycle, earlier)]

@@ -49,7 +49,8 @@ on the cell you face (hit a creature, collect a material or place something), sl
 
 REWARD_RULE = """\
 1 in each step in which a skill succeeds for the first time in the episode, unless the level grants or lists it as done;
-0.1 for each point of health regained, and -0.1 for each point lost. Nothing else is rewarded."""
+0.1 for each point of health regained, and -0.1 for each point lost. Nothing else is rewarded, and what is not rewarded
+for long is unlearned. A list in `done` replaces the default: include "granted" to keep it."""
 
 ACTION_DESCRIPTIONS = {
     "noop": "wait",
