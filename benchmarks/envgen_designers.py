@@ -33,6 +33,7 @@ from envgen.curriculum.plan import EVALUATION_SEED, TrainingPlan, learner_preset
 from envgen.designers.registry import build_designer
 from envgen.report.figures import plot_training_runs
 from envgen.runs.compare import compare
+from envgen.runs.statistics import iqm_with_ci
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 from envgen.worlds.minigrid.world import MiniGrid
@@ -190,7 +191,7 @@ def value_at(results: Any, path: Sequence[str]) -> float | None:
 
 
 def difference_table(folders: dict[str, list[Path]], baseline: str = "none") -> str:
-    """What each designer gains over `baseline`, paired by seed: means with 95% bootstrap intervals over seeds."""
+    """What each designer gains over `baseline`, paired by seed: interquartile means with 95% bootstrap intervals."""
     measures = {
         "score in training": ("training", "score"),
         "final score": ("final", "score", "value"),
@@ -207,7 +208,7 @@ def difference_table(folders: dict[str, list[Path]], baseline: str = "none") -> 
         for path in measures.values():
             pairs = [(value_at(by_seed[seed], path), value_at(results[baseline][seed], path)) for seed in seeds]
             differences = [a - b for a, b in pairs if a is not None and b is not None]
-            cells.append(format_mean(differences) if len(differences) == len(seeds) else "-")
+            cells.append(format_difference(differences) if len(differences) == len(seeds) else "-")
         rows.append(f"| {name} | {len(seeds)} | {' | '.join(cells)} |")
     header = f"| minus {baseline}, paired | seeds | {' | '.join(measures)} |"
     return "\n".join([header, "| --- | --: |" + " --: |" * len(measures), *rows])
@@ -217,11 +218,9 @@ def seed_of(folder: Path) -> int:
     return int(folder.name.rpartition("-")[2])
 
 
-def format_mean(values: list[float]) -> str:
-    """The mean with a 95% interval from a bootstrap over seeds."""
-    samples = np.random.default_rng(0).choice(values, (20_000, len(values))).mean(1)
-    low, high = np.quantile(samples, [0.025, 0.975])
-    return f"{np.mean(values):+.1f} [{low:+.1f}, {high:+.1f}]"
+def format_difference(values: list[float]) -> str:
+    result = iqm_with_ci(values)
+    return f"{result.value:+.1f} [{result.low:+.1f}, {result.high:+.1f}]"
 
 
 def results_page(name: str, study: Study, folders: dict[str, list[Path]], seeds: list[int], discussion: str) -> str:
@@ -251,7 +250,7 @@ def results_page(name: str, study: Study, folders: dict[str, list[Path]], seeds:
 
 {difference_table(folders)}
 
-Means over the seeds that both have, with 95% bootstrap intervals over seeds.
+Interquartile means over the seeds that both have, with 95% bootstrap intervals over seeds.
 
 ## After each cycle
 

@@ -26,7 +26,7 @@ OVERVIEW = "window.scrollTo({top: 80, behavior: 'instant'})"
 LEVELS = """
     document.documentElement.style.scrollBehavior = 'auto';
     const runs = [...document.querySelectorAll('details.run')];
-    const run = runs.find(details => details.querySelector('strong').textContent == 'llm-0');
+    const run = runs.find(details => details.querySelector('strong').textContent == 'llm-rich-100');
     run.open = true;
     run.querySelectorAll('.cycle')[1].scrollIntoView();
 """

@@ -14,6 +14,7 @@ from envgen.runs.statistics import Aggregate, iqm_with_ci, score, success_counts
 from envgen.runs.store import read_json, read_progress, read_request, reading
 
 NUM_POINTS = 25  # of a training curve
+NUM_COLORS, LINE_STYLES = 10, ("-", "--", ":")  # groups beyond the number of colors get other lines
 Curve = tuple[np.ndarray, np.ndarray]  # steps, scores
 Line = Mapping[str, Any]
 Groups = Mapping[str, Sequence[Path]]
@@ -22,7 +23,7 @@ SMOOTHING = 5  # steps over which noisy metrics are averaged
 
 
 def plot_training_runs(groups: Mapping[str, Sequence[Path]], file: Path) -> None:
-    """Plot the scores of groups of `train` runs, one color each: a thin line per run and a thick one for their mean."""
+    """Plot the scores of groups of `train` runs: for each group, a thin line per run and a thick one for the mean."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -30,8 +31,9 @@ def plot_training_runs(groups: Mapping[str, Sequence[Path]], file: Path) -> None
 
     figure, axes = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
     for k, (name, folders) in enumerate(groups.items()):
+        style = {"color": f"C{k % NUM_COLORS}", "linestyle": LINE_STYLES[k // NUM_COLORS % len(LINE_STYLES)]}
         for axis, curve_of in ((axes[0], evaluation_curve), (axes[1], training_curve)):
-            _plot_group(axis, [curve_of(folder) for folder in folders], f"C{k}", f"{name} ({len(folders)})")
+            _plot_group(axis, [curve_of(folder) for folder in folders], style, f"{name} ({len(folders)})")
     axes[0].set(title="evaluation score in the original after each cycle", ylabel="score %")
     axes[1].set(title="score of training episodes in the last phase", ylabel="score %")
     for axis in axes:
@@ -43,13 +45,13 @@ def plot_training_runs(groups: Mapping[str, Sequence[Path]], file: Path) -> None
     plt.close(figure)
 
 
-def _plot_group(axis: Any, curves: Sequence[Curve], color: str, label: str) -> None:
+def _plot_group(axis: Any, curves: Sequence[Curve], style: Mapping[str, str], label: str) -> None:
     curves = [curve for curve in curves if curve[0].size]
     for steps, scores in curves:
-        axis.plot(steps / 1e6, scores, color=color, alpha=0.25, linewidth=0.8)
+        axis.plot(steps / 1e6, scores, **style, alpha=0.25, linewidth=0.8)
     if curves and len({steps.size for steps, _ in curves}) == 1:
         steps, scores = (np.mean(values, axis=0) for values in zip(*curves, strict=True))
-        axis.plot(steps / 1e6, scores, color=color, linewidth=1.8, marker="o", markersize=2.5, label=label)
+        axis.plot(steps / 1e6, scores, **style, linewidth=1.8, marker="o", markersize=2.5, label=label)
 
 
 def evaluation_curve(folder: Path) -> Curve:
