@@ -46,7 +46,7 @@ class Study:
     plan: TrainingPlan
     designers: tuple[str, ...]  # or variants of them
     description: str  # of the plan, for the results page
-    title: str = "Who designs the levels?"
+    title: str = "Does the designer matter?"
     learner_preset: str = "fast"  # without its practice
     skills: tuple[str, ...] = ()  # whose success rates after each cycle are a table of the page
 

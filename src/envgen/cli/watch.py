@@ -33,8 +33,8 @@ def watch(
 ) -> None:
     """Watch the policy of a run play, in a window or in the terminal.
 
-    Space pauses, `.` takes one step while paused, + and - change the speed, n begins the next episode, q quits. In a
-    pipe, it prints when skills succeed and how episodes end.
+    Space pauses, `.` takes one step while paused, + and - change the speed, n begins the next episode, q quits. If
+    the output is piped, it prints when skills succeed and how episodes end.
 
     Args:
         run: The run directory, or a trained policy: a folder saved by `policy.save`, a release file, the name of one

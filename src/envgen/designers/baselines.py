@@ -104,7 +104,7 @@ class RandomSettings(Settings):
 
 
 class RandomDesigner(Designer):
-    """Domain randomization: every setting at random. A control for all other designers.
+    """Random levels: every setting at random. A baseline for all other designers.
 
     Each setting keeps its original value with probability `keep_prob`, otherwise it takes a value drawn uniformly. With
     `keep_prob` 0 a Crafter player would start with half of the maximum of every item on average, and nothing would be
