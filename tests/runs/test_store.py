@@ -100,6 +100,12 @@ def test_extension_only_grows_the_numbers_it_may_grow(tmp_path, request_now):
     assert (tmp_path / "summary.json").exists()
 
 
+def test_a_run_that_does_not_exist_cannot_be_extended(tmp_path):
+    with pytest.raises(RunError, match="missing has no run to extend"):
+        Run(tmp_path / "missing", plan(3, 100), extendable=EXTENDABLE)
+    assert not (tmp_path / "missing").exists()
+
+
 def test_unfinished_run_cannot_be_extended(tmp_path):
     Run(tmp_path, plan(2, 100)).close()
     with pytest.raises(RunError, match="is not finished; resume it"):
