@@ -99,7 +99,7 @@ STUDIES = {
     ),
     "crafter-forgetting": Study(
         Crafter(), TrainingPlan(final_steps=0, episodes=1024), ("none", "random", "random-mixed", "random-unimix"),
-        FORGETTING, title="Random levels and the skill wake_up.", skills=("wake_up",),
+        FORGETTING, title="Do random levels make agents unlearn `wake_up`?", skills=("wake_up",),
     ),
     "minigrid": Study(
         MiniGrid(), TrainingPlan(episodes=1024), ("none", "dr", "plr", "accel", "sfl", "expert"), MINIGRID
@@ -226,14 +226,13 @@ def format_difference(values: list[float]) -> str:
 def results_page(name: str, study: Study, folders: dict[str, list[Path]], seeds: list[int], discussion: str) -> str:
     first = json.loads((next(iter(folders.values()))[0] / "run.json").read_text())
     libraries = ", ".join(f"{name} {number}" for name, number in first["versions"].items())
-    world = study.world.name
     random_evaluation = evaluate(RandomPolicy(study.world), study.world, None, RANDOM_EPISODES, EVALUATION_SEED)
     cycle_episodes = study.plan.feedback_seeds * study.plan.feedback_episodes
     after_cycles = [cycle_table("score in the original", folders, ("score", "value"))]
     after_cycles += [
         cycle_table(f"success % of {skill}", folders, ("skills", skill, "value")) for skill in study.skills
     ]
-    return f"""# {study.title} {world.capitalize()} from symbols
+    return f"""# {study.title} {type(study.world).__name__} from symbols
 
 `python benchmarks/envgen_designers.py {name} --seeds {" ".join(map(str, seeds))}`, {datetime.date.today()},
 {len(seeds)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.

@@ -72,7 +72,8 @@ class Run:
             is_main: Whether this process writes. Of several processes that train together, one does.
             runtime_options: Saved with the request, but may differ when the run resumes.
             extendable: Dotted names of numbers in the request that may be larger than those of the finished run in
-                `folder`, which must exist. Its results are then removed, to be computed again, and `extended_from` holds the old values.
+                `folder`, which must exist. Its results are then removed, to be computed again, and `extended_from`
+                holds the old values.
         """
         self.folder, self.request, self.is_main = folder, json.loads(json.dumps(request)), is_main
         self.runtime_options = dict(runtime_options or {})
