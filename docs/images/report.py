@@ -18,15 +18,14 @@ from envgen.report.page import write_report
 from envgen.worlds.crafter.world import Crafter
 
 IMAGES = Path(__file__).parent
-PUBLISHED = IMAGES.parent / "results" / "envgen-crafter-symbols" / "runs"
+PUBLISHED = IMAGES.parent / "results" / "envgen-crafter-symbols" / "runs" / "llm-rich-100"
 OUT = Path("out/report-pictures")
 PLAN = {"cycles": 3, "cycle_steps": 80_000, "final_steps": 80_000, "feedback_seeds": 4, "feedback_episodes": 8,
         "episodes": 64, "audit_steps": 200}  # fmt: skip
 OVERVIEW = "window.scrollTo({top: 80, behavior: 'instant'})"
 LEVELS = """
     document.documentElement.style.scrollBehavior = 'auto';
-    const runs = [...document.querySelectorAll('details.run')];
-    const run = runs.find(details => details.querySelector('strong').textContent == 'llm-rich-100');
+    const run = document.querySelector('details.run');
     run.open = true;
     run.querySelectorAll('.cycle')[1].scrollIntoView();
 """
