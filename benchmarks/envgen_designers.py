@@ -15,6 +15,7 @@ adds further runs, such as those of a language model, with their ledgers.
 import argparse
 import datetime
 import json
+import math
 import os
 import platform
 import shutil
@@ -31,9 +32,11 @@ from envgen.curriculum.evaluate import evaluate
 from envgen.curriculum.loop import train
 from envgen.curriculum.plan import EVALUATION_SEED, TrainingPlan, learner_preset, plan_for
 from envgen.designers.registry import build_designer
-from envgen.report.figures import plot_training_runs
+from envgen.report.figures import paired_difference, plot_training_runs, read_summary
 from envgen.runs.compare import compare
-from envgen.runs.statistics import iqm_with_ci
+from envgen.runs.kinds import get_path
+from envgen.runs.statistics import Aggregate
+from envgen.runs.store import read_json
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 from envgen.worlds.minigrid.world import MiniGrid
@@ -170,10 +173,10 @@ def cycle_table(title: str, folders: dict[str, list[Path]], path: Sequence[str])
     """The means over seeds of a value of the evaluations in the original, after each cycle and at the end."""
     rows = []
     for name, group in folders.items():
-        runs = [
-            [*evaluations_after_cycles(folder), read_values(folder / "summary.json")[0]["final"]] for folder in group
+        values = [
+            [get_path(evaluation, *path) for evaluation in (*evaluations_after_cycles(run), read_summary(run)["final"])]
+            for run in group
         ]
-        values = [[value_at(evaluation, path) for evaluation in run] for run in runs]
         means = [f"{np.mean(column):.1f}" for column in zip(*values, strict=True)]
         rows.append(f"| {name} | {len(group)} | {', '.join(means[:-1])} | {means[-1]} |")
     return "\n".join([f"| {title} | seeds | after each cycle | final |", "| --- | --: | --- | --: |", *rows])
@@ -181,13 +184,7 @@ def cycle_table(title: str, folders: dict[str, list[Path]], path: Sequence[str])
 
 def evaluations_after_cycles(folder: Path) -> list[dict[str, Any]]:
     files = sorted(folder.glob("cycles/*/evaluation.json"), key=lambda file: int(file.parent.name))
-    return [read_values(file)[0]["evaluation"] for file in files]
-
-
-def value_at(results: Any, path: Sequence[str]) -> float | None:
-    for key in path:
-        results = None if results is None else results.get(key)
-    return results
+    return [read_json(file)["evaluation"] for file in files]
 
 
 def difference_table(folders: dict[str, list[Path]], baseline: str = "none") -> str:
@@ -197,33 +194,32 @@ def difference_table(folders: dict[str, list[Path]], baseline: str = "none") -> 
         "final score": ("final", "score", "value"),
         "final reward": ("final", "reward", "value"),
     }
-    results = {name: {seed_of(folder): read_values(folder / "summary.json")[0] for folder in group}
-               for name, group in folders.items()}  # fmt: skip
     rows = []
-    for name, by_seed in results.items():
-        seeds = sorted(by_seed.keys() & results.get(baseline, {}).keys())
-        if name == baseline or len(seeds) < 2:
+    for name, group in folders.items():
+        if name == baseline:
             continue
-        cells = []
-        for path in measures.values():
-            pairs = [(value_at(by_seed[seed], path), value_at(results[baseline][seed], path)) for seed in seeds]
-            differences = [a - b for a, b in pairs if a is not None and b is not None]
-            cells.append(format_difference(differences) if len(differences) == len(seeds) else "-")
-        rows.append(f"| {name} | {len(seeds)} | {' | '.join(cells)} |")
+        results = [
+            paired_difference(group, folders[baseline], lambda run, path=path: summary_value(run, path))
+            for path in measures.values()
+        ]
+        num_seeds = max(result.n if result else 0 for result in results)
+        rows.append(f"| {name} | {num_seeds} | {' | '.join(map(format_difference, results))} |")
     header = f"| minus {baseline}, paired | seeds | {' | '.join(measures)} |"
     return "\n".join([header, "| --- | --: |" + " --: |" * len(measures), *rows])
 
 
-def seed_of(folder: Path) -> int:
-    return int(folder.name.rpartition("-")[2])
+def summary_value(folder: Path, path: Sequence[str]) -> float:
+    value = get_path(read_summary(folder), *path)
+    return math.nan if value is None else value
 
 
-def format_difference(values: list[float]) -> str:
-    result = iqm_with_ci(values)
+def format_difference(result: Aggregate | None) -> str:
+    if result is None or result.low is None or math.isnan(result.value):
+        return "-"
     return f"{result.value:+.1f} [{result.low:+.1f}, {result.high:+.1f}]"
 
 
-def results_page(name: str, study: Study, folders: dict[str, list[Path]], seeds: list[int], discussion: str) -> str:
+def results_page(study: Study, folders: dict[str, list[Path]], seeds: list[int], options: str, discussion: str) -> str:
     first = json.loads((next(iter(folders.values()))[0] / "run.json").read_text())
     libraries = ", ".join(f"{name} {number}" for name, number in first["versions"].items())
     random_evaluation = evaluate(RandomPolicy(study.world), study.world, None, RANDOM_EPISODES, EVALUATION_SEED)
@@ -234,7 +230,7 @@ def results_page(name: str, study: Study, folders: dict[str, list[Path]], seeds:
     ]
     return f"""# {study.title} {type(study.world).__name__} from symbols
 
-`python benchmarks/envgen_designers.py {name} --seeds {" ".join(map(str, seeds))}`, {datetime.date.today()},
+`python benchmarks/envgen_designers.py {options}`, {datetime.date.today()},
 {len(seeds)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
 
 {study.description}
@@ -289,9 +285,11 @@ def main() -> None:
         for folder in group:
             copy_results(folder, results)
     plot_training_runs(folders, results / "curves.png")
+    options = f"{args.study} --seeds {' '.join(map(str, args.seeds))}"
+    options += f" --designers {' '.join(args.designers)}" if args.designers else ""
     discussion_file = results / "discussion.md"  # written by hand
     discussion = discussion_file.read_text() if discussion_file.exists() else ""
-    (results / "README.md").write_text(results_page(args.study, study, folders, args.seeds, discussion))
+    (results / "README.md").write_text(results_page(study, folders, args.seeds, options, discussion))
 
 
 if __name__ == "__main__":

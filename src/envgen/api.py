@@ -18,7 +18,7 @@ from envgen.designers.registry import build_designer, rebuild_designer, resume_r
 from envgen.errors import EnvgenError
 from envgen.imports import require_extra
 from envgen.settings import format_choice_error, format_validation_error
-from envgen.text import printable
+from envgen.text import printable, to_label
 from envgen.worlds.registry import make_world, world_names
 from envgen.worlds.world import Level, World
 
@@ -223,19 +223,13 @@ def default_folder(
         network: The settings of the network that differ from the learner preset.
         practice: Those of practice.
     """
-    choices = [_as_label(learner if isinstance(learner, str) else learner.__name__), learner_preset]
+    choices = [to_label(learner if isinstance(learner, str) else learner.__name__), learner_preset]
     choices += [value for value in network.values() if isinstance(value, str)]
     implied = {DEFAULT_LEARNER, DEFAULT_LEARNER_PRESET, observation, "auto", "none"}
-    options = [option for option, value in network.items() if value is True] + ["practice"] * bool(
-        practice.get("share")
-    )
+    options = [option for option, value in network.items() if value is True]
+    options += ["practice"] if practice.get("share") else []
     variant = [choice for choice in choices if choice not in implied] + options
-    return OUT / "-".join([world.name, _as_label(designer), preset, observation, *variant, str(seed)])
-
-
-def _as_label(name: str) -> str:
-    """A name in the name of a directory; `module:Class` becomes `module-Class`."""
-    return name.replace(":", "-").replace(".", "-")
+    return OUT / "-".join([world.name, to_label(designer), preset, observation, *variant, str(seed)])
 
 
 def resume(

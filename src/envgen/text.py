@@ -1,4 +1,6 @@
-"""Text from outside, such as a server's message or a name in a run directory, made safe to show."""
+"""Text from outside, such as a server's message or a name in a run directory, made safe to show or to name a
+directory.
+"""
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -10,3 +12,8 @@ def printable(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in keep else " " for char in text)
+
+
+def to_label(name: str) -> str:
+    """A name as a part of the name of a directory: `module:Class` becomes `module-Class`."""
+    return name.replace(":", "-").replace(".", "-")
