@@ -60,7 +60,8 @@ def coevolve(
     Args:
         domain: A domain or its name: `"tools"`, `"bfcl"`, `"answers"`, `"alfworld"`, `"travel"`, `"two_hop"`,
             `"reasoning_gym:NAME"` or `"module:Class"`.
-        proposer: Who proposes tasks: genenv, genenv-grpo, random, static, uniform, dapo or greedy.
+        proposer: Who proposes tasks: genenv, genenv-grpo, random, static, uniform, dapo, greedy or
+            learnability.
         plan: Fields of `CoevolutionPlan` that differ from the defaults, such as `{"rollouts": 2048}`.
         curriculum: Fields of `AlphaCurriculumSettings`, such as `{"alpha": 0.5}`.
         agent: The model to start from, a folder or a name on the Hugging Face Hub. Default: a small model that is

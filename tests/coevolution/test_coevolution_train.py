@@ -53,7 +53,14 @@ def test_every_proposer_spends_its_budget_and_accounts_for_it(models, tmp_path, 
         assert 0 <= line["success_rate"] <= 1
     records = [json.loads(text) for text in (tmp_path / "run" / "tasks.jsonl").read_text().splitlines()]
     assert len({record["spec"] for record in records}) == len(records)
-    assert {record["source"] for record in records} <= {"genenv", "static", "uniform", "greedy", "fallback"}
+    assert {record["source"] for record in records} <= {
+        "genenv",
+        "static",
+        "uniform",
+        "greedy",
+        "learnability",
+        "fallback",
+    }
     held_out = {task.spec.text for task in Toy().held_out_tasks(12)}
     assert not held_out & {record["spec"] for record in records}
 

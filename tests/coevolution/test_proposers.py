@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 from toy import Toy, ToySpec
 
-from envgen.coevolution.environment import StaticProposer
-from envgen.coevolution.proposers import GreedyProposer, ProposalBatch, UniformProposer
+from envgen.coevolution.environment import LanguageModelProposer, StaticProposer
+from envgen.coevolution.proposers import (
+    NUM_SAMPLES,
+    Candidate,
+    GreedyProposer,
+    LearnabilityProposer,
+    ProposalBatch,
+    UniformProposer,
+)
 from envgen.coevolution.reward import SuccessStats
-from envgen.coevolution.settings import AlphaCurriculumSettings
+from envgen.coevolution.settings import AlphaCurriculumSettings, EnvironmentSettings
 from envgen.coevolution.task_stores import TaskFilter
 
 SPECS = [ToySpec(which=1, letters=letter).text for letter in "abcde"]
@@ -47,7 +54,12 @@ def test_requested_number_is_proposed_without_duplicates_and_held_out_tasks(prop
 
 
 @pytest.mark.parametrize(
-    "proposer", [UniformProposer(Toy(), 0, "fallback"), GreedyProposer(Toy(), 0, AlphaCurriculumSettings())]
+    "proposer",
+    [
+        UniformProposer(Toy(), 0, "fallback"),
+        GreedyProposer(Toy(), 0, AlphaCurriculumSettings()),
+        LearnabilityProposer(Toy(), 0, "learnability"),
+    ],
 )
 def test_candidates_carry_their_proposer_and_index(proposer):
     batch = propose(proposer, 100)
@@ -77,6 +89,48 @@ def test_greedy_prefers_features_with_success_rates_near_alpha(loud, quiet, alph
     assert np.mean([spec.loud == preferred for spec in specs]) > 0.9
 
 
+@pytest.mark.parametrize(("loud", "quiet"), [(50, 95), (50, 5), (95, 50), (90, 90)])
+def test_learnability_samples_in_proportion_to_the_variance_of_success(loud, quiet):
+    """Compared with the frequencies that follow from p (1 - p) of the specs sampled at the same time."""
+    stats, expected, is_loud = make_stats(loud, quiet), [], []
+    proposer, samples = LearnabilityProposer(Toy(), 0, "learnability"), LearnabilityProposer(Toy(), 1, "learnability")
+    for _ in range(1500):
+        is_loud.append(proposer.sample_spec(stats).loud == "yes")
+        specs, p = samples.sample_and_predict(stats)
+        assert len(specs) == NUM_SAMPLES
+        assert p == pytest.approx([stats.predict(Toy().features(spec)) for spec in specs])
+        weights = p * (1 - p)
+        expected.append(sum(weight for spec, weight in zip(specs, weights, strict=True) if spec.loud == "yes"))
+        expected[-1] /= weights.sum()
+    assert np.mean(is_loud) == pytest.approx(np.mean(expected), abs=0.04)
+    if loud != quiet:
+        assert (np.mean(is_loud) > 0.6) == (abs(loud - 50) < abs(quiet - 50))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [1, 1, 1, 1]),
+        ({"repetition_penalty": 0.5}, [2 / 3] * 3 + [1]),
+        ({"feature_entropy_coef": 0.5}, [1 + 0.5 * np.log2(4 / 3)] * 3 + [2]),
+    ],
+)
+def test_the_reward_of_a_spec_depends_on_the_other_specs_of_the_step(monkeypatch, settings, expected):
+    """Three copies of one spec, which may be duplicates only in this test, and a spec with other features."""
+    specs = [ToySpec(which=1, letters="ab")] * 3 + [ToySpec(which=2, letters="fe", loud="yes")]
+    curriculum = AlphaCurriculumSettings(**settings)
+    environment_settings = EnvironmentSettings()
+    proposer = LanguageModelProposer(
+        Toy(), None, "grpo", environment_settings, curriculum, None, num_variations=4, max_attempts=1, seed=0
+    )  # fmt: skip
+    monkeypatch.setattr(proposer, "_policy_gradient_update", lambda proposals, reward_of: reward_of)
+    candidates = tuple(
+        Candidate(spec.text, "genenv", index, 0, Toy().make_task(spec)) for index, spec in enumerate(specs)
+    )
+    rewards = proposer.update(ProposalBatch(candidates), dict.fromkeys(range(4), 0.5))  # p is alpha: R = 1
+    assert [rewards[index] for index in range(4)] == pytest.approx(expected)
+
+
 def test_static_uses_its_whole_set_before_repeating_in_a_new_order():
     proposer = StaticProposer(Toy(), SPECS, num_tokens=70, seed=0)
     cycles = [accepted_texts(propose(proposer, len(SPECS))) for _ in range(6)]
@@ -97,6 +151,7 @@ def test_static_keeps_its_position_between_batches_and_reports_its_tokens_once()
     [
         lambda seed: UniformProposer(Toy(), seed),
         lambda seed: GreedyProposer(Toy(), seed, AlphaCurriculumSettings()),
+        lambda seed: LearnabilityProposer(Toy(), seed, "learnability"),
         lambda seed: StaticProposer(Toy(), SPECS, 70, seed),
     ],
 )

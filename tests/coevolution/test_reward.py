@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envgen.coevolution.metrics import spec_diversity
 from envgen.coevolution.reward import (
     DECAY,
     SuccessStats,
     acceptance_rate,
     curriculum_rewards,
+    feature_surprisal,
     near_target,
     ngram_overlap,
     rwr_weights,
@@ -236,3 +238,17 @@ def test_success_stats_restore_exactly_through_json(before, after):
         features = {"steps": steps, "style": "a"}
         assert restored.predict(features) == stats.predict(features)
         assert 0 < stats.predict(features) < 1
+
+
+def test_feature_surprisal_is_large_for_rare_values_and_its_mean_is_the_entropy_of_the_features():
+    specs = [{"steps": "1", "style": "plain"}] * 3 + [{"steps": "2", "style": "plain"}]
+    surprisal = feature_surprisal(specs)
+    assert surprisal.tolist() == pytest.approx([math.log2(4 / 3) / 2] * 3 + [2 / 2])
+    entropy = spec_diversity(["{}"] * 4, specs)["entropy"]
+    assert surprisal.mean() == pytest.approx(np.mean([entropy["steps"], entropy["style"]]), abs=1e-3)
+
+
+def test_feature_surprisal_compares_only_specs_that_have_the_feature():
+    surprisal = feature_surprisal([{"steps": "1"}, {"steps": "1", "app": "bank"}, {"app": "shop"}, {}])
+    assert surprisal.tolist() == [0.0, 0.5, 1.0, 0.0]
+    assert feature_surprisal([]).shape == (0,)

@@ -68,7 +68,8 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
         Args:
             domain: What the tasks are about: tools, bfcl, answers, alfworld, travel, two_hop, reasoning_gym:NAME, or
                 module:Class for your own.
-            proposer: Who proposes tasks: genenv, genenv-grpo, random, static, uniform, dapo or greedy.
+            proposer: Who proposes tasks: genenv, genenv-grpo, random, static, uniform, dapo, greedy or
+                learnability.
             seed: Random seed.
             folder: The run directory.
             resume: Continue the run in this directory with its own settings.

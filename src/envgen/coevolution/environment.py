@@ -16,7 +16,7 @@ from envgen.runs.store import reading
 from .language_model import ModelError
 from .policy import LanguageModelPolicy, TrainBatch
 from .proposers import Candidate, ProposalBatch, Proposer, ProposerContext
-from .reward import SuccessStats, curriculum_rewards, near_target, ngram_overlap, rwr_weights
+from .reward import SuccessStats, curriculum_rewards, feature_surprisal, near_target, ngram_overlap, rwr_weights
 from .sampling import Completions, concat_completions
 from .settings import AlphaCurriculumSettings, EnvironmentSettings
 from .task_stores import TaskFilter, TaskStore
@@ -103,6 +103,9 @@ class LanguageModelProposer(Proposer):
         if self.curriculum.repetition_penalty:
             overlap = ngram_overlap([candidate.text for candidate in accepted])
             rewards = rewards - self.curriculum.repetition_penalty * overlap
+        if self.curriculum.feature_entropy_coef:
+            features = [self.domain.features(candidate.task.spec) for candidate in accepted if candidate.task]
+            rewards = rewards + self.curriculum.feature_entropy_coef * feature_surprisal(features)
         if self.method == "rwr":
             return self._rwr_update(proposals, p, rewards)
         if self.method == "grpo":

@@ -1,7 +1,8 @@
 """The contract of proposers, which decide which tasks the agent gets next, and the proposers that need no model.
 
-    uniform   every field sampled uniformly: no curriculum
-    greedy    the best of several uniform specs by predicted success rate
+    uniform        every field sampled uniformly: no curriculum
+    greedy         of several uniform specs, the one with the highest predicted reward
+    learnability   of several uniform specs, one with probability proportional to its predicted p (1 - p)
 
 The proposers that use the environment policy are in environment.py, the list of all in registry.py.
 """
@@ -22,6 +23,7 @@ from .settings import AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSetti
 from .task_stores import TaskFilter, TaskStores
 from .tasks import Domain, Spec, Task
 
+NUM_SAMPLES = 8  # uniform specs to choose one from
 SAMPLES_PER_TASK = 20  # attempts before `sample_valid` returns fewer tasks than requested
 
 
@@ -110,6 +112,11 @@ class UniformProposer(Proposer):
     def sample_spec(self, stats: SuccessStats) -> Spec:
         return self.domain.sample(self.rng)
 
+    def sample_and_predict(self, stats: SuccessStats) -> tuple[list[Spec], np.ndarray]:
+        """NUM_SAMPLES uniform specs and their predicted success rates."""
+        specs = [self.domain.sample(self.rng) for _ in range(NUM_SAMPLES)]
+        return specs, np.array([stats.predict(self.domain.features(spec)) for spec in specs])
+
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         return {}, {"rng": self.rng.bit_generator.state}
 
@@ -118,8 +125,6 @@ class UniformProposer(Proposer):
 
 
 class GreedyProposer(UniformProposer):
-    NUM_SAMPLES = 8  # specs per choice
-
     def __init__(self, domain: Domain, seed: int, curriculum: AlphaCurriculumSettings):
         super().__init__(domain, seed, "greedy")
         self.curriculum = curriculum
@@ -129,9 +134,24 @@ class GreedyProposer(UniformProposer):
         return cls(context.domain, context.seed, context.curriculum)
 
     def sample_spec(self, stats: SuccessStats) -> Spec:
-        specs = [self.domain.sample(self.rng) for _ in range(self.NUM_SAMPLES)]
-        predicted = np.array([stats.predict(self.domain.features(spec)) for spec in specs])
+        specs, predicted = self.sample_and_predict(stats)
         return specs[int(curriculum_rewards(predicted, self.curriculum).argmax())]
+
+
+class LearnabilityProposer(UniformProposer):
+    """Samples by learnability, the variance p (1 - p) of success (Sampling for Learnability, arXiv 2408.15099).
+
+    Success rates are predicted from those of similar tasks, so that no rollouts are spent on measuring them.
+    """
+
+    @classmethod
+    def from_context(cls, context: ProposerContext, **options: Any) -> Self:
+        return cls(context.domain, context.seed, "learnability")
+
+    def sample_spec(self, stats: SuccessStats) -> Spec:
+        specs, predicted = self.sample_and_predict(stats)
+        learnability = predicted * (1 - predicted)
+        return specs[int(self.rng.choice(len(specs), p=learnability / learnability.sum()))]
 
 
 def sample_valid(sample_spec: Callable[[], Spec], count: int, task_filter: TaskFilter, proposer: str) -> ProposalBatch:

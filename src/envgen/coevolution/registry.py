@@ -51,4 +51,7 @@ PROPOSERS: dict[str, ProposerEntry] = {
     "greedy": ProposerEntry(
         "uniform specs, selected by recent success rates of similar tasks", "proposers:GreedyProposer"
     ),
+    "learnability": ProposerEntry(
+        "uniform specs, sampled by the learnability p (1 - p) of similar tasks", "proposers:LearnabilityProposer"
+    ),
 }  # fmt: skip

@@ -58,6 +58,18 @@ def ngram_overlap(texts: Sequence[str], n: int = 3) -> np.ndarray:
     return np.array([sum((counts[g] - 1) / others for g in own) / max(1, len(own)) for own in ngrams])
 
 
+def feature_surprisal(features: Sequence[Mapping[str, str]]) -> np.ndarray:
+    """For each spec, the mean over its features of -log2 of the fraction of specs with the same value, (specs,)."""
+    counts = Counter(item for spec in features for item in spec.items())
+    totals = Counter(name for spec in features for name in spec)
+    return np.array(
+        [
+            sum(math.log2(totals[name] / counts[name, value]) for name, value in spec.items()) / max(1, len(spec))
+            for spec in features
+        ]
+    )
+
+
 def _ngrams(text: str, n: int) -> list[tuple[str, ...]]:
     """The distinct n-grams, sorted: the order of a set, and so a sum over it, differs between processes."""
     words = "".join(c if c.isalnum() or c == "$" else " " for c in text).split()

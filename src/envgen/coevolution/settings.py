@@ -31,6 +31,14 @@ class AlphaCurriculumSettings(Settings):
     """Lambda in the weights exp(lambda R) of reward-weighted regression."""
     repetition_penalty: NonNegativeFloat = 0.0
     """Coefficient of a penalty for n-gram overlap with the other specs of the step. Not in the paper."""
+    feature_entropy_coef: NonNegativeFloat = 0.0
+    """Coefficient of a bonus for feature values that few specs of the step have: -log2 of their frequency, averaged
+    over the features of a spec. Its mean over specs is the mean entropy of the features. Not in the paper."""
+
+    def stored(self) -> dict[str, Any]:
+        """The values that identify a run. Settings added since the first version are left out where they are off."""
+        unused = set() if self.feature_entropy_coef else {"feature_entropy_coef"}
+        return self.model_dump(mode="json", exclude=unused)
 
 
 class PolicySettings(Settings):

@@ -137,6 +137,7 @@ def stored_request(
     return {
         "domain": domain_path(domain),
         **request.model_dump(mode="json"),
+        "curriculum": request.curriculum.stored(),
         "agent_settings": agent_settings.stored(),
         "environment_settings": request.environment_settings.stored(),
         "proposer": {"name": request.proposer},
