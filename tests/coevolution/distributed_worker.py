@@ -90,6 +90,29 @@ def run_interrupted(folder, request, accelerator):
     return coevolve(folder, Toy(), request, accelerator=accelerator, save_every=0)
 
 
+class PromptEpisode:
+    """Two turns for an episode of the prompt with an odd index, and three for the others."""
+
+    def __init__(self, index):
+        self.num_turns, self.turns = 3 - index % 2, []
+
+    def answer(self, tokens):
+        self.turns.append(tokens)
+        return None if len(self.turns) == self.num_turns else [5 + len(self.turns)]
+
+    @property
+    def text(self):
+        return str(self.turns)
+
+
+def play_episodes(policy, greedy=True):
+    """The texts of episodes, and their sequences in which a flag says which tokens were generated."""
+    prompts = [policy.lm.encode_prompt("", text) for text in PROMPTS]
+    completions, texts = policy.play_episodes(prompts, PromptEpisode, 1 if greedy else NUM_GENERATIONS, greedy)
+    rows = zip(completions.ids, completions.mask, completions.generated, strict=True)
+    return texts, [[*zip(ids[mask].tolist(), generated[mask].tolist(), strict=True)] for ids, mask, generated in rows]
+
+
 def update_sharded(agent, accelerator, out):
     """The same update of a model whose weights are sharded over the processes, and a round trip of its state."""
     accelerator.state.distributed_type = DistributedType.FSDP  # accelerate only does this on GPUs
@@ -145,7 +168,10 @@ def main():
             (out / f"{loss_type}.{loss_agg}.{rank}.json").write_text(json.dumps(metrics))
     prompts = [policy.lm.encode_prompt("", text) for text in PROMPTS]
     sampled, greedy = policy.generate(prompts, NUM_GENERATIONS), policy.generate_greedy(prompts)
-    texts = {"sampled": sampled.decode(policy.lm), "greedy": greedy.decode(policy.lm)}
+    texts = {
+        "sampled": sampled.decode(policy.lm), "greedy": greedy.decode(policy.lm),
+        "sampled episodes": play_episodes(policy, greedy=False), "greedy episodes": play_episodes(policy),
+    }  # fmt: skip
     (out / f"texts.{rank}.json").write_text(json.dumps(texts))
     request = make_request(agent, environment)
     uninterrupted = coevolve(out / "uninterrupted", Toy(), request, accelerator=accelerator)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import distributed_worker as worker
@@ -68,6 +69,18 @@ def test_both_processes_get_all_texts_in_order_and_greedy_ones_equal_those_of_on
     prompts = [policy.lm.encode_prompt("", text) for text in worker.PROMPTS]
     assert len(texts[0]["sampled"]) == worker.NUM_GENERATIONS * len(prompts)
     assert texts[0]["greedy"] == policy.generate_greedy(prompts).decode(policy.lm)
+
+
+def test_both_processes_get_all_episodes_in_order_and_greedy_ones_equal_those_of_one_process(out, models):
+    policy, _ = worker.update_policy(models[0], "weighted_nll", "sequence")
+    texts = [read_json(out, f"texts.{rank}") for rank in (0, 1)]
+    turns, sequences = texts[0]["sampled episodes"]
+    assert [len(json.loads(row)) for row in turns] == [
+        3 - index % 2 for index in range(len(worker.PROMPTS)) for _ in range(worker.NUM_GENERATIONS)
+    ]
+    for row, sequence in zip(turns, sequences, strict=True):
+        assert [token for token, generated in sequence if generated] == [*chain(*json.loads(row))]
+    assert texts[0]["greedy episodes"] == json.loads(json.dumps(worker.play_episodes(policy)))
 
 
 def test_runs_of_two_processes_agree_and_resume_exactly(out):

@@ -8,14 +8,21 @@ import numpy as np
 import pytest
 import torch
 from toy import LETTERS, Toy, ToySpec
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from envgen.coevolution import pretrain_data
-from envgen.coevolution.episodes import MAX_TURN_CHARS, normalize_turn, play_episodes, transcript
-from envgen.coevolution.language_model import ModelError, new_model, train_tokenizer
+from envgen.coevolution.episodes import (
+    MAX_TURN_CHARS,
+    EpisodeRollout,
+    episode_starter,
+    normalize_turn,
+    transcript,
+)
+from envgen.coevolution.language_model import LanguageModel, ModelError, new_model, train_tokenizer
 from envgen.coevolution.loop import AgentPolicy
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.pretraining import completion_loss, encode_example, pretrain
-from envgen.coevolution.sampling import Completions, concat_completions
+from envgen.coevolution.sampling import Completions, concat_completions, generate, generate_turn_by_turn
 from envgen.coevolution.settings import AgentSettings, CoevolutionPlan, ModelSize, PolicySettings, PretrainSettings
 from envgen.coevolution.tasks import CheckResult, DomainError, Task, check_domain
 from envgen.coevolution.train import CoevolveRequest, coevolve
@@ -71,6 +78,11 @@ def tasks_of(*words: str) -> list[Task]:
     return [Spelling().make_task(ToySpec(which=1, letters=word)) for word in words]  # pyright: ignore
 
 
+def start_episodes(lm, tasks: Sequence[Task], num_generations: int = 1) -> list[EpisodeRollout]:
+    start = episode_starter(Spelling(), lm, tasks)
+    return [start(index) for index in range(len(tasks)) for _ in range(num_generations)]
+
+
 def play(lm, tasks: Sequence[Task], turns_of: dict[str, list[str]], num_generations: int = 1):
     """Play with a model that gives fixed turns; also returns the prompts of each call."""
     calls = []
@@ -85,7 +97,79 @@ def play(lm, tasks: Sequence[Task], turns_of: dict[str, list[str]], num_generati
         return Completions.from_token_lists(answers, lm.pad_token_id)
 
     prompts = [lm.encode_prompt("", task.prompt) for task in tasks]
-    return *play_episodes(Spelling(), lm, tasks, prompts, num_generations, generate), calls
+    episodes = start_episodes(lm, tasks, num_generations)
+    completions = generate_turn_by_turn(generate, prompts, num_generations, episodes, lm.pad_token_id)
+    return completions, [episode.text for episode in episodes], calls
+
+
+class Echo:
+    """Answers each turn with other tokens, whose number differs between turns, and ends after `num_turns`."""
+
+    def __init__(self, num_turns: int):
+        self.num_turns, self.turns = num_turns, []
+
+    def answer(self, tokens: list[int]) -> list[int] | None:
+        self.turns.append(tokens)
+        if len(self.turns) == self.num_turns:
+            return None
+        return [5 + (sum(tokens) + k) % 40 for k in range((3 * len(self.turns) + self.num_turns) % 4)]  # 0 to 3 tokens
+
+
+@pytest.mark.parametrize("kind", ["attention and convolution", "attention"])
+@pytest.mark.parametrize("num_generations", [1, 3])
+def test_episodes_that_continue_from_their_cache_equal_those_that_encode_their_history_again(kind, num_generations):
+    """Greedy decoding with turns and answers of different lengths, so that each row is in another turn."""
+    tokenizer = train_tokenizer(["spell a b c d e f g h\n", "right 0 1 2\n"] * 20, 400)
+    lm = new_model(tokenizer, ModelSize(width=32, num_layers=2, num_heads=2, mlp_width=64), 0)
+    if kind == "attention":
+        lm = LanguageModel(LlamaForCausalLM(LlamaConfig(
+            vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2,
+        )), tokenizer)  # fmt: skip
+    generator = torch.Generator().manual_seed(0)
+    for parameter in lm.model.parameters():  # far from uniform, so that completions differ
+        parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
+    lm.model.eval()
+    prompts = [list(range(6, 6 + length)) for length in (3, 9, 1, 5, 30)]
+    turns = [1 + k % 5 for k in range(len(prompts) * num_generations)]
+    results = []
+    for method in ("cache", "history"):
+        conversations = [Echo(count) for count in turns]
+        if method == "cache":
+            completions = generate(lm, prompts, num_generations, 7, None, conversations=conversations)
+        else:
+            completions = generate_turn_by_turn(
+                lambda prompts, count: generate(lm, prompts, count, 7, None), prompts, num_generations, conversations,
+                lm.pad_token_id,
+            )  # fmt: skip
+        assert [len(conversation.turns) for conversation in conversations] == turns
+        results.append((completions, [conversation.turns for conversation in conversations]))
+    assert results[0][1] == results[1][1]
+    assert len({str(turn) for row in results[0][1] for turn in row}) > 5
+    for name in ("ids", "mask", "generated"):
+        rows = [getattr(completions, name) for completions, _ in results]
+        assert torch.equal(*rows), name
+
+
+def test_sampled_turns_follow_the_model(lm):
+    """The second turn of 4,000 episodes, after a forced answer, has the model's probabilities."""
+
+    class TwoTurns:
+        def __init__(self):
+            self.turns = []
+
+        def answer(self, tokens):
+            self.turns.append(tokens)
+            return [7, 8] if len(self.turns) == 1 else None
+
+    prompt, conversations = lm.encode_prompt("", "spell a b"), [TwoTurns() for _ in range(4000)]
+    generate(lm, [prompt], 4000, 1, torch.Generator().manual_seed(0), conversations=conversations)
+    first = max(range(20), key=lambda token: sum(c.turns[0] == [token] for c in conversations))
+    seconds = torch.tensor([c.turns[1][0] for c in conversations if c.turns[0] == [first]])
+    history = torch.tensor([[*prompt, first, 7, 8]])
+    expected = torch.softmax(lm.model(input_ids=history).logits[0, -1].detach(), -1)
+    frequencies = torch.bincount(seconds, minlength=len(expected)) / len(seconds)
+    assert (frequencies - expected).abs().max() < 5 * (0.25 / len(seconds)) ** 0.5
 
 
 def test_an_episode_is_one_sequence_of_completions_and_observations(lm):

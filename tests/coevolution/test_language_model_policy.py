@@ -5,7 +5,10 @@ import copy
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
+from envgen.coevolution import losses
 from envgen.coevolution.language_model import new_model, train_tokenizer
 from envgen.coevolution.losses import completion_logps
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
@@ -57,6 +60,41 @@ def test_shared_prompt_encoding_gives_the_same_logps_and_gradients(lm):
     expected_gradients = torch.autograd.grad((expected * mask).sum(), parameters)
     for gradient, expected_gradient in zip(gradients, expected_gradients, strict=True):
         torch.testing.assert_close(gradient, expected_gradient, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("max_tokens", [1, 7, 12, 10_000])
+def test_chunks_of_similar_lengths_give_the_same_logps_and_gradients(lm, monkeypatch, max_tokens):
+    prompts, completions = sample_completions(lm)
+    loss_mask = completions.mask.clone()
+    loss_mask[:, 1::3] = False  # as if these tokens were observations
+    parameters = list(lm.model.parameters())
+
+    def run():
+        logps, entropy = completion_logps(
+            lm.model, prompts, 3, completions.ids, completions.mask, lm.pad_token_id, 0.7, loss_mask
+        )
+        assert not entropy.requires_grad
+        assert not logps[~loss_mask].any()
+        assert not entropy[~loss_mask].any()
+        assert (entropy[loss_mask] > 0).all()
+        return [logps.detach(), entropy, *torch.autograd.grad(logps.mean(), parameters)]
+
+    expected = run()
+    monkeypatch.setattr(losses, "MAX_CHUNK_TOKENS", max_tokens)
+    for value, expected_value in zip(run(), expected, strict=True):
+        torch.testing.assert_close(value, expected_value, rtol=1e-3, atol=1e-4)
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(1, 200))
+def test_length_chunks_hold_every_row_once_and_fit(lengths, max_tokens):
+    chunks = losses.length_chunks(lengths, max_tokens)
+    assert sorted(row for chunk in chunks for row in chunk) == list(range(len(lengths)))
+    for chunk in chunks:
+        assert len(chunk) == 1 or len(chunk) * max(lengths[row] for row in chunk) <= max_tokens
+    if len(chunks) == 1:
+        assert chunks[0] == list(range(len(lengths)))
+    longest = [max(lengths[row] for row in chunk) for chunk in chunks]
+    assert longest == sorted(longest, reverse=True)
 
 
 def test_samples_follow_the_distribution_of_the_model(lm):

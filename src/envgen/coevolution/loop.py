@@ -22,7 +22,7 @@ from envgen.runs.checkpoint import loading
 from envgen.runs.interrupt import GracefulInterrupt
 from envgen.runs.store import Run, read_progress
 
-from .episodes import Generate, play_episodes
+from .episodes import episode_starter
 from .losses import group_advantages
 from .metrics import eval_metrics, step_metrics
 from .policy import LanguageModelPolicy, TrainBatch
@@ -71,7 +71,7 @@ class AgentPolicy:
 
     def sample_and_score(self, tasks: list[Task]) -> RolloutBatch:
         num_generations = self.settings.num_generations
-        completions, texts = self._generate(tasks, num_generations, self.policy.generate)
+        completions, texts = self._generate(tasks, num_generations)
         results = [self.domain.check(tasks[k // num_generations], text) for k, text in enumerate(texts)]
         shape = len(tasks), num_generations
         scores = np.array([result.score for result in results]).reshape(shape)
@@ -79,13 +79,14 @@ class AgentPolicy:
         return RolloutBatch(tasks, completions, texts, scores, valid)
 
     def _generate(
-        self, tasks: Sequence[Task], num_generations: int, generate: Generate
+        self, tasks: Sequence[Task], num_generations: int, greedy: bool = False
     ) -> tuple[Completions, list[str]]:
-        prompts = [self.encode_prompt(task) for task in tasks]
+        prompts, policy = [self.encode_prompt(task) for task in tasks], self.policy
         if self.domain.is_multi_turn:
-            return play_episodes(self.domain, self.policy.lm, tasks, prompts, num_generations, generate)
-        completions = generate(prompts, num_generations)
-        return completions, completions.decode(self.policy.lm)
+            start_episode = episode_starter(self.domain, policy.lm, tasks)
+            return policy.play_episodes(prompts, start_episode, num_generations, greedy)
+        completions = policy.generate_greedy(prompts) if greedy else policy.generate(prompts, num_generations)
+        return completions, completions.decode(policy.lm)
 
     def encode_prompt(self, task: Task) -> list[int]:
         return self.policy.lm.encode_prompt(self.domain.instructions, task.prompt)
@@ -121,7 +122,7 @@ class AgentPolicy:
 
     def evaluate(self, tasks: Sequence[Task]) -> np.ndarray:
         """The scores of greedy completions, (tasks,)."""
-        _, texts = self._generate(tasks, 1, lambda prompts, _: self.policy.generate_greedy(prompts))
+        _, texts = self._generate(tasks, 1, greedy=True)
         return np.array([self.domain.check(task, text).score for task, text in zip(tasks, texts, strict=True)])
 
 

@@ -20,7 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import DynamicCache
 
-from .sampling import pad_left, position_ids, repeat_index
+from .sampling import pad_left, position_ids
+
+MAX_CHUNK_TOKENS = 16_384  # tokens, with padding, of the completions of one forward pass
 
 LossType = Literal["ppo_clip", "weighted_nll"]
 LossAggregation = Literal["token", "sequence"]
@@ -28,12 +30,57 @@ LossAggregation = Literal["token", "sequence"]
 
 def completion_logps(
     model: nn.Module, prompts: Sequence[Sequence[int]], num_generations: int, ids: Tensor, mask: Tensor,
-    pad_token_id: int, temperature: float = 1.0,
+    pad_token_id: int, temperature: float = 1.0, loss_mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Log-probabilities of the tokens of completions (N x G, T) to N prompts, and the entropies at each position.
 
-    A prompt is encoded once for all its completions; gradients flow through its KV cache. Both results are those of
-    the distribution at the sampling temperature, which is the one that is trained.
+    Both are those of the distribution at the sampling temperature, which is the one that is trained, and zero outside
+    `loss_mask` (default: all tokens of the completions). Entropies have no gradient. Large batches are divided into
+    chunks of similar lengths.
+    """
+    loss_mask = mask if loss_mask is None else loss_mask
+    prompt_of_row = torch.arange(len(prompts)).repeat_interleave(num_generations)
+    lengths = mask.sum(1).tolist()
+    results, order = [], []
+    for rows in length_chunks(lengths, MAX_CHUNK_TOKENS):
+        length = max(1, *(lengths[row] for row in rows))
+        used, prompt_index = prompt_of_row[rows].unique(return_inverse=True)
+        chunk_prompts = [prompts[k] for k in used.tolist()]
+        chunk = _chunk_logps(
+            model, chunk_prompts, prompt_index.to(ids.device), ids[rows, :length], mask[rows, :length],
+            loss_mask[rows, :length], pad_token_id, temperature,
+        )  # fmt: skip
+        results.append([F.pad(values, (0, ids.shape[1] - length)) for values in chunk])
+        order += rows
+    if len(results) == 1:
+        return results[0][0], results[0][1]
+    inverse = torch.tensor(order).argsort().to(ids.device)
+    logps, entropy = (torch.cat(values)[inverse] for values in zip(*results, strict=True))
+    return logps, entropy
+
+
+def length_chunks(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
+    """Divide rows into chunks of at most `max_tokens` tokens with their padding, but of at least one row.
+
+    All rows in their order if they fit into one chunk; otherwise the longest first.
+    """
+    if len(lengths) * max(lengths) <= max_tokens:
+        return [list(range(len(lengths)))]
+    chunks: list[list[int]] = []
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        if not chunks or (len(chunks[-1]) + 1) * lengths[chunks[-1][0]] > max_tokens:
+            chunks.append([])
+        chunks[-1].append(row)
+    return chunks
+
+
+def _chunk_logps(
+    model: nn.Module, prompts: Sequence[Sequence[int]], prompt_index: Tensor, ids: Tensor, mask: Tensor,
+    loss_mask: Tensor, pad_token_id: int, temperature: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`completion_logps` of rows with the prompts of `prompt_index`.
+
+    A prompt is encoded once for all its completions; gradients flow through its KV cache.
     """
     prompt_ids, prompt_mask = pad_left(prompts, pad_token_id)
     prompt_ids, prompt_mask = prompt_ids.to(ids.device), prompt_mask.to(ids.device)
@@ -43,18 +90,21 @@ def completion_logps(
         input_ids=prompt_ids, attention_mask=prompt_mask.long(), position_ids=position_ids(prompt_mask),
         past_key_values=cache, logits_to_keep=1, use_cache=True,
     ).logits  # (N, 1, V)  # fmt: skip
-    logits = first.repeat_interleave(num_generations, 0)
+    logits = first[prompt_index]
     if ids.shape[1] > 1:
-        cache.reorder_cache(repeat_index(len(prompts), num_generations, ids.device))
-        attention_mask = torch.cat([prompt_mask.repeat_interleave(num_generations, 0), mask[:, :-1]], 1)
+        cache.reorder_cache(prompt_index)
+        attention_mask = torch.cat([prompt_mask[prompt_index], mask[:, :-1]], 1)
         rest = model(
             input_ids=ids[:, :-1], attention_mask=attention_mask.long(),
             position_ids=position_ids(attention_mask)[:, prompt_mask.shape[1] :], past_key_values=cache, use_cache=True,
-        ).logits  # (N x G, T - 1, V)  # fmt: skip
+        ).logits  # (B, T - 1, V)  # fmt: skip
         logits = torch.cat([logits, rest], 1)
-    log_probs = F.log_softmax(logits.float() / temperature, -1)
-    entropy = -(log_probs.exp() * log_probs).sum(-1)
-    return log_probs.gather(-1, ids[..., None])[..., 0], entropy
+    log_probs = F.log_softmax(logits[loss_mask].float() / temperature, -1)
+    with torch.no_grad():
+        entropies = -(log_probs.exp() * log_probs).sum(-1)
+    logps = log_probs.gather(-1, ids[loss_mask][:, None])[:, 0]
+    zeros = torch.zeros(ids.shape, device=ids.device)
+    return zeros.masked_scatter(loss_mask, logps), zeros.masked_scatter(loss_mask, entropies)
 
 
 def group_advantages(scores: Tensor, scale_rewards: bool) -> Tensor:

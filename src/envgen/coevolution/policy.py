@@ -26,10 +26,11 @@ from torch.distributed.tensor import DTensor
 
 from envgen.errors import NonFiniteLossError
 
+from .episodes import StartEpisode
 from .language_model import LanguageModel, ModelError
 from .lora import adapters_disabled, add_adapters, trainable_names
 from .losses import LossType, completion_logps, token_losses, token_weights
-from .sampling import Completions, HfSampler, Sampler
+from .sampling import Completions, Conversation, HfSampler, Sampler
 from .settings import PolicySettings
 
 METRICS = ("loss", "kl", "approx_kl", "clipfrac", "entropy", "grad_norm")
@@ -117,17 +118,47 @@ class LanguageModelPolicy:
     def _generate(
         self, prompts: Sequence[Sequence[int]], num_generations: int, rng: torch.Generator | None
     ) -> Completions:
+        completions, is_real = self._generate_local(prompts, num_generations, rng)
+        if self.accelerator.num_processes == 1:
+            return completions
+        rows = zip(completions.ids.cpu(), completions.mask.cpu(), is_real, strict=True)
+        gathered: Any = gather_object([ids[mask].tolist() for ids, mask, real in rows if real])
+        return Completions.from_token_lists(gathered, self.lm.pad_token_id)
+
+    def play_episodes(
+        self, prompts: Sequence[Sequence[int]], start_episode: StartEpisode, num_generations: int = 1,
+        greedy: bool = False,
+    ) -> tuple[Completions, list[str]]:  # fmt: skip
+        """Play `num_generations` episodes from each prompt; returns their sequences and texts, prompt by prompt."""
+        indices, _ = self._local_indices(len(prompts))
+        episodes = [start_episode(int(k)) for k in indices for _ in range(num_generations)]
+        rng = None if greedy else self.rng
+        completions, is_real = self._generate_local(prompts, num_generations, rng, episodes)
+        texts = [episode.text for episode in episodes]
+        if self.accelerator.num_processes == 1:
+            return completions, texts
+        rows = zip(
+            completions.ids.cpu(), completions.mask.cpu(), completions.loss_mask.cpu(), texts, is_real, strict=True
+        )
+        gathered: Any = gather_object(
+            [(ids[mask].tolist(), generated[mask].tolist(), text) for ids, mask, generated, text, real in rows if real]
+        )
+        token_lists, flags, texts = zip(*gathered, strict=True)
+        completions = Completions.from_token_lists(token_lists, self.lm.pad_token_id).with_generated(flags)
+        return completions, list(texts)
+
+    def _generate_local(
+        self, prompts: Sequence[Sequence[int]], num_generations: int, rng: torch.Generator | None,
+        conversations: Sequence[Conversation] | None = None,
+    ) -> tuple[Completions, np.ndarray]:  # fmt: skip
+        """The completions of this process, and which of them are not padding."""
         s = self.settings
         indices, is_real = self._local_indices(len(prompts))
         local_prompts = [prompts[k] for k in indices]
         completions = self.sampler.generate(
-            self.lm, local_prompts, num_generations, s.max_new_tokens, rng, s.temperature
+            self.lm, local_prompts, num_generations, s.max_new_tokens, rng, s.temperature, conversations
         )
-        if self.accelerator.num_processes == 1:
-            return completions
-        rows = zip(completions.ids.cpu(), completions.mask.cpu(), np.repeat(is_real, num_generations), strict=True)
-        gathered: Any = gather_object([ids[mask].tolist() for ids, mask, real in rows if real])
-        return Completions.from_token_lists(gathered, self.lm.pad_token_id)
+        return completions, np.repeat(is_real, num_generations)
 
     def _local_indices(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """The items of this process, and which of them are not padding.
@@ -231,11 +262,13 @@ class LanguageModelPolicy:
     def _forward(self, model: Any, batch: TrainBatch, indices: np.ndarray, temperature: float) -> tuple[Tensor, Tensor]:
         """Log-probabilities and entropies of the completions of some prompts."""
         rows = batch.completion_indices(indices)
-        mask = batch.completions.mask[rows]
-        length = max(1, int(mask.any(0).sum()))
-        ids, mask = batch.completions.ids[rows, :length].to(self.device), mask[:, :length].to(self.device)
+        length = max(1, int(batch.completions.mask[rows].any(0).sum()))
+        c = batch.completions
+        ids, mask, loss_mask = (x[rows, :length].to(self.device) for x in (c.ids, c.mask, c.loss_mask))
         prompts = [batch.prompts[k] for k in indices]
-        return completion_logps(model, prompts, batch.num_generations, ids, mask, self.lm.pad_token_id, temperature)
+        return completion_logps(
+            model, prompts, batch.num_generations, ids, mask, self.lm.pad_token_id, temperature, loss_mask
+        )  # fmt: skip
 
     def _temperature(self, loss_type: LossType) -> float:
         """The policy gradient is that of the sampling distribution; regression trains the model as it is."""

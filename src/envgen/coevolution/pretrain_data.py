@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from .environment import environment_prompt
-from .episodes import play_episodes, transcript
+from .episodes import episode_starter, transcript
 from .language_model import LanguageModel
 from .reward import SuccessStats
 from .sampling import generate
@@ -94,9 +94,10 @@ class PretrainData:
         tasks = [self.domain.make_task(spec) for spec in specs]
         prompts = [lm.encode_prompt("", task.prompt) for task in tasks]
         if self.domain.is_multi_turn:
-            _, replies = play_episodes(
-                self.domain, lm, tasks, prompts, 1, lambda prompts, n: generate(lm, prompts, n, MAX_NEW_TOKENS, None)
-            )
+            start_episode = episode_starter(self.domain, lm, tasks)
+            episodes = [start_episode(index) for index in range(len(tasks))]
+            generate(lm, prompts, 1, MAX_NEW_TOKENS, None, conversations=episodes)
+            replies = [episode.text for episode in episodes]
         else:
             replies = generate(lm, prompts, 1, MAX_NEW_TOKENS, None).decode(lm)
         accuracy = np.mean([self.domain.check(*pair).score for pair in zip(tasks, replies, strict=True)])

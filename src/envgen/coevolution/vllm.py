@@ -17,7 +17,7 @@ from torch.distributed.tensor import DTensor
 
 from .language_model import LanguageModel, ModelError
 from .lora import base_parameters, merged_weights
-from .sampling import Completions
+from .sampling import Completions, Conversation, generate_turn_by_turn
 
 GROUP_PORTS = (51216, 51217)  # for weight transfer to the servers of the agent and the environment
 WRAPPERS = ("_checkpoint_wrapped_module.", "_orig_mod.")  # prefixes that training adds to parameter names
@@ -80,8 +80,14 @@ class VllmSampler:
 
     def generate(
         self, lm: LanguageModel, prompts: Sequence[Sequence[int]], num_generations: int, max_new_tokens: int,
-        rng: torch.Generator | None, temperature: float,
+        rng: torch.Generator | None, temperature: float, conversations: Sequence[Conversation] | None = None,
     ) -> Completions:  # fmt: skip
+        if conversations is not None:
+
+            def generate(histories: Sequence[Sequence[int]], count: int) -> Completions:
+                return self.generate(lm, histories, count, max_new_tokens, rng, temperature)
+
+            return generate_turn_by_turn(generate, prompts, num_generations, conversations, lm.pad_token_id)
         body = {
             "model": self.model_id(), "prompt": [list(prompt) for prompt in prompts], "n": num_generations,
             "max_tokens": max_new_tokens, "temperature": 0.0 if rng is None else temperature, "return_token_ids": True,
