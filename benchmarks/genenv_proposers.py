@@ -1,11 +1,12 @@
-"""GenEnv on function calling: does training the environment policy pay off, at equal rollouts and at equal tokens?
+"""GenEnv with small models: does training the environment policy pay off, at equal rollouts and at equal tokens?
 
-    python benchmarks/genenv_tools.py                 # runs, then writes docs/results/genenv-tools/
+    python benchmarks/genenv_proposers.py tools       # runs, then writes docs/results/genenv-tools/
+    python benchmarks/genenv_proposers.py alfworld    # the same for household tasks of several turns
 
-Compares all proposers, `genenv` also with alpha 0.3 and 0.7, and `genenv-grpo` also with a repetition penalty. All runs
-of a seed start with the same models and have the same budget of rollouts, which `dapo` may exceed in its last step.
-Interrupted runs resume, and finished ones are not repeated. `--only` selects some of the runs, so that several
-processes can share the work.
+Compares proposers, `genenv` also with alpha 0.3 and 0.7, and `genenv-grpo` also with a repetition penalty and with a
+bonus for the entropy of features. All runs of a seed start with the same models and have the same budget of rollouts,
+which `dapo` may exceed in its last step. Interrupted runs resume, and finished ones are not repeated. `--only` selects
+some of the runs, so that several processes can share the work; `--page` writes the page of the runs that exist.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,12 @@ import numpy as np
 import torch
 
 from envgen.coevolution.display import CoevolutionDisplay
+from envgen.coevolution.domains.alfworld.domain import AlfworldDomain
 from envgen.coevolution.domains.tools.domain import ToolsDomain
+from envgen.coevolution.metrics import spec_diversity
 from envgen.coevolution.pretraining import pretrain
-from envgen.coevolution.settings import AlphaCurriculumSettings, ModelSize, PretrainSettings
+from envgen.coevolution.settings import AlphaCurriculumSettings, CoevolutionPlan, ModelSize, PretrainSettings
+from envgen.coevolution.tasks import Domain
 from envgen.coevolution.train import CoevolveRequest, coevolve
 from envgen.report.figures import (
     accuracy_at,
@@ -43,6 +48,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "uniform": {"proposer": "uniform"},
     "dapo": {"proposer": "dapo"},
     "greedy": {"proposer": "greedy"},
+    "learnability": {"proposer": "learnability"},
     "static": {"proposer": "static"},
     "random": {"proposer": "random"},
     "genenv": {"proposer": "genenv"},
@@ -50,26 +56,53 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "genenv alpha 0.3": {"proposer": "genenv", "curriculum": AlphaCurriculumSettings(alpha=0.3)},
     "genenv alpha 0.7": {"proposer": "genenv", "curriculum": AlphaCurriculumSettings(alpha=0.7)},
     "genenv-grpo varied": {"proposer": "genenv-grpo", "curriculum": AlphaCurriculumSettings(repetition_penalty=1.0)},
+    "genenv-grpo entropy": {"proposer": "genenv-grpo", "curriculum": AlphaCurriculumSettings(feature_entropy_coef=1.0)},
 }
 BASELINE = "uniform"
-MATCHED = ("uniform", "dapo", "greedy", "static", "random")  # whose final accuracy the others have to match
-COPIED_FILES = ("run.json", "summary.json")
+MATCHED = ("uniform", "dapo", "greedy", "learnability", "static", "random")  # their final accuracy is to be matched
+
+
+@dataclass(frozen=True)
+class Study:
+    title: str
+    domain: Callable[[], Domain]
+    plan: CoevolutionPlan
+    variants: tuple[str, ...]
+    features: tuple[str, ...]  # whose entropies are shown
+
+
+STUDIES = {
+    "tools": Study(
+        "Function calling with small models", ToolsDomain, CoevolutionPlan(), tuple(VARIANTS), ("steps", "links")
+    ),
+    "alfworld": Study(
+        "Household tasks of several turns with small models", AlfworldDomain,
+        CoevolutionPlan(rollouts=10_240, eval_every=8),
+        ("uniform", "dapo", "greedy", "genenv", "genenv-grpo", "genenv-grpo varied"), ("task", "receptacles"),
+    ),
+}  # fmt: skip
+COPIED_FILES = ("run.json", "summary.json", "progress.jsonl")
+ENTROPY_SAMPLES = 20_000
 UNITS = {"rollouts": "rollouts", "tokens": "tokens of both models", "tasks_proposed": "proposed tasks"}
 
 
-def run_variant(name: str, seed: int, runs: Path, models: Path) -> Path:
-    folder, start = runs / f"{name.replace(' ', '-')}-{seed}", time.perf_counter()
-    agent, environment = pretrain(ToolsDomain(), models, seed, ModelSize(), PretrainSettings(), report=print)
-    request = CoevolveRequest(**VARIANTS[name], agent="", environment="", seed=seed)
+def run_variant(study: Study, name: str, seed: int, runs: Path, models: Path) -> None:
+    start, domain = time.perf_counter(), study.domain()
+    agent, environment = pretrain(domain, models, seed, ModelSize(), PretrainSettings(), report=print)
+    request = CoevolveRequest(**VARIANTS[name], plan=study.plan, agent="", environment="", seed=seed)
     recipe = {"model_size": {}, "pretrain": {}, "seed": seed}
     with CoevolutionDisplay(request.plan.rollouts, request.curriculum.alpha) as display:
-        summary = coevolve(folder, ToolsDomain(), request, recipe, (str(agent), str(environment)), on_progress=display)
+        folder = run_folder(runs, name, seed)
+        summary = coevolve(folder, domain, request, recipe, (str(agent), str(environment)), on_progress=display)
     print(
         f"{name}, seed {seed}: {summary.initial_accuracy:.1f}% to {summary.final_accuracy:.1f}%, "
         f"{time.perf_counter() - start:.0f} s",
         flush=True,
     )
-    return folder
+
+
+def run_folder(runs: Path, name: str, seed: int) -> Path:
+    return runs / f"{name.replace(' ', '-')}-{seed}"
 
 
 def paired_table(groups: Mapping[str, Sequence[Path]]) -> str:
@@ -89,13 +122,15 @@ def paired_table(groups: Mapping[str, Sequence[Path]]) -> str:
     return markdown_table([f"points above {BASELINE}", *measures], rows)
 
 
-def task_table(groups: Mapping[str, Sequence[Path]]) -> str:
+def task_table(groups: Mapping[str, Sequence[Path]], features: Sequence[str]) -> str:
     """The tasks that each group proposed in the last quarter of its steps."""
     measures: dict[str, Callable[[Mapping[str, Any]], float]] = {
         "p of proposed tasks": lambda line: line["proposed_success_rate"],
         "difficulty": lambda line: line["difficulty"],
-        "entropy of `steps`": lambda line: line["diversity"]["entropy"]["steps"],
-        "entropy of `links`": lambda line: line["diversity"]["entropy"]["links"],
+        **{
+            f"entropy of `{name}`": lambda line, name=name: line["diversity"]["entropy"].get(name, 0.0)
+            for name in features
+        },
         "groups with a gradient": lambda line: 1 - line["zero_variance_fraction"],
         "specs trained on": lambda line: line["environment"].get("num_specs", 0.0),
     }
@@ -112,26 +147,27 @@ def efficiency_tables(groups: Mapping[str, Sequence[Path]]) -> str:
     tables = []
     for unit, description in UNITS.items():
         rows = []
-        for name in MATCHED:
+        for name in (name for name in MATCHED if name in groups):
             costs = [cost_to_match(folders, groups[name], unit) for folders in groups.values()]
             rows.append([name, *(f"{np.mean(values):,.0f} ({len(values)})" if values else "-" for values in costs)])
         tables.append(markdown_table([f"{description} to match", *groups], rows))
     return "\n\n".join(tables)
 
 
-def write_page(groups: Mapping[str, Sequence[Path]], seeds: Sequence[int], discussion: str) -> str:
-    run = json.loads((next(iter(groups.values()))[0] / "run.json").read_text())
+def write_page(domain: str, groups: Mapping[str, Sequence[Path]], discussion: str) -> str:
+    study, seeds = STUDIES[domain], max(map(len, groups.values()))
+    run = json.loads((groups[BASELINE][0] / "run.json").read_text())
     libraries = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
-    plan = run["request"]["plan"]
-    return f"""# Does training the environment policy help? Function calling with small models
+    plan = study.plan
+    return f"""# Does training the environment policy help? {study.title}
 
-`python benchmarks/genenv_tools.py --seeds {" ".join(map(str, seeds))}`, {datetime.date.today()},
-{len(seeds)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
+`python benchmarks/genenv_proposers.py {domain}`, {datetime.date.today()},
+{seeds} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
 
-Both models are created from scratch and are the same for all runs of a seed. Each run spends {plan["rollouts"]:,}
-rollouts of the agent (`dapo` up to one step more), with {plan["tasks_per_step"]} tasks per step:
-{plan["fresh_fraction"]:.1%} proposed, {plan["replay_fraction"]:.1%} replayed, and the rest from
-{plan["num_base_tasks"]} base tasks. Accuracy is that of greedy replies on {plan["num_eval_tasks"]} held-out tasks,
+Both models are created from scratch and are the same for all runs of a seed. Each run spends {plan.rollouts:,}
+rollouts of the agent (`dapo` up to one step more), with {plan.tasks_per_step} tasks per step:
+{plan.fresh_fraction:.1%} proposed, {plan.replay_fraction:.1%} replayed, and the rest from
+{plan.num_base_tasks} base tasks. Accuracy is that of greedy replies on {plan.num_eval_tasks} held-out tasks,
 uniform over all features.
 
 {discussion.strip()}
@@ -150,9 +186,9 @@ of the same seed therefore vary less than the accuracies themselves:
 ## Proposed tasks
 
 Means over the last quarter of all steps. A group of replies has a gradient if their scores differ. Entropies are in
-bits; uniform specs have {np.log2(5):.1f} bits of `steps` and about 1.5 of `links`.
+bits; uniform specs have {specs_entropy(study)}.
 
-{task_table(groups)}
+{task_table(groups, study.features)}
 
 ## Data efficiency
 
@@ -164,31 +200,49 @@ only the base samples of GenEnv; here all rollouts, tokens and proposed tasks co
 """
 
 
+def specs_entropy(study: Study) -> str:
+    """The entropies of the features of uniform specs."""
+    domain, rng = study.domain(), np.random.default_rng(0)
+    features = [domain.features(domain.sample(rng)) for _ in range(ENTROPY_SAMPLES)]
+    entropy = spec_diversity([""] * len(features), features)["entropy"]
+    return " and ".join(f"{entropy[name]:.1f} bits of `{name}`" for name in study.features)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(3)))
+    parser.add_argument("domain", choices=STUDIES)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
     parser.add_argument("--only", nargs="+", choices=VARIANTS, help="train only these variants, and write no page")
-    parser.add_argument("--runs", type=Path, default=Path("out/genenv-tools"))
+    parser.add_argument("--page", action="store_true", help="train nothing, and write the page of the runs that exist")
+    parser.add_argument("--runs", type=Path, help="default: out/genenv-DOMAIN")
     parser.add_argument("--models", type=Path, default=Path("out/models"))
-    parser.add_argument("--results", type=Path, default=Path("docs/results/genenv-tools"))
+    parser.add_argument("--results", type=Path, help="default: docs/results/genenv-DOMAIN")
     args = parser.parse_args()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
-    groups: dict[str, list[Path]] = {name: [] for name in args.only or VARIANTS}
-    for seed in args.seeds:
-        for name in groups:
-            groups[name].append(run_variant(name, seed, args.runs, args.models))
+    study = STUDIES[args.domain]
+    runs = args.runs or Path(f"out/genenv-{args.domain}")
+    results = args.results or Path(f"docs/results/genenv-{args.domain}")
+    if not args.page:
+        for seed in args.seeds:
+            for name in args.only or study.variants:
+                run_variant(study, name, seed, runs, args.models)
     if args.only:
         return
-    args.results.mkdir(parents=True, exist_ok=True)
+    groups = {}
+    for name in study.variants:
+        folders = [run_folder(runs, name, seed) for seed in args.seeds]
+        if folders := [folder for folder in folders if (folder / "summary.json").exists()]:
+            groups[name] = folders
     for folder in (folder for folders in groups.values() for folder in folders):
-        copy = args.results / "runs" / folder.name
+        copy = results / "runs" / folder.name
         copy.mkdir(parents=True, exist_ok=True)
         for name in COPIED_FILES:
-            shutil.copy(folder / name, copy / name)
-    plot_coevolution_runs(groups, args.results / "curves.png")
-    discussion = args.results / "discussion.md"  # written by hand
+            if (folder / name).resolve() != (copy / name).resolve():
+                shutil.copy(folder / name, copy / name)
+    plot_coevolution_runs(groups, results / "curves.png")
+    discussion = results / "discussion.md"  # written by hand
     text = discussion.read_text() if discussion.exists() else ""
-    (args.results / "README.md").write_text(write_page(groups, args.seeds, text))
+    (results / "README.md").write_text(write_page(args.domain, groups, text))
 
 
 if __name__ == "__main__":
