@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from envgen.play import PlayError, play
 from envgen.play.session import GameSession
-from envgen.play.terminal import parse_keys, render_screen
+from envgen.play.terminal import RESERVED_ROWS, parse_keys, picture_lines, render_screen
+from envgen.worlds.walker.world import Walker
 from envgen.worlds.world import Level, Skill, World
 
 LENGTH = 5
@@ -132,13 +133,63 @@ def test_worlds_that_cannot_be_played_are_explained():
     class NoKeys(Corridor):
         key_bindings = {}  # noqa: RUF012
 
-    class NoText(Corridor):
-        observations = ("symbols",)
+    class Continuous(Corridor):
+        actions = ()
 
     with pytest.raises(PlayError, match="defines no key bindings"):
         play(NoKeys(), terminal=True)
-    with pytest.raises(PlayError, match="only be shown in a window"):
-        play(NoText(), terminal=True)
+    with pytest.raises(PlayError, match="has continuous actions, so it cannot be played with keys"):
+        play(Continuous(), terminal=True)
+
+
+class SlopeEnv(CorridorEnv):
+    """Two forces move the position, which ends the episode at 1."""
+
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        self.actions.append(action.tolist())
+        self.position += 0.125 * float(action.sum())
+        observation, info = self._observe()
+        return observation, 0.5, self.position >= 1, False, info | {"achievements": np.array([0, self.position > 0.4])}
+
+    def reset(self, *, seed=None, options=None):
+        self.actions = []
+        return super().reset(seed=seed, options=options)
+
+
+class Slope(Corridor):
+    name = "slope"
+    actions = ()
+    observations = ("vector",)
+    key_bindings = {"d": "push", "a": "brake", "space": "wait", "x": "release"}  # noqa: RUF012
+    manual_actions = {"push": {1: 1.0}, "brake": {0: -0.5}, "wait": {}, "release": {0: 0.0, 1: 0.0}}  # noqa: RUF012
+    steps_per_key = 3
+
+    def single(self, level=None, seed=None, observation="vector", render_mode=None, render_size=64, **kwargs):
+        return SlopeEnv(observation, render_mode, render_size, self.script)
+
+
+def test_keys_set_components_of_continuous_actions_which_keep_their_values():
+    session = GameSession(Slope())
+    for key in ("space", "a", "d", "space", "x"):
+        assert [event.kind for event in session.press(key) if event.kind != "skill"] == ["step"]
+    actions = [[0, 0], [-0.5, 0], [-0.5, 1], [-0.5, 1], [0, 0]]
+    assert session.env.actions == [action for action in actions for _ in range(3)]
+    assert session.status()[0] == "step 15, return 7.5"
+
+
+def test_a_key_press_ends_with_the_episode_and_a_restart_releases_everything():
+    session = GameSession(Slope())
+    events = [session.press("d") for _ in range(3)]
+    assert [event.text for events in events for event in events if event.kind == "skill"] == [
+        "Step 4: first find_door."
+    ]
+    assert (events[-1][-1].kind, session.steps) == ("end", 8)  # in the middle of the third key press
+    session.press("r")
+    session.press("space")
+    assert session.env.actions == [[0, 0]] * 3
 
 
 # --- the terminal
@@ -170,6 +221,40 @@ def test_screen_fits_and_keeps_the_observation():
     assert lines[0] == "You are at 0 of 5."
     assert len(lines) == 3
     assert max(map(len, lines)) < 24
+
+
+def test_worlds_without_text_are_shown_as_pictures():
+    session = GameSession(Slope(), render_size=400)
+    lines = render_screen(session, 80, 24)
+    picture = [line for line in lines if "▀" in line]
+    assert len(picture) == 24 - RESERVED_ROWS
+    assert {line.count("▀") for line in picture} == {2 * len(picture)}  # square, as two pixels share a block
+    assert "step 0, return 0" in lines
+    assert not any("▀" in line for line in render_screen(session, 80))  # the output is not a terminal
+
+
+def test_half_blocks_have_the_colors_of_their_pixels():
+    frame = np.zeros((4, 2, 3), np.uint8)
+    frame[0], frame[1, 1], frame[2:] = (255, 0, 0), (0, 0, 255), (51, 102, 153)
+    red, blue, black, mixed = 16 + 36 * 5, 16 + 5, 16, 16 + 36 + 6 * 2 + 3
+    assert picture_lines(frame, 2, 10) == [
+        f"\x1b[38;5;{red};48;5;{black}m▀\x1b[38;5;{red};48;5;{blue}m▀\x1b[0m",
+        f"\x1b[38;5;{mixed};48;5;{mixed}m▀▀\x1b[0m",
+    ]
+
+
+def test_a_world_without_text_and_pictures_cannot_be_shown(monkeypatch):
+    monkeypatch.setattr(SlopeEnv, "render", lambda self: None)
+    with pytest.raises(PlayError, match="neither a text observation nor pictures"):
+        render_screen(GameSession(Slope()), 80, 24)
+
+
+def test_the_walker_is_played_with_keys():
+    session = GameSession(Walker(), {"roughness": 0}, 0)
+    for key in session.key_bindings:
+        assert session.press(key)[0].kind == "step"
+    assert session.steps == 5 * len(session.key_bindings)
+    assert len({str(components) for components in Walker.manual_actions.values()}) == len(session.key_bindings)
 
 
 def terminal_process(code: str, **kwargs) -> dict:

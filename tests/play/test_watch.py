@@ -2,11 +2,13 @@
 
 import io
 import sys
+from contextlib import nullcontext
 
 import pytest
 from test_play import Corridor, dummy_pygame, press_key, without_display, without_pygame
 
-from envgen.play import PlayError
+from envgen.play import watch_terminal
+from envgen.play.terminal import RENDER_SIZE
 from envgen.play.watch import LiveEpisodes, RecordedEpisodes, WatchSession, watch
 from envgen.play.watch_terminal import render_screen
 from envgen.report.episodes import EpisodeError, RecordedEpisode
@@ -153,14 +155,23 @@ def test_without_a_terminal_it_prints_one_episode(capsys, monkeypatch):
     assert "corridor, seed 8" in capsys.readouterr().out
 
 
-def test_worlds_without_text_are_explained(capsys, monkeypatch):
+def test_worlds_without_text_are_shown_as_pictures(monkeypatch):
     class NoText(Corridor):
         observations = ("symbols",)
 
+    screens, sizes = [], []
     monkeypatch.setattr(sys, "stdin", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})())
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    with pytest.raises(PlayError, match="corridor has no text observation, so it can only be shown in a window"):
-        watch(live(NoText()), terminal=True)
+    monkeypatch.setattr(watch_terminal, "raw_mode", nullcontext)
+    monkeypatch.setattr(watch_terminal, "read_keys", lambda timeout: ["q"] if screens else [])
+    monkeypatch.setattr(watch_terminal, "show_screen", screens.append)
+    source = live(NoText())
+    make_player = source.make_player
+    monkeypatch.setattr(source, "make_player", lambda size, text: sizes.append((size, text)) or make_player(size, text))
+    watch(source, terminal=True)
+    assert sizes == [(RENDER_SIZE, None)]
+    assert any("▀" in line for line in screens[0])
+    assert any("q: quit" in line for line in screens[0])
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,12 @@ def lander_world() -> GymnasiumWorld:
         },
         prerequisites={"land": ["touch_ground"]},
         name="lunar-lander",
-    )
+        key_bindings={"up": "fire", "down": "cut", "left": "turn_left", "right": "turn_right", "space": "wait"},
+        manual_actions={
+            "fire": {0: 1.0}, "cut": {0: 0.0, 1: 0.0}, "turn_left": {1: -1.0}, "turn_right": {1: 1.0}, "wait": {},
+        },
+        steps_per_key=5,
+    )  # fmt: skip
 
 
 class DoorKeyLevel(Level):

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from envgen.designers.designer import setting_values
 from envgen.designers.prompt import describe_settings
+from envgen.play.session import GameSession
 from envgen.report.clips import make_clips
 from envgen.worlds import from_gymnasium
 from envgen.worlds.check_world import ContractError, check_world
@@ -72,6 +73,23 @@ def test_contract_with_discrete_actions(cart_pole):
 
 def test_contract_with_continuous_actions(lander):
     check_world(lander, {"wind_power": 10.0})
+
+
+@pytest.mark.parametrize("components", [{2: 1.0}, {0: 1.5}, {"main": 1.0}])
+def test_manual_actions_outside_of_the_action_space_are_refused(components):
+    pytest.importorskip("Box2D")
+    world = lander_world()
+    world.manual_actions = {**world.manual_actions, "fire": components}
+    with pytest.raises(ContractError, match="manual_actions: 'fire'"):
+        check_world(world)
+
+
+def test_playing_with_continuous_actions(lander):
+    session = GameSession(lander, seed=0)
+    heights = [session.press(key) and float(session.observation[1]) for key in ("space", "up", "up", "up", "up")]
+    assert session.steps == 25
+    falling, *_, last = np.diff(heights)
+    assert last > falling  # the engine still fires
 
 
 def test_contract_of_a_minigrid_class():

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from envgen.errors import EnvgenError
 from envgen.settings import format_choice_error
 from envgen.worlds.world import World
@@ -16,7 +18,7 @@ class PlayError(EnvgenError):
 
 def check_playable(world: World, key_bindings: Mapping[str, str]) -> None:
     """Raise PlayError if a world cannot be played with these keys."""
-    if not world.actions:
+    if not world.actions and not world.manual_actions:
         raise PlayError(
             f"{world.name} has continuous actions, so it cannot be played with keys; `envgen watch RUN` shows an agent"
         )
@@ -51,7 +53,7 @@ class GameSession:
         self.key_bindings = key_bindings or world.key_bindings
         check_playable(world, self.key_bindings)
         self.world, self._skills = world, [skill.name for skill in world.skills]
-        self._actions = {key: world.actions.index(action) for key, action in self.key_bindings.items()}
+        self._actions = dict(self.key_bindings)
         self._quit_keys = [key for key in QUIT_KEYS if key not in self._actions]
         observation = observation or world.observations[0]
         if render_size is None:
@@ -64,6 +66,7 @@ class GameSession:
         """Start the next episode."""
         self.observation, info = self.env.reset()
         self.steps, self.episode_return, self.done = 0, 0.0, False
+        self._components: dict[int, float] = {}  # of the last continuous action
         self.achieved = self._read_achievements(info)  # in the order in which the player achieved them
 
     def _read_achievements(self, info: Mapping[str, Any]) -> list[str]:
@@ -87,17 +90,29 @@ class GameSession:
             return [Event("rejected", f"{RESTART_KEY} starts a new episode once this one has ended.")]
         return [Event("rejected", format_choice_error(key, [*self._actions, *self._quit_keys, RESTART_KEY]))]
 
-    def _step(self, action: int) -> list[Event]:
-        self.observation, reward, terminated, truncated, info = self.env.step(action)
-        self.steps += 1
-        self.episode_return += float(reward)
-        new_skills = [name for name in self._read_achievements(info) if name not in self.achieved]
-        self.achieved += new_skills
-        events = [Event("step"), *(Event("skill", f"Step {self.steps}: first {name}.") for name in new_skills)]
-        if terminated or truncated:
-            self.done = True
-            events.append(Event("end", self.end_message()))
+    def _step(self, name: str) -> list[Event]:
+        """Take the steps of one key press."""
+        events, action = [Event("step")], self._env_action(name)
+        for _ in range(self.world.steps_per_key):
+            self.observation, reward, terminated, truncated, info = self.env.step(action)
+            self.steps += 1
+            self.episode_return += float(reward)
+            new_skills = [name for name in self._read_achievements(info) if name not in self.achieved]
+            self.achieved += new_skills
+            events += [Event("skill", f"Step {self.steps}: first {name}.") for name in new_skills]
+            if terminated or truncated:
+                self.done = True
+                return [*events, Event("end", self.end_message())]
         return events
+
+    def _env_action(self, name: str) -> Any:
+        if self.world.actions:
+            return self.world.actions.index(name)
+        self._components |= self.world.manual_actions[name]
+        space = self.env.action_space
+        action = np.zeros(space.shape or (), space.dtype)
+        action[[*self._components]] = [*self._components.values()]
+        return action
 
     def end_message(self) -> str:
         return f"The episode ended at step {self.steps}. Press {RESTART_KEY} to restart, {self._quit_keys[0]} to quit."

@@ -1,7 +1,7 @@
 """Play in a terminal: each key press is a step, and the screen is redrawn after it.
 
 If standard input or output is not a terminal, it reads one line of keys (`right right space`), plays them and prints
-the final screen.
+the final screen. Worlds without text are shown as pictures, if the output is a terminal.
 """
 
 import os
@@ -14,7 +14,10 @@ from contextlib import contextmanager
 from textwrap import wrap
 from typing import Any
 
-from envgen.worlds.world import World
+import numpy as np
+from PIL import Image
+
+from envgen.worlds.world import LevelEnv, World
 
 from .session import GameSession, PlayError
 
@@ -22,13 +25,17 @@ ENTER_SCREEN, LEAVE_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # a
 CURSOR_HOME, CLEAR_LINE, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 SEQUENCE_TIMEOUT = 0.05  # seconds within which the rest of an escape sequence arrives
 POLL_INTERVAL = 0.3  # seconds
+RENDER_SIZE = 400  # pixels, of the pictures of worlds without text
+RESERVED_ROWS = 7  # below a picture, for the status and the most important help
 ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}
 KEY_NAMES = {" ": "space", "\x1b": "escape", "\r": "enter", "\n": "enter", "\t": "tab", "\x7f": "backspace"}
 KEY = re.compile(r"\x1b[\[O][0-9;]*(?P<final>[A-Za-z~])|\x1b(?=[^\x1b])|(?P<char>.)", re.DOTALL)
 
 
 def play_in_terminal(world: World, level: Any = None, seed: int | None = None) -> None:
-    session = GameSession(world, level, seed, text_observation(world))
+    observation = text_observation(world)
+    render_size = None if observation else RENDER_SIZE
+    session = GameSession(world, level, seed, observation, render_size=render_size)
     try:
         if sys.stdin.isatty() and sys.stdout.isatty():
             _play_keys(session)
@@ -38,19 +45,43 @@ def play_in_terminal(world: World, level: Any = None, seed: int | None = None) -
         session.close()
 
 
-def text_observation(world: World) -> str:
-    """The observation that `describe_observation` shows as text."""
+def text_observation(world: World) -> str | None:
+    """The observation that is shown as text; None if the world has none, and its pictures are shown."""
     if type(world).ascii_map is not World.ascii_map:
         return "symbols"
-    if "text" not in world.observations:
-        raise PlayError(
-            f"{world.name} has no text observation, so it can only be shown in a window: pip install 'envgen[play]'"
-        )
-    return "text"
+    return "text" if "text" in world.observations else None
 
 
-def describe_observation(world: World, observation: Any) -> str:
-    return observation if isinstance(observation, str) else world.ascii_map(observation)
+def describe_state(world: World, observation: Any, env: LevelEnv, columns: int, rows: int | None) -> list[str]:
+    """The lines that show the state: text, or a picture of at most this size; none without a height."""
+    if text_observation(world) is not None:
+        text = observation if isinstance(observation, str) else world.ascii_map(observation)
+        return text.split("\n")
+    if rows is None:
+        return []
+    frame = env.render()
+    if not isinstance(frame, np.ndarray):
+        raise PlayError(f"{world.name} has neither a text observation nor pictures, so it cannot be shown")
+    return picture_lines(frame, columns, max(1, rows))
+
+
+def picture_lines(frame: np.ndarray, columns: int, rows: int) -> list[str]:
+    """A picture as half blocks, each of which shows two pixels in colors of the 256-color palette."""
+    scale = min(columns / frame.shape[1], 2 * rows / frame.shape[0])
+    width, height = max(1, int(scale * frame.shape[1])), max(1, int(scale * frame.shape[0] / 2))
+    pixels = np.asarray(Image.fromarray(frame).resize((width, 2 * height), Image.Resampling.BOX))
+    cube = np.rint(pixels / 51).astype(int)  # 6 levels of each color
+    codes = 16 + cube @ (36, 6, 1)
+    lines = []
+    for upper, lower in zip(codes[::2], codes[1::2], strict=True):
+        line, colors = "", None
+        for pair in zip(upper.tolist(), lower.tolist(), strict=True):
+            if pair != colors:
+                line += f"\x1b[38;5;{pair[0]};48;5;{pair[1]}m"
+                colors = pair
+            line += "▀"
+        lines.append(line + "\x1b[0m")
+    return lines
 
 
 def _play_line(session: GameSession, line: str) -> None:
@@ -88,8 +119,9 @@ def render_screen(
     session: GameSession, columns: int, rows: int | None = None, messages: list[str] | None = None
 ) -> list[str]:
     """The lines of the screen. The least important come last and are cut off if there are too few rows."""
-    text = describe_observation(session.world, session.observation)
-    return lay_out([text.split("\n"), session.status(), messages or [], session.help()], columns, rows)
+    height = None if rows is None else rows - RESERVED_ROWS
+    state = describe_state(session.world, session.observation, session.env, columns - 1, height)
+    return lay_out([state, session.status(), messages or [], session.help()], columns, rows)
 
 
 def lay_out(sections: Sequence[Sequence[str]], columns: int, rows: int | None = None) -> list[str]:
@@ -108,8 +140,8 @@ def show_screen(lines: Sequence[str]) -> None:
 
 
 def _wrap_line(line: str, width: int) -> list[str]:
-    """Like `textwrap.wrap`, but lines that fit keep their spaces, as maps need them."""
-    return [line] if len(line) <= width else wrap(line, width)
+    """Like `textwrap.wrap`, but lines that fit keep their spaces, as maps need them. Pictures are not wrapped."""
+    return [line] if len(line) <= width or line.startswith("\x1b") else wrap(line, width)
 
 
 def parse_keys(sequence: str) -> list[str]:

@@ -8,7 +8,9 @@ from contextlib import closing
 from .terminal import (
     ENTER_SCREEN,
     LEAVE_SCREEN,
-    describe_observation,
+    RENDER_SIZE,
+    RESERVED_ROWS,
+    describe_state,
     lay_out,
     raw_mode,
     read_keys,
@@ -25,7 +27,8 @@ def watch_in_terminal(source: EpisodeSource, num_episodes: int | None, speed: fl
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print_episodes(source, num_episodes)
         return
-    with closing(source.make_player(None, text_observation(source.world))) as player:
+    observation = text_observation(source.world)
+    with closing(source.make_player(None if observation else RENDER_SIZE, observation)) as player:
         session = WatchSession(source, player, num_episodes, speed)
         try:
             with raw_mode():
@@ -58,6 +61,6 @@ def _show(session: WatchSession) -> None:
 
 def render_screen(session: WatchSession, columns: int, rows: int) -> list[str]:
     """The lines of the screen. The least important come last and are cut off if there are too few rows."""
-    world, observation = session.player.world, session.player.shown_observation
-    map_lines = describe_observation(world, observation).split("\n")
-    return lay_out([map_lines, session.status(), ["   ".join(HELP)]], columns, rows)
+    player = session.player
+    state = describe_state(player.world, player.shown_observation, player.env, columns - 1, rows - RESERVED_ROWS)
+    return lay_out([state, session.status(), ["  ".join(HELP)]], columns, rows)

@@ -103,7 +103,10 @@ class _Checker(EpisodeChecker):
         self.require(world.observations, "observations must name at least one observation")
         self.check_skills()
         for key, action in world.key_bindings.items():
-            self.require(action in world.actions, f"key_bindings: {key!r} is bound to {action!r}, not to an action")
+            self.require(
+                action in (world.actions or world.manual_actions),
+                f"key_bindings: {key!r} is bound to {action!r}, not to an action",
+            )
         for action in world.action_descriptions:
             self.require(action in world.actions, f"action_descriptions: {action!r} is not an action")
         for name in ("ppo_defaults", "plan_defaults"):
@@ -249,6 +252,11 @@ class _Checker(EpisodeChecker):
                 isinstance(space, spaces.Box) and space.is_bounded(),
                 f"without names of `actions`, the action space must be a bounded Box, not {space}",
             )
+            for name, components in self.world.manual_actions.items():
+                action = np.zeros(space.shape, space.dtype)
+                with self.no_error(f"manual_actions: {name!r}"):
+                    action[[*components]] = [*components.values()]
+                    self.require(space.contains(action), f"manual_actions: {name!r} sets {action}, outside of {space}")
 
     def check_tile_grid(self, envs: LevelVectorEnv, observation: str) -> None:
         grid, name = envs.metadata.get("tile_grid"), f'the metadata["tile_grid"] of observation={observation!r}'

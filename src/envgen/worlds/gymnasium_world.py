@@ -242,11 +242,12 @@ def from_gymnasium(
         max_episode_steps: An episode is truncated after this many steps. Default: that of the environment's spec.
         image_size: Width and height of pictures in pixels.
         attributes: Attributes of `World`: `name`, `rules`, `actions` (a name for each discrete action), `ppo_defaults`,
-            `plan_defaults`, `skill_levels`, `random_baseline`, `key_bindings`; and `num_workers`, the processes that
-            step the environments: 1 by default, None for as many as there are cores.
+            `plan_defaults`, `skill_levels`, `random_baseline`, `key_bindings`, `manual_actions`,
+            `steps_per_key`; and `num_workers`, the processes that step the environments: 1 by default, None for as many
+            as there are cores.
     """
     allowed = ("name", "rules", "actions", "ppo_defaults", "plan_defaults", "skill_levels", "random_baseline",
-               "key_bindings", "num_workers")  # fmt: skip
+               "key_bindings", "manual_actions", "steps_per_key", "num_workers")  # fmt: skip
     for name in attributes:
         if name not in allowed:
             raise TypeError(f"from_gymnasium() has no argument {name!r}; attributes are {', '.join(allowed)}")

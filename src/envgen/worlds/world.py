@@ -317,6 +317,10 @@ class World(ABC):
     skill_levels: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # skill: a level in which to learn it next
     conditions: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # skill: what must hold to succeed in a step; see Probe
     key_bindings: ClassVar[Mapping[str, str]] = {}  # key: action, for manual play
+    # For manual play with continuous actions, the actions of `key_bindings`: the components that each of them sets. The
+    # other components keep their values from key to key; they start at 0.
+    manual_actions: ClassVar[Mapping[str, Mapping[int, float]]] = {}
+    steps_per_key: ClassVar[int] = 1  # in manual play
     gauges: ClassVar[Mapping[str, int]] = {}  # amounts of `status` to show as bars, such as health, and their maxima
     ppo_defaults: ClassVar[Mapping[str, Any]] = {}  # PpoSettings that suit this world better than the defaults
     plan_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}  # preset: TrainingPlan fields that differ from it

@@ -31,6 +31,14 @@ REWARD_RULE = """\
 Moving forward is rewarded in proportion to the distance, by about 300 for the whole course. Torques cost a little, and
 so does tilting the hull. Falling, or leaving the start backwards, costs 100.
 """
+# Torques of hip and knee, of the leg that is drawn lighter and of the darker one
+MANUAL_ACTIONS: dict[str, dict[int, float]] = {
+    "light_hip_forward": {0: 1.0}, "light_hip_back": {0: -1.0}, "light_knee_stretch": {1: 1.0},
+    "light_knee_bend": {1: -1.0}, "dark_hip_forward": {2: 1.0}, "dark_hip_back": {2: -1.0},
+    "dark_knee_stretch": {3: 1.0}, "dark_knee_bend": {3: -1.0}, "wait": {}, "relax": {0: 0.0, 1: 0.0, 2: 0.0, 3: 0.0},
+}  # fmt: skip
+KEYS = ("d", "a", "w", "s", "right", "left", "up", "down", "space", "x")
+KEY_BINDINGS: dict[str, str] = {key: action for key, action in zip(KEYS, MANUAL_ACTIONS, strict=True)}  # noqa: C416
 
 
 def _skills() -> tuple[Skill, ...]:
@@ -73,6 +81,9 @@ class Walker(PythonWorld):
     rules = RULES
     reward_rule = REWARD_RULE
     skill_levels = SKILL_LEVELS
+    key_bindings = KEY_BINDINGS
+    manual_actions = MANUAL_ACTIONS
+    steps_per_key = 5  # a tenth of a second
     gauges = {"distance": 100}  # noqa: RUF012
     ppo_defaults = {  # noqa: RUF012
         "num_envs": 32, "num_steps": 256, "num_minibatches": 32, "update_epochs": 10, "gamma": 0.99, "gae_lambda": 0.95,
