@@ -252,7 +252,7 @@ class _Checker(EpisodeChecker):
                 isinstance(space, spaces.Box) and space.is_bounded(),
                 f"without names of `actions`, the action space must be a bounded Box, not {space}",
             )
-            for name, components in self.world.manual_actions.items():
+            for name, components in self.world.manual_actions.items() if isinstance(space, spaces.Box) else ():
                 action = np.zeros(space.shape, space.dtype)
                 with self.no_error(f"manual_actions: {name!r}"):
                     action[[*components]] = [*components.values()]

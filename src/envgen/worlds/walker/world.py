@@ -38,7 +38,7 @@ MANUAL_ACTIONS: dict[str, dict[int, float]] = {
     "dark_knee_stretch": {3: 1.0}, "dark_knee_bend": {3: -1.0}, "wait": {}, "relax": {0: 0.0, 1: 0.0, 2: 0.0, 3: 0.0},
 }  # fmt: skip
 KEYS = ("d", "a", "w", "s", "right", "left", "up", "down", "space", "x")
-KEY_BINDINGS: dict[str, str] = {key: action for key, action in zip(KEYS, MANUAL_ACTIONS, strict=True)}  # noqa: C416
+KEY_BINDINGS: dict[str, str] = {key: action for key, action in zip(KEYS, MANUAL_ACTIONS, strict=True)}
 
 
 def _skills() -> tuple[Skill, ...]:
