@@ -253,7 +253,7 @@ class _Checker(EpisodeChecker):
                 f"without names of `actions`, the action space must be a bounded Box, not {space}",
             )
             for name, components in self.world.manual_actions.items() if isinstance(space, spaces.Box) else ():
-                action = np.zeros(space.shape, space.dtype)
+                action = np.zeros_like(space.low)
                 with self.no_error(f"manual_actions: {name!r}"):
                     action[[*components]] = [*components.values()]
                     self.require(space.contains(action), f"manual_actions: {name!r} sets {action}, outside of {space}")
