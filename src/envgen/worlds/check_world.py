@@ -252,11 +252,15 @@ class _Checker(EpisodeChecker):
                 isinstance(space, spaces.Box) and space.is_bounded(),
                 f"without names of `actions`, the action space must be a bounded Box, not {space}",
             )
-            for name, components in self.world.manual_actions.items() if isinstance(space, spaces.Box) else ():
-                action = np.zeros_like(space.low)
-                with self.no_error(f"manual_actions: {name!r}"):
-                    action[[*components]] = [*components.values()]
-                    self.require(space.contains(action), f"manual_actions: {name!r} sets {action}, outside of {space}")
+            if isinstance(space, spaces.Box):
+                self.check_manual_actions(space)
+
+    def check_manual_actions(self, space: spaces.Box) -> None:
+        for name, components in self.world.manual_actions.items():
+            action = np.zeros_like(space.low)
+            with self.no_error(f"manual_actions: {name!r}"):
+                action[[*components]] = [*components.values()]
+                self.require(space.contains(action), f"manual_actions: {name!r} sets {action}, outside of {space}")
 
     def check_tile_grid(self, envs: LevelVectorEnv, observation: str) -> None:
         grid, name = envs.metadata.get("tile_grid"), f'the metadata["tile_grid"] of observation={observation!r}'
