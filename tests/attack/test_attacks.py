@@ -13,6 +13,13 @@ def test_a_few_cases_of_each_attack_pass(case):
     assert result.num_cases >= case.short
 
 
+def test_the_suite_has_the_attacks_of_all_its_modules():
+    assert {case.name for case in load_attacks()} >= {
+        "wrong calls of environments", "kills of runs", "damaged ledgers", "mutated replies, Crafter",
+        "damaged run directories", "misbehaving servers",
+    }  # fmt: skip
+
+
 def test_attacks_have_unique_names_and_more_cases_in_full():
     assert all(case.full >= case.short for case in ATTACKS)
     assert len({case.name for case in ATTACKS}) == len(ATTACKS)
