@@ -159,7 +159,7 @@ def main() -> None:
         for name in TRAINERS
     ]
     print(f"\n{date.today()}, {args.threads} threads, {args.tasks_per_step} tasks x {SETTINGS.num_generations}\n")
-    print(markdown_table(["trainer", "s/step", "tokens/s", "tokens/s to TRL's"], rows))
+    print(markdown_table(["trainer", "s/step", "tokens/s", "tokens/s relative to TRL"], rows))
 
 
 if __name__ == "__main__":
