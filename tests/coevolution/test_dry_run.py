@@ -127,6 +127,15 @@ def test_commands_start_the_run(models):
     assert "8" in parallel
 
 
+@pytest.mark.parametrize("option", ["--agent-server=http://gpu:9000", "--agent_server http://gpu:9000"])
+def test_a_server_that_is_given_keeps_its_address(models, option):
+    agent, environment, run = describe(models, num_gpus=8, argv=("toy", *option.split())).splitlines()[-3:]
+    ports = [line[line.index("--port") + 1] for line in map(shlex.split, (agent, environment))]
+    assert ports == ["9000", "8001"]
+    assert (run.count("agent-server") + run.count("agent_server"), run.count("environment-server")) == (1, 1)
+    assert run.endswith(f"{option} --environment-server http://localhost:8001")
+
+
 def test_servers_have_room_for_the_sequences_of_both_models():
     short, long = LENGTHS, Lengths(prompt=500, completion=20, turns=1, is_estimate=True)
     assert (context_length([short]), context_length([short, long])) == (64, 2048)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import torch
@@ -289,14 +290,26 @@ def commands(argv: Sequence[str], models: Mapping[str, str], layout: Layout, max
     servers, addresses = [], []
     for k, (role, model) in enumerate(models.items()):
         port, gpu = 8000 + k, layout.num_training_gpus + k
-        addresses.append(f"--{role}-server http://localhost:{port}")
+        if address := option_value(argv, f"--{role}-server"):
+            port = urlsplit(address).port or 8000
+        else:
+            addresses.append(f"--{role}-server http://localhost:{port}")
         servers.append(f"CUDA_VISIBLE_DEVICES={gpu} {serve_command(model, port, f'--max-model-len {max_model_len} ')}")
     config = Path(__file__).parent / "launch" / "fsdp.yaml"
     return [
         *servers,
         f"CUDA_VISIBLE_DEVICES={training_gpus} accelerate launch --config_file {shlex.quote(str(config))} "
-        f"--num_processes {layout.num_training_gpus} -m envgen.cli coevolve {arguments} {' '.join(addresses)}",
+        f"--num_processes {layout.num_training_gpus} -m envgen.cli coevolve {' '.join([arguments, *addresses])}",
     ]
+
+
+def option_value(argv: Sequence[str], option: str) -> str | None:
+    """The value of an option on the command line, if it is there."""
+    for argument, following in zip(argv, [*argv[1:], ""], strict=True):
+        name, equals, value = argument.partition("=")
+        if name.replace("_", "-") == option:
+            return value if equals else following
+    return None
 
 
 def describe_dry_run(
