@@ -128,7 +128,7 @@ def task_table(groups: Mapping[str, Sequence[Path]], features: Sequence[str]) ->
         "p of proposed tasks": lambda line: line["proposed_success_rate"],
         "difficulty": lambda line: line["difficulty"],
         **{
-            f"entropy of `{name}`": lambda line, name=name: line["diversity"]["entropy"].get(name, 0.0)
+            f"entropy of {name}": lambda line, name=name: line["diversity"]["entropy"].get(name, 0.0)
             for name in features
         },
         "groups with a gradient": lambda line: 1 - line["zero_variance_fraction"],
@@ -158,10 +158,11 @@ def write_page(domain: str, groups: Mapping[str, Sequence[Path]], discussion: st
     study, seeds = STUDIES[domain], max(map(len, groups.values()))
     run = json.loads((groups[BASELINE][0] / "run.json").read_text())
     libraries = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
-    plan = study.plan
+    plan, is_whole = study.plan, len(groups) == len(study.variants)
+    part = "" if is_whole else f" ({len(groups)} of its {len(study.variants)} variants)"
     return f"""# Does training the environment policy help? {study.title}
 
-`python benchmarks/genenv_proposers.py {domain}`, {datetime.date.today()},
+`python benchmarks/genenv_proposers.py {domain}`{part}, {datetime.date.today()},
 {seeds} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
 
 Both models are created from scratch and are the same for all runs of a seed. Each run spends {plan.rollouts:,}
