@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=1024)
     parser.add_argument("--gamma", type=float, default=0.95, help="discount of the learner preset fast")
     args = parser.parse_args()
-    print("| start | wakes up | dies first | steps of sleep | discounted reward |\n|---|---:|---:|---:|---:|")
+    print("| start | wakes up | dies first | steps asleep, median | discounted reward |\n|---|---:|---:|---:|---:|")
     for name, level in LEVELS.items():
         result, steps = first_sleep(level, args.episodes)
         slept = result[steps > 0]

@@ -1,6 +1,6 @@
 """Training speed compared with Stable-Baselines3's PPO and a loop in CleanRL's style.
 
-All trainers use the same network, settings and vector environment. They run in turns, each in its own process:
+All trainers use the same network, settings and vector environment. They take turns, each in its own process:
 
     python benchmarks/ppo_speed.py
 

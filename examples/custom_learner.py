@@ -1,4 +1,4 @@
-"""A custom learner: PPO that limits the size of rewards, with a setting of its own.
+"""A custom learner: PPO that clips rewards, with a setting of its own.
 
     python examples/custom_learner.py
 
