@@ -17,6 +17,7 @@ from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 from fake_vllm_server import FakeVllmServer, RecordingTransfer
 from toy import Toy
 
+from envgen.coevolution import policy as policy_module
 from envgen.coevolution.language_model import load_model
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.sampling import Completions
@@ -156,6 +157,7 @@ def update_sharded(agent, accelerator, out):
 
 def main():
     torch.set_num_threads(1)
+    policy_module.MAX_CHUNK_TOKENS = 12  # one process would divide its batches; the processes would do so differently
     out, agent, environment = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     accelerator = Accelerator(cpu=True)
     rank = accelerator.process_index

@@ -63,15 +63,15 @@ def test_shared_prompt_encoding_gives_the_same_logps_and_gradients(lm):
 
 
 @pytest.mark.parametrize("max_tokens", [1, 7, 12, 10_000])
-def test_chunks_of_similar_lengths_give_the_same_logps_and_gradients(lm, monkeypatch, max_tokens):
+def test_chunks_of_similar_lengths_give_the_same_logps_and_gradients(lm, max_tokens):
     prompts, completions = sample_completions(lm)
     loss_mask = completions.mask.clone()
     loss_mask[:, 1::3] = False  # as if these tokens were observations
     parameters = list(lm.model.parameters())
 
-    def run():
+    def run(max_chunk_tokens):
         logps, entropy = completion_logps(
-            lm.model, prompts, 3, completions.ids, completions.mask, lm.pad_token_id, 0.7, loss_mask
+            lm.model, prompts, 3, completions.ids, completions.mask, lm.pad_token_id, 0.7, loss_mask, max_chunk_tokens
         )
         assert not entropy.requires_grad
         assert not logps[~loss_mask].any()
@@ -79,9 +79,7 @@ def test_chunks_of_similar_lengths_give_the_same_logps_and_gradients(lm, monkeyp
         assert (entropy[loss_mask] > 0).all()
         return [logps.detach(), entropy, *torch.autograd.grad(logps.mean(), parameters)]
 
-    expected = run()
-    monkeypatch.setattr(losses, "MAX_CHUNK_TOKENS", max_tokens)
-    for value, expected_value in zip(run(), expected, strict=True):
+    for value, expected_value in zip(run(max_tokens), run(None), strict=True):
         torch.testing.assert_close(value, expected_value, rtol=1e-3, atol=1e-4)
 
 

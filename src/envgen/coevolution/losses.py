@@ -22,27 +22,25 @@ from transformers import DynamicCache
 
 from .sampling import pad_left, position_ids
 
-MAX_CHUNK_TOKENS = 16_384  # tokens, with padding, of the completions of one forward pass
-
 LossType = Literal["ppo_clip", "weighted_nll"]
 LossAggregation = Literal["token", "sequence"]
 
 
 def completion_logps(
     model: nn.Module, prompts: Sequence[Sequence[int]], num_generations: int, ids: Tensor, mask: Tensor,
-    pad_token_id: int, temperature: float = 1.0, loss_mask: Tensor | None = None,
+    pad_token_id: int, temperature: float = 1.0, loss_mask: Tensor | None = None, max_chunk_tokens: int | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Log-probabilities of the tokens of completions (N x G, T) to N prompts, and the entropies at each position.
 
     Both are those of the distribution at the sampling temperature, which is the one that is trained, and zero outside
-    `loss_mask` (default: all tokens of the completions). Entropies have no gradient. Large batches are divided into
-    chunks of similar lengths.
+    `loss_mask` (default: all tokens of the completions). Entropies have no gradient. Batches of more than
+    `max_chunk_tokens` tokens, with padding, are divided into chunks of similar lengths.
     """
     loss_mask = mask if loss_mask is None else loss_mask
     prompt_of_row = torch.arange(len(prompts)).repeat_interleave(num_generations)
     lengths = mask.sum(1).tolist()
     results, order = [], []
-    for rows in length_chunks(lengths, MAX_CHUNK_TOKENS):
+    for rows in length_chunks(lengths, max_chunk_tokens):
         length = max(1, *(lengths[row] for row in rows))
         used, prompt_index = prompt_of_row[rows].unique(return_inverse=True)
         chunk_prompts = [prompts[k] for k in used.tolist()]
@@ -59,12 +57,12 @@ def completion_logps(
     return logps, entropy
 
 
-def length_chunks(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
+def length_chunks(lengths: Sequence[int], max_tokens: int | None) -> list[list[int]]:
     """Divide rows into chunks of at most `max_tokens` tokens with their padding, but of at least one row.
 
     All rows in their order if they fit into one chunk; otherwise the longest first.
     """
-    if len(lengths) * max(lengths) <= max_tokens:
+    if max_tokens is None or len(lengths) * max(lengths) <= max_tokens:
         return [list(range(len(lengths)))]
     chunks: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):

@@ -33,6 +33,7 @@ from .losses import LossType, completion_logps, token_losses, token_weights
 from .sampling import Completions, Conversation, HfSampler, Sampler
 from .settings import PolicySettings
 
+MAX_CHUNK_TOKENS = 16_384  # tokens, with padding, of the completions of one forward pass
 METRICS = ("loss", "kl", "approx_kl", "clipfrac", "entropy", "grad_norm")
 FULL_STATE = StateDictOptions(full_state_dict=True, cpu_offload=True)  # gathers sharded models
 ADAPTER_STATE = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=True, strict=False)
@@ -266,8 +267,11 @@ class LanguageModelPolicy:
         c = batch.completions
         ids, mask, loss_mask = (x[rows, :length].to(self.device) for x in (c.ids, c.mask, c.loss_mask))
         prompts = [batch.prompts[k] for k in indices]
+        # The processes would divide their completions differently, but must call a distributed model equally often.
+        max_chunk_tokens = MAX_CHUNK_TOKENS if self.accelerator.num_processes == 1 else None
         return completion_logps(
-            model, prompts, batch.num_generations, ids, mask, self.lm.pad_token_id, temperature, loss_mask
+            model, prompts, batch.num_generations, ids, mask, self.lm.pad_token_id, temperature, loss_mask,
+            max_chunk_tokens,
         )  # fmt: skip
 
     def _temperature(self, loss_type: LossType) -> float:
