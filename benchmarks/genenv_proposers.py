@@ -6,7 +6,8 @@
 Compares proposers, `genenv` also with alpha 0.3 and 0.7, and `genenv-grpo` also with a repetition penalty and with a
 bonus for the entropy of features. All runs of a seed start with the same models and have the same budget of rollouts,
 which `dapo` may exceed in its last step. Interrupted runs resume, and finished ones are not repeated. `--only` selects
-some of the runs, so that several processes can share the work; `--page` writes the page of the runs that exist.
+some of the runs, so that several processes can share the work; `--page` only writes the page, of the variants whose
+runs are there.
 """
 
 import argparse
@@ -82,7 +83,7 @@ STUDIES = {
     ),
 }  # fmt: skip
 COPIED_FILES = ("run.json", "summary.json", "progress.jsonl")
-ENTROPY_SAMPLES = 20_000
+ENTROPY_SAMPLES = 2_000
 UNITS = {"rollouts": "rollouts", "tokens": "tokens of both models", "tasks_proposed": "proposed tasks"}
 
 
@@ -155,7 +156,7 @@ def efficiency_tables(groups: Mapping[str, Sequence[Path]]) -> str:
 
 
 def write_page(domain: str, groups: Mapping[str, Sequence[Path]], discussion: str) -> str:
-    study, seeds = STUDIES[domain], max(map(len, groups.values()))
+    study, seeds = STUDIES[domain], len(groups[BASELINE])
     run = json.loads((groups[BASELINE][0] / "run.json").read_text())
     libraries = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     plan, is_whole = study.plan, len(groups) == len(study.variants)
@@ -214,7 +215,7 @@ def main() -> None:
     parser.add_argument("domain", choices=STUDIES)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
     parser.add_argument("--only", nargs="+", choices=VARIANTS, help="train only these variants, and write no page")
-    parser.add_argument("--page", action="store_true", help="train nothing, and write the page of the runs that exist")
+    parser.add_argument("--page", action="store_true", help="write the page of the variants whose runs are there")
     parser.add_argument("--runs", type=Path, help="default: out/genenv-DOMAIN")
     parser.add_argument("--models", type=Path, default=Path("out/models"))
     parser.add_argument("--results", type=Path, help="default: docs/results/genenv-DOMAIN")
@@ -229,11 +230,12 @@ def main() -> None:
                 run_variant(study, name, seed, runs, args.models)
     if args.only:
         return
-    groups = {}
-    for name in study.variants:
-        folders = [run_folder(runs, name, seed) for seed in args.seeds]
-        if folders := [folder for folder in folders if (folder / "summary.json").exists()]:
-            groups[name] = folders
+    groups = {name: [run_folder(runs, name, seed) for seed in args.seeds] for name in study.variants}
+    groups = {
+        name: folders
+        for name, folders in groups.items()
+        if all((folder / file).exists() for folder in folders for file in COPIED_FILES)
+    }
     for folder in (folder for folders in groups.values() for folder in folders):
         copy = results / "runs" / folder.name
         copy.mkdir(parents=True, exist_ok=True)

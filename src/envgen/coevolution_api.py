@@ -140,8 +140,9 @@ def _coevolution_arguments(
 
 
 def coevolution_dry_run(
-    domain: Any, proposer: str, *, dtype: str, num_gpus: int, gpu_memory: float, argv: Sequence[str], **arguments: Any
-) -> str:
+    domain: Any, proposer: str, *, dtype: str, num_gpus: int, gpu_memory: float, argv: Sequence[str],
+    agent_server: str | None, environment_server: str | None, **arguments: Any,
+) -> str:  # fmt: skip
     """What a run would do and need, and the commands that start it, without training or loading models.
 
     Args:
@@ -154,7 +155,8 @@ def coevolution_dry_run(
 
     loaded, request, recipe = _coevolution_arguments(domain, proposer, **arguments)
     size = None if recipe is None else ModelSize(**recipe["model_size"])
-    return describe_dry_run(loaded, request, size, dtype, num_gpus, gpu_memory, argv)
+    servers = {"agent": agent_server, "environment": environment_server}
+    return describe_dry_run(loaded, request, size, dtype, num_gpus, gpu_memory, argv, servers)
 
 
 def default_coevolution_folder(domain: str, proposer: str, seed: int) -> Path:

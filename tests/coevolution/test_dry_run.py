@@ -106,10 +106,12 @@ def test_layouts(num_gpus, num_models, uses_adapters, layout):
     assert choose_layout(num_gpus, num_models, uses_adapters) == layout
 
 
-def describe(models, num_gpus=1, gpu_memory=80.0, argv=("toy", "--agent", "a b"), proposer="genenv", **fields):
+def describe(
+    models, num_gpus=1, gpu_memory=80.0, argv=("toy", "--agent", "a b"), proposer="genenv", servers=None, **fields
+):
     agent, environment = map(str, models)
     request = CoevolveRequest(proposer=proposer, agent=agent, environment=environment, **fields)
-    return describe_dry_run(Toy(), request, None, "float32", num_gpus, gpu_memory, argv)
+    return describe_dry_run(Toy(), request, None, "float32", num_gpus, gpu_memory, argv, servers or {})
 
 
 def test_commands_start_the_run(models):
@@ -129,7 +131,8 @@ def test_commands_start_the_run(models):
 
 @pytest.mark.parametrize("option", ["--agent-server=http://gpu:9000", "--agent_server http://gpu:9000"])
 def test_a_server_that_is_given_keeps_its_address(models, option):
-    agent, environment, run = describe(models, num_gpus=8, argv=("toy", *option.split())).splitlines()[-3:]
+    argv, servers = ("toy", *option.split()), {"agent": "http://gpu:9000", "environment": None}
+    agent, environment, run = describe(models, num_gpus=8, argv=argv, servers=servers).splitlines()[-3:]
     ports = [line[line.index("--port") + 1] for line in map(shlex.split, (agent, environment))]
     assert ports == ["9000", "8001"]
     assert (run.count("agent-server") + run.count("agent_server"), run.count("environment-server")) == (1, 1)
@@ -178,7 +181,7 @@ def test_it_says_whether_the_memory_is_enough_and_what_reduces_it(models):
 
 def test_small_models_need_no_gpu():
     request = CoevolveRequest(proposer="uniform", agent="", environment="")
-    text = describe_dry_run(Toy(), request, ModelSize(), "float32", 1, 80.0, ["tools"])
+    text = describe_dry_run(Toy(), request, ModelSize(), "float32", 1, 80.0, ["tools"], {})
     assert "pretrained first" in text
     assert text.endswith("\nenvgen coevolve tools")
 

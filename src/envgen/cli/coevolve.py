@@ -155,9 +155,7 @@ def _print_dry_run(
     if gpu_memory is not None and not gpu_memory > 0:
         raise UserError(f"--gpu-memory must be positive, not {gpu_memory:g}")
     run_arguments = {
-        name: value
-        for name, value in arguments.items()
-        if name not in ("folder", "models_folder", "log", "verbose", "agent_server", "environment_server")
+        name: value for name, value in arguments.items() if name not in ("folder", "models_folder", "log", "verbose")
     }
     with run_errors("coevolve", arguments["folder"], is_main=False):
         text = api.coevolution_dry_run(

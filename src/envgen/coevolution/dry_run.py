@@ -270,13 +270,17 @@ def context_length(lengths: Sequence[Lengths]) -> int:
     return 1 << math.ceil(math.log2(2 * max(each.total for each in lengths)))
 
 
-def commands(argv: Sequence[str], models: Mapping[str, str], layout: Layout, max_model_len: int) -> list[str]:
+def commands(
+    argv: Sequence[str], models: Mapping[str, str], layout: Layout, max_model_len: int,
+    servers: Mapping[str, str | None],
+) -> list[str]:  # fmt: skip
     """The commands that start the servers and the run.
 
     Args:
         argv: What follows `envgen coevolve` on the command line, without the options of the dry run.
         models: The models that the run needs, by role: agent, environment.
         max_model_len: The context of the servers, in tokens.
+        servers: The addresses that `argv` gives to servers, by role.
     """
     arguments = shlex.join(argv)
     if layout.num_training_gpus == 1:
@@ -287,40 +291,33 @@ def commands(argv: Sequence[str], models: Mapping[str, str], layout: Layout, max
             f"accelerate launch --multi_gpu --mixed_precision bf16 --num_processes {layout.num_training_gpus} "
             f"-m envgen.cli coevolve {arguments}".rstrip()
         ]
-    servers, addresses = [], []
+    serve_commands, options = [], []
     for k, (role, model) in enumerate(models.items()):
         port, gpu = 8000 + k, layout.num_training_gpus + k
-        if address := option_value(argv, f"--{role}-server"):
+        if address := servers.get(role):
             port = urlsplit(address).port or 8000
         else:
-            addresses.append(f"--{role}-server http://localhost:{port}")
-        servers.append(f"CUDA_VISIBLE_DEVICES={gpu} {serve_command(model, port, f'--max-model-len {max_model_len} ')}")
+            options.append(f"--{role}-server http://localhost:{port}")
+        serve = serve_command(model, port, f"--max-model-len {max_model_len} ")
+        serve_commands.append(f"CUDA_VISIBLE_DEVICES={gpu} {serve}")
     config = Path(__file__).parent / "launch" / "fsdp.yaml"
     return [
-        *servers,
+        *serve_commands,
         f"CUDA_VISIBLE_DEVICES={training_gpus} accelerate launch --config_file {shlex.quote(str(config))} "
-        f"--num_processes {layout.num_training_gpus} -m envgen.cli coevolve {' '.join([arguments, *addresses])}",
+        f"--num_processes {layout.num_training_gpus} -m envgen.cli coevolve {' '.join([arguments, *options])}",
     ]
-
-
-def option_value(argv: Sequence[str], option: str) -> str | None:
-    """The value of an option on the command line, if it is there."""
-    for argument, following in zip(argv, [*argv[1:], ""], strict=True):
-        name, equals, value = argument.partition("=")
-        if name.replace("_", "-") == option:
-            return value if equals else following
-    return None
 
 
 def describe_dry_run(
     domain: Domain, request: CoevolveRequest, model_size: ModelSize | None, dtype: str, num_gpus: int,
-    gpu_memory: float, argv: Sequence[str],
+    gpu_memory: float, argv: Sequence[str], servers: Mapping[str, str | None],
 ) -> str:  # fmt: skip
     """Everything that `envgen coevolve --dry-run` prints.
 
     Args:
         model_size: The size of the small models, if they are pretrained first.
         gpu_memory: GB of each GPU.
+        argv, servers: See `commands`.
     """
     agent_settings = effective_agent_settings(request)
     request = request.model_copy(update={"agent_settings": agent_settings})
@@ -331,7 +328,7 @@ def describe_dry_run(
             *describe_plan(request, domain, lengths),
             f"both models are small ones of about {shape.num_parameters:,} parameters, which are pretrained first; "
             "they need less than 1 GB of memory and no GPU",
-            "", *commands(argv, {}, Layout(1, False), 0),
+            "", *commands(argv, {}, Layout(1, False), 0, servers),
         ])  # fmt: skip
     agent_shape, tokenizer = load_shape(request.agent)
     lengths = measure_lengths(domain, agent_settings, tokenizer)
@@ -368,7 +365,7 @@ def describe_dry_run(
         f"about {hours:,.1f} hours on H100 GPUs, if they reach {TRAIN_FLOPS / 1e12:.0f} TFLOP/s in updates and "
         f"{seconds_per_token(agent_shape, dtype_bytes):.2g} s per token of a batch in generation",
         "Memory and time are computed, not measured.", "",
-        *commands(argv, models, layout, context_length(all_lengths)),
+        *commands(argv, models, layout, context_length(all_lengths), servers),
     ])  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from .environment import environment_prompt
-from .episodes import episode_starter, transcript
+from .episodes import EpisodeRollout, transcript
 from .language_model import LanguageModel
 from .reward import SuccessStats
 from .sampling import generate
@@ -94,8 +94,7 @@ class PretrainData:
         tasks = [self.domain.make_task(spec) for spec in specs]
         prompts = [lm.encode_prompt("", task.prompt) for task in tasks]
         if self.domain.is_multi_turn:
-            start_episode = episode_starter(self.domain, lm, tasks)
-            episodes = [start_episode(index) for index in range(len(tasks))]
+            episodes = [EpisodeRollout(self.domain.start_episode(task), lm) for task in tasks]
             generate(lm, prompts, 1, MAX_NEW_TOKENS, None, conversations=episodes)
             replies = [episode.text for episode in episodes]
         else:

@@ -15,7 +15,6 @@ from transformers.cache_utils import DynamicLayer
 from .language_model import LanguageModel
 
 COMPACT_BELOW = 0.75  # drop finished rows from the batch when at most this fraction is still active
-
 MIN_ROOM = 32  # further tokens for which a KV cache has room
 
 

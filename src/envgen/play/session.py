@@ -53,8 +53,7 @@ class GameSession:
         self.key_bindings = key_bindings or world.key_bindings
         check_playable(world, self.key_bindings)
         self.world, self._skills = world, [skill.name for skill in world.skills]
-        self._actions = dict(self.key_bindings)
-        self._quit_keys = [key for key in QUIT_KEYS if key not in self._actions]
+        self._quit_keys = [key for key in QUIT_KEYS if key not in self.key_bindings]
         observation = observation or world.observations[0]
         if render_size is None:
             self.env = world.single(level, seed, observation)
@@ -78,17 +77,17 @@ class GameSession:
 
     def press(self, key: str) -> list[Event]:
         """Handle a key, given by its name (left, right, up, down, space, escape) or its character."""
-        key = key if key in self._actions else key.lower()
+        key = key if key in self.key_bindings else key.lower()
         if key == RESTART_KEY and self.done:
             self.reset()
             return [Event("restart", "A new episode.")]
-        if key in self._actions:
-            return [Event("rejected", self.end_message())] if self.done else self._step(self._actions[key])
+        if key in self.key_bindings:
+            return [Event("rejected", self.end_message())] if self.done else self._step(self.key_bindings[key])
         if key in QUIT_KEYS:
             return [Event("quit")]
         if key == RESTART_KEY:
             return [Event("rejected", f"{RESTART_KEY} starts a new episode once this one has ended.")]
-        return [Event("rejected", format_choice_error(key, [*self._actions, *self._quit_keys, RESTART_KEY]))]
+        return [Event("rejected", format_choice_error(key, [*self.key_bindings, *self._quit_keys, RESTART_KEY]))]
 
     def _step(self, name: str) -> list[Event]:
         """Take the steps of one key press."""
