@@ -30,7 +30,13 @@ from envgen.coevolution.domains.alfworld.domain import AlfworldDomain
 from envgen.coevolution.domains.tools.domain import ToolsDomain
 from envgen.coevolution.metrics import spec_diversity
 from envgen.coevolution.pretraining import pretrain
-from envgen.coevolution.settings import AlphaCurriculumSettings, CoevolutionPlan, ModelSize, PretrainSettings
+from envgen.coevolution.settings import (
+    AgentSettings,
+    AlphaCurriculumSettings,
+    CoevolutionPlan,
+    ModelSize,
+    PretrainSettings,
+)
 from envgen.coevolution.tasks import Domain
 from envgen.coevolution.train import CoevolveRequest, coevolve
 from envgen.report.figures import (
@@ -90,7 +96,10 @@ UNITS = {"rollouts": "rollouts", "tokens": "tokens of both models", "tasks_propo
 def run_variant(study: Study, name: str, seed: int, runs: Path, models: Path) -> None:
     start, domain = time.perf_counter(), study.domain()
     agent, environment = pretrain(domain, models, seed, ModelSize(), PretrainSettings(), report=print)
-    request = CoevolveRequest(**VARIANTS[name], plan=study.plan, agent="", environment="", seed=seed)
+    agent_settings = AgentSettings(loss_agg=domain.loss_agg)
+    request = CoevolveRequest(
+        **VARIANTS[name], plan=study.plan, agent="", environment="", agent_settings=agent_settings, seed=seed
+    )
     recipe = {"model_size": {}, "pretrain": {}, "seed": seed}
     with CoevolutionDisplay(request.plan.rollouts, request.curriculum.alpha) as display:
         folder = run_folder(runs, name, seed)

@@ -126,7 +126,7 @@ def _coevolution_arguments(
             "seed": seed,
             "plan": dict(plan or {}),
             "curriculum": {"success_threshold": loaded.success_threshold, **(curriculum or {})},
-            "agent_settings": dict(agent_settings or {}),
+            "agent_settings": {"loss_agg": loaded.loss_agg, **(agent_settings or {})},
             "environment_settings": dict(environment_settings or {}),
         })  # fmt: skip
         recipe = None

@@ -39,6 +39,10 @@ class WrongThreshold(Toy):
     success_threshold = 1.5
 
 
+class WrongAggregation(Toy):
+    loss_agg = "mean"  # type: ignore[assignment]
+
+
 class UnseededSampling(Toy):
     counter = itertools.count()
 
@@ -127,6 +131,7 @@ class InfiniteDifficulty(Toy):
         (NoInstructions, "NoInstructions.instructions must be a string"),
         (WrongSpecClass, "Spec must be a subclass of envgen.coevolution.tasks.Spec"),
         (WrongThreshold, r"success_threshold is 1.5, not in \(0, 1\]"),
+        (WrongAggregation, "loss_agg must be token or sequence, not 'mean'"),
         (UnseededSampling, "sampling twice with the same seed gives different specs"),
         (ForeignSpec, "a sampled spec is a AnswersSpec, not a ToySpec"),
         (InvalidSample, "is refused: there is no letter 2"),

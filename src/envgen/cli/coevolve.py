@@ -24,7 +24,9 @@ PlanOptions = optional_settings(CoevolutionPlan, "PlanOptions")
 CurriculumOptions = optional_settings(
     AlphaCurriculumSettings, "CurriculumOptions", {"success_threshold": "1.0, with the domain answers 0.5"}
 )
-AgentOptions = optional_settings(AgentSettings, "AgentOptions")
+AgentOptions = optional_settings(
+    AgentSettings, "AgentOptions", {"loss_agg": "token, with the domain alfworld sequence"}
+)
 EnvironmentOptions = optional_settings(EnvironmentSettings, "EnvironmentOptions")
 PretrainOptions = optional_settings(PretrainSettings, "PretrainOptions")
 SizeOptions = optional_settings(ModelSize, "SizeOptions")

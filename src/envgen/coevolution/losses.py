@@ -21,9 +21,9 @@ from torch.nn import functional as F
 from transformers import DynamicCache
 
 from .sampling import pad_left, position_ids
+from .settings import LossAggregation
 
 LossType = Literal["ppo_clip", "weighted_nll"]
-LossAggregation = Literal["token", "sequence"]
 
 
 def completion_logps(

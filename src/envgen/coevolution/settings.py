@@ -10,6 +10,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 NonNegativeFloat = Annotated[float, Field(ge=0)]
 PositiveInt = Annotated[int, Field(ge=1)]
+LossAggregation = Literal["token", "sequence"]
 
 
 class AlphaCurriculumSettings(Settings):
@@ -48,8 +49,9 @@ class PolicySettings(Settings):
     """Constant learning rate of AdamW. The paper uses 1e-6 (agent) and 5e-7 (environment) for 7B models."""
     epochs: PositiveInt = 1
     """Passes over the batch in each update."""
-    loss_agg: Literal["token", "sequence"] = "token"
-    """Average the loss over all tokens of a gradient step, or first over the tokens of each sequence."""
+    loss_agg: LossAggregation = "token"
+    """Average the loss over all tokens of a gradient step, or first over the tokens of each sequence, so that long
+    sequences do not count more."""
     num_minibatches: PositiveInt = 1
     """Gradient steps per epoch."""
     microbatch_size: PositiveInt = 4096

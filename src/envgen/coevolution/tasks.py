@@ -11,13 +11,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, get_args
 
 import numpy as np
 from pydantic import ValidationError
 
 from envgen.errors import EnvgenError
 from envgen.settings import Settings, format_validation_error
+
+from .settings import LossAggregation
 
 HELD_OUT_SEED = 20_251_222  # of the tasks that are never trained on
 HOSTILE_REPLIES = ("", " \n", "\x00", "nan", "__import__('os')", "(" * 1000, "\ud800", "x" * 100_000)
@@ -98,6 +100,7 @@ class Domain(ABC):
     instructions: ClassVar[str]  # system prompt of the agent
     success_threshold: ClassVar[float] = 1.0  # default of the curriculum: the lowest score that counts as success
     is_multi_turn: ClassVar[bool] = False
+    loss_agg: ClassVar[LossAggregation] = "token"  # default of the agent's updates
 
     @abstractmethod
     def make_task(self, spec: Any) -> Task:
@@ -227,6 +230,8 @@ def _check_attributes(domain: Domain) -> None:
         raise DomainError(f"{domain.name}: Spec must be a subclass of envgen.coevolution.tasks.Spec")
     if not 0 < domain.success_threshold <= 1:
         raise DomainError(f"{domain.name}: success_threshold is {domain.success_threshold}, not in (0, 1]")
+    if domain.loss_agg not in get_args(LossAggregation):
+        raise DomainError(f"{domain.name}: loss_agg must be token or sequence, not {domain.loss_agg!r}")
 
 
 def _sample_specs(domain: Domain, count: int, seed: int) -> list[Any]:

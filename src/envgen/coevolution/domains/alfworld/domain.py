@@ -106,6 +106,7 @@ class AlfworldEpisode:
 class AlfworldDomain(Domain):
     Spec = AlfworldSpec
     is_multi_turn = True
+    loss_agg = "sequence"  # a failed episode is several times as long as a successful one
     instructions = (
         "You are in a room with receptacles that hold objects. Do the task with one command per turn, and write "
         "nothing but the command; you are told what you see. Commands:\n"
