@@ -16,6 +16,7 @@ from envgen.coevolution.language_model import ModelError
 from envgen.coevolution.registry import PROPOSERS
 from envgen.coevolution.settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSettings
 from envgen.coevolution.train import CoevolveRequest, coevolve
+from envgen.coevolution_api import coevolution_request
 from envgen.runs.checkpoint import load_latest
 from envgen.runs.compare import compare
 from envgen.runs.store import read_progress
@@ -191,3 +192,15 @@ def test_runs_do_not_depend_on_the_hash_seed(models, tmp_path):
         runs.append(read_files(folder / "run"))
     assert any(name.endswith("proposer.safetensors") for name in runs[0])
     assert runs[0] == runs[1] == runs[2]
+
+
+@pytest.mark.parametrize(
+    ("domain", "settings", "loss_agg"),
+    [("tools", None, "token"), ("alfworld", None, "sequence"), ("alfworld", {"loss_agg": "token"}, "token")],
+)
+def test_the_domain_sets_the_default_of_the_loss_aggregation(domain, settings, loss_agg):
+    unset = dict.fromkeys(
+        ("plan", "curriculum", "agent", "environment", "environment_settings", "pretrain", "model_size")
+    )
+    request = coevolution_request(domain, "uniform", log=(), agent_settings=settings, seed=0, **unset)
+    assert request["agent_settings"]["loss_agg"] == loss_agg
