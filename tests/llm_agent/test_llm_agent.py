@@ -83,7 +83,7 @@ def test_the_questions_of_a_step_build_on_each_other_and_on_the_last_steps(tmp_p
 
 def test_an_unparsable_answer_is_counted_and_the_idle_action_taken(tmp_path):
     with FakeLlmServer(["I would rather not."] * MANY) as server:
-        result = evaluate(tmp_path, server.url, questions="direct", history=2)
+        result = evaluate(tmp_path, server.url, questions="direct", num_past_actions=2)
     assert result.episodes[0].length == result.unparsable == len(server.requests) == 12
     assert {name: rate.value for name, rate in result.evaluation.skills.items()} == {"ring_bell": 0, "find_door": 0}
     assert "12  (100.0% of the steps)" in str(result)
@@ -279,7 +279,7 @@ def test_a_world_without_text_is_an_error(tmp_path):
     [
         ({"llm": "gpt"}, "valid forms"),
         ({"llm": "manual", "questions": "many"}, "'many' is not one of chain, direct"),
-        ({"llm": "manual", "histry": 3}, "did you mean 'history'"),
+        ({"llm": "manual", "num_past_action": 3}, "did you mean 'num_past_actions'"),
         ({"llm": "manual", "parallel": 0}, "parallel"),
         ({}, "llm"),
     ],

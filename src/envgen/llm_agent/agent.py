@@ -92,7 +92,7 @@ class LlmAgent:
     def _answer_questions(self, text: str) -> str:
         """The answer to the last question."""
         answers: dict[str, str] = {}
-        past = self.past[max(0, len(self.past) - self.settings.history) :]
+        past = self.past[max(0, len(self.past) - self.settings.num_past_actions) :]
         achieved = [*self.done_skills, *self.achieved]
         for question in self.questions:
             prompt = step_prompt(

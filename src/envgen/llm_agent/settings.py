@@ -15,7 +15,7 @@ PARALLEL = 4
 class LlmAgentSettings(Settings):
     questions: QuestionSet = "chain"
     """Questions per step: nine that build on each other, as in SPRING (chain), or only one, for the action (direct)."""
-    history: Annotated[int, Field(ge=0, le=100)] = 8
+    num_past_actions: Annotated[int, Field(ge=0, le=100)] = 8
     """How many of its last actions, with their results, the model is told."""
     json_schema: bool = True
     """Ask the server to constrain the action to a JSON schema, if it can."""
