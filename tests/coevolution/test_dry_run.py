@@ -129,14 +129,21 @@ def test_commands_start_the_run(models):
     assert "8" in parallel
 
 
-@pytest.mark.parametrize("option", ["--agent-server=http://gpu:9000", "--agent_server http://gpu:9000"])
-def test_a_server_that_is_given_keeps_its_address(models, option):
-    argv, servers = ("toy", *option.split()), {"agent": "http://gpu:9000", "environment": None}
+@pytest.mark.parametrize(
+    ("option", "port", "other_port"),
+    [
+        ("--agent-server=http://gpu:9000", "9000", "8001"),
+        ("--agent_server http://gpu:9000", "9000", "8001"),
+        ("--agent-server http://localhost:8001", "8001", "8002"),
+    ],
+)
+def test_a_server_that_is_given_keeps_its_address(models, option, port, other_port):
+    argv, servers = ("toy", *option.split()), {"agent": option.replace("=", " ").split()[1], "environment": None}
     agent, environment, run = describe(models, num_gpus=8, argv=argv, servers=servers).splitlines()[-3:]
     ports = [line[line.index("--port") + 1] for line in map(shlex.split, (agent, environment))]
-    assert ports == ["9000", "8001"]
+    assert ports == [port, other_port]
     assert (run.count("agent-server") + run.count("agent_server"), run.count("environment-server")) == (1, 1)
-    assert run.endswith(f"{option} --environment-server http://localhost:8001")
+    assert run.endswith(f"{option} --environment-server http://localhost:{other_port}")
 
 
 def test_servers_have_room_for_the_sequences_of_both_models():

@@ -4,6 +4,7 @@ Nothing is loaded but configs and tokenizers, so that the estimate of a 70B mode
 from the shapes of the models; the time assumes the speeds that are constants here. Neither has been measured.
 """
 
+import itertools
 import math
 import shlex
 from collections.abc import Mapping, Sequence
@@ -292,12 +293,12 @@ def commands(
             f"-m envgen.cli coevolve {arguments}".rstrip()
         ]
     serve_commands, options = [], []
+    ports = {role: urlsplit(address).port or 8000 for role, address in servers.items() if address}
     for k, (role, model) in enumerate(models.items()):
-        port, gpu = 8000 + k, layout.num_training_gpus + k
-        if address := servers.get(role):
-            port = urlsplit(address).port or 8000
-        else:
-            options.append(f"--{role}-server http://localhost:{port}")
+        if role not in ports:
+            ports[role] = next(port for port in itertools.count(8000 + k) if port not in ports.values())
+            options.append(f"--{role}-server http://localhost:{ports[role]}")
+        port, gpu = ports[role], layout.num_training_gpus + k
         serve = serve_command(model, port, f"--max-model-len {max_model_len} ")
         serve_commands.append(f"CUDA_VISIBLE_DEVICES={gpu} {serve}")
     config = Path(__file__).parent / "launch" / "fsdp.yaml"
