@@ -161,7 +161,7 @@ def load_results(folder: Path) -> dict[tuple[str, int], list[dict[str, Any]]]:
 
 
 def format_table(groups: dict[tuple[str, int], list[dict[str, Any]]]) -> str:
-    """One row per variant: interquartile means over seeds with 95% intervals."""
+    """One row per variant: interquartile means over seeds with 95% intervals, and the median time."""
     rows = [
         "| steps | variant | seeds | training score | training reward | score | reward | score in `crafter` | time |",
         "|---:|---|---:|---:|---:|---:|---:|---:|---:|",
@@ -249,7 +249,7 @@ def write_page(folder: Path) -> str:
 Training without a designer. Training score and reward are measured as published: over all training episodes, and over
 those of the last 100,000 steps. Score and reward are those of the final policies in {EPISODES:,} episodes on maps
 common to all runs; {PACKAGE_EPISODES} of these were also played in the `crafter` package. Interquartile means over
-seeds with 95% bootstrap intervals.{privileged}
+seeds with 95% bootstrap intervals; times are medians.{privileged}
 
 {format_table(groups)}
 {published}

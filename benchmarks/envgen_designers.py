@@ -67,9 +67,9 @@ class Variant:
 CRAFTER = """\
 The paper's plan: 4 cycles of 120,000 steps in 4 levels and 120,000 in the original, then 1,000,000 in the original; for
 `none` all 1,960,000 in the original. In the cycles of the designers that choose the level of every episode, a fifth of
-the environments plays the original. Designers that rank levels also train scoring agents. *In training*: all training
-episodes of the last 1,000,000 steps, the published measure (reward: the last 100,000). *Final*: 1,024 fresh episodes of
-the final policy in the original."""
+the environments plays the original. The steps that a designer takes to rank levels (`ranking`) are additional. *In
+training*: all training episodes of the last 1,000,000 steps, the published measure (reward: the last 100,000). *Final*:
+1,024 fresh episodes of the final policy in the original."""
 LONG = """\
 20 cycles of 1,000,000 steps. A fifth of the environments plays the original and the others designed levels, in the same
 batches and until the end; for `none` and `practice` all play the original. The learner has the settings of the preset

@@ -1,4 +1,4 @@
-"""A custom designer: each cycle, propose levels for the skills that succeed least.
+"""A custom designer: each cycle, propose levels for the skills with the lowest success rates.
 
     python examples/custom_designer.py
 
