@@ -3,13 +3,14 @@
     python benchmarks/envgen_designers.py crafter     # runs, then writes docs/results/envgen-crafter-symbols/
     python benchmarks/envgen_designers.py heist
     python benchmarks/envgen_designers.py minigrid
+    python benchmarks/envgen_designers.py walker
     python benchmarks/envgen_designers.py crafter-long     # 20 million steps for each run
     python benchmarks/envgen_designers.py crafter-forgetting     # what keeps the skill wake_up in random levels
 
 All designers are compared with the same plan, number of steps and seeds; `practice` is `none` with a fifth of the
 environments practicing. Interrupted runs resume, and finished runs are not repeated. The results of each run are copied
-to the results folder, so that `envgen compare docs/results/envgen-<study>-symbols/runs` prints the tables. `--more`
-adds further runs, such as those of a language model, with their ledgers.
+to the results folder, so that `envgen compare docs/results/envgen-<study>-<observation>/runs` prints the tables.
+`--more` adds further runs, such as those of a language model, with their ledgers.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import platform
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,7 +42,8 @@ from envgen.runs.store import read_json
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 from envgen.worlds.minigrid.world import MiniGrid
-from envgen.worlds.world import World
+from envgen.worlds.walker.world import Walker
+from envgen.worlds.world import World, sample_actions
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,12 @@ MINIGRID = """\
 original; for the designers that choose the level of every episode, a fifth of the environments plays the original.
 *In training*: all training episodes of the last 1,000,000 steps. *Final*: 1,024 fresh episodes of the final policy in
 the original."""
+WALKER = """\
+4 cycles of 240,000 steps, then 1,000,000 in the original, the flat terrain of `BipedalWalker-v3`; for `none` all
+1,960,000 in the original. In the cycles, `expert` trains for one half of the steps in 4 levels and for the other in the
+original; for the designers that choose the level of every episode, a fifth of the environments plays the original.
+*In training*: all training episodes of the last 1,000,000 steps. *Final*: 256 fresh episodes of the final policy in the
+original."""
 FORGETTING = """\
 4 cycles of 120,000 steps in 4 levels and 120,000 in the original, one after the other; with `mixing=mixed`, levels and
 original in the same batches; with `unimix`, this share of a uniform distribution is mixed into the policy. *In
@@ -108,6 +117,9 @@ STUDIES = {
     "minigrid": Study(
         MiniGrid(), TrainingPlan(episodes=1024), ("none", "dr", "plr", "accel", "sfl", "expert"), MINIGRID
     ),
+    "walker": Study(
+        Walker(), plan_for("paper", Walker(), episodes=256), ("none", "dr", "plr", "accel", "sfl", "expert"), WALKER
+    ),
     "heist": Study(
         Heist(), TrainingPlan(cycle_steps=500_000, final_steps=2_000_000, episodes=1024),
         ("none", "practice", "dr", "plr", "accel", "sfl", "random", "expert"), HEIST,
@@ -118,7 +130,6 @@ VARIANTS = {
     "random-mixed": Variant("random", plan={"mixing": "mixed"}),
     "random-unimix": Variant("random", learner={"network": {"unimix": 0.01}}),
 }
-RANDOM_EPISODES = 4096
 RESULT_FILES = (  # copied from each run
     "run.json", "summary.json", "cycles/*/levels.json", "cycles/*/archive.json", "cycles/*/evaluation.json",
     "ledger.jsonl", "progress.jsonl",
@@ -130,11 +141,12 @@ class RandomPolicy:
     """Uniformly random actions."""
 
     def __init__(self, world: World):
-        self.num_actions = len(world.actions)
+        with closing(world.make([world.original], 1, observation=world.default_observation)) as envs:
+            self.space = envs.single_action_space
 
     def act(self, obs: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         assert rng is not None
-        return rng.integers(self.num_actions, size=len(obs))
+        return sample_actions(self.space, len(obs), rng)
 
 
 def run_designer(study: Study, name: str, seed: int, runs: Path) -> Path:
@@ -147,8 +159,8 @@ def run_designer(study: Study, name: str, seed: int, runs: Path) -> Path:
     with TrainDisplay([skill.name for skill in world.skills], plan.total_steps) as display:
         summary = train(
             folder, world, build_designer(variant.designer, folder), plan, seed=seed,
-            learner_settings=settings | variant.learner, on_progress=display, on_message=print,
-            practice=variant.practice,
+            observation=world.default_observation, learner_settings=settings | variant.learner, on_progress=display,
+            on_message=print, practice=variant.practice,
         )  # fmt: skip
     print(f"{name}, seed {seed}: final score {summary.final.score}, {time.perf_counter() - start:.0f} s", flush=True)
     return folder
@@ -223,13 +235,16 @@ def format_difference(result: Aggregate | None) -> str:
 def results_page(study: Study, folders: dict[str, list[Path]], seeds: list[int], options: str, discussion: str) -> str:
     first = json.loads((next(iter(folders.values()))[0] / "run.json").read_text())
     libraries = ", ".join(f"{name} {number}" for name, number in first["versions"].items())
-    random_evaluation = evaluate(RandomPolicy(study.world), study.world, None, RANDOM_EPISODES, EVALUATION_SEED)
+    random_evaluation = evaluate(
+        RandomPolicy(study.world), study.world, None, 4 * study.plan.episodes, EVALUATION_SEED,
+        study.world.default_observation,
+    )  # fmt: skip
     cycle_episodes = study.plan.feedback_seeds * study.plan.feedback_episodes
     after_cycles = [cycle_table("score in the original", folders, ("score", "value"))]
     after_cycles += [
         cycle_table(f"success % of {skill}", folders, ("skills", skill, "value")) for skill in study.skills
     ]
-    return f"""# {study.title} {type(study.world).__name__} from symbols
+    return f"""# {study.title} {type(study.world).__name__} from {study.world.default_observation.removesuffix("s")}s
 
 `python benchmarks/envgen_designers.py {options}`, {datetime.date.today()},
 {len(seeds)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
@@ -267,11 +282,11 @@ def main() -> None:
     parser.add_argument("study", choices=STUDIES)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(3)))
     parser.add_argument("--designers", nargs="+", help="default: all designers of the study")
-    parser.add_argument("--runs", type=Path, help="default: out/envgen-<study>-symbols")
-    parser.add_argument("--results", type=Path, help="default: docs/results/envgen-<study>-symbols")
+    parser.add_argument("--runs", type=Path, help="default: out/envgen-<study>-<observation>")
+    parser.add_argument("--results", type=Path, help="default: docs/results/envgen-<study>-<observation>")
     parser.add_argument("--more", type=Path, nargs="*", default=[], help="finished runs to add, in folders NAME-SEED")
     args = parser.parse_args()
-    study, name = STUDIES[args.study], f"envgen-{args.study}-symbols"
+    study, name = STUDIES[args.study], f"envgen-{args.study}-{STUDIES[args.study].world.default_observation}"
     runs, results = args.runs or Path("out") / name, args.results or Path("docs/results") / name
     designers = args.designers or study.designers
     folders: dict[str, list[Path]] = {designer: [] for designer in designers}
