@@ -57,7 +57,7 @@ def main() -> None:
         for run in args.runs:
             evaluation = envgen.evaluate(run, args.episodes, level=level, seed=EVALUATION_SEED)
             solved[name][run.name] = evaluation.skills[skill].value
-    text = format_table(solved)
+    text = format_table("maze", solved)
     print(text)
     if args.out:
         args.out.with_suffix(".md").write_text(text + "\n")
@@ -66,18 +66,18 @@ def main() -> None:
         )
 
 
-def format_table(solved: dict[str, dict[str, float]]) -> str:
-    """A row for each maze and the mean over mazes, a column for each group of runs."""
-    agents = list(next(iter(solved.values())))
+def format_table(title: str, results: dict[str, dict[str, float]]) -> str:
+    """A row for each level and the mean over levels, a column for each group of runs."""
+    agents = list(next(iter(results.values())))
     groups = {group_of(agent): [other for other in agents if group_of(other) == group_of(agent)] for agent in agents}
-    solved = {
-        **solved,
-        "mean": {agent: float(np.mean([rates[agent] for rates in solved.values()])) for agent in agents},
+    results = {
+        **results,
+        "mean": {agent: float(np.mean([values[agent] for values in results.values()])) for agent in agents},
     }
-    lines = [f"| maze | {' | '.join(groups)} |", "|---|" + "---:|" * len(groups)]
-    for maze, rates in solved.items():
-        cells = [str(iqm_with_ci([rates[agent] for agent in members])) for members in groups.values()]
-        lines.append(f"| {maze} | {' | '.join(cells)} |")
+    lines = [f"| {title} | {' | '.join(groups)} |", "|---|" + "---:|" * len(groups)]
+    for level, values in results.items():
+        cells = [str(iqm_with_ci([values[agent] for agent in members])) for members in groups.values()]
+        lines.append(f"| {level} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

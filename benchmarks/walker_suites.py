@@ -3,11 +3,14 @@
     envgen train walker --designer accel --folder out/walker/accel-0
     python benchmarks/walker_suites.py out/walker/* --suite accel
 
-All agents play the same episodes. Prints the mean return of each with its 95% interval, and how often it arrives at the
-end of the course, beside the return of Gymnasium's scripted walker and, for the suite `accel`, published returns.
+All agents play the same episodes. Runs in folders NAME-SEED are grouped by name. Prints the mean return of each group,
+an interquartile mean over its seeds with a 95% interval, beside that of Gymnasium's scripted walker and, for the suite
+`accel`, published returns; and the percentage of episodes that arrive at the end of the course. `--out` also writes the
+tables and the values of each run to files.
 """
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ import envgen
 from envgen.worlds.walker.held_out import HELD_OUT_LEVELS, POET_LEVELS, PUBLISHED_RETURNS, SUITES, extremely_challenging
 from envgen.worlds.walker.level import WalkerLevel
 from envgen.worlds.walker.world import Walker
+from minigrid_mazes import format_table
 
 EVALUATION_SEED = 9_000_000_000  # the same episodes for all agents
 NUM_CHALLENGING = 5  # levels of the suite `challenging`
@@ -48,19 +52,28 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="*")
     parser.add_argument("--suite", choices=[*SUITES, "challenging"], default="accel")
     parser.add_argument("--episodes", type=int, default=100)
+    parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     world = Walker()
-    published = PUBLISHED_RETURNS if args.suite == "accel" else {}
-    columns = [*published, "scripted", *map(str, args.runs)]
-    print("| terrain |", " | ".join(columns), "|")
-    print("|---|" + "---:|" * len(columns))
+    returns: dict[str, dict[str, float]] = {}  # by terrain and agent
+    arrivals: dict[str, dict[str, float]] = {}
     for name, level in suite_levels(args.suite).items():
-        cells = [f"{returns[name]:.0f}" for returns in published.values()]
-        cells.append(f"{scripted_returns(world, level, args.episodes).mean():.0f}")
+        published = PUBLISHED_RETURNS if args.suite == "accel" else {}
+        returns[name] = {f"published {designer}": values[name] for designer, values in published.items()}
+        returns[name]["scripted"] = float(scripted_returns(world, level, args.episodes).mean())
+        arrivals[name] = {}
         for run in args.runs:
-            result = envgen.evaluate(run, args.episodes, level=level, seed=EVALUATION_SEED)
-            cells.append(f"{result.reward}, {result.skills['walk_100'].value:.0f}% arrive")
-        print(f"| {name} |", " | ".join(cells), "|", flush=True)
+            evaluation = envgen.evaluate(run, args.episodes, level=level, seed=EVALUATION_SEED)
+            returns[name][run.name] = evaluation.reward.value
+            arrivals[name][run.name] = evaluation.skills["walk_100"].value
+    text = format_table("mean return", returns)
+    if args.runs:
+        text += f"\n\n{format_table('% of episodes that arrive', arrivals)}"
+    print(text)
+    if args.out:
+        args.out.with_suffix(".md").write_text(text + "\n")
+        values = {"episodes": args.episodes, "returns": returns, "arrivals": arrivals}
+        args.out.with_suffix(".json").write_text(json.dumps(values, indent=1) + "\n")
 
 
 if __name__ == "__main__":
