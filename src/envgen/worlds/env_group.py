@@ -87,9 +87,11 @@ class EnvGroup:
         arrays = self.arrays
         for name in ("reward", "terminated", "truncated"):
             arrays[name][:] = 0
+        discrete = arrays["actions"].ndim == 1
+        actions = arrays["actions"].tolist() if discrete else arrays["actions"].copy()
         for i in np.flatnonzero(arrays["active"]).tolist():
             env = self.envs[i]
-            obs, arrays["reward"][i], terminated, truncated = env.take_step(arrays["actions"][i])
+            obs, arrays["reward"][i], terminated, truncated = env.take_step(actions[i])
             arrays["terminated"][i], arrays["truncated"][i] = terminated, truncated
             if terminated or truncated:
                 arrays["final_obs"][i] = obs

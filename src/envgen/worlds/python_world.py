@@ -118,13 +118,14 @@ class PythonEnv(RenderedEnv):
         return self.observe(), self._info()
 
     def step(self, action: Any):
+        action = checks.check_single_action(action, self.action_space, self.world.actions)
         return (*self.take_step(action), self._info())
 
     def take_step(self, action: Any) -> tuple[Any, float, bool, bool]:
-        """`step` without an info, which takes time to build."""
+        """`step` with a checked action, an integer or an array of a Box, and without an info, which takes time."""
         if not self.running:
             raise ResetNeeded("call reset() before the first step() and after an episode has ended")
-        reward, terminated = self.advance(checks.check_single_action(action, self.action_space, self.world.actions))
+        reward, terminated = self.advance(action)
         self.episode_return, self.episode_length = self.episode_return + reward, self.episode_length + 1
         truncated = not terminated and self.is_truncated()
         self.running = not (terminated or truncated)
