@@ -15,7 +15,7 @@ from envgen.runs.store import read_json, read_progress, read_request, reading
 
 NUM_POINTS = 25  # of a training curve
 NUM_COLORS, LINE_STYLES = 10, ("-", "--", ":")  # groups beyond the number of colors get other lines
-Curve = tuple[np.ndarray, np.ndarray]  # steps, scores
+Curve = tuple[np.ndarray, np.ndarray]  # steps and scores, or other values of x and y
 Line = Mapping[str, Any]
 Groups = Mapping[str, Sequence[Path]]
 Metric = Callable[[Line], float | None]  # of a progress line
@@ -31,9 +31,8 @@ def plot_training_runs(groups: Mapping[str, Sequence[Path]], file: Path) -> None
 
     figure, axes = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
     for k, (name, folders) in enumerate(groups.items()):
-        style = {"color": f"C{k % NUM_COLORS}", "linestyle": LINE_STYLES[k // NUM_COLORS % len(LINE_STYLES)]}
         for axis, curve_of in ((axes[0], evaluation_curve), (axes[1], training_curve)):
-            _plot_group(axis, [curve_of(folder) for folder in folders], style, f"{name} ({len(folders)})")
+            _plot_group(axis, [curve_of(folder) for folder in folders], line_style(k), f"{name} ({len(folders)})")
     axes[0].set(title="evaluation score in the original after each cycle", ylabel="score %")
     axes[1].set(title="score of training episodes in the last phase", ylabel="score %")
     for axis in axes:
@@ -43,6 +42,11 @@ def plot_training_runs(groups: Mapping[str, Sequence[Path]], file: Path) -> None
     axes[0].legend(frameon=False, fontsize=8, title="runs of", title_fontsize=8)
     figure.savefig(file, dpi=110)
     plt.close(figure)
+
+
+def line_style(k: int) -> dict[str, str]:
+    """The color and the kind of line of a group."""
+    return {"color": f"C{k % NUM_COLORS}", "linestyle": LINE_STYLES[k // NUM_COLORS % len(LINE_STYLES)]}
 
 
 def _plot_group(axis: Any, curves: Sequence[Curve], style: Mapping[str, str], label: str) -> None:
@@ -122,7 +126,7 @@ PANELS: tuple[tuple[str, str, Metric], ...] = (  # title, unit of the x axis, me
 
 
 def plot_coevolution_runs(groups: Groups, file: Path, alpha: float = 0.5) -> None:
-    """Plot the metrics of groups of `coevolve` runs, one color each: the mean over seeds, and their range shaded."""
+    """Plot the metrics of groups of `coevolve` runs, one line each: the mean over seeds, and their range shaded."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -135,13 +139,14 @@ def plot_coevolution_runs(groups: Groups, file: Path, alpha: float = 0.5) -> Non
             curves = [(x, y) for x, y in (curve(lines, unit, metric) for lines in runs) if len(x)]
             if metric is _accuracy:  # the models of each seed start at a different accuracy
                 curves = [(x, y - y[0]) for x, y in curves]
-            _plot_band(axis, curves, f"C{k}", name, smooth=metric is not _accuracy)
+            _plot_band(axis, curves, line_style(k), name, smooth=metric is not _accuracy)
         axis.set(title=title, xlabel=f"{unit} (of agent and environment)" if unit == "tokens" else unit)
         axis.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:,.0f}k")
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.3)
     axes.flat[2].axhline(alpha, color="black", linewidth=0.8, linestyle=":")
-    axes.flat[0].legend(frameon=False, fontsize=8)
+    lines, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
     figure.savefig(file, dpi=100)
     plt.close(figure)
 
@@ -204,13 +209,13 @@ def _position(line: Line, unit: str) -> float:
     return total_tokens(line) or 0 if unit == "tokens" else line[unit]
 
 
-def _plot_band(axis: Any, curves: Sequence[tuple[np.ndarray, np.ndarray]], color: str, name: str, smooth: bool) -> None:
+def _plot_band(axis: Any, curves: Sequence[Curve], style: Mapping[str, str], name: str, smooth: bool) -> None:
     if not curves:
         return
     x = np.linspace(max(xs[0] for xs, _ in curves), min(xs[-1] for xs, _ in curves), 100)
     ys = np.stack([np.interp(x, xs, _smooth(values) if smooth else values) for xs, values in curves])
-    axis.plot(x, ys.mean(0), color=color, linewidth=1.8, label=f"{name} ({len(curves)})")
-    axis.fill_between(x, ys.min(0), ys.max(0), color=color, alpha=0.12, linewidth=0)
+    axis.plot(x, ys.mean(0), **style, linewidth=1.8, label=f"{name} ({len(curves)})")
+    axis.fill_between(x, ys.min(0), ys.max(0), color=style["color"], alpha=0.12, linewidth=0)
 
 
 def _smooth(values: np.ndarray) -> np.ndarray:
