@@ -1,7 +1,7 @@
 """GenEnv with small models: does training the environment policy pay off, at equal rollouts and at equal tokens?
 
     python benchmarks/genenv_proposers.py tools       # runs, then writes docs/results/genenv-tools/
-    python benchmarks/genenv_proposers.py alfworld    # the same for household tasks of several turns
+    python benchmarks/genenv_proposers.py alfworld    # the same for multi-turn household tasks
 
 Compares proposers, `genenv` also with alpha 0.3 and 0.7, and `genenv-grpo` also with a repetition penalty and with a
 bonus for the entropy of features. All runs of a seed start with the same models and have the same budget of rollouts,
@@ -83,7 +83,7 @@ STUDIES = {
         "Function calling with small models", ToolsDomain, CoevolutionPlan(), tuple(VARIANTS), ("steps", "links")
     ),
     "alfworld": Study(
-        "Household tasks of several turns with small models", AlfworldDomain,
+        "Multi-turn household tasks with small models", AlfworldDomain,
         CoevolutionPlan(rollouts=10_240, eval_every=8),
         ("uniform", "dapo", "greedy", "genenv", "genenv-grpo", "genenv-grpo varied"), ("task", "receptacles"),
     ),

@@ -1,4 +1,4 @@
-"""A custom world: walk to a goal on a grid. Checked with `check_world`, then trained in with random levels.
+"""A custom world: walk to a goal on a grid. Check it with `check_world`, then train an agent in random levels.
 
     python examples/custom_world.py
 

@@ -71,7 +71,7 @@ class PolicySettings(Settings):
     temperature: PositiveFloat = 1.0
     """Sampling temperature."""
     max_new_tokens: PositiveInt = 96
-    """Maximum length of a completion in tokens; in tasks of several turns, of each turn."""
+    """Maximum length of a completion in tokens; in multi-turn tasks, of each turn."""
     lora_rank: PositiveInt | None = None
     """Train low-rank adapters of this rank (LoRA) in place of the weights; none trains the weights. Adapters need a
     higher learning rate, such as 1e-4 for 7B models."""
