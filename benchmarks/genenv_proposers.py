@@ -142,7 +142,7 @@ def task_table(groups: Mapping[str, Sequence[Path]], features: Sequence[str]) ->
             for name in features
         },
         "groups with a gradient": lambda line: 1 - line["zero_variance_fraction"],
-        "specs trained on": lambda line: line["environment"].get("num_specs", 0.0),
+        "specs trained on, with replay": lambda line: line["environment"].get("num_specs", 0.0),
     }
     rows = []
     for name, folders in groups.items():
