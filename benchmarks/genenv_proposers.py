@@ -47,8 +47,8 @@ from envgen.report.figures import (
     read_summary,
     tokens,
 )
-from envgen.runs.compare import compare
-from envgen.runs.store import read_progress
+from envgen.runs.compare import Comparison, FinishedRun, make_table
+from envgen.runs.store import read_progress, read_request
 from envgen.runs.tables import markdown_table
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -113,6 +113,14 @@ def run_variant(study: Study, name: str, seed: int, runs: Path, models: Path) ->
 
 def run_folder(runs: Path, name: str, seed: int) -> Path:
     return runs / f"{name.replace(' ', '-')}-{seed}"
+
+
+def results_table(domain: str, groups: Mapping[str, Sequence[Path]]) -> str:
+    runs = [
+        [FinishedRun(folder, read_request(folder)[0], read_summary(folder)) for folder in folders]
+        for folders in groups.values()
+    ]
+    return Comparison((make_table(domain, runs, list(groups)),), ()).markdown()
 
 
 def paired_table(groups: Mapping[str, Sequence[Path]]) -> str:
@@ -185,7 +193,7 @@ uniform over all features.
 
 ![curves](curves.png)
 
-{compare([folder for folders in groups.values() for folder in folders]).markdown()}
+{results_table(domain, groups)}
 
 ## Paired by seed
 
