@@ -6,7 +6,7 @@
 All agents play the same episodes. Runs in folders NAME-SEED are grouped by name. Prints the mean return of each group,
 an interquartile mean over its seeds with a 95% interval, beside that of Gymnasium's scripted walker and, for the suite
 `accel`, published returns; and the percentage of episodes that arrive at the end of the course. `--out` also writes the
-tables and the values of each run to files.
+tables (.md) and the values of each run (.json) to files. Values that it already has are kept, not computed again.
 """
 
 import argparse
@@ -24,6 +24,7 @@ from minigrid_mazes import format_table
 
 EVALUATION_SEED = 9_000_000_000  # the same episodes for all agents
 NUM_CHALLENGING = 5  # levels of the suite `challenging`
+Values = dict[str, dict[str, float]]
 
 
 def suite_levels(suite: str) -> dict[str, WalkerLevel]:
@@ -47,6 +48,16 @@ def scripted_returns(world: Walker, level: WalkerLevel, episodes: int) -> np.nda
     return returns
 
 
+def saved_values(out: Path | None, suite: str, episodes: int) -> tuple[Values, Values]:
+    """The returns and the percentages of arrivals that an earlier call has written, by terrain and agent."""
+    if out is None or not out.with_suffix(".json").exists():
+        return {}, {}
+    saved = json.loads(out.with_suffix(".json").read_text())
+    if (saved["suite"], saved["episodes"]) != (suite, episodes):
+        raise SystemExit(f"{out.with_suffix('.json')} has {saved['episodes']} episodes of the suite {saved['suite']}")
+    return saved["returns"], saved["arrivals"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="*")
@@ -54,25 +65,26 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=100)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    world = Walker()
-    returns: dict[str, dict[str, float]] = {}  # by terrain and agent
-    arrivals: dict[str, dict[str, float]] = {}
-    for name, level in suite_levels(args.suite).items():
-        published = PUBLISHED_RETURNS if args.suite == "accel" else {}
-        returns[name] = {f"published {designer}": values[name] for designer, values in published.items()}
-        returns[name]["scripted"] = float(scripted_returns(world, level, args.episodes).mean())
-        arrivals[name] = {}
+    world, levels = Walker(), suite_levels(args.suite)
+    returns, arrivals = saved_values(args.out, args.suite, args.episodes)  # by terrain and agent
+    for name, level in levels.items():
+        if name not in returns:
+            published = PUBLISHED_RETURNS if args.suite == "accel" else {}
+            returns[name] = {f"published {designer}": values[name] for designer, values in published.items()}
+            returns[name]["scripted"] = float(scripted_returns(world, level, args.episodes).mean())
+            arrivals[name] = {}
         for run in args.runs:
-            evaluation = envgen.evaluate(run, args.episodes, level=level, seed=EVALUATION_SEED)
-            returns[name][run.name] = evaluation.reward.value
-            arrivals[name][run.name] = evaluation.skills["walk_100"].value
+            if run.name not in arrivals[name]:
+                evaluation = envgen.evaluate(run, args.episodes, level=level, seed=EVALUATION_SEED)
+                returns[name][run.name] = evaluation.reward.value
+                arrivals[name][run.name] = evaluation.skills["walk_100"].value
     text = format_table("mean return", returns)
-    if args.runs:
+    if any(arrivals.values()):
         text += f"\n\n{format_table('% of episodes that arrive', arrivals)}"
     print(text)
     if args.out:
         args.out.with_suffix(".md").write_text(text + "\n")
-        values = {"episodes": args.episodes, "returns": returns, "arrivals": arrivals}
+        values = {"suite": args.suite, "episodes": args.episodes, "returns": returns, "arrivals": arrivals}
         args.out.with_suffix(".json").write_text(json.dumps(values, indent=1) + "\n")
 
 
