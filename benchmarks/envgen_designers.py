@@ -90,10 +90,9 @@ original; for the designers that choose the level of every episode, a fifth of t
 *In training*: all training episodes of the last 1,000,000 steps. *Final*: 1,024 fresh episodes of the final policy in
 the original."""
 WALKER = """\
-4 cycles of 240,000 steps, then 1,000,000 in the original, the flat terrain of `BipedalWalker-v3`; for `none` all
-1,960,000 in the original. In the cycles, `expert` trains for one half of the steps in 4 levels and for the other in the
-original; for the designers that choose the level of every episode, a fifth of the environments plays the original.
-*In training*: all training episodes of the last 1,000,000 steps. *Final*: 256 fresh episodes of the final policy in the
+10 cycles of 500,000 steps with levels until the end. A fifth of the environments plays the original, the flat terrain
+of `BipedalWalker-v3`, and the others play levels, in the same batches; for `none` all play the original. *In training*:
+the training episodes in the original in the last cycle. *Final*: 128 fresh episodes of the final policy in the
 original."""
 FORGETTING = """\
 4 cycles of 120,000 steps in 4 levels and 120,000 in the original, one after the other; with `mixing=mixed`, levels and
@@ -118,7 +117,8 @@ STUDIES = {
         MiniGrid(), TrainingPlan(episodes=1024), ("none", "dr", "plr", "accel", "sfl", "expert"), MINIGRID
     ),
     "walker": Study(
-        Walker(), plan_for("paper", Walker(), episodes=256), ("none", "dr", "plr", "accel", "sfl", "expert"), WALKER
+        Walker(), plan_for("long", Walker(), cycles=10, cycle_steps=500_000, ratio=4.0, feedback_episodes=2),
+        ("none", "dr", "plr", "accel", "sfl", "expert"), WALKER,
     ),
     "heist": Study(
         Heist(), TrainingPlan(cycle_steps=500_000, final_steps=2_000_000, episodes=1024),
