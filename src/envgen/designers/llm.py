@@ -33,7 +33,7 @@ REPEATED_PREFIX = "fallback, as in the last cycle: "
 
 class LlmSettings(Settings):
     feedback: Feedback = "rich"
-    """What the model learns about the agent and each cycle: nothing (none), success rates (paper), or also how the
+    """What the model is told about the agent and each cycle: nothing (none), success rates (paper), or also how the
     agent trains, where its episodes fail, what each level taught, and which earlier levels it can repeat or
     change (rich)."""
     obfuscate: bool = False
