@@ -17,7 +17,7 @@ from toy import Toy
 from envgen.coevolution.language_model import load_model, new_model, train_tokenizer
 from envgen.coevolution.losses import completion_logps
 from envgen.coevolution.pretrain_data import PretrainData
-from envgen.coevolution.pretraining import completion_loss, encode_example, pretrain
+from envgen.coevolution.pretraining import completion_loss, encode_example, find_pretrained_agent, pretrain
 from envgen.coevolution.sampling import Completions, generate
 from envgen.coevolution.settings import ModelSize, PretrainSettings
 from envgen.coevolution.task_stores import TaskFilter
@@ -79,6 +79,30 @@ def test_equal_arguments_find_existing_models_and_others_do_not(tmp_path):
         pretrain(DOMAIN, tmp_path, 0, SIZE, SHORT.model_copy(update={"hard_fraction": 0.1})),
     )
     assert len({models, *others}) == 4
+
+
+def test_domains_that_differ_in_their_examples_only_have_different_models(tmp_path):
+    class EasierToy(Toy):
+        def sample_easy(self, rng):
+            return super().sample_easy(rng).model_copy(update={"loud": "no"})
+
+    class OtherVariations(Toy):
+        def vary(self, spec, rng):
+            return spec
+
+    domains = (Toy(), Toy(), EasierToy(), OtherVariations())
+    same, again, *others = (find_pretrained_agent(domain, tmp_path, 0, SIZE, SHORT) for domain in domains)
+    assert same == again
+    assert len({same, *others}) == 3
+
+
+def test_peeking_at_examples_does_not_change_them():
+    data, untouched = (PretrainData(DOMAIN, 0.5, NUM_HELD_OUT, 3) for _ in range(2))
+    peeked = data.peek_examples(4)
+    assert peeked[:4] == [data.agent_example() for _ in range(4)]
+    for _ in range(4):
+        untouched.agent_example()
+    assert data.environment_example() == untouched.environment_example()
 
 
 def test_models_are_reproducible(tmp_path):

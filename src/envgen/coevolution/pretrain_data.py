@@ -78,6 +78,13 @@ class PretrainData:
         prompt = self.environment_prompt(base_spec)
         return prompt, [(self.sample_spec(lambda rng: self.domain.vary(base_spec, rng)).text, "")]
 
+    def peek_examples(self, count: int) -> list[Example]:
+        """The next `count` examples of each model; the random state stays as it is."""
+        state = self.state()
+        examples = [sample() for sample in (self.agent_example, self.environment_example) for _ in range(count)]
+        self.load(state)
+        return examples
+
     def environment_prompt(self, base_spec: Spec, rng: np.random.Generator | None = None) -> str:
         """A prompt with random success rates of no, a few or all kinds of tasks."""
         rng, stats = rng or self.rng, SuccessStats()

@@ -27,7 +27,7 @@ from torch.nn import functional as F
 from envgen.runs.checkpoint import Checkpoint, flush_folder, load_latest, save_checkpoint
 from envgen.runs.display import format_duration
 
-from . import language_model, pretrain_data
+from . import language_model
 from .language_model import LanguageModel, new_model, save_model, train_tokenizer
 from .pretrain_data import Example, PretrainData
 from .settings import ModelSize, PretrainSettings
@@ -41,6 +41,7 @@ except ImportError:  # Windows: two processes that create the same models do not
 BUFFER_BATCHES = 8  # batches generated at a time, so that examples of similar length can be batched together
 NUM_REPORTS = 4  # reports with an evaluation, per model
 REPORT_INTERVAL = 15.0  # seconds between reports of the time left
+NUM_KEY_EXAMPLES = 32  # of each model, by which the models of different domains are told apart
 LOSS_WINDOW = 50  # steps over which the reported loss is averaged
 ReportFn = Callable[[str], None]
 # tokens of the prompt and what follows it, and which of the latter the model is to generate
@@ -67,7 +68,7 @@ def pretrain(
     """
     data = PretrainData(domain, settings.hard_fraction, settings.num_held_out, seed)
     texts = data.tokenizer_texts(settings.num_tokenizer_specs)
-    final = folder / _folder_name(domain, texts, seed, size, settings)
+    final = folder / _folder_name(data, texts, seed, size, settings)
     names = ("agent", "environment")
     if not final.exists():
         tokenizer = train_tokenizer(texts, size.vocab_size)
@@ -104,11 +105,16 @@ def find_pretrained_agent(domain: Domain, folder: Path, seed: int, size: ModelSi
     """The folder in which `pretrain` with the same arguments writes the agent."""
     data = PretrainData(domain, settings.hard_fraction, settings.num_held_out, seed)
     texts = data.tokenizer_texts(settings.num_tokenizer_specs)
-    return folder / _folder_name(domain, texts, seed, size, settings) / "agent"
+    return folder / _folder_name(data, texts, seed, size, settings) / "agent"
 
 
-def _folder_name(domain: Domain, texts: list[str], seed: int, size: ModelSize, settings: PretrainSettings) -> str:
-    return f"{domain.name}-{_recipe_key(texts, seed, size, settings)}"
+def _folder_name(data: PretrainData, texts: list[str], seed: int, size: ModelSize, settings: PretrainSettings) -> str:
+    """A name with a hash of everything that the models depend on; the domain counts by its texts and examples."""
+    recipe = [seed, size.model_dump(), settings.model_dump(), texts, data.peek_examples(NUM_KEY_EXAMPLES)]
+    versions = [module.__version__ for module in (np, tokenizers, torch, transformers)]
+    sources = [Path(str(file)).read_text() for file in (__file__, language_model.__file__)]
+    key = hashlib.sha256(json.dumps([recipe, versions, sources]).encode()).hexdigest()[:16]
+    return f"{data.domain.name}-{key}"
 
 
 class SupervisedTraining:
@@ -262,14 +268,6 @@ def completion_loss(lm: LanguageModel, examples: list[EncodedExample]) -> torch.
     hidden = model.base_model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state  # (B, T - 1, D)
     logits = model.get_output_embeddings()(hidden[is_completion[:, 1:]])  # (completion tokens, V)
     return F.cross_entropy(logits, ids[is_completion])
-
-
-def _recipe_key(texts: list[str], seed: int, size: ModelSize, settings: PretrainSettings) -> str:
-    """A hash of everything that the models depend on; the domain counts by its texts."""
-    recipe = [seed, size.model_dump(), settings.model_dump(), texts]
-    versions = [module.__version__ for module in (np, tokenizers, torch, transformers)]
-    sources = [Path(str(file)).read_text() for file in (__file__, pretrain_data.__file__, language_model.__file__)]
-    return hashlib.sha256(json.dumps([recipe, versions, sources]).encode()).hexdigest()[:16]
 
 
 @contextmanager
