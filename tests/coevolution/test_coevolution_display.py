@@ -48,3 +48,11 @@ def test_a_resumed_run_continues_its_curves(tmp_path):
     assert "held-out accuracy 20.0% at 0" in "".join(shown)
     [success] = [row for row in shown if row.startswith(" success  ")]
     assert len(set(success) & set(SPARKS)) == 2
+
+
+def test_no_time_is_left_when_the_last_step_exceeds_the_total():
+    out = io.StringIO()
+    display = CoevolutionDisplay(1000, 0.5, Console(file=out, width=200), live=False)
+    display(progress(1, 0.5))
+    display(progress(11, 0.5))
+    assert "1,100 of 1,000 rollouts, 0:00:00 left" in out.getvalue()

@@ -51,8 +51,11 @@ class CoevolutionDisplay(ProgressDisplay):
 
     def seconds_left(self, line: Mapping[str, Any]) -> float | None:
         start_rollouts, start_time = self._start or (0, time.monotonic())
-        done = line["rollouts"] - start_rollouts
-        return (time.monotonic() - start_time) * (self.total - line["rollouts"]) / done if done else None
+        done, left = (
+            line["rollouts"] - start_rollouts,
+            max(0, self.total - line["rollouts"]),
+        )  # the last step may overshoot
+        return (time.monotonic() - start_time) * left / done if done else None
 
     def details(self, line: Mapping[str, Any]) -> list[str]:
         evaluation = [self._evaluation()] if self.last_evaluation else []
