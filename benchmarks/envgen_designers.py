@@ -9,8 +9,8 @@
 
 All designers are compared with the same plan, number of steps and seeds; `practice` is `none` with a fifth of the
 environments practicing. Interrupted runs resume, and finished runs are not repeated. The results of each run are copied
-to the results folder, so that `envgen compare docs/results/envgen-<study>-<observation>/runs` prints the tables.
-`--more` adds further runs, such as those of a language model, with their ledgers.
+to the results folder, so that `envgen compare docs/results/envgen-<study>-<observation>/runs` prints the tables, with
+settings as the labels of variants. `--more` adds further runs, such as those of a language model, with their ledgers.
 """
 
 import argparse
@@ -35,10 +35,10 @@ from envgen.curriculum.loop import train
 from envgen.curriculum.plan import EVALUATION_SEED, TrainingPlan, learner_preset, plan_for
 from envgen.designers.registry import build_designer
 from envgen.report.figures import paired_difference, plot_training_runs, read_summary
-from envgen.runs.compare import compare
+from envgen.runs.compare import Comparison, FinishedRun, make_table
 from envgen.runs.kinds import get_path
 from envgen.runs.statistics import Aggregate
-from envgen.runs.store import read_json
+from envgen.runs.store import read_json, read_request
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 from envgen.worlds.minigrid.world import MiniGrid
@@ -68,11 +68,11 @@ class Variant:
 
 
 CRAFTER = """\
-The paper's plan: 4 cycles of 120,000 steps in 4 levels and 120,000 in the original, then 1,000,000 in the original; for
-`none` all 1,960,000 in the original. In the cycles of the designers that choose the level of every episode, a fifth of
-the environments plays the original. The steps that a designer takes to rank levels (`ranking`) are additional. *In
-training*: all training episodes of the last 1,000,000 steps, the published measure (reward: the last 100,000). *Final*:
-1,024 fresh episodes of the final policy in the original."""
+The plan of the EnvGen paper: 4 cycles of 120,000 steps in 4 levels and 120,000 in the original, then 1,000,000 in the
+original; for `none` all 1,960,000 in the original. In the cycles of the designers that choose the level of every
+episode, a fifth of the environments plays the original. The steps that a designer takes to rank levels (`ranking`) are
+additional. *In training*: all training episodes of the last 1,000,000 steps, the published measure (reward: the last
+100,000). *Final*: 1,024 fresh episodes of the final policy in the original."""
 LONG = """\
 20 cycles of 1,000,000 steps. A fifth of the environments plays the original and the others designed levels, in the same
 batches and until the end; for `none` and `practice` all play the original. The learner has the settings of the preset
@@ -95,8 +95,8 @@ of `BipedalWalker-v3`, and the others play levels, in the same batches; for `non
 the training episodes in the original in the last cycle. *Final*: 128 fresh episodes of the final policy in the
 original."""
 FORGETTING = """\
-4 cycles of 120,000 steps in 4 levels and 120,000 in the original, one after the other; with `mixing=mixed`, levels and
-original in the same batches; with `unimix`, this share of a uniform distribution is mixed into the policy. *In
+4 cycles of 120,000 steps in 4 levels and 120,000 in the original, one after the other; with `random-mixed`, levels and
+original in the same batches; with `random-unimix`, 1% of a uniform distribution is mixed into the policy. *In
 training*: the episodes of the last cycle in the original. *Final*: 1,024 fresh episodes of the final policy in the
 original."""
 STUDIES = {
@@ -232,7 +232,20 @@ def format_difference(result: Aggregate | None) -> str:
     return f"{result.value:+.1f} [{result.low:+.1f}, {result.high:+.1f}]"
 
 
-def results_page(study: Study, folders: dict[str, list[Path]], seeds: list[int], options: str, discussion: str) -> str:
+def results_table(study: Study, folders: dict[str, list[Path]]) -> str:
+    runs = [
+        [FinishedRun(folder, read_request(folder)[0], read_summary(folder)) for folder in group]
+        for group in folders.values()
+    ]
+    return Comparison((make_table(study.world.name, runs, list(folders)),), ()).markdown()
+
+
+def format_seed_counts(folders: dict[str, list[Path]]) -> str:
+    counts = sorted({len(group) for group in folders.values()})
+    return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+
+
+def results_page(study: Study, folders: dict[str, list[Path]], options: str, discussion: str) -> str:
     first = json.loads((next(iter(folders.values()))[0] / "run.json").read_text())
     libraries = ", ".join(f"{name} {number}" for name, number in first["versions"].items())
     random_evaluation = evaluate(
@@ -247,7 +260,7 @@ def results_page(study: Study, folders: dict[str, list[Path]], seeds: list[int],
     return f"""# {study.title} {type(study.world).__name__} from {study.world.default_observation.removesuffix("s")}s
 
 `python benchmarks/envgen_designers.py {options}`, {datetime.date.today()},
-{len(seeds)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
+{format_seed_counts(folders)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
 
 {study.description}
 
@@ -255,7 +268,7 @@ def results_page(study: Study, folders: dict[str, list[Path]], seeds: list[int],
 
 ![curves](curves.png)
 
-{compare([folder for group in folders.values() for folder in group]).markdown()}
+{results_table(study, folders)}
 
 ## Differences
 
@@ -305,7 +318,7 @@ def main() -> None:
     options += f" --designers {' '.join(args.designers)}" if args.designers else ""
     discussion_file = results / "discussion.md"  # written by hand
     discussion = discussion_file.read_text() if discussion_file.exists() else ""
-    (results / "README.md").write_text(results_page(study, folders, args.seeds, options, discussion))
+    (results / "README.md").write_text(results_page(study, folders, options, discussion))
 
 
 if __name__ == "__main__":

@@ -205,7 +205,7 @@ of the same seed therefore vary less than the accuracies themselves:
 ## Proposed tasks
 
 Means over the last quarter of all steps. A group of replies has a gradient if their scores differ. Entropies are in
-bits; uniform specs have {specs_entropy(study)}.
+bits, over the specs of one step; over {ENTROPY_SAMPLES:,} uniform specs, they are {specs_entropy(study)}.
 
 {task_table(groups, study.features)}
 
@@ -224,7 +224,7 @@ def specs_entropy(study: Study) -> str:
     domain, rng = study.domain(), np.random.default_rng(0)
     features = [domain.features(domain.sample(rng)) for _ in range(ENTROPY_SAMPLES)]
     entropy = spec_diversity([""] * len(features), features)["entropy"]
-    return " and ".join(f"{entropy[name]:.1f} bits of `{name}`" for name in study.features)
+    return " and ".join(f"{entropy[name]:.1f} for `{name}`" for name in study.features)
 
 
 def main() -> None:

@@ -243,8 +243,8 @@ def from_gymnasium(
         image_size: Width and height of pictures in pixels.
         attributes: Attributes of `World`: `name`, `rules`, `actions` (a name for each discrete action), `ppo_defaults`,
             `plan_defaults`, `skill_levels`, `random_baseline`, `key_bindings`, `manual_actions`,
-            `steps_per_key`; and `num_workers`, the processes that step the environments: 1 by default, None for as many
-            as there are cores.
+            `steps_per_key`; and `num_workers`, the processes that step the environments: 1 by default, None for one
+            per core with at least four environments each.
     """
     allowed = ("name", "rules", "actions", "ppo_defaults", "plan_defaults", "skill_levels", "random_baseline",
                "key_bindings", "manual_actions", "steps_per_key", "num_workers")  # fmt: skip

@@ -239,7 +239,7 @@ class Probe(Protocol):
 
 @runtime_checkable
 class SupportsEnvState(Protocol):
-    """An optional part of a `LevelVectorEnv`: save single environments and continue them in others.
+    """An optional part of a `LevelVectorEnv`: save individual environments and continue them in others.
 
     States are arrays with one row per environment. The last axis of an array may be longer in later states than in
     earlier ones; padded with zeros, the earlier ones stay valid. A state refers to levels by their indices in `levels`,

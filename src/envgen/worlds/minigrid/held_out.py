@@ -3,7 +3,7 @@
 The papers report success rates in held-out mazes that they name and show in pictures. The mazes with these names were
 drawn for this project from those descriptions: sixteen rooms in a 4 x 4 arrangement, a corridor that spirals inwards,
 nested rings, mazes with dead ends, dead ends along a corridor. They do not equal the papers' mazes cell by cell, so
-compare the order of methods with the papers, not single percentages.
+compare the ranking of methods with the papers, not single percentages.
 """
 
 from collections.abc import Mapping
