@@ -3,7 +3,7 @@
     pip install trl                                                  # in addition to '.[genenv]'
     python benchmarks/genenv_speed.py --models out/models
 
-Both train the same small model on the same tasks of function calling, with the same group size, loss (clipped, averaged
+Both train the same small model on the same function-calling tasks, with the same group size, loss (clipped, averaged
 over tokens, without KL penalty), number of gradient steps, and optimizer, in float32 and with the same number of
 threads. They run in turns, each in a process of its own. A step generates all completions, scores them and updates the
 model twice; the first one is not counted. Prints Markdown: seconds per step and generated tokens per second, medians

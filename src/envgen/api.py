@@ -420,7 +420,7 @@ def evaluate_llm_agent(
             `llm` and the other fields of `LlmAgentConfig`, such as `base_url`, `questions` and `max_cost`.
         episodes: Number of episodes. A finished evaluation can be extended with more.
         level: The level to play. Default: the original.
-        seed: Episode k is the first one of the seed `seed + k - 1`. Default: one that training never uses.
+        seed: Episode k is the first one with the seed `seed + k - 1`. Default: one that training never uses.
         folder: The directory of the evaluation. Default: `out/<world>-llm-agent-<llm>`.
         verbose: Show progress on the terminal.
     """

@@ -1,7 +1,8 @@
 """ALFWorld: household tasks in text games, whole episodes of 50 steps.
 
 The games are the official ones in a folder, or generated games with the same rules and sentences, made from the floor
-plans in the package `alfworld` or from generated rooms. Accuracies on the latter are not those of the official games.
+plans in the package `alfworld` or from generated rooms. Accuracies on generated games are not comparable with those
+on the official ones.
 """
 
 import hashlib

@@ -7,8 +7,8 @@ episodes/1/steps.jsonl         one line per step: action, reward, skills first a
 episodes/1/episode.json        the result of the episode, once it is complete
 evaluation.json                the result of all episodes
 
-Episode k is the first episode of the seed `seed + k - 1`, as in an evaluation of a trained agent with the same seed. An
-evaluation that is started again repeats its unfinished episodes from their beginning and finds the replies in their
+Episode k is the first episode with the seed `seed + k - 1`, as in an evaluation of a trained agent with the same seed.
+An evaluation that is started again repeats its unfinished episodes from their beginning and finds the replies in their
 ledgers, so it continues exactly where it stopped, and nothing is paid for twice.
 """
 

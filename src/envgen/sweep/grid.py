@@ -1,6 +1,6 @@
 """Which runs a sweep consists of: turns a TOML file or flags into a list of runs, each with a name and options.
 
-A run is named by the options in which it differs from the others: `designer=expert,seed=3`.
+A run is named after the options in which it differs from the others: `designer=expert,seed=3`.
 """
 
 import hashlib
@@ -90,7 +90,7 @@ class SweepSpec:
 
 
 def name_runs(runs: Sequence[Mapping[str, Value]]) -> list[str]:
-    """Name each run by the options in which the runs differ. Runs with the same options get the same name."""
+    """Name each run after the options in which the runs differ. Runs with the same options get the same name."""
     keys = list(dict.fromkeys(key for options in runs for key in options))
     differing = [key for key in keys if len({options.get(key) for options in runs}) > 1]
     readable = [
