@@ -101,7 +101,8 @@ def format_table(seeds: list[dict], skill_names: list[str]) -> str:
     score_interval = format_interval([result["score"] for result in seeds])
     reward_interval = format_interval([result["reward"] for result in seeds])
     rows.append(
-        f"| envgen, all training episodes / the last {REWARD_WINDOW:,} steps | {score_interval} | {reward_interval} |"
+        f"| envgen, training (score: all episodes; reward: the last {REWARD_WINDOW:,} steps) "
+        f"| {score_interval} | {reward_interval} |"
     )
     for key, label in (("final", "envgen, the final policy"), ("package", "the same in the `crafter` package")):
         rows.append(f"| {label} | {format_interval(values(key, 'score'))} | {format_interval(values(key, 'reward'))} |")
