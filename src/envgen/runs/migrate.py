@@ -90,8 +90,7 @@ def migrate_run(folder: Path) -> bool:
     """Convert a run directory of format 1, of `train` or `coevolve`, in place to format 2.
 
     The directory is converted as a copy that then takes its place, so an interruption leaves it as it was. The result
-    can be resumed, except for a run whose designer is a language model: this version sends other requests than
-    those in its ledger.
+    can be compared and evaluated. A run of `train` cannot be resumed, because the learner has more settings now.
 
     Returns:
         False if the run already has format 2.
