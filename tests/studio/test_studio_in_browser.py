@@ -323,6 +323,23 @@ def test_a_draft_survives_a_reload_and_a_new_request_appears(browser, tmp_path):
         finish(view)
 
 
+def test_a_reply_typed_before_the_script_is_loaded_is_kept(browser, tmp_path):
+    ask(write_run(tmp_path / "run"), "FIRST")
+    held = []
+    with serve(tmp_path) as client, View(browser, client.server.url + "designer") as view:
+        page = view.page
+        page.route("**/asset?name=designer.js", lambda route: held.append(route))
+        page.get_by_role("link", name="Request 1 of run").click()
+        view.wait_until(lambda: held)
+        page.locator("#reply").fill(json.dumps(VALID))
+        expect(page.get_by_role("button", name="Send")).to_be_disabled()
+        held[0].continue_()
+        page.locator("#reply-errors").get_by_text("The reply is valid").wait_for()
+        page.get_by_role("button", name="Send").click()
+        page.get_by_text("The run has not read it yet.").wait_for()
+        finish(view)
+
+
 # --- all pages
 
 

@@ -112,13 +112,13 @@ def request_page(request: ManualRequest, world: World | None) -> Response:
     }  # fmt: skip
     reply = tag(
         "section", tag("h2", "Reply"),
-        tag("p", tag("button", _start_label(num_levels), type="button", id="skeleton"), class_="toolbar")
+        tag("p", tag("button", _start_label(num_levels), type="button", id="skeleton", disabled=True), class_="toolbar")
         if num_levels else None,
         tag("label", "The reply, as JSON or as text that contains it", for_="reply", class_="visually-hidden"),
         tag("textarea", id="reply", rows="16", spellcheck="false", aria_describedby="reply-errors",
             placeholder='{"reasoning": "...", "levels": [{"purpose": "...", "skills": [...], "level": {...}}, ...]}'),
         tag("div", id="reply-errors", role="status"),
-        tag("p", tag("button", "Send", type="button", id="send", class_="primary"),
+        tag("p", tag("button", "Send", type="button", id="send", class_="primary", disabled=True),
             tag("span", id="send-status", role="status"), class_="toolbar"),
         tag("div", id="reply-levels"),
         id="reply-section",

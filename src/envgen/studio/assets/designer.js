@@ -179,7 +179,9 @@ function addReply() {
   reply.addEventListener("input", debounce(check, 150));
   find("send").addEventListener("click", send);
   document.addEventListener("updated", (event) => { if (event.detail === "request-state") followState(); });
-  try { reply.value = sessionStorage.getItem(draft) || ""; } catch { /* not available */ }
+  // Text may have been typed before this script was loaded.
+  try { reply.value ||= sessionStorage.getItem(draft) || ""; } catch { /* not available */ }
+  for (const button of [find("send"), find("skeleton")]) if (button) button.disabled = false;
   followState();
   if (reply.value) check();
 }
