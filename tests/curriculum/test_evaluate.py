@@ -1,6 +1,7 @@
 """Evaluations: equal numbers of episodes, repeatable, without side effects, equal to the original package."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -114,6 +115,14 @@ def test_score_is_that_of_crafter():
     assert estimate.low < estimate.value < estimate.high
     assert estimate.low > 25
     assert estimate.high < 35
+
+
+def test_an_impossible_skill_has_no_rate():
+    counts = np.array([[1, -1], [0, -1]])
+    fields = {"world": "toy", "level": {}, "seed": 0, "deterministic": False}
+    evaluation = summarize_episodes(["first", "second"], np.ones(2), np.ones(2), counts, **fields)
+    assert re.search(r"first +50\.0 \[", str(evaluation))
+    assert re.search(r"second +-  \(impossible in this level\)", str(evaluation))
 
 
 def test_estimates_agree_if_their_difference_is_within_its_interval():

@@ -56,6 +56,17 @@ def test_plot_of_curves_is_written_as_png(run, tmp_path):
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_training_scores_are_plotted_only_where_the_last_phase_is_in_the_original(run, tmp_path):
+    def width(file):
+        plot_training_runs({"none": [run], "expert": [run]}, file)
+        return int.from_bytes(file.read_bytes()[16:20], "big")  # of a PNG
+
+    both = width(tmp_path / "both.png")
+    progress = run / "progress.jsonl"
+    progress.write_text(progress.read_text().replace("final", "cycle 2: mixed"))
+    assert width(tmp_path / "one.png") == pytest.approx(both / 2, abs=2)
+
+
 def write_run(folder, seed, evaluations):
     """Write a run with evaluations (rollouts, tokens of both models, accuracy in %)."""
     folder.mkdir()

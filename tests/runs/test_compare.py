@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from envgen.curriculum.evaluate import rate_with_ci
 from envgen.runs.compare import Comparison, compare, find_runs
 from envgen.runs.store import RunError
 
@@ -216,6 +217,16 @@ def test_a_run_without_rates_has_a_table(tmp_path):
     summary["final"]["skills"] = {}
     (run / "summary.json").write_text(json.dumps(summary))
     assert "20.0" in compare([run]).text(80)
+
+
+def test_skills_that_were_possible_in_no_episode_are_left_out(tmp_path):
+    run = write_run(tmp_path / "run", {"name": "none"}, seed=0)
+    summary = json.loads((run / "summary.json").read_text())
+    summary["final"]["skills"][SKILLS[1]] = rate_with_ci(0, 0).model_dump()
+    (run / "summary.json").write_text(json.dumps(summary))
+    text = compare([run]).markdown()
+    assert SKILLS[0] in text
+    assert SKILLS[1] not in text
 
 
 # --- warnings

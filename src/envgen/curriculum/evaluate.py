@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 from envgen.agents.learner import Learner, SupportsAct, SupportsMemory
 from envgen.agents.rollout import episode_skill_counts
 from envgen.designers.designer import ChainOutcome, LevelOutcome, ScoredBy, SuccessRate
-from envgen.runs.statistics import score, success_counts, success_rates
+from envgen.runs.statistics import is_unmeasured, score, success_counts, success_rates
 from envgen.worlds.world import Level, LevelVectorEnv, SupportsActive, World
 
 from .plan import check_seed
@@ -70,7 +70,11 @@ class Evaluation(BaseModel):
         return f"{self.episodes} episodes of {self.world}, reward {self.reward}, length {self.length}"
 
     def __str__(self) -> str:
-        lines = [self.summary, f"score {self.score}", *(f"  {name:22} {rate}" for name, rate in self.skills.items())]
+        lines = [
+            self.summary,
+            f"score {self.score}",
+            *(f"  {name:22} {_format_rate(rate)}" for name, rate in self.skills.items()),
+        ]
         return "\n".join(lines)
 
 
@@ -211,13 +215,20 @@ def mean_with_ci(values: np.ndarray) -> Estimate:
 
 
 def rate_with_ci(successes: int, episodes: int) -> Estimate:
-    """Return a success rate in percent with the Wilson interval, which also works at 0% and 100%."""
+    """Return a success rate in percent with the Wilson interval, which also works at 0% and 100%.
+
+    Without episodes the interval is 0 to 100%, which no number of episodes gives.
+    """
     if not episodes:
         return Estimate(value=0, low=0, high=100)
     p, n = successes / episodes, episodes
     center = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
     margin = Z95 * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n)) / (1 + Z95**2 / n)
     return Estimate(value=100 * p, low=100 * max(0.0, center - margin), high=100 * min(1.0, center + margin))
+
+
+def _format_rate(rate: Estimate) -> str:
+    return "-  (impossible in this level)" if is_unmeasured(rate.low, rate.high) else str(rate)
 
 
 def score_with_ci(skill_counts: np.ndarray) -> Estimate:

@@ -13,6 +13,8 @@ from envgen.runs.kinds import total_tokens
 from envgen.runs.statistics import Aggregate, iqm_with_ci, score, success_counts, success_rates
 from envgen.runs.store import read_json, read_progress, read_request, reading
 
+from .read import plays_levels
+
 NUM_POINTS = 25  # of a training curve
 NUM_COLORS, LINE_STYLES = 10, ("-", "--", ":")  # groups beyond the number of colors get other lines
 Curve = tuple[np.ndarray, np.ndarray]  # steps and scores, or other values of x and y
@@ -23,20 +25,24 @@ SMOOTHING = 5  # steps over which noisy metrics are averaged
 
 
 def plot_training_runs(groups: Mapping[str, Sequence[Path]], file: Path) -> None:
-    """Plot the scores of groups of `train` runs: for each group, a thin line per run and a thick one for the mean."""
+    """Plot the scores of groups of `train` runs: for each group, a thin line per run and a thick one for the mean.
+
+    Scores of training episodes are shown only if all runs end with a phase in the original alone.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
-    for k, (name, folders) in enumerate(groups.items()):
-        for axis, curve_of in ((axes[0], evaluation_curve), (axes[1], training_curve)):
+    panels = {"evaluation score in the original after each cycle": evaluation_curve}
+    if all(ends_in_the_original(folder) for folders in groups.values() for folder in folders):
+        panels["score of training episodes in the last phase"] = training_curve
+    figure, grid = plt.subplots(1, len(panels), figsize=(6 * len(panels), 4.6), layout="constrained", squeeze=False)
+    axes = grid[0]
+    for axis, (title, curve_of) in zip(axes, panels.items(), strict=True):
+        for k, (name, folders) in enumerate(groups.items()):
             _plot_group(axis, [curve_of(folder) for folder in folders], line_style(k), f"{name} ({len(folders)})")
-    axes[0].set(title="evaluation score in the original after each cycle", ylabel="score %")
-    axes[1].set(title="score of training episodes in the last phase", ylabel="score %")
-    for axis in axes:
-        axis.set(xlabel="million environment steps", ylim=(0, None))
+        axis.set(title=title, ylabel="score %", xlabel="million environment steps", ylim=(0, None))
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.3)
     axes[0].legend(frameon=False, fontsize=8, title="runs of", title_fontsize=8)
@@ -69,6 +75,13 @@ def evaluation_curve(folder: Path) -> Curve:
             lines = list(read_progress(folder))
             points.append((lines[-1]["steps"], summary["final"]["score"]["value"]))
         return _to_curve(points)
+
+
+def ends_in_the_original(folder: Path) -> bool:
+    """Return whether no environment plays a level in the last phase of a run."""
+    with reading(folder):
+        lines = list(read_progress(folder))
+        return bool(lines) and not plays_levels(lines[-1]["phase"])
 
 
 def training_curve(folder: Path) -> Curve:

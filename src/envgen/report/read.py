@@ -224,6 +224,11 @@ def skill_rates(evaluation: Any) -> dict[str, float]:
     return {str(name): rate for name, item in items if (rate := number(item, "value")) is not None}
 
 
+def plays_levels(phase: str) -> bool:
+    """Return whether environments play levels in a phase of this name, as the loop names it."""
+    return "level" in phase or "mixed" in phase
+
+
 def counts(values: Any, length: int) -> list[float] | None:
     """A list of this many numbers, else None."""
     if not isinstance(values, list) or len(values) != length:

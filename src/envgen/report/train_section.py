@@ -31,7 +31,7 @@ from .html import (
     to_json,
 )
 from .pictures import LevelMaps, PictureStore, to_animation, to_webp
-from .read import CycleFiles, RunFiles, as_text, estimate, number, numbers, objects, texts
+from .read import CycleFiles, RunFiles, as_text, estimate, number, numbers, objects, plays_levels, texts
 
 MAX_LEVELS = 32  # of a cycle
 MAX_SKILLS = 200  # of a heat map
@@ -119,7 +119,7 @@ def score_chart(run: RunFiles) -> Html | None:
         curves.append(curve("evaluations in the original", 1, _xy(evaluation), points=True))
     if not curves:
         return None
-    shades = [(start, end, name) for start, end, name in phases if "level" in name or "mixed" in name]
+    shades = [(start, end, name) for start, end, name in phases if plays_levels(name)]
     note = "Shaded: phases in the designer's levels, which can be easier or harder than the original."
     return chart("Score", curves, "steps", "score %", note if shades else "", shades=shades)
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from .statistics import is_unmeasured
+
 SummaryMean = Callable[..., float | None]  # the mean of the values at a path in the summaries of a group
 
 MAX_NUMBER = 1e13
@@ -68,7 +70,11 @@ def _format_environment_tokens(mean: SummaryMean) -> str:
 
 def _skill_rates(summary: Any) -> dict[str, float]:
     estimates = _get_mapping(summary, "final", "skills")
-    rates = {name: as_number(get_path(estimate, "value")) for name, estimate in estimates.items()}
+    rates = {
+        name: as_number(get_path(estimate, "value"))
+        for name, estimate in estimates.items()
+        if not is_unmeasured(get_path(estimate, "low"), get_path(estimate, "high"))
+    }
     return {name: rate for name, rate in rates.items() if rate is not None}
 
 

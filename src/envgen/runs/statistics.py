@@ -40,6 +40,11 @@ def score(rates: np.ndarray) -> float:
     return np.expm1(logs / np.maximum(1, is_known.sum(-1)))
 
 
+def is_unmeasured(low: Any, high: Any) -> bool:
+    """Return whether this is the interval of a success rate of no episodes."""
+    return (low, high) == (0, 100)
+
+
 # --- aggregates over seeds
 
 
