@@ -134,6 +134,41 @@ def test_state_round_trip_is_exact():
     assert all(np.array_equal(envs.get_state()[name], array) for name, array in other.get_state().items())
 
 
+class TimedEnv(LineEnv):
+    """Only waiting is possible, for 5 steps, or for 20 in levels with a length."""
+
+    def begin(self):
+        self.max_episode_steps = 20 if self.level.to_overrides() else 5
+        return super().begin()
+
+    def advance(self, action):
+        return 0.0, False
+
+
+class Timed(Line):
+    env_class = TimedEnv
+
+
+@pytest.mark.parametrize("way", ["state", "env_state"])
+def test_what_an_episode_sets_by_its_level_is_restored(way):
+    envs = Timed().make([{"length": 9}, {}], 2)
+    envs.reset(seed=0)
+    for _ in range(3):
+        envs.step([0, 0])
+    state, env_state = envs.get_state(), envs.get_env_state(np.array([1, 0]))
+    for _ in range(9):
+        envs.step([0, 0])
+    long_state = envs.get_state()  # after 12 steps of the first environment
+    if way == "state":
+        envs = Timed().make([{}, {}], 2)
+        envs.set_state(long_state)
+        envs.set_state(state)
+    else:
+        envs.set_env_state(np.array([0, 1]), env_state)
+    ends = np.array([np.stack(envs.step([0, 0])[2:4]).any(0) for _ in range(17)])
+    assert (ends.argmax(0) + 1).tolist() == ([17, 2] if way == "state" else [2, 17])
+
+
 @given(st.data())
 def test_damaged_states_are_refused_and_change_nothing(data):
     envs, _ = make_envs(2)

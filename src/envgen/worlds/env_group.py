@@ -134,15 +134,16 @@ class EnvGroup:
         for env in self._restored:
             env.reset(seed=0)
         check_arrays(state, _state_of(self._restored))
-        for i, (env, (env.levels, env.next_levels)) in enumerate(zip(self._restored, levels, strict=True)):
-            level_index, sample_levels, env.episode_number, env.episode_length, running = state["episodes"][i].tolist()
-            env.level_index, env.sample_levels, env.running = level_index, bool(sample_levels), bool(running)
-            if not (
-                0 <= level_index < len(env.levels)
-                and env.next_levels
-                and 0 <= env.episode_length <= env.max_episode_steps
-            ):
-                raise ValueError(f"episode {i} is impossible")
+        for i, (env, (env_levels, next_levels)) in enumerate(zip(self._restored, levels, strict=True)):
+            level_index, sample_levels, number, length, running = state["episodes"][i].tolist()
+            if not (0 <= level_index < len(env_levels) and next_levels):
+                raise ValueError(f"the levels of environment {i} are impossible")
+            _begin_level(env, env_levels[level_index])
+            env.levels, env.next_levels, env.level_index = env_levels, next_levels, level_index
+            env.sample_levels, env.running = bool(sample_levels), bool(running)
+            env.episode_number, env.episode_length = number, length
+            if not 0 <= length <= env.max_episode_steps:
+                raise ValueError(f"the episode of environment {i} cannot have {length} steps")
             env.episode_return, env.achievements = float(state["episode_returns"][i]), state["achievements"][i].copy()
             env._np_random = rng_from_words(state["rngs"][i].tolist())
             env.state = {name: state[f"state.{name}"][i].copy()[()] for name in env.state}
@@ -174,7 +175,7 @@ class EnvGroup:
         """Continue row k of `states`, an episode of `levels[k]`, in the environment `env_ids[k]`."""
         for k, i in enumerate(env_ids):
             env = self.envs[i]
-            env.levels, env.level_index, env.running = [levels[k]], 0, True
+            _begin_level(env, levels[k])
             env.episode_length = int(states["episodes"][k, 1])
             env.episode_return, env.achievements = float(states["episode_returns"][k]), states["achievements"][k].copy()
             env.state = {name: states[f"state.{name}"][k].copy()[()] for name in env.state}
@@ -188,6 +189,15 @@ class EnvGroup:
         for i in env_ids:
             self.arrays["obs"][i] = self.envs[i].observe()
             self._write_infos(i, "infos.")
+
+
+def _begin_level(env: "PythonEnv", level: Any) -> None:
+    """Begin an episode of a level, so that what the environment keeps beside its state, such as
+    `max_episode_steps`, is that of the level."""
+    kept = env.next_levels, env.sample_levels, env.episode_number
+    env.next_levels, env.sample_levels = [level], False
+    env.reset(seed=0)
+    env.next_levels, env.sample_levels, env.episode_number = kept
 
 
 def _state_of(envs: "Sequence[PythonEnv]") -> Arrays:

@@ -9,6 +9,7 @@ from gymnasium.envs.box2d.bipedal_walker import BipedalWalkerHeuristics
 
 from envgen.worlds.check_episodes import are_equal, copy_values
 from envgen.worlds.check_world import check_world
+from envgen.worlds.walker import level as walker_level
 from envgen.worlds.walker.env import Box2dMissingError, load_physics
 from envgen.worlds.walker.reference import REFERENCE_LEVELS
 from envgen.worlds.walker.terrain import END_X, START_X
@@ -92,6 +93,20 @@ def test_prepared_episodes_are_those_that_follow(world):
         num_episodes += int((first[2] | first[3]).sum())
     assert num_episodes >= 2
     assert are_equal(plain.get_state(), prepared.get_state())
+
+
+def test_long_episodes_of_levels_are_restored(world, monkeypatch):
+    monkeypatch.setattr(walker_level, "ORIGINAL_STEPS", 5)  # an episode in the original ends before those in levels
+    envs = world.make([MIXED], 2, seed=0)
+    envs.reset()
+    for _ in range(8):
+        *_, infos = envs.step(np.full((2, 4), 0.1, np.float32))
+    assert infos["episode_length"].tolist() == [8, 8]
+    other = world.make([{}], 2, seed=1)
+    other.set_state(envs.get_state())
+    for _ in range(20):
+        row = np.full((2, 4), -0.1, np.float32)
+        assert are_equal(copy_values(envs.step(row)), copy_values(other.step(row)))
 
 
 def test_a_damaged_state_is_refused(world):
