@@ -5,8 +5,9 @@
     python benchmarks/minigrid_mazes.py out/minigrid/* --out docs/results/envgen-minigrid-symbols/held-out
 
 All agents play the same episodes. Runs in folders NAME-SEED are grouped by name. Prints the percentage of episodes that
-each group solves, an interquartile mean over its seeds with a 95% interval, the mean over mazes, and what random
-actions and the scripted expert reach. `--out` also writes the table and the percentages of each run to files.
+each group solves, an interquartile mean over its seeds with a 95% interval, the mean over mazes, what random actions
+and the scripted expert reach, and the published percentages. `--out` also writes the table and the percentages of each
+run to files.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from envgen.runs.statistics import iqm_with_ci
 from envgen.worlds.minigrid import constants as const
 from envgen.worlds.minigrid.env import MiniGridVectorEnv
 from envgen.worlds.minigrid.expert_policy import expert_actions
-from envgen.worlds.minigrid.held_out import HELD_OUT_LEVELS
+from envgen.worlds.minigrid.held_out import HELD_OUT_LEVELS, PUBLISHED_SOLVED
 from envgen.worlds.minigrid.level import MiniGridLevel
 
 EVALUATION_SEED = 9_000_000_000  # the same episodes for all agents
@@ -53,7 +54,8 @@ def main() -> None:
     for name, overrides in HELD_OUT_LEVELS.items():
         level: Any = MiniGridLevel.parse(overrides)
         skill = const.skill_name("random walls" if level.task == "mixed" else level.task)
-        solved[name] = {policy: solved_by(policy, level, args.episodes) for policy in ("random", "scripted expert")}
+        solved[name] = {f"published {key}": values[name] for key, values in PUBLISHED_SOLVED.items() if name in values}
+        solved[name] |= {policy: solved_by(policy, level, args.episodes) for policy in ("random", "scripted expert")}
         for run in args.runs:
             evaluation = envgen.evaluate(run, args.episodes, level=level, seed=EVALUATION_SEED)
             solved[name][run.name] = evaluation.skills[skill].value
@@ -67,16 +69,20 @@ def main() -> None:
 
 
 def format_table(title: str, results: dict[str, dict[str, float]]) -> str:
-    """A row for each level and the mean over levels, a column for each group of runs."""
-    agents = list(next(iter(results.values())))
+    """A row for each level and the mean over levels, a column for each group of runs. Some agents may lack levels."""
+    agents = list(dict.fromkeys(agent for values in results.values() for agent in values))
     groups = {group_of(agent): [other for other in agents if group_of(other) == group_of(agent)] for agent in agents}
+    complete = [agent for agent in agents if all(agent in values for values in results.values())]
     results = {
         **results,
-        "mean": {agent: float(np.mean([values[agent] for values in results.values()])) for agent in agents},
+        "mean": {agent: float(np.mean([values[agent] for values in results.values()])) for agent in complete},
     }
     lines = [f"| {title} | {' | '.join(groups)} |", "|---|" + "---:|" * len(groups)]
     for level, values in results.items():
-        cells = [str(iqm_with_ci([values[agent] for agent in members])) for members in groups.values()]
+        cells = [
+            str(iqm_with_ci([values[agent] for agent in members])) if set(members) <= values.keys() else "-"
+            for members in groups.values()
+        ]
         lines.append(f"| {level} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
