@@ -70,11 +70,10 @@ class Evaluation(BaseModel):
         return f"{self.episodes} episodes of {self.world}, reward {self.reward}, length {self.length}"
 
     def __str__(self) -> str:
-        lines = [
-            self.summary,
-            f"score {self.score}",
-            *(f"  {name:22} {_format_rate(rate)}" for name, rate in self.skills.items()),
-        ]
+        impossible = [name for name, rate in self.skills.items() if is_unmeasured(rate.low, rate.high)]
+        lines = [self.summary, f"score {self.score}"]
+        lines += [f"  {name:22} {rate}" for name, rate in self.skills.items() if name not in impossible]
+        lines += [f"impossible in these episodes: {', '.join(impossible)}"] * bool(impossible)
         return "\n".join(lines)
 
 
@@ -225,10 +224,6 @@ def rate_with_ci(successes: int, episodes: int) -> Estimate:
     center = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
     margin = Z95 * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n)) / (1 + Z95**2 / n)
     return Estimate(value=100 * p, low=100 * max(0.0, center - margin), high=100 * min(1.0, center + margin))
-
-
-def _format_rate(rate: Estimate) -> str:
-    return "-  (impossible in this level)" if is_unmeasured(rate.low, rate.high) else str(rate)
 
 
 def score_with_ci(skill_counts: np.ndarray) -> Estimate:
