@@ -106,6 +106,17 @@ def test_final_info_describes_finished_episodes():
     assert infos["episode_length"].tolist() == [2, 0, 2, 0]
 
 
+def test_an_episode_can_terminate_in_its_last_step():
+    """As in Gymnasium, the time limit does not ask whether the episode has terminated."""
+    env = Line().single({"length": 2}, seed=0)
+    env.reset()
+    env.max_episode_steps = 2
+    assert env.step(0)[2:4] == (False, False)
+    assert env.step(0)[2:4] == (True, True)
+    with pytest.raises(ResetNeeded):
+        env.step(0)
+
+
 def test_episodes_are_truncated():
     env = Line().single(seed=0)
     env.reset()

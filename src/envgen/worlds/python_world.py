@@ -67,7 +67,7 @@ class PythonEnv(RenderedEnv):
         raise NotImplementedError
 
     def is_truncated(self) -> bool:
-        """Whether an episode that has not terminated is truncated after this step."""
+        """Whether the episode is truncated after this step, which may also have terminated it."""
         return self.episode_length >= self.max_episode_steps
 
     def prepare_next(self) -> bool:
@@ -127,7 +127,7 @@ class PythonEnv(RenderedEnv):
             raise ResetNeeded("call reset() before the first step() and after an episode has ended")
         reward, terminated = self.advance(action)
         self.episode_return, self.episode_length = self.episode_return + reward, self.episode_length + 1
-        truncated = not terminated and self.is_truncated()
+        truncated = bool(self.is_truncated())
         self.running = not (terminated or truncated)
         if self.render_mode == "human":
             self.render()

@@ -1,5 +1,8 @@
 """The walker equals Gymnasium's bit for bit, and its states are exact."""
 
+import subprocess
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -42,6 +45,53 @@ def test_episodes_equal_gymnasiums(world, env_id, seed):
         ended = terminated or truncated
     ours.close()
     theirs.close()
+
+
+def test_a_fall_in_the_last_step_also_truncates(world):
+    """Gymnasium's time limit truncates then as well."""
+
+    def play(max_episode_steps):
+        ours, theirs = world.single(), gymnasium.make("BipedalWalker-v3", max_episode_steps=max_episode_steps)
+        ours.reset(seed=0)
+        theirs.reset(seed=0)
+        ours.max_episode_steps = max_episode_steps
+        flags = []
+        while not flags or not any(flags[-1]):
+            action = rng.uniform(-1, 1, 4).astype(np.float32)
+            _, reward, *flags_of_ours, _ = ours.step(action)
+            assert theirs.step(action)[1:4] == (reward, *flags_of_ours)
+            flags.append(flags_of_ours)
+        return flags
+
+    rng = np.random.default_rng(0)
+    until_fall = play(1600)
+    assert until_fall[-1] == [True, False]
+    rng = np.random.default_rng(0)
+    assert play(len(until_fall)) == [*until_fall[:-1], [True, True]]
+
+
+def test_ctrl_c_is_not_lost_while_box2d_is_imported():
+    """The interrupt arrives during the import, and is raised after it."""
+    code = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "Box2D":
+            os.kill(os.getpid(), signal.SIGINT)
+        return None
+
+from envgen.worlds.walker.env import load_physics
+sys.meta_path.insert(0, Interrupting())
+try:
+    load_physics()
+except KeyboardInterrupt:
+    assert "envgen.worlds.walker.physics" in sys.modules, "the import was not finished"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    print("interrupted")
+"""
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.stdout == "interrupted\n", process.stderr
 
 
 def test_later_episodes_equal_gymnasiums_in_a_new_environment(world):
