@@ -73,7 +73,7 @@ class MiniGridLevel(Level):
     random_length: bool = False
     """The hallway of memory has a random length."""
     length: Annotated[int, Field(ge=0, le=MAX_LENGTH)] = 0
-    """Steps after which an episode is truncated; 0 is the task's usual number."""
+    """Steps after which an episode is truncated; 0 is the task's usual number or, with a map, four for each cell."""
     map: tuple[str, ...] = ()
     """The rows of a grid that replaces the task's own. Each cell is # wall, . empty, G goal, ~ lava, or the agent as
     > v < ^; or K key, B ball, X box, D closed door, L locked door, O open door, F floor with the letter of its color
