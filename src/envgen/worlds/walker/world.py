@@ -94,7 +94,7 @@ class Walker(PythonWorld):
         "quick": {"feedback_episodes": 2, "episodes": 64},
         "long": {"feedback_episodes": 3, "episodes": 128},
     }
-    random_baseline = "uniformly random actions have a return of about -100 in the original, and never cover 25% of the course"
+    random_baseline = "uniformly random actions return about -100 in the original, and never cover 25% of the course"
 
     def __init__(self, num_workers: int | None = None):
         self.num_workers = num_workers
