@@ -173,12 +173,13 @@ def test_non_finite_loss_is_reported_and_leaves_the_model_unchanged():
     assert all(torch.equal(before[name], weights) for name, weights in policy.lm.model.state_dict().items())
 
 
-def test_state_restores_exactly():
-    def sample_and_update(policy, prompts):
-        completions = policy.generate(prompts, 3)
-        policy.update(TrainBatch(prompts, 3, completions, torch.linspace(-1, 1, 9)), "ppo_clip")
-        return completions.ids
+def sample_and_update(policy, prompts):
+    completions = policy.generate(prompts, 3)
+    policy.update(TrainBatch(prompts, 3, completions, torch.linspace(-1, 1, 9)), "ppo_clip")
+    return completions.ids
 
+
+def test_state_restores_exactly():
     settings = PolicySettings(epochs=2, num_minibatches=2, learning_rate=1e-2)
     policy, restored = (LanguageModelPolicy(make_model(), settings, seed) for seed in (3, 4))
     prompts = [policy.lm.encode_prompt("", text) for text in PROMPTS]
@@ -189,6 +190,20 @@ def test_state_restores_exactly():
         assert torch.equal(sample_and_update(policy, prompts), sample_and_update(restored, prompts))
     for parameter, expected in zip(restored.lm.model.parameters(), policy.lm.model.parameters(), strict=True):
         assert torch.equal(parameter, expected)
+
+
+@pytest.mark.parametrize("lora_rank", [None, 2])
+def test_a_state_saved_before_the_first_update_does_not_change_it(lora_rank):
+    settings = PolicySettings(learning_rate=1e-2, max_new_tokens=4, temperature=1.0, lora_rank=lora_rank)
+    never_saved, saved, restored = (LanguageModelPolicy(make_model(), settings, seed) for seed in (0, 0, 0))
+    arrays, values = saved.state()
+    assert not any(name.startswith("optimizer.") for name in arrays)
+    restored.load({name: np.array(array) for name, array in arrays.items()}, values)
+    policies = (never_saved, saved, restored)
+    for policy in policies:
+        sample_and_update(policy, [policy.lm.encode_prompt("", text) for text in PROMPTS])
+    for expected, *others in zip(*(policy.lm.model.parameters() for policy in policies), strict=True):
+        assert all(torch.equal(parameter, expected) for parameter in others)
 
 
 def test_completions_count_their_tokens():

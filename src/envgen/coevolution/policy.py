@@ -18,8 +18,9 @@ from accelerate.utils import DistributedType, broadcast_object_list, gather_obje
 from torch import Tensor
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
+    get_model_state_dict,
     get_optimizer_state_dict,
-    get_state_dict,
+    set_model_state_dict,
     set_state_dict,
 )
 from torch.distributed.tensor import DTensor
@@ -309,8 +310,12 @@ class LanguageModelPolicy:
 
         All processes must call it; only the main process receives the weights.
         """
-        state: Any = get_state_dict(self.model, self.optimizer.optimizer, options=self._state_options)
-        weights, optimizer_state = state
+        weights: Any = get_model_state_dict(self.model, options=self._state_options)
+        optimizer_state: Any = {}
+        if self.optimizer.state:  # before the first update, torch would count a step with gradients of zero
+            optimizer_state = get_optimizer_state_dict(
+                self.model, self.optimizer.optimizer, options=self._state_options
+            )
         if self.settings.lora_rank is not None:  # tied weights are not left out, although they are frozen
             names = trainable_names(self.lm.model)
             weights = {name: tensor for name, tensor in weights.items() if name in names}
@@ -339,11 +344,15 @@ class LanguageModelPolicy:
                 "this checkpoint does not fit the adapters of the model; resume with the model that the run started "
                 "from"
             )
-        param_groups: Any = get_optimizer_state_dict(self.model, self.optimizer.optimizer)["param_groups"]
-        set_state_dict(
-            self.model, self.optimizer.optimizer, model_state_dict=weights,
-            optim_state_dict={"state": optimizer_state, "param_groups": param_groups}, options=self._state_options,
-        )  # fmt: skip
+        if optimizer_state:
+            param_groups: Any = get_optimizer_state_dict(self.model, self.optimizer.optimizer)["param_groups"]
+            set_state_dict(
+                self.model, self.optimizer.optimizer, model_state_dict=weights,
+                optim_state_dict={"state": optimizer_state, "param_groups": param_groups}, options=self._state_options,
+            )  # fmt: skip
+        else:  # saved before the first update
+            set_model_state_dict(self.model, weights, options=self._state_options)
+            self.optimizer.state.clear()
         self.rng.set_state(torch.from_numpy(arrays[f"rng.{self.accelerator.process_index}"].copy()))
         self.shuffle_rng.bit_generator.state = values["shuffle_rng"]
         self.sampler.sync_weights(self.model, self.accelerator)
