@@ -118,11 +118,14 @@ def test_two_processes_learn_the_same_as_one_up_to_rounding(case, trained):
     for name, expected in single.items():
         np.testing.assert_array_equal(rank0[name], rank1[name], err_msg=name)
         if name in ("explained_variance", "prediction_loss", "matching_loss"):
-            np.testing.assert_allclose(rank0[name], expected, rtol=1e-3, atol=2e-5, err_msg=name)
+            is_after_aux = case == "distillation" and name == "explained_variance"  # the last value, see below
+            num_exact = len(expected) - is_after_aux
+            np.testing.assert_allclose(rank0[name][:num_exact], expected[:num_exact], 1e-3, 2e-5, err_msg=name)
+            np.testing.assert_allclose(rank0[name][num_exact:], expected[num_exact:], 0.02, err_msg=name)
         elif not name.startswith("initial"):
             is_close.append(np.isclose(rank0[name], expected, rtol=1e-3, atol=2e-5).ravel())
     # where gradients are tiny, Adam's steps have the direction of their rounding errors, most of all in its first
-    # steps, with which the auxiliary phase of distillation begins
+    # steps, with which the auxiliary phase of distillation begins, after the third of the four updates
     if case != "distillation":
         assert np.concatenate(is_close).mean() > 0.9999
     names = [name for name in single if name.startswith("network")]

@@ -160,13 +160,13 @@ def test_async_collect_uses_each_rollout_once_and_is_repeatable():
 
 
 def test_divergence_from_uniform_keeps_the_policy_close_to_uniform():
-    for coef, minimum, maximum in ((0.0, 0.0, 0.66), (10.0, 0.69, 0.694)):  # ln 2 = 0.6931
+    for coef, minimum, maximum in ((0.0, 0.0, 0.6), (10.0, 0.68, 0.6932)):  # ln 2 = 0.6931
         envs = make_envs("CartPole-v1", 8)
         settings = PpoSettings(num_envs=8, num_steps=64, learning_rate=1e-2, ent_coef=0.0, uniform_kl_coef=coef)
         learner = PPO.for_envs(envs, settings=settings)
         entropies: list[float] = []
         learner.train(envs, 20_480, lambda result, out=entropies: out.append(result.metrics["entropy"]), seed=0)
-        assert minimum < entropies[-1] < maximum
+        assert minimum < np.mean(entropies[-10:]) < maximum
 
 
 def test_divergence_from_uniform_requires_discrete_actions():
