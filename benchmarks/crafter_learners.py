@@ -221,12 +221,12 @@ def plot_curves(groups: dict[tuple[str, int], list[dict[str, Any]]], file: Path)
 
 def format_commands(groups: dict[tuple[str, int], list[dict[str, Any]]]) -> str:
     """The commands that made the results, and their seeds."""
-    text = "`python benchmarks/crafter_learners.py`"
+    first_seed = min(result["seed"] for results in groups.values() for result in results)
+    text = "`python benchmarks/crafter_learners.py`, with the variants and numbers of seeds in the table"
     for steps in sorted({steps for _, steps in groups}.difference(DEFAULT_STEPS)):
         variants = " ".join(variant for variant, count in groups if count == steps)
-        text += f", for {steps:,} steps with\n`--variants {variants} --steps {steps}`"
-    seeds = sorted({result["seed"] for results in groups.values() for result in results})
-    return f"{text}; seeds {seeds[0]} to {seeds[-1]}"
+        text += f"; for {steps:,} steps with\n`--variants {variants} --steps {steps}`"
+    return f"{text}; the first seed is {first_seed}"
 
 
 def write_page(folder: Path) -> str:

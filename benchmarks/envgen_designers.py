@@ -95,9 +95,9 @@ of `BipedalWalker-v3`, and the others play levels, in the same batches; for `non
 the training episodes in the original in the last cycle. *Final*: 128 fresh episodes of the final policy in the
 original."""
 FORGETTING = """\
-4 cycles of 120,000 steps in 4 levels and 120,000 in the original, one after the other; with `random-mixed`, levels and
-original in the same batches; with `random-unimix`, 1% of a uniform distribution is mixed into the policy. *In
-training*: the episodes of the last cycle in the original. *Final*: 1,024 fresh episodes of the final policy in the
+4 cycles of 120,000 steps in 4 levels and 120,000 in the original, one after the other; with `random-mixed`, the
+levels and the original are in the same batches; with `random-unimix`, 1% of a uniform distribution is mixed into the
+policy. *In training*: the episodes of the last cycle in the original. *Final*: 1,024 fresh episodes of the final policy in the
 original."""
 STUDIES = {
     "crafter": Study(
@@ -252,12 +252,12 @@ def results_page(study: Study, folders: dict[str, list[Path]], options: str, dis
         RandomPolicy(study.world), study.world, None, 4 * study.plan.episodes, EVALUATION_SEED,
         study.world.default_observation,
     )  # fmt: skip
-    cycle_episodes = study.plan.feedback_seeds * study.plan.feedback_episodes
+    cycle_episodes = study.plan.feedback_groups * study.plan.feedback_episodes
     after_cycles = [cycle_table("score in the original", folders, ("score", "value"))]
     after_cycles += [
         cycle_table(f"success % of {skill}", folders, ("skills", skill, "value")) for skill in study.skills
     ]
-    return f"""# {study.title} {type(study.world).__name__} from {study.world.default_observation.removesuffix("s")}s
+    return f"""# {study.title} {type(study.world).__name__} with `{study.world.default_observation}` observations
 
 `python benchmarks/envgen_designers.py {options}`, {datetime.date.today()},
 {format_seed_counts(folders)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.

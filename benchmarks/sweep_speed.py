@@ -30,7 +30,7 @@ from envgen.sweep.grid import PlannedRun
 from envgen.sweep.runner import Sweep, check_runs, open_runs
 
 OPTIONS = {
-    "world": "crafter", "designer": "none", "cycles": "1", "feedback-seeds": "2", "feedback-episodes": "2",
+    "world": "crafter", "designer": "none", "cycles": "1", "feedback-groups": "2", "feedback-episodes": "2",
     "episodes": "8", "cycle-steps": "20000",
 }  # fmt: skip
 HEADER = """

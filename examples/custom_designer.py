@@ -12,7 +12,7 @@ import envgen
 from envgen.designers.designer import Brief, Cycle, Proposal, ProposedLevel
 
 SMALL_PLAN = {"cycles": 2, "levels": 2, "cycle_steps": 1024, "final_steps": 512, "episodes": 4, "audit_steps": 20,
-              "feedback_seeds": 2, "feedback_episodes": 2}  # fmt: skip
+              "feedback_groups": 2, "feedback_episodes": 2}  # fmt: skip
 
 
 class WeakestSkills(envgen.Designer):

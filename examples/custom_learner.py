@@ -15,7 +15,7 @@ from envgen.agents.rollout import Rollout
 from envgen.agents.settings import PpoSettings
 
 SMALL_PLAN = {"cycles": 1, "levels": 2, "cycle_steps": 2048, "final_steps": 1024, "episodes": 4, "audit_steps": 20,
-              "feedback_seeds": 2, "feedback_episodes": 2}  # fmt: skip
+              "feedback_groups": 2, "feedback_episodes": 2}  # fmt: skip
 
 
 class ClippedRewardSettings(PpoSettings):

@@ -17,7 +17,7 @@ import envgen
 
 LEVEL_FILE = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("crafter_levels.json")
 SMALL_PLAN = {"cycles": 1, "cycle_steps": 1024, "final_steps": 512, "episodes": 4, "audit_steps": 20,
-              "feedback_seeds": 2, "feedback_episodes": 2}  # fmt: skip
+              "feedback_groups": 2, "feedback_episodes": 2}  # fmt: skip
 
 
 def main(folder: Path) -> None:

@@ -16,7 +16,7 @@ from PIL import Image
 
 import envgen
 
-SMALL_PLAN = {"cycles": 0, "final_steps": 1024, "episodes": 4, "feedback_seeds": 2, "feedback_episodes": 2}
+SMALL_PLAN = {"cycles": 0, "final_steps": 1024, "episodes": 4, "feedback_groups": 2, "feedback_episodes": 2}
 
 
 def record(run_folder: Path, gif: Path, max_steps: int = 500) -> None:

@@ -14,7 +14,7 @@ import envgen
 from envgen.agents.ppo import PPO
 from envgen.designers.designer import Brief, Cycle, Proposal, ProposedLevel
 
-SMALL = {"cycles": 1, "levels": 2, "cycle_steps": 512, "final_steps": 512, "feedback_seeds": 2, "feedback_episodes": 2,
+SMALL = {"cycles": 1, "levels": 2, "cycle_steps": 512, "final_steps": 512, "feedback_groups": 2, "feedback_episodes": 2,
          "episodes": 3, "audit_steps": 20}  # fmt: skip
 SETTINGS = {"num_envs": 8, "num_steps": 32}
 

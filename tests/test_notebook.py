@@ -9,7 +9,7 @@ import pytest
 
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "quickstart.ipynb"
 SMALL = """PLAN = {"cycles": 1, "levels": 2, "cycle_steps": 1024, "final_steps": 512, "episodes": 4, "audit_steps": 20,
-        "feedback_seeds": 2, "feedback_episodes": 2}
+        "feedback_groups": 2, "feedback_episodes": 2}
 EPISODES = 4
 FOLDER = "out/quickstart"
 """

@@ -35,8 +35,8 @@ model-index:
 ---
 # {name}
 
-A policy for {world} from the observation `{observation}`, trained with envgen in {steps:,} steps (variant `{variant}`,
-seed {seed}, {minutes:.0f} minutes on a shared machine).
+A policy that plays {world} from `{observation}` observations, trained with envgen in {steps:,} steps
+(variant `{variant}`, seed {seed}, {minutes:.0f} minutes on a shared machine).
 
 ```python
 import envgen
@@ -59,8 +59,8 @@ episodes. The numbers are those of `{results}`.
 |---|---:|---:|---:|---:|
 {rows}
 
-One policy of one seed: other seeds of the same settings differ. In training, over all episodes, the score was
-{training_score:.1f} and the reward of the last 100,000 steps {training_reward:.1f}.
+This is the policy of one seed; other seeds with the same settings give different results. In training, over all
+episodes, the score was {training_score:.1f} and the reward of the last 100,000 steps {training_reward:.1f}.
 
 | skill | success % |
 |---|---:|

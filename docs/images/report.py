@@ -20,7 +20,7 @@ from envgen.worlds.crafter.world import Crafter
 IMAGES = Path(__file__).parent
 PUBLISHED = IMAGES.parent / "results" / "envgen-crafter-symbols" / "runs" / "llm-rich-100"
 OUT = Path("out/report-pictures")
-PLAN = {"cycles": 3, "cycle_steps": 80_000, "final_steps": 80_000, "feedback_seeds": 4, "feedback_episodes": 8,
+PLAN = {"cycles": 3, "cycle_steps": 80_000, "final_steps": 80_000, "feedback_groups": 4, "feedback_episodes": 8,
         "episodes": 64, "audit_steps": 200}  # fmt: skip
 OVERVIEW = "window.scrollTo({top: 80, behavior: 'instant'})"
 LEVELS = """

@@ -39,7 +39,7 @@ from envgen.worlds.minigrid.world import MiniGrid
 from envgen.worlds.walker.world import Walker
 
 PLAN = TrainingPlan(
-    cycles=2, levels=2, cycle_steps=128, final_steps=64, feedback_seeds=2, feedback_episodes=1, episodes=2,
+    cycles=2, levels=2, cycle_steps=128, final_steps=64, feedback_groups=2, feedback_episodes=1, episodes=2,
     ranking_steps=32, audit_steps=10,
 )  # fmt: skip
 SAMPLED = PLAN.model_copy(update={"original_share": 0.25, "levels": 4})  # for a level in every episode

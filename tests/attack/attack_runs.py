@@ -22,7 +22,14 @@ from envgen.report.figures import evaluation_curve, training_curve
 from envgen.runs.store import read_progress
 
 PLAN = TrainingPlan(
-    cycles=1, levels=2, cycle_steps=64, final_steps=32, feedback_seeds=2, feedback_episodes=1, episodes=2, audit_steps=0
+    cycles=1,
+    levels=2,
+    cycle_steps=64,
+    final_steps=32,
+    feedback_groups=2,
+    feedback_episodes=1,
+    episodes=2,
+    audit_steps=0,
 )
 PLANTED = "untrusted_module"
 

@@ -36,7 +36,7 @@ def format_table(results: list[tuple[Attack, Result]], command: str, seconds: fl
         f"{datetime.now(UTC):%Y-%m-%d}, `{command}`, {seconds / 60:.0f} minutes, Python {platform.python_version()} on "
         f"{platform.system()} with {os.cpu_count()} CPU cores:"
     )
-    columns = ["| attack | full number | run | passed | failed |", "| --- | --: | --: | --: | --: |"]
+    columns = ["| attack | cases planned | cases run | passed | failed |", "| --- | --: | --: | --: | --: |"]
     return "\n".join(
         [header, "", *columns, *rows, f"| all | | {num_cases:,} | {num_cases - num_failed:,} | {num_failed:,} |"]
     )

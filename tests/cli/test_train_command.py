@@ -16,7 +16,7 @@ from envgen.cli.train import train_command
 from envgen.curriculum.plan import PracticeSettings, learner_preset
 from envgen.worlds.crafter.world import Crafter
 
-SMALL = ["--cycles", "1", "--levels", "2", "--cycle-steps", "512", "--final-steps", "512", "--feedback-seeds", "2",
+SMALL = ["--cycles", "1", "--levels", "2", "--cycle-steps", "512", "--final-steps", "512", "--feedback-groups", "2",
          "--feedback-episodes", "2", "--episodes", "3", "--audit-steps", "20",
          "--ppo.num-envs", "8", "--ppo.num-steps", "32"]  # fmt: skip
 

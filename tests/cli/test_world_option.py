@@ -8,7 +8,7 @@ from commands import get_error_line, run_in_process
 import envgen
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PLAN = {"cycles": 1, "levels": 2, "cycle_steps": 512, "final_steps": 256, "feedback_seeds": 2, "feedback_episodes": 2,
+PLAN = {"cycles": 1, "levels": 2, "cycle_steps": 512, "final_steps": 256, "feedback_groups": 2, "feedback_episodes": 2,
         "episodes": 2, "audit_steps": 5}  # fmt: skip
 
 

@@ -211,7 +211,7 @@ class ChainDesigner(Designer):
         return Proposal(levels=(ProposedLevel(level=LEVELS[stage], skills=("sprint",), chain=chain), other))
 
 
-PLAN = TrainingPlan(cycles=2, levels=2, cycle_steps=2400, final_steps=240, feedback_seeds=2, feedback_episodes=2,
+PLAN = TrainingPlan(cycles=2, levels=2, cycle_steps=2400, final_steps=240, feedback_groups=2, feedback_episodes=2,
                     episodes=4, audit_steps=0)  # fmt: skip
 SETTINGS = {"num_envs": 4, "num_steps": 20, "update_epochs": 1, "num_minibatches": 1}
 
@@ -274,7 +274,7 @@ def test_designers_measure_the_success_of_the_agent_in_each_level():
 
 def test_the_expert_trains_in_the_chains_of_a_world(tmp_path):
     """Of Heist, whose levels grant keys and open doors."""
-    plan = {"cycles": 2, "levels": 2, "ratio": 1, "cycle_steps": 64, "final_steps": 0, "feedback_seeds": 2,
+    plan = {"cycles": 2, "levels": 2, "ratio": 1, "cycle_steps": 64, "final_steps": 0, "feedback_groups": 2,
             "feedback_episodes": 1, "episodes": 2, "audit_steps": 0}  # fmt: skip
     run = envgen.train(
         "heist", "expert", plan=plan, folder=tmp_path, verbose=False,

@@ -20,7 +20,7 @@ from envgen.runs.checkpoint import load_latest
 from fake_llm_server import FakeLlmServer, hang_response, raw, status, truncated_response
 
 PLAN = TrainingPlan(
-    cycles=2, levels=2, cycle_steps=128, final_steps=64, feedback_seeds=2, feedback_episodes=2, episodes=4,
+    cycles=2, levels=2, cycle_steps=128, final_steps=64, feedback_groups=2, feedback_episodes=2, episodes=4,
     ranking_steps=32, audit_steps=20,
 )  # fmt: skip
 SETTINGS = {"num_envs": 4, "num_steps": 8, "update_epochs": 1, "num_minibatches": 1}

@@ -25,7 +25,7 @@ def test_default_is_the_plan_of_the_paper_for_crafter():
     assert (plan.cycles, plan.levels, plan.final_steps) == (4, 4, 1_000_000)
     assert plan.level_steps == plan.original_steps == 120_000
     assert plan.cycles * plan.level_steps == 480_000
-    assert plan.feedback_seeds == 12
+    assert plan.feedback_groups == 12
     assert plan_for("paper") == plan_for("paper", Crafter()) == plan
 
 
@@ -92,7 +92,7 @@ INVALID = [
     ({"mixing": "mixd"}, "did you mean 'mixed'"),
     ({"cycles": -1}, "greater than or equal to 0"),
     ({"levels": 0}, "greater than or equal to 1"),
-    ({"feedback_seeds": 1}, "greater than or equal to 2"),
+    ({"feedback_groups": 1}, "greater than or equal to 2"),
     ({"ratio": -1}, "greater than or equal to 0"),
 ]
 

@@ -459,7 +459,7 @@ def test_other_autoreset_modes_and_single_environments_are_refused():
 
 # --- training
 
-PLAN = {"cycles": 1, "levels": 2, "cycle_steps": 2000, "final_steps": 1000, "feedback_seeds": 2,
+PLAN = {"cycles": 1, "levels": 2, "cycle_steps": 2000, "final_steps": 1000, "feedback_groups": 2,
         "feedback_episodes": 1, "episodes": 4, "audit_steps": 0}  # fmt: skip
 SMALL = {"num_envs": 10, "num_steps": 25, "update_epochs": 1, "num_minibatches": 1}
 PRACTICE = {"share": 0.3, "max_steps": 20, "snapshot_interval": 5}

@@ -18,7 +18,7 @@ from envgen.designers.designer import Cycle, Proposal, ProposedLevel
 from envgen.designers.llm import LlmDesigner, LlmSettings
 
 PLAN = TrainingPlan(
-    cycles=3, levels=2, cycle_steps=256, final_steps=64, feedback_seeds=2, feedback_episodes=2, episodes=4,
+    cycles=3, levels=2, cycle_steps=256, final_steps=64, feedback_groups=2, feedback_episodes=2, episodes=4,
     ranking_steps=32, audit_steps=20,
 )  # fmt: skip
 

@@ -238,7 +238,7 @@ def test_levels_are_measured_by_playing_them():
 # --- runs
 
 PLAN = TrainingPlan(
-    cycles=2, cycle_steps=256, final_steps=64, feedback_seeds=2, feedback_episodes=2, episodes=4, audit_steps=0,
+    cycles=2, cycle_steps=256, final_steps=64, feedback_groups=2, feedback_episodes=2, episodes=4, audit_steps=0,
     original_share=0.25,
 )  # fmt: skip
 SETTINGS = {"random": {"keep_prob": 0.0}, **DESIGNER_SETTINGS}

@@ -11,7 +11,7 @@ import envgen
 from envgen.runs import loggers
 from envgen.runs.store import read_progress
 
-PLAN = {"cycles": 2, "levels": 2, "cycle_steps": 512, "final_steps": 512, "feedback_seeds": 2, "feedback_episodes": 2,
+PLAN = {"cycles": 2, "levels": 2, "cycle_steps": 512, "final_steps": 512, "feedback_groups": 2, "feedback_episodes": 2,
         "episodes": 3, "audit_steps": 20}  # fmt: skip
 LENGTH = {"length": 30}
 

@@ -47,6 +47,7 @@ def test_migrated_training_run_is_readable(train_run):
     assert request["learner"]["name"] == "ppo"
     assert (request["learner"]["num_steps"], request["learner"]["update_epochs"]) == (8, 1)
     assert request["learner"]["vf_coef"] == 0.5
+    assert request["plan"]["feedback_groups"] == 2
     assert request["designer"] == {"name": "expert", "prerequisite_threshold": 50.0, "mastery_threshold": 80.0}
     design = load(train_run / "cycles/1/levels.json")
     proposal = Proposal.from_json(design["proposal"], HeistLevel)

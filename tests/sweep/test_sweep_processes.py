@@ -20,10 +20,10 @@ from envgen.sweep.runner import Sweep, open_runs
 
 OPTIONS = {
     "world": "crafter", "designer": "none", "cycles": "2", "levels": "2", "cycle-steps": "512", "final-steps": "256",
-    "feedback-seeds": "2", "feedback-episodes": "2", "episodes": "3", "audit-steps": "0", "ppo.num-envs": "8",
+    "feedback-groups": "2", "feedback-episodes": "2", "episodes": "3", "audit-steps": "0", "ppo.num-envs": "8",
     "ppo.num-steps": "16",
 }  # fmt: skip
-PLAN = {"cycles": 2, "levels": 2, "cycle_steps": 512, "final_steps": 256, "feedback_seeds": 2, "feedback_episodes": 2,
+PLAN = {"cycles": 2, "levels": 2, "cycle_steps": 512, "final_steps": 256, "feedback_groups": 2, "feedback_episodes": 2,
         "episodes": 3, "audit_steps": 0}  # fmt: skip
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc and sets the affinity of processes")
 TIMEOUT = 900.0  # of a wait: much more than it takes, because machines are busy

@@ -264,7 +264,7 @@ def test_training_in_a_world_with_continuous_actions(lander, tmp_path):
     pytest.importorskip("torch")
     import envgen
 
-    plan = {"cycles": 1, "levels": 2, "cycle_steps": 512, "final_steps": 256, "feedback_seeds": 2,
+    plan = {"cycles": 1, "levels": 2, "cycle_steps": 512, "final_steps": 256, "feedback_groups": 2,
             "feedback_episodes": 2, "episodes": 2, "audit_steps": 5}  # fmt: skip
     options = {"plan": plan, "hyperparameters": {"num_envs": 4, "num_steps": 32}, "verbose": False}
     run = envgen.train(lander, "random", folder=tmp_path / "run", **options)

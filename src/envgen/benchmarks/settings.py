@@ -41,7 +41,7 @@ class BenchmarkConfig(LlmRuntime, ModelSettings):
     """Which language model answers, and how."""
 
     llm: str
-    """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, replay:FOLDER (an earlier run),
+    """openai:MODEL (any compatible server, with --base-url), anthropic:MODEL, manual, replay:FOLDER (an earlier run),
     hf:MODEL (a folder, or a name on the Hugging Face Hub), run:FOLDER (the agent of a run of coevolve), gold (the
     answers of the benchmark itself) or empty (no answer at all)."""
     parallel: Annotated[int, Field(ge=1, le=256)] | None = None

@@ -10,10 +10,10 @@ from envgen.benchmarks.registry import BENCHMARKS
 from envgen.benchmarks.settings import BenchmarkConfig, BenchmarkOptions
 
 from .common import UserError, require_extra, require_positive, require_seed, run_errors
-from .options import default, explicitly_set, optional_settings, required
+from .options import REQUIRED, default, explicitly_set, optional_settings, required
 
 ModelOptions = optional_settings(
-    BenchmarkConfig, "ModelOptions", {"llm": "none", "parallel": "8; 1 with manual, hf and run"}
+    BenchmarkConfig, "ModelOptions", {"llm": REQUIRED, "parallel": "8; 1 with manual, hf and run"}
 )
 DataOptions = optional_settings(
     BenchmarkOptions, "DataOptions", {"data": "none", "calls": "prompt", "passages": "none: closed-book"}

@@ -30,7 +30,7 @@ def new(
     name: Annotated[str, Positional, required("NAME")],
     folder: Annotated[Path | None, default("NAME")] = None,
 ) -> None:
-    """Write a package with a small world of your own, which works as it is, and its tests.
+    """Create a package for a world of your own: a small working example with tests.
 
     Args:
         kind: What to create; world is the only kind so far.

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.fields import FieldInfo
 
 NONE = "none"
+REQUIRED = "required"  # as the default of an option that a command demands
 _NULLABLE: dict[type[BaseModel], set[str]] = {}  # by options class, the fields where `none` means None
 
 
@@ -35,7 +36,7 @@ def optional_settings(
         option = tyro.conf.arg(
             name=(flags or {}).get(field_name),
             help=" ".join(_description(settings_class, field_name).split()),
-            help_behavior_hint=f"(default: {hint})" if hint else "",
+            help_behavior_hint=f"({REQUIRED})" if hint == REQUIRED else f"(default: {hint})" if hint else "",
         )
         if field.default is False:  # a flag without a value
             fields[field_name] = (Annotated[bool, option], False)

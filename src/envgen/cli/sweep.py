@@ -71,7 +71,9 @@ def sweep_command(run_args: Sequence[str]) -> Callable[..., None]:
     """The command `sweep`. `run_args` are the options of its runs."""
 
     def sweep(
-        target: Annotated[str | None, Positional, default("crafter", "[FILE.toml | WORLD]")] = None,
+        target: Annotated[
+            str | None, Positional, default("crafter; tools with --command coevolve", "[FILE.toml | WORLD]")
+        ] = None,
         folder: Annotated[Path | None, default("out/sweep-<target>")] = None,
         command: Annotated[Literal["train", "coevolve"] | None, default("train")] = None,
         execution: Annotated[SweepOptions, OmitArgPrefixes] = SweepOptions(),  # pyright: ignore # noqa: B008
@@ -80,21 +82,22 @@ def sweep_command(run_args: Sequence[str]) -> Callable[..., None]:
         dry_run: bool = False,
         quiet: bool = False,
     ) -> None:
-        """Train a grid of runs: every combination of the values that are given for options of `envgen train`.
+        """Train a grid of runs: every combination of the values that are given for options of `envgen train` or, with
+        --command coevolve, of `envgen coevolve`.
 
         Write several values with commas, and ranges of integers as FIRST:END, with the end excluded:
         envgen sweep crafter --designer none,expert --seed 0:5 --ppo.learning-rate 1e-4,3e-4
 
         Each run is an ordinary run directory in the folder of the sweep. Finished runs are skipped, so repeating the
-        command continues an interrupted sweep. The options of runs are those of `envgen train --help`; see
-        docs/sweeps.md for TOML files, Slurm and Ray.
+        command continues an interrupted sweep. The options of runs are those of `envgen train --help` or `envgen
+        coevolve --help`; see docs/sweeps.md for TOML files, Slurm and Ray.
 
         Args:
             target: A TOML file that describes the sweep, or the world to train in; with --command coevolve, the domain.
             folder: The folder of the sweep, with a run directory for each run.
             command: The command of each run: `envgen train` or `envgen coevolve`.
             execution: Where and how the runs are executed.
-            engine_options: Options of the engine submitit or ray, such as slurm_partition=gpu or address=auto.
+            engine_options: Options for the submitit or ray engine, such as slurm_partition=gpu or address=auto.
             budget: Limits on what the language models of all runs use together.
             dry_run: Check and list the runs without starting them.
             quiet: Show no progress, only the results.

@@ -17,7 +17,7 @@ class AlphaCurriculumSettings(Settings):
     """The reward of the environment policy (equation 3 and section 2.2.2)."""
 
     alpha: Fraction = 0.5
-    """Target success rate: the environment earns most for tasks that the agent solves at this rate."""
+    """Target success rate, at which the reward of the environment policy is highest."""
     beta: PositiveFloat = 4.0
     """Sharpness of the reward exp(-beta (p - alpha)^2). Not given in the paper."""
     success_over: Literal["task", "group", "batch"] = "task"
@@ -62,8 +62,8 @@ class PolicySettings(Settings):
     kl_coef: NonNegativeFloat = 1e-3
     """Weight of the KL penalty against the initial model. Not specified in the paper."""
     target_kl: PositiveFloat | None = None
-    """Stop the update when the KL divergence per token exceeds this, in nats; none sets no limit. The paper
-    limits the environment's update but gives no number."""
+    """Stop the update when the KL divergence per token exceeds this, in nats. If it is none, there is no limit.
+    The paper limits the environment's update but gives no number."""
     max_grad_norm: PositiveFloat = 1.0
     """Maximum norm for gradient clipping."""
     weight_decay: NonNegativeFloat = 0.0
@@ -73,8 +73,8 @@ class PolicySettings(Settings):
     max_new_tokens: PositiveInt = 96
     """Maximum length of a completion in tokens; in multi-turn tasks, of each turn."""
     lora_rank: PositiveInt | None = None
-    """Train low-rank adapters of this rank (LoRA) in place of the weights; none trains the weights. Adapters need a
-    higher learning rate, such as 1e-4 for 7B models."""
+    """Train low-rank adapters of this rank (LoRA) in place of the weights. If it is not set, the weights are trained.
+    Adapters need a higher learning rate, such as 1e-4 for 7B models."""
     lora_alpha: PositiveFloat = 32.0
     """Scale of the adapters, which are multiplied by lora_alpha / lora_rank."""
 

@@ -305,7 +305,7 @@ class Loop:
             plan, world, skills = self.plan, self.world, [skill.name for skill in self.world.skills]
             seed = EVALUATION_SEED + 1_000_000 * cycle + 1_000 * self.trainer.seed  # not those of the final evaluation
             evaluation, success_rates = evaluate_over_seeds(
-                self.learner, world, plan.feedback_seeds, plan.feedback_episodes, seed, self.trainer.observation
+                self.learner, world, plan.feedback_groups, plan.feedback_episodes, seed, self.trainer.observation
             )
             diagnosis = None
             if self.designer.wants_diagnosis:

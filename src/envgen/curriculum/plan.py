@@ -41,8 +41,8 @@ class TrainingPlan(Settings):
     accel, sfl). These do not use `levels`, `ratio` or `mixing`."""
     final_steps: NonNegativeInt = 1_000_000
     """Training steps in the original after the last cycle. The published score is measured over these."""
-    feedback_seeds: Annotated[int, Field(ge=2)] = 12
-    """Groups of episodes over which the success rates for the designer are averaged."""
+    feedback_groups: Annotated[int, Field(ge=2)] = 12
+    """Groups of feedback episodes. The designer gets the mean and standard deviation of the success rates over them."""
     feedback_episodes: PositiveInt = 20
     """Episodes in each of these groups. Every episode has a seed of its own."""
     episodes: PositiveInt = 256

@@ -35,14 +35,15 @@ UNKNOWN_RATE = 50.0  # of a level that cannot be measured: the highest learnabil
 
 class ExpertSettings(Settings):
     mastery_threshold: Percent = 80
-    """The success rate in the original, in percent, at which a skill is mastered and gets no more levels."""
+    """The success rate in the original, in percent, at which a skill is mastered and gets no more levels, except
+    to rehearse it."""
     advance_at: Percent = 50
     """The success rate in a stage of a chain at which training goes on to the next stage."""
     fall_back_at: Percent = 5
     """The success rate in a stage at which training returns to the stage before."""
     cutoff: Annotated[float, Field(ge=1)] | None = None
-    """Truncate episodes after this many times the steps that success takes in their stage of a chain, except in the
-    last stage. If not set, they are not truncated early."""
+    """Truncate episodes at this multiple of the number of steps within which most successful episodes of the same
+    chain stage succeed. The last stage is exempt. If not set, episodes are not truncated early."""
     rehearsal_threshold: Percent = 10
     """A skill is rehearsed if its success rate has fallen by more than this many points since its best."""
 

@@ -41,7 +41,7 @@ class LlmSettings(Settings):
     json_schema: bool = True
     """Ask the server to constrain the reply to a JSON schema, if it can."""
     max_retries: Annotated[int, Field(ge=0, le=10)] = 2
-    """How often a reply with errors is sent back to be corrected."""
+    """How many times a reply with errors is sent back for correction."""
     revise: bool = True
     """Let the model correct levels that the audit rated bad, once per cycle."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
@@ -54,7 +54,7 @@ class LlmConfig(LlmRuntime, LlmSettings):
     """Which language model designs, and how."""
 
     llm: str
-    """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, or replay:RUN."""
+    """openai:MODEL (any compatible server, with --base-url), anthropic:MODEL, manual, or replay:RUN."""
 
 
 class LlmDesigner(Designer):

@@ -16,7 +16,7 @@ class LlmAgentSettings(Settings):
     questions: QuestionSet = "chain"
     """Questions per step: nine that build on each other, as in SPRING (chain), or only one, for the action (direct)."""
     num_past_actions: Annotated[int, Field(ge=0, le=100)] = 8
-    """How many of its last actions, with their results, the model is told."""
+    """How many of its most recent actions, with their results, the model is told about."""
     json_schema: bool = True
     """Ask the server to constrain the action to a JSON schema, if it can."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
@@ -29,7 +29,7 @@ class LlmAgentConfig(LlmRuntime, LlmAgentSettings):
     """Which language model plays, and how."""
 
     llm: str
-    """openai:MODEL (any compatible server, with base_url), anthropic:MODEL, manual, or replay:FOLDER (an
+    """openai:MODEL (any compatible server, with --base-url), anthropic:MODEL, manual, or replay:FOLDER (an
     earlier evaluation)."""
     parallel: Annotated[int, Field(ge=1, le=256)] | None = None
     """Episodes played at the same time. By default 4, or 1 with manual."""

@@ -34,6 +34,7 @@ PPO_SETTINGS: Names = {
     "bootstrap_limit": "bootstrap_on_truncation",
     "overlap": "async_collect",
 }
+TRAINING_PLAN: Names = {"feedback_seeds": "feedback_groups"}
 DESIGNER_SETTINGS: Mapping[str, Names] = {  # by the name of the designer
     "alpha": {"rate": "learning_rate", "keep": "keep_prob"},
     "random": {"keep": "keep_prob"},
@@ -198,7 +199,8 @@ def _rewrite_lines(file: Path, convert: Callable[[dict[str, Any]], dict[str, Any
 def _train_request(request: dict[str, Any]) -> dict[str, Any]:
     level = HEIST_LEVEL if request.get("world") == "heist" else {}
     learner = {"name": "ppo", **rename(request["ppo"], PPO_SETTINGS)}
-    request = {**request, "designer": _designer(request["designer"], level), "ppo": learner}
+    plan = rename(request["plan"], TRAINING_PLAN)
+    request = {**request, "plan": plan, "designer": _designer(request["designer"], level), "ppo": learner}
     return rename(request, {"ppo": "learner"})
 
 

@@ -50,7 +50,7 @@ class SharedLimits(Settings):
     """Limits on what the language models of several runs use together."""
 
     max_calls: int | None = Field(default=None, gt=0)
-    """Limit on the requests of all runs that may have been charged."""
+    """Maximum number of requests of all runs that the provider may have billed."""
     max_tokens: int | None = Field(default=None, gt=0)
     """Limit on the tokens of all requests and replies of all runs."""
     max_cost: float | None = Field(default=None, gt=0, allow_inf_nan=False)

@@ -47,7 +47,8 @@ class Budget(Settings):
     """
 
     max_calls: int | None = Field(default=None, gt=0)
-    """Limit on the requests that may have been charged. Those that a busy server turned away do not count."""
+    """Maximum number of requests that the provider may have billed. Requests that a busy server turned away do not
+    count."""
     max_tokens: int | None = Field(default=None, gt=0)
     """Limit on the tokens of all requests and replies together."""
     max_cost: float | None = Field(default=None, gt=0, allow_inf_nan=False)

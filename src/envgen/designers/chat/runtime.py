@@ -18,9 +18,9 @@ class LlmRuntime(Budget):
     key_env: str | None = None
     """The environment variable with the key, if not OPENAI_API_KEY or ANTHROPIC_API_KEY."""
     timeout: float = Field(default=300.0, gt=0, le=86_400)
-    """Seconds in which a reply must be complete."""
+    """Time limit for a complete reply, in seconds."""
     price_prompt: float | None = Field(default=None, ge=0)
-    """Dollars per million prompt tokens, for the reports and for max_cost."""
+    """Dollars per million prompt tokens, for the reports and for --max-cost."""
     price_reply: float | None = Field(default=None, ge=0)
     """Dollars per million reply tokens."""
     shared_budget: Path | None = None
