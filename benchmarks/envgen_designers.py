@@ -97,8 +97,8 @@ original."""
 FORGETTING = """\
 4 cycles of 120,000 steps in 4 levels and 120,000 in the original, one after the other; with `random-mixed`, the
 levels and the original are in the same batches; with `random-unimix`, 1% of a uniform distribution is mixed into the
-policy. *In training*: the episodes of the last cycle in the original. *Final*: 1,024 fresh episodes of the final policy in the
-original."""
+policy. *In training*: the episodes of the last cycle in the original. *Final*: 1,024 fresh episodes of the final policy
+in the original."""
 STUDIES = {
     "crafter": Study(
         Crafter(), TrainingPlan(episodes=1024),
