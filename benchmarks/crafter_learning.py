@@ -176,8 +176,8 @@ def main() -> None:
 {", ".join(f"{name} {number}" for name, number in library_versions().items())}.
 
 Training took {min(seconds)} to {max(seconds)} s per seed. Intervals are 95% over seeds. Each final policy played
-{args.episodes} episodes in envgen and {args.package_episodes} in the package; the two agree within their intervals for
-{num_agreeing["reward"]} of {len(seeds)} rewards and {num_agreeing["score"]} of {len(seeds)} scores.
+{args.episodes} episodes in envgen and {args.package_episodes} in the package; the 95% interval of their difference
+includes 0 for {num_agreeing["reward"]} of {len(seeds)} rewards and {num_agreeing["score"]} of {len(seeds)} scores.
 
 {format_table(seeds, skill_names)}
 

@@ -90,10 +90,10 @@ original; for the designers that choose the level of every episode, a fifth of t
 *In training*: all training episodes of the last 1,000,000 steps. *Final*: 1,024 fresh episodes of the final policy in
 the original."""
 WALKER = """\
-10 cycles of 500,000 steps with levels until the end. A fifth of the environments plays the original, the flat terrain
-of `BipedalWalker-v3`, and the others play levels, in the same batches; for `none` all play the original. *In training*:
-the training episodes in the original in the last cycle. *Final*: 128 fresh episodes of the final policy in the
-original."""
+10 cycles of 500,000 steps with levels until the end. A fifth of the environments plays the original, the slightly
+rough terrain of `BipedalWalker-v3` without obstacles, and the others play levels, in the same batches; for `none` all
+play the original. *In training*: the training episodes in the original in the last cycle. *Final*: 128 fresh
+episodes of the final policy in the original."""
 FORGETTING = """\
 4 cycles of 120,000 steps in 4 levels and 120,000 in the original, one after the other; with `random-mixed`, the
 levels and the original are in the same batches; with `random-unimix`, 1% of a uniform distribution is mixed into the

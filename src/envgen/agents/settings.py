@@ -29,8 +29,8 @@ class NetworkSettings(Settings):
     memory_size: Count = 256
     """Size of the recurrent state."""
     history: bool = False
-    """Add bits to each observation that say which events of the episode were rewarded. An event is an action together
-    with the symbol of the cell that the agent faced."""
+    """Add bits to each observation that say which events of the episode were rewarded. An event is an action,
+    together with the symbol of the cell that the agent faced if the observation says which one that is."""
     unimix: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of a uniform distribution mixed into the probabilities of discrete actions. It keeps them all above 0."""
     width: Count = 256

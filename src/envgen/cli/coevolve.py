@@ -22,10 +22,10 @@ from .options import default, explicitly_set, flag, given_flags, optional_settin
 
 PlanOptions = optional_settings(CoevolutionPlan, "PlanOptions")
 CurriculumOptions = optional_settings(
-    AlphaCurriculumSettings, "CurriculumOptions", {"success_threshold": "1.0, with the domain answers 0.5"}
+    AlphaCurriculumSettings, "CurriculumOptions", {"success_threshold": "1.0; 0.5 with the domain answers"}
 )
 AgentOptions = optional_settings(
-    AgentSettings, "AgentOptions", {"loss_agg": "token, with the domain alfworld sequence"}
+    AgentSettings, "AgentOptions", {"loss_agg": "token; sequence with the domain alfworld"}
 )
 EnvironmentOptions = optional_settings(EnvironmentSettings, "EnvironmentOptions")
 PretrainOptions = optional_settings(PretrainSettings, "PretrainOptions")

@@ -34,7 +34,7 @@ def watch(
     """Watch the policy of a run play, in a window or in the terminal.
 
     Space pauses, `.` takes one step while paused, + and - change the speed, n begins the next episode, q quits. If
-    the output is piped, it prints when skills succeed and how episodes end.
+    the output is piped and no window can open, it prints when skills succeed and how episodes end.
 
     Args:
         run: The run directory, or a trained policy: a folder saved by `policy.save`, a release file, the name of one

@@ -75,7 +75,9 @@ class Table:
 
     def legend(self) -> str:
         has_stars = any(self._can_have_star(group) for group in self.groups if not group.is_baseline)
-        star = f"; * interval entirely above that of the baseline {self.kind.baseline}" if has_stars else ""
+        labels = [group.label for group in self.groups if group.is_baseline]
+        baselines = f"that of the baseline {labels[0]}" if len(labels) == 1 else f"those of {' and '.join(labels)}"
+        star = f"; * interval entirely above {baselines}" if has_stars else ""
         return f"Interquartile mean over seeds [95% bootstrap interval]{star}. Costs are means per run."
 
 
