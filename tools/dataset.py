@@ -29,7 +29,7 @@ license: mit
 pretty_name: Results and levels of envgen
 language: [en]
 tags: [reinforcement-learning, environment-design, curriculum-learning, crafter, procgen]
-size_categories: [n<1K]
+size_categories: [1K<n<10K]
 configs:
 {configs}
 ---

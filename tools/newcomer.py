@@ -4,10 +4,10 @@
     python tools/newcomer.py --pages README.md docs/get-started.md --limit 60 --out newcomer.json
 
 The commands run in a fresh copy of the repository with an empty home, no cache, no compiler in PATH and none of the
-variables of this shell except those of pip and of proxies. A virtual environment with nothing but pip is active. A
-command that runs longer than `--limit` seconds is interrupted as if by Ctrl-C, and must then end by itself and without
-a traceback (programs in Python and torchrun may print one). A command that needs the results of a run that was
-interrupted before it had any counts as skipped.
+variables of this shell except those of pip, of proxies and of certificates. A virtual environment with nothing but pip
+is active. A command that runs longer than `--limit` seconds (an hour for `pip install` and `make`) is interrupted as if
+by Ctrl-C, and must then end by itself and without a traceback (programs in Python and torchrun may print one). A
+command that needs the results of a run that was interrupted before it had any counts as skipped.
 
 What cannot run is marked in the Markdown, with the reason, on the line before the block:
 
@@ -188,7 +188,7 @@ def has_interrupted(results: list[Result]) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run every command of the README and the docs on a bare machine.")
-    parser.add_argument("--pages", nargs="+", type=Path, help="default: the README and all of docs/")
+    parser.add_argument("--pages", nargs="+", type=Path, help="default: the README and docs/, without docs/results")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds after which a command is interrupted")
     parser.add_argument("--out", type=Path, help="write the results to this JSON file")
     parser.add_argument("--list", action="store_true", help="only list the commands")

@@ -1,4 +1,4 @@
-"""ALFWorld: household tasks in text games, whole episodes of 50 steps.
+"""ALFWorld: household tasks in text games, played as whole episodes of at most 50 steps.
 
 The games are the official ones in a folder, or generated games with the same rules and sentences, made from the floor
 plans in the package `alfworld` or from generated rooms. Accuracies on generated games are not comparable with those

@@ -27,7 +27,7 @@ class BenchmarkEntry:
 
 BENCHMARKS: dict[str, BenchmarkEntry] = {
     "alfworld": BenchmarkEntry(
-        "household tasks in text games, six types, episodes of 50 steps",
+        "household tasks in text games, six types, episodes of at most 50 steps",
         "alfworld:Alfworld", ("data", "games"),
     ),
     "api_bank": BenchmarkEntry(

@@ -24,7 +24,7 @@ def report(
     Args:
         runs: Run directories, or folders that contain some.
         out: The HTML file to write.
-        clips: Show episodes of the best run of each world as clips, if it has a checkpoint.
+        clips: Show episodes of the best run of each world as clips, or of another run if it has no checkpoint.
         world: A world of your own that is not installed, as module:Class, to draw its levels and play episodes.
     """
     require_extra("train")

@@ -236,5 +236,5 @@ def build_static_set(context: ProposerContext, environment: LanguageModelPropose
     with reading(run.folder / "static.json"):
         counts = data["num_tokens"], data.get("num_prompt_tokens", 0)
         if not all(isinstance(spec, str) for spec in data["specs"]) or any(type(count) is not int for count in counts):
-            raise TypeError("specs are not texts, or num_tokens is not a number")
+            raise TypeError("specs are not strings, or num_tokens or num_prompt_tokens is not an integer")
     return data

@@ -164,7 +164,7 @@ class PretrainSettings(Settings):
     hard_fraction: Fraction = 0.4
     """Fraction of the agent's tasks that are uniform instead of easy, so that RL starts with some correct replies."""
     learning_rate: PositiveFloat = 3e-3
-    """Learning rate of AdamW, which trains embeddings, biases and norms."""
+    """Learning rate of AdamW, which trains embeddings, the convolution and norms."""
     muon_learning_rate: PositiveFloat = 0.02
     """Learning rate of Muon, which trains the weight matrices. AdamW takes twice as long to reach the same loss."""
     warmup_steps: PositiveInt = 20

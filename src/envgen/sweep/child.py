@@ -1,4 +1,4 @@
-"""Sets up the process of a run, then executes its command. A script without other imports, so that it starts fast.
+"""Sets up the process of a run, then executes its command. It imports only the standard library, to start fast.
 
     python child.py PARENT CORES LOCK COMMAND...
 

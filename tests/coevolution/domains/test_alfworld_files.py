@@ -87,7 +87,7 @@ def test_a_problem_survives_pddl(game):
     ({"pddl_problem": "(" * 100_000}, "nested more than"),
     ({"pddl_problem": "(define (problem x) (:objects a - agent))"}, "needs :objects, :init and :goal"),
     ({"pddl_problem": "(define (problem x) (:objects a))"}, "have no type"),
-    ({"pddl_problem": 7}, "must be texts"),
+    ({"pddl_problem": 7}, "must be strings"),
     ({"grammar": GRAMMAR.replace('"task"', '"tusk"')}, "the sentences of tusk, task differ"),
     ({"grammar": GRAMMAR.replace("{o.name} in", "{o.__class__} in")}, "the sentences of PutObject differ"),
     ({"grammar": GRAMMAR.replace("{lend.name}", "[{r.name}]")}, "the sentences of GotoLocation.feedback differ"),

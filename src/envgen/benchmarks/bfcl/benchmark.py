@@ -1,4 +1,4 @@
-"""The Berkeley Function Calling Leaderboard (BFCL): all categories of `bfcl-eval` that need no network and no model."""
+"""The Berkeley Function Calling Leaderboard (BFCL): 17 categories of `bfcl-eval`, without web search and memory."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

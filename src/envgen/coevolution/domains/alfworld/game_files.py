@@ -97,7 +97,7 @@ def load_game(path: Path) -> Game:
         if not all(isinstance(text, str) for text in (domain, grammar, problem)):
             raise TypeError
     except (KeyError, TypeError):
-        raise GameError(f"{path} is not a game: pddl_domain, grammar and pddl_problem must be texts") from None
+        raise GameError(f"{path} is not a game: pddl_domain, grammar and pddl_problem must be strings") from None
     try:
         check_rules(domain)
         task, texts = read_grammar(grammar)

@@ -210,7 +210,8 @@ def _receptacle_of(state: State, thing: int) -> int | None:
 
 
 def search_commands(game: Game) -> list[str] | None:
-    """Commands that win the game from its start, found by looking into the receptacles in the order of their names.
+    """Commands that win the game from its start, found by looking into the receptacles in the order of their names,
+    those of the target's type last.
 
     Only what was seen is used: receptacles are visited until the objects (and the lamp) of the task are found. None if
     the search fails.

@@ -23,7 +23,7 @@ from envgen.settings import format_choice_error
 from ...tasks import CheckResult, Domain, DomainError, Spec, SpecError, Task
 from .package import CallBudgetExceeded, UnsafeScorerError, isolated_rng, load_factory, score
 
-MAX_EXACT_VALUES = 12  # an integer parameter with more values is labeled by fifths of its range
+MAX_EXACT_VALUES = 12  # an integer parameter with more values is labeled by fifths of the way through its levels
 FIFTHS = ("lowest", "low", "middle", "high", "highest")
 NUM_VARIATIONS = 1000
 MAX_ATTEMPTS = 100  # to sample a spec that gives a task; for the worst generators, one in four does

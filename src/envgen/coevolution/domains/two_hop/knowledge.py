@@ -192,7 +192,9 @@ def make_knowledge(spec: TwoHopSpec, rng: Random) -> Knowledge:
 
 
 def _sample_names(names: Sequence[str], count: int, spec: TwoHopSpec, rng: Random) -> tuple[str, ...]:
-    """Different names. Those after the first one share a word with it if names are to be similar, and none if not."""
+    """Different names. With similar names, those after the first share a word with it, except for cities, whose names
+    are single words; otherwise they share none.
+    """
     first, *others = sample_words(names, len(names), rng)
     words = set(first.split())
     is_similar = [bool(words & set(name.split())) for name in others]
