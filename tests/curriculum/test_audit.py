@@ -49,7 +49,7 @@ def test_skill_level_is_good(skill):
 def test_level_without_what_its_skill_needs_is_bad():
     result = audit_crafter({"biome": "grassland", "inventory": {"stone_pickaxe": 1}}, "collect_iron")
     assert result.verdict == "bad"
-    assert result.reasons == ("collect_iron is impossible: none of 64 worlds has what it needs",)
+    assert result.reasons == ("collect_iron is impossible: none of 64 environments has what it needs",)
     expected = "impossible here: collect_coal, collect_diamond, collect_iron"
     assert any(finding.startswith(expected) for finding in result.findings)
 
@@ -59,7 +59,7 @@ def test_level_is_as_good_as_the_best_of_its_skills():
     assert audit_crafter(level, "collect_iron").verdict == "bad"
     result = audit_crafter(level, "collect_iron", "eat_cow")
     assert (result.verdict, result.reasons) == ("good", ())
-    assert "collect_iron is impossible: none of 64 worlds has what it needs" in result.findings
+    assert "collect_iron is impossible: none of 64 environments has what it needs" in result.findings
     assert audit_crafter({}, "collect_diamond", "eat_plant").verdict == "doubtful"
 
 
@@ -105,7 +105,7 @@ def test_level_that_starts_with_the_skill_done_is_bad():
 def test_impossible_skill_is_bad():
     result = audit_ladder(LadderWithExpert(), {}, "fly")
     assert result.verdict == "bad"
-    assert result.reasons == ("fly is impossible: none of 64 worlds has what it needs",)
+    assert result.reasons == ("fly is impossible: none of 64 environments has what it needs",)
     assert "impossible here: fly" in result.findings
 
 
@@ -138,7 +138,7 @@ def test_world_without_an_expert_is_audited_with_random_actions():
 @pytest.mark.parametrize(("fault", "message"), [("make", "no wood for this ladder"), ("step", "a rung breaks")])
 def test_level_that_breaks_the_simulator_is_bad_with_the_error(fault, message):
     result = audit_ladder(LadderWithExpert(), {"fault": fault}, "climb")
-    assert result == AuditResult(verdict="bad", reasons=(f"its worlds cannot be created or played: {message}",))
+    assert result == AuditResult(verdict="bad", reasons=(f"its environments cannot be created or played: {message}",))
 
 
 # --- first successes

@@ -11,7 +11,7 @@ from envgen.agents.ppo import PPO
 from envgen.curriculum.evaluate import (
     Estimate,
     evaluate,
-    evaluate_over_seeds,
+    evaluate_in_groups,
     level_outcomes,
     rate_with_ci,
     run_episodes,
@@ -164,7 +164,7 @@ class SelectiveClimber:
 
 def test_rates_are_means_and_standard_deviations_over_seeds():
     """Of 3 seeds with 4 episodes each, 4, 2 and 1 episodes succeed."""
-    evaluation, rates = evaluate_over_seeds(
+    evaluation, rates = evaluate_in_groups(
         SelectiveClimber({0, 1, 2, 3, 4, 7, 10}), Ladder(), 3, 4, seed=9, observation="number"
     )
     by_seed = np.array([100.0, 50.0, 25.0])
@@ -183,12 +183,12 @@ def test_rates_are_means_and_standard_deviations_over_seeds():
 
 
 def test_rare_success_is_not_rounded_away():
-    _, rates = evaluate_over_seeds(SelectiveClimber({17}), Ladder(), 12, 20, seed=0, observation="number")
+    _, rates = evaluate_in_groups(SelectiveClimber({17}), Ladder(), 12, 20, seed=0, observation="number")
     assert str(rates["climb"]) == "0.4% ± 1.4%"
 
 
 def test_skill_counts_once_per_episode():
-    _, rates = evaluate_over_seeds(
+    _, rates = evaluate_in_groups(
         SelectiveClimber(set(range(4))), LadderWithExpert(), 2, 2, seed=0, observation="number"
     )
     assert rates["climb"] == SuccessRate(mean=100, std=0)

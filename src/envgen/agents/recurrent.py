@@ -4,9 +4,9 @@
     mingru    the minimal GRU (Feng et al. 2024): its gates depend on the input alone, so only an elementwise
               recurrence remains, which costs a fraction of the time of a GRU
 
-Both reset their state where an episode starts. On the CPU the elementwise parts of both passes are numba kernels, and
-the gradient of the GRU's recurrent weights is one matrix product over all steps; on other devices they are PyTorch
-operations.
+Both reset their state where an episode starts. On the CPU the elementwise parts of both passes, except the sigmoids,
+are numba kernels, and the gradient of the GRU's recurrent weights is one matrix product over all steps; on other
+devices they are PyTorch operations.
 """
 
 import numpy as np
@@ -103,8 +103,9 @@ CORES: dict[str, type[RecurrentCore]] = {"gru": GruCore, "mingru": MinGruCore}
 
 # ------------------------------------------------------------------------------------------------- a GRU on the CPU
 #
-# Two kernels and a matrix product per step in each direction. Buffers are (T, B, ...), so that each product reads a
-# contiguous block. `gates` holds r, z, n and the part of n that r multiplies.
+# A matrix product per step in each direction, with four kernels and two sigmoids of PyTorch in the forward pass and two
+# kernels in the backward pass. Buffers are (T, B, ...), so that each product reads a contiguous block. `gates` holds
+# r, z, n and the part of n that r multiplies.
 
 
 @jit_fastmath

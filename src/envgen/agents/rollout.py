@@ -95,7 +95,7 @@ class StepResult(NamedTuple):
     truncated: np.ndarray  # (B,) whether it ended by truncation alone
     valid: np.ndarray  # (B,) False where the step only reset the environment, or the agent does not learn from it
     final_obs: Any  # the last observations of the episodes that ended; None if none did
-    cut_off: np.ndarray  # (B,) whether the episode was ended by training, and not by the world
+    cut_off: np.ndarray  # (B,) whether a chain of levels cut it off, or it was a practice episode, whatever ended it
     final_bits: np.ndarray | None  # (B, bits), of the agent's memory at final_obs; None if nothing was truncated
 
 

@@ -41,7 +41,7 @@ def audit_level(world: World, proposed: ProposedLevel, steps: int, original_stat
         )
         _, expert_steps = first_success_steps(world, level, steps, world.expert_actions)
     except Exception as error:  # noqa: BLE001  a level may break the simulator in any way
-        return AuditResult(verdict="bad", reasons=(f"its worlds cannot be created or played: {error}",))
+        return AuditResult(verdict="bad", reasons=(f"its environments cannot be created or played: {error}",))
     assert random_steps is not None  # random actions always exist
     names = [skill.name for skill in world.skills]
     bad, doubtful, findings = [], [], []
@@ -52,7 +52,7 @@ def audit_level(world: World, proposed: ProposedLevel, steps: int, original_stat
         findings.append(f"{skill}: {', '.join(results)}")
         random_rate = (random_steps[:, k] >= 0).mean()
         if skill not in possible:
-            bad.append(f"{skill} is impossible: none of {len(AUDIT_SEEDS)} worlds has what it needs")
+            bad.append(f"{skill} is impossible: none of {len(AUDIT_SEEDS)} environments has what it needs")
         elif at_start[k] or skill in level.done_skills:
             bad.append(f"{skill} is already done at the start")
         elif random_rate >= MASTERY_RATE:

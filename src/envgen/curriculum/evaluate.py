@@ -239,20 +239,20 @@ def score_with_ci(skill_counts: np.ndarray) -> Estimate:
 # --- feedback for the designer after a cycle
 
 
-def evaluate_over_seeds(
-    agent: SupportsAct, world: World, num_seeds: int, episodes: int, seed: int, observation: str
+def evaluate_in_groups(
+    agent: SupportsAct, world: World, num_groups: int, episodes: int, seed: int, observation: str
 ) -> tuple[Evaluation, dict[str, SuccessRate]]:
-    """Play `num_seeds` groups of `episodes` episodes in the original. Every episode has a seed of its own.
+    """Play `num_groups` groups of `episodes` episodes in the original. Every episode has a seed of its own.
 
     Returns:
         The evaluation of all episodes, and the success rates as mean and standard deviation over the groups.
     """
-    with closing(world.make([world.original], num_seeds * episodes, seed, observation)) as envs:
+    with closing(world.make([world.original], num_groups * episodes, seed, observation)) as envs:
         rng = np.random.default_rng(seed)
-        returns, lengths, skill_counts = run_episodes(agent, envs, num_seeds * episodes, rng)
+        returns, lengths, skill_counts = run_episodes(agent, envs, num_groups * episodes, rng)
     skills = [skill.name for skill in world.skills]
-    by_seed = skill_counts.reshape(num_seeds, episodes, -1)
-    rates = success_rates((by_seed > 0).sum(1), (by_seed >= 0).sum(1))  # (seeds, skills)
+    by_group = skill_counts.reshape(num_groups, episodes, -1)
+    rates = success_rates((by_group > 0).sum(1), (by_group >= 0).sum(1))  # (groups, skills)
     level = world.original.model_dump(mode="json")
     evaluation = summarize_episodes(
         skills, returns, lengths, skill_counts, world=world.name, level=level, seed=seed, deterministic=False

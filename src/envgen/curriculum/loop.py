@@ -38,7 +38,7 @@ from envgen.worlds.world import Level, World
 
 from .audit import AUDIT_SEEDS, audit_level, setting_effects
 from .diagnosis import diagnose_for_designer
-from .evaluate import Evaluation, LevelScorer, evaluate, evaluate_over_seeds, level_outcomes
+from .evaluate import Evaluation, LevelScorer, evaluate, evaluate_in_groups, level_outcomes
 from .plan import EVALUATION_SEED, PlanError, PracticeSettings, TrainingPlan, check_seed
 from .practice import practice_settings
 from .sampling import num_sampled_envs
@@ -304,7 +304,7 @@ class Loop:
         def create() -> dict[str, Any]:
             plan, world, skills = self.plan, self.world, [skill.name for skill in self.world.skills]
             seed = EVALUATION_SEED + 1_000_000 * cycle + 1_000 * self.trainer.seed  # not those of the final evaluation
-            evaluation, success_rates = evaluate_over_seeds(
+            evaluation, success_rates = evaluate_in_groups(
                 self.learner, world, plan.feedback_groups, plan.feedback_episodes, seed, self.trainer.observation
             )
             diagnosis = None

@@ -118,7 +118,7 @@ def plan_for(preset: str, world: World | None = None, **changes: Any) -> Trainin
 
 
 LEARNER_PRESETS: dict[str, dict[str, Any]] = {
-    # as published for EnvGen's agent; its network is the encoder impala
+    # the hyperparameters published for EnvGen's agent; its network is not included: set the encoder to impala
     "published": {
         name: field.default
         for name, field in PpoSettings.model_fields.items()

@@ -73,9 +73,9 @@ class LevelChain(FrozenModel):
     window: Annotated[int, Field(ge=1)] = 16
     """The number of episodes over which the success rate is taken."""
     cutoff: Annotated[float, Field(ge=1)] | None = None
-    """Truncate episodes at this multiple of the number of steps within which 90% of the successful episodes of the
-    window succeeded in their stage, but not before step 64. The last stage is exempt. If not set, episodes end as in
-    the world."""
+    """Truncate episodes at this multiple of the number of steps within which 90% of the last `window` successful
+    episodes in the current stage succeeded, but not before step 64, nor before 8 episodes have succeeded there. The
+    last stage is exempt. If not set, episodes end as in the world."""
 
     @field_validator("levels", mode="before")
     @classmethod

@@ -9,11 +9,11 @@ The first factor is the gain in the score that the skill allows now: the score i
 rates in percent, p is the rate in the original, and t the lowest rate of the skill's prerequisites there, but at least
 2%: no skill can succeed more often than what it needs. The second is the learnability of a stage of the chain, in
 which the current agent succeeds at the rate q: what always or never succeeds cannot be learned now (Rutherford et al.
-2024 choose levels by q (1 - q)). The stage is the one that training last reached, or a neighboring one if it has become
-too easy or too hard.
+2024 choose levels by q (1 - q)). The search for the stage begins at the one that training last reached and goes on
+to later or earlier ones while they are too easy or too hard; of those measured, the most learnable is used.
 
-Skills that have fallen by more than `rehearsal_threshold` points since their best are rehearsed first: up to half of
-the levels, beginning with the hardest stage in which they still succeed.
+Skills that have fallen by more than `rehearsal_threshold` points since their best are rehearsed first: in up to
+half of the levels, but at least one, beginning with the hardest stage in which they still succeed.
 """
 
 import math

@@ -1,7 +1,8 @@
 """Unsupervised environment design: `dr`, `plr`, `accel` and `sfl` choose a level for every episode.
 
-They are the standard baselines for designers that know what to teach: all of them draw levels at random, and differ in
-which levels the agent plays again. docs/designers.md describes how levels are scored in worlds with many skills.
+They are the standard baselines for designers that know what to teach: all of them draw levels at random; they differ
+in which levels the agent plays again, and accel also mutates levels of its archive. docs/designers.md describes how
+levels are scored in worlds with many skills.
 """
 
 from collections.abc import Mapping, Sequence

@@ -169,7 +169,7 @@ class PythonWorld(World):
     """A world whose environments are `PythonEnv`s. A subclass sets the attributes of `World` and `env_class`."""
 
     env_class: ClassVar[type[PythonEnv]]
-    num_workers: int | None = 1  # processes that step the environments; None for as many as there are cores
+    num_workers: int | None = 1  # processes that step them; None: one per core, with at least 4 environments each
     metadata: ClassVar[Mapping[str, Any]] = {}  # of all environments, such as a "symbol_map" or "tile_grid"
 
     def make(

@@ -2,7 +2,8 @@
 
 Three checks in turn; each answers only what is certain:
 
-1. If walls, lava and doors without a key cut the target off, even if no object were ever in the way: unsolvable.
+1. If the target cannot be reached even if every key within reach is used, and every object is moved that the task
+   allows to be moved: unsolvable.
 2. If the scripted expert solves the episode within its steps: solvable.
 3. Breadth-first search over all states, up to MAX_STATES of them: solvable if one of them solves the episode within its
    steps; unsolvable if no state is left. Otherwise, and where obstacles move at random: unknown.
@@ -69,7 +70,9 @@ def _solve(trial, i, buffers):
 
 @jit
 def _is_cut_off(env, buffers):
-    """Whether there is no way to the target, even if objects can be moved and every key within reach is used."""
+    """Whether there is no way to the target, even if every key within reach is used, and every object is moved that the
+    task allows to be moved.
+    """
     keys = 0
     if const.KEY <= env.carrying < const.BALL:
         keys = 1 << (env.carrying - const.KEY)
