@@ -18,6 +18,7 @@ def package(tmp_path_factory) -> Path:
     return folder / "coin-grid"
 
 
+@pytest.mark.slow
 def test_the_package_installs_and_passes_its_tests(package, tmp_path):
     pytest.importorskip("hatchling")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation",

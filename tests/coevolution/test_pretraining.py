@@ -150,6 +150,7 @@ pretrain(DOMAIN, Path("models"), 0, SIZE, RESUMED, lambda line: print(line, flus
 """
 
 
+@pytest.mark.slow
 def test_killed_pretraining_resumes_exactly(tmp_path):
     expected = pretrain(DOMAIN, tmp_path / "uninterrupted", 0, SIZE, RESUMED)
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
