@@ -21,7 +21,7 @@ from torch.distributed.checkpoint.state_dict import (
     get_model_state_dict,
     get_optimizer_state_dict,
     set_model_state_dict,
-    set_state_dict,
+    set_optimizer_state_dict,
 )
 from torch.distributed.tensor import DTensor
 
@@ -344,15 +344,14 @@ class LanguageModelPolicy:
                 "this checkpoint does not fit the adapters of the model; resume with the model that the run started "
                 "from"
             )
-        if optimizer_state:
+        set_model_state_dict(self.model, weights, options=self._state_options)
+        self.optimizer.state.clear()
+        if optimizer_state:  # there is none before the first update
             param_groups: Any = get_optimizer_state_dict(self.model, self.optimizer.optimizer)["param_groups"]
-            set_state_dict(
-                self.model, self.optimizer.optimizer, model_state_dict=weights,
-                optim_state_dict={"state": optimizer_state, "param_groups": param_groups}, options=self._state_options,
+            set_optimizer_state_dict(
+                self.model, self.optimizer.optimizer, {"state": optimizer_state, "param_groups": param_groups},
+                options=self._state_options,
             )  # fmt: skip
-        else:  # saved before the first update
-            set_model_state_dict(self.model, weights, options=self._state_options)
-            self.optimizer.state.clear()
         self.rng.set_state(torch.from_numpy(arrays[f"rng.{self.accelerator.process_index}"].copy()))
         self.shuffle_rng.bit_generator.state = values["shuffle_rng"]
         self.sampler.sync_weights(self.model, self.accelerator)
