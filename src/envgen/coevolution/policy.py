@@ -346,6 +346,7 @@ class LanguageModelPolicy:
             )
         set_model_state_dict(self.model, weights, options=self._state_options)
         self.optimizer.state.clear()
+        self.optimizer.optimizer.zero_grad()  # torch does not initialize an optimizer whose parameters have gradients
         if optimizer_state:  # there is none before the first update
             param_groups: Any = get_optimizer_state_dict(self.model, self.optimizer.optimizer)["param_groups"]
             set_optimizer_state_dict(
