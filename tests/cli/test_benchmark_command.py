@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import envgen, get_error_line, run_in_process
+from commands import envgen_forked, get_error_line, run_in_process
 
 from envgen.benchmarks.registry import BENCHMARKS
 from fake_llm_server import FakeLlmServer, completion
@@ -22,10 +22,10 @@ def test_a_benchmark_is_run_and_its_table_printed(data, monkeypatch, capsys):
     with FakeLlmServer([completion("Answer: Varn"), *[completion("Answer: Oslo")] * 3]) as server:
         args = ["evaluate-llm", "bamboogle", "--data", data, "--llm", "openai:some/model", "--base-url", server.url,
                 "--parallel", "1"]  # fmt: skip
-        limited = envgen(*args, "--max-calls", "2", cwd=data, **KEYS)
+        limited = envgen_forked(*args, "--max-calls", "2", cwd=data, **KEYS)
         assert limited.returncode == 2
         assert "2 of 4 items are finished" in limited.stderr
-        result = envgen(*args, cwd=data, **KEYS)
+        result = envgen_forked(*args, cwd=data, **KEYS)
         assert result.returncode == 0, result.stderr
         assert len(server.requests) == 4
     table = " ".join(result.stdout.split())

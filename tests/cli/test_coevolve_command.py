@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from commands import envgen, get_error_line, get_usage_error
+from commands import envgen_forked, get_error_line, get_usage_error
 
 TINY = ["--pretrain.agent-steps", "12", "--pretrain.environment-steps", "12", "--pretrain.batch-size", "8",
         "--pretrain.num-tokenizer-specs", "100", "--pretrain.num-held-out", "12", "--model-size.width", "32",
@@ -18,7 +18,7 @@ SHORT = ["--rollouts", "64", "--tasks-per-step", "4", "--num-base-tasks", "8", "
 def finished(tmp_path_factory):
     """A small run in a folder of its own."""
     folder = tmp_path_factory.mktemp("coevolve")
-    return folder, envgen("coevolve", "tools", *TINY, *SHORT, cwd=folder)
+    return folder, envgen_forked("coevolve", "tools", *TINY, *SHORT, cwd=folder)
 
 
 def test_one_command_pretrains_the_models_and_trains_them(finished):
@@ -34,7 +34,7 @@ def test_one_command_pretrains_the_models_and_trains_them(finished):
 
 def test_a_finished_run_is_reported_again_with_the_same_models(finished):
     folder, first = finished
-    again = envgen("coevolve", "--resume", "out/coevolve-tools-genenv-0", cwd=folder)
+    again = envgen_forked("coevolve", "--resume", "out/coevolve-tools-genenv-0", cwd=folder)
     assert again.returncode == 0, again.stderr
     assert "step 12 of 12" not in again.stdout
     assert first.stdout.splitlines()[-1] == again.stdout.splitlines()[-1]
@@ -43,7 +43,7 @@ def test_a_finished_run_is_reported_again_with_the_same_models(finished):
 def test_a_model_folder_replaces_pretraining(finished):
     folder, _ = finished
     (agent,) = folder.glob("out/models/*/agent")
-    result = envgen("coevolve", "tools", "--proposer", "uniform", "--agent", agent, *SHORT, cwd=folder)
+    result = envgen_forked("coevolve", "tools", "--proposer", "uniform", "--agent", agent, *SHORT, cwd=folder)
     assert result.returncode == 0, result.stderr
     assert "step 12 of 12" not in result.stdout
 
@@ -51,14 +51,14 @@ def test_a_model_folder_replaces_pretraining(finished):
 def test_commands_for_policies_refuse_a_run_of_coevolve(finished):
     folder, _ = finished
     for args in (["evaluate", "out/coevolve-tools-genenv-0"], ["train", "--resume", "out/coevolve-tools-genenv-0"]):
-        result = envgen(*args, cwd=folder)
+        result = envgen_forked(*args, cwd=folder)
         assert result.returncode == 2, result.stderr
         assert "is not a run of envgen train" in result.stderr
         assert "Traceback" not in result.stderr
 
 
 def test_a_failed_start_does_not_block_the_next_call(tmp_path):
-    failed = envgen("coevolve", "tools", "--agent", "/nope", *SHORT, "--folder", "run", cwd=tmp_path)
+    failed = envgen_forked("coevolve", "tools", "--agent", "/nope", *SHORT, "--folder", "run", cwd=tmp_path)
     assert failed.returncode == 2
     assert "/nope" in failed.stderr
     assert not (tmp_path / "run" / "run.json").exists()
@@ -112,7 +112,7 @@ def test_resuming_imports_no_module_that_the_run_directory_names(finished, tmp_p
     document = json.loads((run / "run.json").read_text())
     document["request"]["domain"] = "untrusted_module:Domain"
     (run / "run.json").write_text(json.dumps(document))
-    result = envgen("coevolve", "--resume", run, cwd=tmp_path)
+    result = envgen_forked("coevolve", "--resume", run, cwd=tmp_path)
     assert result.returncode == 2
     assert "the domain 'untrusted_module:Domain' cannot be loaded from the run directory" in result.stderr
     assert "imported" not in result.stderr
@@ -140,7 +140,7 @@ def test_a_damaged_request_is_reported(tmp_path, values, monkeypatch, capsys):
 
 
 def test_dry_run_prints_the_plan_and_trains_nothing(tmp_path):
-    result = envgen("coevolve", "tools", "--rollouts", "512", "--dry-run", cwd=tmp_path)
+    result = envgen_forked("coevolve", "tools", "--rollouts", "512", "--dry-run", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "512 completions in 2 steps" in result.stdout
     assert result.stdout.endswith("\nenvgen coevolve tools --rollouts 512\n")
@@ -158,7 +158,7 @@ def test_dry_run_prints_the_plan_and_trains_nothing(tmp_path):
     ],
 )
 def test_wrong_options_of_a_dry_run_are_one_sentence(tmp_path, options, message):
-    result = envgen("coevolve", *options, cwd=tmp_path)
+    result = envgen_forked("coevolve", *options, cwd=tmp_path)
     assert result.returncode == 2
     assert message in result.stderr
     assert "Traceback" not in result.stderr

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import envgen, get_error_line
+from commands import envgen_forked, get_error_line
 
 from fake_llm_server import FakeLlmServer, completion
 
@@ -24,10 +24,10 @@ def test_crafter_is_played_and_its_cost_printed(tmp_path, short):
     with FakeLlmServer([answer] * 50) as server:
         args = ["evaluate", "crafter", *DIRECT, "--llm", "openai:some-model", "--base-url", server.url,
                 "--episodes", "2", "--price-prompt", "1", "--price-reply", "10", *short]  # fmt: skip
-        limited = envgen(*args, "--max-calls", "4", cwd=tmp_path, **KEYS)
+        limited = envgen_forked(*args, "--max-calls", "4", cwd=tmp_path, **KEYS)
         assert limited.returncode == 2
         assert "1 of 2 episodes are complete" in limited.stderr or "0 of 2 episodes are complete" in limited.stderr
-        result = envgen(*args, cwd=tmp_path, **KEYS)
+        result = envgen_forked(*args, cwd=tmp_path, **KEYS)
         assert result.returncode == 0, result.stderr
         assert len(server.requests) == 6
     table = " ".join(result.stdout.split())
@@ -45,14 +45,14 @@ def test_crafter_is_played_and_its_cost_printed(tmp_path, short):
     assert "The map (v you" in prompt
     for file in folder.rglob("*"):
         assert file.is_dir() or KEYS["OPENAI_API_KEY"].encode() not in file.read_bytes()
-    compared = envgen("compare", folder)
+    compared = envgen_forked("compare", folder)
     assert compared.returncode == 2
     assert "is an evaluation" in compared.stderr
 
 
 def test_anthropic_answers_by_tool_call(tmp_path, short):
     with FakeLlmServer([completion('{"reasons": "none", "action": "do"}')] * 3) as server:
-        result = envgen("evaluate", "crafter", *DIRECT, "--llm", "anthropic:model", "--base-url", server.root, *short,
+        result = envgen_forked("evaluate", "crafter", *DIRECT, "--llm", "anthropic:model", "--base-url", server.root, *short,
                         cwd=tmp_path, **KEYS)  # fmt: skip
         assert result.returncode == 0, result.stderr
         assert server.requests[0].path.endswith("/messages")

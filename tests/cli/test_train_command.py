@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import envgen, get_error_line, get_usage_error, run_in_process
+from commands import envgen_forked, get_error_line, get_usage_error, run_in_process
 
 from envgen.api import default_folder
 from envgen.cli.common import run_errors
@@ -26,7 +26,7 @@ def runs(tmp_path_factory) -> Path:
     """Two small runs of Crafter."""
     folder = tmp_path_factory.mktemp("runs")
     for designer in ("none", "expert"):
-        result = envgen("train", "crafter", *SMALL, "--designer", designer, "--folder", folder / designer)
+        result = envgen_forked("train", "crafter", *SMALL, "--designer", designer, "--folder", folder / designer)
         assert result.returncode == 0, result.stderr
         (folder / f"{designer}.txt").write_text(result.stdout)
     return folder
@@ -51,7 +51,7 @@ def test_the_default_folder_names_the_learner(learner, learner_preset, network, 
 def heist_run(tmp_path_factory) -> tuple[Path, str]:
     """A small run of Heist, and what it printed."""
     folder = tmp_path_factory.mktemp("heist") / "run"
-    result = envgen("train", "heist", *SMALL, "--designer", "expert", "--folder", folder, "--audit-steps", "200")
+    result = envgen_forked("train", "heist", *SMALL, "--designer", "expert", "--folder", folder, "--audit-steps", "200")
     assert result.returncode == 0, result.stderr
     return folder, result.stdout
 
@@ -67,7 +67,7 @@ def test_a_run_prints_levels_evaluations_and_a_summary(runs):
 
 
 def test_a_finished_run_is_reported_again_and_not_repeated(runs):
-    result = envgen("train", "--resume", runs / "expert")
+    result = envgen_forked("train", "--resume", runs / "expert")
     assert result.returncode == 0, result.stderr
     assert "steps/s" not in result.stdout
     assert "Cycle 1: 2 levels" in result.stdout
@@ -83,14 +83,14 @@ def test_quiet_runs_print_only_the_results(runs, monkeypatch, capsys):
 
 
 def test_finished_runs_are_compared_and_evaluated(runs):
-    table = envgen("compare", runs)
+    table = envgen_forked("compare", runs)
     assert table.returncode == 0, table.stderr
     assert "expert" in table.stdout
     assert "collect_wood" in table.stdout
-    page = envgen("compare", runs / "none", runs / "expert", "--markdown").stdout
+    page = envgen_forked("compare", runs / "none", runs / "expert", "--markdown").stdout
     assert "| designer | seeds |" in page
     assert "collect_diamond" in page
-    result = envgen("evaluate", runs / "expert", "--episodes", "2", "--reference-episodes", "1")
+    result = envgen_forked("evaluate", runs / "expert", "--episodes", "2", "--reference-episodes", "1")
     assert result.returncode == 0, result.stderr
     assert "2 episodes of crafter" in result.stdout
     assert "reward in the reference package" in result.stdout
@@ -98,12 +98,12 @@ def test_finished_runs_are_compared_and_evaluated(runs):
 
 def test_a_finished_run_is_extended(runs, tmp_path):
     longer = [*SMALL, "--designer", "expert", "--folder", "run"]
-    assert envgen("train", "crafter", *longer, cwd=tmp_path).returncode == 0
+    assert envgen_forked("train", "crafter", *longer, cwd=tmp_path).returncode == 0
     longer[longer.index("--final-steps") + 1] = "1024"
-    refused = envgen("train", "crafter", *longer, cwd=tmp_path)
+    refused = envgen_forked("train", "crafter", *longer, cwd=tmp_path)
     assert refused.returncode == 2
     assert "final_steps" in refused.stderr
-    result = envgen("train", "crafter", *longer, "--extend", cwd=tmp_path)
+    result = envgen_forked("train", "crafter", *longer, "--extend", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "256 steps in levels, 1,280 in the original" in result.stdout
 
@@ -111,11 +111,11 @@ def test_a_finished_run_is_extended(runs, tmp_path):
 def test_a_run_with_practice_is_resumed_from_its_directory(tmp_path):
     practice = ["--practice.share", "0.5", "--practice.max-steps", "none", "--practice.snapshot-interval", "2"]
     args = [*SMALL, "--designer", "none", *practice, "--folder", "run"]
-    assert envgen("train", "crafter", *args, cwd=tmp_path).returncode == 0
+    assert envgen_forked("train", "crafter", *args, cwd=tmp_path).returncode == 0
     request = json.loads((tmp_path / "run" / "run.json").read_text())["request"]
     assert (request["practice"]["share"], request["practice"]["max_steps"]) == (0.5, None)
-    assert envgen("train", "--resume", "run", cwd=tmp_path).returncode == 0
-    refused = envgen("train", "crafter", *SMALL, "--designer", "none", "--folder", "run", cwd=tmp_path)
+    assert envgen_forked("train", "--resume", "run", cwd=tmp_path).returncode == 0
+    refused = envgen_forked("train", "crafter", *SMALL, "--designer", "none", "--folder", "run", cwd=tmp_path)
     assert refused.returncode == 2
     assert "practice.share 0.5 (now unset)" in refused.stderr
 
@@ -123,7 +123,7 @@ def test_a_run_with_practice_is_resumed_from_its_directory(tmp_path):
 def test_a_learner_preset_sets_learner_network_and_practice(tmp_path):
     args = [*SMALL, "--designer", "none", "--learner-preset", "far", "--network", "symbols", "--ppo.gamma", "0.9"]
     assert (
-        envgen("train", "crafter", *args, "--practice.max-steps", "50", "--folder", "run", cwd=tmp_path).returncode == 0
+        envgen_forked("train", "crafter", *args, "--practice.max-steps", "50", "--folder", "run", cwd=tmp_path).returncode == 0
     )
     request = json.loads((tmp_path / "run" / "run.json").read_text())["request"]
     settings, practice = learner_preset("far", Crafter())
@@ -319,13 +319,13 @@ def test_a_foreign_run_directory_imports_nothing(tmp_path, monkeypatch, capsys):
 
 
 def test_every_setting_is_an_option_and_designers_have_their_own():
-    stdout = envgen("train", "--help").stdout
+    stdout = envgen_forked("train", "--help").stdout
     for option in ("--cycles", "--ratio", "--mixing", "--ranking-steps", "--llm", "--base-url", "--feedback",
                    "--obfuscate", "--ppo.learning-rate", "--ppo.clip-coef",
                    "--designer.mastery-threshold"):  # fmt: skip
         assert option in stdout
     assert "--designer.beta" not in stdout
-    assert "--designer.beta" in envgen("train", "--designer", "alpha", "--help").stdout
+    assert "--designer.beta" in envgen_forked("train", "--designer", "alpha", "--help").stdout
 
 
 def test_two_processes_train_one_agent(tmp_path):

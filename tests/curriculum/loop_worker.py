@@ -1,7 +1,4 @@
-"""A complete small run, which tests also start as a process: `python loop_worker.py FOLDER [URL | DESIGNER]`.
-
-With a URL, the language model of a test server designs the levels. The run saves after every update.
-"""
+"""A complete small run, which saves after every update. `python loop_worker.py FOLDER DESIGNER...` runs several."""
 
 import sys
 from pathlib import Path
@@ -29,6 +26,7 @@ DESIGNER_SETTINGS = {  # of designers that choose the level of every episode
 def main(
     folder: Path, url: str | None = None, designer: str = "expert", plan: TrainingPlan = PLAN, **kw: Any
 ) -> TrainingSummary:
+    """With a URL, the language model of a test server designs the levels."""
     torch.set_num_threads(1)
     model = {"llm": "openai:model", "base_url": url, "timeout": 60} if url else None
     built = build_designer("llm" if url else designer, folder, model)
@@ -36,8 +34,5 @@ def main(
 
 
 if __name__ == "__main__":
-    argument = sys.argv[2] if len(sys.argv) > 2 else "expert"
-    if argument.startswith("http"):
-        main(Path(sys.argv[1]), argument)
-    else:
-        main(Path(sys.argv[1]), designer=argument)
+    for name in sys.argv[2:]:
+        main(Path(sys.argv[1]) / name, designer=name)

@@ -1,6 +1,5 @@
-"""A run that a test kills: `python phase_worker.py FOLDER OBSERVATION SHARE`. It saves after every update."""
+"""A run that a test kills. It saves after every update."""
 
-import sys
 from pathlib import Path
 
 import torch
@@ -25,7 +24,3 @@ def main(folder: Path, observation: str, share: float) -> None:
         phase_steps = 2 * 12 * NUM_UPDATES[observation] // 2
         trainer.run_phase("in a level", [CrafterLevel(length=30)], phase_steps)
         trainer.run_phase("in the original", [], phase_steps)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]))

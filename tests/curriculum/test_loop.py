@@ -22,6 +22,7 @@ from envgen.runs.checkpoint import CheckpointError, load_latest, save_checkpoint
 from envgen.runs.store import RunError, read_progress, read_request
 from envgen.worlds.crafter.world import Crafter
 from fake_llm_server import FakeLlmServer, hang_response
+from forked import forked, run_forked
 
 WORKER = Path(__file__).with_name("loop_worker.py")
 DESIGNS = [
@@ -203,36 +204,33 @@ def test_a_checkpoint_that_does_not_fit_is_refused(finished_run, tmp_path, name,
 
 def test_killed_run_resumes_to_the_same_result(finished_run, tmp_path):
     rng, kills = random.Random(4), 0
-    command = [sys.executable, str(WORKER), str(tmp_path)]
     for _ in range(4):
         before = len(list(read_progress(tmp_path)))
-        process = subprocess.Popen(command, stderr=subprocess.PIPE)
-        kill_at, deadline = before + rng.randint(0, 2), time.monotonic() + 120
-        while process.poll() is None and len(list(read_progress(tmp_path))) <= kill_at and time.monotonic() < deadline:
-            time.sleep(0.002)
-        time.sleep(rng.uniform(0, 0.3))  # into training, saving, an evaluation or the next design
-        if process.poll() is None:
-            process.kill()
-            kills += 1
-        process.communicate()
+        with forked(main, tmp_path) as process:
+            kill_at, deadline = before + rng.randint(0, 2), time.monotonic() + 120
+            while (
+                process.is_alive() and len(list(read_progress(tmp_path))) <= kill_at and time.monotonic() < deadline
+            ):
+                time.sleep(0.002)
+            time.sleep(rng.uniform(0, 0.3))  # into training, saving, an evaluation or the next design
+            kills += process.is_alive()
     assert kills >= 2
-    subprocess.run(command, check=True, capture_output=True)
+    assert run_forked(main, tmp_path) == 0
     assert_same_run(finished_run, tmp_path)
 
 
 def test_ctrl_c_saves_and_the_run_resumes_exactly(finished_run, tmp_path):
-    command = [sys.executable, str(WORKER), str(tmp_path)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and len(list(read_progress(tmp_path))) < 3:
-        time.sleep(0.002)
-    process.send_signal(signal.SIGINT)
-    process.communicate()
-    assert process.returncode != 0
+    with forked(main, tmp_path) as process:
+        while process.is_alive() and len(list(read_progress(tmp_path))) < 3:
+            time.sleep(0.002)
+        os.kill(process.pid, signal.SIGINT)
+        process.join()
+    assert process.exitcode != 0
     assert 3 <= len(list(read_progress(tmp_path))) < 10
     checkpoint = load_latest(tmp_path / "checkpoints")
     assert checkpoint is not None
     assert checkpoint.values["progress_bytes"] == (tmp_path / "progress.jsonl").stat().st_size  # nothing is lost
-    subprocess.run(command, check=True, capture_output=True)
+    assert run_forked(main, tmp_path) == 0
     assert_same_run(finished_run, tmp_path)
 
 
@@ -241,13 +239,10 @@ def test_run_killed_during_a_call_repeats_only_that_call(tmp_path):
         uninterrupted = main(tmp_path / "uninterrupted", server.url)
         assert len(server.requests) == uninterrupted.llm["calls"] == 2
     with FakeLlmServer([DESIGNS[0], hang_response, DESIGNS[1]]) as server:
-        command = [sys.executable, str(WORKER), str(tmp_path / "killed"), server.url]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE)
-        while process.poll() is None and len(server.requests) < 2:
-            time.sleep(0.01)
-        process.kill()
-        process.communicate()
-        subprocess.run(command, check=True, capture_output=True)
+        with forked(main, tmp_path / "killed", server.url) as process:
+            while process.is_alive() and len(server.requests) < 2:
+                time.sleep(0.01)
+        assert run_forked(main, tmp_path / "killed", server.url) == 0
         assert len(server.requests) == 3
         assert server.requests[1].body == server.requests[2].body
     summary = json.loads((tmp_path / "killed" / "summary.json").read_text())
@@ -257,13 +252,12 @@ def test_run_killed_during_a_call_repeats_only_that_call(tmp_path):
 
 def test_results_do_not_depend_on_the_hash_seed(tmp_path):
     """Sets of strings are iterated in another order in each process; no result may depend on it."""
-    for designer in ("expert", "alpha"):
-        folders = [tmp_path / f"{designer}-{hash_seed}" for hash_seed in ("1", "2")]
-        for folder in folders:
-            command = [sys.executable, str(WORKER), str(folder), designer]
-            hash_seed = folder.name.rpartition("-")[2]
-            subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": hash_seed})
-        assert_same_run(*folders)
+    designers = ("expert", "alpha")
+    for hash_seed in ("1", "2"):
+        command = [sys.executable, str(WORKER), str(tmp_path / hash_seed), *designers]
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": hash_seed})
+    for designer in designers:
+        assert_same_run(*(tmp_path / hash_seed / designer for hash_seed in ("1", "2")))
 
 
 # --- extension

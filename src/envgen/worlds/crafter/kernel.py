@@ -7,6 +7,7 @@ start.
 import numpy as np
 
 from envgen.jit import jit
+from envgen.worlds.kernels.arrays import copy_elements
 
 from ..engine import DONE, ENDED, RUNNING, STEP
 from ..kernels import mt19937
@@ -157,8 +158,8 @@ def _write_report(env, entities, report):
     report.discount = 0.0 if _is_dead(env) else 1.0
     report.position[0] = entities[0].x
     report.position[1] = entities[0].y
-    report.achievements[:] = env.achievements
-    report.inventory[:] = env.inventory
+    copy_elements(env.achievements, report.achievements)
+    copy_elements(env.inventory, report.inventory)
 
 
 @jit

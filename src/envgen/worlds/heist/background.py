@@ -12,6 +12,7 @@ therefore written so that the compiler vectorizes them: 32-bit integers, unsigne
 import numpy as np
 
 from envgen.jit import jit
+from envgen.worlds.kernels.arrays import copy_elements
 
 from .blit import clip_span
 from .constants import MAX_WORLD_SIZE, MEMORY, WALL
@@ -55,12 +56,12 @@ def draw_background(env, camera, atlas, scratch, frame):
     length = float((ONE + TWO * WALL_OVERLAP) * unit)
     for x in range(x0, x1 + 1):
         span = clip_span(float((np.float32(x) - WALL_OVERLAP) * unit - left), length, wall[1], FRAME_SIZE)
-        scratch.columns[x - x0] = span
+        copy_elements(span, scratch.columns[x - x0])
         for k in range(span[1] - span[0]):
             scratch.codes[x - x0, k] = (x - x0) << 16 | _texel_at(span, span[0] + k)
     for y in range(y0, y1 + 1):
         top = (view - np.float32(y + 1) - WALL_OVERLAP) * unit + bottom
-        scratch.rows[y - y0] = clip_span(float(top), length, wall[2], FRAME_SIZE)
+        copy_elements(clip_span(float(top), length, wall[2], FRAME_SIZE), scratch.rows[y - y0])
         if scratch.rows[y - y0, 0] < scratch.rows[y - y0, 1]:
             _fill_wall_row(env, scratch, x0, x1, y, scratch.walls[y - y0])
     size = np.float32(env.world_size) * unit

@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from envgen.jit import jit
+from envgen.worlds.kernels.arrays import copy_elements
 
 from .background import BACKGROUND_SCRATCH, FRAME_SIZE, MEMORY_VIEW_CELLS, draw_background
 from .blit import blit, blit_rotated
@@ -100,7 +101,7 @@ def render_frame(env, atlas, buffers, i, thread, frame):
     else:
         if env.needs_redraw:
             _draw_static(env, camera, atlas, buffers.background[thread], buffers.static_frames[i])
-        frame.view(np.uint64)[:] = buffers.static_frames[i].view(np.uint64)  # eight bytes at a time
+        copy_elements(buffers.static_frames[i].view(np.uint64), frame.view(np.uint64))
     env.needs_redraw = 0
     _draw_agent(env, camera, atlas, frame)
     for color in range(min(env.num_key_slots, NUM_COLORS)):

@@ -7,6 +7,7 @@ succeeded: rejection sampling can fail, and then the grid is generated again.
 import numpy as np
 
 from envgen.jit import jit
+from envgen.worlds.kernels.arrays import copy_elements
 
 from ..kernels import pcg64
 from . import constants as const
@@ -424,7 +425,7 @@ def generate_multi_room(env, params, scratch):
             count += 1
         if count > best:
             best = count
-            best_rooms[:] = rooms
+            copy_elements(rooms, best_rooms)
         if best >= params.num_rooms:
             break
     if best == 0:
