@@ -5,13 +5,18 @@ Where forking is not safe, processes are spawned, so functions and their argumen
 
 import multiprocessing
 import os
+import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+
+with suppress(ImportError):
+    import torch._dynamo  # noqa: F401 - the first optimizer of a process would import it, for two seconds
 
 CONTEXT = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
@@ -38,6 +43,16 @@ def run_forked(function: Callable, *args: Any, **kw: Any) -> int | None:
     with forked(function, *args, **kw) as process:
         process.join()
     return process.exitcode
+
+
+def run_with_output(function: Callable, *args: Any) -> subprocess.CompletedProcess:
+    """The same, with what the process printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {name: Path(folder) / name for name in ("stdout", "stderr")}
+        exit_code = run_forked(function, *args, **paths)
+        texts = {name: path.read_text() for name, path in paths.items()}
+    assert exit_code is not None
+    return subprocess.CompletedProcess(args, exit_code, **texts)
 
 
 def _call(stdout: Path | None, stderr: Path | None, function: Callable, args: tuple, kw: dict) -> None:

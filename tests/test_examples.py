@@ -1,11 +1,13 @@
 """Every script in examples/ runs as it is, in a process and a folder of its own, and fits on a page."""
 
 import os
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
 import pytest
+
+from forked import run_with_output
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
@@ -39,16 +41,16 @@ EXPECTED_OUTPUT = {
 
 def run_example(script: Path, folder: Path, *arguments: str) -> str:
     """What an example prints. To refresh the recorded conversation: python examples/llm_designer_offline.py record"""
-    process = subprocess.run(
-        [sys.executable, str(script), *arguments],
-        cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    process = run_with_output(_run_script, script, folder, arguments)
     assert process.returncode == 0, process.stderr[-3000:]
     return process.stdout
+
+
+def _run_script(script: Path, folder: Path, arguments: tuple[str, ...]) -> None:
+    os.chdir(folder)
+    sys.argv = [str(script), *arguments]
+    sys.path.insert(0, str(script.parent))
+    runpy.run_path(str(script), run_name="__main__")
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)

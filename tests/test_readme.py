@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from envgen.cli.main import main
+from forked import run_with_output
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 RESULTS = tuple(sorted((DOCS / "results").rglob("README.md")))
@@ -59,9 +62,14 @@ def test_code_blocks_run(page, number, code, tmp_path):
         pytest.importorskip(REQUIRED_PACKAGES[page, number])
     for long, short in REPLACEMENTS.items():
         code = code.replace(long, short)
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    result = run_with_output(_run_code, code, page, tmp_path)
     assert result.returncode == 0, result.stderr
     assert EXPECTED_OUTPUT.get((page, number), "") in result.stdout
+
+
+def _run_code(code: str, page: str, folder: Path) -> None:
+    os.chdir(folder)
+    exec(compile(code, page, "exec"), {"__name__": "__main__"})
 
 
 def test_expected_output_names_existing_blocks():
@@ -141,7 +149,14 @@ def test_the_site_is_built_without_warnings_and_without_a_network(tmp_path):
     assert "load_policy" in (tmp_path / "reference" / "api.html").read_text()
 
 
-def test_options_of_documented_commands_exist():
+def help_of(capsys, monkeypatch, *command: str) -> str:
+    monkeypatch.setattr(sys, "argv", ["envgen", *command, "--help"])
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main()
+    return capsys.readouterr().out
+
+
+def test_options_of_documented_commands_exist(capsys, monkeypatch):
     """Every `--option` in a documented command is in the help of that command."""
     help_texts: dict[tuple[str, ...], str] = {}
     unknown = []
@@ -149,13 +164,12 @@ def test_options_of_documented_commands_exist():
         for command, arguments in COMMAND.findall(page.read_text().replace("\\\n", " ")):
             # the designer and the learner have options of their own
             chosen = re.findall(r"(--designer|--learner) ([a-z-]+)(?= |$)", arguments)
-            key = (command, *(word for pair in chosen for word in pair))
+            options = [word for pair in chosen for word in pair]
+            key = (command, *options)
             if key not in help_texts:
-                program = [sys.executable, "-m", "envgen.cli", *key, "--help"]
-                help_texts[key] = subprocess.run(program, capture_output=True, text=True).stdout
+                help_texts[key] = help_of(capsys, monkeypatch, *key)
                 if command == "sweep":  # the options of its runs are those of train
-                    program[3] = "train"
-                    help_texts[key] += subprocess.run(program, capture_output=True, text=True).stdout
+                    help_texts[key] += help_of(capsys, monkeypatch, "train", *options)
             for option in re.findall(r"(?<!\S)--[a-z][a-z.-]*", arguments):
                 if f"{option} " not in help_texts[key] and f"{option}," not in help_texts[key]:
                     unknown.append(f"{page.name}: envgen {command} {option}")

@@ -52,8 +52,8 @@ def test_crafter_is_played_and_its_cost_printed(tmp_path, short):
 
 def test_anthropic_answers_by_tool_call(tmp_path, short):
     with FakeLlmServer([completion('{"reasons": "none", "action": "do"}')] * 3) as server:
-        result = envgen_forked("evaluate", "crafter", *DIRECT, "--llm", "anthropic:model", "--base-url", server.root, *short,
-                        cwd=tmp_path, **KEYS)  # fmt: skip
+        options = ["--llm", "anthropic:model", "--base-url", server.root]
+        result = envgen_forked("evaluate", "crafter", *DIRECT, *options, *short, cwd=tmp_path, **KEYS)
         assert result.returncode == 0, result.stderr
         assert server.requests[0].path.endswith("/messages")
         assert server.requests[0].body["tools"][0]["input_schema"]["required"] == ["reasons", "action"]

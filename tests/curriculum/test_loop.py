@@ -208,9 +208,7 @@ def test_killed_run_resumes_to_the_same_result(finished_run, tmp_path):
         before = len(list(read_progress(tmp_path)))
         with forked(main, tmp_path) as process:
             kill_at, deadline = before + rng.randint(0, 2), time.monotonic() + 120
-            while (
-                process.is_alive() and len(list(read_progress(tmp_path))) <= kill_at and time.monotonic() < deadline
-            ):
+            while process.is_alive() and len(list(read_progress(tmp_path))) <= kill_at and time.monotonic() < deadline:
                 time.sleep(0.002)
             time.sleep(rng.uniform(0, 0.3))  # into training, saving, an evaluation or the next design
             kills += process.is_alive()
