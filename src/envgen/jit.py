@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numba
 from numba.core import config, types
@@ -35,6 +36,7 @@ WORLDS_DIR = PROJECT_DIR / "worlds"
 SHARED_DIR = "kernels"  # the folder that all worlds share
 MIN_FREE_BYTES = 64 << 20  # with less free space the disk counts as full
 NUM_VERSIONS_KEPT = 4  # versions of each scope's sources
+NARROW_INTEGERS = {types.int8, types.int16, types.int32}
 FASTMATH_FLAGS = {"reassoc", "contract", "nsz"}  # LLVM may reorder sums, and fuse multiplication and addition
 
 
@@ -259,10 +261,9 @@ def _widen_integer_arguments(compiled) -> None:
     compiled.get_call_template = get_widened_call_template
 
 
-def _widen(kind: types.Type) -> types.Type:
+def _widen(kind: Any) -> Any:
     kind = types.unliteral(kind)
-    is_narrow = isinstance(kind, types.Integer) and kind.signed and kind.bitwidth < 64
-    return types.int64 if is_narrow else kind
+    return types.int64 if kind in NARROW_INTEGERS else kind
 
 
 def _tolerate_cache_errors(compiled) -> None:

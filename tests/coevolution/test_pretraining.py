@@ -1,9 +1,5 @@
 """Models created from scratch learn a little, are reproducible, created once, and resumed exactly when interrupted."""
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -21,6 +17,7 @@ from envgen.coevolution.pretraining import completion_loss, encode_example, find
 from envgen.coevolution.sampling import Completions, generate
 from envgen.coevolution.settings import ModelSize, PretrainSettings
 from envgen.coevolution.task_stores import TaskFilter
+from forked import forked
 
 DOMAIN, NUM_HELD_OUT = Toy(), 40
 SIZE = ModelSize(width=32, num_layers=2, num_heads=2, mlp_width=64, vocab_size=400)
@@ -142,29 +139,17 @@ def test_interrupted_pretraining_resumes_exactly(tmp_path, model):
     assert [path.name for path in (tmp_path / "interrupted").iterdir()] == [expected[0].parent.name]
 
 
-PRETRAIN_IN_SUBPROCESS = """
-from pathlib import Path
-from test_pretraining import *
-torch.set_num_threads(1)
-pretrain(DOMAIN, Path("models"), 0, SIZE, RESUMED, lambda line: print(line, flush=True), save_every=0)
-"""
+def pretrain_and_print(folder: Path) -> None:
+    pretrain(DOMAIN, folder, 0, SIZE, RESUMED, lambda line: print(line, flush=True), save_every=0)
 
 
-@pytest.mark.slow
 def test_killed_pretraining_resumes_exactly(tmp_path):
     expected = pretrain(DOMAIN, tmp_path / "uninterrupted", 0, SIZE, RESUMED)
-    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
-    command = [sys.executable, "-c", PRETRAIN_IN_SUBPROCESS]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    with process.stdout:
-        for line in process.stdout:
-            if line.startswith("agent") and "loss" in line:
-                break
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    output = tmp_path / "stdout"
+    with forked(pretrain_and_print, tmp_path / "models", stdout=output) as process:
+        while process.is_alive() and not (output.exists() and "loss" in output.read_text()):
+            time.sleep(0.002)
+        assert process.is_alive()
     assert not (tmp_path / "models" / expected[0].parent.name).exists()
     lines = []
     resumed = pretrain(DOMAIN, tmp_path / "models", 0, SIZE, RESUMED, lines.append)

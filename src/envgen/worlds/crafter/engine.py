@@ -31,7 +31,7 @@ class Engine(BatchEngine):
             advances by one number per pixel of the map.
     """
 
-    title, compile_seconds, Level = "Crafter", 30, CrafterLevel
+    title, compile_seconds, Level = "Crafter", 25, CrafterLevel
     skill_names = tuple(skill.name for skill in const.SKILLS)
     stream_field = "rng"
 

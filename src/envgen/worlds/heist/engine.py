@@ -37,7 +37,7 @@ class Engine(BatchEngine):
         skin: The textures of pixel observations and of `render`.
     """
 
-    title, compile_seconds, Level = "Heist", 30, HeistLevel
+    title, compile_seconds, Level = "Heist", 20, HeistLevel
     skill_names = tuple(skill.name for skill in const.SKILLS)
     stream_field, identity_fields = "mt", (*BatchEngine.identity_fields, "seed_stream")
 

@@ -31,7 +31,7 @@ class Engine(BatchEngine):
         observation: NO_OBSERVATION, SYMBOLS or PIXELS.
     """
 
-    title, compile_seconds, Level = "MiniGrid", 60, MiniGridLevel
+    title, compile_seconds, Level = "MiniGrid", 25, MiniGridLevel
     skill_names = tuple(skill.name for skill in const.SKILLS)
     stream_field = "rng"
     maps: np.ndarray  # (levels, MAX_SIZE * MAX_SIZE), the cells of each level's map
