@@ -261,7 +261,8 @@ def format_table(groups: dict[str, list[dict[str, Any]]]) -> str:
                 )
                 cells.append(f"{minutes:.1f} min, {steps / 1e6:.1f}M")
         scores = [point["score"] for point in last]
-        cells.append(f"{np.median(scores):.1f} ({min(scores):.1f} to {max(scores):.1f})")
+        spread = f" ({min(scores):.1f} to {max(scores):.1f})" if len(scores) > 1 else ""
+        cells.append(f"{np.median(scores):.1f}{spread}")
         rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
@@ -273,7 +274,7 @@ def plot(groups: dict[str, list[dict[str, Any]]], file: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axis = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    figure, axis = plt.subplots(figsize=(10, 4.5), layout="constrained")
     for trainer, results in groups.items():
         minutes = max(result["minutes"] for result in results)
         x = np.linspace(0, minutes, 200)
@@ -293,7 +294,7 @@ def plot(groups: dict[str, list[dict[str, Any]]], file: Path) -> None:
     axis.set_ylabel("score of the last 1,024 training episodes, %")
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(alpha=0.3)
-    axis.legend(frameon=False, fontsize=8)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     figure.savefig(file, dpi=110)
 
 

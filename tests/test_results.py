@@ -1,0 +1,99 @@
+"""The tables of the results pages are those that the benchmarks compute from the committed results."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
+NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*")
+DESIGNER_PAGES = sorted(folder.name for folder in RESULTS.glob("envgen-*"))
+
+pytest.importorskip("torch")
+
+
+def load_benchmark(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def group_runs(page: str) -> dict[str, list[Path]]:
+    """The run directories of a page by the name of their variant, in the order of its tables."""
+    groups: dict[str, list[Path]] = {}
+    for folder in sorted((RESULTS / page / "runs").iterdir()):
+        groups.setdefault(folder.name.rpartition("-")[0], []).append(folder)
+    text = (RESULTS / page / "README.md").read_text()
+    return dict(sorted(groups.items(), key=lambda item: text.index(f"\n| {item[0]} ")))
+
+
+def split_numbers(row: str) -> tuple[str, list[float]]:
+    """A row without its numbers, and the numbers."""
+    numbers = [float(number.replace(",", "")) for number in NUMBER.findall(row)]
+    return NUMBER.sub("#", row), numbers
+
+
+def check_tables(page: str, *tables: str) -> None:
+    """Each row of the tables is on the page, up to the rounding of the last digit."""
+    published: dict[str, list[list[float]]] = {}
+    for row in (RESULTS / page / "README.md").read_text().splitlines():
+        text, numbers = split_numbers(row)
+        published.setdefault(text, []).append(numbers)
+    computed = [row for table in tables for row in table.splitlines() if row]
+    assert len(computed) > 3
+    for row in computed:
+        text, numbers = split_numbers(row)
+        is_published = any(numbers == pytest.approx(other, rel=1e-6, abs=0.11) for other in published.get(text, ()))
+        assert is_published, f"{page} has no row\n{row}"
+
+
+@pytest.mark.parametrize("page", ["crafter-learners", "crafter-time-to-score"])
+def test_tables_of_crafter_without_a_designer(page):
+    benchmark = load_benchmark(page.replace("-", "_"))
+    groups = benchmark.load_results(RESULTS / page)
+    tables = [benchmark.format_table(groups)]
+    if page == "crafter-learners":
+        tables.append(benchmark.format_skills(groups))
+    check_tables(page, *tables)
+
+
+@pytest.mark.parametrize("page", DESIGNER_PAGES)
+def test_tables_of_the_designers(page):
+    benchmark = load_benchmark("envgen_designers")
+    study = benchmark.STUDIES[re.fullmatch(r"envgen-(.+)-[a-z]+", page)[1]]
+    groups = group_runs(page)
+    tables = [benchmark.results_table(study, groups), benchmark.difference_table(groups)]
+    if (next(iter(groups.values()))[0] / "cycles" / "1" / "evaluation.json").exists():
+        paths = [("score", "value"), *(("skills", skill, "value") for skill in study.skills)]
+        tables += [benchmark.cycle_table("", groups, path).partition("\n")[2] for path in paths]
+    check_tables(page, *tables)
+
+
+@pytest.mark.parametrize("domain", ["tools", "alfworld"])
+def test_tables_of_the_proposers(domain):
+    benchmark = load_benchmark("genenv_proposers")
+    study, page = benchmark.STUDIES[domain], f"genenv-{domain}"
+    groups = {
+        name: sorted((RESULTS / page / "runs").glob(f"{name.replace(' ', '-')}-[0-9]")) for name in study.variants
+    }
+    groups = {name: folders for name, folders in groups.items() if folders}
+    tables = (benchmark.results_table(domain, groups), benchmark.paired_table(groups))
+    check_tables(page, *tables, benchmark.task_table(groups, study.features), benchmark.efficiency_tables(groups))
+
+
+def test_intervals_of_ppo():
+    benchmark, folder = load_benchmark("crafter_learning"), RESULTS / "crafter-ppo-symbols"
+    seeds = json.loads((folder / "seeds.json").read_text())
+    for key, label in (("final", "envgen, the final policy"), ("package", "the same in the `crafter` package")):
+        intervals = [
+            benchmark.format_interval([seed[key][measure]["value"] for seed in seeds])
+            for measure in ("score", "reward")
+        ]
+        assert f"| {label} | {' | '.join(intervals)} |" in (folder / "README.md").read_text()
