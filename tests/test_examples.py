@@ -1,5 +1,6 @@
 """Every script in examples/ runs as it is, in a process and a folder of its own, and fits on a page."""
 
+import inspect
 import os
 import runpy
 import sys
@@ -50,6 +51,8 @@ def _run_script(script: Path, folder: Path, arguments: tuple[str, ...]) -> None:
     os.chdir(folder)
     sys.argv = [str(script), *arguments]
     sys.path.insert(0, str(script.parent))
+    sys.modules.pop(script.stem, None)  # another test may have imported the script, and `inspect` remembers it by its
+    inspect.modulesbyfile.clear()  # file, so that it would not find the docstrings of settings
     runpy.run_path(str(script), run_name="__main__")
 
 
