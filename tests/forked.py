@@ -15,9 +15,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-with suppress(ImportError):
-    import torch._dynamo  # noqa: F401 - the first optimizer of a process would import it, for two seconds
-
+TIMEOUT = 600  # seconds
 CONTEXT = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
 
@@ -26,6 +24,8 @@ def forked(
     function: Callable, *args: Any, stdout: Path | None = None, stderr: Path | None = None, **kw: Any
 ) -> Iterator[BaseProcess]:
     """A process that calls a function and writes its output into files. At the end of the context, it is killed."""
+    with suppress(ImportError):
+        import torch._dynamo  # noqa: F401 - the first optimizer of each process would take two seconds for it
     process = CONTEXT.Process(target=_call, args=(stdout, stderr, function, args, kw))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # servers of tests are threads, which a fork does not have
@@ -39,9 +39,9 @@ def forked(
 
 
 def run_forked(function: Callable, *args: Any, **kw: Any) -> int | None:
-    """Call a function in a process of its own, and return the exit code of the process."""
+    """Call a function in a process of its own, which is killed after TIMEOUT, and return the exit code."""
     with forked(function, *args, **kw) as process:
-        process.join()
+        process.join(TIMEOUT)
     return process.exitcode
 
 

@@ -1,11 +1,12 @@
 """tools/newcomer.py finds the commands of a page, skips what is marked, and interrupts what takes long."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
 
 import pytest
+
+from scripts import imported_script
 
 FILE = Path(__file__).parents[1] / "tools" / "newcomer.py"
 PAGE = """
@@ -47,14 +48,8 @@ print(1)
 
 @pytest.fixture(scope="module")
 def newcomer():
-    spec = importlib.util.spec_from_file_location("newcomer", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["newcomer"] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["newcomer"]
+    with imported_script(FILE) as module:
+        yield module
 
 
 def test_commands_and_reasons_are_found(newcomer, tmp_path):

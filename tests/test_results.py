@@ -1,12 +1,13 @@
 """The tables of the results pages are those that the benchmarks compute from the committed results."""
 
-import importlib.util
 import json
 import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from scripts import imported_script
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -17,12 +18,13 @@ pytest.importorskip("torch")
 
 
 def load_benchmark(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    with imported_script(ROOT / "benchmarks" / f"{name}.py") as module:
+        return module
+
+
+@pytest.mark.parametrize("discussion", sorted(RESULTS.glob("*/discussion.md")), ids=lambda file: file.parent.name)
+def test_pages_contain_their_discussion(discussion):
+    assert discussion.read_text().strip() in (discussion.parent / "README.md").read_text()
 
 
 def group_runs(page: str) -> dict[str, list[Path]]:

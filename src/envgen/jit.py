@@ -218,7 +218,9 @@ def _fallback_folder(name: str) -> Path | None:
 
 def jit(function):
     """Compile `function` in nopython mode, without the GIL, with IEEE arithmetic, cached on disk."""
-    return _compile(function)
+    compiled = _compile(function)
+    _widen_integer_arguments(compiled)
+    return compiled
 
 
 def jit_fastmath(function):
@@ -241,8 +243,6 @@ def _compile(function, **extra_options):
     finally:
         NUMBA_CONFIG["CACHE_DIR"] = previous
     _tolerate_cache_errors(compiled)
-    if options.get("inline") != "always":
-        _widen_integer_arguments(compiled)
     return compiled
 
 

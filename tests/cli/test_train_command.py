@@ -122,12 +122,8 @@ def test_a_run_with_practice_is_resumed_from_its_directory(tmp_path):
 
 def test_a_learner_preset_sets_learner_network_and_practice(tmp_path):
     args = [*SMALL, "--designer", "none", "--learner-preset", "far", "--network", "symbols", "--ppo.gamma", "0.9"]
-    assert (
-        envgen_forked(
-            "train", "crafter", *args, "--practice.max-steps", "50", "--folder", "run", cwd=tmp_path
-        ).returncode
-        == 0
-    )
+    args += ["--practice.max-steps", "50", "--folder", "run"]
+    assert envgen_forked("train", "crafter", *args, cwd=tmp_path).returncode == 0
     request = json.loads((tmp_path / "run" / "run.json").read_text())["request"]
     settings, practice = learner_preset("far", Crafter())
     assert request["practice"] == PracticeSettings(**practice, max_steps=50).model_dump(mode="json")

@@ -183,7 +183,7 @@ def read_files(folder):
 def test_runs_do_not_depend_on_the_hash_seed(models, tmp_path):
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     runs = []
-    for hash_seed in ("1", "2"):
+    for hash_seed in ("1", "2", "3"):
         folder = tmp_path / hash_seed
         folder.mkdir()
         command = [sys.executable, "-c", RUN_WITH_REPETITION_PENALTY, "genenv-grpo", *map(str, models)]
@@ -191,7 +191,7 @@ def test_runs_do_not_depend_on_the_hash_seed(models, tmp_path):
         subprocess.run(command, cwd=folder, env=environment, check=True)
         runs.append(read_files(folder / "run"))
     assert any(name.endswith("proposer.safetensors") for name in runs[0])
-    assert runs[0] == runs[1]
+    assert runs[0] == runs[1] == runs[2]
 
 
 @pytest.mark.parametrize(

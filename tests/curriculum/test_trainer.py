@@ -26,10 +26,7 @@ def num_lines(folder: Path) -> int:
     return len(list(read_progress(folder)))
 
 
-@pytest.mark.parametrize(
-    ("observation", "practice_share"),
-    [("symbols", 0.0), ("pixels", 0.0), ("symbols", 0.5)],
-)
+@pytest.mark.parametrize(("observation", "practice_share"), [("symbols", 0.0), ("pixels", 0.0), ("symbols", 0.5)])
 def test_killed_run_resumes_to_the_same_result(tmp_path, observation, practice_share):
     uninterrupted, folder = tmp_path / "uninterrupted", tmp_path / "killed"
     main(uninterrupted, observation, practice_share)

@@ -7,10 +7,10 @@ start.
 import numpy as np
 
 from envgen.jit import jit
-from envgen.worlds.kernels.arrays import copy_elements
 
 from ..engine import DONE, ENDED, RUNNING, STEP
 from ..kernels import mt19937
+from ..kernels.arrays import copy_elements
 from ..observations import PIXELS, SYMBOLS
 from . import constants as const
 from .creatures import (

@@ -12,8 +12,8 @@ therefore written so that the compiler vectorizes them: 32-bit integers, unsigne
 import numpy as np
 
 from envgen.jit import jit
-from envgen.worlds.kernels.arrays import copy_elements
 
+from ..kernels.arrays import copy_elements
 from .blit import clip_span
 from .constants import MAX_WORLD_SIZE, MEMORY, WALL
 from .textures import FLOOR_TEXTURE, WALL_TEXTURE

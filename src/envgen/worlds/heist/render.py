@@ -14,8 +14,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from envgen.jit import jit
-from envgen.worlds.kernels.arrays import copy_elements
 
+from ..kernels.arrays import copy_elements
 from .background import BACKGROUND_SCRATCH, FRAME_SIZE, MEMORY_VIEW_CELLS, draw_background
 from .blit import blit, blit_rotated
 from .constants import ACTIONS, ENTITY_DOOR, ENTITY_GEM, ENTITY_KEY, MEMORY, NOOP, NUM_COLORS, NUM_MOVES, WALL

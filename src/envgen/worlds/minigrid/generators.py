@@ -7,9 +7,9 @@ succeeded: rejection sampling can fail, and then the grid is generated again.
 import numpy as np
 
 from envgen.jit import jit
-from envgen.worlds.kernels.arrays import copy_elements
 
 from ..kernels import pcg64
+from ..kernels.arrays import copy_elements
 from . import constants as const
 from .placement import (
     ANYWHERE,
