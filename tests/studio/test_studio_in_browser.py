@@ -244,11 +244,14 @@ def test_a_level_is_played_with_the_keyboard(browser, tmp_path):
         page.keyboard.press("Tab")  # is not caught by the game
         expect(screen).not_to_be_focused()
         screen.focus()
-        for _ in range(12):
+        keys = []
+        page.on("request", lambda request: keys.append(request.post_data_json["key"]))
+        for _ in range(12):  # more than the episode has
             page.keyboard.press("ArrowRight")
-        page.get_by_text("The episode ended").wait_for()
+        end = re.search(r"The episode ended at step (\d+)", page.get_by_text("The episode ended").inner_text())
         page.get_by_role("button", name="Restart").click()
         page.get_by_text("step 0, return 0").wait_for()
+        assert end and keys == (int(end[1]) - 2) * ["right"] + ["r"]  # none after the end
         screen.focus()
         page.keyboard.press("Escape")
         screen.wait_for(state="hidden")

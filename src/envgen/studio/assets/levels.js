@@ -94,6 +94,7 @@ class Game {
     this.id = null;
     this.waiting = [];
     this.isBusy = false;
+    this.isDone = false;
     this.find("screen").addEventListener("keydown", (event) => this.handleKey(event));
     this.find("stop").addEventListener("click", () => this.stop());
   }
@@ -136,8 +137,10 @@ class Game {
     if (this.isBusy) return;
     this.isBusy = true;
     while (this.waiting.length && this.id) {
+      const next = this.waiting.shift();
+      if (this.isDone && this.keys.has(next)) continue; // the episode ended with an earlier key
       try {
-        const result = await post("key", { game: this.id, key: this.waiting.shift() });
+        const result = await post("key", { game: this.id, key: next });
         if (result.quit) this.stop(); else this.show(result);
       } catch (error) {
         this.waiting = [];
@@ -151,6 +154,7 @@ class Game {
     this.find("screen").querySelector("img").src = state.frame;
     this.find("play-status").textContent = state.status.join("; ");
     if (state.events?.length || state.done) this.find("play-events").textContent = (state.events || []).join(" ");
+    this.isDone = state.done;
     this.find("restart").hidden = !state.done;
   }
 
