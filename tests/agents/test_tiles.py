@@ -13,7 +13,14 @@ from envgen.agents.networks import PolicyNetwork, make_distribution
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import VecEnvRunner
 from envgen.agents.settings import NetworkSettings, PpoSettings
-from envgen.agents.tiles import RepeatRows, TileEncoder, TileLayers, find_distinct_tiles, pool_tiles
+from envgen.agents.tiles import (
+    TileEncoder,
+    TileLayers,
+    find_distinct_tiles,
+    pool_distinct_tiles,
+    pool_tiles,
+    repeat_rows,
+)
 from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.heist.env import HeistVectorEnv
 from envgen.worlds.world import TileGrid
@@ -145,24 +152,29 @@ def test_empty_batches_have_features_and_gradients():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_maxima_and_their_gradients_equal_those_of_plain_operations(dtype, monkeypatch):
-    """Without ties, because PyTorch shares the gradient among equal maxima."""
-    values = torch.randperm(4 * 2 * 3 * 5, generator=torch.Generator().manual_seed(0)).view(4, 2, 3, 5)
-    features = values.to(dtype).requires_grad_()
-    grad_out = torch.randn((4, 6 * 2 + 5 * 5), generator=torch.Generator().manual_seed(0)).to(dtype)
-    fused = pool_tiles(features, 2)
-    (grad,) = torch.autograd.grad(fused, features, grad_out)
-    monkeypatch.setattr("envgen.agents.tiles.CPU", "none")
-    unfused = pool_tiles(features, 2)
-    assert torch.equal(fused, unfused)
-    (expected_grad,) = torch.autograd.grad(unfused, features, grad_out)
-    torch.testing.assert_close(grad, expected_grad)
+@pytest.mark.parametrize("unpooled_width", [0, 2, 5])
+def test_pooling_and_its_gradients_equal_those_of_plain_operations(dtype, unpooled_width):
+    """No two features of an image are equal: PyTorch shares the gradient among equal maxima."""
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randperm(8 * 5, generator=generator).view(8, 5).to(dtype).requires_grad_()
+    index = torch.stack([torch.randperm(8, generator=generator)[:6].view(2, 3) for _ in range(4)])
+    attended = torch.randn((4, 3), generator=generator).to(dtype).requires_grad_()
+    fused = pool_distinct_tiles(features, index, attended, unpooled_width)
+    plain = torch.cat([pool_tiles(features[index], unpooled_width), attended], 1)
+    assert torch.equal(fused, plain)
+    grad_out = torch.randn(plain.shape, generator=generator).to(dtype)
+    for out, expected in zip(
+        *(torch.autograd.grad(out, (features, attended), grad_out) for out in (fused, plain)), strict=True
+    ):
+        torch.testing.assert_close(out, expected, rtol=0.02 if dtype == torch.bfloat16 else 1e-5, atol=0.02)
 
 
 def test_the_gradient_of_equal_maxima_goes_to_one_of_them():
-    features = torch.ones(1, 2, 3, 1, requires_grad=True)
-    (grad,) = torch.autograd.grad(pool_tiles(features, 0).sum(), features)
-    assert grad.flatten().tolist() == [2, 1, 1, 1, 0, 0]
+    features, attended = torch.ones(6, 1, requires_grad=True), torch.empty(1, 0)
+    pooled = pool_distinct_tiles(features, torch.arange(6).view(1, 2, 3), attended, 0)
+    assert torch.autograd.grad(pooled.sum(), features)[0].flatten().tolist() == [2, 1, 1, 1, 0, 0]
+    pooled = pool_distinct_tiles(features, torch.zeros((1, 2, 3), dtype=torch.int64), attended, 1)
+    assert torch.autograd.grad(pooled.sum(), features)[0].flatten().tolist() == [6 + 5, 0, 0, 0, 0, 0]
 
 
 def test_equal_tiles_are_computed_once():
@@ -174,7 +186,7 @@ def test_equal_tiles_are_computed_once():
     assert torch.equal(distinct[copies][first][index], distinct[copies])
     rows = torch.randn(len(first), 3, requires_grad=True)
     grad_out = torch.randn(400, 3)
-    repeated, expected = RepeatRows.apply(rows, index), rows[index]
+    repeated, expected = repeat_rows(rows, index), rows[index]
     assert torch.equal(repeated, expected)
     grads = [torch.autograd.grad(out, rows, grad_out)[0] for out in (repeated, expected)]
     torch.testing.assert_close(*grads)

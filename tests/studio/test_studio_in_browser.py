@@ -251,7 +251,8 @@ def test_a_level_is_played_with_the_keyboard(browser, tmp_path):
         end = re.search(r"The episode ended at step (\d+)", page.get_by_text("The episode ended").inner_text())
         page.get_by_role("button", name="Restart").click()
         page.get_by_text("step 0, return 0").wait_for()
-        assert end and keys == (int(end[1]) - 2) * ["right"] + ["r"]  # none after the end
+        assert end is not None
+        assert keys == (int(end[1]) - 2) * ["right"] + ["r"]  # none after the end
         screen.focus()
         page.keyboard.press("Escape")
         screen.wait_for(state="hidden")
