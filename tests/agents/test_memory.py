@@ -221,7 +221,7 @@ class RecallEnv(VectorEnv):
 
 def recall_rate(network: NetworkSettings) -> float:
     settings = PpoSettings(
-        num_envs=32, num_steps=16, sequence_length=8, num_minibatches=4, learning_rate=3e-3, gamma=0.95,
+        num_envs=32, num_steps=16, sequence_length=8, num_minibatches=4, learning_rate=1e-3, gamma=0.95,
         gae_lambda=0.95, ent_coef=0.01, network=network,
     )  # fmt: skip
     envs = RecallEnv(32, length=6)
