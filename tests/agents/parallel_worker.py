@@ -14,7 +14,7 @@ from envgen.agents.settings import NetworkSettings
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.crafter.world import Crafter
 
-LEVEL = CrafterLevel(length=10, inventory={"wood": 9, "sapling": 3, "stone": 9})  # random actions achieve something
+LEVEL = CrafterLevel(length=40, inventory={"wood": 9, "sapling": 3, "stone": 9})  # random actions achieve something
 CASES: dict[str, tuple[str, dict[str, Any]]] = {  # the learner, and its settings
     "ppo": ("ppo", {}),
     "history": ("ppo", {"network": NetworkSettings(history=True)}),

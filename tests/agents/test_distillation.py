@@ -94,15 +94,39 @@ def test_divergence_is_that_of_the_new_policy_from_the_old():
 # ------------------------------------------------------------------------------------------------ episodes and memory
 
 
+def starts_after(dones: np.ndarray) -> np.ndarray:
+    """Where episodes start, if all environments were reset before the first step."""
+    return np.concatenate([np.ones_like(dones[:1]), dones[:-1]])
+
+
 def test_only_whole_episodes_with_achievements_are_used():
-    dones, achieved = np.zeros((12, 2), bool), np.zeros((12, 2), bool)
-    dones[[2, 6, 9], 0] = True  # in environment 0, the episodes of steps 3 to 6 and 7 to 9 are whole
-    dones[4, 1] = True  # in environment 1, none is
+    dones, achieved = np.zeros((12, 3), bool), np.zeros((12, 3), bool)
+    dones[[2, 6, 9], 0] = True  # the first episode begins before the buffer, the others at 3 and 7
+    dones[4, 1] = True  # the second episode does not end
+    dones[[3, 11], 2] = True
+    starts = starts_after(dones)
+    starts[0, 0] = False
+    starts[8, 2] = True  # a new phase: the episode of steps 4 to 7 has no end
     achieved[[1, 4, 5, 9], 0] = True  # 9 is the last step of its episode
-    achieved[:, 1] = True
-    (episode,) = find_episodes(dones, achieved, np.ones_like(dones))
-    np.testing.assert_array_equal(episode.rows, np.array([3, 4, 5, 6]) * 2)
-    np.testing.assert_array_equal(episode.achieved, [1, 2])
+    achieved[8, 1] = True
+    achieved[[5, 10], 2] = True
+    first, second = find_episodes(starts, dones, achieved, np.ones_like(dones))
+    np.testing.assert_array_equal(first.rows, np.array([3, 4, 5, 6]) * 3)
+    np.testing.assert_array_equal(first.achieved, [1, 2])
+    np.testing.assert_array_equal(second.rows, np.array([8, 9, 10, 11]) * 3 + 2)
+    np.testing.assert_array_equal(second.achieved, [2])
+
+
+def test_episodes_of_two_phases_are_not_joined():
+    learner, envs = make_learner(num_steps=50, buffer_rollouts=100)
+    for _ in range(2):
+        learner.train(envs, 4 * 50)  # the episodes of 40 steps in progress are dropped
+    buffer = {name: torch.cat([entry[name] for entry in learner._buffer]).numpy() for name in learner._buffer[0]}
+    episodes = find_episodes(buffer["starts"], buffer["dones"], buffer["rewards"] > 0.1, buffer["valid"])
+    assert len(episodes) > 4
+    for episode in episodes:
+        assert len(episode.rows) <= 40
+        assert buffer["starts"].reshape(-1)[episode.rows].sum() == 1
 
 
 def collect_buffer(learner, envs, num_steps=200):
@@ -132,47 +156,92 @@ def test_memory_is_the_last_achievement_of_the_episode():
     assert rollout.dones.any()
 
 
+def prepare_steps(learner, buffer, rollout):
+    """The steps of a buffer and its episodes, as the auxiliary phase sees them."""
+    steps = {name: tensor.flatten(0, 1) for name, tensor in buffer.items()}
+    with torch.no_grad():
+        features, memory = learner._encode(steps, torch.arange(800))
+        steps["old_logits"] = learner.network.heads(features, memory)[0] + 0.1
+    return steps, find_episodes(rollout.starts, rollout.dones, rollout.rewards > 0.1, rollout.valid), features, memory
+
+
 def test_prediction_pairs_each_step_with_its_next_achievement():
     learner, envs = make_learner()
     rollout, buffer = collect_buffer(learner, envs)
-    steps = {name: tensor.flatten(0, 1) for name, tensor in buffer.items()}
-    steps["old_logits"] = torch.zeros(800, 17)
-    achieved = rollout.rewards > 0.1
-    episodes = find_episodes(rollout.dones, achieved, rollout.valid)
-    anchors = learner._representations(steps, episodes, 4)
-    steps["returns"] = torch.arange(800.0)  # so that rows can be recognized
-    minibatches = list(learner._prediction_minibatches(steps, episodes, anchors))
-    rows = torch.cat([mb["returns"] for mb in minibatches]).long().numpy()
+    steps, episodes, features, _ = prepare_steps(learner, buffer, rollout)
+    minibatches = list(learner._prediction_minibatches(steps, episodes, 4))
+    rows = np.concatenate([mb["rows"] for mb in minibatches])
     goals = torch.cat([mb["anchors"] for mb in minibatches])
     assert sorted(rows) == sorted(np.concatenate([episode.rows for episode in episodes]))
-    with torch.no_grad():
-        features = learner._encode(steps, torch.arange(800))[0]
+    achieved = (rollout.rewards > 0.1).reshape(-1)
     for row, goal in zip(rows, goals, strict=True):
         (episode,) = [episode for episode in episodes if row in episode.rows]
-        later = [k for k in episode.rows[:-1] if k >= row and achieved.reshape(-1)[k]]
+        later = [k for k in episode.rows[:-1] if k >= row and achieved[k]]
         expected = features[later[0] + 4] - features[later[0]] if later else -features[episode.rows[-1]]
         torch.testing.assert_close(goal, normalize(expected), rtol=1e-4, atol=1e-5)
 
 
-def test_negatives_have_other_goals():
+def test_a_minibatch_holds_one_episode_and_negatives_have_other_goals():
     learner, envs = make_learner()
     rollout, buffer = collect_buffer(learner, envs)
-    steps = {name: tensor.flatten(0, 1) for name, tensor in buffer.items()}
-    steps["old_logits"] = torch.zeros(800, 17)
-    episodes = find_episodes(rollout.dones, rollout.rewards > 0.1, rollout.valid)
-    anchors = learner._representations(steps, episodes, 4)
-    for mb in learner._matching_minibatches(steps, episodes, anchors, 4):
-        assert (mb["positives"] != mb["negatives"]).any(-1).all()
-    goal_of = {}
+    steps, episodes, _, _ = prepare_steps(learner, buffer, rollout)
+    goal_of, episode_of = {}, {}
     for k, episode in enumerate(episodes):
         goal = np.searchsorted(episode.achieved, np.arange(len(episode.rows)))
         goal_of |= {int(row): (k, int(g)) for row, g in zip(episode.rows, goal, strict=True)}
-    steps["actions"] = torch.arange(800)  # so that rows can be recognized
-    for mb in learner._prediction_minibatches(steps, episodes, anchors):
-        for row, negative in zip(mb["actions"].tolist(), mb["negative_actions"].tolist(), strict=True):
+        episode_of |= dict.fromkeys(episode.rows.tolist(), k)
+    num_pairs = 0
+    for mb in learner._matching_minibatches(steps, episodes, 4):
+        assert (mb["positives"] != mb["negatives"]).any(-1).all()
+        assert len({episode_of[row] for row in [*mb["achievements"].tolist(), *mb["rows"].tolist()]}) == 1
+        num_pairs += len(mb["rows"])
+    assert num_pairs > 20
+    for mb in learner._prediction_minibatches(steps, episodes, 4):
+        assert len({episode_of[row] for row in mb["rows"].tolist()}) == 1
+        for row, negative in zip(mb["rows"].tolist(), mb["negative_rows"].tolist(), strict=True):
             (episode, goal), (other_episode, other_goal) = goal_of[row], goal_of[negative]
             assert episode == other_episode
             assert goal != other_goal
+
+
+def test_auxiliary_losses_equal_direct_computations():
+    """The contrastive losses of pairs, with the divergence and the value loss of other steps beside them."""
+    learner, envs = make_learner()
+    rollout, buffer = collect_buffer(learner, envs)
+    learner.return_normalizer.update(torch.tensor(0.3), torch.tensor(1.2))
+    steps, _, features, memory = prepare_steps(learner, buffer, rollout)
+    rng = np.random.default_rng(0)
+    rows, negative_rows, achievements = (torch.from_numpy(rng.integers(0, 700, 30)) for _ in range(3))
+    anchors, positives, negatives = (torch.from_numpy(unit_rows(rng, 30, features.shape[1])) for _ in range(3))
+
+    def regularizers(index):
+        logits, values = learner.network.heads(features[index], memory[index])
+        p = torch.distributions.Categorical(logits=logits)
+        q = torch.distributions.Categorical(logits=steps["old_logits"][index])
+        errors = values - learner.return_normalizer.normalize(steps["returns"][index])
+        return torch.distributions.kl_divergence(p, q), errors.square()
+
+    def info_nce(anchors, positives, negatives):
+        logits = torch.stack([(anchors * positives).sum(1), (anchors * negatives).sum(1)], 1) / 0.1
+        return torch.nn.functional.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.int64), reduction="none")
+
+    with torch.no_grad():
+        mb = {"achievements": achievements, "positives": positives, "negatives": negatives, "rows": rows}
+        losses, kl, errors = learner._matching_losses(steps, 4, mb)
+        expected = info_nce(normalize(features[achievements + 4] - features[achievements]), positives, negatives)
+        torch.testing.assert_close(losses, expected, rtol=1e-3, atol=1e-4)
+        for actual, wanted in zip((kl, errors), regularizers(rows), strict=True):
+            torch.testing.assert_close(actual, wanted, rtol=1e-3, atol=1e-5)
+        losses, kl, errors = learner._prediction_losses(
+            steps, {"anchors": anchors, "rows": rows, "negative_rows": negative_rows}
+        )
+        psi, negative_psi = (
+            learner.network.predict(features[index], steps["actions"][index], memory[index])
+            for index in (rows, negative_rows)
+        )
+        torch.testing.assert_close(losses, info_nce(anchors, psi, negative_psi), rtol=1e-3, atol=1e-4)
+        for actual, *both in zip((kl, errors), regularizers(rows), regularizers(negative_rows), strict=True):
+            torch.testing.assert_close(actual, sum(both) / 2, rtol=1e-3, atol=1e-5)
 
 
 # ------------------------------------------------------------------------------------------------------------- learning
@@ -223,4 +292,6 @@ def test_unsupported_networks_actions_and_settings_are_refused():
         AchievementNetwork(box, box)
     with pytest.raises(HyperparameterError, match="aux_epochs"):
         AchievementDistillation.settings_for(box, aux_epochs=-1)
+    with pytest.raises(HyperparameterError, match="sequence_length"):
+        AchievementDistillation.settings_for(box, sequence_length=16)
     assert DistillationSettings().sequence_length == 1

@@ -14,18 +14,21 @@ PPO itself is unchanged. After every `buffer_rollouts` rollouts, prediction and 
 policy and value function from drifting.
 
 Paper and published code differ in some places. This implementation follows the code, which produced the published
-results: the divergence is KL(new || old); only episodes that begin and end in the buffer are used; the anchor of the
-steps after the last achievement is -phi of the last observation; prediction and matching have separate optimizers.
+results: the divergence is KL(new || old); only episodes that begin and end in the buffer are used; each gradient step
+learns from one episode; the anchor of the steps after the last achievement is -phi of the last observation; divergence
+and value loss are those of random steps of the episode in matching, and of steps and negatives in prediction; both
+have an optimizer of their own.
 
-Three details differ from both. The memory of the step right after an achievement is computed again in each update, from
-the stored features of the step before. Gradients of the auxiliary losses are clipped like those of PPO. And the
-transport plan comes from a compiled kernel instead of the package POT; a test compares the two.
+It differs from the code in what follows. The memory of the step right after an achievement is computed again in each
+update, from the stored features of the step before. Negatives always have another goal, where the code draws any step
+or achievement, sometimes the positive itself. Positives and negatives of matching are encoded once for each episode,
+also if its pairs fill several minibatches. The transport plan comes from a compiled kernel instead of the package POT;
+a test compares the two.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -41,19 +44,37 @@ from envgen.worlds.world import Layout
 from .errors import describe_batch
 from .networks import ActorCritic, make_heads
 from .optimal_transport import match
-from .parallel import Minibatch, autocast
+from .parallel import NUM_CHUNKS, Minibatch, autocast
 from .policy import NetworkFactory
 from .ppo import PPO, load_optimizer, optimizer_arrays
 from .rollout import Arrays, Rollout, strip_prefix
-from .settings import Count, Fraction, HyperparameterError, NetworkSettings, Positive, PpoSettings, ppo_settings_for
+from .settings import (
+    VECTOR_DEFAULTS,
+    Coefficient,
+    Count,
+    Fraction,
+    HyperparameterError,
+    LearningRate,
+    NetworkSettings,
+    Positive,
+    PpoSettings,
+    ppo_settings_for,
+)
 
 AUX_METRICS = ("prediction_loss", "matching_loss", "aux_kl", "aux_value_loss")
 TRANSPORT_ITERATIONS = 100
-AuxLosses = Callable[[Minibatch], tuple[torch.Tensor, torch.Tensor, torch.Tensor]]  # losses, features, memory; (B, ...)
+StepLosses = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # contrastive loss, divergence, value loss; each (B,)
 
 
 class DistillationSettings(PpoSettings):
-    """Hyperparameters of Achievement Distillation. The defaults of the additions to PPO are the published ones."""
+    """Hyperparameters of Achievement Distillation. The defaults are the published ones for images and symbols: the
+    auxiliary phase needs rollouts that are longer than episodes, and learns from whole episodes only."""
+
+    DEFAULTS_BY_OBSERVATION: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "tiles": {},
+        "symbols": {},
+        "vectors": {**VECTOR_DEFAULTS, "num_steps": 512},
+    }
 
     buffer_rollouts: Count = 8
     """Rollouts between two auxiliary phases, which learn from them."""
@@ -61,7 +82,7 @@ class DistillationSettings(PpoSettings):
     """Epochs of each auxiliary phase: a pass of matching and a pass of prediction each."""
     aux_batch_size: Count = 512
     """Steps in a minibatch of an auxiliary pass."""
-    aux_learning_rate: Positive = 3e-4
+    aux_learning_rate: LearningRate = 3e-4
     """Learning rate of the two auxiliary optimizers."""
     reward_threshold: float = 0.1
     """A larger reward marks an achievement."""
@@ -73,12 +94,12 @@ class DistillationSettings(PpoSettings):
     """Achievements are paired if the transport plan moves more than this between them."""
     num_targets: Count = 16
     """Number of random episodes that each episode is matched with."""
-    kl_coef: Annotated[float, Field(ge=0)] = 1.0
+    kl_coef: Coefficient = 1.0
     """Coefficient of the Kullback-Leibler divergence in the auxiliary losses."""
-    aux_vf_coef: Annotated[float, Field(ge=0)] = 1.0
+    aux_vf_coef: Coefficient = 1.0
     """Coefficient of the value loss in the auxiliary losses."""
-    sequence_length: Count = 1
-    """Steps over which gradients flow back. The memory carries no gradient, so 1 is enough."""
+    sequence_length: Annotated[int, Field(ge=1, le=1)] = 1
+    """Steps over which gradients flow back: always 1, because the memory carries no gradient."""
 
 
 class AchievementNetwork(ActorCritic):
@@ -107,8 +128,8 @@ class AchievementNetwork(ActorCritic):
         width = self.encoder.width
         self.state_size = 2 * width
         self.policy_head, self.value_head = make_heads(2 * width, self.action_dist.num_params)
-        self.film = nn.Sequential(nn.Linear(int(action_space.n), width), nn.ReLU(), nn.Linear(width, 2 * width))
-        self.predictor = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, width))
+        self.film = make_mlp(int(action_space.n), width, 2 * width)
+        self.predictor = make_mlp(2 * width, width, width)
 
     def arguments(self) -> dict[str, Any]:
         return {**super().arguments(), "reward_threshold": self.reward_threshold}
@@ -144,6 +165,15 @@ class AchievementNetwork(ActorCritic):
         return normalize(self.predictor(torch.cat([modulated, memory], -1)).float())
 
 
+def make_mlp(size: int, hidden: int, out: int) -> nn.Sequential:
+    """LayerNorm, a hidden layer and an output layer. The initial weights of each unit have the norm 1.4 and 1."""
+    layer1, layer2 = nn.Linear(size, hidden, bias=False), nn.Linear(hidden, out)
+    for layer, norm in ((layer1, 1.4), (layer2, 1.0)):
+        layer.weight.data *= norm / layer.weight.data.norm(dim=1, keepdim=True)
+    nn.init.zeros_(layer2.bias)
+    return nn.Sequential(nn.LayerNorm(size), layer1, nn.ReLU(), layer2)
+
+
 def normalize(x: torch.Tensor) -> torch.Tensor:
     return F.normalize(x, dim=-1)
 
@@ -169,7 +199,7 @@ class Episode(NamedTuple):
     achieved: np.ndarray  # (achievements,) which of its steps are achievements; 0 is its first step
 
 
-def find_episodes(dones: np.ndarray, achieved: np.ndarray, valid: np.ndarray) -> list[Episode]:
+def find_episodes(starts: np.ndarray, dones: np.ndarray, achieved: np.ndarray, valid: np.ndarray) -> list[Episode]:
     """The whole episodes of (T, B) steps with at least one achievement; step t of environment b is row t * B + b.
 
     The last step of an episode does not count, because its next observation belongs to another one.
@@ -177,14 +207,26 @@ def find_episodes(dones: np.ndarray, achieved: np.ndarray, valid: np.ndarray) ->
     episodes = []
     num_envs = dones.shape[1]
     for b in range(num_envs):
-        ends = np.flatnonzero(dones[:, b])
-        for end_before, end in pairwise(ends):
-            times = np.arange(end_before + 1, end + 1)
+        first_steps = np.flatnonzero(starts[:, b])
+        for end in np.flatnonzero(dones[:, b]):
+            k = np.searchsorted(first_steps, end, side="right") - 1
+            if k < 0:  # it began before the buffer
+                continue
+            times = np.arange(first_steps[k], end + 1)
             times = times[valid[times, b]]
             achieved_steps = np.flatnonzero(achieved[times[:-1], b])
             if len(achieved_steps):
                 episodes.append(Episode(times * num_envs + b, achieved_steps))
     return episodes
+
+
+class EncodedSteps(NamedTuple):
+    """Several tensors of rows, encoded together."""
+
+    rows: torch.Tensor  # (n,) the distinct ones
+    positions: tuple[torch.Tensor, ...]  # for each of the tensors, which of the distinct rows its rows are
+    features: torch.Tensor  # (n, width)
+    memory: torch.Tensor  # (n, width)
 
 
 class AchievementDistillation(PPO):
@@ -244,34 +286,26 @@ class AchievementDistillation(PPO):
     def _distill(self, buffer: Minibatch) -> dict[str, float]:
         """The auxiliary phase. Returns AUX_METRICS, averaged over minibatches."""
         s = self.settings
-        rewards, dones, valid = (buffer[name].cpu().numpy() for name in ("rewards", "dones", "valid"))
-        episodes = find_episodes(dones, rewards > s.reward_threshold, valid)
+        starts, rewards, dones, valid = (buffer[name].cpu().numpy() for name in ("starts", "rewards", "dones", "valid"))
+        episodes = find_episodes(starts, dones, rewards > s.reward_threshold, valid)
         if not episodes:
             return {}
         num_envs = dones.shape[1]
         steps = {name: tensor.flatten(0, 1) for name, tensor in buffer.items()}
-        steps["old_logits"] = self._forward_all(steps, lambda features, memory: self.network.heads(features, memory)[0])
+        with torch.no_grad():
+            rows = torch.arange(len(steps["obs"]), device=self.device)
+            steps["old_logits"] = self._map_rows(rows, lambda index: self.network.heads(*self._encode(steps, index))[0])
         sums: dict[str, list[torch.Tensor]] = {name: [] for name in AUX_METRICS}
         for _ in range(s.aux_epochs):
-            representations = self._representations(steps, episodes, num_envs)
-            for minibatch in self._matching_minibatches(steps, episodes, representations, num_envs):
-                loss, kl, value_loss = self._update_aux("matching", minibatch, self._matching_losses)
-                for name, value in (("matching_loss", loss), ("aux_kl", kl), ("aux_value_loss", value_loss)):
+            for minibatch in self._matching_minibatches(steps, episodes, num_envs):
+                losses = self._update_aux("matching", steps, minibatch, partial(self._matching_losses, steps, num_envs))
+                for name, value in zip(("matching_loss", "aux_kl", "aux_value_loss"), losses, strict=True):
                     sums[name].append(value)
-            representations = self._representations(steps, episodes, num_envs)
-            for minibatch in self._prediction_minibatches(steps, episodes, representations):
-                loss, kl, value_loss = self._update_aux("prediction", minibatch, self._prediction_losses)
-                for name, value in (("prediction_loss", loss), ("aux_kl", kl), ("aux_value_loss", value_loss)):
+            for minibatch in self._prediction_minibatches(steps, episodes, num_envs):
+                losses = self._update_aux("prediction", steps, minibatch, partial(self._prediction_losses, steps))
+                for name, value in zip(("prediction_loss", "aux_kl", "aux_value_loss"), losses, strict=True):
                     sums[name].append(value)
         return {name: float(torch.stack(values).mean()) for name, values in sums.items() if values}
-
-    @torch.no_grad()
-    def _forward_all(
-        self, steps: Minibatch, function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-    ) -> torch.Tensor:
-        """`function(features, memory)` of all steps."""
-        rows = torch.arange(len(steps["obs"]), device=self.device)
-        return self._map_rows(rows, lambda index: function(*self._encode(steps, index)))
 
     def _map_rows(self, rows: torch.Tensor, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         """`function(rows)`, computed in batches. Each process computes its share, and all get the whole."""
@@ -292,104 +326,119 @@ class AchievementDistillation(PPO):
             features = self.network.encoder.encode(obs).float()
         return features, self.network.memory(obs, features, hidden, starts)
 
-    def _representations(self, steps: Minibatch, episodes: Sequence[Episode], num_envs: int) -> list[torch.Tensor]:
-        """For each episode, the goals of its steps, (achievements + 1, width), of unit length and without gradient.
-
-        The goal of a step is the representation nu of the next achievement. After the last achievement, it is -phi of
-        the last observation.
-        """
-        achieved = np.concatenate([episode.rows[episode.achieved] for episode in episodes])
-        last = np.array([episode.rows[-1] for episode in episodes])
-        rows = torch.from_numpy(np.concatenate([achieved, achieved + num_envs, last])).to(self.device)
-        with torch.no_grad():
-            features = self._map_rows(rows, lambda index: self._encode(steps, index)[0])
-        features, next_features, last_features = features.split([len(achieved), len(achieved), len(last)])
-        changes = normalize(next_features - features).split([len(episode.achieved) for episode in episodes])
-        ends = normalize(-last_features).split(1)
-        return [torch.cat(pair) for pair in zip(changes, ends, strict=True)]
+    @torch.no_grad()
+    def _features(self, steps: Minibatch, rows: np.ndarray) -> torch.Tensor:
+        return self._map_rows(torch.from_numpy(rows).to(self.device), lambda index: self._encode(steps, index)[0])
 
     # ------------------------------------------------------------------------------------- matching across episodes
 
     def _matching_minibatches(
-        self, steps: Minibatch, episodes: Sequence[Episode], representations: Sequence[torch.Tensor], num_envs: int
+        self, steps: Minibatch, episodes: Sequence[Episode], num_envs: int
     ) -> Iterator[Minibatch]:
-        """Achievements of one episode, each with its match in another episode and a negative there."""
+        """Achievements of one episode, each with its match in another episode and a negative there.
+
+        `rows` are random steps of the episode, for the divergence and the value loss.
+        """
         s, rng = self.settings, self.aux_rng
-        achievements = [rows[:-1].cpu().numpy() for rows in representations]
-        targets = [k for k, episode in enumerate(episodes) if len(episode.achieved) > 1]  # a negative is needed
-        first_id = np.cumsum([0, *(len(rows) for rows in achievements)])
-        sources, positives, negatives = [], [], []
-        for source, source_rows in enumerate(achievements):
-            others = [k for k in targets if k != source]
-            for target in rng.permutation(others)[: s.num_targets]:
-                target_rows, matched = achievements[target], np.empty(len(source_rows), np.int64)
-                match(source_rows, target_rows, s.transport_reg, TRANSPORT_ITERATIONS, s.match_threshold, matched)
+        candidates = [k for k, episode in enumerate(episodes) if len(episode.achieved) > 1]  # a negative is needed
+        for source in rng.permutation(len(episodes)):
+            targets = rng.permutation([k for k in candidates if k != source])[: s.num_targets]
+            if not len(targets):
+                continue
+            achieved = [episodes[k].rows[episodes[k].achieved] for k in (source, *targets)]
+            representations = self._achievement_representations(steps, achieved, num_envs)
+            first_ids = np.cumsum([0, *(len(rows) for rows in achieved)])
+            source_rows, *target_rows = (
+                part.cpu().numpy() for part in representations.split([len(rows) for rows in achieved])
+            )
+            pairs = []
+            for first_id, rows in zip(first_ids[1:-1], target_rows, strict=True):
+                matched = np.empty(len(source_rows), np.int64)
+                match(source_rows, rows, s.transport_reg, TRANSPORT_ITERATIONS, s.match_threshold, matched)
                 i = np.flatnonzero(matched >= 0)
                 j = matched[i]
-                k = (j + rng.integers(1, len(target_rows), len(j))) % len(target_rows)
-                sources.append(first_id[source] + i)
-                positives.append(first_id[target] + j)
-                negatives.append(first_id[target] + k)
-        if not sources:
-            return
-        pairs = np.stack([np.concatenate(ids) for ids in (sources, positives, negatives)])
-        achieved = np.concatenate([episode.rows[episode.achieved] for episode in episodes])
-        table = torch.cat([rows[:-1] for rows in representations])
-        for source_ids, positive_ids, negative_ids in self._batches(pairs):
-            step_ids = achieved[source_ids]
-            yield {
-                **self._select(steps, step_ids),
-                "next_obs": steps["obs"].index_select(0, torch.from_numpy(step_ids + num_envs).to(self.device)),
-                "positives": table[torch.from_numpy(positive_ids)],
-                "negatives": table[torch.from_numpy(negative_ids)],
-            }
+                k = (j + rng.integers(1, len(rows), len(j))) % len(rows)
+                pairs.append(np.stack([achieved[0][i], first_id + j, first_id + k]))
+            source_ids, positives, negatives = np.concatenate(pairs, 1)
+            random_rows = rng.choice(episodes[source].rows, len(source_ids))
+            for batch in self._batches(np.stack([source_ids, positives, negatives, random_rows])):
+                achievements, positive_ids, negative_ids, rows = batch
+                yield {
+                    "achievements": achievements,
+                    "positives": representations[positive_ids],
+                    "negatives": representations[negative_ids],
+                    "rows": rows,
+                }
 
-    def _matching_losses(self, mb: Minibatch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        with autocast(self.device, self.bfloat16):
-            all_features = self.network.encoder.encode(torch.cat([mb["obs"], mb["next_obs"]])).float()
-        features, next_features = all_features.chunk(2)
-        anchors = normalize(next_features - features)
+    def _achievement_representations(
+        self, steps: Minibatch, achieved: Sequence[np.ndarray], num_envs: int
+    ) -> torch.Tensor:
+        """nu of achievements in the rows `achieved`, without gradient, (achievements, width)."""
+        rows = np.concatenate(achieved)
+        features, next_features = self._features(steps, np.concatenate([rows, rows + num_envs])).chunk(2)
+        return normalize(next_features - features)
+
+    def _matching_losses(self, steps: Minibatch, num_envs: int, mb: Minibatch) -> StepLosses:
+        encoded = self._encode_distinct(steps, mb["achievements"], mb["achievements"] + num_envs, mb["rows"])
+        now, later, random = encoded.positions
+        anchors = normalize(encoded.features.index_select(0, later) - encoded.features.index_select(0, now))
         losses = contrastive_losses(anchors, mb["positives"], mb["negatives"], self.settings.temperature)
-        return losses, features, self.network.memory(mb["obs"], features, mb["hidden"], mb["starts"])
+        kl, value_loss = self._regularizers(steps, encoded)
+        return losses, kl.index_select(0, random), value_loss.index_select(0, random)
 
     # --------------------------------------------------------------------------------- prediction within an episode
 
     def _prediction_minibatches(
-        self, steps: Minibatch, episodes: Sequence[Episode], representations: Sequence[torch.Tensor]
+        self, steps: Minibatch, episodes: Sequence[Episode], num_envs: int
     ) -> Iterator[Minibatch]:
-        """Steps with their goals, each with a negative: a step of the same episode that has another goal."""
-        rows, goal_ids, negatives = [], [], []
-        first_goal = 0
-        for episode in episodes:
-            length = len(episode.rows)
-            bounds = np.concatenate([[0], episode.achieved + 1, [length]])  # of the steps with the same goal
-            goal = np.searchsorted(bounds, np.arange(length), side="right") - 1
-            start, stop = bounds[goal], bounds[goal + 1]
-            other = self.aux_rng.integers(0, length - (stop - start))
-            negatives.append(episode.rows[np.where(other < start, other, other + stop - start)])
-            rows.append(episode.rows)
-            goal_ids.append(first_goal + goal)
-            first_goal += len(episode.achieved) + 1
-        samples = np.stack([np.concatenate(ids) for ids in (rows, goal_ids, negatives)])
-        table = torch.cat(list(representations))
-        for row_ids, goals, negative_ids in self._batches(samples):
-            negative = self._select(steps, negative_ids)
-            yield {
-                **self._select(steps, row_ids),
-                "anchors": table[torch.from_numpy(goals)],
-                **{f"negative_{name}": negative[name] for name in ("obs", "actions", "hidden", "starts")},
-            }
+        """Steps of one episode with their goals, each with a negative: a step of it that has another goal.
 
-    def _prediction_losses(self, mb: Minibatch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        obs, actions, hidden, starts = (
-            torch.cat([mb[name], mb[f"negative_{name}"]]) for name in ("obs", "actions", "hidden", "starts")
-        )
+        The goal of a step is the representation nu of the next achievement. After the last achievement, it is -phi of
+        the last observation.
+        """
+        for k in self.aux_rng.permutation(len(episodes)):
+            rows, achieved = episodes[k]
+            goals = np.searchsorted(achieved, np.arange(len(rows)))  # of each step, as an index into `_goals`
+            for (batch,) in self._batches(np.arange(len(rows))[None]):
+                halves = np.array_split(batch, NUM_CHUNKS)
+                negatives = np.concatenate([self._sample_negatives(half, goals) for half in halves])
+                yield {
+                    "rows": rows[batch],
+                    "negative_rows": rows[negatives],
+                    "anchors": self._goals(steps, episodes[k], num_envs)[goals[batch]],
+                }
+
+    def _sample_negatives(self, chosen: np.ndarray, goals: np.ndarray) -> np.ndarray:
+        """For each of the chosen steps, another of them with another goal.
+
+        A thread computes the gradients of one half of a minibatch, and does not need features of the other half. If all
+        chosen steps have the same goal, the negatives come from the whole episode.
+        """
+        candidates = np.sort(chosen) if np.ptp(goals[chosen]) else np.arange(len(goals))
+        start, stop = (np.searchsorted(goals[candidates], goals[chosen], side) for side in ("left", "right"))
+        other = self.aux_rng.integers(0, len(candidates) - (stop - start))
+        return candidates[np.where(other < start, other, other + stop - start)]
+
+    def _goals(self, steps: Minibatch, episode: Episode, num_envs: int) -> torch.Tensor:
+        """The goals of the steps of an episode, (achievements + 1, width), of unit length and without gradient."""
+        achieved = episode.rows[episode.achieved]
+        features = self._features(steps, np.concatenate([achieved, achieved + num_envs, episode.rows[-1:]]))
+        now, later, last = features.split([len(achieved), len(achieved), 1])
+        return normalize(torch.cat([later - now, -last]))
+
+    def _prediction_losses(self, steps: Minibatch, mb: Minibatch) -> StepLosses:
+        encoded = self._encode_distinct(steps, mb["rows"], mb["negative_rows"])
+        actions = steps["actions"].index_select(0, encoded.rows)
         with autocast(self.device, self.bfloat16):
-            features = self.network.encoder.encode(obs).float()
-            memory = self.network.memory(obs, features, hidden, starts)
-            positives, negatives = self.network.predict(features, actions, memory).chunk(2)
+            predictions = self.network.predict(encoded.features, actions, encoded.memory)
+        positives, negatives = (predictions.index_select(0, index) for index in encoded.positions)
         losses = contrastive_losses(mb["anchors"], positives, negatives, self.settings.temperature)
-        return losses, features.chunk(2)[0], memory.chunk(2)[0]
+        first, second = encoded.positions
+        kl, value_loss = (  # averaged over the step and its negative
+            (values.index_select(0, first) + values.index_select(0, second)) / 2
+            for values in self._regularizers(steps, encoded)
+        )
+        return losses, kl, value_loss
 
     # -------------------------------------------------------------------------------------------------- shared by both
 
@@ -399,23 +448,31 @@ class AchievementDistillation(PPO):
         for start in range(0, len(order), self.settings.aux_batch_size):
             yield ids[:, order[start : start + self.settings.aux_batch_size]]
 
-    def _select(self, steps: Minibatch, rows: np.ndarray) -> Minibatch:
-        index = torch.from_numpy(rows).to(self.device)
-        names = "obs", "actions", "hidden", "starts", "returns", "old_logits"
-        return {name: steps[name].index_select(0, index) for name in names}
+    def _encode_distinct(self, steps: Minibatch, *rows: torch.Tensor) -> EncodedSteps:
+        """Encode the steps in several rows. Each distinct step is computed once."""
+        distinct, index = torch.unique(torch.cat(rows), return_inverse=True)
+        features, memory = self._encode(steps, distinct)
+        return EncodedSteps(distinct, index.chunk(len(rows)), features, memory)
 
-    def _update_aux(self, name: str, minibatch: Minibatch, losses: AuxLosses) -> torch.Tensor:
+    def _regularizers(self, steps: Minibatch, encoded: EncodedSteps) -> tuple[torch.Tensor, torch.Tensor]:
+        """The divergence from the previous policy and the squared errors of values, for each distinct step."""
+        logits, values = self.network.heads(encoded.features, encoded.memory)
+        old_logits, returns = (steps[name].index_select(0, encoded.rows) for name in ("old_logits", "returns"))
+        return kl_divergences(logits, old_logits), (values - self.return_normalizer.normalize(returns)).square()
+
+    def _update_aux(
+        self, name: str, steps: Minibatch, arrays: Mapping[str, Any], losses: Callable[[Minibatch], StepLosses]
+    ) -> torch.Tensor:
         """One gradient step. Returns the contrastive loss, the divergence and the value loss."""
-        s, count = self.settings, len(minibatch["obs"])
-        returns = minibatch["returns"]
+        s, count = self.settings, len(arrays["rows"])
+        minibatch = {key: torch.as_tensor(array, device=self.device) for key, array in arrays.items()}
+        returns = steps["returns"].index_select(
+            0, torch.cat([minibatch[key] for key in ("rows", "negative_rows") if key in minibatch])
+        )
         self.return_normalizer.update(returns.mean(), returns.square().mean())
 
         def loss_function(mb: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
-            contrastive, features, memory = losses(mb)
-            logits, values = self.network.heads(features, memory)
-            kl = kl_divergences(logits, mb["old_logits"]).sum() / count
-            value_loss = (values - self.return_normalizer.normalize(mb["returns"])).square().sum() / count
-            contrastive = contrastive.sum() / count
+            contrastive, kl, value_loss = (values.sum() / count for values in losses(mb))
             loss = contrastive + s.kl_coef * kl + s.aux_vf_coef * value_loss
             return loss, torch.stack([contrastive, kl, value_loss]).detach()
 
@@ -432,7 +489,8 @@ class AchievementDistillation(PPO):
             values: list[float] = [*metrics.tolist(), grad_norm.item()]
             names: list[str] = ["loss", "kl", "value_loss", "grad_norm"]
             named = dict(zip(names, values, strict=True))
-            raise NonFiniteLossError(describe_batch(minibatch, named, f"{name} after update {self.updates}"))
+            location = f"{name} after update {self.updates}"
+            raise NonFiniteLossError(describe_batch({**minibatch, "returns": returns}, named, location))
         self.aux_optimizers[name].step()
         self.network.zero_grad()  # PPO's optimizer must not take a step with these gradients
         return metrics

@@ -1,6 +1,7 @@
 """Hyperparameters of the learners."""
 
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from gymnasium import spaces
@@ -11,6 +12,8 @@ from envgen.settings import Settings, format_validation_error
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
+LearningRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Coefficient = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -48,9 +51,23 @@ class LearnerSettings(Settings):
     """The network."""
 
 
+SYMBOL_DEFAULTS: dict[str, Any] = dict(num_envs=128, num_steps=64, num_minibatches=4, learning_rate=7e-4)
+TILE_DEFAULTS: dict[str, Any] = dict(num_envs=64, num_steps=64, learning_rate=5e-4)
+VECTOR_DEFAULTS: dict[str, Any] = dict(
+    num_envs=8, num_steps=128, gamma=0.99, gae_lambda=0.95, update_epochs=10, ent_coef=0.0, bfloat16=False
+)
+
+
 class PpoSettings(LearnerSettings):
     """Hyperparameters of PPO. The defaults are those of EnvGen's agent, which learns from images (Moon et al. 2023;
     table 9 of the EnvGen paper)."""
+
+    DEFAULTS_BY_OBSERVATION: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "tiles": TILE_DEFAULTS,
+        "symbols": SYMBOL_DEFAULTS,
+        "vectors": VECTOR_DEFAULTS,
+    }
+    """Where the defaults for a kind of observation differ: images with the encoder tiles, symbols, and vectors."""
 
     num_steps: Count = 512
     """Steps per environment in each rollout."""
@@ -60,9 +77,9 @@ class PpoSettings(LearnerSettings):
     """Passes over each rollout."""
     num_minibatches: Count = 8
     """Gradient steps per epoch."""
-    learning_rate: Positive = 3e-4
+    learning_rate: LearningRate = 3e-4
     """Learning rate of Adam."""
-    final_learning_rate: Positive | None = None
+    final_learning_rate: LearningRate | None = None
     """Learning rate after `anneal_steps`, reached linearly; constant if not set."""
     gamma: Fraction = 0.95
     """Discount factor."""
@@ -70,16 +87,16 @@ class PpoSettings(LearnerSettings):
     """Lambda of generalized advantage estimation."""
     clip_coef: Positive = 0.2
     """Clipping range of the probability ratio."""
-    vf_coef: Annotated[float, Field(ge=0)] = 0.5
+    vf_coef: Coefficient = 0.5
     """Coefficient of the value loss."""
-    ent_coef: Annotated[float, Field(ge=0)] = 0.01
+    ent_coef: Coefficient = 0.01
     """Coefficient of the entropy bonus."""
-    final_ent_coef: Annotated[float, Field(ge=0)] | None = None
+    final_ent_coef: Coefficient | None = None
     """Coefficient of the entropy bonus after `anneal_steps`, reached linearly; constant if not set."""
     anneal_steps: Count | None = None
     """Environment steps over which learning rate and entropy coefficient change. If not set, `envgen train` uses the
     steps of the whole run; learners trained without it keep both constant."""
-    uniform_kl_coef: Annotated[float, Field(ge=0)] = 0.0
+    uniform_kl_coef: Coefficient = 0.0
     """Coefficient of the KL divergence KL(uniform || policy), for discrete actions. It keeps rare actions possible: its
     gradient does not vanish with the probability of an action, as that of the entropy does."""
     max_grad_norm: Positive = 0.5
@@ -109,13 +126,6 @@ class PpoSettings(LearnerSettings):
         return self.num_envs * self.num_steps
 
 
-SYMBOL_DEFAULTS: dict[str, Any] = dict(num_envs=128, num_steps=64, num_minibatches=4, learning_rate=7e-4)
-TILE_DEFAULTS: dict[str, Any] = dict(num_envs=64, num_steps=64, learning_rate=5e-4)
-VECTOR_DEFAULTS: dict[str, Any] = dict(
-    num_envs=8, num_steps=128, gamma=0.99, gae_lambda=0.95, update_epochs=10, ent_coef=0.0, bfloat16=False
-)
-
-
 S = TypeVar("S", bound=PpoSettings)
 
 
@@ -123,11 +133,12 @@ def ppo_settings_for(observation_space: spaces.Space, settings_class: type[S] = 
     """The defaults for a kind of observation: as published for images, tuned for speed for symbols and tiles."""
     try:
         network = NetworkSettings.model_validate(overrides.get("network", {}))
+        defaults: Mapping[str, Any] = {}
         if isinstance(observation_space, spaces.Box) and len(observation_space.shape) == 1:
             is_symbols = np.issubdtype(observation_space.dtype, np.integer)
-            overrides = (SYMBOL_DEFAULTS if is_symbols else VECTOR_DEFAULTS) | overrides
+            defaults = settings_class.DEFAULTS_BY_OBSERVATION["symbols" if is_symbols else "vectors"]
         elif network.encoder == "tiles":
-            overrides = TILE_DEFAULTS | overrides
-        return settings_class(**overrides)
+            defaults = settings_class.DEFAULTS_BY_OBSERVATION["tiles"]
+        return settings_class(**{**defaults, **overrides})
     except ValidationError as error:
         raise HyperparameterError(format_validation_error(error)) from None

@@ -8,9 +8,6 @@ import tyro
 from tyro.conf import OmitArgPrefixes, Positional
 
 from envgen.agents.settings import (
-    SYMBOL_DEFAULTS,
-    TILE_DEFAULTS,
-    VECTOR_DEFAULTS,
     HyperparameterError,
     LearnerSettings,
     NetworkSettings,
@@ -36,9 +33,6 @@ from .common import (
 )
 from .options import default, explicitly_set, flag, given_flags, optional_settings
 
-# where they differ from pixels with the encoder impala
-DEFAULTS_BY_OBSERVATION = {"tiles": TILE_DEFAULTS, "symbols": SYMBOL_DEFAULTS, "vectors": VECTOR_DEFAULTS}
-
 FOLDER = "out/<world>-<designer>-<preset>-<observation>[-<learner options>]-<seed>"
 
 PlanOptions = optional_settings(TrainingPlan, "PlanOptions")
@@ -47,10 +41,19 @@ NetworkOptions = optional_settings(NetworkSettings, "NetworkOptions", flags={"en
 LlmOptions = optional_settings(LlmConfig, "LlmOptions", {"llm": "none"})
 
 
-def _default_by_observation(name: str) -> str:
+def _defaults_by_observation(settings: type[LearnerSettings]) -> dict[str, str]:
+    """The defaults that depend on the observation, as text."""
+    if not issubclass(settings, PpoSettings):
+        return {}
+    names = dict.fromkeys(name for defaults in settings.DEFAULTS_BY_OBSERVATION.values() for name in defaults)
+    return {name: _default_by_observation(name, settings) for name in names}
+
+
+def _default_by_observation(name: str, settings: type[PpoSettings]) -> str:
     """`512 for pixels, 64 for tiles, 64 for symbols, 128 for vectors`"""
-    default = PpoSettings.model_fields[name].default
-    by_observation = {"pixels": default, **{k: v.get(name, default) for k, v in DEFAULTS_BY_OBSERVATION.items()}}
+    default = settings.model_fields[name].default
+    others = {k: v.get(name, default) for k, v in settings.DEFAULTS_BY_OBSERVATION.items()}
+    by_observation = {"pixels": default, **others}
     values = {observation: "automatic" if value is None else value for observation, value in by_observation.items()}
     return ", ".join(f"{value} for {observation}" for observation, value in values.items())
 
@@ -70,7 +73,7 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
     DesignerOptions = optional_settings(designer_settings, "DesignerOptions")
     learner_name = _value_of("--learner", args) or DEFAULT_LEARNER
     learner_settings, group = _learner_settings(learner_name), learner_name.rpartition(":")[2].lower()
-    defaults = {name: _default_by_observation(name) for name in SYMBOL_DEFAULTS | VECTOR_DEFAULTS}
+    defaults = _defaults_by_observation(learner_settings)
     LearnerOptions = optional_settings(learner_settings, "LearnerOptions", defaults)
 
     def train(
