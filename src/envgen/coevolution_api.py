@@ -9,10 +9,14 @@ from pydantic import ValidationError
 
 from envgen.api import OUT, REPEAT, ArgumentError, is_main_process, terminal
 from envgen.imports import require_extra
-from envgen.settings import format_validation_error
+from envgen.settings import format_choice_error, format_validation_error
 
 if TYPE_CHECKING:
     from envgen.coevolution.train import CoevolutionSummary, CoevolveRequest
+
+
+DTYPES = ("float32", "bfloat16")
+DEFAULT_DTYPE = "float32"
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def coevolve(
     folder: str | Path | None = None,
     agent_server: str | None = None,
     environment_server: str | None = None,
-    dtype: str = "float32",
+    dtype: str = DEFAULT_DTYPE,
     log: Sequence[str] = (),
     verbose: bool = True,
 ) -> CoevolutionRun:
@@ -118,6 +122,8 @@ def _coevolution_arguments(
     agent = str(agent or "")
     if environment and not agent:
         raise ArgumentError("environment requires agent: without it, both models are small ones, pretrained first")
+    if agent and (given := [name for name, value in (("pretrain", pretrain), ("model_size", model_size)) if value]):
+        raise ArgumentError(f"{given[0]} is for small models that are pretrained first; it has no effect with agent")
     try:
         request = CoevolveRequest.model_validate({
             "proposer": proposer,
@@ -132,11 +138,28 @@ def _coevolution_arguments(
         recipe = None
         if not agent:
             ModelSize(**(model_size or {}))
-            PretrainSettings(**(pretrain or {}))
+            num_held_out = PretrainSettings(**(pretrain or {})).num_held_out
+            num_eval_tasks = request.plan.num_eval_tasks
+            if num_eval_tasks > num_held_out:
+                raise ArgumentError(
+                    f"the agent is evaluated on {num_eval_tasks} held-out tasks, but pretraining leaves out only "
+                    f"{num_held_out}; set pretrain.num_held_out to {num_eval_tasks} or more"
+                )
             recipe = {"model_size": dict(model_size or {}), "pretrain": dict(pretrain or {}), "seed": seed}
     except ValidationError as error:
         raise ArgumentError(format_validation_error(error)) from None
+    _check_agent_overrides(request)
     return loaded, request, recipe
+
+
+def _check_agent_overrides(request: "CoevolveRequest") -> None:
+    """Raise ArgumentError if a setting of the agent contradicts what the proposer implies."""
+    from envgen.coevolution.registry import PROPOSERS
+
+    for name, implied in PROPOSERS[request.proposer].agent_overrides.items():
+        value = getattr(request.agent_settings, name)
+        if name in request.agent_settings.model_fields_set and value != implied:
+            raise ArgumentError(f"the proposer {request.proposer} sets the agent's {name} to {implied}, not {value}")
 
 
 def coevolution_dry_run(
@@ -170,18 +193,22 @@ def resume_coevolution(
     models_folder: str | Path = OUT / "models",
     agent_server: str | None = None,
     environment_server: str | None = None,
-    dtype: str = "float32",
+    dtype: str | None = None,
     log: Sequence[str] = (),
     verbose: bool = True,
 ) -> CoevolutionRun:
-    """Continue an interrupted run of `coevolve` with the settings in its run directory."""
+    """Continue an interrupted run of `coevolve` with the settings in its run directory.
+
+    Args:
+        dtype: The data type in which models are loaded, by default that of the run.
+    """
     from envgen.coevolution.domains.registry import is_builtin
     from envgen.coevolution.settings import ModelSize, PretrainSettings
     from envgen.coevolution.train import CoevolveRequest
     from envgen.runs.store import RunError, read_request
 
     run_folder = Path(folder)
-    data, _ = read_request(run_folder)
+    data, runtime = read_request(run_folder)
     try:
         domain, recipe = data.pop("domain"), data.pop("pretrain_recipe")
         request = CoevolveRequest(**{**data, "proposer": data["proposer"]["name"]})
@@ -196,6 +223,7 @@ def resume_coevolution(
     if not (isinstance(domain, str) and is_builtin(domain)):
         raise RunError(f"the domain {domain!r} cannot be loaded from the run directory; {REPEAT}")
     servers = (agent_server, environment_server)
+    dtype = dtype or str(runtime.get("dtype", DEFAULT_DTYPE))
     return _coevolve(
         run_folder, _load_domain(domain), request, recipe, Path(models_folder), servers, dtype, log, verbose
     )
@@ -210,10 +238,25 @@ def _load_domain(domain: Any) -> Any:
         raise ArgumentError(str(error)) from None
 
 
+def _check_dtype(folder: Path, dtype: str) -> None:
+    """Raise ArgumentError if there is no such data type, or the run in a folder was started with another one."""
+    from envgen.runs.store import read_request
+
+    if dtype not in DTYPES:
+        raise ArgumentError(f"dtype {format_choice_error(dtype, DTYPES)}")
+    if (folder / "run.json").exists():
+        started_with = read_request(folder)[1].get("dtype", dtype)  # older runs did not store it
+        if started_with != dtype:
+            raise ArgumentError(
+                f"{folder} was started with the data type {started_with}; pass dtype={started_with} to resume it"
+            )
+
+
 def _coevolve(
     folder: Path, domain: Any, request: "CoevolveRequest", recipe: Mapping[str, Any] | None, models_folder: Path,
     servers: tuple[str | None, str | None], dtype: str, log: Sequence[str], verbose: bool,
 ) -> CoevolutionRun:  # fmt: skip
+    _check_dtype(folder, dtype)
     from accelerate import Accelerator
 
     from envgen.coevolution.display import CoevolutionDisplay

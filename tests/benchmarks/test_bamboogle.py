@@ -89,6 +89,19 @@ def test_endless_searches_end(data):
     assert end.value.value.score == 0
 
 
+def test_a_search_after_the_last_one_is_no_answer(data):
+    benchmark = Bamboogle(data, data / "passages.jsonl")
+    item = benchmark.items("questions")[0]
+    episode = benchmark.episode(item)
+    next(episode)
+    search = Reply(text=f"Search: {item.data['answer']}", model="m")
+    for _ in range(MAX_SEARCHES):
+        episode.send(search)
+    with pytest.raises(StopIteration) as end:
+        episode.send(search)
+    assert (end.value.value.score, end.value.value.error) == (0, "no answer")
+
+
 def test_bm25_prefers_rare_words_and_short_passages():
     search = PassageSearch([("", "a b"), ("", "a a a a"), ("", "a c c c c c c c"), ("", "c a")])
     assert search.search("b a", 3)[0] == 0

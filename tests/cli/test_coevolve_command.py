@@ -81,6 +81,16 @@ def test_a_failed_start_does_not_block_the_next_call(tmp_path):
         (["answers", "--resume", "out"], "DOMAIN cannot be combined with --resume"),
         (["--resume", "out", "--agent.num-generations", "4"], "--agent.num-generations cannot be combined"),
         (["tools", "--agent-server", "somewhere"], "somewhere"),
+        (["tools", "--fresh-fraction", "0.9"], "fresh_fraction 0.9 and replay_fraction 0.125 must not add up to more"),
+        (["tools", "--model-size.num-layers", "1"], "num_layers: Input should be greater than or equal to 2"),
+        (["tools", "--model-size.num-heads", "256"], "width 128 gives each of 256 heads 0 features"),
+        (["tools", "--num-eval-tasks", "601"], "pretraining leaves out only 600; set pretrain.num_held_out to 601"),
+        (["tools", "--agent", "folder", "--pretrain.batch-size", "8"], "pretrain is for small models"),
+        (["tools", "--agent", "folder", "--model-size.width", "64"], "model_size is for small models"),
+        (
+            ["tools", "--proposer", "dapo", "--agent.zero-variance-groups", "drop"],
+            "the proposer dapo sets the agent's zero_variance_groups to refill, not drop",
+        ),
     ],
 )
 def test_invalid_arguments_print_a_one_line_error(args, message, monkeypatch, capsys, tmp_path):

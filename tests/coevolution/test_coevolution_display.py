@@ -56,3 +56,11 @@ def test_no_time_is_left_when_the_last_step_exceeds_the_total():
     display(progress(1, 0.5))
     display(progress(11, 0.5))
     assert "1,100 of 1,000 rollouts, 0:00:00 left" in out.getvalue()
+
+
+def test_evaluations_of_a_domain_without_features_have_no_bars():
+    display = CoevolutionDisplay(1000, 0.5, Console(file=io.StringIO()), live=False)
+    lines = [{**progress(step, 0.5, accuracy), "eval_accuracy_by": {}} for step, accuracy in ((0, 0.2), (9, 0.6))]
+    for line in lines:
+        display(line)
+    assert "held-out accuracy 60.0% at 900" in "".join(text_of(display, lines[-1]))

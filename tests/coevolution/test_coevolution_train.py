@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,21 @@ import pytest
 from pydantic import ValidationError
 from toy import Toy
 
-from envgen.coevolution.language_model import ModelError
+import envgen
+from envgen.api import ArgumentError
+from envgen.coevolution.language_model import ModelError, load_model
+from envgen.coevolution.loop import AgentPolicy, Coevolution
+from envgen.coevolution.policy import LanguageModelPolicy
+from envgen.coevolution.proposers import UniformProposer
+from envgen.coevolution.policy import LanguageModelPolicy
 from envgen.coevolution.registry import PROPOSERS
 from envgen.coevolution.settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSettings
-from envgen.coevolution.train import CoevolveRequest, coevolve
+from envgen.coevolution.task_stores import TaskStores
+from envgen.coevolution.train import CoevolveRequest, coevolve, setup_tasks
 from envgen.coevolution_api import coevolution_request
 from envgen.runs.checkpoint import load_latest
 from envgen.runs.compare import compare
-from envgen.runs.store import read_progress
+from envgen.runs.store import Run, read_progress, read_request
 from envgen.settings import format_validation_error
 
 PLAN = CoevolutionPlan(rollouts=256, tasks_per_step=8, num_base_tasks=8, num_eval_tasks=12, eval_every=2)
@@ -74,25 +82,34 @@ def test_agent_improves(models, tmp_path):
     assert np.mean(success[-8:]) > np.mean(success[:8]) + 0.1
 
 
-def test_interrupted_run_resumes_exactly(models, tmp_path):
-    request = make_request(models)
-    uninterrupted = coevolve(tmp_path / "uninterrupted", Toy(), request)
+def final_arrays(folder):
+    checkpoint = load_latest(folder / "checkpoints")
+    assert checkpoint is not None
+    return checkpoint.arrays
+
+
+@pytest.mark.parametrize(("dtype", "rollouts", "interrupted_at"), [("float32", 256, (1, 3)), ("bfloat16", 128, (2,))])
+def test_interrupted_run_resumes_exactly(models, tmp_path, dtype, rollouts, interrupted_at):
+    request = make_request(models, plan=PLAN.model_copy(update={"rollouts": rollouts}))
+    uninterrupted = coevolve(tmp_path / "uninterrupted", Toy(), request, dtype=dtype)
 
     class Interrupted(Exception):
         pass
 
     def interrupt(line):
-        if line["step"] in (1, 3):
+        if line["step"] in interrupted_at:
             raise Interrupted
 
-    for _ in range(2):
+    for _ in interrupted_at:
         with pytest.raises(Interrupted):
-            coevolve(tmp_path / "interrupted", Toy(), request, on_progress=interrupt, save_every=0)
-    resumed = coevolve(tmp_path / "interrupted", Toy(), request, save_every=0)
+            coevolve(tmp_path / "interrupted", Toy(), request, dtype=dtype, on_progress=interrupt, save_every=0)
+    resumed = coevolve(tmp_path / "interrupted", Toy(), request, dtype=dtype, save_every=0)
     assert resumed.accuracy_curve == uninterrupted.accuracy_curve
     assert resumed.counts == uninterrupted.counts
     for name in STORES:
         assert (tmp_path / "interrupted" / name).read_bytes() == (tmp_path / "uninterrupted" / name).read_bytes()
+    np.testing.assert_equal(final_arrays(tmp_path / "interrupted"), final_arrays(tmp_path / "uninterrupted"))
+    assert read_request(tmp_path / "interrupted")[1] == {"dtype": dtype}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -111,6 +128,49 @@ def test_a_signal_lets_the_step_finish_and_be_saved(models, tmp_path, number):
     steps = []
     coevolve(tmp_path, Toy(), request, on_progress=lambda line: steps.append(line["step"]))
     assert steps[0] == 2
+
+
+def test_evaluations_generate_no_more_completions_together_than_a_step(models, tmp_path, monkeypatch):
+    generate_greedy, sizes = LanguageModelPolicy.generate_greedy, []
+
+    def generate_and_record(policy, prompts):
+        sizes.append(len(prompts))
+        return generate_greedy(policy, prompts)
+
+    monkeypatch.setattr(LanguageModelPolicy, "generate_greedy", generate_and_record)
+    plan = CoevolutionPlan(rollouts=8, tasks_per_step=2, num_base_tasks=8, num_eval_tasks=20)
+    settings = AgentSettings(max_new_tokens=4, num_generations=4)
+    coevolve(tmp_path / "run", Toy(), make_request(models, "uniform", plan=plan, agent_settings=settings))
+    assert sizes == [8, 8, 4] * 2  # before the only step, and after it
+
+
+def test_the_batches_of_an_evaluation_do_not_change_its_scores(models):
+    settings = AgentSettings(max_new_tokens=4)
+    agent = AgentPolicy(Toy(), LanguageModelPolicy(load_model(models[0]), settings, seed=0), settings)
+    tasks = Toy().held_out_tasks(30)
+    scores = agent.evaluate(tasks, batch_size=30)
+    assert 0 < scores.mean() < 1
+    assert (agent.evaluate(tasks, batch_size=7) == scores).all()
+
+
+@pytest.mark.parametrize(("fractions", "count", "sources"), [
+    ((0.5, 0.5), 3, ["proposer", "proposer", "replay"]), ((0.25, 0.75), 2, ["replay", "replay"]),
+    ((0.5, 0.25), 4, ["proposer", "proposer", "replay", "base"]),
+])  # fmt: skip
+def test_the_fractions_of_a_step_are_rounded_to_its_number_of_tasks(models, tmp_path, fractions, count, sources):
+    domain, settings = Toy(), AgentSettings(max_new_tokens=4, num_generations=2)
+    fresh, replay = fractions
+    plan = PLAN.model_copy(update={"fresh_fraction": fresh, "replay_fraction": replay})
+    setup = setup_tasks(domain, plan)
+    with Run(tmp_path, {}) as run:
+        stores = TaskStores(run)
+        stores.agent_traces.add([{"spec": setup.base_specs[0].text}], key=lambda record: record["spec"])
+        agent = AgentPolicy(domain, LanguageModelPolicy(load_model(models[0]), settings, seed=0), settings)
+        loop = Coevolution(
+            run, domain, agent, UniformProposer(domain, 0), stores, setup.task_filter, setup.base_specs,
+            setup.eval_tasks, AlphaCurriculumSettings(), plan, seed=0,
+        )  # fmt: skip
+        assert [task.source for task in loop._collect(count).tasks] == sources
 
 
 def test_runs_are_compared_with_uniform_specs(models, tmp_path):
@@ -142,6 +202,10 @@ def test_failure_before_training_leaves_no_run_directory(models, tmp_path):
         ({"seed": -1}, "seed: Input should be greater than or equal to 0 (got -1)"),
         ({"seed": 2**70}, "seed: Input should be less than"),
         ({"proposer": "genvn"}, "did you mean 'genenv'?"),
+        (
+            {"plan": {"fresh_fraction": 0.75, "replay_fraction": 0.5}},
+            "fresh_fraction 0.75 and replay_fraction 0.5 must not add up to more than 1",
+        ),
     ],
 )
 def test_invalid_requests_are_explained(changes, message):
@@ -152,6 +216,7 @@ def test_invalid_requests_are_explained(changes, message):
 
 RUN_WITH_REPETITION_PENALTY = """
 import sys
+from itertools import pairwise
 from pathlib import Path
 import torch
 from test_coevolution_train import *
@@ -204,3 +269,36 @@ def test_the_domain_sets_the_default_of_the_loss_aggregation(domain, settings, l
     )
     request = coevolution_request(domain, "uniform", log=(), agent_settings=settings, seed=0, **unset)
     assert request["agent_settings"]["loss_agg"] == loss_agg
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_a_step_has_the_planned_number_of_tasks_however_fractions_are_rounded(models, tmp_path, count):
+    plan = PLAN.model_copy(update={"rollouts": 16 * count, "tasks_per_step": count, "fresh_fraction": 0.5,
+                                   "replay_fraction": 0.5, "num_eval_tasks": 2, "eval_every": 100})  # fmt: skip
+    request = make_request(models, "uniform", plan=plan)
+    coevolve(tmp_path / "run", Toy(), request)
+    rollouts = [line["rollouts"] for line in read_progress(tmp_path / "run")]
+    num_generations = request.agent_settings.num_generations
+    assert {after - before for before, after in pairwise(sorted(set(rollouts)))} == {count * num_generations}
+
+
+def test_held_out_tasks_are_generated_in_batches(models, tmp_path, monkeypatch):
+    sizes = []
+    generate_greedy = LanguageModelPolicy.generate_greedy
+    monkeypatch.setattr(
+        LanguageModelPolicy, "generate_greedy",
+        lambda policy, prompts: sizes.append(len(prompts)) or generate_greedy(policy, prompts),
+    )  # fmt: skip
+    plan = PLAN.model_copy(update={"rollouts": 8, "tasks_per_step": 1, "num_eval_tasks": 20})
+    request = make_request(models, "uniform", plan=plan)
+    assert request.agent_settings.num_generations == 8
+    coevolve(tmp_path / "run", Toy(), request)
+    assert sizes == [8, 8, 4] * 2
+
+
+def test_a_run_resumes_with_its_data_type(models, tmp_path):
+    arguments = {"agent": models[0], "environment": models[1], "plan": PLAN.model_dump() | {"rollouts": 64},
+                 "folder": tmp_path / "run", "verbose": False}  # fmt: skip
+    envgen.coevolve(Toy(), "uniform", dtype="bfloat16", **arguments)
+    with pytest.raises(ArgumentError, match="was started with the data type bfloat16; pass dtype=bfloat16"):
+        envgen.coevolve(Toy(), "uniform", **arguments)

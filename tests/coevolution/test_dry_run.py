@@ -7,11 +7,14 @@ import pytest
 from toy import Toy
 from transformers import Qwen2Config
 
+from envgen.coevolution import dry_run
+from envgen.coevolution.domains.registry import load_domain
 from envgen.coevolution.dry_run import (
     GB,
     Layout,
     Lengths,
     ModelShape,
+    PolicyMemory,
     choose_layout,
     context_length,
     describe_dry_run,
@@ -20,6 +23,7 @@ from envgen.coevolution.dry_run import (
     policy_memory,
     seconds_per_token,
 )
+from envgen.coevolution.environment import STATIC_BATCH
 from envgen.coevolution.language_model import ModelError, load_model
 from envgen.coevolution.lora import add_adapters
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
@@ -31,6 +35,7 @@ QWEN_7B = Qwen2Config(
     num_key_value_heads=4, tie_word_embeddings=False,
 )  # fmt: skip
 LENGTHS = Lengths(prompt=10, completion=20, turns=1, is_estimate=False)
+MEMORY = PolicyMemory(1, 1, 1, 1, 1, 1)
 
 
 @pytest.fixture(scope="module")
@@ -197,3 +202,23 @@ def test_small_models_need_no_gpu():
 def test_a_model_without_config_is_refused(tmp_path, path):
     with pytest.raises(ModelError, match="cannot read the config of the model"):
         load_shape(path if path != "folder" else str(tmp_path))
+
+
+def test_the_context_holds_the_longest_episodes():
+    """An agent that fails uses all turns of an episode, many more than the oracle."""
+    settings = PolicySettings(max_new_tokens=256)
+    lengths = measure_lengths(load_domain("alfworld"), settings, None)
+    assert lengths.longest > lengths.prompt + 24 * settings.max_new_tokens
+    assert context_length([lengths]) >= lengths.longest > 2 * lengths.total
+
+
+def test_the_static_set_is_generated_in_large_batches(models, monkeypatch):
+    batches = {}
+    monkeypatch.setattr(
+        dry_run, "policy_memory",
+        lambda shape, settings, lengths, batch, *args: batches.setdefault(proposer, []).append(batch) or MEMORY,
+    )  # fmt: skip
+    for proposer in ("genenv", "static"):
+        request = CoevolveRequest(proposer=proposer, agent=str(models[0]), environment=str(models[1]))
+        describe_dry_run(Toy(), request, None, "float32", 1, 80, [], {})
+    assert batches == {"genenv": [256, 32], "static": [256, STATIC_BATCH]}

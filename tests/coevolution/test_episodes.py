@@ -287,7 +287,7 @@ def test_the_agent_learns_in_episodes(lm):
         rates.append(batch.scores.mean())
         agent.update([batch])
     assert np.mean(rates[-5:]) > np.mean(rates[:5]) + 0.3
-    assert agent.evaluate(tasks).shape == (2,)
+    assert agent.evaluate(tasks, batch_size=1).shape == (2,)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Models created from scratch learn a little, are reproducible, created once, and resumed exactly when interrupted."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from envgen.coevolution.pretraining import completion_loss, encode_example, find
 from envgen.coevolution.sampling import Completions, generate
 from envgen.coevolution.settings import ModelSize, PretrainSettings
 from envgen.coevolution.task_stores import TaskFilter
+from envgen.coevolution.tasks import DomainError
 from forked import forked
 
 DOMAIN, NUM_HELD_OUT = Toy(), 40
@@ -166,13 +168,33 @@ def test_reports_state_the_time_left(tmp_path, monkeypatch):
     assert [line.rsplit(", ", 1)[1].split()[0] for line in agent_lines] == ["0:00:30", "0:00:20", "0:00:10", "0:00:00"]
 
 
-def test_held_out_tasks_never_occur():
-    tasks = DOMAIN.held_out_tasks(NUM_HELD_OUT)
-    held_out = {f"{task.prompt}\n" for task in tasks} | {task.spec.text for task in tasks}
-    data = PretrainData(DOMAIN, 0.5, NUM_HELD_OUT, 0)
+class QuietToy(Toy):
+    """Ignores `loud`, so that two specs share each prompt."""
+
+    def make_task(self, spec):
+        return replace(super().make_task(spec.model_copy(update={"loud": "no"})), spec=spec)
+
+
+@pytest.mark.parametrize("domain", [DOMAIN, QuietToy()])
+def test_held_out_tasks_never_occur(domain):
+    tasks = domain.held_out_tasks(NUM_HELD_OUT)
+    prompts = {task.prompt for task in tasks}
+    held_out = {f"{prompt}\n" for prompt in prompts} | {task.spec.text for task in tasks}
+    data = PretrainData(domain, 0.5, NUM_HELD_OUT, 0)
     assert not held_out & set(data.tokenizer_texts(300))
-    assert not held_out & {f"{data.agent_example()[0]}\n" for _ in range(300)}
-    assert not held_out & {text for _ in range(300) for text, _ in data.environment_example()[1]}
+    assert not prompts & {data.agent_example()[0] for _ in range(300)}
+    specs = [domain.Spec.parse(text) for _ in range(300) for text, _ in data.environment_example()[1]]
+    assert not held_out & {spec.text for spec in specs}
+    assert not prompts & {domain.make_task(spec).prompt for spec in specs}
+
+
+def test_pretraining_needs_tasks_that_are_not_held_out():
+    class OnePrompt(Toy):
+        def make_task(self, spec):
+            return replace(super().make_task(spec), prompt="a")
+
+    with pytest.raises(DomainError, match="1000 sampled specs of toy in a row are held out; lower num_held_out"):
+        PretrainData(OnePrompt(), 0.5, NUM_HELD_OUT, 0).agent_example()
 
 
 def test_loss_is_the_mean_negative_logp_of_completion_tokens():

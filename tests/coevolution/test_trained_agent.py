@@ -91,3 +91,16 @@ def test_other_folders_are_explained(run, tmp_path):
         (tmp_path / "run.json").write_text(json.dumps({**entry, "request": request}))
         with pytest.raises(RunError, match=message):
             load_agent(tmp_path, tmp_path)
+
+
+def test_a_missing_package_is_named(run, tmp_path, monkeypatch):
+    entry = json.loads((run / "run.json").read_text())
+    request = {**entry["request"], "pretrain_recipe": {"model_size": {}, "pretrain": {}, "seed": 0}, "domain": "tools"}
+    (tmp_path / "run.json").write_text(json.dumps({**entry, "request": request}))
+
+    def load_domain(name):
+        raise ImportError("this domain needs a package: pip install 'envgen[reasoning-gym]'")
+
+    monkeypatch.setattr("envgen.coevolution.trained_agent.load_domain", load_domain)
+    with pytest.raises(RunError, match="this domain needs a package: pip install"):
+        load_agent(tmp_path, tmp_path)

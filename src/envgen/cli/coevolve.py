@@ -1,6 +1,6 @@
 """`envgen coevolve`: start or resume a run of GenEnv's co-evolution."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -32,6 +32,9 @@ PretrainOptions = optional_settings(PretrainSettings, "PretrainOptions")
 SizeOptions = optional_settings(ModelSize, "SizeOptions")
 
 
+MODELS_FOLDER = Path("out/models")
+
+
 def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., None]:
     """The command `coevolve`.
 
@@ -55,10 +58,12 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
         ] = EnvironmentOptions(),  # noqa: B008
         pretrain: PretrainOptions = PretrainOptions(),  # pyright: ignore # noqa: B008
         model_size: SizeOptions = SizeOptions(),  # pyright: ignore # noqa: B008
-        models_folder: Path = Path("out/models"),
+        models_folder: Path = MODELS_FOLDER,
         agent_server: Annotated[str | None, default("none")] = None,
         environment_server: Annotated[str | None, default("none")] = None,
-        dtype: Literal["float32", "bfloat16"] = "float32",
+        dtype: Annotated[
+            Literal["float32", "bfloat16"] | None, default("float32; with --resume, that of the run")
+        ] = None,
         log: Annotated[tuple[str, ...], default("none", "{tensorboard,wandb} ...")] = (),
         quiet: bool = False,
         dry_run: bool = False,
@@ -99,8 +104,8 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
         from envgen.runs.store import RunError, read_request
 
         servers = {"agent_server": agent_server, "environment_server": environment_server}
-        runtime: dict[str, Any] = {**servers, "models_folder": models_folder, "dtype": dtype, "log": log,
-                                   "verbose": not quiet}  # fmt: skip
+        again = {**servers, "models_folder": None if models_folder == MODELS_FOLDER else models_folder}
+        runtime: dict[str, Any] = {**servers, "models_folder": models_folder, "log": log, "verbose": not quiet}
         groups = {"": explicitly_set(plan) | explicitly_set(curriculum), "agent": explicitly_set(agent_settings),
                   "environment": explicitly_set(environment_settings), "pretrain": explicitly_set(pretrain),
                   "model_size": explicitly_set(model_size)}  # fmt: skip
@@ -126,7 +131,7 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
                 read_request(resume)
             except RunError as error:
                 raise UserError(f"{error}{suggest_path(resume)}") from None
-            _run(lambda: api.resume_coevolution(resume, **runtime), resume, servers)
+            _run(lambda: api.resume_coevolution(resume, dtype=dtype, **runtime), resume, again)
             return
         domain, proposer, seed = domain or "tools", proposer or "genenv", require_seed(seed or 0)
         require_choice("proposer", proposer, tuple(PROPOSERS))
@@ -135,7 +140,8 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
             "environment": environment, "agent_settings": groups["agent"],
             "environment_settings": groups["environment"],
             "pretrain": groups["pretrain"], "model_size": groups["model_size"], "seed": seed,
-            "folder": folder or api.default_coevolution_folder(domain, proposer, seed), **runtime,
+            "folder": folder or api.default_coevolution_folder(domain, proposer, seed),
+            "dtype": dtype or api.DEFAULT_DTYPE, **runtime,
         }  # fmt: skip
         if dry_run and start is None:
             _print_dry_run(domain, proposer, arguments, num_gpus, gpu_memory)
@@ -185,21 +191,27 @@ def _start(domain: str, proposer: str, arguments: dict[str, Any]) -> None:
     from envgen import coevolution_api as api
     from envgen.coevolution.domains.registry import is_builtin
 
-    servers = {name: arguments[name] for name in ("agent_server", "environment_server")}
+    again = {name: arguments[name] for name in ("agent_server", "environment_server", "models_folder")}
+    again["models_folder"] = None if again["models_folder"] == MODELS_FOLDER else again["models_folder"]
     _run(
         lambda: api.coevolve(domain, proposer, **arguments),
-        arguments["folder"], servers, can_resume=is_builtin(domain),
+        arguments["folder"], again, can_resume=is_builtin(domain),
     )  # fmt: skip
 
 
-def _run(call: Any, folder: Path, servers: dict[str, str | None], can_resume: bool = True) -> None:
+def _run(call: Any, folder: Path, again: Mapping[str, object], can_resume: bool = True) -> None:
+    """Start or resume a run.
+
+    Args:
+        again: Options that must be repeated to resume it; those that are None are not.
+    """
     import shlex
 
     from envgen.api import is_main_process, terminal
 
     _, log = terminal(verbose=True)
-    servers_again = " ".join(f"{flag(name)} {shlex.quote(server)}" for name, server in servers.items() if server)
-    with run_errors("coevolve", folder, is_main_process(), servers_again if can_resume else None):
+    flags_again = " ".join(f"{flag(name)} {shlex.quote(str(value))}" for name, value in again.items() if value)
+    with run_errors("coevolve", folder, is_main_process(), flags_again if can_resume else None):
         run = call()
         log(run.report())
         log(f"Run directory: {folder}")

@@ -74,7 +74,8 @@ class CoevolutionDisplay(ProgressDisplay):
         if self.last_evaluation:
             rates, before = map(_accuracy_by_first_feature, (self.last_evaluation, self.first_evaluation))
             changes = {name: rate - before[name] for name, rate in rates.items() if name in before}
-            rows += [Text(f" {self._evaluation()}", style="bold"), rate_bars(rates, changes=changes)]
+            rows.append(Text(f" {self._evaluation()}", style="bold"))
+            rows += [rate_bars(rates, changes=changes)] if rates else []
         return rows
 
     def _evaluation(self) -> str:
@@ -94,8 +95,8 @@ class CoevolutionDisplay(ProgressDisplay):
 
 
 def _accuracy_by_first_feature(evaluation: Mapping[str, Any]) -> dict[str, float]:
-    """The accuracy in percent by the values of the domain's first feature."""
-    name, rates = next(iter(evaluation["eval_accuracy_by"].items()))
+    """The accuracy in percent by the values of the domain's first feature, if it has one."""
+    name, rates = next(iter(evaluation["eval_accuracy_by"].items()), ("", {}))
     return {f"  {name} {value}": 100 * rate for value, rate in rates.items()}
 
 

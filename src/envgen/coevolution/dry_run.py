@@ -17,10 +17,11 @@ import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from .environment import STATIC_BATCH, STATIC_VARIATIONS
 from .language_model import LanguageModel, model_config, reading_model
 from .registry import PROPOSERS
 from .settings import EnvironmentSettings, ModelSize, PolicySettings
-from .tasks import Domain
+from .tasks import Domain, Task
 from .train import CoevolveRequest, effective_agent_settings
 from .vllm import serve_command
 
@@ -83,6 +84,7 @@ class Lengths:
     completion: int  # in tasks of several turns, all turns with the observations between them
     turns: int
     is_estimate: bool  # from the numbers of characters, without a tokenizer
+    longest: int = 0  # of all measured sequences; in tasks of several turns, those of an agent that fails count as well
 
     @property
     def total(self) -> int:
@@ -126,19 +128,30 @@ def measure_lengths(domain: Domain, settings: PolicySettings, tokenizer: Any) ->
     def count(text: str) -> int:
         return len(lm.encode_observation(text)) if lm else -(-len(text) // CHARS_PER_TOKEN)
 
-    prompts, completions, turns = [], [], []
+    prompts, completions, turns, longest = [], [], [], 0
     for _ in range(SAMPLE_TASKS):
         task = domain.make_task(domain.sample(rng))
         prompts.append(len(lm.encode_prompt(domain.instructions, task.prompt)) if lm else count(task.prompt))
-        observations: list[str] = []
-        if domain.is_multi_turn:
-            episode = domain.start_episode(task)
-            answers = [episode.step(turn) for turn in domain.oracle_reply(task).split("\n")]
-            observations = [answer for answer in answers if answer is not None]
-        turns.append(len(observations) + 1)
-        completions.append(turns[-1] * settings.max_new_tokens + sum(map(count, observations)))
+        replies = [domain.oracle_reply(task), *(domain.wrong_replies(task) if domain.is_multi_turn else ())]
+        lengths = []
+        for reply in replies:
+            observations = _observations(domain, task, reply)
+            num_turns = len(observations) + 1
+            lengths.append((num_turns, num_turns * settings.max_new_tokens + sum(map(count, observations))))
+        turns.append(lengths[0][0])
+        completions.append(lengths[0][1])
+        longest = max(longest, prompts[-1] + max(length for _, length in lengths))
     means = (math.ceil(np.mean(values)) for values in (prompts, completions, turns))
-    return Lengths(*means, is_estimate=lm is None)
+    return Lengths(*means, is_estimate=lm is None, longest=longest)
+
+
+def _observations(domain: Domain, task: Task, reply: str) -> list[str]:
+    """What the environment answers to the turns of a reply."""
+    if not domain.is_multi_turn:
+        return []
+    episode = domain.start_episode(task)
+    answers = (episode.step(turn) for turn in reply.split("\n"))
+    return list(itertools.takewhile(lambda answer: answer is not None, answers))  # pyright: ignore[reportReturnType]
 
 
 @dataclass(frozen=True)
@@ -257,8 +270,9 @@ def estimate_hours(
 ) -> float:
     """Hours of generation and updates of the agent, which take most of the time."""
     plan, agent, steps = request.plan, request.agent_settings, count_steps(request)
-    evaluations = steps / plan.eval_every + 1
-    tokens = (steps + evaluations) * lengths.turns * agent.max_new_tokens
+    batches_per_evaluation = math.ceil(plan.num_eval_tasks / (plan.tasks_per_step * agent.num_generations))
+    num_batches = steps + (steps / plan.eval_every + 1) * batches_per_evaluation
+    tokens = num_batches * lengths.turns * agent.max_new_tokens
     generation = tokens * seconds_per_token(shape, dtype_bytes)
     passes = 3 if agent.lora_rank is None else 2  # the gradients of frozen weights are not computed
     operations = 2 * shape.num_parameters * lengths.total * plan.rollouts
@@ -267,8 +281,9 @@ def estimate_hours(
 
 
 def context_length(lengths: Sequence[Lengths]) -> int:
-    """The context of a server: a power of two that leaves room for sequences twice as long as the mean ones."""
-    return 1 << math.ceil(math.log2(2 * max(each.total for each in lengths)))
+    """The context of a server: a power of two that leaves room for the longest sequences, and for sequences twice as
+    long as the mean ones."""
+    return 1 << math.ceil(math.log2(max(max(2 * each.total, each.longest) for each in lengths)))
 
 
 def commands(
@@ -351,10 +366,14 @@ def describe_dry_run(
     if "environment" in models:
         environment_shape = agent_shape if request.environment == request.agent else load_shape(request.environment)[0]
         all_lengths.append(environment_lengths(domain, environment))
+        specs_per_process = tasks_per_process
+        if request.proposer == "static":  # it generates its specs in larger batches, before the first step
+            num_specs = min(STATIC_BATCH, STATIC_VARIATIONS * request.plan.num_base_tasks)
+            specs_per_process = math.ceil(num_specs / layout.num_training_gpus)
         memories.append((
             "environment", environment_shape,
             policy_memory(
-                environment_shape, environment, all_lengths[-1], tasks_per_process, request.plan.num_variations,
+                environment_shape, environment, all_lengths[-1], specs_per_process, request.plan.num_variations,
                 dtype_bytes, layout,
             ),
         ))  # fmt: skip

@@ -23,6 +23,7 @@ from .task_stores import TaskFilter, TaskStore
 from .tasks import Domain, Spec
 
 STATIC_VARIATIONS = 5  # per prompt; the static set has this many times as many specs as base specs, as in the paper
+STATIC_BATCH = 512  # specs of the static set that are generated together
 NOT_NEEDED = "not_needed"  # rejection of specs generated after enough were accepted
 
 # reward-weighted regression as in the paper, the policy gradient within the specs of one prompt, or no training
@@ -220,17 +221,21 @@ def build_static_set(context: ProposerContext, environment: LanguageModelPropose
     """
     run = context.run
     if not run.has("static"):
-        count = STATIC_VARIATIONS * len(context.base_specs)
-        proposals = environment.propose(count, context.base_specs, SuccessStats(), context.task_filter)
-        specs = [candidate.text for candidate in proposals.accepted]
+        total = STATIC_VARIATIONS * len(context.base_specs)
+        specs, num_tokens, num_prompt_tokens = list[str](), 0, 0
+        for start in range(0, total, STATIC_BATCH):
+            count = min(STATIC_BATCH, total - start)
+            proposals = environment.propose(count, context.base_specs, SuccessStats(), context.task_filter)
+            specs += [candidate.text for candidate in proposals.accepted]
+            num_tokens += proposals.num_tokens
+            num_prompt_tokens += proposals.num_prompt_tokens
         if not specs:
             raise ModelError(
                 f"the environment policy generated no valid spec of {context.domain.name}, so there is nothing to "
                 "train on; pretrain it longer or choose another environment model"
             )
         if run.is_main:
-            counts = {"num_tokens": proposals.num_tokens, "num_prompt_tokens": proposals.num_prompt_tokens}
-            run.write("static", {"specs": specs, **counts})
+            run.write("static", {"specs": specs, "num_tokens": num_tokens, "num_prompt_tokens": num_prompt_tokens})
         environment.policy.accelerator.wait_for_everyone()
     data = run.read("static")
     with reading(run.folder / "static.json"):

@@ -120,9 +120,11 @@ class AgentPolicy:
         )
         return self.policy.update(batch, "ppo_clip")
 
-    def evaluate(self, tasks: Sequence[Task]) -> np.ndarray:
-        """The scores of greedy completions, (tasks,)."""
-        _, texts = self._generate(tasks, 1, greedy=True)
+    def evaluate(self, tasks: Sequence[Task], batch_size: int) -> np.ndarray:
+        """The scores of greedy completions, (tasks,), of which `batch_size` are generated together."""
+        texts: list[str] = []
+        for start in range(0, len(tasks), batch_size):
+            texts += self._generate(tasks[start : start + batch_size], 1, greedy=True)[1]
         return np.array([self.domain.check(task, text).score for task, text in zip(tasks, texts, strict=True)])
 
 
@@ -217,7 +219,8 @@ class Coevolution:
 
     def _collect(self, count: int) -> StepBatch:
         """Propose and roll out `count` tasks."""
-        num_fresh, num_replayed = round(self.plan.fresh_fraction * count), round(self.plan.replay_fraction * count)
+        num_fresh = round(self.plan.fresh_fraction * count)
+        num_replayed = min(round(self.plan.replay_fraction * count), count - num_fresh)
         with self._timed("environment"):
             proposals = self._propose(self.proposer, num_fresh)
         tasks = _step_tasks(proposals, "proposer")
@@ -290,7 +293,10 @@ class Coevolution:
 
     def _evaluate(self) -> ProgressLine:
         with self._timed("evaluation"):
-            return eval_metrics(self.domain, self.eval_tasks, self.agent.evaluate(self.eval_tasks))
+            scores = self.agent.evaluate(
+                self.eval_tasks, self.plan.tasks_per_step * self.agent.settings.num_generations
+            )
+            return eval_metrics(self.domain, self.eval_tasks, scores)
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:

@@ -359,4 +359,7 @@ class LanguageModelPolicy:
 
 
 def _to_numpy(tensor: Any) -> np.ndarray:
-    return tensor.detach().to("cpu", copy=True).numpy() if isinstance(tensor, Tensor) else np.asarray(tensor)
+    if not isinstance(tensor, Tensor):
+        return np.asarray(tensor)
+    tensor = tensor.detach().to("cpu", copy=True)
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16

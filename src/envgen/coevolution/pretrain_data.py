@@ -1,7 +1,8 @@
 """Supervised examples for models created from scratch, and the evaluations reported during pretraining.
 
 The agent is trained on easy and some uniform tasks with the oracle's replies. The environment policy is trained to vary
-the spec in its prompt, beside success rates that carry no information. Held-out tasks never occur.
+the spec in its prompt, beside success rates that carry no information. Held-out tasks never occur, nor do other specs
+whose task has the same prompt.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,12 +17,13 @@ from .language_model import LanguageModel
 from .reward import SuccessStats
 from .sampling import generate
 from .task_stores import TaskFilter
-from .tasks import Domain, Spec, Task
+from .tasks import Domain, DomainError, Spec, Task
 
 ALPHAS = (0.3, 0.5, 0.7)
 STATS_FRACTIONS = (0.0, 0.2, 1.0)  # fractions of the feature values that occur in the success rates of a prompt
 NUM_EVAL_PROMPTS = 64
 MAX_NEW_TOKENS = 96  # in evaluations
+MAX_ATTEMPTS = 1000  # to sample a spec that is not held out
 Example = tuple[str, list[tuple[str, str]]]  # prompt, and completions with the observation after each of them
 
 
@@ -38,6 +40,8 @@ class PretrainData:
         self.rng, self.eval_rng = np.random.default_rng(seed), np.random.default_rng((seed, 1))
         self.held_out_tasks = domain.held_out_tasks(num_held_out)
         self.held_out_keys = {task.spec.key for task in self.held_out_tasks}
+        # In tasks of several turns, different tasks may have the same prompt.
+        self.held_out_prompts = set() if domain.is_multi_turn else {task.prompt for task in self.held_out_tasks}
         self.feature_values: dict[str, set[str]] = {}  # as they occur in uniform specs
 
     def tokenizer_texts(self, num_specs: int) -> list[str]:
@@ -57,10 +61,20 @@ class PretrainData:
     def sample_spec(
         self, sample: Callable[[np.random.Generator], Spec], rng: np.random.Generator | None = None
     ) -> Spec:
-        """A spec that is not held out."""
-        while (spec := sample(rng or self.rng)).key in self.held_out_keys:
-            pass
-        return spec
+        """A spec that is not held out, and whose task does not have the prompt of a held-out one."""
+        for _ in range(MAX_ATTEMPTS):
+            spec = sample(rng or self.rng)
+            if not self._is_held_out(spec):
+                return spec
+        raise DomainError(
+            f"{MAX_ATTEMPTS} sampled specs of {self.domain.name} in a row are held out; lower num_held_out of the "
+            "pretraining and num_eval_tasks of the plan"
+        )
+
+    def _is_held_out(self, spec: Spec) -> bool:
+        if spec.key in self.held_out_keys:
+            return True
+        return bool(self.held_out_prompts) and self.domain.make_task(spec).prompt in self.held_out_prompts
 
     def agent_example(self) -> Example:
         """A task and the oracle's reply."""

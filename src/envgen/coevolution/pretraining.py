@@ -27,7 +27,7 @@ from torch.nn import functional as F
 from envgen.runs.checkpoint import Checkpoint, flush_folder, load_latest, save_checkpoint
 from envgen.runs.display import format_duration
 
-from . import language_model
+from . import language_model, pretrain_data
 from .language_model import LanguageModel, new_model, save_model, train_tokenizer
 from .pretrain_data import Example, PretrainData
 from .settings import ModelSize, PretrainSettings
@@ -112,7 +112,7 @@ def _folder_name(data: PretrainData, texts: list[str], seed: int, size: ModelSiz
     """A name with a hash of everything that the models depend on; the domain counts by its texts and examples."""
     recipe = [seed, size.model_dump(), settings.model_dump(), texts, data.peek_examples(NUM_KEY_EXAMPLES)]
     versions = [module.__version__ for module in (np, tokenizers, torch, transformers)]
-    sources = [Path(str(file)).read_text() for file in (__file__, language_model.__file__)]
+    sources = [Path(str(file)).read_text() for file in (__file__, pretrain_data.__file__, language_model.__file__)]
     key = hashlib.sha256(json.dumps([recipe, versions, sources]).encode()).hexdigest()[:16]
     return f"{data.domain.name}-{key}"
 

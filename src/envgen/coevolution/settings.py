@@ -1,8 +1,8 @@
 """All settings of the co-evolution. Choices that the GenEnv paper leaves open are settings here, and say so."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from envgen.settings import Settings
 
@@ -132,13 +132,22 @@ class CoevolutionPlan(Settings):
     eval_every: PositiveInt = 12
     """Steps between evaluations."""
 
+    @model_validator(mode="after")
+    def _check_fractions(self) -> Self:
+        if self.fresh_fraction + self.replay_fraction > 1:
+            raise ValueError(
+                f"fresh_fraction {self.fresh_fraction:g} and replay_fraction {self.replay_fraction:g} must not add up "
+                "to more than 1"
+            )
+        return self
+
 
 class ModelSize(Settings):
     """The size of a model that is created from scratch."""
 
     width: PositiveInt = 128
     """Hidden size."""
-    num_layers: PositiveInt = 3
+    num_layers: Annotated[int, Field(ge=2)] = 3
     """Layers: one convolution, then attention."""
     conv_window: PositiveInt = 4
     """Kernel size of the convolution in tokens."""
@@ -149,7 +158,18 @@ class ModelSize(Settings):
     vocab_size: PositiveInt = 1024
     """Maximum size of the vocabulary."""
     max_length: PositiveInt = 512
-    """Maximum length of prompt and completion together in tokens."""
+    """Maximum length of prompt and completion together in tokens, as programs that load the model read it. Training
+    does not enforce it."""
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> Self:
+        head_size = self.width // self.num_heads
+        if head_size < 2 or head_size % 2:  # positions are encoded by rotating pairs of features
+            raise ValueError(
+                f"width {self.width} gives each of {self.num_heads} heads {head_size} features, but their number must "
+                "be even and at least 2"
+            )
+        return self
 
 
 class PretrainSettings(Settings):

@@ -110,7 +110,8 @@ def coevolve(
         assert environment_lm is not None, "a proposer that trains a model sets needs_model in the registry"
         return LanguageModelPolicy(environment_lm, settings, seed, accelerator, samplers[1])
 
-    with Run(folder, stored_request(domain, request, pretrain_recipe), accelerator.is_main_process) as run:
+    stored, is_main = stored_request(domain, request, pretrain_recipe), accelerator.is_main_process
+    with Run(folder, stored, is_main, {"dtype": dtype}) as run:
         policy = LanguageModelPolicy(agent_lm, agent_settings, request.seed, accelerator, samplers[0])
         stores = TaskStores(run)
         context = ProposerContext(

@@ -67,6 +67,8 @@ def _initial_model(run: Path, request: Mapping[str, Any], models_folder: Path) -
             )
         size, settings = ModelSize(**recipe["model_size"]), PretrainSettings(**recipe["pretrain"])
         folder = find_pretrained_agent(load_domain(domain), models_folder, recipe["seed"], size, settings)
+    except ImportError as error:
+        raise RunError(str(error)) from None
     except (KeyError, TypeError, ValueError, AttributeError):
         raise RunError(f"{run} is not a run of envgen coevolve") from None
     if not folder.is_dir():

@@ -13,7 +13,11 @@ from hash_seeds import outputs_under_two_hash_seeds
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from envgen.coevolution.proposers import UniformProposer
+from envgen.coevolution.reward import SuccessStats
+from envgen.coevolution.settings import CoevolutionPlan
 from envgen.coevolution.tasks import DomainError, SpecError, Task, validate
+from envgen.coevolution.train import setup_tasks
 
 pytest.importorskip("reasoning_gym")
 
@@ -139,6 +143,16 @@ def test_vary_keeps_some_parameters_if_there_are_any():
 
 
 # --- generators and scorers that break the contract
+
+
+def test_a_generator_without_parameters_has_enough_tasks():
+    domain = ReasoningGymDomain("list_functions")
+    assert not domain.parameters
+    plan = CoevolutionPlan()
+    setup = setup_tasks(domain, plan)
+    assert (len(setup.eval_tasks), len(setup.base_specs)) == (plan.num_eval_tasks, plan.num_base_tasks)
+    proposals = UniformProposer(domain, 1).propose(24, setup.base_specs, SuccessStats(), setup.task_filter)
+    assert len(proposals.accepted) == 24
 
 
 def test_partial_credit_counts_as_zero():

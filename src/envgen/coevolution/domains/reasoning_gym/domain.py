@@ -25,7 +25,8 @@ from .package import CallBudgetExceeded, UnsafeScorerError, isolated_rng, load_f
 
 MAX_EXACT_VALUES = 12  # an integer parameter with more values is labeled by fifths of the way through its levels
 FIFTHS = ("lowest", "low", "middle", "high", "highest")
-NUM_VARIATIONS = 1000
+NUM_VARIATIONS = 1000  # of each choice of parameters
+NUM_VARIATIONS_ALONE = 100_000  # of a generator without parameters, whose specs differ in nothing else
 MAX_ATTEMPTS = 100  # to sample a spec that gives a task; for the worst generators, one in four does
 
 _SETS = "it iterates over sets of words, whose order differs between processes, so its items are not reproducible"
@@ -142,8 +143,9 @@ class ReasoningGymDomain(Domain):
         curriculum = factory.CURRICULA[generator]() if generator in factory.CURRICULA else None
         self.parameters, self._ranges = curriculum_parameters(curriculum) if curriculum else ((), ())
         fields: dict[str, Any] = {parameter.name: parameter.to_field() for parameter in self.parameters}
-        description = f"Selects one of {NUM_VARIATIONS} items with the same parameters."
-        fields["variation"] = int, Field(default=0, ge=0, lt=NUM_VARIATIONS, description=description)
+        self.num_variations = NUM_VARIATIONS if self.parameters else NUM_VARIATIONS_ALONE
+        description = f"Selects one of {self.num_variations} items with the same parameters."
+        fields["variation"] = int, Field(default=0, ge=0, lt=self.num_variations, description=description)
         spec_name = f"{self._dataset_class.__name__.removesuffix('Dataset')}Spec"
         self._spec_class: Any = create_model(spec_name, __base__=Spec, **fields)
         self._easiest = self._easiest_values(curriculum)
@@ -214,7 +216,7 @@ class ReasoningGymDomain(Domain):
         """A spec that gives a task."""
         last_error = None
         for _ in range(MAX_ATTEMPTS):
-            spec = self._spec_class(**sample_values(rng), variation=int(rng.integers(NUM_VARIATIONS)))
+            spec = self._spec_class(**sample_values(rng), variation=int(rng.integers(self.num_variations)))
             try:
                 self._entry(self._values(spec), spec.variation)
             except SpecError as error:
@@ -237,7 +239,7 @@ class ReasoningGymDomain(Domain):
             f"A task is an item of reasoning-gym's generator {self.generator}. Its form is",
             self._spec_class(**self._easiest, variation=17).text,
             *(f"{parameter.name}: {parameter.range_text}; {parameter.description}" for parameter in self.parameters),
-            f"variation: 0 to {NUM_VARIATIONS - 1}; a different number selects a different item.",
+            f"variation: 0 to {self.num_variations - 1}; a different number selects a different item.",
         ]
         return "\n".join(lines + ["What is called min is never more than what is called max."] * bool(self._ranges))
 
@@ -255,7 +257,7 @@ class ReasoningGymDomain(Domain):
         """The dataset for some parameter values. Its item k is generated with seed k."""
         config = {parameter.name: value for parameter, value in zip(self.parameters, values, strict=True)}
         with isolated_rng(0):
-            return self._dataset_class(self._config_class(**config, seed=0, size=NUM_VARIATIONS))
+            return self._dataset_class(self._config_class(**config, seed=0, size=self.num_variations))
 
     def _make_entry(self, values: tuple[float, ...], variation: int) -> Mapping[str, Any]:
         """An item whose own scorer accepts its answer."""
