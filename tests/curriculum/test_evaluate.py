@@ -10,6 +10,7 @@ from ladder import UP, Ladder, LadderWithExpert
 from envgen.agents.ppo import PPO
 from envgen.curriculum.evaluate import (
     Estimate,
+    act_where,
     evaluate,
     evaluate_in_groups,
     level_outcomes,
@@ -241,3 +242,12 @@ def test_outcome_counts_only_episodes_in_which_the_skill_is_possible():
     line = {"levels": [{"episodes": 4, "return_sum": 2.0, "succeeded": [2, 1, 0], "possible": [4, 2, 0]}]}
     [outcome] = level_outcomes([line], ["any", "some", "none"], 1)
     assert outcome.skills == {"any": 50.0, "some": 50.0, "none": 0.0}
+
+
+def test_finished_environments_get_a_valid_action():
+    class HalfMore:
+        def act(self, obs, rng=None):
+            return obs + 0.5
+
+    actions = act_where(np.array([False, True, True]), HalfMore(), np.array([[9.0], [1.0], [2.0]]), None)
+    np.testing.assert_array_equal(actions, [[1.5], [1.5], [2.5]])

@@ -149,7 +149,7 @@ def test_invalid_proposal_is_refused(tmp_path, proposal, message):
 
 
 def test_negative_seed_is_refused_before_training(tmp_path):
-    with pytest.raises(PlanError, match="seed must be 0 or greater, not -1"):
+    with pytest.raises(PlanError, match="seed must be from 0 to 2147483647, not -1"):
         train(tmp_path / "run", Crafter(), BrokenDesigner(None), PLAN, seed=-1)
     assert not (tmp_path / "run").exists()
 

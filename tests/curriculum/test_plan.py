@@ -11,7 +11,7 @@ from envgen.curriculum.plan import (
     PlanError,
     PracticeSettings,
     TrainingPlan,
-    check_seed,
+    check_training_seed,
     learner_preset,
     plan_for,
 )  # fmt: skip
@@ -94,6 +94,9 @@ INVALID = [
     ({"levels": 0}, "greater than or equal to 1"),
     ({"feedback_groups": 1}, "greater than or equal to 2"),
     ({"ratio": -1}, "greater than or equal to 0"),
+    ({"ratio": float("inf")}, "finite number"),
+    ({"preset": "quick"}, "'preset' is not one of"),
+    ({"world": "heist"}, "'world' is not one of"),
 ]
 
 
@@ -119,7 +122,9 @@ def test_unknown_preset_is_refused_with_the_nearest_name():
         plan_for("fast")
 
 
-def test_negative_seed_is_refused():
-    check_seed(0)
-    with pytest.raises(PlanError, match="seed must be 0 or greater, not -1"):
-        check_seed(-1)
+@pytest.mark.parametrize("seed", [-1, 2**31])
+def test_a_seed_out_of_range_is_refused(seed):
+    check_training_seed(0)
+    check_training_seed(2**31 - 1)
+    with pytest.raises(PlanError, match=f"seed must be from 0 to 2147483647, not {seed}"):
+        check_training_seed(seed)

@@ -10,7 +10,7 @@ from test_dead_servers import SETTINGS, SavedLadder
 
 from envgen.curriculum.loop import share_envs, train
 from envgen.curriculum.plan import TrainingPlan
-from envgen.designers.baselines import FixedDesigner
+from envgen.designers.baselines import AdversarialDesigner
 from envgen.designers.chat.chat import Chat
 from envgen.designers.chat.ledger import Ledger
 from envgen.designers.chat.protocol import Backend, ChatRequest, Reply
@@ -126,7 +126,7 @@ def test_other_feedback_costs_no_episodes_and_leaves_run_directories_as_they_wer
 def test_wrappers_want_what_their_source_wants():
     for feedback in ("paper", "rich"):
         source = LlmDesigner(lambda: Chat(Script(), Ledger(Path())), LlmSettings(feedback=feedback))
-        assert FixedDesigner(source).wants_diagnosis == source.wants_diagnosis == (feedback == "rich")
+        assert AdversarialDesigner(source).wants_diagnosis == source.wants_diagnosis == (feedback == "rich")
 
 
 @pytest.mark.parametrize(

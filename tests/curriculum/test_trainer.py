@@ -1,6 +1,9 @@
 """Phases, checkpoints, progress lines and training statistics."""
 
+import os
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +12,15 @@ import numpy as np
 import pytest
 from phase_worker import NUM_UPDATES, main
 
-from envgen.curriculum.trainer import PhaseTrainer, TrainingStats, make_learner, phase_seed, training_stats
+from envgen.agents.rollout import EpisodeStats
+from envgen.curriculum.trainer import (
+    FinishedEpisodes,
+    PhaseTrainer,
+    TrainingStats,
+    make_learner,
+    phase_seed,
+    training_stats,
+)
 from envgen.runs.checkpoint import load_latest
 from envgen.runs.statistics import score
 from envgen.runs.store import Run, read_progress
@@ -176,3 +187,47 @@ def test_settings_with_a_final_value_change_over_the_whole_run():
     assert make_learner(world, "symbols", total_steps=5000).settings.anneal_steps is None
     tiles = make_learner(world, "pixels", total_steps=5000)
     assert tiles.settings.network.encoder == "tiles"
+
+
+def test_progress_covers_the_environments_of_all_processes(tmp_path):
+    """With levels and the original side by side, the first process has no environment of the original."""
+    options = {
+        "designer": "random", "mixing": "mixed", "levels": 2, "cycles": 1, "cycle-steps": 2048, "final-steps": 0,
+        "feedback-groups": 2, "feedback-episodes": 1, "episodes": 1, "audit-steps": 0, "ppo.num-steps": 256,
+        "ppo.num-envs": 8,
+    }  # fmt: skip
+    args = [
+        "train",
+        "crafter",
+        "--quiet",
+        *(word for name, value in options.items() for word in (f"--{name}", str(value))),
+    ]
+    lines = []
+    for launcher in ([], ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]):
+        folder = tmp_path / str(len(launcher))
+        command = [sys.executable, *launcher, "-m", "envgen.cli", *args, "--folder", str(folder)]
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        result = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300, check=False)
+        assert result.returncode == 0, result.stderr[-2000:]
+        lines.append(next(iter(read_progress(folder))))
+    one, two = lines
+    assert one["levels"][-1]["episodes"] > 0
+    for name in ("episodes", "length_sum", "succeeded"):
+        assert one[name] == two[name]
+    for level, other in zip(one["levels"], two["levels"], strict=True):
+        assert level["return_sum"] == pytest.approx(other["return_sum"])
+        assert level | {"return_sum": 0} == other | {"return_sum": 0}
+
+
+def test_episodes_of_several_processes_are_combined():
+    """Each process knows the stages of the chains that its own environments play."""
+    first, second = (
+        FinishedEpisodes(
+            EpisodeStats(returns=[value], lengths=[3], skill_counts=[np.array([value])]), [k], [k], {k: 4 + k}
+        )
+        for k, value in enumerate((1.0, 2.0))
+    )
+    combined = FinishedEpisodes.combine([first, second])
+    assert (combined.episodes.returns, combined.episodes.lengths) == ([1.0, 2.0], [3, 3])
+    assert (combined.entries, combined.stages, combined.current_stages) == ([0, 1], [0, 1], {0: 4, 1: 5})
+    assert FinishedEpisodes.combine([second]) is second

@@ -141,7 +141,9 @@ class ThreadedGradients:
 
         def gradients(chunk: Minibatch) -> tuple[list[torch.Tensor], torch.Tensor]:
             loss, metrics = loss_function(chunk)
-            return list(torch.autograd.grad(loss, parameters)), metrics
+            # networks of the user's own may have parameters that the loss does not depend on
+            grads = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+            return list(grads), metrics
 
         (grads, metrics), *others = self.map(gradients, split_minibatch(minibatch, self.num_chunks))
         for other_grads, other_metrics in others:
@@ -209,6 +211,14 @@ class ProcessGroup:
         if self.size > 1:
             distributed.all_reduce(tensor)
         return tensor
+
+    def all_gather_objects(self, value: T) -> list[T]:
+        """The values of all processes, by rank. They are pickled."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        distributed.all_gather_object(values, value)
+        return values
 
     def all_gather_envs(self, tensor: torch.Tensor) -> torch.Tensor:
         """The rows of all environments, (T, B, ...), from those of this process's environments, (T, B / size, ...)."""

@@ -443,8 +443,8 @@ class PPO:
         return metrics
 
     def _ppo_parameters(self) -> list[nn.Parameter]:
-        """The parameters that the loss depends on."""
-        return list(self.network.parameters())
+        """The parameters to train."""
+        return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
 
     def _loss(self, mb: Minibatch, count: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         s = self.settings
@@ -488,6 +488,8 @@ class PPO:
             resume: Continue the phase of the state loaded with these `envs`.
         """
         self.check_envs(envs)
+        if steps < 1:
+            raise ValueError(f"steps must be at least 1, not {steps}")
         lengths = self.rollout_lengths(steps)
         if not resume:
             memory = self.network.new_memory(envs.num_envs, self.device)

@@ -165,9 +165,7 @@ def run_episodes(
         if memory:
             actions = agent.act(observations, rng)  # it remembers every environment by its position in the batch
         else:
-            active_actions = agent.act(observations[playing], rng)  # no inference for finished environments
-            actions = np.zeros((num_envs, *active_actions.shape[1:]), active_actions.dtype)
-            actions[playing] = active_actions
+            actions = act_where(playing, agent, observations, rng)
         if observer is not None:
             observer.before_step(actions, playing)
         observations, rewards, terminated, truncated, infos = envs.step(actions)
@@ -191,6 +189,17 @@ def run_episodes(
         np.array([length for _, length, _ in results]),
         np.stack([skill_counts for _, _, skill_counts in results]),
     )
+
+
+def act_where(playing: np.ndarray, agent: SupportsAct, obs: Any, rng: np.random.Generator | None) -> np.ndarray:
+    """The actions of an agent without memory in the environments that are playing.
+
+    The others, for which there is no inference, get the action of one that is playing, because it is valid.
+    """
+    active_actions = agent.act(obs[playing], rng)
+    actions = np.repeat(active_actions[:1], len(playing), 0)
+    actions[playing] = active_actions
+    return actions
 
 
 def summarize_episodes(

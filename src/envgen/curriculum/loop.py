@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from envgen.agents.learner import LEARNERS, Learner, learner_class
+from envgen.agents.learner import LEARNERS, Learner, SupportsMemory, learner_class
 from envgen.designers.designer import (
     AuditResult,
     Brief,
@@ -39,7 +39,7 @@ from envgen.worlds.world import Level, World
 from .audit import AUDIT_SEEDS, audit_level, setting_effects
 from .diagnosis import diagnose_for_designer
 from .evaluate import Evaluation, LevelScorer, evaluate, evaluate_in_groups, level_outcomes
-from .plan import EVALUATION_SEED, PlanError, PracticeSettings, TrainingPlan, check_seed
+from .plan import EVALUATION_SEED, PlanError, PracticeSettings, TrainingPlan, check_training_seed
 from .practice import practice_settings
 from .sampling import num_sampled_envs
 from .trainer import PhaseTrainer, TrainingStats, make_learner, training_stats, unique
@@ -134,10 +134,17 @@ def prepare(
     device: str = "cpu",
     compile: bool = False,
     practice: PracticeSettings | Mapping[str, Any] | None = None,
+    request_only: bool = False,
 ) -> PreparedRun:
-    """Check the arguments of `train`, and return what it starts with."""
-    check_seed(seed)
-    agent = make_learner(world, observation, learner, learner_settings, seed, device, compile, plan.total_steps)
+    """Check the arguments of `train`, and return what it starts with.
+
+    Args:
+        request_only: Only the request is needed, and the device may be that of another machine.
+    """
+    check_training_seed(seed)
+    agent = make_learner(
+        world, observation, learner, learner_settings, seed, device, compile, plan.total_steps, request_only
+    )
     num_envs = agent.settings.num_envs
     practice = practice_settings(world, observation, num_envs // agent.process_group.size, practice)
     sampler = None
@@ -253,13 +260,18 @@ class Loop:
     def training_facts(self) -> TrainingFacts:
         """Return what designers may know about the agent and its training."""
         plan, settings = self.plan, self.learner.settings
-        memory = getattr(getattr(settings, "network", None), "memory", None)
+        network = getattr(settings, "network", None)
+        memory = getattr(network, "memory", "none")
+        kinds = [] if memory == "none" else [str(memory)]
+        kinds += ["which events were rewarded"] if getattr(network, "history", False) else []
+        if isinstance(self.learner, SupportsMemory) and self.learner.has_memory and not kinds:
+            kinds.append(f"memory of the learner {_learner_name(type(self.learner))}")
         mixed, num_envs = plan.mixing == "mixed", settings.num_envs
         level_steps = plan.cycle_steps * plan.num_level_envs(num_envs) // num_envs if mixed else plan.level_steps
         return TrainingFacts(
             level_steps=level_steps, original_steps=plan.cycle_steps - level_steps, final_steps=plan.final_steps,
             num_envs=num_envs, mixed=mixed, observation=self.trainer.observation,
-            gamma=getattr(settings, "gamma", None), memory=None if memory in (None, "none") else str(memory),
+            gamma=getattr(settings, "gamma", None), memory=", ".join(kinds) or None,
         )  # fmt: skip
 
     def design(self, cycle: int, history: list[Cycle]) -> tuple[Proposal, tuple[AuditResult, ...]]:

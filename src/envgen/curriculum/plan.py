@@ -32,7 +32,7 @@ class TrainingPlan(Settings):
     """Levels designed in each cycle and trained in side by side (table 6)."""
     cycle_steps: PositiveInt = 240_000
     """Training steps of a cycle, in levels and original together (tables 3 and 4)."""
-    ratio: Annotated[float, Field(ge=0)] = 1.0
+    ratio: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """Steps in the levels per step in the original; 5 is the paper's 5:1 (table 7)."""
     mixing: Literal["alternate", "mixed"] = "alternate"
     """Train in levels and original one after the other, as in the paper, or side by side in the same batches."""
@@ -106,7 +106,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def plan_for(preset: str, world: World | None = None, **changes: Any) -> TrainingPlan:
+def plan_for(preset: str, world: World | None = None, /, **changes: Any) -> TrainingPlan:
     """Return the plan of a preset, with the world's own defaults for it and then with `changes`."""
     if preset not in PRESETS:
         raise PlanError(f"preset {format_choice_error(preset, list(PRESETS))}")
@@ -153,3 +153,9 @@ def check_seed(seed: int) -> None:
     """Raise PlanError for a negative seed."""
     if seed < 0:
         raise PlanError(f"seed must be 0 or greater, not {seed}")
+
+
+def check_training_seed(seed: int) -> None:
+    """Raise PlanError for a seed that is negative or belongs to evaluations."""
+    if not 0 <= seed < EVALUATION_SEED:
+        raise PlanError(f"seed must be from 0 to {EVALUATION_SEED - 1}, not {seed}")

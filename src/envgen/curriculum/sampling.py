@@ -14,7 +14,7 @@ from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSample
 from envgen.worlds.engine import read_array
 from envgen.worlds.world import Level, LevelVectorEnv, SupportsActive, SupportsEnvLevels, World
 
-from .evaluate import MAX_ENVS
+from .evaluate import MAX_ENVS, act_where
 from .plan import PlanError
 
 
@@ -162,9 +162,7 @@ def _play_once(
         if memory:
             actions = agent.act(obs, rng)  # it remembers every environment by its position in the batch
         else:
-            active_actions = agent.act(obs[playing], rng)  # no inference for finished environments
-            actions = np.zeros((envs.num_envs, *active_actions.shape[1:]), active_actions.dtype)
-            actions[playing] = active_actions
+            actions = act_where(playing, agent, obs, rng)
         obs, rewards, terminated, truncated, infos = envs.step(actions)
         steps += int(playing.sum())
         dones = terminated | truncated

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import numpy as np
@@ -48,6 +49,7 @@ def make_learner(
     device: str = "cpu",
     compile: bool = False,
     total_steps: int | None = None,
+    settings_only: bool = False,
 ) -> Learner:
     """Return a new learner for a world.
 
@@ -55,6 +57,8 @@ def make_learner(
         learner: A name in `envgen.agents.learner.LEARNERS`, or a class of your own.
         settings: The settings that differ from the defaults for the observation and the world. On the CPU, the default
             encoder of images made of tiles is tiles.
+        settings_only: The learner is made for its settings, not for training: it stays on the CPU, and this machine
+            need not have the device.
     """
     cls = learner_class(learner)
     world_defaults = world.ppo_defaults if issubclass(cls, PPO) else {}
@@ -66,7 +70,8 @@ def make_learner(
         complete: Any = cls.settings_for(envs.single_observation_space, **settings)
         if isinstance(complete, PpoSettings) and complete.is_annealed and complete.anneal_steps is None:
             complete = complete.model_copy(update={"anneal_steps": total_steps})
-        return cls.for_envs(envs, settings=complete, seed=seed, device=device, compile=compile)
+        place = "cpu" if settings_only else device
+        return cls.for_envs(envs, settings=complete, seed=seed, device=place, compile=compile)
 
 
 class PhaseTrainer:
@@ -182,11 +187,12 @@ class PhaseTrainer:
     def _on_update(self, update: UpdateResult) -> None:
         self._update_sampler(update.episodes)
         now = time.monotonic()
-        line = self._progress_line(update, now)
         processes = self.learner.process_group
+        finished = FinishedEpisodes.combine(processes.all_gather_objects(self._finished_episodes(update.episodes)))
+        line = self._progress_line(update, finished, now)
         if processes.is_main:
             self.run_dir.log(line)
-        self.on_progress({**line, **self._recent_results(update.episodes)})
+        self.on_progress({**line, **self._recent_results(finished)})
         # the main process has no access to the other processes' environments: with several, it saves between phases
         if processes.size == 1 and (self._interrupt.requested or now - self._last_save >= self.save_every):
             self.save()
@@ -212,8 +218,22 @@ class PhaseTrainer:
     def _measure_levels(self, levels: Sequence[Level], episodes: int, max_steps: int, seed: int) -> LevelMeasurements:
         return measure_levels(self.learner, self.world, self.observation, levels, episodes, max_steps, seed)
 
-    def _progress_line(self, update: UpdateResult, now: float) -> dict[str, Any]:
-        episodes = update.episodes
+    def _finished_episodes(self, episodes: EpisodeStats) -> "FinishedEpisodes":
+        """Return the episodes that ended in the environments of this process."""
+        stages = [-1] * len(episodes)
+        current_stages: dict[int, int] = {}
+        if self._sampler is not None:
+            entries = [int(level != ORIGINAL_ID) for level in episodes.levels]
+        else:
+            entries = [self._level_indices[level] for level in episodes.levels]
+        if self._chain_envs is not None:
+            stages = [int(self._chain_envs.level_stages[level]) for level in episodes.levels]
+            chains = self._chain_envs.chains
+            current_stages = {self._levels.index(chain): self._chain_envs.stage_of(chain) for chain in chains}
+        return FinishedEpisodes(episodes, entries, stages, current_stages)
+
+    def _progress_line(self, update: UpdateResult, finished: "FinishedEpisodes", now: float) -> dict[str, Any]:
+        episodes = finished.episodes
         self._recent_steps.append((now, update.steps))
         (first_time, first_steps), (last_time, last_steps) = self._recent_steps[0], self._recent_steps[-1]
         seconds, self._last_update = now - self._last_update, now
@@ -226,44 +246,42 @@ class PhaseTrainer:
             "return_sum": sum(episodes.returns),
             "length_sum": sum(episodes.lengths),
             **count_successes(episodes.skill_counts),
-            "levels": self._results_by_level(episodes),
+            "levels": self._results_by_level(finished),
             **self._practice_results(episodes),
             "seconds": round(seconds, 4),
             "steps_per_second": round((last_steps - first_steps) / max(last_time - first_time, 1e-9)),
         }
 
-    def _results_by_level(self, episodes: EpisodeStats) -> list[dict[str, Any]]:
+    def _results_by_level(self, finished: "FinishedEpisodes") -> list[dict[str, Any]]:
         """Return the results of the finished episodes for each distinct level of the phase.
 
         In a phase with sampled levels, these are the original and, together, all levels that the sampler chose.
         """
-        results = []
+        results, episodes = [], finished.episodes
         entries: Sequence[Level | LevelChain | None] = self._levels
-        if self._sampler is None:
-            groups = [self._level_indices[level] for level in episodes.levels]
-        else:
-            entries, groups = (self.world.original, None), [int(level != ORIGINAL_ID) for level in episodes.levels]
+        if self._sampler is not None:
+            entries = (self.world.original, None)
         for k, entry in enumerate(entries):
-            indices = [i for i, group in enumerate(groups) if group == k]
+            indices = [i for i, index in enumerate(finished.entries) if index == k]
             results.append({
                 "episodes": len(indices),
                 "return_sum": sum(episodes.returns[i] for i in indices),
                 **count_successes([episodes.skill_counts[i] for i in indices]),
-                **self._chain_results(entry, episodes, indices),
+                **self._chain_results(k, entry, finished, indices),
             })  # fmt: skip
         return results
 
     def _chain_results(
-        self, entry: Level | LevelChain | None, episodes: EpisodeStats, indices: Sequence[int]
+        self, index: int, entry: Level | LevelChain | None, finished: "FinishedEpisodes", indices: Sequence[int]
     ) -> dict[str, Any]:
         """Return the current stage of a chain, and the episodes of each stage with their successes."""
-        if self._chain_envs is None or not isinstance(entry, LevelChain):
+        if not isinstance(entry, LevelChain):
             return {}
-        skill, stages = self._skill_names.index(entry.skill), self._chain_envs.level_stages
-        played = np.array([stages[episodes.levels[i]] for i in indices], np.int64)
-        succeeded = np.array([episodes.skill_counts[i][skill] > 0 for i in indices], np.bool_)
+        skill = self._skill_names.index(entry.skill)
+        played = np.array([finished.stages[i] for i in indices], np.int64)
+        succeeded = np.array([finished.episodes.skill_counts[i][skill] > 0 for i in indices], np.bool_)
         return {"chain": {
-            "stage": self._chain_envs.stage_of(entry),
+            "stage": finished.current_stages[index],
             "episodes": np.bincount(played, minlength=len(entry.levels)).tolist(),
             "succeeded": np.bincount(played[succeeded], minlength=len(entry.levels)).tolist(),
         }}  # fmt: skip
@@ -281,8 +299,9 @@ class PhaseTrainer:
             "succeeded": np.bincount(succeeded, minlength=num_skills).tolist(),
         }}  # fmt: skip
 
-    def _recent_results(self, episodes: EpisodeStats) -> dict[str, Any]:
+    def _recent_results(self, finished: "FinishedEpisodes") -> dict[str, Any]:
         """Return the mean results of the last episodes, for the display."""
+        episodes = finished.episodes
         self._recent_episodes.extend(zip(episodes.returns, episodes.lengths, episodes.skill_counts, strict=True))
         if not self._recent_episodes:
             return {}
@@ -291,6 +310,28 @@ class PhaseTrainer:
         rates = np.nan_to_num(success_rates((counts > 0).sum(0), (counts >= 0).sum(0)))
         means = {"reward": float(np.mean(returns)), "length": float(np.mean(lengths)), "skills": rates.tolist()}
         return {"recent": means}
+
+
+@dataclass
+class FinishedEpisodes:
+    """The episodes that ended in a rollout."""
+
+    episodes: EpisodeStats
+    entries: list[int]  # for each episode, the index of its level or chain among those of the phase
+    stages: list[int]  # for each episode, the stage of the chain; -1 without
+    current_stages: dict[int, int]  # of each chain, by its index
+
+    @classmethod
+    def combine(cls, parts: Sequence["FinishedEpisodes"]) -> "FinishedEpisodes":
+        """Return the episodes of all processes. The stage of a chain is that of the first process that plays it."""
+        if len(parts) == 1:
+            return parts[0]
+        episodes = EpisodeStats()
+        for field in fields(EpisodeStats):
+            setattr(episodes, field.name, [value for part in parts for value in getattr(part.episodes, field.name)])
+        stages = {index: stage for part in reversed(parts) for index, stage in part.current_stages.items()}
+        entries = [entry for part in parts for entry in part.entries]
+        return cls(episodes, entries, [stage for part in parts for stage in part.stages], stages)
 
 
 def unique(levels: Sequence[LevelT]) -> list[LevelT]:
