@@ -124,6 +124,21 @@ def test_runs_are_compared_group_by_group_with_intervals_over_seeds(tmp_path):
     assert "not finished" in page.text
 
 
+def test_the_first_run_counts_where_a_seed_occurs_twice(tmp_path):
+    def tables():
+        source = build_report([tmp_path], clips=False)
+        return re.findall(r'aria-label="(?:Results of each group|Difference from the baseline).*?</table>', source)
+
+    for seed in (0, 1):
+        write_train_run(tmp_path / f"none-{seed}", "none", seed, 15.0 + seed)
+        write_train_run(tmp_path / f"llm-{seed}", "llm", seed, 20.0 + 2 * seed)
+    results, differences = tables()
+    assert results.count('class="seed"') == 4
+    assert "+5.0, +6.0" in differences
+    write_train_run(tmp_path / "repeated", "llm", 0, 40.0)
+    assert tables() == [results, differences]
+
+
 def test_an_unfinished_run_is_shown_as_far_as_it_went(tmp_path):
     folder = write_train_run(tmp_path / "run", finished=False)
     lines = (folder / "progress.jsonl").read_text().splitlines(keepends=True)

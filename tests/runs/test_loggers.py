@@ -1,6 +1,8 @@
 """Runs are logged to TensorBoard and Weights & Biases, also after an interruption and when they are finished."""
 
 import json
+import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import envgen
 from envgen.runs import loggers
 from envgen.runs.store import read_progress
+from envgen.worlds.crafter.world import Crafter
+from run_files import write_json, write_lines
 
 PLAN = {"cycles": 2, "levels": 2, "cycle_steps": 512, "final_steps": 512, "feedback_groups": 2, "feedback_episodes": 2,
         "episodes": 3, "audit_steps": 20}  # fmt: skip
@@ -80,6 +84,19 @@ def test_a_finished_run_can_be_logged(folder, tmp_path):
         assert actual[tag] == expected[tag]
 
 
+def test_cycles_of_an_extended_run_are_logged_when_they_happened(folder, tmp_path):
+    run_dir = shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("tensorboard", "wandb*"))
+    phases = ("cycle 1: levels", "cycle 1: original", "final", "cycle 2: levels", "cycle 2: original", "final 2")
+    lines = [{**line, "phase": phase} for line, phase in zip(read_progress(folder), phases, strict=True)]
+    write_lines(run_dir / "progress.jsonl", lines)
+    with loggers.TrainingLogger(run_dir, Crafter(), ["tensorboard"]):
+        pass
+    assert [image.step for image in read_events(run_dir).Images("designer/levels")] == [256, 1024]
+    (first_step, first), (second_step, second) = scalars(run_dir)["evaluation/score"]
+    assert (first_step, second_step) == (768, 1536)  # with the first update after the evaluation
+    assert [first, second] == [score for _, score in scalars(folder)["evaluation/score"]]
+
+
 def test_an_interrupted_run_continues_its_curves(folder, tmp_path, monkeypatch):
     """The interruption comes after updates that no checkpoint holds, which are repeated."""
 
@@ -133,7 +150,9 @@ def test_weights_and_biases_is_offline_and_continues_the_same_run(folder):
     assert {file.name.rpartition("-")[2] for file in folder.glob("wandb/offline-run-*")} == {state["id"]}
 
 
-def test_what_weights_and_biases_has_logged_is_not_logged_again(folder, monkeypatch):
+@pytest.fixture
+def logged(monkeypatch) -> list[dict]:
+    """What is logged to Weights & Biases, in place of a run there."""
     logged = []
 
     class FakeRun:
@@ -147,10 +166,28 @@ def test_what_weights_and_biases_has_logged_is_not_logged_again(folder, monkeypa
             pass
 
     monkeypatch.setattr("wandb.init", lambda **kwargs: FakeRun())
+    return logged
+
+
+def test_what_weights_and_biases_has_logged_is_not_logged_again(folder, logged):
     logger = loggers.WandbLogger(folder)
     logger.log_scalars({"charts/score": 1.0}, 1536)
     logger.log_scalars({"charts/score": 2.0}, 1792)
     assert logged == [{"charts/score": 2.0, "steps": 1792}]
+
+
+def test_the_summary_is_logged_once_after_an_interruption_of_the_final_evaluation(tmp_path, logged):
+    write_json(tmp_path / "run.json", {"format": 2, "request": {"seed": 0}})
+    (tmp_path / "progress.jsonl").write_text('{"rollouts": 64}\n')
+    with suppress(KeyboardInterrupt), loggers.CoevolutionLogger(tmp_path, ["wandb"]) as logger:
+        logger.on_progress({"rollouts": 64})
+        raise KeyboardInterrupt
+    assert logged == [{"rollouts": 64, "steps": 64}]
+    write_json(tmp_path / "summary.json", {"final_accuracy": 75.0})
+    for _ in range(2):
+        with loggers.CoevolutionLogger(tmp_path, ["wandb"]):
+            pass
+    assert logged == [{"rollouts": 64, "steps": 64}, {"summary/final_accuracy": 75.0, "steps": 64}]
 
 
 def test_unknown_and_missing_loggers_are_refused(tmp_path, monkeypatch):

@@ -1,6 +1,8 @@
 """Converting run directories of format 1. The folders in data/ were written by the version before format 2."""
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -88,6 +90,38 @@ def test_conversion_happens_once_and_keeps_the_folder(train_run):
     assert converted == {file: file.read_bytes() for file in train_run.rglob("*") if file.is_file()}
     assert sorted({entry.name for entry in train_run.iterdir()} - {"lock"}) == names
     assert [entry.name for entry in train_run.parent.iterdir()] == [train_run.name]
+
+
+def test_an_interrupted_conversion_is_continued(train_run, monkeypatch):
+    renamed = []
+
+    def rename_once(source, target, rename=os.rename):
+        if renamed:
+            raise KeyboardInterrupt
+        renamed.append(source)
+        rename(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("envgen.runs.migrate.os.rename", rename_once)
+        with pytest.raises(KeyboardInterrupt):
+            migrate_run(train_run)
+    assert renamed == [train_run]
+    assert not train_run.exists()
+    assert migrate_run(train_run)
+    assert read_request(train_run)[0]["learner"]["name"] == "ppo"
+    assert list(train_run.parent.iterdir()) == [train_run]
+
+
+def test_a_copy_of_the_old_run_that_cannot_be_removed_is_named(train_run, monkeypatch):
+    def remove(folder, ignore_errors=False):
+        if not ignore_errors:
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+
+    backup = train_run.with_name(".train.format-1")
+    monkeypatch.setattr("envgen.runs.migrate.shutil.rmtree", remove)
+    with pytest.raises(RunError, match=f"train is converted, but {backup} cannot be removed: Permission denied"):
+        migrate_run(train_run)
+    assert read_request(train_run)[0]["learner"]["name"] == "ppo"
 
 
 def test_designers_inside_designers_and_user_levels_are_renamed(train_run):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_world import ToyWorld
 
-from envgen.designers.designer import setting_values
+from envgen.designers.designer import ProposedLevel, setting_values
 from envgen.runs.checkpoint import MAX_JSON_DEPTH
 from envgen.studio.games import MAX_GAMES
 from envgen.studio.levels import FILE_NAME, file_in, level_form
@@ -203,13 +203,25 @@ def test_every_name_that_is_accepted_is_in_the_folder(tmp_path_factory, name):
     assert file.name not in ("run.json", "summary.json")
 
 
-def test_files_that_hold_no_level_are_not_replaced_or_read(client):
+@pytest.mark.parametrize(
+    "text",
+    ['{"my": "notes"}', '{"level": {"width": 3}, "episodes": 64, "deterministic": false}'],
+    ids=["notes", "evaluation"],
+)
+def test_files_that_hold_no_level_are_not_replaced_or_read(client, text):
     folder = client.studio.folder.folder
-    (folder / "notes.json").write_text('{"my": "notes"}')
+    (folder / "notes.json").write_text(text)
     assert save(client, "notes", {}, replace=True).status == 422
-    assert (folder / "notes.json").read_text() == '{"my": "notes"}'
+    assert (folder / "notes.json").read_text() == text
     assert client.get("level-file?world=toy&name=notes").status == 422
     assert "notes.json" not in client.get("level-files?world=toy").json
+
+
+def test_a_file_with_an_entry_of_a_proposal_is_a_level_file(client):
+    entry = ProposedLevel(level=ToyWorld.Level(width=3), purpose="short", skills=("reach_end",), weight=2.0)
+    (client.studio.folder.folder / "entry.json").write_text(entry.model_dump_json())
+    assert client.get("level-file?world=toy&name=entry").json["overrides"] == {"width": 3}
+    assert "entry.json" in client.get("level-files?world=toy").json
 
 
 def test_links_to_files_outside_are_not_read_or_written(client, tmp_path):

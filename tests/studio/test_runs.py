@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 from client import serve
@@ -9,7 +10,16 @@ from client import serve
 from envgen.runs.compare import compare
 from envgen.runs.store import lock_folder
 from envgen.studio.runs import LineReader, RunFolder
-from run_files import HOSTILE, make_hostile, write_coevolve_run, write_comparison, write_json, write_train_run
+from run_files import (
+    HOSTILE,
+    evaluation,
+    make_hostile,
+    write_coevolve_run,
+    write_comparison,
+    write_cycle,
+    write_json,
+    write_train_run,
+)
 from special_files import KINDS, make_special_file
 
 
@@ -192,6 +202,67 @@ def test_a_damaged_run_is_listed_with_the_reason(tmp_path, text):
         page = client.get("").text
         assert "bad" in page
         assert 'class="problem"' in page
+
+
+def test_evaluations_of_language_models_are_not_listed(tmp_path):
+    write_train_run(tmp_path / "run")
+    request = {"world": "crafter", "policy": "llm", "seed": 0}
+    write_json(tmp_path / "played" / "run.json", {"format": 2, "request": request})
+    folder = RunFolder(tmp_path)
+    assert names(folder) == ["run"]
+    assert folder.unreadable == {}
+
+
+def problems(client) -> list[str]:
+    """The warnings on the page of the only run."""
+    (run,) = client.studio.folder.runs()
+    page = client.get(f"run?id={run.id}").text
+    return re.findall(r'<li class="untrusted">(.*?)</li>', page.partition('id="run-problems"')[2])
+
+
+@pytest.mark.parametrize(
+    ("damaged", "changed"), [("cycles/1/levels.json", "progress.jsonl"), ("summary.json", "cycles/2/evaluation.json")]
+)
+def test_a_warning_stays_until_its_file_changes(tmp_path, damaged, changed):
+    run_dir = write_train_run(tmp_path / "cycles=2,seed=0")
+    text = (run_dir / damaged).read_text()
+    (run_dir / damaged).write_text("{")
+    with serve(tmp_path) as client:
+        (problem,) = problems(client)
+        assert f"cannot read {run_dir / damaged}" in problem
+        os.utime(run_dir / changed)
+        assert problems(client) == [problem]
+        (run_dir / damaged).write_text(text)
+        assert problems(client) == []
+
+
+def test_damaged_lines_of_the_progress_are_counted(tmp_path):
+    run_dir = write_train_run(tmp_path / "run", finished=False)
+    with serve(tmp_path) as client:
+        assert problems(client) == []
+        with open(run_dir / "progress.jsonl", "a") as stream:
+            stream.write("damaged\n[]\n")
+        assert problems(client) == ["progress.jsonl: 2 of 62 lines are damaged and left out"]
+        append(run_dir / "progress.jsonl", [{"phase": "final", "steps": 3050}])
+        assert problems(client) == ["progress.jsonl: 2 of 63 lines are damaged and left out"]
+
+
+def test_the_adaptation_of_a_run_changes_with_its_results(tmp_path, monkeypatch):
+    monkeypatch.setattr("envgen.studio.run_pages.PART_SECONDS", {})
+    run_dir = write_train_run(tmp_path / "run", finished=False)
+    with serve(tmp_path) as client:
+
+        def adaptation():
+            page = client.get(f"run?id={client.run_id('run')}").text
+            return page.partition('id="run-adaptation"')[2].partition('id="run-levels"')[0]
+
+        start = adaptation()
+        assert "Levels of each cycle" in start
+        write_cycle(run_dir / "cycles" / "2", 2, 60.0, "wood")
+        after_cycle = adaptation()
+        write_json(run_dir / "summary.json", {"final": evaluation(90.0)})
+        after_run = adaptation()
+        assert len({start, after_cycle, after_run}) == 3
 
 
 def test_hostile_texts_are_escaped(tmp_path):

@@ -260,6 +260,20 @@ def test_a_level_is_played_with_the_keyboard(browser, tmp_path):
         finish(view)
 
 
+def test_r_restarts_an_episode_that_has_ended_even_if_it_is_the_key_of_an_action(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr(ToyWorld, "key_bindings", {"left": "left", "r": "right"})
+    with serve(tmp_path) as client, View(browser, client.server.url + 'levels?world=toy&level={"width":3}') as view:
+        page = view.page
+        page.wait_for_function("() => document.getElementById('level-text').value.includes('3')")
+        page.get_by_role("button", name="Play", exact=True).click()
+        page.get_by_text("step 0, return 0").wait_for()
+        page.keyboard.press("r")
+        page.get_by_text("The episode ended at step 1").wait_for()
+        page.keyboard.press("r")
+        page.get_by_text("step 0, return 0").wait_for()
+        finish(view)
+
+
 # --- requests that a person answers
 
 
@@ -303,6 +317,33 @@ def test_a_person_designs_the_levels_of_a_real_run(browser, tmp_path):
         levels = json.loads((tmp_path / "run" / "cycles" / "1" / "levels.json").read_text())["proposal"]["levels"]
         assert [item["level"] for item in levels] == [{"width": 3}, {"items": {"lamp": True}}]
         assert levels[1]["purpose"] == "with a lamp"
+        finish(view)
+
+
+def test_changing_a_level_keeps_the_rest_of_the_reply(browser, tmp_path):
+    ask(write_run(tmp_path / "run", world="crafter", feedback="rich"), "FIRST")
+    level, chain = {"level": {"trees": "common"}, "weight": 2}, {"chain": "collect_diamond", "weight": 0.5}
+    value = {"reasoning": "Start with wood.", "levels": [level, chain]}
+    changed = {**level, "purpose": "wood", "skills": []}
+    with serve(tmp_path) as client, View(browser, client.server.url + "designer") as view:
+        page = view.page
+        page.get_by_role("link", name="Request 1 of run").click()
+        reply, button = page.locator("#reply"), page.get_by_role("button", name="Change this level")
+        for before, after in (("```json\n", "\n```"), ("Here are the levels: ", " They fit.")):
+            reply.fill(before + json.dumps(value) + after)
+            page.locator("#reply-errors").get_by_text("The reply is valid").wait_for()
+            expect(button).to_have_count(1)  # a chain has no settings of its own
+            button.click()
+            dialog = page.get_by_role("dialog", name="Level 1")
+            dialog.get_by_label("Purpose").fill("wood")
+            dialog.get_by_role("button", name="Put into the reply").click()
+            page.get_by_role("img", name="Map of level 1: wood").wait_for()
+            assert json.loads(reply.input_value()) == {**value, "levels": [changed, chain]}
+        text = json.dumps({"levels": [{**level, "purpose": "trees"}, chain]})
+        reply.fill(text.replace("]}", "],}"))  # the run repairs such slips, but the page does not
+        page.get_by_role("img", name="Map of level 1: trees").wait_for()
+        page.locator("#reply-errors").get_by_text("The reply is valid").wait_for()
+        expect(button).to_have_count(0)
         finish(view)
 
 

@@ -5,12 +5,15 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from envgen.api import train
+from envgen.cli.main import main
 from envgen.cli.sweep import FILE_SETTINGS, check_run, split_args, without_unused_llm_options
 from envgen.errors import EnvgenError
 from envgen.runs.store import read_request
 from envgen.sweep.grid import MAX_NAME_CHARS, PlannedRun, SweepError, parse_flags, read_toml
+from envgen.sweep.settings import ENGINES
 
 SETTINGS = ("folder", "engine", "budget")
 
@@ -137,6 +140,7 @@ def test_a_file_can_have_several_grids(tmp_path):
         ("[gird]\nseed = [3]\n", "'gird' is not one of .*did you mean 'grid'"),
         ("cycles = 3\n", "options of runs belong in \\[base\\] or \\[grid\\]"),
         ('command = "demo"\n', "command 'demo' is not one of train, coevolve"),
+        ('command = ["train"]\n', "command .* is not one of train, coevolve"),
         ("[base]\nfolder = 'x'\n", "folder is not an option of the runs"),
         ("[base]\nseed = 2020-01-01\n", "seed must be a string, a number, true or false"),
         ("[runs]\nseed = 1\n", "runs must be written as \\[\\[runs\\]\\]"),
@@ -183,6 +187,40 @@ def test_the_request_of_a_run_is_the_one_that_the_run_records(tmp_path):
     run = train(designer="none", plan={"cycles": 0, "final_steps": 64, "episodes": 1}, network={"history": True},
                 hyperparameters={"num_envs": 4, "num_steps": 8}, folder=tmp_path / "run", verbose=False)  # fmt: skip
     assert json.loads(json.dumps(check_run(PlannedRun("run", "train", options)))) == read_request(run.folder)[0]
+
+
+def plan_pixels(device):
+    return PlannedRun("run", "train", {"observation": "pixels", "device": device})
+
+
+def test_the_request_of_a_run_on_another_machine_is_the_one_that_it_will_record(monkeypatch):
+    request = check_run(plan_pixels("cuda:99"), has_device=False)
+    assert request["learner"]["network"]["encoder"] == "auto"
+    assert check_run(plan_pixels("cpu"))["learner"]["network"]["encoder"] == "tiles"
+    monkeypatch.setattr("envgen.api.check_device", lambda *args: None)  # a machine that has the device
+    monkeypatch.setattr("envgen.agents.ppo.local_device", lambda device: torch.device("cpu"))
+    assert check_run(plan_pixels("cuda:99")) == request
+
+
+def test_devices_that_are_missing_here_or_do_not_exist_are_refused():
+    with pytest.raises(EnvgenError, match="device 'cuda:99' is not available"):
+        check_run(plan_pixels("cuda:99"))
+    with pytest.raises(EnvgenError, match="device 'cudaa' is not available"):
+        check_run(plan_pixels("cudaa"), has_device=False)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_only_runs_on_this_machine_need_its_device(tmp_path, monkeypatch, capsys, engine):
+    words = ["sweep", "crafter", "--seed", "0:2", "--device", "cuda:99", "--engine", engine, "--dry-run"]
+    monkeypatch.setattr("sys.argv", ["envgen", *words, "--folder", str(tmp_path / "sweep")])
+    if engine == "local":
+        with pytest.raises(SystemExit):
+            main()
+        assert "the run seed=0: device 'cuda:99' is not available" in capsys.readouterr().err
+    else:
+        main()
+        assert "seed=1: waiting" in capsys.readouterr().out
+    assert not (tmp_path / "sweep").exists()
 
 
 def test_options_of_the_sweep_and_of_its_runs_are_told_apart():

@@ -110,6 +110,17 @@ def test_finished_runs_are_skipped(tmp_path):
     assert engine.started == ["b"]
 
 
+@pytest.mark.parametrize(("episodes", "state"), [("0", "finished"), ("64", "waiting")])
+def test_a_run_is_finished_once_its_reference_episodes_are_played(tmp_path, episodes, state):
+    request = {"world": "crafter", "seed": 0, "plan": PLAN}
+    write_run(tmp_path / "a", request)
+    plan = PlannedRun("a", "train", {"reference-episodes": episodes})
+    (run,) = open_runs(tmp_path, [plan], [request])
+    assert run.state == state
+    (tmp_path / "a" / "reference.json").write_text("{}")
+    assert run.is_finished
+
+
 def test_a_failed_run_is_retried_once_and_listed_with_its_error(tmp_path):
     runs = make_runs(tmp_path, "a", "b", "c")
     engine = ScriptedEngine({"a": [2, 2], "b": [2, 0]})

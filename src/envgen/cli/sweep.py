@@ -166,7 +166,8 @@ def _run(
     budget_file = (folder / BUDGET).absolute()
     try:
         plans = without_unused_llm_options(spec)
-        runs = open_runs(folder.absolute(), plans, check_runs(plans, partial(check_run, limits=limits)))
+        check = partial(check_run, limits=limits, has_device=settings.engine == "local")
+        runs = open_runs(folder.absolute(), plans, check_runs(plans, check))
         if dry_run:
             for run in runs:
                 log(f"{run.name}: {run.state}\n    envgen {run.plan.command} {' '.join(run.plan.args())}")
@@ -233,8 +234,12 @@ def _takes_llm(plan: PlannedRun) -> bool:
     return issubclass(designer, LlmDesigner | DesignerWrapper)
 
 
-def check_run(plan: PlannedRun, limits: SharedLimits | None = None) -> dict[str, Any]:
-    """The request of a run. Raises SweepError if an option is wrong; nothing is written."""
+def check_run(plan: PlannedRun, limits: SharedLimits | None = None, has_device: bool = True) -> dict[str, Any]:
+    """The request of a run. Raises SweepError if an option is wrong; nothing is written.
+
+    Args:
+        has_device: Whether the run will use the device of this machine.
+    """
     request: dict[str, Any] = {}
     args = plan.args()
 
@@ -242,7 +247,7 @@ def check_run(plan: PlannedRun, limits: SharedLimits | None = None) -> dict[str,
         from envgen.api import training_request
 
         arguments = {name: value for name, value in arguments.items() if name not in ("extend", "verbose")}
-        request.update(training_request(world, designer, **arguments))
+        request.update(training_request(world, designer, has_device=has_device, **arguments))
 
     def start_coevolution(domain: str, proposer: str, arguments: dict[str, Any]) -> None:
         from envgen.coevolution_api import coevolution_request

@@ -140,8 +140,11 @@ def _last_phase(run: RunFiles) -> list[tuple[float, float]]:
 
 
 def _values(group: RunGroup, path: Sequence[str]) -> dict[Any, float]:
-    """The result of each finished run, by seed."""
-    return {run.seed: value for run in group.finished if (value := number(run.summary, *path)) is not None}
+    """The result of each finished run, by seed; of the first run where a seed occurs twice, as in the table."""
+    runs: dict[Any, RunFiles] = {}
+    for run in group.finished:
+        runs.setdefault(run.seed, run)
+    return {seed: value for seed, run in runs.items() if (value := number(run.summary, *path)) is not None}
 
 
 def _results(results: Table, rows: Sequence[tuple[RunGroup, Group]], name: str, path: Sequence[str]) -> Html:

@@ -48,6 +48,10 @@ class Logger(Protocol):
         """An image (H, W, 3) of bytes."""
         ...
 
+    def start_summary(self, steps: int) -> None:
+        """The results of the finished run follow, with the number of steps of the last progress line."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -70,6 +74,9 @@ class TensorBoardLogger:
     def log_image(self, name: str, image: np.ndarray, steps: int) -> None:
         self.writer.add_image(name, image, steps, dataformats="HWC")
 
+    def start_summary(self, steps: int) -> None:
+        pass
+
     def close(self) -> None:
         self.writer.close()
 
@@ -84,6 +91,7 @@ class WandbLogger:
         state = read_json(self.file) if exists(self.file) else {}
         is_valid = isinstance(state, dict) and isinstance(state.get("steps", -1), int)
         self.steps = self.last_steps = state.get("steps", -1) if is_valid else -1
+        self.summary_steps = state.get("summary_steps", -1) if is_valid else -1  # of the summary logged last
         self.id = str(state.get("id", "")) if is_valid else ""
         if not (self.id.isalnum() and self.id.isascii()):
             self.id = secrets.token_hex(8)
@@ -111,9 +119,13 @@ class WandbLogger:
             self.run.log({**values, "steps": steps})
             self.last_steps = max(steps, self.last_steps)
 
+    def start_summary(self, steps: int) -> None:
+        if steps != self.summary_steps:  # an earlier process may have logged the last line, but not the summary
+            self.steps, self.summary_steps = min(self.steps, steps - 1), steps
+
     def close(self) -> None:
         self.run.finish()
-        write_json(self.file, {"id": self.id, "steps": self.last_steps})
+        write_json(self.file, {"id": self.id, "steps": self.last_steps, "summary_steps": self.summary_steps})
 
 
 LOGGERS: dict[str, Callable[[Path], Logger]] = {"tensorboard": TensorBoardLogger, "wandb": WandbLogger}
@@ -172,6 +184,8 @@ class RunLogger:
         if not self.loggers:
             self._start()
         if exists(self.folder / "summary.json"):
+            for logger in self.loggers:
+                logger.start_summary(self.steps)
             self.log_summary(read_json(self.folder / "summary.json"))
 
     def _start(self) -> None:
@@ -200,6 +214,7 @@ class TrainingLogger(RunLogger):
         super().__init__(folder, names)
         self.world, self.skills = world, [skill.name for skill in world.skills]
         self._phase: str | None = None  # of the last progress line
+        self._num_designed = 0  # cycles, when the phase began
         self._cycles: set[tuple[int, str]] = set()  # the results that are logged
         self._window: deque[Mapping[str, Any]] = deque()
 
@@ -207,7 +222,9 @@ class TrainingLogger(RunLogger):
         self.steps = line["steps"]
         if line["phase"] != self._phase:  # cycles are designed and evaluated between phases
             self._phase, cycle = line["phase"], CYCLE.match(line["phase"])
-            self._log_cycles(int(cycle[1]) if cycle else self._num_cycles() + 1)
+            num_evaluated = int(cycle[1]) - 1 if cycle else self._num_designed
+            self._num_designed = int(cycle[1]) if cycle else self._num_designed
+            self._log_cycles(self._num_designed, num_evaluated)
         self._window.append(line)
         while sum(line["episodes"] for line in self._window) - self._window[0]["episodes"] >= WINDOW_EPISODES:
             self._window.popleft()
@@ -228,18 +245,16 @@ class TrainingLogger(RunLogger):
         self.log_scalars(values)
 
     def log_summary(self, summary: Mapping[str, Any]) -> None:
-        self._log_cycles(self._num_cycles() + 1)
+        num_cycles = len(list(self.folder.glob("cycles/*")))
+        self._log_cycles(num_cycles, num_cycles)
         self._log_evaluation(summary["final"], "final")
 
-    def _num_cycles(self) -> int:
-        return len(list(self.folder.glob("cycles/*")))
-
-    def _log_cycles(self, current: int) -> None:
-        """Log the levels up to the current cycle, and the evaluations before it, that are not logged yet."""
-        for number in range(1, current + 1):
+    def _log_cycles(self, num_designed: int, num_evaluated: int) -> None:
+        """Log the levels and evaluations of the first cycles that are not logged yet."""
+        for number in range(1, num_designed + 1):
             for kind in ("levels", "evaluation"):
                 file = self.folder / "cycles" / str(number) / f"{kind}.json"
-                is_due = (number, kind) not in self._cycles and (kind == "levels" or number < current)
+                is_due = (number, kind) not in self._cycles and (kind == "levels" or number <= num_evaluated)
                 if is_due and exists(file):
                     self._cycles.add((number, kind))
                     data = read_json(file)

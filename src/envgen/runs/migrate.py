@@ -90,13 +90,16 @@ LEDGER_FAILURES: Names = {"busy": "retryable", "lost": "ambiguous", "refused": "
 def migrate_run(folder: Path) -> bool:
     """Convert a run directory of format 1, of `train` or `coevolve`, in place to format 2.
 
-    The directory is converted as a copy that then takes its place, so an interruption leaves it as it was. The result
+    The directory is converted as a copy that then takes its place. After an interruption, convert it again. The result
     can be compared and evaluated. A run of `train` cannot be resumed, because the learner has more settings now.
 
     Returns:
         False if the run already has format 2.
     """
     folder = folder.resolve()
+    copy, backup = (folder.with_name(f".{folder.name}.{suffix}") for suffix in ("migrating", "format-1"))
+    if backup.exists() and not folder.exists():  # an earlier conversion was interrupted between its two renames
+        os.rename(backup, folder)
     entry = read_json(folder / "run.json")
     if not isinstance(entry, dict) or not isinstance(entry.get("request"), dict):
         raise RunError(f"{folder / 'run.json'} has no request; pass a directory of envgen train or coevolve")
@@ -108,7 +111,6 @@ def migrate_run(folder: Path) -> bool:
             f"{folder} has the format {version!r:.20}, but only format 1 can be converted to {FORMAT}; "
             "install the version of envgen that wrote it"
         )
-    copy, backup = (folder.with_name(f".{folder.name}.{suffix}") for suffix in ("migrating", "format-1"))
     with lock_folder(folder):
         try:
             shutil.rmtree(copy, ignore_errors=True)
@@ -122,7 +124,10 @@ def migrate_run(folder: Path) -> bool:
             raise RunError(f"cannot convert {folder}: {error}") from error
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise RunError(f"cannot convert {folder}: a file in it is damaged ({error!r:.200})") from error
-        shutil.rmtree(backup)
+        try:
+            shutil.rmtree(backup)
+        except OSError as error:
+            raise RunError(f"{folder} is converted, but {backup} cannot be removed: {error.strerror}") from error
     return True
 
 

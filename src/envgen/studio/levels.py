@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from envgen.curriculum.audit import changed_stats
-from envgen.designers.designer import flatten, is_text, number_bounds
+from envgen.designers.designer import ProposedLevel, flatten, is_text, number_bounds
 from envgen.report.html import Child, Html, details, tag, to_json
 from envgen.runs.checkpoint import exists, parse_json, read_regular
 from envgen.runs.store import write_bytes
@@ -180,8 +180,9 @@ def parse_level(world: World, value: Any) -> Level:
             raise LevelError(f"this is not JSON: {error}") from None
     if not isinstance(value, Mapping):
         raise LevelError("a level is a JSON object with settings")
-    inner = value.get("level")
-    return world.Level.parse(inner if isinstance(inner, Mapping) else value)
+    inner = value.get("level")  # of an entry of a proposal
+    is_entry = isinstance(inner, Mapping) and value.keys() <= ProposedLevel.model_fields.keys()
+    return world.Level.parse(inner if is_entry else value)
 
 
 def describe_level(level: Level) -> dict[str, Any]:

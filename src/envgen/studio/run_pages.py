@@ -22,8 +22,10 @@ PART_FILES = {  # of a run's page: the files that it is built from
     "facts": (PROGRESS, "summary.json"), "charts": (PROGRESS, "summary.json", "cycles"),
     "skills": ("cycles", "summary.json"), "levels": ("cycles",), "conversation": ("ledger.jsonl",),
     "settings": ("run.json",), "rejections": (PROGRESS,), "tasks": ("tasks.jsonl",),
+    "adaptation": (PROGRESS, "summary.json", "cycles"),
 }  # fmt: skip
-PART_SECONDS = {"charts": 1.0, "rejections": 5.0, "tasks": 10.0}  # between two updates, where building one takes long
+# between two updates, where building one takes long
+PART_SECONDS = {"charts": 1.0, "adaptation": 1.0, "rejections": 5.0, "tasks": 10.0}
 
 
 def state(run: LiveRun) -> tuple[str, str]:

@@ -7,7 +7,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,24 +86,34 @@ class LiveRun(RunFiles):
             self.__dict__.pop("lines", None)
         if stamp != self.stamp:
             changed = {name for name in stamp if stamp[name] != self.stamp.get(name)}
-            self.problems.clear()
+            self.problems = [problem for problem in self.problems if not self._is_about(problem, changed)]
             self._last_line = None
             for name, files in (("summary", {"summary.json"}), ("lines", {PROGRESS}), ("cycles", {"cycles"})):
                 if changed & files:
                     self.__dict__.pop(name, None)
             self.stamp = stamp
 
+    def _is_about(self, problem: str, names: Collection[str]) -> bool:
+        """Whether a problem is one of these files or folders."""
+        text = problem.replace(str(self.folder), "")  # the path of the run may contain such a name
+        return any(name in text for name in names)
+
     def read_lines(self, name: str) -> list[dict[str, Any]]:
         if name != PROGRESS or not self.stamp.get(PROGRESS):
             return super().read_lines(name)
         self._used = time.monotonic()
         self._progress = self._progress or LineReader(self.folder / PROGRESS)
+        reader = self._progress
         try:
-            return list(self._progress.read())
+            lines = list(reader.read())
         except OSError as error:
             self._progress = None
             self.problems.append(f"cannot read {name}: {error.strerror}")
             return []
+        if reader.num_damaged:
+            total = len(lines) + reader.num_damaged
+            self.problems.append(f"{name}: {reader.num_damaged} of {total} lines are damaged and left out")
+        return lines
 
     @property
     def last_line(self) -> dict[str, Any]:
@@ -176,6 +186,8 @@ class RunFolder:
             try:
                 if run is None or run.stamp.get("run.json") != stamp["run.json"]:
                     request, _ = read_request(folder)
+                    if "policy" in request:  # an evaluation of a language model
+                        continue
                     if not isinstance(request.get("seed"), int):
                         raise RunError("its run.json has no seed")
                     run = LiveRun(folder, name, request, read_json(folder / "run.json"), id=run_id)

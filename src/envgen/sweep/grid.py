@@ -214,7 +214,7 @@ def read_toml(file: Path, settings: Sequence[str]) -> SweepSpec:
         if key not in known:
             raise SweepError(f"{file}: {format_choice_error(key, known)}; options of runs belong in [base] or [grid]")
     command = data.get("command", "train")
-    if command not in COMMANDS:
+    if not isinstance(command, str) or command not in COMMANDS:
         raise SweepError(f"{file}: command {format_choice_error(str(command), list(COMMANDS))}")
     grids, runs = data.get("grid", []), data.get("runs", [])
     grids = [grids] if isinstance(grids, dict) else grids

@@ -53,7 +53,8 @@ class SweepRun(RunFiles):
 
     @property
     def is_finished(self) -> bool:
-        names = ["summary.json", *(["reference.json"] if "reference-episodes" in self.plan.options else [])]
+        has_reference = self.plan.options.get("reference-episodes", "0") != "0"
+        names = ["summary.json", *(["reference.json"] if has_reference else [])]
         return all((self.folder / name).is_file() for name in names)
 
     @property

@@ -44,19 +44,23 @@ function addReply() {
     reply.classList.toggle("invalid", errors.length > 0);
   }
 
-  // The reply as an object with levels, if it is plain JSON.
+  // The reply as an object with levels, if it is JSON, or JSON in a code fence or between other text.
   function parseReply() {
-    try {
-      const value = JSON.parse(reply.value);
-      return Array.isArray(value.levels) ? value : null;
-    } catch {
-      return null;
+    const text = reply.value;
+    for (const json of [text, text.slice(text.indexOf("{"), text.lastIndexOf("}") + 1)]) {
+      try {
+        const value = JSON.parse(json);
+        if (Array.isArray(value.levels)) return value;
+      } catch {
+        // not JSON
+      }
     }
+    return null;
   }
 
   // A button at each level that opens it in the form.
   function addButtons(errors) {
-    if (errors.length && !parseReply()) return; // putting the level back would lose the others
+    if (reply.value.trim() && !parseReply()) return; // putting the level back would lose the rest of the reply
     document.querySelectorAll("#reply-levels > .level").forEach((card, k) => {
       if (items[k].is_chain) return; // has no settings of its own
       const place = card.querySelector(".change-level") || card.querySelector("div").appendChild(make("p", "change-level"));

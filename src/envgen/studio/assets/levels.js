@@ -138,7 +138,8 @@ class Game {
     this.isBusy = true;
     while (this.waiting.length && this.id) {
       const next = this.waiting.shift();
-      if (this.isDone && this.keys.has(next)) continue; // the episode ended with an earlier key
+      // the episode ended with an earlier key; then, "r" starts the next one
+      if (this.isDone && this.keys.has(next) && next !== "r") continue;
       try {
         const result = await post("key", { game: this.id, key: next });
         if (result.quit) this.stop(); else this.show(result);
