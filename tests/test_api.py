@@ -13,6 +13,7 @@ import pytest
 import envgen
 from envgen.agents.ppo import PPO
 from envgen.designers.designer import Brief, Cycle, Proposal, ProposedLevel
+from envgen.runs.store import read_request
 
 SMALL = {"cycles": 1, "levels": 2, "cycle_steps": 512, "final_steps": 512, "feedback_groups": 2, "feedback_episodes": 2,
          "episodes": 3, "audit_steps": 20}  # fmt: skip
@@ -208,12 +209,29 @@ def test_a_designer_that_returns_no_proposal_is_an_error_with_a_message(returned
         ({"device": "banana"}, "device 'banana' is not available"),
         ({"learner": "pp"}, "did you mean 'ppo'"),
         ({"designer": "alpha", "designer_options": {"bta": 1}}, "did you mean 'beta'"),
+        ({"designer": 3}, "^3 is not a designer; subclass envgen.Designer"),
+        ({"designer": lambda brief, history: Proposal()}, "^<lambda> is not a designer; subclass envgen.Designer"),
+        ({"plan": {"preset": "quick"}}, "setting 'preset' is not one of cycles, levels"),
+        ({"plan": {"ratio": float("inf")}}, "ratio: Input should be a finite number"),
+        ({"seed": 2**31}, "seed must be from 0 to 2147483647, not 2147483648"),
     ],
 )
 def test_wrong_arguments_are_errors_with_the_nearest_right_one(arguments, message, tmp_path):
     with pytest.raises(envgen.EnvgenError, match=message):
         envgen.train(**{"plan": SMALL, "folder": tmp_path / "run", "verbose": False, **arguments})
     assert not (tmp_path / "run").exists()
+
+
+def test_network_settings_among_the_hyperparameters_keep_those_of_the_learner_preset(tmp_path):
+    envgen.train(
+        designer="none", plan={"cycles": 0, "final_steps": 32, "episodes": 1}, learner_preset="far",
+        network={"width": 32}, hyperparameters={"num_envs": 4, "num_steps": 8, "network": {"depth": 2, "width": 64}},
+        folder=tmp_path / "run", verbose=False,
+    )  # fmt: skip
+    request, _ = read_request(tmp_path / "run")
+    network = request["learner"]["network"]
+    assert (network["history"], network["unimix"]) == (True, 0.01)
+    assert (network["depth"], network["width"]) == (2, 32)
 
 
 def test_runs_are_compared(run):

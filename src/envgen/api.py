@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from envgen.designers.chains import parse_chain
 from envgen.designers.designer import Designer, LevelChain
-from envgen.designers.registry import build_designer, rebuild_designer, resume_runtime
+from envgen.designers.registry import build_designer, check_designer_type, rebuild_designer, resume_runtime
 from envgen.errors import EnvgenError
 from envgen.imports import require_extra
 from envgen.settings import format_choice_error, format_validation_error
@@ -140,21 +140,33 @@ def train(
 
 
 def training_request(
-    world: str | World, designer: str | Designer, *, device: str, compile: bool, log: Sequence[str], **arguments: Any
-) -> dict[str, Any]:
+    world: str | World, designer: str | Designer, *, device: str, compile: bool, log: Sequence[str],
+    has_device: bool = True, **arguments: Any,
+) -> dict[str, Any]:  # fmt: skip
     """Check the arguments of `train` without starting a run, and return the request that its run.json would hold.
 
     Args:
+        has_device: Whether the run will use the device of this machine. Otherwise only its name is checked.
         arguments: The other arguments of `train` that decide the result, all of them.
     """
     from envgen.curriculum.loop import prepare
     from envgen.runs.loggers import check_loggers
 
     check_loggers(log)
-    check_device(device)
+    check_device(device, has_device)
     a = _training_arguments(world, designer, **arguments)
     return prepare(
-        a.world, a.designer, a.plan, a.observation, a.seed, a.learner, a.settings, device, compile, a.practice
+        a.world,
+        a.designer,
+        a.plan,
+        a.observation,
+        a.seed,
+        a.learner,
+        a.settings,
+        device,
+        compile,
+        a.practice,
+        request_only=True,
     ).request
 
 
@@ -179,16 +191,16 @@ def _training_arguments(
     designer_options: Mapping[str, Any] | None, levels: Sequence[Any], llm: str | Mapping[str, Any] | None,
     practice: Any,
 ) -> TrainingArguments:  # fmt: skip
-    from envgen.curriculum.plan import TrainingPlan, check_seed, plan_for
+    from envgen.curriculum.plan import TrainingPlan, check_training_seed, plan_for
     from envgen.curriculum.plan import learner_preset as chosen_preset
 
-    check_seed(seed)
+    check_training_seed(seed)
     world = make_world(world)
     observation = world.default_observation if observation is None else observation
     check_observation(world, observation)
     if not isinstance(plan, TrainingPlan):
         plan = plan_for(preset, world, **(plan or {}))
-    name = designer if isinstance(designer, str) else designer.name
+    name = designer if isinstance(designer, str) else check_designer_type(designer).name
     network_changes = {"encoder": network} if isinstance(network, str) else _changes(network)
     practice_changes = _changes(practice)
     run_folder = Path(folder) if folder else default_folder(
@@ -198,8 +210,10 @@ def _training_arguments(
     parsed_levels = [_parse_level(level, world) for level in levels]
     built = build_designer(designer, run_folder, model, designer_options, parsed_levels)
     settings, preset_practice = chosen_preset(learner_preset, world)
-    settings |= _changes(hyperparameters)
-    if network_settings := settings.get("network", {}) | network_changes:
+    changes = _changes(hyperparameters)
+    network_settings = settings.get("network", {}) | _changes(changes.get("network")) | network_changes
+    settings |= changes
+    if network_settings:
         settings["network"] = network_settings
     practice = preset_practice | practice_changes
     return TrainingArguments(run_folder, world, built, plan, observation, seed, learner, settings, practice)
@@ -227,6 +241,8 @@ def default_folder(
     choices += [value for value in network.values() if isinstance(value, str)]
     implied = {DEFAULT_LEARNER, DEFAULT_LEARNER_PRESET, observation, "auto", "none"}
     options = [option for option, value in network.items() if value is True]
+    if learner_preset != DEFAULT_LEARNER_PRESET:
+        options += [f"no-{option}" for option, value in network.items() if value is False]
     options += ["practice"] if practice.get("share") else []
     variant = [choice for choice in choices if choice not in implied] + options
     return OUT / "-".join([world.name, to_label(designer), preset, observation, *variant, str(seed)])
@@ -348,12 +364,12 @@ def is_main_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def check_device(device: str) -> None:
-    """Raise an ArgumentError if PyTorch cannot use a device."""
+def check_device(device: str, is_local: bool = True) -> None:
+    """Raise an ArgumentError if PyTorch cannot use a device. Of another machine's device, only the name is checked."""
     import torch
 
     try:
-        torch.zeros(1, device=device)
+        _ = torch.zeros(1, device=device) if is_local else torch.device(device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise ArgumentError(f"device {device!r} is not available: {reason}") from None
@@ -386,7 +402,7 @@ def evaluate(
         seed: Seed of environments and actions. Default: one that training never uses.
         observation: What the policy observes. Default: what it was trained with.
         deterministic: Take the most likely action instead of sampling.
-        device: The device of the network.
+        device: The device that the network is loaded on. A `Policy` stays where it is.
         learner: The learner of the run, if it is one of your own. A run directory names it, but may come from someone
             else, so nothing that it names is imported.
     """

@@ -1,5 +1,6 @@
 """Settings classes as command-line options."""
 
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -14,6 +15,9 @@ class Example(Settings):
     """What the model learns."""
     decay: float | None = 0.99
     limit: float | None = None
+    file: Path | None = None
+    shuffle: bool = False
+    bfloat16: bool | None = None
 
 
 Options = optional_settings(Example, "Options")
@@ -27,6 +31,24 @@ def test_only_given_options_are_returned():
 def test_none_is_null_only_where_null_is_a_value():
     assert explicitly_set(Options(decay="none")) == {"decay": None}
     assert explicitly_set(Options(feedback="none")) == {"feedback": "none"}
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["--shuffle"], {"shuffle": True}),
+        (["--no-shuffle"], {"shuffle": False}),
+        (["--bfloat16"], {"bfloat16": True}),
+        (["--no-bfloat16"], {"bfloat16": False}),
+        (["--decay", "none"], {"decay": None}),
+        (["--limit", "none"], {"limit": None}),
+        (["--file", "none"], {"file": None}),
+        (["--limit", "0.5", "--file", "x.json"], {"limit": 0.5, "file": Path("x.json")}),
+        ([], {}),
+    ],
+)
+def test_an_option_that_is_given_counts_even_if_it_repeats_the_default(args, expected):
+    assert explicitly_set(tyro.cli(Options, args=args, config=(tyro.conf.DisallowNone,))) == expected
 
 
 def test_the_help_of_an_overridden_default_is_inherited(capsys):

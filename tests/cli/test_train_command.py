@@ -12,8 +12,11 @@ from commands import envgen_forked, get_error_line, get_usage_error, run_in_proc
 
 from envgen.api import default_folder
 from envgen.cli.common import run_errors
+from envgen.cli.sweep import check_run
 from envgen.cli.train import train_command
 from envgen.curriculum.plan import PracticeSettings, learner_preset
+from envgen.designers.designer import flatten
+from envgen.sweep.grid import PlannedRun, parse_flags
 from envgen.worlds.crafter.world import Crafter
 
 SMALL = ["--cycles", "1", "--levels", "2", "--cycle-steps", "512", "--final-steps", "512", "--feedback-groups", "2",
@@ -40,6 +43,7 @@ def runs(tmp_path_factory) -> Path:
         ("ppo", "fast", {"encoder": "symbols", "memory": "none", "width": 64}, {}, "crafter-expert-paper-symbols-3"),
         ("ppo", "far", {"memory": "gru", "history": True}, {}, "crafter-expert-paper-symbols-far-gru-history-3"),
         ("mine:Learner", "fast", {"encoder": "mlp"}, {}, "crafter-expert-paper-symbols-mine-Learner-mlp-3"),
+        ("ppo", "far", {"history": False}, {}, "crafter-expert-paper-symbols-far-no-history-3"),
     ],
 )  # fmt: skip
 def test_the_default_folder_names_the_learner(learner, learner_preset, network, practice, name):
@@ -132,6 +136,30 @@ def test_a_learner_preset_sets_learner_network_and_practice(tmp_path):
     assert learner["final_learning_rate"] == settings["final_learning_rate"]
     assert learner["anneal_steps"] == 1024
     assert {name: network[name] for name in settings["network"]} == settings["network"]
+
+
+@pytest.mark.parametrize(
+    ("world", "options", "changes"),
+    [
+        ("crafter", {"history": False}, {"network.history": (True, False)}),
+        ("crafter", {"ppo.final-learning-rate": "none"},
+         {"final_learning_rate": (5e-5, None), "anneal_steps": (1_960_000, None)}),
+        ("walker", {"ppo.bootstrap-on-truncation": False}, {"bootstrap_on_truncation": (True, False)}),
+    ],
+)  # fmt: skip
+def test_an_option_undoes_a_setting_of_the_learner_preset_or_the_world(world, options, changes):
+    base = {"world": world, "learner-preset": "far"}
+    before, after = (
+        flatten(check_run(PlannedRun("run", "train", chosen))["learner"]) for chosen in (base, base | options)
+    )
+    assert {name: (before[name], after[name]) for name in before if before[name] != after[name]} == changes
+
+
+def test_a_sweep_with_and_without_a_flag_of_the_learner_preset_has_two_different_runs():
+    plans = parse_flags(["--learner-preset", "far", "--history", "true,false"], ["crafter"]).planned_runs()
+    requests = [check_run(plan) for plan in plans]
+    assert [request["learner"]["network"].pop("history") for request in requests] == [True, False]
+    assert requests[0] == requests[1]
 
 
 def test_ctrl_c_prints_how_to_resume(tmp_path):

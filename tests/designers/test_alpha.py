@@ -8,6 +8,7 @@ from samples import ToyLevel, make_cycle, make_outcome, make_proposal, toy_brief
 
 from envgen.designers.alpha import AlphaDesigner, AlphaSettings, softmax
 from envgen.designers.designer import Cycle, Proposal, setting_values
+from envgen.worlds.crafter.level import CrafterLevel
 
 SPACE = setting_values(ToyLevel)
 
@@ -57,6 +58,15 @@ def test_the_policy_learns_about_nested_settings_and_original_values():
     after = value_probs([cycle_with(({"ground": {"stones": 4}}, [0.0]), ({}, [50.0]))])
     assert after["ground.stones"][4] < before["ground.stones"][4]
     assert after["ground.stones"][2] > before["ground.stones"][2]
+
+
+def test_the_policy_learns_about_settings_whose_values_are_lists():
+    space, designer = setting_values(CrafterLevel), AlphaDesigner(AlphaSettings(learning_rate=0.5))
+    assert space["done"] == (("granted",), ())
+    proposal = make_proposal(CrafterLevel, {"done": []}, {})
+    history = [make_cycle(proposal, [make_outcome([50.0]), make_outcome([0.0])])]  # the advantages are 1 and -1
+    before, after = (designer.policy_logits(space, cycles)["done"] for cycles in ((), history))
+    assert after - before == pytest.approx([-0.25, 0.25])
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,11 @@ from envgen.designers.designer import (
     DesignError,
     Proposal,
     ProposedLevel,
+    TrainingFacts,
     setting_values,
     unflatten,
 )
+from envgen.designers.prompt import initial_prompt
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.world import LevelError
 
@@ -143,6 +145,25 @@ def test_adversarial_uses_the_hardest_of_new_levels_each_cycle():
         assert proposal.levels == proposal.candidates[:4]
         history.append(make_cycle(proposal, number=number))
     assert len(scorer.calls) == 4
+
+
+@pytest.mark.parametrize("designer_class", [EasyToHardDesigner, AdversarialDesigner])
+def test_the_source_is_told_how_many_of_its_levels_a_cycle_trains_in(designer_class):
+    facts = TrainingFacts(
+        level_steps=40_000, original_steps=40_000, final_steps=0, num_envs=64, mixed=False, observation="symbols"
+    )
+    prompts = []
+
+    class Prompted(RandomDesigner):
+        def design(self, brief, history):
+            prompts.append(initial_prompt(brief, "rich"))
+            return super().design(brief, history)
+
+    designer_class(Prompted()).design(toy_brief(training=facts), ())
+    (prompt,) = prompts
+    assert "In each of 4 cycles it trains in 4 of the 16 levels of your design" in " ".join(prompt.split())
+    assert "a level gets 10,000 steps: 100 episodes of 100 steps" in prompt
+    assert "with exactly 16 levels:" in prompt
 
 
 @pytest.mark.parametrize("designer_class", [EasyToHardDesigner, AdversarialDesigner])

@@ -193,3 +193,22 @@ def test_chains_of_the_user_continue_where_training_has_come():
     assert second.levels[0].level == chain.levels[1]
     assert second.levels[0].chain == chain.model_copy(update={"start": 1})
     assert second.levels[1] == first.levels[1]
+
+
+def test_two_chains_for_a_skill_continue_at_stages_of_their_own():
+    near = parse_chain({"skill": "eat_cow", "levels": [{"near": {"cows": 4}}, {"near": {"cows": 2}}, {}]}, Crafter())
+    many = parse_chain({"skill": "eat_cow", "levels": [{"cows": "very common"}, {}]}, Crafter())
+    designer = FixedDesigner(UserLevels([near, many]))
+    first = designer.design(world_brief(num_levels=2), ())
+    outcomes = [
+        LevelOutcome(
+            episodes=9, reward=0, skills={}, first_third={}, last_third={},
+            chain=ChainOutcome(stage=stage, episodes=episodes, successes=episodes),
+        )
+        for stage, episodes in ((2, (4, 4, 1)), (1, (6, 3)))
+    ]  # fmt: skip
+    second = designer.design(world_brief(num_levels=2, cycle=2), [make_cycle(first, outcomes)])
+    assert [item.chain.start for item in second.levels if item.chain] == [2, 1]
+    assert [item.chain.levels for item in second.levels if item.chain] == [near.levels, many.levels]
+    third = designer.design(world_brief(num_levels=2, cycle=2), [make_cycle(first, [outcomes[0], None])])
+    assert [item.chain.start for item in third.levels if item.chain] == [2, 0]

@@ -76,6 +76,18 @@ def test_sources_of_wrappers(tmp_path):
         assert build_designer(name, tmp_path, MANUAL).config()["source"]["name"] == "llm"
 
 
+@pytest.mark.parametrize(
+    ("name", "feedback", "expected"),
+    [
+        ("llm", "rich", True), ("llm", "paper", False),
+        ("adversarial", "rich", True), ("adversarial", "paper", False),
+        ("fixed", "rich", False), ("easy-to-hard", "rich", False),
+    ],
+)  # fmt: skip
+def test_episodes_are_diagnosed_only_for_sources_that_design_again(tmp_path, name, feedback, expected):
+    assert build_designer(name, tmp_path, {**MANUAL, "feedback": feedback}).wants_diagnosis == expected
+
+
 ARGUMENTS = {
     **{name: {"designer": name} for name in NAMES if name != "llm"},
     "expert with settings": {
@@ -199,6 +211,16 @@ class Doubling(DesignerWrapper):
         return self.source.design(brief, history)
 
 
+class CarefulLlm(LlmDesigner):
+    def revise(self, brief, history, proposal, audits):
+        return None
+
+
+class NumberedLlm(LlmDesigner):
+    def config(self):
+        return {"name": 3}
+
+
 def test_a_designer_is_built_from_a_path_a_class_or_an_instance(tmp_path):
     path = f"{__name__}:Curious"
     for designer in (path, Curious):
@@ -211,6 +233,19 @@ def test_a_designer_is_built_from_a_path_a_class_or_an_instance(tmp_path):
     assert build_designer(Plain, tmp_path).config() == {"name": f"{__name__}:Plain"}
     assert build_designer(Doubling, tmp_path, llm=MANUAL).config()["source"]["name"] == "llm"
     assert type(build_designer("envgen.designers.llm:LlmDesigner", tmp_path, MANUAL)) is LlmDesigner
+
+
+def test_a_subclass_of_the_llm_designer_is_built_as_itself(tmp_path):
+    path = f"{__name__}:CarefulLlm"
+    for designer in (path, CarefulLlm):
+        built = build_designer(designer, tmp_path, MANUAL)
+        assert type(built) is CarefulLlm
+        assert built.config() == build_designer("llm", tmp_path, MANUAL).config() | {"name": path}
+        assert built.runtime_options()["max_calls"] == 7
+    with pytest.raises(DesignError, match=f"the designer {path} needs a model"):
+        build_designer(path, tmp_path)
+    with pytest.raises(DesignError, match=r"config\(\) of the designer .*NumberedLlm must contain its name"):
+        build_designer(NumberedLlm, tmp_path, MANUAL)
 
 
 def test_a_module_in_the_current_directory_is_found(tmp_path, monkeypatch):

@@ -99,7 +99,8 @@ def test_the_first_levels_are_learnable_by_the_untrained_agent():
         ([90, 40, 0], 1),  # too easy: the next stage
         ([100, 90, 70], 2),
         ([100, 100, 100, 40], 3),
-        ([100, 0, 0], 1),  # neither is learnable, so the harder one
+        ([100, 0, 0], 0),  # neither is learnable, so the one in which the skill succeeds
+        ([100] * 7, 6),  # all of them are too easy, so the hardest one
         ([90, 2, 0], 0),
     ],
 )

@@ -11,7 +11,7 @@ from samples import make_cycle, overrides, world_brief
 from envgen.designers import llm
 from envgen.designers.chat.backends import AnthropicBackend, OpenAIBackend
 from envgen.designers.chat.chat import Chat
-from envgen.designers.chat.ledger import Budget, Ledger
+from envgen.designers.chat.ledger import Budget, Ledger, Prices
 from envgen.designers.chat.offline import ReplayBackend
 from envgen.designers.chat.protocol import RejectedError
 from envgen.designers.designer import AuditResult, Brief, Cycle, Proposal, ProposedLevel
@@ -19,7 +19,7 @@ from envgen.designers.llm import REPEATED_PREFIX, LlmDesigner, LlmSettings
 from envgen.designers.names import COMMON_WORDS, NameObfuscator
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
-from fake_llm_server import FakeLlmServer, reject_parameter
+from fake_llm_server import FakeLlmServer, completion, reject_parameter, truncated_response
 
 BAD = (AuditResult(verdict="bad", reasons=("wake_up is impossible here",)), AuditResult(verdict="good"))
 NONSENSE = "I cannot do that."
@@ -51,12 +51,17 @@ def open_designer(tmp_path):
     """Creates a designer with the same ledger each time, as a resumed run does."""
 
     def open_designer(
-        server: FakeLlmServer, kind: str = "openai", budget: Budget | None = None, **settings: Any
+        server: FakeLlmServer,
+        kind: str = "openai",
+        budget: Budget | None = None,
+        prices: Prices | None = None,
+        **settings: Any,
     ) -> LlmDesigner:
         def open_chat() -> Chat:
             make = {"openai": OpenAIBackend, "anthropic": AnthropicBackend}[kind]
             backend = make("model", server.url, timeout=20)
-            return Chat(backend, Ledger(tmp_path / "ledger.jsonl"), budget or Budget(), sleep=lambda seconds: None)
+            ledger = Ledger(tmp_path / "ledger.jsonl")
+            return Chat(backend, ledger, budget or Budget(), prices, sleep=lambda seconds: None)
 
         return LlmDesigner(open_chat, LlmSettings(**settings))
 
@@ -363,6 +368,22 @@ def test_usage_is_counted_across_restarts(open_designer):
     with FakeLlmServer([HALF, FIRST]) as server:
         open_designer(server).design(brief(), ())
         assert open_designer(server).usage() == {"calls": 2, "prompt_tokens": 200, "reply_tokens": 40, "cost": None}
+
+
+def test_the_cost_is_what_the_budget_counts(open_designer):
+    """A reply that never came counts as the longest one, and a reply without a token count is estimated."""
+    prices = Prices(prompt=0.0, reply=1000.0)
+    with FakeLlmServer([truncated_response, completion(HALF, prompt=None), FIRST]) as server:
+        designer = open_designer(server, prices=prices, max_reply_tokens=512)
+        history = [finish(designer.design(brief(), ()))]
+        cost = designer.usage()["cost"]
+        assert cost == pytest.approx((512 + len(HALF) // 4 + 1 + 20) / 1000)
+        designer = open_designer(server, prices=prices, budget=Budget(max_cost=cost))
+        (note, _) = designer.design(brief(2), history).notes
+        assert note.startswith("the budget is spent: max_cost is")
+        assert f"${cost:.4f}" in note
+        assert len(server.requests) == 3
+        assert open_designer(server).usage()["cost"] is None  # without prices
 
 
 def test_the_chat_is_opened_only_when_it_is_used():

@@ -26,7 +26,7 @@ from envgen.designers.designer import (
     setting_values,
     unflatten,
 )
-from envgen.designers.earlier_levels import make_chain
+from envgen.designers.earlier_levels import collect_earlier_levels, make_chain
 from envgen.designers.reply import parse_reply
 from envgen.designers.rich_prompt import learnability
 from envgen.settings import list_options
@@ -151,6 +151,15 @@ def test_prompt_and_schema_state_the_number_of_levels(num_levels, phrase):
     assert {int(number) for number in re.findall(r"(\d+) levels?\b", text)} == {num_levels}
     schema = prompt.reply_schema(brief)["properties"]["levels"]
     assert (schema["minItems"], schema["maxItems"]) == (num_levels, num_levels)
+
+
+@pytest.mark.parametrize(
+    ("num_levels", "levels_per_cycle", "phrase"),
+    [(16, 4, "4 of the 16 levels"), (4, 1, "1 of the 4 levels"), (4, 4, "4 levels"), (1, 1, "1 level")],
+)
+def test_the_prompt_says_how_many_of_the_levels_a_cycle_trains_in(num_levels, levels_per_cycle, phrase):
+    brief = dataclasses.replace(BRIEF, num_levels=num_levels, levels_per_cycle=levels_per_cycle)
+    assert f"In each of 3 cycles it trains in {phrase} of your design" in prompt.initial_prompt(brief)
 
 
 def test_a_single_cycle_is_described_in_the_singular():
@@ -346,6 +355,17 @@ def test_rich_feedback_names_repeated_changed_and_dropped_levels():
     text = prompt.cycle_report(BRIEF, third, "rich", [first, second])
     assert ("  cycles 1, 2; 240 episodes; at first -> at last: collect_iron 0.0% -> 0.3% (learnability 0.00)") in text
     assert learnability(50) == 0.25
+
+
+def test_the_episodes_of_a_level_that_a_proposal_repeats_are_counted_once():
+    single = make_cycle(number=1)
+    item, outcome = single.proposal.levels[0], single.outcomes[0]
+    repeated = make_cycle(number=1, proposal=Proposal(levels=(item, item)), outcomes=(outcome, outcome))
+    entry = collect_earlier_levels([repeated])["1.1"]
+    assert (entry.cycles, entry.outcomes, entry.episodes) == ([1], [outcome], 120)
+    again = make_cycle(number=2, proposal=Proposal(levels=(item, item)), outcomes=(outcome, outcome))
+    (entry,) = collect_earlier_levels([repeated, again]).values()
+    assert (entry.cycles, entry.episodes) == ([1, 2], 240)
 
 
 def test_rich_feedback_offers_chains_and_says_how_far_they_came():

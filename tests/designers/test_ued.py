@@ -14,6 +14,7 @@ from envgen.designers.sampler import LevelArchiveSampler, LevelMeasurements
 from envgen.designers.ued import SflSampler, mutate
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
+from envgen.worlds.walker.level import WalkerLevel
 from envgen.worlds.world import Level, Skill
 
 
@@ -24,6 +25,17 @@ class DotsLevel(Level):
     """Columns of dots."""
     color: bool = False
     """Whether the dots have colors."""
+
+
+class OrchardLevel(Level):
+    trees: int = Field(default=0, ge=0, le=1)
+    """Trees."""
+    fruit: bool = False
+    """Whether they bear fruit."""
+
+    @classmethod
+    def parse_sampled(cls, settings):
+        return cls.parse({name: value for name, value in settings.items() if name == "trees" or settings.get("trees")})
 
 
 SKILLS = (Skill("count"),)
@@ -173,6 +185,33 @@ def test_results_of_removed_levels_are_ignored(tmp_path):
     sampler = make_sampler("plr", tmp_path)
     sampler.update([LevelEpisode(123, 1.0, np.array([1]), 0.5, 0.5)])
     assert len(sampler.buffer) == 0
+
+
+def test_mutations_in_the_walker_change_the_terrain():
+    space, rng, level = setting_values(WalkerLevel), np.random.default_rng(0), WalkerLevel()
+    for _ in range(100):
+        mutant = mutate(level, space, 1, rng)
+        assert mutant != level
+        level = mutant
+    ranges, parent = dict.fromkeys(["pit_gap_low", "pit_gap_high"], (0.0, 5.0, 10.0)), WalkerLevel(pit_gap_high=5.0)
+    assert all(mutate(parent, ranges, 2, rng) != parent for _ in range(100))  # 5 to 0 is the same range as 0 to 5
+
+
+def test_mutations_change_only_settings_that_have_an_effect_in_the_level():
+    space, rng = setting_values(OrchardLevel), np.random.default_rng(0)
+    for level, expected in ((OrchardLevel(), {(1, False)}), (OrchardLevel(trees=1), {(1, True), (0, False)})):
+        mutants = [mutate(level, space, 1, rng) for _ in range(20)]
+        assert {(mutant.trees, mutant.fruit) for mutant in mutants} == expected
+
+
+def test_mutations_in_the_walker_spend_no_edit_on_hardcore():
+    space, rng, level = setting_values(WalkerLevel), np.random.default_rng(0), WalkerLevel()
+    for _ in range(30):
+        mutant = mutate(level, space, len(space) - 1, rng)  # edits all other settings
+        assert not mutant.hardcore
+        assert mutant.roughness != level.roughness
+        assert mutant.stair_steps != level.stair_steps
+        level = mutant
 
 
 @pytest.mark.parametrize("world", [Crafter(), Heist()])

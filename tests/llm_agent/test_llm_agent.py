@@ -81,6 +81,28 @@ def test_the_questions_of_a_step_build_on_each_other_and_on_the_last_steps(tmp_p
     assert Corridor.rules in bodies[0]["messages"][0]["content"]
 
 
+def test_skills_that_are_done_from_the_start_are_not_achieved_again(tmp_path):
+    class RungLevel(Corridor.Level):
+        @property
+        def done_skills(self) -> tuple[str, ...]:
+            return ("ring_bell",)
+
+    class Rung(Corridor):
+        Level = RungLevel
+
+    with FakeLlmServer([play] * MANY) as server:
+        config = LlmAgentConfig(llm="openai:model", base_url=server.url, questions="direct", parallel=1)
+        result = evaluate_llm_agent(Rung(), config, tmp_path, seed=7)
+    (episode,) = result.episodes
+    assert list(episode.first_success) == ["find_door"]
+    lines = [json.loads(line) for line in (tmp_path / "episodes/1/steps.jsonl").read_text().splitlines()]
+    assert (lines[0]["action"], lines[0]["achieved"]) == ("ring", [])
+    assert lines[-1]["achieved"] == ["find_door"]
+    prompts = [request.body["messages"][-1]["content"] for request in server.requests]
+    assert all("Skills achieved so far: ring_bell.\n" in prompt for prompt in prompts)
+    assert not any("achieved ring_bell" in prompt for prompt in prompts)
+
+
 def test_an_unparsable_answer_is_counted_and_the_idle_action_taken(tmp_path):
     with FakeLlmServer(["I would rather not."] * MANY) as server:
         result = evaluate(tmp_path, server.url, questions="direct", num_past_actions=2)

@@ -38,9 +38,6 @@ def optional_settings(
             help=" ".join(_description(settings_class, field_name).split()),
             help_behavior_hint=f"({REQUIRED})" if hint == REQUIRED else f"(default: {hint})" if hint else "",
         )
-        if field.default is False:  # a flag without a value
-            fields[field_name] = (Annotated[bool, option], False)
-            continue
         fields[field_name] = (Annotated[_optional(field), option], None)
     options = create_model(name, __config__=ConfigDict(frozen=True), __doc__=settings_class.__doc__, **fields)
     _NULLABLE[options] = {name for name, field in settings_class.model_fields.items() if _is_nullable(field)}
@@ -59,10 +56,10 @@ def _optional(field: FieldInfo) -> Any:
 
 
 def _is_nullable(field: FieldInfo) -> bool:
-    """Whether None is a value of a field and not its default."""
+    """Whether None is a value of a field, and not a flag, which has no value on the command line."""
     annotation: Any = field.annotation
-    accepts_none = type(None) in get_args(annotation) and get_origin(annotation) is not Literal
-    return accepts_none and field.default is not None
+    types = get_args(annotation)
+    return type(None) in types and bool not in types and get_origin(annotation) is not Literal
 
 
 def _as_text(default: Any) -> Any:
@@ -76,7 +73,7 @@ def explicitly_set(options: BaseModel | None) -> dict[str, Any]:
     nullable = _NULLABLE[type(options)]
     values = {name: getattr(options, name) for name in type(options).model_fields}
     return {
-        name: None if value == NONE and name in nullable else value
+        name: None if str(value) == NONE and name in nullable else value  # the value may be a Path
         for name, value in values.items()
         if value != type(options).model_fields[name].default
     }

@@ -3,8 +3,9 @@
 Each setting has a softmax over its values. The reward of a level is the α-curriculum reward of GenEnv (arXiv
 2512.19682, eq. 3) of the success rates reached while training in it, exp(-β(p - α)²), averaged over the skills: it is
 highest for skills that succeed about half the time and low for those that always or never do. REINFORCE then makes the
-settings of better levels more likely. The policy starts out equal to `random` and is recomputed from the history, so
-there is nothing to save.
+settings of better levels more likely. It reads them from the level, which may differ from what was sampled in a world
+whose settings can contradict each other (`Level.parse_sampled`). The policy starts out equal to `random` and is
+recomputed from the history, so there is nothing to save.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,17 @@ from pydantic import Field
 
 from envgen.settings import Settings
 
-from .designer import Brief, Cycle, Designer, LevelOutcome, Proposal, ProposedLevel, flatten, setting_values, unflatten
+from .designer import (
+    Brief,
+    Cycle,
+    Designer,
+    LevelOutcome,
+    Proposal,
+    ProposedLevel,
+    level_values,
+    setting_values,
+    unflatten,
+)
 
 MIN_REWARD_STD = 1e-9  # a smaller deviation is rounding error
 
@@ -66,7 +77,7 @@ class AlphaDesigner(Designer):
     def _update(self, logits: dict[str, np.ndarray], space: Mapping[str, tuple[Any, ...]], cycle: Cycle) -> None:
         """One REINFORCE step on the levels of a cycle."""
         pairs = [
-            (flatten(item.level.to_overrides()), self.reward(outcome))
+            (level_values(item.level), self.reward(outcome))
             for item, outcome in zip(cycle.proposal.levels, cycle.outcomes, strict=True)
             if outcome
         ]

@@ -48,6 +48,7 @@ class FixedDesigner(DesignerWrapper):
     name = "fixed"
     default_source = "expert"
     takes_levels = True
+    asks_every_cycle = False
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         if history:
@@ -151,6 +152,7 @@ class EasyToHardDesigner(DesignerWrapper):
     """
 
     name = "easy-to-hard"
+    asks_every_cycle = False
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         if history:
@@ -182,7 +184,8 @@ def rank_proposal(
     """Have `source` propose `count` levels; return them as candidates, highest score first."""
     if brief.score_levels is None:
         raise DesignError("this designer ranks levels by score; brief.score_levels must be a function")
-    proposal = source.design(dataclasses.replace(brief, num_levels=count), history)
+    candidates_brief = dataclasses.replace(brief, num_levels=count, levels_per_cycle=brief.num_levels)
+    proposal = source.design(candidates_brief, history)
     levels = proposal.levels
     scores = brief.score_levels([item.level for item in levels], scored_by)
     order = sorted(range(len(levels)), key=lambda k: (-scores[k], k))

@@ -53,11 +53,11 @@ def parse_chain(data: Mapping[str, Any], world: World) -> LevelChain:
         raise LevelError(f"the chain for {skill}: {format_validation_error(error)}") from None
 
 
-def reached_stage(skill: str, history: Sequence[Cycle]) -> int:
-    """The stage that the last training in the chain of a skill reached; 0 before any."""
+def reached_stage(levels: Sequence[Level], history: Sequence[Cycle]) -> int:
+    """The stage that the last training in the chain with these levels reached; 0 before any."""
     for cycle in reversed(history):
         for proposed, outcome in zip(cycle.proposal.levels, cycle.outcomes, strict=False):
-            if proposed.chain is not None and proposed.chain.skill == skill:
+            if proposed.chain is not None and proposed.chain.levels == tuple(levels):
                 return outcome.chain.stage if outcome and outcome.chain else proposed.chain.start
     return 0
 
@@ -66,7 +66,7 @@ def continue_chain(proposed: ProposedLevel, history: Sequence[Cycle]) -> Propose
     """The same level, or the same chain from the stage that training has reached."""
     if proposed.chain is None:
         return proposed
-    stage = min(reached_stage(proposed.chain.skill, history), len(proposed.chain.levels) - 1)
+    stage = reached_stage(proposed.chain.levels, history)
     chain = proposed.chain.model_copy(update={"start": stage})
     return proposed.model_copy(update={"level": chain.levels[stage], "chain": chain})
 

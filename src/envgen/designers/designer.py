@@ -281,6 +281,8 @@ class Brief:
     """The success rates of the agent in each level by skill, in percent, from a few episodes."""
     training: TrainingFacts | None = None
     reward_rule: str = ""  # what the agent is rewarded for, in prose
+    levels_per_cycle: int | None = None
+    """How many of the `num_levels` levels a cycle trains in, if another designer chooses from them; otherwise all."""
 
 
 class Designer(ABC):
@@ -332,10 +334,12 @@ class DesignerWrapper(Designer):
     """The name of the source where none is given."""
     takes_levels: ClassVar[bool] = False
     """Whether levels written by the user may be the source."""
+    asks_every_cycle: ClassVar[bool] = True
+    """Whether the source designs in every cycle, or in the first one alone."""
 
     def __init__(self, source: Designer):
         self.source = source
-        self.wants_diagnosis = source.wants_diagnosis
+        self.wants_diagnosis = source.wants_diagnosis and self.asks_every_cycle
 
     def config(self) -> dict[str, Any]:
         return {"name": self.name, "source": self.source.config()}
@@ -401,6 +405,14 @@ def setting_values(level_type: type[BaseModel], prefix: str = "") -> dict[str, t
             default = field.get_default(call_default_factory=True)
             space[prefix + name] = (default, *(value for value in _field_values(field) if value != default))
     return space
+
+
+def level_values(level: Level) -> dict[str, Any]:
+    """The settings of a level that differ from the original, by dotted name, as `setting_values` has them."""
+    flat = flatten(level.to_overrides())
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in flat.items()
+    }  # JSON has no tuples
 
 
 def _field_values(field: FieldInfo) -> list[Any]:

@@ -37,7 +37,9 @@ def collect_earlier_levels(history: Sequence[Cycle]) -> EarlierLevels:
             name = name_of(item, earlier_levels) or f"{cycle.number}.{k + 1}"
             entry = earlier_levels.setdefault(name, EarlierLevel(item))
             entry.item = item  # with the latest purpose, skills and weight
-            entry.cycles += [cycle.number] if cycle.number not in entry.cycles else []
+            if cycle.number in entry.cycles:
+                continue  # a copy of the level, with the same outcome
+            entry.cycles.append(cycle.number)
             outcome = cycle.outcomes[k] if k < len(cycle.outcomes) else None
             entry.outcomes += [outcome] if outcome is not None else []
     return earlier_levels

@@ -88,7 +88,7 @@ class ExpertDesigner(Designer):
         forgotten = self.forgotten(rates, best, chains)
         taught = [name for name in chains if rates.get(name, 0) < self.settings.mastery_threshold]
         starts = {name: len(chains[name]) - 1 for name in forgotten}
-        starts |= {name: reached_stage(name, history) for name in taught if name not in starts}
+        starts |= {name: reached_stage(chains[name], history) for name in taught if name not in starts}
         measured = self.choose_stages(brief, {name: chains[name] for name in starts}, starts)
         levels = [
             self._propose(measured[name], f"rehearse {name} ({rates.get(name, 0):.1f}%, best {best[name]:.1f}%)")
@@ -132,7 +132,11 @@ class ExpertDesigner(Designer):
             name: [StageCandidate(name, chains[name], stage, rate) for stage, rate in by_stage.items()]
             for name, by_stage in rates.items()
         }
-        return {name: max(options, key=lambda c: (c.learnability, c.stage)) for name, options in candidates.items()}
+        # equally learnable: one in which the skill succeeds, then the later stage
+        return {
+            name: max(options, key=lambda c: (c.learnability, c.rate > 0, c.stage))
+            for name, options in candidates.items()
+        }
 
     def _propose(self, candidate: StageCandidate, purpose: str) -> ProposedLevel:
         skill, stages, stage, rate = candidate

@@ -21,6 +21,7 @@ from .chat.chat import Chat, check_prices
 from .chat.ledger import LEDGER, Ledger
 from .chat.protocol import BudgetExceededError, ChatRequest, Message, redact
 from .chat.runtime import LlmRuntime
+from .chat.usage import ChatUsage
 from .designer import AuditResult, Brief, Cycle, Designer, DesignError, Proposal, ProposedLevel
 from .earlier_levels import EarlierLevels, collect_earlier_levels
 from .names import NameObfuscator
@@ -45,7 +46,8 @@ class LlmSettings(Settings):
     revise: bool = True
     """Let the model correct levels that the audit rated bad, once per cycle."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    """The sampling temperature; the server's default if not set. The paper used 0."""
+    """The sampling temperature; the server's default if not set. The paper used 0. Anthropic's own servers accept none,
+    so it has no effect there."""
     max_reply_tokens: Annotated[int, Field(ge=256)] = 8192
     """The maximum length of a reply."""
 
@@ -90,9 +92,11 @@ class LlmDesigner(Designer):
         return self._runtime_options
 
     def usage(self) -> dict[str, float | None]:
-        totals, replies = self.chat.totals(), [line for line in self.chat.ledger.lines if line["event"] == "reply"]
-        cost = None if any(line["cost"] is None for line in replies) else totals.cost
-        return {**{name: getattr(totals, name) for name in ("calls", "prompt_tokens", "reply_tokens")}, "cost": cost}
+        usage = ChatUsage.from_totals(self.chat.totals())
+        return {
+            "calls": usage.calls, "prompt_tokens": usage.prompt_tokens, "reply_tokens": usage.reply_tokens,
+            "cost": usage.dollars,
+        }  # fmt: skip
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         messages = self.conversation(brief, history)
@@ -192,7 +196,9 @@ class LlmDesigner(Designer):
         return proposal.model_copy(update={"levels": levels, "notes": (*proposal.notes, note)})
 
 
-def build_llm_designer(config: Mapping[str, Any], folder: Path) -> LlmDesigner:
+def build_llm_designer(
+    config: Mapping[str, Any], folder: Path, designer_class: type[LlmDesigner] = LlmDesigner
+) -> LlmDesigner:
     """Build the designer from the fields of `LlmConfig`. `folder` will hold its ledger and the files of `manual`."""
     try:
         parsed = LlmConfig(**config)
@@ -209,7 +215,7 @@ def build_llm_designer(config: Mapping[str, Any], folder: Path) -> LlmDesigner:
         ledger = Ledger(folder / LEDGER)
         return Chat(backend, ledger, budget, prices, budget_file=parsed.budget_file(ledger.file))
 
-    return LlmDesigner(open_chat, settings, parsed.llm, parsed.for_record())
+    return designer_class(open_chat, settings, parsed.llm, parsed.for_record())
 
 
 def _truncate(raw_reply: str) -> str:

@@ -41,6 +41,7 @@ def initial_prompt(brief: Brief, feedback: Feedback = "paper") -> str:
         for skill in brief.skills
     )
     schedule = f"In each of {brief.num_cycles} cycles it trains" if brief.num_cycles > 1 else "It trains once"
+    levels = _trained(brief)
     training, more = "", ""
     if feedback == "rich":
         training = f"\n\n{rich_prompt.training_section(brief)}"
@@ -48,7 +49,7 @@ def initial_prompt(brief: Brief, feedback: Feedback = "paper") -> str:
     legend = "\nFigures are means over worlds: in the real game -> with this value alone." if effects else ""
     return f"""\
 You design training levels for a small reinforcement-learning agent that plays {brief.world}. The agent learns by trial
-and error. {schedule} in {_count(brief)} of your design, and then in the real game. Only its success rate at each skill
+and error. {schedule} in {levels} of your design, and then in the real game. Only its success rate at each skill
 in the real game counts. Design levels that teach the skills it needs there and does not learn there by itself. A level
 in which it always or never succeeds teaches nothing.
 
@@ -71,6 +72,12 @@ they must be possible in it, and not already achieved when it starts.{more}"""
 
 def _count(brief: Brief) -> str:
     return "1 level" if brief.num_levels == 1 else f"{brief.num_levels} levels"
+
+
+def _trained(brief: Brief) -> str:
+    """The levels that a cycle trains in."""
+    chosen = brief.levels_per_cycle
+    return _count(brief) if chosen in (None, brief.num_levels) else f"{chosen} of the {_count(brief)}"
 
 
 def describe_settings(level_type: type[BaseModel], effects: SettingEffects, prefix: str = "") -> str:

@@ -70,6 +70,11 @@ def load_designer_class(designer: str) -> type[Designer]:
         raise DesignError(f"cannot import the designer {designer!r}: {error}") from error.__cause__
 
 
+def check_designer_type(designer: Any) -> Designer | type[Designer]:
+    """Return a designer or its class, or raise DesignError."""
+    return designer if isinstance(designer, Designer) else _check_class(designer)
+
+
 def _check_class(designer_class: Any) -> type[Designer]:
     if not (isinstance(designer_class, type) and issubclass(designer_class, Designer)):
         raise DesignError(
@@ -101,10 +106,9 @@ def build_designer(
         return check_designer(designer)
     designer_class = load_designer_class(designer) if isinstance(designer, str) else _check_class(designer)
     name = designer_class.name
-    is_llm, is_wrapper = issubclass(designer_class, LlmDesigner), issubclass(designer_class, DesignerWrapper)
     if levels and not (issubclass(designer_class, DesignerWrapper) and designer_class.takes_levels):
         raise DesignError(f"levels of your own require the designer fixed, not {name}")
-    if llm and not (is_llm or is_wrapper):
+    if llm and not issubclass(designer_class, LlmDesigner | DesignerWrapper):
         users = [other for other in DESIGNERS if issubclass(load_designer_class(other), LlmDesigner | DesignerWrapper)]
         raise DesignError(f"the designer {name} uses no language model; --llm requires one of {', '.join(users)}")
     if llm and levels:
@@ -112,12 +116,12 @@ def build_designer(
     if settings and designer_class.settings_type is None:
         others = [other for other in DESIGNERS if settings_class(other)]
         raise DesignError(f"the designer {name} has no settings; only {', '.join(others)} do")
-    if is_llm:
+    if issubclass(designer_class, LlmDesigner):
         if not llm:
             raise DesignError(
                 f"the designer {name} needs a model: --llm openai:MODEL, anthropic:MODEL, manual or replay:RUN"
             )
-        return build_llm_designer(llm, folder)
+        return check_designer(build_llm_designer(llm, folder, designer_class))
     if issubclass(designer_class, DesignerWrapper):
         if levels:
             return designer_class(UserLevels(levels))

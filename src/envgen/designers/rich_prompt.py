@@ -23,12 +23,12 @@ def training_section(brief: Brief) -> str:
         "from 50% to 100%."
     )
     if facts is not None:
+        steps_per_level = facts.level_steps // (brief.levels_per_cycle or brief.num_levels)
         when = "at the same time, in the same batches, " if facts.mixed else "then "
         lines.append(
             f"- Each cycle has {facts.level_steps:,} steps in the levels, shared according to their weights, and {when}"
             f"{facts.original_steps:,} steps in the real game. With equal weights, a level gets "
-            f"{facts.level_steps // brief.num_levels:,} steps: 100 episodes of "
-            f"{facts.level_steps // brief.num_levels // 100:,} steps, for example."
+            f"{steps_per_level:,} steps: 100 episodes of {steps_per_level // 100:,} steps, for example."
         )
         if facts.final_steps:
             lines.append(f"- After the last cycle, it trains for {facts.final_steps:,} steps in the real game.")

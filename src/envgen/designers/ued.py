@@ -6,6 +6,7 @@ levels are scored in worlds with many skills.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from envgen.worlds.world import Level, Skill
 
 from .baselines import random_level
 from .buffer import LevelBuffer, LevelEpisode, LevelOrigin, learnability
-from .designer import flatten, unflatten
+from .designer import level_values, setting_values, unflatten
 from .sampler import (
     ArchiveSettings,
     EpisodeDesigner,
@@ -25,6 +26,8 @@ from .sampler import (
     MeasureLevels,
     PositiveInt,
 )
+
+MAX_MUTATIONS = 8  # attempts to find a mutation that differs from its parent
 
 
 class DrSettings(ArchiveSettings):
@@ -147,18 +150,46 @@ class AccelDesigner(EpisodeDesigner):
 def mutate(level: Level, space: Mapping[str, tuple[Any, ...]], num_edits: int, rng: np.random.Generator) -> Level:
     """The level with `num_edits` of its settings changed to other values.
 
+    Where settings can contradict each other, `Level.parse_sampled` may change further ones. The result differs from
+    the level unless no other is found in MAX_MUTATIONS attempts.
+
     Args:
         space: The values of each setting, from `setting_values`.
     """
-    names = [name for name, values in space.items() if len(values) > 1]
-    changes = flatten(level.to_overrides())
+    mutant = level
+    for _ in range(MAX_MUTATIONS):
+        mutant = _mutate_once(level, space, num_edits, rng)
+        if mutant != level:
+            break
+    return mutant
+
+
+def _mutate_once(level: Level, space: Mapping[str, tuple[Any, ...]], num_edits: int, rng: np.random.Generator) -> Level:
+    level_type, changes = type(level), level_values(level)
+
+    def is_ignored(name: str) -> bool:
+        others = (level_type.parse_sampled(unflatten(changes | {name: value})) for value in space[name])
+        return name in _ignored_settings(level_type) and all(other == level for other in others)
+
+    names = [name for name, values in space.items() if len(values) > 1 and not is_ignored(name)]
     for k in rng.choice(len(names), size=min(num_edits, len(names)), replace=False):
         name = names[k]
         current = changes.get(name, space[name][0])
-        current = tuple(current) if isinstance(current, list) else current  # JSON has no tuples
         others = [value for value in space[name] if value != current]
         changes[name] = others[rng.integers(len(others))]
-    return type(level).parse_sampled(unflatten(changes))
+    return level_type.parse_sampled(unflatten(changes))
+
+
+@cache
+def _ignored_settings(level_type: type[Level]) -> frozenset[str]:
+    """The settings that `parse_sampled` leaves out, at least where all others have the original's values."""
+    space, original = setting_values(level_type), level_type.parse_sampled({})
+    return frozenset(
+        name
+        for name, values in space.items()
+        if len(values) > 1
+        and all(level_type.parse_sampled(unflatten({name: value})) == original for value in values[1:])
+    )
 
 
 # --- sampling for learnability

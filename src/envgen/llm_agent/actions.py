@@ -2,7 +2,7 @@
 
 An answer is data. A name counts where the answer states it as its choice: as JSON, after a label such as "action:",
 alone on the last or first line, in quotes or in bold. In prose, only names of several words count, because "do" or
-"sleep" are also ordinary words.
+"sleep" are also ordinary words. Names after "not" do not count. Reasoning up to a `</think>` is ignored.
 """
 
 import json
@@ -14,33 +14,49 @@ MAX_CHARS = 20_000  # of an answer; what comes before is ignored
 LABEL = re.compile(r"\b(?:action|answer|choice|move)\b[\s*_`\"']*(?::|=|\bis\b)", re.IGNORECASE)
 QUOTED = re.compile(r"\*\*([^*\n]{1,60})\*\*|`([^`\n]{1,60})`|\"([^\"\n]{1,60})\"|'([^'\n]{1,60})'")
 SEPARATORS = r"[\s_-]+"
+MARKUP = r"[\s*_`\"']*"
+ALTERNATIVE = re.compile(rf"{MARKUP}(?:\(?(?:[,;/|&+]|->|\b(?:or|and|then)\b){MARKUP})*", re.IGNORECASE)  # to a name
+NEGATION = re.compile(r"\s+(?:not|nothing)\b", re.IGNORECASE)  # after a name: "do not move" is no choice
+NEGATED = re.compile(  # before a name
+    r"(?:\b(?:not|never|cannot|avoid|instead of|rather than)|n['’]t)\s+(?:(?:to|use|choose|take|try)\s+)*[*_`\"']*$",
+    re.IGNORECASE,
+)
+MAX_NEGATION_CHARS = 60
+THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 
 
 def parse_action(text: str, actions: Sequence[str]) -> str | None:
     """The action that an answer chooses; None if it chooses none, or more than one."""
-    text = text[-MAX_CHARS:]
+    text = THOUGHT_END.split(text)[-1][-MAX_CHARS:]
     names = {_normalize(name): name for name in actions}
     if (action := _find_in_json(text, names)) is not None:
         return action
     for start in [label.end() for label in LABEL.finditer(text)][::-1]:
-        if (action := _begins_with(text[start:], actions)) is not None:
-            return action
-    lines = [line for line in text.splitlines() if line.strip()]
-    for line in (*lines[-1:], *lines[:1]):
-        if (name := _normalize(re.sub(r"^\s*(?:[-*•]|\d+[.)])\s*", "", line))) in names:
-            return names[name]
-    quoted = [_normalize(next(filter(None, match.groups()), "")) for match in QUOTED.finditer(text)]
-    for candidates in (
-        [names[name] for name in quoted if name in names],
-        [
-            _lookup(match[0], names)
-            for match in _pattern(tuple(actions)).finditer(text)
-            if re.search(SEPARATORS, match[0])
-        ],
-    ):
+        if chosen := _names_at_start(text[start:], actions):
+            return chosen[0] if len(set(chosen)) == 1 else None
+    lines = [_normalize(re.sub(r"^\s*(?:[-*•]|\d+[.)])\s*", "", line)) for line in text.splitlines() if line.strip()]
+    for line, neighbor in ((lines[-1:], lines[-2:-1]), (lines[:1], lines[1:2])):
+        if chosen := {names[name] for name in line if name in names}:
+            return chosen.pop() if chosen >= {names[name] for name in neighbor if name in names} else None
+    quoted = [
+        names[name]
+        for match in QUOTED.finditer(text)
+        if (name := _normalize(next(filter(None, match.groups()), ""))) in names and not _is_negated(text, match)
+    ]
+    in_prose = [
+        _lookup(match[0], names)
+        for match in _pattern(tuple(actions)).finditer(text)
+        if re.search(SEPARATORS, match[0]) and not _is_negated(text, match)
+    ]
+    for candidates in (quoted, in_prose):
         if candidates:
             return candidates[0] if len(set(candidates)) == 1 else None
     return None
+
+
+def _is_negated(text: str, match: re.Match[str]) -> bool:
+    """Whether a name is one that the answer rejects ("I cannot move left")."""
+    return NEGATED.search(text, max(0, match.start() - MAX_NEGATION_CHARS), match.start()) is not None
 
 
 def _normalize(text: str) -> str:
@@ -61,19 +77,31 @@ def _pattern(actions: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:{'|'.join(SEPARATORS.join(parts) for parts in words)})(?![\w-])", re.IGNORECASE)
 
 
-def _begins_with(text: str, actions: Sequence[str]) -> str | None:
-    """The name at the beginning of a text, after markup and before anything that is not a word."""
-    match = _pattern(tuple(actions)).match(text.lstrip(" \t\r\n*_`\"'([{<"))
-    return _lookup(match[0], {_normalize(name): name for name in actions}) if match else None
+def _names_at_start(text: str, actions: Sequence[str]) -> list[str]:
+    """The name at the beginning of a text, after markup, and alternatives to it in the same line ("left or right")."""
+    text = text.lstrip(" \t\r\n*_`\"'([{<")
+    names, pattern = {_normalize(name): name for name in actions}, _pattern(tuple(actions))
+    found: list[str] = []
+    start = 0
+    while (match := pattern.match(text, start)) and not NEGATION.match(text, match.end()):
+        found.append(_lookup(match[0], names))
+        following = ALTERNATIVE.match(text, match.end())
+        if following is None or "\n" in following[0]:
+            break
+        start = following.end()
+    return found
 
 
 def _find_in_json(text: str, names: dict[str, str]) -> str | None:
-    """The value of "action" in the last JSON object of the text."""
-    for start in [match.start() for match in re.finditer(r"\{", text)][::-1]:
+    """The value of "action" in the last JSON object of the text that has one. Objects inside it do not count."""
+    decoder, action, end = json.JSONDecoder(strict=False), "", 0
+    for start in [match.start() for match in re.finditer(r"\{", text)]:
+        if start < end:
+            continue
         try:
-            value, _ = json.JSONDecoder(strict=False).raw_decode(text, start)
+            value, stop = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict) and isinstance(value.get("action"), str):
-            return names.get(_normalize(value["action"]))
-    return None
+            action, end = value["action"], stop
+    return names.get(_normalize(action))

@@ -78,7 +78,7 @@ class LlmAgent:
         self._new_skills = [
             name
             for name, count in zip(names, infos["achievements"][0], strict=True)
-            if count and name not in self.achieved
+            if count and name not in self.achieved and name not in self.done_skills
         ]
         self.achieved |= dict.fromkeys(self._new_skills, self._step)
 
