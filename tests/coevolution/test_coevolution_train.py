@@ -19,7 +19,6 @@ from envgen.coevolution.language_model import ModelError, load_model
 from envgen.coevolution.loop import AgentPolicy, Coevolution
 from envgen.coevolution.policy import LanguageModelPolicy
 from envgen.coevolution.proposers import UniformProposer
-from envgen.coevolution.policy import LanguageModelPolicy
 from envgen.coevolution.registry import PROPOSERS
 from envgen.coevolution.settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSettings
 from envgen.coevolution.task_stores import TaskStores
