@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -268,31 +267,6 @@ def test_the_domain_sets_the_default_of_the_loss_aggregation(domain, settings, l
     )
     request = coevolution_request(domain, "uniform", log=(), agent_settings=settings, seed=0, **unset)
     assert request["agent_settings"]["loss_agg"] == loss_agg
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 5])
-def test_a_step_has_the_planned_number_of_tasks_however_fractions_are_rounded(models, tmp_path, count):
-    plan = PLAN.model_copy(update={"rollouts": 16 * count, "tasks_per_step": count, "fresh_fraction": 0.5,
-                                   "replay_fraction": 0.5, "num_eval_tasks": 2, "eval_every": 100})  # fmt: skip
-    request = make_request(models, "uniform", plan=plan)
-    coevolve(tmp_path / "run", Toy(), request)
-    rollouts = [line["rollouts"] for line in read_progress(tmp_path / "run")]
-    num_generations = request.agent_settings.num_generations
-    assert {after - before for before, after in pairwise(sorted(set(rollouts)))} == {count * num_generations}
-
-
-def test_held_out_tasks_are_generated_in_batches(models, tmp_path, monkeypatch):
-    sizes = []
-    generate_greedy = LanguageModelPolicy.generate_greedy
-    monkeypatch.setattr(
-        LanguageModelPolicy, "generate_greedy",
-        lambda policy, prompts: sizes.append(len(prompts)) or generate_greedy(policy, prompts),
-    )  # fmt: skip
-    plan = PLAN.model_copy(update={"rollouts": 8, "tasks_per_step": 1, "num_eval_tasks": 20})
-    request = make_request(models, "uniform", plan=plan)
-    assert request.agent_settings.num_generations == 8
-    coevolve(tmp_path / "run", Toy(), request)
-    assert sizes == [8, 8, 4] * 2
 
 
 def test_a_run_resumes_with_its_data_type(models, tmp_path):
