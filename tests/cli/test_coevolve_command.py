@@ -2,9 +2,12 @@
 
 import json
 import shutil
+import sys
 
 import pytest
 from commands import envgen_forked, get_error_line, get_usage_error
+
+from envgen.cli.main import main
 
 TINY = ["--pretrain.agent-steps", "12", "--pretrain.environment-steps", "12", "--pretrain.batch-size", "8",
         "--pretrain.num-tokenizer-specs", "100", "--pretrain.num-held-out", "12", "--model-size.width", "32",
@@ -46,6 +49,33 @@ def test_a_model_folder_replaces_pretraining(finished):
     result = envgen_forked("coevolve", "tools", "--proposer", "uniform", "--agent", agent, *SHORT, cwd=folder)
     assert result.returncode == 0, result.stderr
     assert "step 12 of 12" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "repeated"),
+    [
+        ([], ""),
+        (["--models-folder", "out/models"], ""),
+        (["--models-folder", "my models"], " --models-folder 'my models'"),
+    ],
+)
+@pytest.mark.parametrize("resumes", [False, True])
+def test_an_interrupted_run_is_resumed_with_its_models_folder(
+    resumes, options, repeated, tmp_path, monkeypatch, capsys
+):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    (tmp_path / "run.json").touch()
+    monkeypatch.setattr("envgen.runs.store.read_request", lambda folder: ({}, {}))
+    monkeypatch.setattr("envgen.coevolution_api.coevolve", interrupt)
+    monkeypatch.setattr("envgen.coevolution_api.resume_coevolution", interrupt)
+    start = ["--resume", str(tmp_path)] if resumes else ["tools", "--folder", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["envgen", "coevolve", *start, *options])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 130
+    assert f"Resume with: envgen coevolve --resume {tmp_path}{repeated}\n" in capsys.readouterr().err
 
 
 def test_commands_for_policies_refuse_a_run_of_coevolve(finished):

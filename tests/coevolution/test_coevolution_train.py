@@ -13,7 +13,9 @@ from pydantic import ValidationError
 from toy import Toy
 
 import envgen
+from envgen import coevolution_api
 from envgen.api import ArgumentError
+from envgen.coevolution import environment
 from envgen.coevolution.language_model import ModelError, load_model
 from envgen.coevolution.loop import AgentPolicy, Coevolution
 from envgen.coevolution.policy import LanguageModelPolicy
@@ -22,7 +24,7 @@ from envgen.coevolution.registry import PROPOSERS
 from envgen.coevolution.settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSettings
 from envgen.coevolution.task_stores import TaskStores
 from envgen.coevolution.train import CoevolveRequest, coevolve, setup_tasks
-from envgen.coevolution_api import coevolution_request
+from envgen.coevolution_api import coevolution_request, resume_coevolution
 from envgen.runs.checkpoint import load_latest
 from envgen.runs.compare import compare
 from envgen.runs.store import Run, read_progress, read_request
@@ -275,3 +277,38 @@ def test_a_run_resumes_with_its_data_type(models, tmp_path):
     envgen.coevolve(Toy(), "uniform", dtype="bfloat16", **arguments)
     with pytest.raises(ArgumentError, match="was started with the data type bfloat16; pass dtype=bfloat16"):
         envgen.coevolve(Toy(), "uniform", **arguments)
+
+
+def test_a_resumed_run_loads_its_models_in_the_data_type_of_the_run(models, tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    request = make_request(models, "uniform", plan=PLAN.model_copy(update={"rollouts": 64}))
+    coevolve(run, Toy(), request, dtype="bfloat16")
+    data = json.loads((run / "run.json").read_text())
+    data["request"]["domain"] = "tools"  # a domain of one's own is not resumed from its run directory
+    (run / "run.json").write_text(json.dumps(data))
+    monkeypatch.setattr(coevolution_api, "_load_domain", lambda domain: Toy())
+    started = []
+    monkeypatch.setattr("envgen.coevolution.train.coevolve", lambda *args: started.append(args[-1]))
+    resume_coevolution(run, verbose=False)
+    assert started == ["bfloat16"]
+    with pytest.raises(ArgumentError, match="was started with the data type bfloat16"):
+        resume_coevolution(run, dtype="float32", verbose=False)
+
+
+def test_the_static_set_is_generated_in_batches_whose_tokens_are_added(models, tmp_path, monkeypatch):
+    batches, propose = [], environment.LanguageModelProposer.propose
+
+    def record(self, count, *args):
+        batches.append((count, propose(self, count, *args)))
+        return batches[-1][1]
+
+    monkeypatch.setattr(environment, "STATIC_BATCH", 16)
+    monkeypatch.setattr(environment.LanguageModelProposer, "propose", record)
+    summary = coevolve(tmp_path / "run", Toy(), make_request(models, "static"))
+    assert [count for count, _ in batches] == [16, 16, 8]  # five times the eight base specs
+    static = json.loads((tmp_path / "run" / "static.json").read_text())
+    assert static["specs"] == [candidate.text for _, batch in batches for candidate in batch.accepted]
+    assert static["num_tokens"] == sum(batch.num_tokens for _, batch in batches)
+    assert static["num_prompt_tokens"] == sum(batch.num_prompt_tokens for _, batch in batches)
+    assert summary.counts["environment_tokens"] == static["num_tokens"]
+    assert summary.counts["environment_prompt_tokens"] == static["num_prompt_tokens"]

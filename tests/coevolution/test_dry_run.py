@@ -18,6 +18,7 @@ from envgen.coevolution.dry_run import (
     choose_layout,
     context_length,
     describe_dry_run,
+    estimate_hours,
     load_shape,
     measure_lengths,
     policy_memory,
@@ -27,7 +28,7 @@ from envgen.coevolution.environment import STATIC_BATCH
 from envgen.coevolution.language_model import ModelError, load_model
 from envgen.coevolution.lora import add_adapters
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
-from envgen.coevolution.settings import ModelSize, PolicySettings
+from envgen.coevolution.settings import AgentSettings, CoevolutionPlan, ModelSize, PolicySettings
 from envgen.coevolution.train import CoevolveRequest
 
 QWEN_7B = Qwen2Config(
@@ -182,6 +183,18 @@ def test_the_assumed_speed_is_the_one_of_the_estimate(models, large_shape):
     assert "0.03 s per token" in describe(models)
     assert seconds_per_token(large_shape, dtype_bytes=2) == 0.03
     assert seconds_per_token(large_shape, dtype_bytes=100) == pytest.approx(0.38, abs=0.01)
+
+
+def test_evaluations_take_the_time_of_the_batches_that_they_generate(large_shape):
+    def hours(num_eval_tasks):
+        plan = CoevolutionPlan(rollouts=2560, tasks_per_step=32, eval_every=5, num_eval_tasks=num_eval_tasks)
+        agent = AgentSettings(num_generations=8, max_new_tokens=100)
+        request = CoevolveRequest(proposer="genenv", agent="a", environment="b", plan=plan, agent_settings=agent)
+        return estimate_hours(request, large_shape, LENGTHS, Layout(1, False), 2)
+
+    seconds_per_batch = 100 * seconds_per_token(large_shape, 2)
+    assert hours(256) == hours(1)  # 32 tasks with 8 completions each are generated together
+    assert 3600 * (hours(600) - hours(256)) == pytest.approx(3 * (3 - 1) * seconds_per_batch)  # 3 evaluations
 
 
 def test_it_says_whether_the_memory_is_enough_and_what_reduces_it(models):
