@@ -28,6 +28,42 @@ with warnings.catch_warnings(record=True) as caught:
     print(len([w for w in caught if "cannot use its cache" in str(w.message)]))
     print(cache_folder(source_scope(__file__)))
 """
+INTERRUPTED_PROGRAM = """
+import signal
+import sys
+from numba.core.registry import cpu_target
+from envgen import jit
+
+hook, is_cached = sys.argv[1], sys.argv[2] == "cached"
+if not is_cached:
+    jit.cache_folder = lambda scope: None
+
+@jit.jit
+def twice(x):
+    return 2 * x
+
+@jit.jit
+def four_times(x):
+    return twice(twice(x))
+
+engine = cpu_target.target_context.codegen()._engine._ee
+call_hook = getattr(engine, hook)
+received = []
+
+def interrupt(*args):
+    if not received:
+        received.append(hook)
+        signal.raise_signal(signal.SIGINT)
+    return call_hook(*args)
+
+setattr(engine, hook, interrupt)
+try:
+    four_times(21)
+except KeyboardInterrupt:
+    print("interrupted in", *received)
+assert four_times(21) == 84
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
 OTHER_UID = 12345  # a user id that is not ours
 as_root = pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give files away")
 
@@ -87,6 +123,17 @@ def test_disk_filling_up_during_compilation_only_disables_the_cache(tmp_path):
         compiled._cache.save_overload(None, None)
     assert not compiled._cache.enabled
     assert len(caught) == 1
+
+
+@pytest.mark.parametrize("cached", ["cached", "not cached"])
+@pytest.mark.parametrize("hook", ["_object_cache_notify", "_object_cache_getbuffer"])
+def test_ctrl_c_is_not_lost_while_llvm_calls_numba(tmp_path, hook, cached):
+    program = tmp_path / "program.py"
+    program.write_text(INTERRUPTED_PROGRAM)
+    environment = {**os.environ, "ENVGEN_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, str(program), hook, cached]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (result.stdout, result.stderr, result.returncode) == (f"interrupted in {hook}\n", "", 0)
 
 
 def test_changed_source_changes_the_hash(tmp_path, monkeypatch):

@@ -25,10 +25,14 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numba
+from llvmlite.binding import executionengine
 from numba.core import config, types
+
+from .interrupts import delay_interrupts
 
 NUMBA_CONFIG = config.__dict__  # numba's settings by name
 PROJECT_DIR = Path(__file__).resolve().parent
@@ -37,6 +41,7 @@ SHARED_DIR = "kernels"  # the folder that all worlds share
 MIN_FREE_BYTES = 64 << 20  # with less free space the disk counts as full
 NUM_VERSIONS_KEPT = 4  # versions of each scope's sources
 NARROW_INTEGERS = {types.int8, types.int16, types.int32}
+LLVM_CALLBACKS = "_raw_object_cache_notify", "_raw_object_cache_getbuffer"  # in llvmlite's execution engine
 FASTMATH_FLAGS = {"reassoc", "contract", "nsz"}  # LLVM may reorder sums, and fuse multiplication and addition
 
 
@@ -243,6 +248,7 @@ def _compile(function, **extra_options):
     finally:
         NUMBA_CONFIG["CACHE_DIR"] = previous
     _tolerate_cache_errors(compiled)
+    _delay_interrupts(compiled)
     return compiled
 
 
@@ -264,6 +270,27 @@ def _widen_integer_arguments(compiled) -> None:
 def _widen(kind: Any) -> Any:
     kind = types.unliteral(kind)
     return types.int64 if kind in NARROW_INTEGERS else kind
+
+
+def _delay_interrupts(compiled) -> None:
+    """Let Ctrl-C interrupt a compilation without an error of numba's, and without being lost."""
+    compile_signature = compiled.compile
+
+    def compile_with_delay(sig):
+        with delay_interrupts(_is_in_llvm_callback):
+            return compile_signature(sig)
+
+    compiled.compile = compile_with_delay
+
+
+def _is_in_llvm_callback(frame: FrameType | None) -> bool:
+    """Whether LLVM has called a frame: it discards exceptions, and numba would miss the compiled code."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name in LLVM_CALLBACKS and code.co_filename == executionengine.__file__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _tolerate_cache_errors(compiled) -> None:

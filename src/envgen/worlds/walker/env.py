@@ -4,17 +4,14 @@ The contacts of a Box2D world, and the impulses with which it begins to solve th
 Python. A state is therefore restored by playing the episode's actions again, which is exact.
 """
 
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from envgen.errors import EnvgenError
+from envgen.interrupts import delay_interrupts
 
 from ..env_group import rng_from_words, rng_to_words
 from ..python_world import PythonEnv
@@ -37,27 +34,10 @@ class Box2dMissingError(EnvgenError, ImportError):
     """The walker needs Box2D, which is not installed."""
 
 
-@contextmanager
-def interrupts_delayed() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the block. Box2D's bindings discard exceptions while they are imported."""
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield  # Python runs signal handlers only in the main thread, and here there may be none
-        return
-    received: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: received.append((number, frame)))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    if received:
-        handler(*received[-1])
-
-
 def load_physics() -> Any:
     """The module `physics`, which needs Box2D."""
     try:
-        with interrupts_delayed():
+        with delay_interrupts():  # Box2D's bindings discard exceptions while they are imported
             from . import physics
     except ImportError as error:
         raise Box2dMissingError(f'the walker needs Box2D: pip install "envgen[box2d]" ({error})') from error
