@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from envgen.designers.alpha import AlphaDesigner, AlphaSettings
 from envgen.designers.baselines import EasyToHardDesigner, FixedDesigner, RandomDesigner, RandomSettings, UserLevels
 from envgen.designers.designer import Designer, DesignError, DesignerWrapper, Proposal
 from envgen.designers.expert import ExpertDesigner, ExpertSettings
-from envgen.designers.llm import LlmDesigner
+from envgen.designers.llm import LlmDesigner, LlmRuntime
 from envgen.designers.registry import (
     build_designer,
     designer_descriptions,
@@ -367,6 +368,18 @@ def test_a_run_directory_does_not_decide_where_a_key_is_sent(stored, new, messag
             resume_runtime(config, stored, new)
         assert message in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+def test_a_run_with_a_shared_budget_resumes_within_one():
+    stored = LlmRuntime(max_calls=3, shared_budget=Path("budget.json")).for_record()
+    with pytest.raises(DesignError, match="takes part in a shared budget; pass --shared-budget with its file"):
+        resume_runtime(OPENAI, stored, {})
+    new = {"shared_budget": Path("other.json")}
+    assert LlmRuntime(**resume_runtime(OPENAI, stored, new)) == LlmRuntime(max_calls=3, **new)
+
+
+def test_the_path_of_a_shared_budget_is_not_taken_from_the_run():
+    assert resume_runtime(OPENAI, {"shared_budget": "/etc/budget.json"}, {}) == {}
 
 
 def test_the_providers_own_server_and_key_need_not_be_given_again():

@@ -16,6 +16,7 @@ from envgen.worlds.world import Level
 from .baselines import UserLevels
 from .chat.backends import KEY_VARIABLES
 from .chat.protocol import redact_url
+from .chat.runtime import HAS_SHARED_BUDGET
 from .designer import Designer, DesignError, DesignerWrapper, LevelChain
 from .llm import LlmConfig, LlmDesigner, LlmRuntime, build_llm_designer
 
@@ -190,8 +191,14 @@ def resume_runtime(config: Mapping[str, Any], stored: Mapping[str, Any], new: Ma
     """The runtime options for resuming a run: the stored ones, updated by the new ones.
 
     The run may be someone else's, and a key is sent to its server. A server or key variable that is not the provider's
-    own is therefore not taken from the run: it must be given again.
+    own is therefore not taken from the run: it must be given again. So must the shared budget of a run that had one.
     """
+    stored = {name: value for name, value in stored.items() if name != "shared_budget"}
+    if stored.pop(HAS_SHARED_BUDGET, False) and "shared_budget" not in new:
+        raise DesignError(
+            "this run takes part in a shared budget; pass --shared-budget with its file (budget.json of the sweep) "
+            "again, or repeat the command that started the run without it"
+        )
     custom = _custom_endpoint(config, stored)
     if missing := {name: value for name, value in custom.items() if name not in new}:
         raise DesignError(
@@ -219,7 +226,7 @@ def resume_flags(runtime_options: Mapping[str, Any]) -> str:
     endpoint = _custom_endpoint(runtime_options, runtime_options)
     if "base_url" in endpoint:
         endpoint["base_url"] = redact_url(endpoint["base_url"])
-    if runtime_options.get("shared_budget"):  # never recorded, because a run directory may be someone else's
+    if runtime_options.get("shared_budget"):
         endpoint["shared_budget"] = runtime_options["shared_budget"]
     return _format_flags(endpoint)
 

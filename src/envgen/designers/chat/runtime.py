@@ -9,6 +9,8 @@ from .budget_file import BudgetFile
 from .ledger import Budget, Prices
 from .protocol import redact_url
 
+HAS_SHARED_BUDGET = "has_shared_budget"  # in the record of a run
+
 
 class LlmRuntime(Budget):
     """Connection settings and budget of a language model."""
@@ -24,7 +26,7 @@ class LlmRuntime(Budget):
     price_reply: float | None = Field(default=None, ge=0)
     """Dollars per million reply tokens."""
     shared_budget: Path | None = None
-    """A budget that several runs share: the file budget.json of a sweep. It is not recorded with the run."""
+    """A budget that several runs share: the file budget.json of a sweep. Its path is not recorded with the run."""
 
     @property
     def budget(self) -> Budget:
@@ -49,6 +51,10 @@ class LlmRuntime(Budget):
         return self
 
     def for_record(self) -> dict[str, Any]:
-        """These settings alone, as JSON data without the password that an address can contain."""
+        """These settings alone, as JSON data without the password that an address can contain.
+
+        A run directory may be someone else's, so of a shared budget only its existence is recorded.
+        """
         options = {name: getattr(self, name) for name in LlmRuntime.model_fields if name != "shared_budget"}
-        return {**options, "base_url": redact_url(self.base_url) if self.base_url else None}
+        options["base_url"] = redact_url(self.base_url) if self.base_url else None
+        return options if self.shared_budget is None else {**options, HAS_SHARED_BUDGET: True}
