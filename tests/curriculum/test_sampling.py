@@ -28,6 +28,10 @@ from envgen.runs.store import read_progress, read_request
 from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
+from envgen.worlds.minigrid.level import MiniGridLevel
+from envgen.worlds.minigrid.maps import format_map
+from envgen.worlds.minigrid.state import grid_view
+from envgen.worlds.minigrid.world import MiniGrid
 from envgen.worlds.python_vector_env import PythonVectorEnv
 from envgen.worlds.python_world import PythonEnv, PythonWorld
 from envgen.worlds.world import Level, Skill, SupportsEnvLevels, World
@@ -178,11 +182,21 @@ def test_damaged_state_is_refused():
 
 
 def random_levels(world: World, count: int, seed: int = 0) -> list[Level]:
+    if isinstance(world, MiniGrid):  # maps
+        rows = [f"#>{'.' * (count * seed + k)}G#" for k in range(count)]
+        return [MiniGridLevel(map=("#" * len(row), row, "#" * len(row))) for row in rows]
     rng, space = np.random.default_rng(seed), setting_values(world.Level)
     return [random_level(world.Level, space, 0.5, rng) for _ in range(count)]
 
 
-@pytest.mark.parametrize("world", [Crafter(), Heist()])
+def check_maps(envs: Any, level_ids: np.ndarray) -> None:
+    """The environments play the maps of their levels, if they have any."""
+    for env, k in zip(envs.engine.envs, level_ids, strict=True):
+        if rows := getattr(envs.levels[k], "map", ()):
+            assert format_map(env, grid_view(env)) == rows
+
+
+@pytest.mark.parametrize("world", [Crafter(), Heist(), MiniGrid()])
 def test_levels_of_single_environments_change_alone(world):
     envs = world.make(num_envs=3, seed=0, observation="symbols")
     envs.reset()
@@ -190,6 +204,7 @@ def test_levels_of_single_environments_change_alone(world):
     envs.set_env_levels([0, 2], [first, last])
     _, infos = envs.reset()
     assert [envs.levels[k] for k in infos["level"]] == [first, world.original, last]
+    check_maps(envs, infos["level"])
     envs.set_env_levels([0], [later])
     assert [envs.levels[k] for k in infos["level"]] == [first, world.original, last]  # these are still played
     copy = world.make(num_envs=3, seed=9, observation="symbols")
@@ -197,9 +212,15 @@ def test_levels_of_single_environments_change_alone(world):
     for one in (envs, copy):
         _, infos = one.reset()
         assert [one.levels[k] for k in infos["level"]] == [later, world.original, last]
+        check_maps(one, infos["level"])
     for seed in range(5):
-        envs.set_env_levels([1], random_levels(world, 1, seed))
-        envs.reset()
+        [level] = random_levels(world, 1, seed)
+        for one in (envs, copy):
+            one.set_env_levels([1], [level])
+            _, infos = one.reset()
+            assert [one.levels[k] for k in infos["level"]] == [later, level, last]
+            check_maps(one, infos["level"])
+        copy.set_state(envs.get_state())
     assert len(envs.levels) <= 6
 
 

@@ -59,6 +59,14 @@ class Engine(BatchEngine):
         super().set_levels(levels, sample_levels)
         self.maps = np.stack([level.map_cells() for level in self.levels])
 
+    def _place_level(self, level: Any) -> int:
+        k = super()._place_level(level)
+        if k == len(self.maps):
+            self.maps = np.append(self.maps, level.map_cells()[None], 0)
+        else:
+            self.maps[k] = level.map_cells()
+        return k
+
     def seed(self, i: int, seed: int) -> None:
         """Seed environment i: its next episode is the one that the package's `reset(seed=seed)` begins."""
         pcg64.seed(self.state["rng"][i], seed)
