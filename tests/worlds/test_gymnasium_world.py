@@ -182,6 +182,41 @@ def test_damaged_states_are_refused(lander, name, change):
     np.testing.assert_array_equal(envs.set_state(state), obs)  # nothing was changed
 
 
+class Drift(gymnasium.Env):
+    """Its observations leave the bounds that it declares, as those of many environments do."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, dtype):
+        self.observation_space, self.position = spaces.Box(-1, 1, (2,), dtype), 0.0
+
+    def observe(self):
+        return np.full(2, self.position, self.observation_space.dtype)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.position = 0.0
+        return self.observe(), {}
+
+    def step(self, action):
+        self.position += 3
+        return self.observe(), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_observations_outside_of_their_space_are_restored(dtype):
+    world = from_gymnasium(lambda level: Drift(dtype), CounterLevel, {"never": lambda step: False}, max_episode_steps=9)
+    envs, other = world.make(num_envs=2, seed=0), world.make(num_envs=2)
+    envs.reset()
+    for _ in range(3):
+        obs, *_ = envs.step([0, 1])
+    assert obs[0, 0] == 9
+    np.testing.assert_array_equal(other.set_state(envs.get_state()), obs)
+    other.check_env_state(envs.get_env_state(np.array([1, 0])))
+    for name, array in other.get_state().items():
+        np.testing.assert_array_equal(array, envs.get_state()[name])
+
+
 def test_environments_that_are_not_deterministic_are_reported():
     number = itertools.count()
     with pytest.raises(ContractError, match="the same seed and actions must give the same episodes"):

@@ -145,6 +145,42 @@ def test_state_round_trip_is_exact():
     assert all(np.array_equal(envs.get_state()[name], array) for name, array in other.get_state().items())
 
 
+class FloatEnv(LineEnv):
+    """Its observations leave the bounds that it declares."""
+
+    observation_space = spaces.Box(-1, 1, (2,), np.float32)
+
+    def observe(self):
+        return super().observe().astype(np.float32) * self.state["factor"]
+
+    def begin(self):
+        return {**super().begin(), "factor": np.float32(1)}
+
+
+class Float(Line):
+    env_class, observations = FloatEnv, ("vector",)
+
+
+def test_states_whose_observations_exceed_their_bounds_are_restored():
+    envs = Float().make([{"length": 9}], 2, 0)
+    envs.reset()
+    for _ in range(4):
+        obs, *_ = envs.step([0, 0])
+    assert not envs.observation_space.contains(obs)
+    state, env_state = envs.get_state(), envs.get_env_state(np.array([0, 1]))
+    other = Float().make([], 2)
+    np.testing.assert_array_equal(other.set_state(state), obs)
+    other.check_env_state(env_state)
+    for name, array in other.get_state().items():
+        np.testing.assert_array_equal(array, state[name])
+    state["state.factor"][1] = np.nan
+    with pytest.raises(ValueError, match="the observation of environment 1 does not fit its observation space"):
+        other.set_state(state)
+    env_state["state.factor"][0] = np.inf
+    with pytest.raises(ValueError, match="the observation of state 0 does not fit the observation space"):
+        other.check_env_state(env_state)
+
+
 class TimedEnv(LineEnv):
     """Only waiting is possible, for 5 steps, or for 20 in levels with a length."""
 

@@ -148,8 +148,8 @@ class EnvGroup:
             env._np_random = rng_from_words(state["rngs"][i].tolist())
             env.state = {name: state[f"state.{name}"][i].copy()[()] for name in env.state}
             env.on_restore()
-            if not env.observation_space.contains(env.observe()):
-                raise ValueError(f"the observation of environment {i} is not in its observation space")
+            if not env.fits_space(env.observe()):
+                raise ValueError(f"the observation of environment {i} does not fit its observation space")
 
     def commit(self) -> None:
         for env in self.envs:

@@ -133,6 +133,10 @@ class GymnasiumEnv(PythonEnv):
                 "skills; the environment is not deterministic, or the state is damaged"
             )
 
+    def fits_space(self, obs: Any) -> bool:
+        """Any values do: they are those that the environment returned when the actions were played again."""
+        return obs.shape == self.observation_space.shape
+
     def _env_action(self, action: np.ndarray) -> Action:
         return int(action) if isinstance(self.action_space, spaces.Discrete) else action
 

@@ -314,8 +314,8 @@ class PythonVectorEnv(LevelVectorEnv):
             for i, env in enumerate(replica.envs):
                 if env.episode_length >= env.max_episode_steps:
                     raise ValueError(f"the episode of state {i} is too long")
-                if not self.single_observation_space.contains(env.observe()):
-                    raise ValueError(f"the observation of state {i} is not in the observation space")
+                if not env.fits_space(env.observe()):
+                    raise ValueError(f"the observation of state {i} does not fit the observation space")
         except STATE_ERRORS as error:
             raise ValueError(f"these states do not fit environments of {self.world.name}: {error!r}") from error
         finally:

@@ -83,6 +83,15 @@ class PythonEnv(RenderedEnv):
         Raises ValueError if the state is damaged.
         """
 
+    def fits_space(self, obs: Any) -> bool:
+        """Whether a restored state may have this observation. Floats may be outside the bounds of the space, which
+        many environments only estimate."""
+        space = self.observation_space
+        if isinstance(space, spaces.Box) and space.dtype.kind == "f" and isinstance(obs, np.ndarray):
+            has_form = obs.shape == space.shape and np.can_cast(obs.dtype, space.dtype)
+            return has_form and (bool(np.isfinite(obs).all()) or space.contains(obs))
+        return space.contains(obs)
+
     def render_frame(self) -> np.ndarray:
         """An image of the current state, (image_size, image_size, 3) uint8. By default it lists the state as text."""
         image = Image.new("RGB", (self.image_size, self.image_size), "white")
