@@ -1,5 +1,6 @@
 """Levels have the promised effects, invalid levels are rejected, and placed objects give no reward."""
 
+import hashlib
 from itertools import pairwise
 
 import numpy as np
@@ -86,11 +87,25 @@ def test_near_places_objects_near_the_start(near, name, count, max_distance):
         assert {**stats.cells, **stats.creatures}[name] == count
 
 
-def test_a_cell_is_beside_both_table_and_furnace():
-    engine = Engine(200, [CrafterLevel.parse({"near": {"table": True, "furnace": True}})], False, threads=1)
+MANY_OBJECTS = {"table": True, "furnace": True, "tree": True, "ore": "iron", "plant": "ripe", "water": True, "cows": 4}
+# The seeds below 200 with which the tree, the ore or the plant would take the only cell beside table and furnace if it
+# were allowed to, and a hash of the maps of all others.
+WITHOUT_CHOICE = {
+    "natural": ([10, 170, 180, 192], "db6bb9f569f8bd67"),
+    "mountain": ([63, 64, 108, 148], "66822aefbf2b59d1"),
+}
+
+
+@pytest.mark.parametrize("near", [{"table": True, "furnace": True}, MANY_OBJECTS])
+@pytest.mark.parametrize("biome", ["natural", "mountain"])
+def test_a_cell_is_beside_both_table_and_furnace(biome, near):
+    engine = Engine(200, [CrafterLevel.parse({"biome": biome, "near": near})], False, threads=1)
     engine.start(range(200))
-    for env in engine.state.envs:
-        ground = env["ground"]
+    for env, entities in zip(engine.state.envs, engine.state.entities, strict=True):
+        ground = env["ground"].copy()
+        for plant in entities[: env["num_entities"]]:
+            if plant["kind"] == const.PLANT:
+                ground[plant["x"], plant["y"]] = const.OUTSIDE
         (table,), (furnace,) = (np.argwhere(ground == material) for material in (const.TABLE, const.FURNACE))
         beside_both = [
             cell
@@ -98,6 +113,18 @@ def test_a_cell_is_beside_both_table_and_furnace():
             if max(abs(cell - table).max(), abs(cell - furnace).max()) == 1
         ]
         assert beside_both, (table, furnace)
+
+
+@pytest.mark.parametrize("biome", WITHOUT_CHOICE)
+def test_objects_near_the_start_move_only_from_the_last_cell_beside_table_and_furnace(biome):
+    """All other maps, and the random streams after them, are those of before."""
+    engine = Engine(200, [CrafterLevel.parse({"biome": biome, "near": MANY_OBJECTS})], False, threads=1)
+    engine.start(range(200))
+    moved, expected = WITHOUT_CHOICE[biome]
+    others, digest = np.delete(engine.state.envs, moved), hashlib.sha256()
+    for name in ("ground", "entity_slots", "rng"):
+        digest.update(others[name].tobytes())
+    assert digest.hexdigest()[:16] == expected
 
 
 def test_what_a_level_grants_counts_as_done():

@@ -21,7 +21,7 @@ from .creatures import (
     distance_to_player,
     update_entity,
 )
-from .entities import add_entity, compact, has_ground, set_ground
+from .entities import add_entity, compact, ground_at, has_ground, set_ground
 from .observations import write_symbols
 from .player import update_player
 from .render import draw_env
@@ -237,23 +237,25 @@ def _place_near_start(env, entities, params):
     if params.near_water > 0 or (params.pond > 0 and not has_ground(env, const.WATER)):
         x, y = _sample_free_cell(env, NEAR_DISTANCE)
         set_ground(env, x, y, const.WATER)
+    table_x = table_y = furnace_x = furnace_y = 0
+    has_both = params.near_table > 0 and params.near_furnace > 0
     if params.near_table > 0:
-        x, y = _sample_free_cell(env, NEAR_DISTANCE)
-        set_ground(env, x, y, const.TABLE)
+        table_x, table_y = _sample_free_cell(env, NEAR_DISTANCE)
+        set_ground(env, table_x, table_y, const.TABLE)
         if params.near_furnace > 0:
-            x, y = _sample_furnace_cell(env, x, y)
-            set_ground(env, x, y, const.FURNACE)
+            furnace_x, furnace_y = _sample_furnace_cell(env, table_x, table_y)
+            set_ground(env, furnace_x, furnace_y, const.FURNACE)
     elif params.near_furnace > 0:
         x, y = _sample_free_cell(env, NEAR_DISTANCE)
         set_ground(env, x, y, const.FURNACE)
     if params.near_tree > 0:
-        x, y = _sample_free_cell(env, NEAR_DISTANCE)
+        x, y = _sample_object_cell(env, has_both, table_x, table_y, furnace_x, furnace_y)
         set_ground(env, x, y, const.TREE)
     if params.near_ore > 0:
-        x, y = _sample_free_cell(env, NEAR_DISTANCE)
+        x, y = _sample_object_cell(env, has_both, table_x, table_y, furnace_x, furnace_y)
         set_ground(env, x, y, ORES[params.near_ore - 1])
     if params.near_plant > 0:
-        x, y = _sample_free_cell(env, NEAR_DISTANCE)
+        x, y = _sample_object_cell(env, has_both, table_x, table_y, furnace_x, furnace_y)
         row = add_entity(env, entities, const.PLANT, x, y, const.PLANT_HEALTH)
         if row < 0:
             return False
@@ -306,6 +308,32 @@ def _share_free_cell(env, x, y, other_x, other_y):
             if is_neighbor and not is_either and (is_start or _is_free_grass(env, near_x, near_y)):
                 return True
     return False
+
+
+@jit
+def _sample_object_cell(env, has_both, table_x, table_y, furnace_x, furnace_y):
+    """A random free cell for an object near the start, but never the last cell beside both table and furnace."""
+    x, y = _sample_free_cell(env, NEAR_DISTANCE)
+    if has_both and _is_last_shared_cell(env, x, y, table_x, table_y, furnace_x, furnace_y):
+        env.entity_slots[x, y] = 1  # not free for another sample
+        other_x, other_y = _sample_free_cell(env, NEAR_DISTANCE)
+        env.entity_slots[x, y] = 0
+        return other_x, other_y
+    return x, y
+
+
+@jit
+def _is_last_shared_cell(env, x, y, table_x, table_y, furnace_x, furnace_y):
+    """Whether (x, y) is the only cell among the eight neighbors of both table and furnace on which one can walk."""
+    is_shared = False
+    for near_x in range(table_x - 1, table_x + 2):
+        for near_y in range(table_y - 1, table_y + 2):
+            is_beside_furnace = abs(near_x - furnace_x) <= 1 and abs(near_y - furnace_y) <= 1
+            if is_beside_furnace and (const.WALKABLE >> ground_at(env, near_x, near_y)) & 1 == 1:
+                if near_x != x or near_y != y:
+                    return False
+                is_shared = True
+    return is_shared
 
 
 @jit
