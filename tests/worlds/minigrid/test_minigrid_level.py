@@ -53,6 +53,18 @@ ROOM = ["#####", "#>.G#", "#####"]
         ({"map": ROOM, "task": "put near"}, "lacks two objects"),
         ({"map": room(">Dr."), "task": "red blue doors"}, "one closed red door"),
         ({"map": room(">Br."), "task": "obstructed maze"}, "blue ball"),
+        ({"map": room(">.Lr"), "task": "unlock"}, "no key of its color within reach"),
+        ({"map": room(">KbLr"), "task": "unlock"}, "no key of its color within reach"),
+        ({"map": room(">.Lr#Kr"), "task": "unlock"}, "no key of its color within reach"),
+        ({"map": room(">.Dr.", "####", "Db..."), "task": "red blue doors"}, "open the red door and then the blue"),
+        ({"map": room(">.DbDr"), "task": "red blue doors"}, "behind the blue"),
+        ({"map": room(">.Kr.", "####", "Bb..."), "task": "put near"}, "cannot put one object near another"),
+        ({"map": room(">#KrBb"), "task": "put near"}, "cannot reach two objects"),
+        ({"map": room("G#.", "Dr>."), "task": "dynamic obstacles"}, "can only cross empty cells"),
+        ({"map": room(">Or.G"), "task": "dynamic obstacles"}, "can only cross empty cells"),
+        ({"map": room(">FrBbG"), "task": "dynamic obstacles"}, "can only cross empty cells"),
+        ({"map": room(">KbG"), "task": "dynamic obstacles"}, "can only cross empty cells"),
+        ({"map": room(">DrDb##", "##.DgKe"), "task": "go to object"}, "it cannot open doors"),
         ({"map": 5}, "map"),
         ({"map": [1, 2, 3]}, "map"),
     ],
@@ -84,6 +96,27 @@ MAPS = {
     "dynamic obstacles": room(">..G", "..By."),
     "door key": room(">KyLyG", "..##"),
 }
+
+
+@pytest.mark.parametrize(
+    ("task", "rows"),
+    [
+        ("unlock", room("G>.Lr")),  # a goal ends an episode with success in every task
+        ("unlock", room("Xe(Kb)>LbKrLr")),
+        ("red blue doors", room("DrDb", ">.")),
+        ("red blue doors", room(">DrDb")),
+        ("put near", room(">Kr.#", "###Bb")),  # a cell within reach is next to the ball, across a corner
+        ("put near", room(">.Kr.", "####", "Kr...")),  # the reachable key is like the other one, and near itself
+        ("put near", room(">Xb(Kr)..", "####", "Kr...")),
+        ("dynamic obstacles", room(">ByG", ".By.")),
+        ("dynamic obstacles", room(">" + 25 * "Bb" + ".G", "Bb" + 27 * ".")),
+        ("go to object", room(">.Or.KeDb")),
+        ("fetch", room(">DrBb")),
+        ("fetch", room(">KrLrBb")),
+    ],
+)
+def test_maps_that_may_be_solvable_are_accepted(task, rows):
+    MiniGridLevel.parse({"task": task, "map": rows})
 
 
 def test_every_task_can_be_drawn_and_solved_by_the_expert():

@@ -123,14 +123,56 @@ def check_map(cells: np.ndarray, task: int) -> None:
             is_complete = targets.sum() > (task == const.PUT_NEAR)
         if not is_complete:
             raise ValueError(f"the map lacks {target_name}, which the task {name!r} needs")
-    if not (targets & may_reach(cells)).any():
+    if not (targets & may_reach(cells, const.EMPTY_ROOM)[0]).any():
         raise ValueError(
             f"the agent cannot reach {target_name}: walls, lava or locked doors without a key are in the way"
         )
+    if problem := _find_impossible(cells, task, targets, target_name):
+        raise ValueError(problem)
 
 
-def may_reach(cells: np.ndarray) -> np.ndarray:
-    """The cells that the agent can reach or touch if no object is ever in its way, (height, width) bool.
+def _find_impossible(cells: np.ndarray, task: int, targets: np.ndarray, target_name: str) -> str | None:
+    """Why the rules of the task certainly make success impossible; None if they may not."""
+    reached, keys = may_reach(cells, task)
+    if (reached & (cells == const.GOAL)).any():  # which is a success in every task
+        return None
+    if task == const.DYNAMIC_OBSTACLES:
+        return "the agent cannot reach the goal: in the task 'dynamic obstacles' it can only cross empty cells"
+    if task == const.UNLOCK and not any(int(code) - const.LOCKED_DOOR in keys for code in cells[targets & reached]):
+        return "the agent cannot open a locked door: there is no key of its color within reach"
+    if task == const.RED_BLUE_DOORS and not reached[targets].all():
+        return (
+            "the agent cannot open the red door and then the blue one: one of them is out of reach, or the red door is "
+            "behind the blue one"
+        )
+    if task == const.PUT_NEAR and not _may_put_near(cells, reached, keys):
+        return "the agent cannot put one object near another: fewer than two objects are within reach"
+    if not (targets & reached).any():
+        return f"the agent cannot reach {target_name}: in the task {const.TASKS[task]!r} it cannot open doors"
+    return None
+
+
+def _may_put_near(cells: np.ndarray, reached: np.ndarray, keys: set[int]) -> bool:
+    """Whether the agent may be able to pick up an object and drop it in a cell next to another object."""
+    is_object = (cells >= const.KEY) & (cells < AGENT)
+    kinds = {_kind(int(code)) for code in cells[reached & is_object]} | {_kind(const.KEY + color) for color in keys}
+    may_drop = reached & ((cells == const.EMPTY) | (cells >= const.KEY))
+    padded = np.pad(may_drop, 1)
+    height, width = cells.shape
+    is_near = np.any([padded[y : y + height, x : x + width] for y in range(3) for x in range(3)], axis=0)
+    objects = [(_kind(int(cells[y, x])) in kinds, bool(is_near[y, x])) for y, x in np.argwhere(is_object)]
+    can_move, can_be_near = (sum(flags) for flags in zip(*objects, strict=True))
+    return bool(can_move and can_be_near) and sum(any(flags) for flags in objects) > 1
+
+
+def _kind(code: int) -> tuple[int, int]:
+    """What a mission names an object by."""
+    return int(const.CELL_OBJECT[code]), int(const.CELL_COLOR[code])
+
+
+def may_reach(cells: np.ndarray, task: int) -> tuple[np.ndarray, set[int]]:
+    """The cells that the agent can reach or touch if no object is ever in its way, (height, width) bool, and the colors
+    of the keys among them.
 
     All other cells are certainly out of reach. Keys are collected on the way, including those in boxes.
     """
@@ -144,9 +186,7 @@ def may_reach(cells: np.ndarray) -> np.ndarray:
             for j, i in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)):
                 if 0 <= j < height and 0 <= i < width and not reached[j, i] and cells[j, i] != const.WALL:
                     reached[j, i] = True
-                    code = int(cells[j, i])
-                    is_locked = const.LOCKED_DOOR <= code < const.KEY and code - const.LOCKED_DOOR not in keys
-                    if not is_locked and code not in (const.LAVA, const.GOAL):
+                    if _may_enter(int(cells[j, i]), task, keys):
                         stack.append((j, i))
         new_keys = {int(code) - const.KEY for code in cells[reached] if const.KEY <= code < const.BALL}
         new_keys |= {
@@ -155,8 +195,23 @@ def may_reach(cells: np.ndarray) -> np.ndarray:
             if const.BOX_WITH_KEY <= code < const.NUM_CELLS
         }
         if new_keys <= keys:
-            return reached
+            return reached, keys
         keys |= new_keys
+
+
+def _may_enter(code: int, task: int, keys: set[int]) -> bool:
+    """Whether the agent may be able to enter a cell, once what it contains has moved or is open, and go on."""
+    if task == const.DYNAMIC_OBSTACLES:  # anything else is a collision, and nothing can be opened or picked up
+        return code == const.EMPTY or const.BALL <= code < const.BOX
+    if code in (const.LAVA, const.GOAL):
+        return False
+    if const.CLOSED_DOOR <= code < const.KEY and task in (const.GO_TO_DOOR, const.GO_TO_OBJECT):
+        return False  # opening a door ends the episode
+    if task == const.RED_BLUE_DOORS and code == const.CLOSED_DOOR + const.BLUE:
+        return False  # opening this one ends the episode
+    if const.LOCKED_DOOR <= code < const.KEY:
+        return code - const.LOCKED_DOOR in keys
+    return True
 
 
 @jit
