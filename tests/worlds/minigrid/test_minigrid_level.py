@@ -64,6 +64,7 @@ ROOM = ["#####", "#>.G#", "#####"]
         ({"map": room(">Or.G"), "task": "dynamic obstacles"}, "can only cross empty cells"),
         ({"map": room(">FrBbG"), "task": "dynamic obstacles"}, "can only cross empty cells"),
         ({"map": room(">KbG"), "task": "dynamic obstacles"}, "can only cross empty cells"),
+        ({"map": room(">" + 26 * "Bb" + "G", "Bb" + 27 * "."), "task": "dynamic obstacles"}, "27 balls; .* at most 26"),
         ({"map": room(">DrDb##", "##.DgKe"), "task": "go to object"}, "it cannot open doors"),
         ({"map": 5}, "map"),
         ({"map": [1, 2, 3]}, "map"),

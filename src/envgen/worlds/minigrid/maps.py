@@ -127,6 +127,9 @@ def check_map(cells: np.ndarray, task: int) -> None:
         raise ValueError(
             f"the agent cannot reach {target_name}: walls, lava or locked doors without a key are in the way"
         )
+    num_balls = int(((cells >= const.BALL) & (cells < const.BOX)).sum())
+    if task == const.DYNAMIC_OBSTACLES and num_balls > const.MAX_OBSTACLES:
+        raise ValueError(f"the map has {num_balls} balls; the task {name!r} has at most {const.MAX_OBSTACLES}")
     if problem := _find_impossible(cells, task, targets, target_name):
         raise ValueError(problem)
 
