@@ -210,8 +210,8 @@ class PythonVectorEnv(LevelVectorEnv):
             if mask is not None:
                 rows[~mask] = 0
             if name == "level":
-                included = [True] * self.num_envs if mask is None else mask.tolist()
-                entries = zip(self._level_ids, rows.tolist(), included, strict=True)
+                included = self._has_begun if mask is None else mask
+                entries = zip(self._level_ids, rows.tolist(), included.tolist(), strict=True)
                 rows = np.array([level_ids[k] if is_included else 0 for level_ids, k, is_included in entries])
             infos[name] = rows
             infos["_" + name] = np.ones(self.num_envs, np.bool_) if mask is None else mask.copy()

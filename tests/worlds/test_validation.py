@@ -1,0 +1,38 @@
+"""All worlds refuse the same wrong arguments, and images of episodes that have not begun."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from python_worlds import Walk
+
+from envgen.worlds.crafter.world import Crafter
+from envgen.worlds.heist.world import Heist
+from envgen.worlds.minigrid.world import MiniGrid
+
+ENGINE_WORLDS = [Crafter(), Heist(), MiniGrid()]
+WORLDS = [*ENGINE_WORLDS, Walk()]
+
+
+def by_name(world: Any) -> str:
+    return world.name
+
+
+def make_envs(world: Any, **kw) -> Any:
+    return world.make(observation=world.default_observation, **kw)
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=by_name)
+def test_the_first_reset_may_be_that_of_some_environments(world):
+    envs, complete = (make_envs(world, num_envs=3, seed=5) for _ in range(2))
+    obs, infos = envs.reset(options={"reset_mask": [True, False, False]})
+    assert infos["episode_number"].tolist() == [1, 0, 0]
+    assert infos["level"].tolist() == [0, 0, 0]
+    with pytest.raises(ResetNeeded):
+        envs.step(np.zeros(envs.action_space.shape, envs.action_space.dtype))
+    expected, _ = complete.reset()
+    np.testing.assert_array_equal(obs[0], expected[0])
+    obs, infos = envs.reset(options={"reset_mask": [False, True, True]})
+    np.testing.assert_array_equal(obs, expected)
+    assert infos["episode_number"].tolist() == [1, 1, 1]
