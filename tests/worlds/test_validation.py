@@ -24,6 +24,25 @@ def make_envs(world: Any, **kw) -> Any:
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=by_name)
+@pytest.mark.parametrize("seed", [-1, 1.5, "7", True])
+def test_seeds_are_integers_of_at_least_0(world, seed):
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0"):
+        make_envs(world, num_envs=2, seed=seed)
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0"):
+        world.single(seed=seed, observation=world.default_observation)
+    envs = make_envs(world, num_envs=2)
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0"):
+        envs.reset(seed=seed)
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=by_name)
+@pytest.mark.parametrize("num_envs", [0, -1, 1.0])
+def test_there_is_at_least_one_environment(world, num_envs):
+    with pytest.raises(ValueError, match="num_envs must be an integer of at least 1"):
+        make_envs(world, num_envs=num_envs)
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=by_name)
 def test_the_first_reset_may_be_that_of_some_environments(world):
     envs, complete = (make_envs(world, num_envs=3, seed=5) for _ in range(2))
     obs, infos = envs.reset(options={"reset_mask": [True, False, False]})

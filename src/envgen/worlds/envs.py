@@ -329,7 +329,9 @@ class EngineWorld(World):
         observation: str = "pixels",
         **kwargs,
     ) -> EngineVectorEnv[Any]:
-        envs = self.vector_env_class(num_envs or max(1, len(levels)), list(levels) or None, observation, **kwargs)
+        seed = None if seed is None else checks.check_seed(seed)
+        num_envs = max(1, len(levels)) if num_envs is None else num_envs
+        envs = self.vector_env_class(num_envs, list(levels) or None, observation, **kwargs)
         if seed is not None:
             for i in range(envs.num_envs):
                 envs.engine.seed(i, seed + i)
@@ -338,6 +340,7 @@ class EngineWorld(World):
     def single(
         self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kwargs
     ) -> SingleEnv[Any]:
+        seed = None if seed is None else checks.check_seed(seed)
         env = self.single_env_class(level, observation, **kwargs)
         if seed is not None:
             env.engine.seed(0, seed)

@@ -190,19 +190,22 @@ class PythonWorld(World):
         **kwargs: Any,
     ) -> PythonVectorEnv:
         checks.check_choice("observation", observation or self.default_observation, self.observations)
-        envs = PythonVectorEnv(self, list(levels) or None, num_envs or max(1, len(levels)), **kwargs)
+        seed = None if seed is None else checks.check_seed(seed)
+        num_envs = max(1, len(levels)) if num_envs is None else num_envs
+        envs = PythonVectorEnv(self, list(levels) or None, num_envs, **kwargs)
         if seed is not None:
-            envs.seed(checks.check_seed(seed))
+            envs.seed(seed)
         return envs
 
     def single(
         self, level: Any = None, seed: int | None = None, observation: str | None = None, **kwargs: Any
     ) -> PythonEnv:
         checks.check_choice("observation", observation or self.default_observation, self.observations)
+        seed = None if seed is None else checks.check_seed(seed)
         levels = checks.parse_levels(self.Level, self.name, level)
         env = self.env_class(self, levels, sample_levels=len(levels) > 1, **kwargs)
         if seed is not None:
-            env._np_random, env._np_random_seed = seeding.np_random(checks.check_seed(seed))
+            env._np_random, env._np_random_seed = seeding.np_random(seed)
         return env
 
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> LevelStats:

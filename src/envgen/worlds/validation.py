@@ -143,7 +143,7 @@ def check_seeds(seed: int | Iterable[int | None], num_envs: int) -> list[int | N
 
     An integer seeds environment i with `seed + i`, as in Gymnasium.
     """
-    if isinstance(seed, int | np.integer):
+    if not isinstance(seed, Iterable):
         return [check_seed(seed) + i for i in range(num_envs)]
     seeds = [None if value is None else check_seed(value) for value in seed]
     if len(seeds) != num_envs:
