@@ -43,6 +43,17 @@ def test_there_is_at_least_one_environment(world, num_envs):
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=by_name)
+@pytest.mark.parametrize("mask", [[0, 1], np.array([1.0, 0.0]), ["False", "True"], [True], [False, False]])
+def test_a_reset_mask_is_boolean(world, mask):
+    envs = make_envs(world, num_envs=2, seed=0)
+    envs.reset()
+    with pytest.raises(ValueError, match=r"reset_mask must be a boolean array of shape \(2,\)"):
+        envs.reset(options={"reset_mask": mask})
+    _, infos = envs.reset(options={"reset_mask": [False, True]})
+    assert infos["episode_number"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=by_name)
 def test_the_first_reset_may_be_that_of_some_environments(world):
     envs, complete = (make_envs(world, num_envs=3, seed=5) for _ in range(2))
     obs, infos = envs.reset(options={"reset_mask": [True, False, False]})

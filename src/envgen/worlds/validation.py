@@ -53,8 +53,8 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
 
 def check_reset_mask(options: Mapping[str, Any], num_envs: int) -> np.ndarray:
     """The environments that `reset` begins episodes in: those of the option `reset_mask`, or all."""
-    mask = np.asarray(options.get("reset_mask", np.ones(num_envs, np.bool_)), np.bool_)
-    if mask.shape != (num_envs,) or not mask.any():
+    mask = np.asarray(options.get("reset_mask", np.ones(num_envs, np.bool_)))
+    if mask.dtype != np.bool_ or mask.shape != (num_envs,) or not mask.any():
         raise ValueError(
             f"reset_mask must be a boolean array of shape ({num_envs},) that selects at least one environment, "
             f"not {mask!r}"
