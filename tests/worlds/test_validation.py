@@ -66,3 +66,22 @@ def test_the_first_reset_may_be_that_of_some_environments(world):
     obs, infos = envs.reset(options={"reset_mask": [False, True, True]})
     np.testing.assert_array_equal(obs, expected)
     assert infos["episode_number"].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=by_name)
+def test_single_environments_have_images_from_the_first_reset_on(world):
+    env = world.single(seed=0, observation=world.default_observation, render_mode="rgb_array")
+    with pytest.raises(ResetNeeded, match="call reset"):
+        env.render()
+    env.reset()
+    assert env.render().ndim == 3
+
+
+@pytest.mark.parametrize("world", ENGINE_WORLDS, ids=by_name)
+def test_vector_environments_have_images_from_the_first_reset_on(world):
+    envs = make_envs(world, num_envs=2, seed=0, render_mode="rgb_array")
+    envs.reset(options={"reset_mask": [True, False]})
+    with pytest.raises(ResetNeeded, match="environment 1 has not started"):
+        envs.render()
+    envs.reset()
+    assert len(envs.render()) == 2

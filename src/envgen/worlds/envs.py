@@ -134,6 +134,10 @@ class SingleEnv(RenderedEnv, Generic[E]):
         return info | self._extra_info()
 
     @property
+    def has_begun(self) -> bool:
+        return bool(self.engine.results.phase[0] != NOT_STARTED)
+
+    @property
     def window_title(self) -> str:
         return self.engine.title
 
@@ -274,6 +278,9 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         if self.render_mode is None:
             return None
         count = self.num_envs if self.render_mode == "rgb_array" else 1
+        phase = self.engine.results.phase[:count]
+        if phase.min() == NOT_STARTED:
+            raise ResetNeeded(f"environment {phase.argmin()} has not started: call reset() before the first render()")
         images = tuple(self.engine.render(i, self.render_size) for i in range(count))
         if self.render_mode == "rgb_array":
             return images

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
-from gymnasium.error import DependencyNotInstalled
+from gymnasium.error import DependencyNotInstalled, ResetNeeded
 from PIL import Image, ImageDraw
 
 from .validation import check_choice
@@ -174,10 +174,15 @@ class RenderWindow:
 class RenderedEnv(LevelEnv):
     """A single environment whose `render_frame` is returned by `render`, or shown in a window.
 
-    A subclass sets `render_mode`, `metadata["render_fps"]` and `window_title`.
+    A subclass sets `render_mode`, `metadata["render_fps"]`, `has_begun` and `window_title`.
     """
 
     _window: RenderWindow | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether `reset` has been called."""
+        raise NotImplementedError
 
     @property
     def window_title(self) -> str:
@@ -193,6 +198,8 @@ class RenderedEnv(LevelEnv):
                 "render() does nothing without a render_mode; make the environment with render_mode='rgb_array'"
             )
             return None
+        if not self.has_begun:
+            raise ResetNeeded("call reset() before the first render()")
         image = self.render_frame()
         if self.render_mode == "rgb_array":
             return image

@@ -158,6 +158,10 @@ class PythonEnv(RenderedEnv):
         return {skill.name: value for skill, value in zip(self.world.skills, values.tolist(), strict=True)}
 
     @property
+    def has_begun(self) -> bool:
+        return self.episode_number > 0
+
+    @property
     def window_title(self) -> str:
         return self.world.name
 
