@@ -78,6 +78,19 @@ def test_fixed_levels_follow_sampled_ones():
     assert envs.reset()[1]["level"].tolist() == [2] * 8
 
 
+def test_environments_keep_one_of_the_levels_that_they_sampled():
+    """As those of the compiled worlds do."""
+    envs = Line().make([{"length": n} for n in (3, 5, 7)], 4, 0, sample_levels=True)
+    envs.reset()
+    envs.set_env_levels([1], [{"length": 9}])
+    for one in (envs, other := Line().make([], 4)):
+        if one is other:
+            other.set_state(envs.get_state())
+        for _ in range(3):
+            _, infos = one.reset()
+            assert [one.levels[k].length for k in infos["level"]] == [3, 9, 7, 3]
+
+
 def test_seed_of_make_and_of_reset_agree():
     envs, (obs, _) = make_envs()
     other = Line().make(LEVELS, 4)

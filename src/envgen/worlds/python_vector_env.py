@@ -124,11 +124,16 @@ class PythonVectorEnv(LevelVectorEnv):
 
     def set_env_levels(self, env_ids: Sequence[int], levels: Sequence[Any]) -> None:
         levels = self._parse_levels(list(levels))
-        others = set(range(self.num_envs)) - set(env_ids)
-        kept = {k for i in others for k in self._next_level_ids[i]}
+        changed, kept = set(env_ids), set[int]()
+        for i in set(range(self.num_envs)) - changed:
+            if self._sample_levels[i]:
+                ids = self._next_level_ids[i]
+                self._next_level_ids[i], self._sample_levels[i] = [ids[i % len(ids)]], False
+                changed.add(i)
+            kept.update(self._next_level_ids[i])
         for i, k in zip(env_ids, place_levels(self._levels, levels, self._played_level_ids() | kept), strict=True):
             self._next_level_ids[i], self._sample_levels[i] = [k], False
-        self._send_levels(env_ids)
+        self._send_levels(changed)
 
     def _played_level_ids(self) -> set[int]:
         return {k for ids in self._level_ids for k in ids}
