@@ -114,6 +114,17 @@ def test_the_result_of_an_action_is_what_happened():
     assert min(kinds.values()) > 0, kinds
 
 
+def test_the_player_moves_into_lava_and_dies():
+    env = CrafterEnv({"cows": "none", "zombies": "none"}, observation="text")
+    env.reset(seed=0)
+    env.engine.envs["ground"][0, const.CENTER - 1, const.CENTER] = const.LAVA
+    before, *_ = env.step(const.ACTIONS.index("noop"))
+    after, _, terminated, *_ = env.step(const.ACTIONS.index("move_left"))
+    assert terminated
+    result = observations.describe_result("move_left", before, after)
+    assert result == "you moved left into lava and died; health 9 -> 0"
+
+
 def test_the_edge_of_the_map_is_named():
     symbols = np.zeros(observations.NUM_SYMBOLS, np.uint8)
     symbols[observations.PLAYER_CELL] = const.GRASS

@@ -193,8 +193,11 @@ def describe_result(action: str, before: str, after: str) -> str:
     if action.startswith("move_") and not was_asleep:
         direction = action.removeprefix("move_")
         obstacle = _read_cell(before, direction).replace("outside", "the edge of the map")
-        parts.append(f"you moved {direction}" if obstacle in FREE_CELLS
-                     else f"you face {direction} but did not move, because of {obstacle}")  # fmt: skip
+        if obstacle == "lava":
+            parts.append(f"you moved {direction} into lava and died")
+        else:
+            parts.append(f"you moved {direction}" if obstacle in FREE_CELLS
+                         else f"you face {direction} but did not move, because of {obstacle}")  # fmt: skip
     elif was_asleep and "You are asleep" not in after:
         parts.append("you woke up")
     elif was_asleep:
