@@ -25,6 +25,7 @@ from envgen.designers.sampler import ORIGINAL_ID, LevelSampler, SampledLevel
 from envgen.errors import EnvgenError
 from envgen.runs.checkpoint import load_latest, save_checkpoint
 from envgen.runs.store import read_progress, read_request
+from envgen.worlds import python_world
 from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
@@ -104,6 +105,12 @@ class CountingSampler(LevelSampler):
 WORLDS = {"path": (PathWorld(), "time_limit"), "crafter": (Crafter(), "length")}
 
 
+class WithoutEnvLevels(PythonVectorEnv):
+    """A vector environment that does not support SupportsEnvLevels."""
+
+    set_env_levels = None  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
+
+
 def make_envs(name: str, num_envs: int = 6, share: float = 0.3, seed: int = 0) -> SampledLevelsVectorEnv:
     world, field = WORLDS[name]
     envs = world.make(num_envs=num_envs, seed=seed, observation="symbols")
@@ -120,8 +127,8 @@ def random_actions(envs: SampledLevelsVectorEnv, steps: int, seed: int = 0) -> n
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_episode_plays_a_level_of_its_own(name, monkeypatch):
-    if name == "path":  # a world without this part
-        monkeypatch.delattr(PythonVectorEnv, "set_env_levels")
+    if name == "path":
+        monkeypatch.setattr(python_world, "PythonVectorEnv", WithoutEnvLevels)
     envs, field = make_envs(name), WORLDS[name][1]
     assert isinstance(envs.envs, SupportsEnvLevels) == (name == "crafter")
     _, infos = envs.reset()
