@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 if TYPE_CHECKING:
-    from envgen.api import TrainingRun, compare, diagnose, evaluate, evaluate_llm_agent, load_policy, resume, train
+    from envgen.api import TrainingRun, compare, diagnose, evaluate, load_policy, resume, train
     from envgen.benchmarks.api import run_benchmark
     from envgen.coevolution_api import CoevolutionRun, coevolve
     from envgen.designers.designer import Designer
     from envgen.episodes_api import record_episodes, watch
     from envgen.errors import EnvgenError
+    from envgen.llm_agent_api import evaluate_llm_agent
     from envgen.worlds.check_world import check_world
     from envgen.worlds.registry import make_world
     from envgen.worlds.world import Level, World
@@ -33,7 +34,7 @@ _MODULES = {
     "compare": "api",
     "diagnose": "api",
     "evaluate": "api",
-    "evaluate_llm_agent": "api",
+    "evaluate_llm_agent": "llm_agent_api",
     "load_policy": "api",
     "make_world": "worlds.registry",
     "record_episodes": "episodes_api",

@@ -1,10 +1,9 @@
 """Functions of the public API, such as `envgen.train`, and what the command line shares with them.
 
-The others are in `coevolution_api.py`, `episodes_api.py` and `benchmarks/api.py`.
+The others are in `coevolution_api.py`, `episodes_api.py`, `llm_agent_api.py` and `benchmarks/api.py`.
 """
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from envgen.curriculum.evaluate import Evaluation
     from envgen.curriculum.loop import TrainingSummary
     from envgen.curriculum.plan import PracticeSettings, TrainingPlan
-    from envgen.llm_agent.results import LlmEvaluation
     from envgen.runs.compare import Comparison
 
 OUT = Path("out")
@@ -413,58 +411,6 @@ def evaluate(
         run, episodes, world, level, seed, observation, device, learner
     )
     return evaluate_policy(policy, world, level, episodes, seed, observation, deterministic)
-
-
-def evaluate_llm_agent(
-    world: str | World = "crafter",
-    llm: str | Mapping[str, Any] = "manual",
-    episodes: int = 1,
-    *,
-    level: Any = None,
-    seed: int | None = None,
-    folder: str | Path | None = None,
-    verbose: bool = True,
-) -> "LlmEvaluation":
-    """Play episodes with a language model as the agent, which sees the world's `text` observation.
-
-    To continue an interrupted evaluation exactly where it stopped, call this again with the same arguments. For
-    benchmarks of language models, see `run_benchmark`.
-
-    Args:
-        world: A world or its name.
-        llm: The language model: `"openai:MODEL"`, `"anthropic:MODEL"`, `"manual"`, `"replay:FOLDER"`, or a mapping with
-            `llm` and the other fields of `LlmAgentConfig`, such as `base_url`, `questions` and `max_cost`.
-        episodes: Number of episodes. A finished evaluation can be extended with more.
-        level: The level to play. Default: the original.
-        seed: Episode k is the first one with the seed `seed + k - 1`. Default: one that training never uses.
-        folder: The directory of the evaluation. Default: `out/<world>-llm-agent-<llm>`.
-        verbose: Show progress on the terminal.
-    """
-    require_extra("train", "envgen.evaluate_llm_agent")
-    from envgen.curriculum.plan import EVALUATION_SEED
-    from envgen.llm_agent.display import AgentDisplay
-    from envgen.llm_agent.evaluate import evaluate_llm_agent as play
-    from envgen.llm_agent.settings import LlmAgentConfig
-
-    if episodes < 1:
-        raise ArgumentError(f"episodes must be at least 1, not {episodes}")
-    seed = EVALUATION_SEED if seed is None else seed
-    if seed < 0:
-        raise ArgumentError(f"seed must be 0 or greater, not {seed}")
-    try:
-        config = LlmAgentConfig(**({"llm": llm} if isinstance(llm, str) else llm))
-    except ValidationError as error:
-        raise ArgumentError(format_validation_error(error)) from None
-    world = make_world(world)
-    run_folder = Path(folder) if folder else default_llm_agent_folder(world, config.llm)
-    console, log = terminal(verbose)
-    with AgentDisplay(episodes, console) as display:
-        return play(world, config, run_folder, episodes, level, seed, display, log)
-
-
-def default_llm_agent_folder(world: World, llm: str) -> Path:
-    """The directory that `evaluate_llm_agent` uses if it is given none."""
-    return OUT / f"{world.name}-llm-agent-{re.sub(r'[^A-Za-z0-9.]+', '-', llm).strip('-.')}"
 
 
 def diagnose(

@@ -44,9 +44,10 @@ from envgen.worlds.world import Layout
 from .errors import describe_batch
 from .networks import ActorCritic, make_heads
 from .optimal_transport import match
+from .optimizers import load_optimizer, optimizer_arrays
 from .parallel import NUM_CHUNKS, Minibatch, autocast
 from .policy import NetworkFactory
-from .ppo import PPO, load_optimizer, optimizer_arrays
+from .ppo import PPO
 from .rollout import Arrays, Rollout, strip_prefix
 from .settings import (
     VECTOR_DEFAULTS,

@@ -12,7 +12,7 @@ Threads, processes and precision are in `parallel.py`.
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +29,7 @@ from envgen.worlds.world import Layout
 
 from .errors import SpaceError, describe_batch
 from .networks import ActorCritic, Categorical, PolicyNetwork, layout_of, run_network, run_step, run_step_in_chunks
+from .optimizers import load_optimizer, optimizer_arrays
 from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, single_thread, supports_bf16
 from .policy import NetworkFactory, Policy
 from .regret import RegretEstimator, SelectsEpisodes
@@ -138,31 +139,6 @@ class PolicySnapshot:
 
     network: PolicyNetwork
     return_normalizer: ReturnNormalizer
-
-
-def optimizer_arrays(
-    prefix: str, optimizer: torch.optim.Optimizer, parameters: Iterable[nn.Parameter]
-) -> dict[str, np.ndarray]:
-    """The state of an optimizer: `prefix.K.NAME` for the K-th parameter."""
-    return {
-        f"{prefix}.{k}.{name}": tensor.detach().to("cpu", copy=True).numpy()
-        for k, parameter in enumerate(parameters)
-        for name, tensor in optimizer.state[parameter].items()
-    }
-
-
-def load_optimizer(
-    prefix: str,
-    optimizer: torch.optim.Optimizer,
-    parameters: Iterable[nn.Parameter],
-    arrays: Arrays,
-    device: torch.device,
-) -> None:
-    """Restore what `optimizer_arrays` returned."""
-    optimizer.state.clear()
-    for k, parameter in enumerate(parameters):
-        if moments := strip_prefix(f"{prefix}.{k}", arrays):
-            optimizer.state[parameter] = {n: torch.from_numpy(a.copy()).to(device) for n, a in moments.items()}
 
 
 def _interpolate(initial: float, final: float | None, progress: float) -> float:

@@ -149,12 +149,12 @@ def play_with_llm(
     """Play with a language model, and print the result with its cost."""
     if "llm" not in model:
         raise UserError("--policy llm requires --llm openai:MODEL, anthropic:MODEL, manual or replay:FOLDER")
-    from envgen import api
+    from envgen.llm_agent_api import default_llm_agent_folder, evaluate_llm_agent
 
     level = read_level(level_file, world)
-    folder = folder or api.default_llm_agent_folder(world, model["llm"])
+    folder = folder or default_llm_agent_folder(world, model["llm"])
     with run_errors("evaluate", folder, is_main=True):
-        result = api.evaluate_llm_agent(world, model, episodes, level=level, seed=seed, folder=folder)
+        result = evaluate_llm_agent(world, model, episodes, level=level, seed=seed, folder=folder)
     print(result)
     if world.random_baseline:
         print(world.random_baseline)

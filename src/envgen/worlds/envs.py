@@ -91,7 +91,7 @@ class SingleEnv(RenderedEnv, Generic[E]):
             options: `{"level": level}` plays `level` from this episode on.
         """
         options = checks.check_options(options, ("level",))
-        seed = None if seed is None else checks.check_seed(seed)
+        seed = checks.check_optional_seed(seed)
         if "level" in options:
             self.set_level(options["level"])
         super().reset(seed=seed)
@@ -226,8 +226,7 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         phase = self.engine.results.phase
         if np.count_nonzero(phase == RUNNING) == self.num_envs:  # the usual case, and fast to check
             return None
-        if phase.min() == NOT_STARTED:
-            raise ResetNeeded(f"environment {phase.argmin()} has not started: call reset() before the first step()")
+        _require_started(phase, "step()")
         ended = phase == ENDED
         if self.autoreset_mode == AutoresetMode.DISABLED:
             raise ResetNeeded(
@@ -278,9 +277,7 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         if self.render_mode is None:
             return None
         count = self.num_envs if self.render_mode == "rgb_array" else 1
-        phase = self.engine.results.phase[:count]
-        if phase.min() == NOT_STARTED:
-            raise ResetNeeded(f"environment {phase.argmin()} has not started: call reset() before the first render()")
+        _require_started(self.engine.results.phase[:count], "render()")
         images = tuple(self.engine.render(i, self.render_size) for i in range(count))
         if self.render_mode == "rgb_array":
             return images
@@ -321,6 +318,11 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
             self._window.close()
 
 
+def _require_started(phase: np.ndarray, call: str) -> None:
+    if phase.min() == NOT_STARTED:
+        raise ResetNeeded(f"environment {phase.argmin()} has not started: call reset() before the first {call}")
+
+
 class EngineWorld(World):
     """A world whose environments run on an engine."""
 
@@ -336,7 +338,7 @@ class EngineWorld(World):
         observation: str = "pixels",
         **kwargs,
     ) -> EngineVectorEnv[Any]:
-        seed = None if seed is None else checks.check_seed(seed)
+        seed = checks.check_optional_seed(seed)
         num_envs = max(1, len(levels)) if num_envs is None else num_envs
         envs = self.vector_env_class(num_envs, list(levels) or None, observation, **kwargs)
         if seed is not None:
@@ -347,7 +349,7 @@ class EngineWorld(World):
     def single(
         self, level: Any = None, seed: int | None = None, observation: str = "pixels", **kwargs
     ) -> SingleEnv[Any]:
-        seed = None if seed is None else checks.check_seed(seed)
+        seed = checks.check_optional_seed(seed)
         env = self.single_env_class(level, observation, **kwargs)
         if seed is not None:
             env.engine.seed(0, seed)

@@ -194,7 +194,7 @@ class PythonWorld(World):
         **kwargs: Any,
     ) -> PythonVectorEnv:
         checks.check_choice("observation", observation or self.default_observation, self.observations)
-        seed = None if seed is None else checks.check_seed(seed)
+        seed = checks.check_optional_seed(seed)
         num_envs = max(1, len(levels)) if num_envs is None else num_envs
         envs = PythonVectorEnv(self, list(levels) or None, num_envs, **kwargs)
         if seed is not None:
@@ -205,7 +205,7 @@ class PythonWorld(World):
         self, level: Any = None, seed: int | None = None, observation: str | None = None, **kwargs: Any
     ) -> PythonEnv:
         checks.check_choice("observation", observation or self.default_observation, self.observations)
-        seed = None if seed is None else checks.check_seed(seed)
+        seed = checks.check_optional_seed(seed)
         levels = checks.parse_levels(self.Level, self.name, level)
         env = self.env_class(self, levels, sample_levels=len(levels) > 1, **kwargs)
         if seed is not None:

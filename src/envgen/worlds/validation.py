@@ -138,6 +138,10 @@ def check_seed(seed: Any) -> int:
     return int(seed)
 
 
+def check_optional_seed(seed: Any) -> int | None:
+    return None if seed is None else check_seed(seed)
+
+
 def check_seeds(seed: int | Iterable[int | None], num_envs: int) -> list[int | None]:
     """One seed per environment, None to continue its random stream.
 
@@ -145,7 +149,7 @@ def check_seeds(seed: int | Iterable[int | None], num_envs: int) -> list[int | N
     """
     if not isinstance(seed, Iterable):
         return [check_seed(seed) + i for i in range(num_envs)]
-    seeds = [None if value is None else check_seed(value) for value in seed]
+    seeds = [check_optional_seed(value) for value in seed]
     if len(seeds) != num_envs:
         raise ValueError(
             f"{len(seeds)} seeds for {num_envs} environments; pass one integer, or a seed or None for each"

@@ -129,6 +129,7 @@ def test_a_limit_on_dollars_needs_prices(tmp_path):
 
 def test_a_run_records_that_it_has_a_shared_budget_but_not_its_file(file):
     record = LlmRuntime(shared_budget=file).for_record()
+    assert "shared_budget" not in record
     assert str(file) not in json.dumps(record)
     assert record["has_shared_budget"]
     assert "has_shared_budget" not in LlmRuntime().for_record()
