@@ -160,8 +160,8 @@ class AchievementNetwork(ActorCritic):
 
     def predict(self, features: torch.Tensor, actions: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
         """psi (B, width), of unit length."""
-        one_hot = F.one_hot(actions, self.action_dist.num_params).to(features.dtype)
-        scale, shift = self.film(one_hot).float().chunk(2, -1)
+        table = self.film(torch.eye(self.action_dist.num_params, device=features.device)).float()  # one row per action
+        scale, shift = table.index_select(0, actions.long()).chunk(2, -1)
         modulated = (1 + scale) * features.float() + shift
         return normalize(self.predictor(torch.cat([modulated, memory], -1)).float())
 
@@ -323,13 +323,19 @@ class AchievementDistillation(PPO):
     def _encode(self, steps: Minibatch, index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Features and memory of the selected steps."""
         obs, hidden, starts = (steps[name].index_select(0, index) for name in ("obs", "hidden", "starts"))
-        with autocast(self.device, self.bfloat16):
-            features = self.network.encoder.encode(obs).float()
+        features = self._encode_obs(obs)
         return features, self.network.memory(obs, features, hidden, starts)
+
+    def _encode_obs(self, obs: torch.Tensor) -> torch.Tensor:
+        with autocast(self.device, self.bfloat16):
+            return self.network.encoder.encode(obs).float()
 
     @torch.no_grad()
     def _features(self, steps: Minibatch, rows: np.ndarray) -> torch.Tensor:
-        return self._map_rows(torch.from_numpy(rows).to(self.device), lambda index: self._encode(steps, index)[0])
+        obs = steps["obs"]
+        return self._map_rows(
+            torch.from_numpy(rows).to(self.device), lambda index: self._encode_obs(obs.index_select(0, index))
+        )
 
     # ------------------------------------------------------------------------------------- matching across episodes
 
@@ -341,9 +347,9 @@ class AchievementDistillation(PPO):
         `rows` are random steps of the episode, for the divergence and the value loss.
         """
         s, rng = self.settings, self.aux_rng
-        candidates = [k for k, episode in enumerate(episodes) if len(episode.achieved) > 1]  # a negative is needed
+        candidates = np.flatnonzero([len(episode.achieved) > 1 for episode in episodes])  # a negative is needed
         for source in rng.permutation(len(episodes)):
-            targets = rng.permutation([k for k in candidates if k != source])[: s.num_targets]
+            targets = rng.permutation(candidates[candidates != source])[: s.num_targets]
             if not len(targets):
                 continue
             achieved = [episodes[k].rows[episodes[k].achieved] for k in (source, *targets)]
