@@ -161,7 +161,7 @@ class AchievementNetwork(ActorCritic):
     def predict(self, features: torch.Tensor, actions: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
         """psi (B, width), of unit length."""
         table = self.film(torch.eye(self.action_dist.num_params, device=features.device)).float()  # one row per action
-        scale, shift = table.index_select(0, actions.long()).chunk(2, -1)
+        scale, shift = table.index_select(0, actions).chunk(2, -1)
         modulated = (1 + scale) * features.float() + shift
         return normalize(self.predictor(torch.cat([modulated, memory], -1)).float())
 
