@@ -45,7 +45,7 @@ from .errors import describe_batch
 from .networks import ActorCritic, make_heads
 from .optimal_transport import match
 from .optimizers import load_optimizer, optimizer_arrays
-from .parallel import NUM_CHUNKS, Minibatch, autocast
+from .parallel import NUM_CHUNKS, GraphedFunction, Minibatch, autocast
 from .policy import NetworkFactory
 from .ppo import PPO
 from .rollout import Arrays, Rollout, strip_prefix
@@ -65,6 +65,7 @@ from .settings import (
 AUX_METRICS = ("prediction_loss", "matching_loss", "aux_kl", "aux_value_loss")
 TRANSPORT_ITERATIONS = 100
 StepLosses = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # contrastive loss, divergence, value loss; each (B,)
+GradientFunction = Callable[[Minibatch], tuple[list[torch.Tensor], torch.Tensor]]
 
 
 class DistillationSettings(PpoSettings):
@@ -296,14 +297,16 @@ class AchievementDistillation(PPO):
         with torch.no_grad():
             rows = torch.arange(len(steps["obs"]), device=self.device)
             steps["old_logits"] = self._map_rows(rows, lambda index: self.network.heads(*self._encode(steps, index))[0])
+        compute_matching = self._aux_gradients("matching", partial(self._matching_losses, steps, num_envs))
+        compute_prediction = self._aux_gradients("prediction", partial(self._prediction_losses, steps))
         sums: dict[str, list[torch.Tensor]] = {name: [] for name in AUX_METRICS}
         for _ in range(s.aux_epochs):
             for minibatch in self._matching_minibatches(steps, episodes, num_envs):
-                losses = self._update_aux("matching", steps, minibatch, partial(self._matching_losses, steps, num_envs))
+                losses = self._update_aux("matching", steps, minibatch, compute_matching)
                 for name, value in zip(("matching_loss", "aux_kl", "aux_value_loss"), losses, strict=True):
                     sums[name].append(value)
             for minibatch in self._prediction_minibatches(steps, episodes, num_envs):
-                losses = self._update_aux("prediction", steps, minibatch, partial(self._prediction_losses, steps))
+                losses = self._update_aux("prediction", steps, minibatch, compute_prediction)
                 for name, value in zip(("prediction_loss", "aux_kl", "aux_value_loss"), losses, strict=True):
                     sums[name].append(value)
         return {name: float(torch.stack(values).mean()) for name, values in sums.items() if values}
@@ -456,8 +459,14 @@ class AchievementDistillation(PPO):
             yield ids[:, order[start : start + self.settings.aux_batch_size]]
 
     def _encode_distinct(self, steps: Minibatch, *rows: torch.Tensor) -> EncodedSteps:
-        """Encode the steps in several rows. Each distinct step is computed once."""
-        distinct, index = torch.unique(torch.cat(rows), return_inverse=True)
+        """Encode the steps in several rows. Each distinct step is computed once, except on a GPU.
+
+        To find the distinct steps, the CPU would have to wait for the GPU.
+        """
+        distinct = torch.cat(rows)
+        index = torch.arange(len(distinct), device=distinct.device)
+        if not self._uses_graphs:
+            distinct, index = torch.unique(distinct, return_inverse=True)
         features, memory = self._encode(steps, distinct)
         return EncodedSteps(distinct, index.chunk(len(rows)), features, memory)
 
@@ -467,26 +476,42 @@ class AchievementDistillation(PPO):
         old_logits, returns = (steps[name].index_select(0, encoded.rows) for name in ("old_logits", "returns"))
         return kl_divergences(logits, old_logits), (values - self.return_normalizer.normalize(returns)).square()
 
+    @property
+    def _uses_graphs(self) -> bool:
+        return self.device.type == "cuda"
+
+    def _aux_gradients(self, name: str, losses: Callable[[Minibatch], StepLosses]) -> GradientFunction:
+        """A function of minibatches: the gradients of the auxiliary parameters, and the averages of the three losses.
+
+        It is valid for one auxiliary phase.
+        """
+        s, parameters = self.settings, self._aux_parameters(name)
+
+        def loss_function(mb: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
+            contrastive, kl, value_loss = ((values * mb["weights"]).sum() for values in losses(mb))
+            loss = contrastive + s.kl_coef * kl + s.aux_vf_coef * value_loss
+            return loss, torch.stack([contrastive, kl, value_loss]).detach()
+
+        compute = partial(self.threaded_gradients.compute, loss_function, parameters)
+        return GraphedFunction(compute, s.aux_batch_size) if self._uses_graphs else compute
+
+    def _aux_parameters(self, name: str) -> list[nn.Parameter]:
+        return self._ppo_parameters() if name == "matching" else list(self.network.parameters())
+
     def _update_aux(
-        self, name: str, steps: Minibatch, arrays: Mapping[str, Any], losses: Callable[[Minibatch], StepLosses]
+        self, name: str, steps: Minibatch, arrays: Mapping[str, Any], compute_gradients: GradientFunction
     ) -> torch.Tensor:
         """One gradient step. Returns the contrastive loss, the divergence and the value loss."""
         s, count = self.settings, len(arrays["rows"])
         minibatch = {key: torch.as_tensor(array, device=self.device) for key, array in arrays.items()}
+        minibatch["weights"] = torch.full((count,), 1 / count, device=self.device)
         returns = steps["returns"].index_select(
             0, torch.cat([minibatch[key] for key in ("rows", "negative_rows") if key in minibatch])
         )
         self.return_normalizer.update(returns.mean(), returns.square().mean())
-
-        def loss_function(mb: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
-            contrastive, kl, value_loss = (values.sum() / count for values in losses(mb))
-            loss = contrastive + s.kl_coef * kl + s.aux_vf_coef * value_loss
-            return loss, torch.stack([contrastive, kl, value_loss]).detach()
-
-        parameters = self._ppo_parameters() if name == "matching" else list(self.network.parameters())
+        parameters = self._aux_parameters(name)
         local = self.process_group.local_rows(count)
-        local_minibatch = {key: tensor[local] for key, tensor in minibatch.items()}
-        grads, metrics = self.threaded_gradients.compute(loss_function, parameters, local_minibatch)
+        grads, metrics = compute_gradients({key: tensor[local] for key, tensor in minibatch.items()})
         self.process_group.all_reduce_many([*grads, metrics])
         self.network.zero_grad()
         for parameter, grad in zip(parameters, grads, strict=True):
@@ -500,7 +525,7 @@ class AchievementDistillation(PPO):
             raise NonFiniteLossError(describe_batch({**minibatch, "returns": returns}, named, location))
         self.aux_optimizers[name].step()
         self.network.zero_grad()  # PPO's optimizer must not take a step with these gradients
-        return metrics
+        return metrics.clone()
 
     def _ppo_parameters(self) -> list[nn.Parameter]:
         """All parameters except those of the predictor, on which the losses of PPO and matching do not depend."""

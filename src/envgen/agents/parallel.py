@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import distributed, nn
@@ -151,6 +151,52 @@ class ThreadedGradients:
                 grad += other_grad
             metrics += other_metrics
         return grads, metrics
+
+
+class GraphedFunction(Generic[R]):
+    """A function of tensors on a GPU, recorded as a CUDA graph at the first call and then replayed.
+
+    Launching the operations of a small network one by one takes longer than executing them. A graph is launched as a
+    whole, but its shapes and addresses are fixed: arguments are copied to its inputs, and smaller ones padded with
+    zeros.
+
+    Args:
+        function: Must not wait for the GPU. Tensors that it uses besides its arguments have to stay where they are.
+        size: Rows of the largest arguments.
+    """
+
+    WARMUP_CALLS = 3
+
+    def __init__(self, function: Callable[[Minibatch], R], size: int):
+        self.function, self.size = function, size
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._inputs: Minibatch = {}
+        self._results: R | None = None
+
+    def __call__(self, arguments: Minibatch) -> R:
+        """The results, which the next call overwrites."""
+        if self._graph is None:
+            self._inputs = {name: arg.new_zeros((self.size, *arg.shape[1:])) for name, arg in arguments.items()}
+        for name, argument in arguments.items():
+            self._inputs[name][: len(argument)] = argument
+            self._inputs[name][len(argument) :] = 0
+        if self._graph is None:
+            self._graph = self._record()
+        self._graph.replay()
+        assert self._results is not None
+        return self._results
+
+    def _record(self) -> torch.cuda.CUDAGraph:
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):  # libraries allocate their memory in the first calls
+            for _ in range(self.WARMUP_CALLS):
+                self.function(self._inputs)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._results = self.function(self._inputs)
+        return graph
 
 
 def split_minibatch(minibatch: Minibatch, num_chunks: int) -> list[Minibatch]:

@@ -118,11 +118,13 @@ class ReturnNormalizer(nn.Module):
                 buffer.mul_(self.decay).add_(new * (1 - self.decay))
 
     def _mean_and_std(self) -> tuple[torch.Tensor, torch.Tensor]:
-        if self.decay is None or self.debiasing_term == 0:
-            return torch.zeros_like(self.running_mean), torch.ones_like(self.running_mean)
+        zero, one = torch.zeros_like(self.running_mean), torch.ones_like(self.running_mean)
+        if self.decay is None:
+            return zero, one
         mean = self.running_mean / self.debiasing_term
         variance = self.running_mean_sq / self.debiasing_term - mean.square()
-        return mean, variance.clamp(min=self.MIN_VARIANCE).sqrt()
+        has_data = self.debiasing_term > 0  # not a branch, which would wait for a GPU
+        return mean.where(has_data, zero), variance.clamp(min=self.MIN_VARIANCE).sqrt().where(has_data, one)
 
     def normalize(self, returns: torch.Tensor) -> torch.Tensor:
         mean, std = self._mean_and_std()
