@@ -8,9 +8,11 @@
     python benchmarks/envgen_designers.py crafter-forgetting     # what keeps the skill wake_up in random levels
 
 All designers are compared with the same plan, number of steps and seeds; `practice` is `none` with a fifth of the
-environments practicing. Interrupted runs resume, and finished runs are not repeated. The results of each run are copied
-to the results folder, so that `envgen compare docs/results/envgen-<study>-<observation>/runs` prints the tables, with
-settings as the labels of variants. `--more` adds further runs, such as those of a language model, with their ledgers.
+environments practicing. The results of each run are copied to the results folder, so that
+`envgen compare docs/results/envgen-<study>-<observation>/runs` prints the tables, with settings as the labels of
+variants. Interrupted runs resume, and runs in the results folder are not repeated: a study can be extended by further
+seeds, and the page is written from all of its runs. `--more` adds runs such as those of a language model, with their
+ledgers.
 """
 
 import argparse
@@ -19,7 +21,6 @@ import json
 import math
 import os
 import platform
-import shutil
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -131,8 +132,8 @@ VARIANTS = {
     "random-unimix": Variant("random", learner={"network": {"unimix": 0.01}}),
 }
 RESULT_FILES = (  # copied from each run
-    "run.json", "summary.json", "cycles/*/levels.json", "cycles/*/archive.json", "cycles/*/evaluation.json",
-    "ledger.jsonl", "progress.jsonl",
+    "run.json", "cycles/*/levels.json", "cycles/*/archive.json", "cycles/*/evaluation.json", "ledger.jsonl",
+    "progress.jsonl", "summary.json",
 )  # fmt: skip
 PROGRESS_KEYS = ("phase", "steps", "episodes", "return_sum", "length_sum", "succeeded")  # what curves are made of
 
@@ -212,7 +213,7 @@ def difference_table(folders: dict[str, list[Path]], baseline: str = "none") -> 
         if name == baseline:
             continue
         results = [
-            paired_difference(group, folders[baseline], lambda run, path=path: summary_value(run, path))
+            paired_difference(group, folders.get(baseline, []), lambda run, path=path: summary_value(run, path))
             for path in measures.values()
         ]
         num_seeds = max(result.n if result else 0 for result in results)
@@ -301,24 +302,32 @@ def main() -> None:
     args = parser.parse_args()
     study, name = STUDIES[args.study], f"envgen-{args.study}-{STUDIES[args.study].world.default_observation}"
     runs, results = args.runs or Path("out") / name, args.results or Path("docs/results") / name
-    designers = args.designers or study.designers
-    folders: dict[str, list[Path]] = {designer: [] for designer in designers}
     for seed in args.seeds:
-        for designer in designers:
-            folders[designer].append(run_designer(study, designer, seed, runs))
+        for designer in args.designers or study.designers:
+            if not (results / "runs" / f"{designer}-{seed}" / "summary.json").exists():
+                copy_results(run_designer(study, designer, seed, runs), results)
     for folder in args.more:
-        folders.setdefault(folder.name.rpartition("-")[0], []).append(folder)
-    results.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(results / "runs", ignore_errors=True)
-    for group in folders.values():
-        for folder in group:
-            copy_results(folder, results)
-    plot_training_runs(folders, results / "curves.png")
-    options = f"{args.study} --seeds {' '.join(map(str, args.seeds))}"
-    options += f" --designers {' '.join(args.designers)}" if args.designers else ""
+        copy_results(folder, results)
+    write_page(study, args.study, results)
+
+
+def group_results(study: Study, results: Path) -> dict[str, list[Path]]:
+    """The runs in a results folder by the name of the designer or variant: those of the study first, in its order."""
+    groups: dict[str, list[Path]] = {designer: [] for designer in study.designers}
+    for folder in sorted((results / "runs").iterdir()):
+        groups.setdefault(folder.name.rpartition("-")[0], []).append(folder)
+    return {name: folders for name, folders in groups.items() if folders}
+
+
+def write_page(study: Study, name: str, results: Path) -> None:
+    groups = group_results(study, results)
+    plot_training_runs(groups, results / "curves.png")
+    trained = [folder for designer in study.designers for folder in groups.get(designer, ())]
+    seeds = sorted({int(folder.name.rpartition("-")[2]) for folder in trained})
     discussion_file = results / "discussion.md"  # written by hand
     discussion = discussion_file.read_text() if discussion_file.exists() else ""
-    (results / "README.md").write_text(results_page(study, folders, options, discussion))
+    options = f"{name} --seeds {' '.join(map(str, seeds))}"
+    (results / "README.md").write_text(results_page(study, groups, options, discussion))
 
 
 if __name__ == "__main__":

@@ -27,15 +27,6 @@ def test_pages_contain_their_discussion(discussion):
     assert discussion.read_text().strip() in (discussion.parent / "README.md").read_text()
 
 
-def group_runs(page: str) -> dict[str, list[Path]]:
-    """The run directories of a page by the name of their variant, in the order of its tables."""
-    groups: dict[str, list[Path]] = {}
-    for folder in sorted((RESULTS / page / "runs").iterdir()):
-        groups.setdefault(folder.name.rpartition("-")[0], []).append(folder)
-    text = (RESULTS / page / "README.md").read_text()
-    return dict(sorted(groups.items(), key=lambda item: text.index(f"\n| {item[0]} ")))
-
-
 def split_numbers(row: str) -> tuple[str, list[float]]:
     """A row without its numbers, and the numbers."""
     numbers = [float(number.replace(",", "")) for number in NUMBER.findall(row)]
@@ -70,7 +61,7 @@ def test_tables_of_crafter_without_a_designer(page):
 def test_tables_of_the_designers(page):
     benchmark = load_benchmark("envgen_designers")
     study = benchmark.STUDIES[page.removeprefix("envgen-").rpartition("-")[0]]
-    groups = group_runs(page)
+    groups = benchmark.group_results(study, RESULTS / page)
     tables = [benchmark.results_table(study, groups), benchmark.difference_table(groups)]
     if (next(iter(groups.values()))[0] / "cycles" / "1" / "evaluation.json").exists():
         paths = [("score", "value"), *(("skills", skill, "value") for skill in study.skills)]
