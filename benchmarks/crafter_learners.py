@@ -75,7 +75,7 @@ PUBLISHED = {  # from images: steps, name, score, reward (EnvGen, table 1)
 }
 
 
-def run(variant: str, seed: int, all_steps: list[int], runs: Path, results: Path, threads: int) -> str:
+def run(variant: str, seed: int, all_steps: list[int], runs: Path, results: Path, threads: int, device: str) -> str:
     """Train and evaluate one run, unless its results already exist; return what happened.
 
     With several numbers of steps, the run is evaluated after the smallest and then continues.
@@ -88,7 +88,7 @@ def run(variant: str, seed: int, all_steps: list[int], runs: Path, results: Path
     torch.set_num_threads(threads)
     start = time.perf_counter()
     folder = runs / f"{variant}-{max(all_steps)}" / str(seed)
-    arguments = {**VARIANTS[variant]}
+    arguments = {**VARIANTS[variant], "device": device}
     arguments["hyperparameters"] = {"anneal_steps": max(all_steps), **arguments.get("hyperparameters", {})}
     scores = []
     for k, (steps, file) in enumerate(files.items()):
@@ -100,7 +100,7 @@ def run(variant: str, seed: int, all_steps: list[int], runs: Path, results: Path
                 "crafter", "none", plan=plan, seed=seed, folder=folder, extend=extend, verbose=False, **arguments
             )
         if not file.exists() and not is_done:
-            write_json(file, describe_run(variant, seed, steps, folder, threads))
+            write_json(file, describe_run(variant, seed, steps, folder, threads, device))
         if file.exists():
             scores.append(f"{json.loads(file.read_text())['final']['score']['value']:.1f}")
     return f"{variant}, seed {seed}: scores {', '.join(scores)}, {time.perf_counter() - start:.0f} s"
@@ -112,24 +112,31 @@ def _trained_steps(folder: Path) -> int:
     return json.loads(file.read_text())["request"]["plan"]["final_steps"] if file.exists() else 0
 
 
-def describe_run(variant: str, seed: int, steps: int, folder: Path, threads: int) -> dict[str, Any]:
+def describe_run(variant: str, seed: int, steps: int, folder: Path, threads: int, device: str) -> dict[str, Any]:
     """The results of a trained run, with an evaluation of its policy."""
     observation = VARIANTS[variant].get("observation", "symbols")
-    world, policy = Crafter(), envgen.load_policy(folder)
-    final = envgen.evaluate(folder, EPISODES, seed=EVALUATION_SEED)
+    world, policy = Crafter(), envgen.load_policy(folder, device)
+    final = envgen.evaluate(policy, EPISODES, world="crafter", seed=EVALUATION_SEED)
     envs = world.reference_envs(64, EVALUATION_SEED, observation, PACKAGE_EPISODES)
     package = evaluate(policy, world, None, PACKAGE_EPISODES, EVALUATION_SEED, envs=envs)
     lines = list(read_progress(folder))
     stats = training_stats(lines, [skill.name for skill in world.skills])
     assert stats is not None
     return {
-        "variant": variant, "seed": seed, "steps": steps, "threads": threads,
+        "variant": variant, "seed": seed, "steps": steps, "threads": threads, "device": device_name(device),
         "seconds": round(sum(line["seconds"] for line in lines)),
         "training": stats.model_dump(mode="json"),
         "final": final.model_dump(mode="json"),
         "package": package.model_dump(mode="json"),
         "curve": make_curve(lines),
     }  # fmt: skip
+
+
+def device_name(device: str) -> str:
+    """The name of a GPU; `cpu` otherwise."""
+    import torch
+
+    return torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else device
 
 
 def make_curve(lines: list[dict]) -> list[dict[str, Any]]:
@@ -161,7 +168,10 @@ def load_results(folder: Path) -> dict[tuple[str, int], list[dict[str, Any]]]:
 
 
 def format_table(groups: dict[tuple[str, int], list[dict[str, Any]]]) -> str:
-    """One row per variant: interquartile means over seeds with 95% intervals, and the median time."""
+    """One row per variant: interquartile means over seeds with 95% intervals, and the median time.
+
+    The time is that of the runs on a GPU, where most seeds were trained on one.
+    """
     rows = [
         "| steps | variant | seeds | training score | training reward | score | reward | score in `crafter` | time |",
         "|---:|---|---:|---:|---:|---:|---:|---:|---:|",
@@ -170,8 +180,11 @@ def format_table(groups: dict[tuple[str, int], list[dict[str, Any]]]) -> str:
         training = [iqm_with_ci([result["training"][name] for result in results]) for name in ("score", "reward")]
         final = [iqm_with_ci([result["final"][name]["value"] for result in results]) for name in ("score", "reward")]
         package = iqm_with_ci([result["package"]["score"]["value"] for result in results])
-        seconds = float(np.median([result["seconds"] for result in results]))
-        cells = [f"{steps:,}", f"`{variant}`", len(results), *training, *final, package, f"{seconds / 60:.1f} min"]
+        on_gpu = [result.get("device", "cpu") != "cpu" for result in results]
+        is_gpu_time = 2 * sum(on_gpu) > len(results)
+        seconds = [r["seconds"] for r, is_on_gpu in zip(results, on_gpu, strict=True) if is_on_gpu == is_gpu_time]
+        time_cell = f"{np.median(seconds) / 60:.1f} min{' (GPU)' if is_gpu_time else ''}"
+        cells = [f"{steps:,}", f"`{variant}`", len(results), *training, *final, package, time_cell]
         rows.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(rows)
 
@@ -273,6 +286,7 @@ def main() -> None:
     )
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--threads", type=int, default=None, help="of each run; by default the cores are shared evenly")
+    parser.add_argument("--device", default="cpu", help="device of the network")
     parser.add_argument("--runs", type=Path, default=Path("out/crafter-learners"))
     parser.add_argument("--results", type=Path, default=Path("docs/results/crafter-learners"))
     parser.add_argument("--page", action="store_true", help="train nothing, write the page")
@@ -283,7 +297,9 @@ def main() -> None:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(args.jobs, context) as executor:
             tasks = [(variant, seed) for seed in args.seeds for variant in args.variants]
-            futures = [executor.submit(run, *task, args.steps, args.runs, args.results, threads) for task in tasks]
+            futures = [
+                executor.submit(run, *task, args.steps, args.runs, args.results, threads, args.device) for task in tasks
+            ]
             for future in as_completed(futures):
                 print(future.result(), flush=True)
     print(write_page(args.results))

@@ -130,6 +130,20 @@ def test_bfloat16_changes_features_and_gradients_little():
         assert cosine > 0.99, f"{name}: {cosine}"
 
 
+def test_padding_in_bfloat16_changes_no_features_or_gradients(monkeypatch):
+    encoder, images, results, num_rows = make_encoder(), random_images(18), {}, []  # 108 different tiles
+    encoder.tiles.register_forward_hook(lambda module, inputs, outputs: num_rows.append(len(outputs)))
+    for name in ("padded", "exact"):
+        with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
+            out = encoder(images).float()
+        results[name] = {"out": out, **grads_of(out, encoder)}
+        monkeypatch.setattr("envgen.agents.tiles.padded_size", lambda size: size)
+    assert num_rows == [112, 108]
+    for name, tensor in results["exact"].items():
+        difference = (results["padded"][name] - tensor).norm() / tensor.norm()
+        assert difference < 0.01, f"{name}: {difference}"
+
+
 def test_other_devices_compute_the_same_as_the_kernels(monkeypatch):
     """Hiding the CPU's name selects the code path of other devices."""
     encoder, images = make_encoder(), random_images(20)

@@ -45,7 +45,7 @@ from .errors import describe_batch
 from .networks import ActorCritic, make_heads
 from .optimal_transport import match
 from .optimizers import load_optimizer, optimizer_arrays
-from .parallel import NUM_CHUNKS, GraphedFunction, Minibatch, autocast
+from .parallel import NUM_CHUNKS, GraphedFunction, Minibatch, autocast, padded_size
 from .policy import NetworkFactory
 from .ppo import PPO
 from .rollout import Arrays, Rollout, strip_prefix
@@ -333,12 +333,18 @@ class AchievementDistillation(PPO):
         with autocast(self.device, self.bfloat16):
             return self.network.encoder.encode(obs).float()
 
+    def _pad(self, rows: torch.Tensor) -> torch.Tensor:
+        """Repeat the first row, where only a few numbers of rows are fast."""
+        if self.device.type != "cpu" or not self.bfloat16:
+            return rows
+        return torch.cat([rows, rows[:1].expand(padded_size(len(rows)) - len(rows))])
+
     @torch.no_grad()
     def _features(self, steps: Minibatch, rows: np.ndarray) -> torch.Tensor:
-        obs = steps["obs"]
-        return self._map_rows(
-            torch.from_numpy(rows).to(self.device), lambda index: self._encode_obs(obs.index_select(0, index))
-        )
+        def encode(index: torch.Tensor) -> torch.Tensor:
+            return self._encode_obs(steps["obs"].index_select(0, self._pad(index)))[: len(index)]
+
+        return self._map_rows(torch.from_numpy(rows).to(self.device), encode)
 
     # ------------------------------------------------------------------------------------- matching across episodes
 
@@ -467,6 +473,7 @@ class AchievementDistillation(PPO):
         index = torch.arange(len(distinct), device=distinct.device)
         if not self._uses_graphs:
             distinct, index = torch.unique(distinct, return_inverse=True)
+            distinct = self._pad(distinct)
         features, memory = self._encode(steps, distinct)
         return EncodedSteps(distinct, index.chunk(len(rows)), features, memory)
 

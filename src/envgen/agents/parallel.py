@@ -60,6 +60,16 @@ def autocast(device: torch.device, bfloat16: bool) -> AbstractContextManager[Any
     return torch.autocast(device.type, torch.bfloat16, cache_enabled=False) if bfloat16 else nullcontext()
 
 
+def padded_size(num_rows: int) -> int:
+    """`num_rows` rounded up to a number with three significant bits, by 11% on average.
+
+    On the CPU, a matrix product in bfloat16 is compiled for each shape, which takes longer than a small product itself.
+    Pad where the number of rows is different every time.
+    """
+    step = 1 << max(0, (num_rows - 1).bit_length() - 3)
+    return -(-num_rows // step) * step
+
+
 def retain_freed_memory() -> None:
     """Make glibc reuse the memory of freed tensors instead of returning it to the system.
 

@@ -26,6 +26,7 @@ from envgen.worlds.world import TileGrid
 
 from .encoders import Encoder
 from .errors import SpaceError
+from .parallel import padded_size
 
 CPU = "cpu"
 ALIGNMENT = 32  # bytes: matrix products are twice as fast if tiles begin at multiples of this
@@ -130,6 +131,8 @@ class TileEncoder(Encoder):
         if tiles.device.type == CPU:
             flat = tiles.flatten(0, 1)
             first, index = find_distinct_tiles(flat)
+            if torch.is_autocast_enabled(CPU):
+                first = F.pad(first, (0, padded_size(len(first)) - len(first)))  # with the first tile
             features, index = self.tiles(flat.index_select(0, first)), index.view(tiles.shape[:2])
             attended = features.new_empty((len(tiles), 0))
             if self.attention is not None:
