@@ -1,16 +1,22 @@
 """The expert solves the package's environments, and the solver's answers are right."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from minigrid_maps import room
 
 from envgen.curriculum.audit import audit_level
 from envgen.designers.designer import ProposedLevel
+from envgen.worlds.minigrid import constants as const
 from envgen.worlds.minigrid.engine import Engine
 from envgen.worlds.minigrid.env import MiniGridVectorEnv
+from envgen.worlds.minigrid.expert_policy import allocate_buffers
 from envgen.worlds.minigrid.level import MiniGridLevel
+from envgen.worlds.minigrid.maps import TASKS_WITHOUT_MAPS
 from envgen.worlds.minigrid.package_levels import PACKAGE_IDS, package_level
-from envgen.worlds.minigrid.solver import SOLVABLE, UNKNOWN, UNSOLVABLE, solve
+from envgen.worlds.minigrid.solver import SOLVABLE, UNKNOWN, UNSOLVABLE, _is_cut_off, _search, solve
+from envgen.worlds.minigrid.state import ENV
 from envgen.worlds.minigrid.world import MiniGrid
 
 
@@ -59,11 +65,35 @@ def test_the_steps_of_a_solution_are_those_that_the_expert_needs():
         ({"map": room("KyBr>LyG")}, UNSOLVABLE),  # in a corridor the ball always ends between key and door
         ({"map": room(">DrKbLbG")}, SOLVABLE),
         ({"map": room("Xe(Kp)>LpG")}, SOLVABLE),
+        ({"task": "fetch", "map": room(">XrKb")}, SOLVABLE),  # an opened box is gone
+        ({"task": "fetch", "map": room(">Xr(Ky)Kb")}, UNSOLVABLE),  # after the box, its key is in the way
+        ({"task": "fetch", "map": room("G.>Xr(Ky)Kb")}, SOLVABLE),  # the goal is a success, too
         ({"task": "dynamic obstacles", "map": room(">.ByG"), "length": 2}, UNKNOWN),
     ],
 )
 def test_answers(level, answer):
     assert solve(start(level, 1)).answers.tolist() == [answer]
+
+
+def test_no_map_that_is_cut_off_can_be_solved():
+    rng, found = np.random.default_rng(0), Counter()
+    tasks = [task for k, task in enumerate(const.TASKS) if k not in TASKS_WITHOUT_MAPS and task != "dynamic obstacles"]
+    cells = ["#", ".", ".", ".", "G", "~", "Ky", "Kr", "Br", "Bb", "Xr", "Xe(Ky)", "Dr", "Db", "Ly", "Lr", "Og"]
+    nodes = np.zeros(20_000, ENV)
+    for seed in range(4000):
+        rows = rng.choice(cells, rng.integers([3, 3], [5, 6])).tolist()
+        rows[rng.integers(len(rows))][rng.integers(len(rows[0]))] = ">"
+        task = str(rng.choice(tasks))
+        try:
+            level = MiniGridLevel(task=task, map=tuple(map("".join, rows)), length=100)
+        except ValueError:  # lacks what its task needs
+            continue
+        nodes[0] = start(level, 1, seed)[0]
+        if _is_cut_off(nodes[0], allocate_buffers()):
+            found[task] += 1
+            answer, _ = _search(nodes, np.zeros(1 << 16, np.uint64), np.zeros(len(nodes), np.int64))
+            assert answer != SOLVABLE, level
+    assert min(found[task] for task in ("fetch", "put near", "go to object", "go to door")) > 10
 
 
 def test_search_finds_what_the_expert_does_not_and_stops_at_its_bound():

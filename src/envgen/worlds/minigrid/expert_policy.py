@@ -15,14 +15,14 @@ from envgen.jit import jit
 from . import constants as const
 from .engine import Engine
 from .placement import NOWHERE, column, row
-from .rules import carries_mission_object
+from .rules import is_mission_object
 
 UNREACHED = 1 << 30
 STEP_COST, DOOR_COST, OBJECT_COST, OBSTACLE_COST, KEY_COST = 1, 2, 20, 4, 100
 IMPASSABLE = -1
 NO_ACTION = -1
 ENTER, STAND_BEFORE, STAND_BESIDE = range(3)  # how a target is reached; beside it, the agent need not face it
-ANY_TARGET = -1  # in place of the color of a key
+ANY_TARGET, ANY_GOAL = -1, -2  # in place of the color of a key
 
 
 class PlanBuffers(NamedTuple):
@@ -63,7 +63,7 @@ def _choose_actions(envs, buffers, actions):
 @jit
 def choose_action(env, buffers):
     """The next action, or NO_ACTION if there is no way to the target."""
-    if env.objective == const.PUT_NEAR_TARGET and carries_mission_object(env):
+    if env.objective == const.PUT_NEAR_TARGET and is_mission_object(env, env.carrying):
         return _put_near(env, buffers)
     buffers.on_path[:] = 0
     wanted_key, excluded_keys = ANY_TARGET, 0
@@ -88,9 +88,9 @@ def choose_action(env, buffers):
     if env.cell + const.STEPS[env.direction] != first:
         return _turn_to(env, first)
     code = env.grid[first]
-    is_box_with_key = code >= const.BOX_WITH_KEY and wanted_key != ANY_TARGET
+    must_open_box = code >= const.BOX_WITH_KEY and (wanted_key != ANY_TARGET or not is_mission_object(env, code))
     is_door = const.OPEN_DOOR <= code < const.KEY
-    return const.TOGGLE if is_box_with_key or is_door else const.PICK_UP
+    return const.TOGGLE if must_open_box or is_door else const.PICK_UP
 
 
 @jit
@@ -103,18 +103,24 @@ def _manner(objective):
 @jit
 def _is_target(env, cell, wanted_key):
     code = np.int64(env.grid[cell])
+    contained_key = const.KEY + (code - const.BOX_WITH_KEY) // const.NUM_COLORS if code >= const.BOX_WITH_KEY else code
     if wanted_key >= 0:
-        is_box = code >= const.BOX_WITH_KEY and (code - const.BOX_WITH_KEY) // const.NUM_COLORS == wanted_key
-        return code == const.KEY + wanted_key or is_box
+        return contained_key == const.KEY + wanted_key
     objective = env.objective
-    if objective == const.REACH_GOAL or objective == const.AVOID_OBSTACLES:
+    if wanted_key == ANY_GOAL or objective == const.REACH_GOAL or objective == const.AVOID_OBSTACLES:
         return code == const.GOAL
     if objective == const.RED_THEN_BLUE:
         red_is_open = const.OPEN_DOOR <= env.grid[env.target_cell] < const.CLOSED_DOOR
         return cell == (env.other_cell if red_is_open else env.target_cell)
     if objective == const.UNLOCK_TARGET or objective == const.GO_TO_TARGET or objective == const.MATCH_OBJECT:
         return cell == env.target_cell
-    return const.CELL_OBJECT[code] == env.mission[2] and const.CELL_COLOR[code] + 1 == env.mission[1]
+    return is_mission_object(env, code) or is_mission_object(env, contained_key)
+
+
+@jit
+def _ends_when_picking_up(objective):
+    """Whether the episode ends when the agent picks up an object that is not the mission's."""
+    return objective == const.FETCH_TARGET or objective == const.PUT_NEAR_TARGET
 
 
 @jit
@@ -137,9 +143,10 @@ def _entry_cost(env, cell, excluded_keys):
         return IMPASSABLE if excluded_keys >> (code - const.LOCKED_DOOR) & 1 else KEY_COST
     if objective == const.AVOID_OBSTACLES:
         return OBSTACLE_COST
-    if objective == const.FETCH_TARGET or objective == const.PUT_NEAR_TARGET or objective == const.MATCH_OBJECT:
+    if objective == const.MATCH_OBJECT:
         return IMPASSABLE
-    return OBJECT_COST
+    is_empty_box = const.BOX <= code < const.BOX_WITH_KEY  # which is gone when it is opened
+    return OBJECT_COST if is_empty_box or not _ends_when_picking_up(objective) else IMPASSABLE
 
 
 @jit
@@ -147,7 +154,8 @@ def find_way(env, buffers, wanted_key, excluded_keys):
     """The target that is cheapest to reach, NOWHERE if none is.
 
     With `wanted_key`, a color, the targets are the keys of that color and the boxes that contain one; with ANY_TARGET,
-    those of the mission. `excluded_keys` is a bit mask of the colors whose locked doors cannot be opened.
+    those of the mission; with ANY_GOAL, the goals. `excluded_keys` is a bit mask of the colors whose locked doors
+    cannot be opened.
     """
     cost, previous, queue, is_queued = buffers.cost, buffers.previous, buffers.queue, buffers.is_queued
     cost[:] = UNREACHED
@@ -237,7 +245,8 @@ def _go(env, cell):
         return const.FORWARD
     if env.objective == const.AVOID_OBSTACLES:
         return const.TURN_LEFT  # wait
-    return const.TOGGLE if code < const.KEY else const.PICK_UP
+    is_box = code >= const.BOX and _ends_when_picking_up(env.objective)
+    return const.TOGGLE if code < const.KEY or is_box else const.PICK_UP
 
 
 @jit

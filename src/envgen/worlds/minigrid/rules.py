@@ -37,7 +37,7 @@ def step(env, action):
         if collides:
             reward, terminated = COLLISION_REWARD, True
     elif objective == const.PICK_UP_TARGET:
-        if action == const.PICK_UP and carries_mission_object(env):
+        if action == const.PICK_UP and is_mission_object(env, env.carrying):
             reward, terminated = success_reward(env), True
     elif objective == const.UNLOCK_TARGET:
         if action == const.TOGGLE and _is_open(env, env.target_cell):
@@ -52,9 +52,9 @@ def step(env, action):
             terminated = True
     elif objective == const.FETCH_TARGET:
         if env.carrying != const.EMPTY:
-            reward, terminated = success_reward(env) if carries_mission_object(env) else 0.0, True
+            reward, terminated = success_reward(env) if is_mission_object(env, env.carrying) else 0.0, True
     elif objective == const.PUT_NEAR_TARGET:
-        if action == const.PICK_UP and env.carrying != const.EMPTY and not carries_mission_object(env):
+        if action == const.PICK_UP and env.carrying != const.EMPTY and not is_mission_object(env, env.carrying):
             terminated = True
         if action == const.DROP and carried != const.EMPTY:
             if env.carrying == const.EMPTY:
@@ -131,9 +131,8 @@ def _is_open(env, cell):
 
 
 @jit
-def carries_mission_object(env):
-    """Whether the agent carries an object of the color and kind that the mission names first."""
-    code = env.carrying
+def is_mission_object(env, code):
+    """Whether a cell holds an object of the color and kind that the mission names first."""
     return const.CELL_OBJECT[code] == env.mission[2] and const.CELL_COLOR[code] + 1 == env.mission[1]
 
 

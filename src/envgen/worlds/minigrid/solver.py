@@ -2,8 +2,8 @@
 
 Three checks in turn; each answers only what is certain:
 
-1. If the target cannot be reached even if every key within reach is used, and every object is moved that the task
-   allows to be moved: unsolvable.
+1. If neither the target nor a goal, which is a success in every task, can be reached even if every key within reach is
+   used, and every object is moved that the task allows to be moved: unsolvable.
 2. If the scripted expert solves the episode within its steps: solvable.
 3. Breadth-first search over all states, up to MAX_STATES of them: solvable if one of them solves the episode within its
    steps; unsolvable if no state is left. Otherwise, and where obstacles move at random: unknown.
@@ -16,7 +16,7 @@ import numpy as np
 from envgen.jit import jit
 
 from . import constants as const
-from .expert_policy import ANY_TARGET, NO_ACTION, allocate_buffers, choose_action, find_way
+from .expert_policy import ANY_GOAL, ANY_TARGET, NO_ACTION, allocate_buffers, choose_action, find_way
 from .placement import NOWHERE, cell_at
 from .rules import step
 from .state import ENV
@@ -70,8 +70,8 @@ def _solve(trial, i, buffers):
 
 @jit
 def _is_cut_off(env, buffers):
-    """Whether there is no way to the target, even if every key within reach is used, and every object is moved that the
-    task allows to be moved.
+    """Whether there is no way to the target or a goal, even if every key within reach is used, and every object moved
+    that the task allows to be moved.
     """
     keys = 0
     if const.KEY <= env.carrying < const.BALL:
@@ -85,7 +85,10 @@ def _is_cut_off(env, buffers):
                 has_new_key = True
     if env.objective == const.PUT_NEAR_TARGET and env.carrying != const.EMPTY:
         return False
-    return find_way(env, buffers, ANY_TARGET, ALL_COLORS & ~keys) == NOWHERE
+    for target in (ANY_TARGET, ANY_GOAL):
+        if find_way(env, buffers, target, ALL_COLORS & ~keys) != NOWHERE:
+            return False
+    return True
 
 
 @jit
