@@ -48,6 +48,33 @@ def test_completions_match_their_prompts_in_any_order(lm):
     assert completions.decode(lm) == expected.decode(lm)
 
 
+class Counting:
+    """Answers every turn with three tokens."""
+
+    def __init__(self):
+        self.num_turns = 0
+
+    def answer(self, tokens):
+        self.num_turns += 1
+        return [5, 6, 7] if self.num_turns < 20 else None
+
+
+def test_conversations_end_when_the_servers_context_is_full(lm):
+    prompts, conversations = [[6], [6] * 9], [Counting() for _ in range(4)]
+    with FakeVllmServer(lm, max_model_len=40) as server:
+        completions = VllmSampler(server.url).generate(lm, prompts, 2, 4, None, 1.0, conversations)
+    prompt_lengths = torch.tensor([1, 1, 9, 9])
+    assert all(0 < conversation.num_turns < 20 for conversation in conversations)
+    assert completions.generated[range(4), completions.mask.sum(1) - 1].all()  # the last turn has no answer
+    lengths = completions.mask.sum(1) + prompt_lengths
+    assert (lengths <= 40).all()
+    assert (lengths + 3 + 4 > 40).all()  # no room for the answer and another turn
+    conversations = [Counting() for _ in range(4)]
+    with FakeVllmServer(lm) as server:  # one that does not say how long its context is
+        VllmSampler(server.url).generate(lm, prompts, 2, 4, None, 1.0, conversations)
+    assert [conversation.num_turns for conversation in conversations] == [20] * 4
+
+
 def test_request_samples_the_full_distribution_and_stops_at_the_tokenizers_end(lm):
     with FakeVllmServer(lm) as server:
         generate_remotely(lm, f"{server.url}/v1/", 4, 7, torch.Generator(), 0.7)

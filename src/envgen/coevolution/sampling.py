@@ -3,6 +3,7 @@
 A prompt with several completions is encoded once. Finished rows leave the batch.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -271,9 +272,12 @@ class _Output:
 
 def generate_turn_by_turn(
     generate: Generate, prompts: Sequence[Sequence[int]], num_generations: int,
-    conversations: Sequence[Conversation], pad_token_id: int,
+    conversations: Sequence[Conversation], pad_token_id: int, max_history: float = math.inf,
 ) -> Completions:  # fmt: skip
-    """Conversations with a sampler that knows only prompts: each turn encodes the whole history again."""
+    """Conversations with a sampler that knows only prompts: each turn encodes the whole history again.
+
+    A conversation ends early where its history would exceed `max_history` tokens.
+    """
     histories = [list(prompt) for prompt in prompts for _ in range(num_generations)]
     lengths = [len(history) for history in histories]
     generated: list[list[bool]] = [[] for _ in histories]
@@ -283,6 +287,8 @@ def generate_turn_by_turn(
         for k, ids, mask in zip(active, completions.ids, completions.mask, strict=True):
             tokens = ids[mask].tolist()
             answer = conversations[k].answer(tokens)
+            if answer is not None and len(histories[k]) + len(tokens) + len(answer) > max_history:
+                answer = None
             histories[k] += [*tokens, *(answer or [])]
             generated[k] += [True] * len(tokens) + [False] * len(answer or [])
             if answer is not None:

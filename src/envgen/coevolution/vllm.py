@@ -5,6 +5,7 @@ GPUs of the server (NCCL), through TRL's client, which knows the protocols of vL
 own random state: runs that use one can be resumed, but not bit for bit.
 """
 
+import math
 import shlex
 import time
 from collections.abc import Iterator, Sequence
@@ -65,7 +66,10 @@ class NcclTransfer:
 
 
 class VllmSampler:
-    """A Sampler (sampling.py): the server at `url` generates and receives the weights through `transfer`."""
+    """A Sampler (sampling.py): the server at `url` generates and receives the weights through `transfer`.
+
+    A conversation ends when the server's context has no room for another turn.
+    """
 
     def __init__(
         self, url: str, port: int = GROUP_PORTS[0], transfer: WeightTransfer | None = None, max_attempts: int = 3,
@@ -76,7 +80,7 @@ class VllmSampler:
         self.url = url.rstrip("/").removesuffix("/v1")
         self.transfer = transfer or NcclTransfer(self.url, port)
         self.max_attempts, self.retry_delay, self.timeout = max_attempts, retry_delay, timeout
-        self._model_id: str | None = None
+        self._model: dict[str, Any] | None = None  # the id of the served model and the length of its context
 
     def generate(
         self, lm: LanguageModel, prompts: Sequence[Sequence[int]], num_generations: int, max_new_tokens: int,
@@ -87,7 +91,8 @@ class VllmSampler:
             def generate(histories: Sequence[Sequence[int]], count: int) -> Completions:
                 return self.generate(lm, histories, count, max_new_tokens, rng, temperature)
 
-            return generate_turn_by_turn(generate, prompts, num_generations, conversations, lm.pad_token_id)
+            room = self.max_model_len() - max_new_tokens
+            return generate_turn_by_turn(generate, prompts, num_generations, conversations, lm.pad_token_id, room)
         body = {
             "model": self.model_id(), "prompt": [list(prompt) for prompt in prompts], "n": num_generations,
             "max_tokens": max_new_tokens, "temperature": 0.0 if rng is None else temperature, "return_token_ids": True,
@@ -127,12 +132,21 @@ class VllmSampler:
 
     def model_id(self) -> str:
         """The name of the served model; a ModelError that says how to start a server if none answers."""
-        if self._model_id is None:
+        return str(self._served_model()["id"])
+
+    def max_model_len(self) -> float:
+        """The tokens of a prompt and its completion that the server accepts; infinite where it does not say."""
+        length = self._served_model().get("max_model_len")
+        return length if isinstance(length, int) else math.inf
+
+    def _served_model(self) -> dict[str, Any]:
+        if self._model is None:
             try:
-                self._model_id = str(self._request("/v1/models")["data"][0]["id"])
-            except (KeyError, IndexError, TypeError):
+                model = self._request("/v1/models")["data"][0]
+                self._model = {"id": model["id"], "max_model_len": model.get("max_model_len")}
+            except (KeyError, IndexError, TypeError, AttributeError):
                 raise ModelError(f"{self.url} serves no model; {self._start_hint}") from None
-        return self._model_id
+        return self._model
 
     @property
     def _start_hint(self) -> str:
