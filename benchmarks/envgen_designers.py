@@ -243,7 +243,9 @@ def results_table(study: Study, folders: dict[str, list[Path]]) -> str:
 
 def format_seed_counts(folders: dict[str, list[Path]]) -> str:
     counts = sorted({len(group) for group in folders.values()})
-    return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    if counts == [1]:
+        return "one seed"
+    return f"{counts[0]} seeds" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
 
 
 def results_page(study: Study, folders: dict[str, list[Path]], options: str, discussion: str) -> str:
@@ -261,7 +263,7 @@ def results_page(study: Study, folders: dict[str, list[Path]], options: str, dis
     return f"""# {study.title} {type(study.world).__name__} with `{study.world.default_observation}` observations
 
 `python benchmarks/envgen_designers.py {options}`, {datetime.date.today()},
-{format_seed_counts(folders)} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
+{format_seed_counts(folders)} each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
 
 {study.description}
 
