@@ -65,6 +65,7 @@ METHODS: dict[str, dict[str, Any]] = {  # the settings of PPO that differ; under
     "learning rate 3e-4": {"learning_rate": 3e-4},
     "practice 0.2": {"practice": {"share": 0.2}},
     "practice 0.2, uniform KL 0.003": {"practice": {"share": 0.2}, "uniform_kl_coef": 0.003},
+    "practice 0.4, unimix 0.01": {"practice": {"share": 0.4}, "network": {"unimix": 0.01}},  # as in the preset far
 }
 
 

@@ -7,8 +7,8 @@
     python benchmarks/envgen_designers.py crafter-long     # 20 million steps for each run
     python benchmarks/envgen_designers.py crafter-forgetting     # what keeps the skill wake_up in random levels
 
-All designers are compared with the same plan, number of steps and seeds; `practice` is `none` with practice: that of the
-learner preset, or a fifth of the environments. The results of each run are copied to the results folder, so that
+All designers are compared with the same plan, number of steps and seeds; `practice` is `none` with the practice of
+the learner preset, or in a fifth of the environments. The results of each run are copied to the results folder, so that
 `envgen compare docs/results/envgen-<study>-<observation>/runs` prints the tables, with settings as the labels of
 variants. Interrupted runs resume, and runs in the results folder are not repeated: a study can be extended by further
 seeds, and the page is written from all of its runs. `--more` adds runs such as those of a language model, with their
@@ -77,8 +77,8 @@ additional. *In training*: all training episodes of the last 1,000,000 steps, th
 LONG = """\
 20 cycles of 1,000,000 steps. A fifth of the environments plays the original and the others designed levels, in the same
 batches and until the end; for `none` and `practice` all play the original. The learner has the settings of the preset
-`far`, whose practice (in 40% of the environments) only `practice` has. *In training*: the episodes in the original of the last cycle. *Final*: 1,024 fresh episodes of the final policy
-in the original."""
+`far`, whose practice (in 40% of the environments) only `practice` has. *In training*: the episodes in the original of
+the last cycle. *Final*: 1,024 fresh episodes of the final policy in the original."""
 HEIST = """\
 Hard mode. 4 cycles of 250,000 steps in 4 levels and 250,000 in the original, then 2,000,000 in the original; for `none`
 all 4,000,000 in the original. *In training*: all training episodes of the last 2,000,000 steps. *Final*: 1,024 fresh

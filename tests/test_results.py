@@ -47,11 +47,14 @@ def check_tables(page: str, *tables: str) -> None:
         assert is_published, f"{page} has no row\n{row}"
 
 
-@pytest.mark.parametrize("page", ["crafter-learners", "crafter-time-to-score"])
+@pytest.mark.parametrize("page", ["crafter-learners", "crafter-exploration", "crafter-time-to-score"])
 def test_tables_of_crafter_without_a_designer(page):
     benchmark = load_benchmark(page.replace("-", "_"))
     groups = benchmark.load_results(RESULTS / page)
-    tables = [benchmark.format_table(groups)]
+    if page == "crafter-exploration":
+        tables = [benchmark.format_tables(groups)]
+    else:
+        tables = [benchmark.format_table(groups)]
     if page == "crafter-learners":
         tables.append(benchmark.format_skills(groups))
     check_tables(page, *tables)
