@@ -5,19 +5,23 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 import envgen
 from envgen.agents.ppo import PPO
+from envgen.curriculum.plan import EVALUATION_SEED
 from envgen.designers.designer import Brief, Cycle, Proposal, ProposedLevel
 from envgen.runs.store import read_request
 
 SMALL = {"cycles": 1, "levels": 2, "cycle_steps": 512, "final_steps": 512, "feedback_groups": 2, "feedback_episodes": 2,
          "episodes": 3, "audit_steps": 20}  # fmt: skip
 SETTINGS = {"num_envs": 8, "num_steps": 32}
+FAR = Path(__file__).parents[1] / "policies" / "crafter-far"
 
 
 class TreesOnly(envgen.Designer):
@@ -214,12 +218,64 @@ def test_a_designer_that_returns_no_proposal_is_an_error_with_a_message(returned
         ({"plan": {"preset": "quick"}}, "setting 'preset' is not one of cycles, levels"),
         ({"plan": {"ratio": float("inf")}}, "ratio: Input should be a finite number"),
         ({"seed": 2**31}, "seed must be from 0 to 2147483647, not 2147483648"),
+        ({"initial_policy": "crafter-nar"}, "crafter-nar is neither a folder nor a policy in"),
+        ({"initial_policy": FAR}, "has another network: history True instead of False; train with the same settings"),
+        ({"initial_policy": FAR, "network": {"width": 64}}, "history True instead of False, width 256 instead of 64"),
+        ({"initial_policy": FAR, "observation": "pixels"}, "it was trained in crafter with symbols observations"),
+        ({"initial_policy": FAR, "learner": "distillation"}, "trained by another learner or with a network of another"),
     ],
 )
 def test_wrong_arguments_are_errors_with_the_nearest_right_one(arguments, message, tmp_path):
     with pytest.raises(envgen.EnvgenError, match=message):
         envgen.train(**{"plan": SMALL, "folder": tmp_path / "run", "verbose": False, **arguments})
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_starts_from_the_weights_of_a_policy(run, tmp_path):
+    policy = run.policy()
+    policy.save(tmp_path / "saved")
+    arguments = {"designer": "none", "hyperparameters": SETTINGS, "verbose": False}
+    plan, checksums = {"cycles": 0, "final_steps": 0, "episodes": 4}, set()
+    for k, source in enumerate((policy, run, run.folder, tmp_path / "saved")):
+        folder = tmp_path / str(k)
+        untrained = envgen.train(**arguments, plan=plan, folder=folder, initial_policy=source)
+        assert untrained.final == envgen.evaluate(policy, 4, seed=EVALUATION_SEED)
+        checksums.add(read_request(folder)[0]["initial_policy"]["sha256"])
+    assert len(checksums) == 1
+    with pytest.raises(envgen.EnvgenError, match="initial_policy"):  # other settings than before
+        envgen.train(**arguments, plan=plan, folder=folder)
+    trained = envgen.train(
+        **arguments, plan={**plan, "final_steps": 512}, folder=tmp_path / "trained", initial_policy=policy
+    )
+    assert trained.final != untrained.final
+
+
+def test_a_run_with_an_initial_policy_is_resumed(run, tmp_path):
+    policy, folder, saved = run.policy(), tmp_path / "run", tmp_path / "saved"
+    policy.save(saved)
+    plan = {"cycles": 1, "cycle_steps": 512, "final_steps": 0, "episodes": 4}
+    first = envgen.train(
+        "crafter", "none", plan=plan, hyperparameters=SETTINGS, folder=folder, initial_policy=saved, verbose=False
+    )
+    (folder / "summary.json").unlink()
+    moved = saved.rename(tmp_path / "moved")
+    assert envgen.resume(folder, verbose=False).final == first.final  # its checkpoint has the weights
+    for name in ("summary.json", "progress.jsonl"):
+        (folder / name).unlink()
+    shutil.rmtree(folder / "checkpoints")
+    shutil.rmtree(folder / "cycles")
+    with pytest.raises(envgen.EnvgenError, match=r"saved is not a (run directory|saved policy)"):
+        envgen.resume(folder, verbose=False)
+    moved.rename(saved)
+    assert envgen.resume(folder, verbose=False).final == first.final
+    for name in ("summary.json", "progress.jsonl"):
+        (folder / name).unlink()
+    shutil.rmtree(folder / "checkpoints")
+    with torch.no_grad():
+        next(policy.network.parameters()).add_(1.0)
+    policy.save(saved)
+    with pytest.raises(envgen.EnvgenError, match="started from other weights than those of"):
+        envgen.resume(folder, verbose=False)
 
 
 def test_network_settings_among_the_hyperparameters_keep_those_of_the_learner_preset(tmp_path):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from envgen.agents.settings import LearnerSettings, NetworkSettings
     from envgen.curriculum.diagnosis import Diagnosis
     from envgen.curriculum.evaluate import Evaluation
+    from envgen.curriculum.initial_policy import InitialPolicy
     from envgen.curriculum.loop import TrainingSummary
     from envgen.curriculum.plan import PracticeSettings, TrainingPlan
     from envgen.runs.compare import Comparison
@@ -90,6 +91,7 @@ def train(
     llm: str | Mapping[str, Any] | None = None,
     extend: bool = False,
     practice: "PracticeSettings | Mapping[str, Any] | None" = None,
+    initial_policy: "str | Path | TrainingRun | Policy | None" = None,
     device: str = "cpu",
     compile: bool = False,
     save_every: float = 30.0,
@@ -123,6 +125,8 @@ def train(
         extend: Continue a finished run whose plan now has more cycles or final steps.
         practice: Restart a share of the environments from saved states in which the agent was close to a rare skill:
             `{"share": 0.2}`, and the other fields of `PracticeSettings`. By default as in the learner preset.
+        initial_policy: A policy whose weights the agent starts with, or anything that `load_policy` loads, such as a
+            run directory. It must have the same network. By default the weights are random.
         device: The device of the network: `"cpu"`, `"cuda"`, `"cuda:1"`, ...
         compile: Compile the network with `torch.compile`.
         save_every: Seconds between checkpoints.
@@ -132,7 +136,7 @@ def train(
     require_extra("train", "envgen.train")
     arguments = _training_arguments(
         world, designer, preset, plan, observation, seed, folder, learner, learner_preset, network, hyperparameters,
-        designer_options, levels, llm, practice,
+        designer_options, levels, llm, practice, initial_policy,
     )  # fmt: skip
     return _train(arguments, extend, device, compile, save_every, log, verbose)
 
@@ -165,6 +169,7 @@ def training_request(
         compile,
         a.practice,
         request_only=True,
+        initial_policy=a.initial_policy,
     ).request
 
 
@@ -181,13 +186,14 @@ class TrainingArguments:
     learner: Any
     settings: dict[str, Any]
     practice: Any
+    initial_policy: "InitialPolicy | None" = None
 
 
 def _training_arguments(
     world: str | World, designer: str | Designer | type[Designer], preset: str, plan: Any, observation: str | None,
     seed: int, folder: str | Path | None, learner: Any, learner_preset: str, network: Any, hyperparameters: Any,
     designer_options: Mapping[str, Any] | None, levels: Sequence[Any], llm: str | Mapping[str, Any] | None,
-    practice: Any,
+    practice: Any, initial_policy: Any = None,
 ) -> TrainingArguments:  # fmt: skip
     from envgen.curriculum.plan import TrainingPlan, check_training_seed, plan_for
     from envgen.curriculum.plan import learner_preset as chosen_preset
@@ -214,7 +220,19 @@ def _training_arguments(
     if network_settings:
         settings["network"] = network_settings
     practice = preset_practice | practice_changes
-    return TrainingArguments(run_folder, world, built, plan, observation, seed, learner, settings, practice)
+    initial = None if initial_policy is None else _initial_policy(initial_policy)
+    return TrainingArguments(run_folder, world, built, plan, observation, seed, learner, settings, practice, initial)
+
+
+def _initial_policy(policy: "str | Path | TrainingRun | Policy") -> "InitialPolicy":
+    from envgen.agents.policy import Policy
+    from envgen.curriculum.initial_policy import InitialPolicy
+
+    if isinstance(policy, Policy):
+        return InitialPolicy("a policy", lambda: policy)
+    if isinstance(policy, TrainingRun):
+        return InitialPolicy(str(policy.folder), policy.policy)
+    return InitialPolicy(str(policy), lambda: load_policy(policy))
 
 
 def _parse_level(level: Any, world: World) -> Level | LevelChain:
@@ -267,6 +285,7 @@ def resume(
     The other arguments are those of `train`.
     """
     require_extra("train", "envgen.resume")
+    from envgen.curriculum.initial_policy import InitialPolicy
     from envgen.curriculum.plan import TrainingPlan
     from envgen.runs.store import RunError, read_request
 
@@ -281,6 +300,7 @@ def resume(
         runtime = resume_runtime(config, stored, runtime_options or {})
         designer = rebuild_designer(config, run_folder, runtime)
         practice = request.get("practice")
+        initial = InitialPolicy.from_request(request.get("initial_policy"), load_policy)
         if type(seed) is not int or not isinstance(practice, dict | None):
             raise TypeError("seed or practice")
     except ValidationError as error:
@@ -292,7 +312,9 @@ def resume(
     check_world_name(world_name, REPEAT)
     world = make_world(world_name)
     check_observation(world, observation)
-    arguments = TrainingArguments(run_folder, world, designer, plan, observation, seed, learner, settings, practice)
+    arguments = TrainingArguments(
+        run_folder, world, designer, plan, observation, seed, learner, settings, practice, initial
+    )
     return _train(arguments, False, device, compile, save_every, log, verbose)
 
 
@@ -341,7 +363,7 @@ def _train(
 
         summary = run_loop(
             folder, world, a.designer, a.plan, a.observation, a.seed, a.learner, a.settings, device, compile,
-            on_progress, print_line, save_every, extend, a.practice,
+            on_progress, print_line, save_every, extend, a.practice, a.initial_policy,
         )  # fmt: skip
     return TrainingRun(folder, summary, world, a.learner)
 

@@ -218,6 +218,8 @@ def test_ctrl_c_suggests_repeating_the_command_for_classes_of_ones_own(choice, m
         (["train", "--observation", "pixel"], "did you mean 'pixels'?"),
         (["train", "--learner", "pp"], "did you mean 'ppo'?"),
         (["train", "--resume", "runs", "--learner", "ppo"], "--learner cannot be combined with --resume"),
+        (["train", "--initial-policy", "runs"], "runs is not a run directory"),
+        (["train", "--resume", "runs", "--initial-policy", "x"], "--initial-policy cannot be combined with --resume"),
         (["train", "--seed", "-1"], "--seed must be 0 or greater, not -1"),
         (["train", "--levels", "0"], "levels: Input should be greater than or equal to 1 (got 0)"),
         (["train", "--ppo.num-envs", "2"], "levels is 4, but only 2 environments can play levels"),

@@ -87,6 +87,7 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
         folder: Annotated[Path | None, default(FOLDER)] = None,
         resume: Annotated[Path | None, default("start a new run")] = None,
         extend: bool = False,
+        initial_policy: Annotated[str | None, default("random weights")] = None,
         level_files: Annotated[tuple[Path, ...], default("none")] = (),
         plan: Annotated[PlanOptions, OmitArgPrefixes] = PlanOptions(),  # pyright: ignore # noqa: B008
         designer_options: Annotated[DesignerOptions, tyro.conf.arg(name="designer")] = DesignerOptions(),  # pyright: ignore # noqa: B008
@@ -113,6 +114,8 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
             folder: The run directory.
             resume: Continue the run in this directory with its own settings.
             extend: Continue a finished run whose plan now has more cycles or final steps.
+            initial_policy: A policy whose weights the agent starts with: a run directory, a saved policy or the name
+                of a released one. It must have the same network.
             level_files: JSON files with levels or chains of levels, for the designer `fixed`.
             plan: How long to train in levels and in the original, and how to evaluate. The defaults shown are those of
                 the preset paper; other presets and some worlds change them.
@@ -135,7 +138,7 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
         if resume is not None:
             identity = {"folder": folder, "designer": designer, "preset": preset, "observation": observation,
                         "learner": learner, "learner_preset": learner_preset, "seed": seed, "extend": extend or None,
-                        "level_files": level_files or None}  # fmt: skip
+                        "initial_policy": initial_policy, "level_files": level_files or None}  # fmt: skip
             refuse_with_resume([
                 *(["WORLD"] if world is not None else []),
                 *(flag(name) for name, value in identity.items() if value is not None),
@@ -170,8 +173,8 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
             "preset": preset, "plan": changes, "observation": observation, "seed": seed, "folder": folder,
             "learner": learner, "learner_preset": learner_preset, "network": explicitly_set(network),
             "hyperparameters": explicitly_set(hyperparameters), "designer_options": explicitly_set(designer_options),
-            "levels": levels, "llm": model, "extend": extend, "practice": explicitly_set(practice), "device": device,
-            "compile": compile, "log": log, "verbose": not quiet,
+            "levels": levels, "llm": model, "extend": extend, "practice": explicitly_set(practice),
+            "initial_policy": initial_policy, "device": device, "compile": compile, "log": log, "verbose": not quiet,
         }  # fmt: skip
         (start or _start)(chosen, designer, arguments, reference_episodes)
 

@@ -39,6 +39,7 @@ from envgen.worlds.world import Level, World
 from .audit import AUDIT_SEEDS, audit_level, setting_effects
 from .diagnosis import diagnose_for_designer
 from .evaluate import Evaluation, LevelScorer, evaluate, evaluate_in_groups, level_outcomes
+from .initial_policy import InitialPolicy
 from .plan import EVALUATION_SEED, PlanError, PracticeSettings, TrainingPlan, check_training_seed
 from .practice import practice_settings
 from .sampling import num_sampled_envs
@@ -93,6 +94,7 @@ def train(
     save_every: float = 30.0,
     extend: bool = False,
     practice: PracticeSettings | Mapping[str, Any] | None = None,
+    initial_policy: InitialPolicy | None = None,
 ) -> TrainingSummary:
     """Train an agent in levels that a designer adapts to it. Call it again with the same arguments to resume.
 
@@ -109,17 +111,21 @@ def train(
             depends on the number of cycles. A run that had some gives another result, because a new run would train
             all `final_steps` in one phase after all cycles.
         practice: Whether a share of the environments practices, and how (practice.py). By default none does.
+        initial_policy: The policy whose weights the agent starts with, instead of random ones.
     """
     plan = plan or TrainingPlan()
     agent, practice, sampler, request = prepare(
-        world, designer, plan, observation, seed, learner, learner_settings, device, compile, practice
-    )
+        world, designer, plan, observation, seed, learner, learner_settings, device, compile, practice,
+        initial_policy=initial_policy,
+    )  # fmt: skip
     extendable = EXTENDABLE if extend else ()
     with Run(Path(folder), request, agent.process_group.is_main, designer.runtime_options(), extendable) as run_dir:
         agent.process_group.barrier()
         trainer = PhaseTrainer(
             run_dir, world, observation, agent, seed, save_every, on_progress, practice, sampler, plan.original_share
         )
+        if initial_policy is not None and trainer.is_new:
+            initial_policy.copy_to(agent)
         return Loop(trainer, designer, plan, on_message).run()
 
 
@@ -135,6 +141,7 @@ def prepare(
     compile: bool = False,
     practice: PracticeSettings | Mapping[str, Any] | None = None,
     request_only: bool = False,
+    initial_policy: InitialPolicy | None = None,
 ) -> PreparedRun:
     """Check the arguments of `train`, and return what it starts with.
 
@@ -145,6 +152,8 @@ def prepare(
     agent = make_learner(
         world, observation, learner, learner_settings, seed, device, compile, plan.total_steps, request_only
     )
+    if initial_policy is not None:
+        initial_policy.check(agent)
     num_envs = agent.settings.num_envs
     practice = practice_settings(world, observation, num_envs // agent.process_group.size, practice)
     sampler = None
@@ -161,6 +170,7 @@ def prepare(
         "seed": seed,
         "learner": {"name": _learner_name(learner), **agent.settings.model_dump(mode="json")},
         **({"practice": practice.model_dump(mode="json")} if practice.share else {}),
+        **({"initial_policy": initial_policy.request()} if initial_policy is not None else {}),
     }
     return PreparedRun(agent, practice, sampler, request)
 

@@ -113,6 +113,11 @@ class PhaseTrainer:
                 if sampler is not None:
                     sampler.load(self._checkpoint.arrays["sampler"], values["sampler"])
 
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing has been trained yet."""
+        return not self.finished_phases and self.current_phase is None
+
     def run_phase(self, name: str, levels: Sequence[Level | LevelChain], steps: int, sampled: bool = False) -> None:
         """Train for `steps` steps, unless this phase is already finished.
 

@@ -1,0 +1,98 @@
+"""Start a run from the weights of a trained policy instead of random ones."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from envgen.agents.learner import Learner
+from envgen.agents.policy import Policy, PolicyError
+from envgen.runs.store import RunError
+
+
+class InitialPolicy:
+    """The policy that a run starts from. It belongs to the run's settings, by a checksum of its weights.
+
+    Args:
+        source: What the user called it.
+        load: Loads the policy. A run that is resumed loads it only if it has no checkpoint yet.
+        sha256: Of the weights; computed if not given.
+    """
+
+    def __init__(self, source: str, load: Callable[[], Policy], sha256: str | None = None):
+        self.source, self._load = source, load
+        self._policy: Policy | None = None
+        if sha256 is None:
+            self._policy = load()
+            sha256 = weights_sha256(self._policy)
+        self.sha256 = sha256
+
+    @classmethod
+    def from_request(cls, entry: Any, load: Callable[[str], Policy]) -> Self | None:
+        """The policy that a run directory names. TypeError or KeyError if the entry is damaged."""
+        if entry is None:
+            return None
+        source, sha256 = entry["source"], entry["sha256"]
+        if not isinstance(source, str) or not isinstance(sha256, str):
+            raise TypeError("initial_policy")
+        return cls(source, lambda: load(source), sha256)
+
+    def request(self) -> dict[str, Any]:
+        """Its part of the run's settings."""
+        return {"source": self.source, "sha256": self.sha256}
+
+    def check(self, learner: Learner) -> None:
+        """Raise a PolicyError if the learner cannot start from this policy; do not load it only for this."""
+        if self._policy is not None:
+            _check_compatible(self._policy, learner.policy, self.source)
+
+    def copy_to(self, learner: Learner) -> None:
+        """Give a learner the weights of the policy."""
+        policy = self._policy or self._load()
+        if weights_sha256(policy) != self.sha256:
+            raise RunError(f"the run was started from other weights than those of {self.source}; restore that policy")
+        _check_compatible(policy, learner.policy, self.source)
+        learner.policy.network.load_state_dict(policy.network.state_dict())
+
+
+def weights_sha256(policy: Policy) -> str:
+    """A checksum of the weights of a policy."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(policy.network.state_dict().items()):
+        array = tensor.detach().cpu().numpy()
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _check_compatible(policy: Policy, own: Policy, source: str) -> None:
+    if policy.observation_space != own.observation_space or policy.layout != own.layout:
+        trained = " with ".join(str(policy.metadata[key]) for key in ("world", "observation") if key in policy.metadata)
+        raise PolicyError(
+            f"the initial policy {source} observes something else than this run"
+            + (f": it was trained in {trained} observations" if trained else "")
+        )
+    if policy.action_space != own.action_space:
+        raise PolicyError(
+            f"the initial policy {source} has the actions {policy.action_space}, but this run has {own.action_space}"
+        )
+    if type(policy.network) is not type(own.network):
+        raise PolicyError(
+            f"the initial policy {source} was trained by another learner or with a network of another class"
+        )
+    theirs, ours = (network.state_dict() for network in (policy.network, own.network))
+    if {name: tensor.shape for name, tensor in theirs.items()} != {name: tensor.shape for name, tensor in ours.items()}:
+        changes = _describe_changes(_network_settings(policy), _network_settings(own))
+        raise PolicyError(f"the initial policy {source} has another network{changes}")
+
+
+def _network_settings(policy: Policy) -> Mapping[str, Any]:
+    settings = policy.metadata.get("settings", {}).get("network", {})
+    return settings if isinstance(settings, Mapping) else {}
+
+
+def _describe_changes(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    changed = [name for name in ours if name in theirs and theirs[name] != ours[name] and name != "unimix"]
+    if not changed:
+        return ""
+    values = ", ".join(f"{name} {theirs[name]} instead of {ours[name]}" for name in changed)
+    return f": {values}; train with the same settings of the network"
