@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -234,20 +235,20 @@ def test_wrong_arguments_are_errors_with_the_nearest_right_one(arguments, messag
 def test_a_run_starts_from_the_weights_of_a_policy(run, tmp_path):
     policy = run.policy()
     policy.save(tmp_path / "saved")
-    arguments = {"designer": "none", "hyperparameters": SETTINGS, "verbose": False}
-    plan, checksums = {"cycles": 0, "final_steps": 0, "episodes": 4}, set()
-    for k, source in enumerate((policy, run, run.folder, tmp_path / "saved")):
-        folder = tmp_path / str(k)
-        untrained = envgen.train(**arguments, plan=plan, folder=folder, initial_policy=source)
-        assert untrained.final == envgen.evaluate(policy, 4, seed=EVALUATION_SEED)
-        checksums.add(read_request(folder)[0]["initial_policy"]["sha256"])
-    assert len(checksums) == 1
+    arguments: dict[str, Any] = {"designer": "none", "hyperparameters": SETTINGS, "verbose": False}
+    plan = {"cycles": 0, "final_steps": 0, "episodes": 4}
+    expected = envgen.evaluate(policy, 4, seed=EVALUATION_SEED)
+    sources: list[Any] = [policy, run, run.folder, tmp_path / "saved"]
+    folders = [tmp_path / str(k) for k in range(len(sources))]
+    for source, folder in zip(sources, folders, strict=True):
+        assert envgen.train(**arguments, plan=plan, folder=folder, initial_policy=source).final == expected
+    assert len({read_request(folder)[0]["initial_policy"]["sha256"] for folder in folders}) == 1
     with pytest.raises(envgen.EnvgenError, match="initial_policy"):  # other settings than before
-        envgen.train(**arguments, plan=plan, folder=folder)
+        envgen.train(**arguments, plan=plan, folder=folders[0])
     trained = envgen.train(
         **arguments, plan={**plan, "final_steps": 512}, folder=tmp_path / "trained", initial_policy=policy
     )
-    assert trained.final != untrained.final
+    assert trained.final != expected
 
 
 def test_a_run_with_an_initial_policy_is_resumed(run, tmp_path):
