@@ -2,6 +2,7 @@
 
     python benchmarks/envgen_designers.py crafter     # runs, then writes docs/results/envgen-crafter-symbols/
     python benchmarks/envgen_designers.py heist
+    python benchmarks/envgen_designers.py heist-long     # 10 million steps for each run
     python benchmarks/envgen_designers.py minigrid
     python benchmarks/envgen_designers.py walker
     python benchmarks/envgen_designers.py crafter-long     # 20 million steps for each run
@@ -84,6 +85,12 @@ Hard mode. 4 cycles of 250,000 steps in 4 levels and 250,000 in the original, th
 all 4,000,000 in the original. *In training*: all training episodes of the last 2,000,000 steps. *Final*: 1,024 fresh
 episodes of the final policy in the original. The rate of a skill counts the mazes that have its key or door; the score
 is the geometric mean of the rates, as in Crafter. EnvGen reports the rate of `steal_gem` for Heist."""
+HEIST_LONG = """\
+Hard mode. 10 cycles of 1,000,000 steps. A fifth of the environments plays the original and the others designed levels,
+in the same batches and until the end; for `none` and `practice` all play the original. *In training*: the episodes in
+the original of the last cycle. *Final*: 1,024 fresh episodes of the final policy in the original. The rate of a skill
+counts the mazes that have its key or door; the score is the geometric mean of the rates, as in Crafter. EnvGen reports
+the rate of `steal_gem` for Heist."""
 MINIGRID = """\
 4 cycles of 240,000 steps, then 1,000,000 in the original, which draws one of 23 tasks for each episode; for `none` all
 1,960,000 in the original. In the cycles, `expert` trains for one half of the steps in 4 levels and for the other in the
@@ -124,6 +131,10 @@ STUDIES = {
     "heist": Study(
         Heist(), TrainingPlan(cycle_steps=500_000, final_steps=2_000_000, episodes=1024),
         ("none", "practice", "dr", "plr", "accel", "sfl", "random", "expert"), HEIST,
+    ),
+    "heist-long": Study(
+        Heist(), plan_for("long", Heist(), cycles=10), ("none", "practice", "dr", "plr", "sfl", "expert"), HEIST_LONG,
+        skills=("steal_gem",),
     ),
 }  # fmt: skip
 VARIANTS = {

@@ -47,7 +47,9 @@ def check_tables(page: str, *tables: str) -> None:
         assert is_published, f"{page} has no row\n{row}"
 
 
-@pytest.mark.parametrize("page", ["crafter-learners", "crafter-exploration", "crafter-time-to-score"])
+@pytest.mark.parametrize(
+    "page", ["crafter-learners", "crafter-exploration", "crafter-rare-skills", "crafter-time-to-score"]
+)
 def test_tables_of_crafter_without_a_designer(page):
     benchmark = load_benchmark(page.replace("-", "_"))
     groups = benchmark.load_results(RESULTS / page)

@@ -1,0 +1,178 @@
+"""What raises the four rarest skills of Crafter? A trained policy trains on, with one change in each run.
+
+    python benchmarks/crafter_rare_skills.py --seeds 20
+    python benchmarks/crafter_rare_skills.py --page        # train nothing, write the page from the existing results
+
+The policy `crafter-far` rarely makes iron swords or collects diamonds, and never eats a plant. Each run starts from its
+weights and trains for four million steps in the original, or with half of the environments in levels. Results are JSON
+files under docs/results/crafter-rare-skills/, from which the page is made. Finished runs are not repeated, and
+interrupted ones resume.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import envgen
+from envgen.designers.chains import derive_chain
+from envgen.runs.statistics import iqm_with_ci
+from envgen.runs.store import library_versions, write_json
+from envgen.worlds.crafter.world import Crafter
+
+POLICY = Path("policies/crafter-far")
+EVALUATION_SEED = 9_000_000_000
+EPISODES, DIAGNOSIS_EPISODES = 1024, 512
+STEPS, CYCLES = 4_000_000, 4
+RARE_SKILLS = ("make_iron_pickaxe", "make_iron_sword", "collect_diamond", "eat_plant")
+WORLD = Crafter()
+SKILLS = [skill.name for skill in WORLD.skills]
+LONG_HORIZON = {"gamma": 0.997, "gae_lambda": 0.95}
+
+
+def chain(skill: str) -> dict[str, Any]:
+    return {"chain": {"skill": skill}}
+
+
+def plant_chain_without_other_rewards() -> dict[str, Any]:
+    """The chain for `eat_plant`, in which every other skill counts as achieved."""
+    stages = derive_chain("eat_plant", WORLD.Level, WORLD.skills, WORLD.skill_levels)
+    done = [skill for skill in SKILLS if skill != "eat_plant"]
+    return {"chain": {"skill": "eat_plant", "levels": [stage.to_overrides() | {"done": done} for stage in stages]}}
+
+
+def guarded_plant_chain() -> dict[str, Any]:
+    """A chain for `eat_plant` with all creatures, and stones to build a fence around the plant."""
+    done = [skill for skill in SKILLS if skill != "eat_plant"]
+    start = {"inventory": {"sapling": 2, "stone": 9, "wood_pickaxe": 1, "stone_sword": 1}, "done": done}
+    ages = ("ripe", "nearly ripe", "half grown", "sapling")
+    stages = [{"near": {"plant": age}, **start} for age in ages]
+    return {"chain": {"skill": "eat_plant", "levels": [*stages, start, {"done": done}]}}
+
+
+REMEDIES: dict[str, dict[str, Any]] = {  # arguments of envgen.train
+    "none": {},
+    "practice 0.4": {"practice": {"share": 0.4}},
+    "gamma 0.997, lambda 0.95": {"hyperparameters": LONG_HORIZON},
+    "uniform KL 0.003": {"hyperparameters": {"uniform_kl_coef": 0.003}},
+    "expert": {"designer": "expert"},
+    "expert, next stage at 20%": {"designer": "expert", "designer_options": {"advance_at": 20.0}},
+    "chains of the four skills": {"levels": [chain(skill) for skill in RARE_SKILLS]},
+    "chain for diamonds": {"levels": [chain("collect_diamond")]},
+    "chain for plants": {"levels": [chain("eat_plant")]},
+    "chain for plants, gamma 0.997": {"levels": [chain("eat_plant")], "hyperparameters": LONG_HORIZON},
+    "chain for plants without other rewards": {"levels": [plant_chain_without_other_rewards()]},
+    "chain for plants without other rewards, gamma 0.997": {
+        "levels": [plant_chain_without_other_rewards()],
+        "hyperparameters": LONG_HORIZON,
+    },
+    "chain for plants with stones, gamma 0.997": {
+        "levels": [guarded_plant_chain()],
+        "hyperparameters": LONG_HORIZON,
+    },
+    "levels without zombies": {"levels": [{"zombies": "none"}]},
+}
+
+
+def run(remedy: str, seed: int, runs: Path, results: Path, threads: int) -> str:
+    """Train with one remedy and one seed, unless its results already exist; return what happened."""
+    import torch
+
+    name = f"{remedy.replace(' ', '-').replace(',', '')}-{seed}"
+    file = results / f"{name}.json"
+    if file.exists():
+        return f"{file.name} already exists"
+    torch.set_num_threads(threads)
+    arguments = dict(REMEDIES[remedy])
+    levels = arguments.pop("levels", [])
+    designer = arguments.pop("designer", "fixed" if levels else "none")
+    hyperparameters = {"learning_rate": 2e-4} | arguments.pop("hyperparameters", {})
+    plan = {"cycles": CYCLES, "cycle_steps": STEPS // CYCLES, "final_steps": 0, "mixing": "mixed", "episodes": EPISODES}
+    plan |= {"levels": len(levels)} if levels else {}
+    trained = envgen.train(
+        "crafter", designer, plan=plan, seed=seed, folder=runs / name, levels=levels, learner_preset="far",
+        hyperparameters=hyperparameters, practice={"share": 0.0} | arguments.pop("practice", {}),
+        initial_policy=POLICY, verbose=False, **arguments,
+    )  # fmt: skip
+    final = envgen.evaluate(trained.policy(), EPISODES, world="crafter", seed=EVALUATION_SEED)
+    diagnosis = envgen.diagnose(trained.policy(), DIAGNOSIS_EPISODES, world="crafter", seed=EVALUATION_SEED)
+    write_json(file, {
+        "remedy": remedy, "seed": seed, "steps": STEPS, "final": final.model_dump(mode="json"),
+        "diagnosis": diagnosis.model_dump(mode="json"),
+    })  # fmt: skip
+    return f"{file.name}: score {final.score}"
+
+
+def load_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The results of all runs by remedy, in the order of REMEDIES."""
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for file in sorted(folder.glob("*.json")):
+        result = json.loads(file.read_text())
+        groups[result["remedy"]].append(result)
+    return {remedy: groups[remedy] for remedy in REMEDIES if remedy in groups}
+
+
+def format_table(groups: dict[str, list[dict[str, Any]]]) -> str:
+    """One row per remedy: interquartile means over seeds with 95% intervals."""
+    rows = [
+        "| change | seeds | score | reward | steps per episode | " + " | ".join(RARE_SKILLS) + " |",
+        "|---|" + "---:|" * (len(RARE_SKILLS) + 4),
+    ]
+    for remedy, results in groups.items():
+        finals = [result["final"] for result in results]
+        values = [[final[name]["value"] for final in finals] for name in ("score", "reward", "length")]
+        values += [[final["skills"][skill]["value"] for final in finals] for skill in RARE_SKILLS]
+        rows.append("| " + " | ".join(map(str, [remedy, len(results), *map(iqm_with_ci, values)])) + " |")
+    return "\n".join(rows)
+
+
+def write_page(folder: Path) -> str:
+    groups = load_results(folder)
+    discussion = folder / "discussion.md"
+    text = f"""# What raises the four rarest skills?
+
+`python benchmarks/crafter_rare_skills.py`, {os.cpu_count()} cores ({platform.machine()}),
+{", ".join(f"{name} {number}" for name, number in library_versions().items())}.
+
+Each run starts from the weights of [`crafter-far`](../../../policies/crafter-far/README.md), which trained for
+20 million steps, and trains for {STEPS:,} further steps with the settings of the preset `far`, a learning rate of 2e-4
+that falls to 5e-5, no practice, and the change that the row names. With levels or a designer, half of the environments
+play levels and the others the original. The results are those of the final policies in {EPISODES:,} episodes of the
+original.
+
+{format_table(groups)}
+
+{discussion.read_text().strip() if discussion.exists() else ""}
+"""
+    (folder / "README.md").write_text(text.rstrip() + "\n")
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--remedies", nargs="+", choices=list(REMEDIES), default=list(REMEDIES))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[20])
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--threads", type=int, help="of each run; by default the cores are shared evenly")
+    parser.add_argument("--runs", type=Path, default=Path("out/crafter-rare-skills"))
+    parser.add_argument("--results", type=Path, default=Path("docs/results/crafter-rare-skills"))
+    parser.add_argument("--page", action="store_true", help="train nothing, write the page")
+    args = parser.parse_args()
+    args.results.mkdir(parents=True, exist_ok=True)
+    if not args.page:
+        threads = args.threads or max(1, (os.cpu_count() or 1) // args.jobs)
+        with ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as executor:
+            tasks = [(remedy, seed) for seed in args.seeds for remedy in args.remedies]
+            futures = [executor.submit(run, *task, args.runs, args.results, threads) for task in tasks]
+            for future in as_completed(futures):
+                print(future.result(), flush=True)
+    print(write_page(args.results))
+
+
+if __name__ == "__main__":
+    main()
