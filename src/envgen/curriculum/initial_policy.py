@@ -46,12 +46,15 @@ class InitialPolicy:
             _check_compatible(self._policy, learner.policy, self.source)
 
     def copy_to(self, learner: Learner) -> None:
-        """Give a learner the weights of the policy."""
-        policy = self._policy or self._load()
-        if weights_sha256(policy) != self.sha256:
-            raise RunError(f"the run was started from other weights than those of {self.source}; restore that policy")
-        _check_compatible(policy, learner.policy, self.source)
-        learner.policy.network.load_state_dict(policy.network.state_dict())
+        """Give a learner, which `check` has accepted, the weights of the policy."""
+        if self._policy is None:
+            self._policy = self._load()
+            if weights_sha256(self._policy) != self.sha256:
+                raise RunError(
+                    f"the run was started from other weights than those of {self.source}; restore that policy"
+                )
+            self.check(learner)
+        learner.policy.network.load_state_dict(self._policy.network.state_dict())
 
 
 def weights_sha256(policy: Policy) -> str:
