@@ -11,12 +11,6 @@ docs/results/crafter-exploration/, from which the page is made. Finished runs ar
 """
 
 import argparse
-import json
-import multiprocessing
-import os
-import platform
-from collections import defaultdict
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -26,8 +20,17 @@ from envgen.curriculum.evaluate import evaluate
 from envgen.curriculum.plan import PracticeSettings
 from envgen.curriculum.practice import PracticeVectorEnv
 from envgen.runs.statistics import iqm_with_ci
-from envgen.runs.store import library_versions, write_json
+from envgen.runs.store import write_json
 from envgen.worlds.crafter.world import Crafter
+from training_runs import (
+    add_options,
+    describe_machine,
+    load_groups,
+    num_threads,
+    read_discussion,
+    run_tasks,
+    to_file_name,
+)  # fmt: skip
 
 EVALUATION_SEED = 9_000_000_000
 EPISODES, LEVEL_EPISODES = 1024, 512
@@ -73,7 +76,7 @@ def run(method: str, seed: int, results: Path, threads: int) -> str:
     """Train with one method and one seed, unless its results already exist; return what happened."""
     import torch
 
-    file = results / f"{method.replace(' ', '-').replace(',', '')}-{seed}.json"
+    file = results / f"{to_file_name(method, seed)}.json"
     if file.exists():
         return f"{file.name} already exists"
     torch.set_num_threads(threads)
@@ -107,15 +110,11 @@ def success_at_hand(learner: PPO, world: Crafter) -> dict[str, float]:
 
 def load_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The results of all runs by method, in the order of METHODS."""
-    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for file in sorted(folder.glob("*.json")):
-        result = json.loads(file.read_text())
-        groups[result["method"]].append(result)
-    return {method: groups[method] for method in METHODS if method in groups}
+    return load_groups(folder, lambda result: result["method"], METHODS)
 
 
-def format_tables(groups: dict[str, list[dict[str, Any]]]) -> str:
-    """A table of scores and of success at hand after the last training step, and one of success over time."""
+def format_table(groups: dict[str, list[dict[str, Any]]]) -> str:
+    """The scores, and the success at hand after the last training step."""
     skills = [skill for _, skills in LEVELS.values() for skill in skills]
     rows = [
         "| method | seeds | score | reward | " + " | ".join(skills) + " |",
@@ -128,9 +127,14 @@ def format_tables(groups: dict[str, list[dict[str, Any]]]) -> str:
         final = [iqm_with_ci([result["final"][name]["value"] for result in results]) for name in ("score", "reward")]
         cells = [iqm_with_ci([result["at_hand"][-1]["skills"][skill] for result in results]) for skill in skills]
         rows.append("| " + " | ".join(map(str, [method, len(results), *final, *cells])) + " |")
+    return "\n".join(rows)
+
+
+def format_success_over_time(groups: dict[str, list[dict[str, Any]]]) -> str:
+    """The success at hand of two skills over the training."""
     over_time = ("make_stone_sword", "make_iron_pickaxe")
     columns = [f"{skill}, {steps / 1e6:g}M" for skill in over_time for steps in EVALUATION_STEPS]
-    rows += ["", "| method | " + " | ".join(columns) + " |"]
+    rows = ["| method | " + " | ".join(columns) + " |"]
     rows.append("|---" + "|---:" * 2 * len(EVALUATION_STEPS) + "|")
     for method, results in groups.items():
         cells = [
@@ -144,20 +148,20 @@ def format_tables(groups: dict[str, list[dict[str, Any]]]) -> str:
 
 def write_page(folder: Path) -> str:
     groups = load_results(folder)
-    discussion = folder / "discussion.md"
     text = f"""# Which methods keep trying rare actions?
 
-`python benchmarks/crafter_exploration.py`, {os.cpu_count()} cores ({platform.machine()}),
-{", ".join(f"{name} {number}" for name, number in library_versions().items())}.
+`python benchmarks/crafter_exploration.py`, {describe_machine()}
 
 PPO from symbols trains for a million steps in the original Crafter. The columns of skills are their success rates, in
 percent of {LEVEL_EPISODES} episodes, in levels where everything that the skill needs is at hand from the first step
 (100 steps; 300 for `wake_up`). No method trains in these levels. Score and reward are those of the final policies in
 {EPISODES:,} episodes of the original. Interquartile means over seeds with 95% bootstrap intervals.
 
-{format_tables(groups)}
+{format_table(groups)}
 
-{discussion.read_text().strip() if discussion.exists() else ""}
+{format_success_over_time(groups)}
+
+{read_discussion(folder)}
 """
     (folder / "README.md").write_text(text.rstrip() + "\n")
     return text
@@ -166,19 +170,12 @@ percent of {LEVEL_EPISODES} episodes, in levels where everything that the skill 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[10, 11, 12, 13, 14])
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
-    parser.add_argument("--results", type=Path, default=Path("docs/results/crafter-exploration"))
-    parser.add_argument("--page", action="store_true", help="train nothing, write the page")
+    add_options(parser, "crafter-exploration", seeds=range(10, 15))
     args = parser.parse_args()
     args.results.mkdir(parents=True, exist_ok=True)
     if not args.page:
-        threads = max(1, (os.cpu_count() or 1) // args.jobs)
-        with ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as executor:
-            tasks = [(method, seed) for seed in args.seeds for method in args.methods]
-            futures = [executor.submit(run, *task, args.results, threads) for task in tasks]
-            for future in as_completed(futures):
-                print(future.result(), flush=True)
+        fixed = (args.results, num_threads(args))
+        run_tasks(run, [(method, seed, *fixed) for seed in args.seeds for method in args.methods], args.jobs)
     print(write_page(args.results))
 
 

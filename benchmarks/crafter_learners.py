@@ -11,12 +11,7 @@ and interrupted ones resume. `--jobs 2` trains two runs at a time, with one thre
 
 import argparse
 import json
-import multiprocessing
-import os
-import platform
 import time
-from collections import defaultdict
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +21,9 @@ import envgen
 from envgen.curriculum.evaluate import evaluate
 from envgen.curriculum.trainer import training_stats
 from envgen.runs.statistics import iqm_with_ci, score
-from envgen.runs.store import library_versions, read_progress, write_json
+from envgen.runs.store import read_progress, write_json
 from envgen.worlds.crafter.world import Crafter
+from training_runs import add_options, describe_machine, load_groups, num_threads, read_discussion, run_tasks
 
 EVALUATION_SEED = 9_000_000_000  # the same maps for all runs
 EPISODES, PACKAGE_EPISODES = 1024, 128
@@ -159,10 +155,7 @@ def make_curve(lines: list[dict]) -> list[dict[str, Any]]:
 
 def load_results(folder: Path) -> dict[tuple[str, int], list[dict[str, Any]]]:
     """The results of all runs by variant and number of steps, in the order of VARIANTS."""
-    groups: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
-    for file in sorted(folder.glob("*.json")):
-        result = json.loads(file.read_text())
-        groups[result["variant"], result["steps"]].append(result)
+    groups = load_groups(folder, lambda result: (result["variant"], result["steps"]))
     order = list(VARIANTS)
     return dict(sorted(groups.items(), key=lambda item: (item[0][1], order.index(item[0][0]))))
 
@@ -250,14 +243,12 @@ def write_page(folder: Path) -> str:
         for name, (steps, value, reward) in PUBLISHED.items()
     )
     published += "\n| | human experts (published, from images) | | | | 50.5 | 14.3 | | |"
-    discussion = folder / "discussion.md"
     privileged = ""
     if any("-unlocked" in variant for variant, _ in groups):
         privileged = " `-unlocked` sees which achievements are unlocked, which is privileged information."
     text = f"""# Learners in the original Crafter
 
-{format_commands(groups)}; {os.cpu_count()} cores ({platform.machine()}),
-{", ".join(f"{name} {number}" for name, number in library_versions().items())}.
+{format_commands(groups)}; {describe_machine()}
 
 Training without a designer. Training score and reward are measured as published: over all training episodes, and over
 those of the last 100,000 steps. Score and reward are those of the final policies in {EPISODES:,} episodes on maps
@@ -267,7 +258,7 @@ seeds with 95% bootstrap intervals; times are medians.{privileged}
 {format_table(groups)}
 {published}
 
-{discussion.read_text().strip() if discussion.exists() else ""}
+{read_discussion(folder)}
 
 ![Training curves; bands are the range over seeds](curves.png)
 
@@ -280,28 +271,17 @@ seeds with 95% bootstrap intervals; times are medians.{privileged}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10, 18)))
     parser.add_argument(
         "--steps", type=int, nargs="+", default=DEFAULT_STEPS, help="after each of these a run is evaluated"
     )
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
-    parser.add_argument("--threads", type=int, default=None, help="of each run; by default the cores are shared evenly")
     parser.add_argument("--device", default="cpu", help="device of the network")
     parser.add_argument("--runs", type=Path, default=Path("out/crafter-learners"))
-    parser.add_argument("--results", type=Path, default=Path("docs/results/crafter-learners"))
-    parser.add_argument("--page", action="store_true", help="train nothing, write the page")
+    add_options(parser, "crafter-learners", seeds=range(10, 18))
     args = parser.parse_args()
     args.results.mkdir(parents=True, exist_ok=True)
     if not args.page:
-        threads = args.threads or max(1, (os.cpu_count() or 1) // args.jobs)
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(args.jobs, context) as executor:
-            tasks = [(variant, seed) for seed in args.seeds for variant in args.variants]
-            futures = [
-                executor.submit(run, *task, args.steps, args.runs, args.results, threads, args.device) for task in tasks
-            ]
-            for future in as_completed(futures):
-                print(future.result(), flush=True)
+        fixed = (args.steps, args.runs, args.results, num_threads(args), args.device)
+        run_tasks(run, [(variant, seed, *fixed) for seed in args.seeds for variant in args.variants], args.jobs)
     print(write_page(args.results))
 
 

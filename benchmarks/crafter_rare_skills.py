@@ -10,20 +10,23 @@ interrupted ones resume.
 """
 
 import argparse
-import json
-import multiprocessing
-import os
-import platform
-from collections import defaultdict
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import envgen
 from envgen.designers.chains import derive_chain
 from envgen.runs.statistics import iqm_with_ci
-from envgen.runs.store import library_versions, write_json
+from envgen.runs.store import write_json
 from envgen.worlds.crafter.world import Crafter
+from training_runs import (
+    add_options,
+    describe_machine,
+    load_groups,
+    num_threads,
+    read_discussion,
+    run_tasks,
+    to_file_name,
+)  # fmt: skip
 
 POLICY = Path("policies/crafter-far")
 EVALUATION_SEED = 9_000_000_000
@@ -31,7 +34,7 @@ EPISODES, DIAGNOSIS_EPISODES = 1024, 512
 STEPS, CYCLES = 4_000_000, 4
 RARE_SKILLS = ("make_iron_pickaxe", "make_iron_sword", "collect_diamond", "eat_plant")
 WORLD = Crafter()
-SKILLS = [skill.name for skill in WORLD.skills]
+OTHERS_DONE = {"done": [skill.name for skill in WORLD.skills if skill.name != "eat_plant"]}
 LONG_HORIZON = {"gamma": 0.997, "gae_lambda": 0.95}
 
 
@@ -42,17 +45,15 @@ def chain(skill: str) -> dict[str, Any]:
 def plant_chain_without_other_rewards() -> dict[str, Any]:
     """The chain for `eat_plant`, in which every other skill counts as achieved."""
     stages = derive_chain("eat_plant", WORLD.Level, WORLD.skills, WORLD.skill_levels)
-    done = [skill for skill in SKILLS if skill != "eat_plant"]
-    return {"chain": {"skill": "eat_plant", "levels": [stage.to_overrides() | {"done": done} for stage in stages]}}
+    return {"chain": {"skill": "eat_plant", "levels": [stage.to_overrides() | OTHERS_DONE for stage in stages]}}
 
 
 def guarded_plant_chain() -> dict[str, Any]:
     """A chain for `eat_plant` with all creatures, and stones to build a fence around the plant."""
-    done = [skill for skill in SKILLS if skill != "eat_plant"]
-    start = {"inventory": {"sapling": 2, "stone": 9, "wood_pickaxe": 1, "stone_sword": 1}, "done": done}
+    start = {"inventory": {"sapling": 2, "stone": 9, "wood_pickaxe": 1, "stone_sword": 1}, **OTHERS_DONE}
     ages = ("ripe", "nearly ripe", "half grown", "sapling")
     stages = [{"near": {"plant": age}, **start} for age in ages]
-    return {"chain": {"skill": "eat_plant", "levels": [*stages, start, {"done": done}]}}
+    return {"chain": {"skill": "eat_plant", "levels": [*stages, start, OTHERS_DONE]}}
 
 
 REMEDIES: dict[str, dict[str, Any]] = {  # arguments of envgen.train
@@ -83,7 +84,7 @@ def run(remedy: str, seed: int, runs: Path, results: Path, threads: int) -> str:
     """Train with one remedy and one seed, unless its results already exist; return what happened."""
     import torch
 
-    name = f"{remedy.replace(' ', '-').replace(',', '')}-{seed}"
+    name = to_file_name(remedy, seed)
     file = results / f"{name}.json"
     if file.exists():
         return f"{file.name} already exists"
@@ -110,11 +111,7 @@ def run(remedy: str, seed: int, runs: Path, results: Path, threads: int) -> str:
 
 def load_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The results of all runs by remedy, in the order of REMEDIES."""
-    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for file in sorted(folder.glob("*.json")):
-        result = json.loads(file.read_text())
-        groups[result["remedy"]].append(result)
-    return {remedy: groups[remedy] for remedy in REMEDIES if remedy in groups}
+    return load_groups(folder, lambda result: result["remedy"], REMEDIES)
 
 
 def format_table(groups: dict[str, list[dict[str, Any]]]) -> str:
@@ -133,11 +130,9 @@ def format_table(groups: dict[str, list[dict[str, Any]]]) -> str:
 
 def write_page(folder: Path) -> str:
     groups = load_results(folder)
-    discussion = folder / "discussion.md"
     text = f"""# What raises the four rarest skills?
 
-`python benchmarks/crafter_rare_skills.py`, {os.cpu_count()} cores ({platform.machine()}),
-{", ".join(f"{name} {number}" for name, number in library_versions().items())}.
+`python benchmarks/crafter_rare_skills.py`, {describe_machine()}
 
 Each run starts from the weights of [`crafter-far`](../../../policies/crafter-far/README.md), which trained for
 20 million steps, and trains for {STEPS:,} further steps with the settings of the preset `far`, a learning rate of 2e-4
@@ -147,7 +142,7 @@ original.
 
 {format_table(groups)}
 
-{discussion.read_text().strip() if discussion.exists() else ""}
+{read_discussion(folder)}
 """
     (folder / "README.md").write_text(text.rstrip() + "\n")
     return text
@@ -156,21 +151,13 @@ original.
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--remedies", nargs="+", choices=list(REMEDIES), default=list(REMEDIES))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[20])
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
-    parser.add_argument("--threads", type=int, help="of each run; by default the cores are shared evenly")
     parser.add_argument("--runs", type=Path, default=Path("out/crafter-rare-skills"))
-    parser.add_argument("--results", type=Path, default=Path("docs/results/crafter-rare-skills"))
-    parser.add_argument("--page", action="store_true", help="train nothing, write the page")
+    add_options(parser, "crafter-rare-skills", seeds=[20])
     args = parser.parse_args()
     args.results.mkdir(parents=True, exist_ok=True)
     if not args.page:
-        threads = args.threads or max(1, (os.cpu_count() or 1) // args.jobs)
-        with ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as executor:
-            tasks = [(remedy, seed) for seed in args.seeds for remedy in args.remedies]
-            futures = [executor.submit(run, *task, args.runs, args.results, threads) for task in tasks]
-            for future in as_completed(futures):
-                print(future.result(), flush=True)
+        fixed = (args.runs, args.results, num_threads(args))
+        run_tasks(run, [(remedy, seed, *fixed) for seed in args.seeds for remedy in args.remedies], args.jobs)
     print(write_page(args.results))
 
 

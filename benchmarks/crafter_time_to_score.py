@@ -19,12 +19,11 @@ import argparse
 import json
 import multiprocessing
 import os
-import platform
 import runpy
 import sys
 import time
 import types
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -37,9 +36,10 @@ from gymnasium.vector import VectorWrapper
 from envgen.agents.rollout import episode_skill_counts
 from envgen.agents.settings import ppo_settings_for
 from envgen.runs.statistics import score
-from envgen.runs.store import library_versions, write_json
+from envgen.runs.store import write_json
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.world import LevelVectorEnv
+from training_runs import describe_machine, load_groups, read_discussion
 
 TARGETS = (10.0, 20.0, 30.0, 40.0, 50.5)
 WINDOW = 1024  # episodes
@@ -234,11 +234,7 @@ def time_to(curve: list[dict[str, float]], target: float) -> tuple[float, float]
 
 def load_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The results of all runs by trainer, in the order of TRAINERS."""
-    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for file in sorted(folder.glob("*.json")):
-        result = json.loads(file.read_text())
-        groups[result["trainer"]].append(result)
-    return {trainer: groups[trainer] for trainer in TRAINERS if trainer in groups}
+    return load_groups(folder, lambda result: result["trainer"], TRAINERS)
 
 
 def format_table(groups: dict[str, list[dict[str, Any]]]) -> str:
@@ -301,11 +297,9 @@ def plot(groups: dict[str, list[dict[str, Any]]], file: Path) -> None:
 def write_page(folder: Path) -> str:
     groups = load_results(folder)
     plot(groups, folder / "time-to-score.png")
-    discussion = folder / "discussion.md"
     text = f"""# Time to score in Crafter
 
-`python benchmarks/crafter_time_to_score.py`, {os.cpu_count()} cores ({platform.machine()}),
-{", ".join(f"{name} {number}" for name, number in library_versions().items())}.
+`python benchmarks/crafter_time_to_score.py`, {describe_machine()}
 
 Each trainer learns the original Crafter from symbols in envgen's vector environment. The score is that of the most
 recent {WINDOW:,} training episodes. The columns are minutes and million steps until it reaches 10, 20, 30, 40 and that
@@ -315,7 +309,7 @@ of human experts, 50.5: medians over seeds, with a dash where fewer than half of
 
 ![Score over time; bands are the range over seeds](time-to-score.png)
 
-{discussion.read_text().strip() if discussion.exists() else ""}
+{read_discussion(folder)}
 """
     (folder / "README.md").write_text(text.rstrip() + "\n")
     return text

@@ -23,7 +23,8 @@ import math
 import os
 import platform
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -149,6 +150,9 @@ RESULT_FILES = (  # copied from each run
 PROGRESS_KEYS = ("phase", "steps", "episodes", "return_sum", "length_sum", "succeeded")  # what curves are made of
 
 
+MIN_STAGE_EPISODES = 20  # of a stage in a cycle, for its success rate to be shown
+
+
 class RandomPolicy:
     """Uniformly random actions."""
 
@@ -207,9 +211,41 @@ def cycle_table(title: str, folders: dict[str, list[Path]], path: Sequence[str])
     return "\n".join([f"| {title} | seeds | after each cycle | final |", "| --- | --: | --- | --: |", *rows])
 
 
+def stage_table(skill: str, folders: dict[str, list[Path]]) -> str:
+    """The success in each stage of the chain for a skill during each cycle, over all runs; empty without chains."""
+    rows = []
+    for name, group in folders.items():
+        episodes: Counter[tuple[int, int]] = Counter()  # of a stage in a cycle
+        successes: Counter[tuple[int, int]] = Counter()
+        for cycle, chain in (entry for run in group for entry in chains_of(run, skill)):
+            for stage, counts in enumerate(zip(chain["episodes"], chain["successes"], strict=True), 1):
+                episodes[stage, cycle] += counts[0]
+                successes[stage, cycle] += counts[1]
+        shown = {key for key, count in episodes.items() if count >= MIN_STAGE_EPISODES}
+        cycles = range(1, max((cycle for _, cycle in shown), default=0) + 1)
+        for stage in sorted({stage for stage, _ in shown}):
+            keys = [(stage, cycle) for cycle in cycles]
+            cells = [f"{100 * successes[key] / episodes[key]:.0f}" if key in shown else "-" for key in keys]
+            rows.append(f"| {name} | {stage} | {', '.join(cells)} |")
+    header = [f"| success % in the chain for {skill} | stage | in each cycle |", "| --- | --: | --- |"]
+    return "\n".join([*header, *rows]) if rows else ""
+
+
+def chains_of(folder: Path, skill: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The cycles of a run that trained in a chain for a skill, and the episodes and successes of its stages."""
+    for cycle in (file["cycle"] for file in files_after_cycles(folder)):
+        for proposed, outcome in zip(cycle["proposal"]["levels"], cycle["outcomes"], strict=True):
+            if outcome and outcome.get("chain") and proposed["chain"]["skill"] == skill:
+                yield cycle["number"], outcome["chain"]
+
+
 def evaluations_after_cycles(folder: Path) -> list[dict[str, Any]]:
+    return [file["evaluation"] for file in files_after_cycles(folder)]
+
+
+def files_after_cycles(folder: Path) -> list[dict[str, Any]]:
     files = sorted(folder.glob("cycles/*/evaluation.json"), key=lambda file: int(file.parent.name))
-    return [read_json(file)["evaluation"] for file in files]
+    return [read_json(file) for file in files]
 
 
 def difference_table(folders: dict[str, list[Path]], baseline: str = "none") -> str:
@@ -295,12 +331,27 @@ Interquartile means over the seeds that both have, with 95% bootstrap intervals 
 {(2 * chr(10)).join(after_cycles)}
 
 Means over seeds, from {cycle_episodes} episodes after each cycle and {study.plan.episodes:,} at the end.
-
+{format_stages(study, folders)}
 ## Random actions
 
 ```text
 {random_evaluation}
 ```
+"""
+
+
+def format_stages(study: Study, folders: dict[str, list[Path]]) -> str:
+    """The section about the chains of the study's skills; empty if none was trained in."""
+    tables = [table for skill in study.skills if (table := stage_table(skill, folders))]
+    if not tables:
+        return ""
+    return f"""
+## In the stages of the chains
+
+{(2 * chr(10)).join(tables)}
+
+Over the training episodes of all seeds; a dash where a stage had fewer than {MIN_STAGE_EPISODES} in a cycle. Stage 1 is
+the easiest, the last is the original.
 """
 
 

@@ -16,6 +16,10 @@ def imported_script(path: Path) -> Iterator[ModuleType]:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[path.stem]
+    sys.path.insert(0, str(path.parent))  # as in `python path`: scripts import each other
+    try:
+        spec.loader.exec_module(module)
+        yield module
+    finally:
+        sys.path.remove(str(path.parent))
+        del sys.modules[path.stem]

@@ -53,12 +53,11 @@ def check_tables(page: str, *tables: str) -> None:
 def test_tables_of_crafter_without_a_designer(page):
     benchmark = load_benchmark(page.replace("-", "_"))
     groups = benchmark.load_results(RESULTS / page)
-    if page == "crafter-exploration":
-        tables = [benchmark.format_tables(groups)]
-    else:
-        tables = [benchmark.format_table(groups)]
+    tables = [benchmark.format_table(groups)]
     if page == "crafter-learners":
         tables.append(benchmark.format_skills(groups))
+    if page == "crafter-exploration":
+        tables.append(benchmark.format_success_over_time(groups))
     check_tables(page, *tables)
 
 
@@ -71,6 +70,7 @@ def test_tables_of_the_designers(page):
     if (next(iter(groups.values()))[0] / "cycles" / "1" / "evaluation.json").exists():
         paths = [("score", "value"), *(("skills", skill, "value") for skill in study.skills)]
         tables += [benchmark.cycle_table("", groups, path).partition("\n")[2] for path in paths]
+    tables += [table for skill in study.skills if (table := benchmark.stage_table(skill, groups))]
     check_tables(page, *tables)
 
 

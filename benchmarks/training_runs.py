@@ -1,0 +1,66 @@
+"""What the benchmarks that train many runs have in common: options, processes, results and the parts of a page."""
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, TypeVar
+
+from envgen.runs.store import library_versions
+
+K = TypeVar("K", bound=Hashable)
+
+
+def add_options(parser: argparse.ArgumentParser, page: str, seeds: Sequence[int]) -> None:
+    """Add the options that say what is trained and where the results are."""
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(seeds))
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--threads", type=int, help="of each run; by default the cores are shared evenly")
+    parser.add_argument("--results", type=Path, default=Path("docs/results") / page)
+    parser.add_argument("--page", action="store_true", help="train nothing, write the page")
+
+
+def num_threads(args: argparse.Namespace) -> int:
+    """The threads of each run."""
+    return args.threads or max(1, (os.cpu_count() or 1) // args.jobs)
+
+
+def run_tasks(function: Callable[..., str], tasks: Iterable[tuple[Any, ...]], jobs: int) -> None:
+    """Call a function with the arguments of each task, `jobs` processes at a time, and print what it returns."""
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as executor:
+        futures = [executor.submit(function, *task) for task in tasks]
+        for future in as_completed(futures):
+            print(future.result(), flush=True)
+
+
+def load_groups(
+    folder: Path, key: Callable[[dict[str, Any]], K], order: Iterable[K] | None = None
+) -> dict[K, list[dict[str, Any]]]:
+    """The results of all runs in a folder of JSON files by their key, in a given order or that of the files."""
+    groups: dict[K, list[dict[str, Any]]] = defaultdict(list)
+    for file in sorted(folder.glob("*.json")):
+        result = json.loads(file.read_text())
+        groups[key(result)].append(result)
+    return {name: groups[name] for name in (groups if order is None else order) if name in groups}
+
+
+def to_file_name(name: str, seed: int) -> str:
+    """The name of the results of a run, without its suffix."""
+    return f"{name.replace(' ', '-').replace(',', '').replace('%', '-percent')}-{seed}"
+
+
+def describe_machine() -> str:
+    """The cores and the versions of the libraries, as the end of a sentence on a page."""
+    libraries = ", ".join(f"{name} {number}" for name, number in library_versions().items())
+    return f"{os.cpu_count()} cores ({platform.machine()}),\n{libraries}."
+
+
+def read_discussion(folder: Path) -> str:
+    """The part of a page that is written by hand."""
+    file = folder / "discussion.md"
+    return file.read_text().strip() if file.exists() else ""
