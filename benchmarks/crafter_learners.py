@@ -47,6 +47,10 @@ VARIANTS: dict[str, dict[str, Any]] = {  # arguments of envgen.train
     "symbols-far-no-unimix": {"learner_preset": "far", "network": {"unimix": 0.0}},
     "symbols-far-gamma-0.95": {"learner_preset": "far", "hyperparameters": {"gamma": 0.95, "gae_lambda": 0.65}},
     "symbols-far-gamma-0.997": {"learner_preset": "far", "hyperparameters": {"gamma": 0.997, "gae_lambda": 0.95}},
+    "symbols-far-final-gamma-0.997": {
+        "learner_preset": "far",
+        "hyperparameters": {"final_gamma": 0.997, "final_gae_lambda": 0.95},
+    },
     "symbols-far-constant-lr": {"learner_preset": "far", "hyperparameters": {"final_learning_rate": 4e-4}},
     "symbols-far-mingru": {"learner_preset": "far", "network": {"memory": "mingru"}},
     "tiles": {"observation": "pixels", "network": {"encoder": "tiles"}},

@@ -51,7 +51,8 @@ NETWORKS = {
 @pytest.mark.parametrize("async_collect", [False, True])
 def test_resuming_after_any_update_gives_the_same_result(observation, network, async_collect):
     changes = {"async_collect": async_collect, "network": NETWORKS[network], "sequence_length": 4,
-               "final_learning_rate": 1e-5, "final_ent_coef": 0.0, "anneal_steps": 80}  # fmt: skip
+               "final_learning_rate": 1e-5, "final_ent_coef": 0.0, "final_gamma": 0.99, "final_gae_lambda": 0.9,
+               "anneal_steps": 80}  # fmt: skip
     settings = SMALL.model_copy(update=changes)
     envs = make_envs(observation)
     uninterrupted, states, episodes = PPO.for_envs(envs, settings=settings, seed=1), [], []

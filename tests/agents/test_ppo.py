@@ -7,6 +7,7 @@ import torch
 from gymnasium.vector import AutoresetMode
 from torch import nn
 
+from envgen.agents import ppo
 from envgen.agents.errors import SpaceError
 from envgen.agents.networks import ActorCritic, PolicyNetwork, make_distribution
 from envgen.agents.ppo import METRICS, PPO
@@ -172,6 +173,26 @@ def test_divergence_from_uniform_keeps_the_policy_close_to_uniform():
 def test_divergence_from_uniform_requires_discrete_actions():
     with pytest.raises(SpaceError, match="uniform_kl_coef requires discrete actions, not Box"):
         PPO.for_envs(make_envs("Pendulum-v1", 8), settings=PpoSettings(uniform_kl_coef=0.1))
+
+
+def test_discount_and_lambda_change_to_their_final_values(monkeypatch):
+    used = []
+
+    def record(rewards, values, dones, last_values, gamma, gae_lambda):
+        used.append((gamma, gae_lambda))
+        return np.zeros_like(rewards)
+
+    monkeypatch.setattr(ppo, "gae", record)
+    envs = make_envs("CartPole-v1", 8)
+    changes = {"gamma": 0.9, "final_gamma": 0.98, "gae_lambda": 0.5, "final_gae_lambda": 0.9}
+    settings = PpoSettings(num_envs=8, num_steps=32, anneal_steps=1024, **changes)
+    PPO.for_envs(envs, settings=settings).train(envs, 1536, seed=0)
+    expected = [(0.9, 0.5), (0.92, 0.6), (0.94, 0.7), (0.96, 0.8), (0.98, 0.9), (0.98, 0.9)]
+    assert used == [pytest.approx(pair) for pair in expected]
+
+    constant = PpoSettings(final_gamma=0.98)  # without anneal_steps nothing changes
+    assert constant.annealed("gamma", 10**9) == 0.95
+    assert constant.annealed("learning_rate", 10**9) == 3e-4
 
 
 def test_metrics_include_the_explained_variance_of_the_rollout():

@@ -184,6 +184,8 @@ def test_settings_with_a_final_value_change_over_the_whole_run():
     assert annealed.settings.anneal_steps == 5000
     given = {"final_learning_rate": 1e-5, "anneal_steps": 70}
     assert make_learner(world, "symbols", settings=given, total_steps=5000).settings.anneal_steps == 70
+    for name in ("final_gamma", "final_gae_lambda", "final_ent_coef"):
+        assert make_learner(world, "symbols", settings={name: 0.5}, total_steps=5000).settings.anneal_steps == 5000
     assert make_learner(world, "symbols", total_steps=5000).settings.anneal_steps is None
     tiles = make_learner(world, "pixels", total_steps=5000)
     assert tiles.settings.network.encoder == "tiles"

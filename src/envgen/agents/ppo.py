@@ -143,10 +143,6 @@ class PolicySnapshot:
     return_normalizer: ReturnNormalizer
 
 
-def _interpolate(initial: float, final: float | None, progress: float) -> float:
-    return initial if final is None else initial + (final - initial) * progress
-
-
 class PPO:
     """A PPO learner for environments with the given spaces.
 
@@ -283,6 +279,7 @@ class PPO:
         memory = runner.memory
         obs_buffer = self._obs_buffers.pop() if self._obs_buffers else None
         sequence_length = self.settings.sequence_length
+        gamma = self.settings.annealed("gamma", self.steps)
         rollout = Rollout(num_steps, runner.num_envs, network, self.device, sequence_length, obs_buffer)
         total_envs = runner.num_envs * self.process_group.size
         local_envs = self.process_group.local_slice(total_envs)
@@ -306,7 +303,7 @@ class PPO:
                 final_bits = None if step.final_bits is None else step.final_bits[truncated]
                 hidden, starts = memory.hidden[torch.from_numpy(truncated)], np.zeros(len(final_obs), np.bool_)
                 final_values = self._values(network, return_normalizer, final_obs, final_bits, hidden, starts)
-                rollout.rewards[t, truncated] += self.settings.gamma * final_values
+                rollout.rewards[t, truncated] += gamma * final_values
         rollout.values = return_normalizer.denormalize(rollout.values)
         rollout.last_values[:] = self._values(
             network, return_normalizer, runner.obs, memory.bits, memory.hidden, memory.starts
@@ -350,18 +347,17 @@ class PPO:
 
     def _anneal(self) -> None:
         """Set the learning rate and the entropy coefficient of this update."""
-        s = self.settings
-        progress = min(1.0, self.steps / s.anneal_steps) if s.anneal_steps else 0.0
         for group in self.optimizer.param_groups:
-            group["lr"] = _interpolate(s.learning_rate, s.final_learning_rate, progress)
-        self._ent_coef = _interpolate(s.ent_coef, s.final_ent_coef, progress)
+            group["lr"] = self.settings.annealed("learning_rate", self.steps)
+        self._ent_coef = self.settings.annealed("ent_coef", self.steps)
 
     @torch.no_grad()
     def _make_batch(self, rollout: Rollout) -> tuple[Minibatch, float]:
         """What the update learns from, with steps and environments flattened into one axis; the explained variance."""
         s = self.settings
+        gamma, gae_lambda = s.annealed("gamma", self.steps), s.annealed("gae_lambda", self.steps)
         values = rollout.values.cpu().numpy()
-        advantages = gae(rollout.rewards, values, rollout.dones, rollout.last_values, s.gamma, s.gae_lambda)
+        advantages = gae(rollout.rewards, values, rollout.dones, rollout.last_values, gamma, gae_lambda)
         if self._regret is not None:
             rollout.episodes.set_regret(*self._regret.update(advantages, values, rollout.dones))
         returns = advantages + values

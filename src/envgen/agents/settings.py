@@ -1,7 +1,7 @@
 """Hyperparameters of the learners."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 from gymnasium import spaces
@@ -58,6 +58,9 @@ VECTOR_DEFAULTS: dict[str, Any] = dict(
 )
 
 
+AnnealedName = Literal["learning_rate", "gamma", "gae_lambda", "ent_coef"]
+
+
 class PpoSettings(LearnerSettings):
     """Hyperparameters of PPO. The defaults are those of EnvGen's agent, which learns from images (Moon et al. 2023;
     table 9 of the EnvGen paper)."""
@@ -68,6 +71,8 @@ class PpoSettings(LearnerSettings):
         "vectors": VECTOR_DEFAULTS,
     }
     """Where the defaults for a kind of observation differ: images with the encoder tiles, symbols, and vectors."""
+    ANNEALABLE: ClassVar[tuple[AnnealedName, ...]] = get_args(AnnealedName)
+    """Settings that can change over a run, each to a final value."""
 
     num_steps: Count = 512
     """Steps per environment in each rollout."""
@@ -83,8 +88,12 @@ class PpoSettings(LearnerSettings):
     """Learning rate after `anneal_steps`, reached linearly; constant if not set."""
     gamma: Fraction = 0.95
     """Discount factor."""
+    final_gamma: Fraction | None = None
+    """Discount factor after `anneal_steps`, reached linearly; constant if not set."""
     gae_lambda: Fraction = 0.65
     """Lambda of generalized advantage estimation."""
+    final_gae_lambda: Fraction | None = None
+    """Lambda after `anneal_steps`, reached linearly; constant if not set."""
     clip_coef: Positive = 0.2
     """Clipping range of the probability ratio."""
     vf_coef: Coefficient = 0.5
@@ -94,8 +103,8 @@ class PpoSettings(LearnerSettings):
     final_ent_coef: Coefficient | None = None
     """Coefficient of the entropy bonus after `anneal_steps`, reached linearly; constant if not set."""
     anneal_steps: Count | None = None
-    """Environment steps over which learning rate and entropy coefficient change. If not set, `envgen train` uses the
-    steps of the whole run; learners trained without it keep both constant."""
+    """Environment steps over which settings reach their final values. If not set, `envgen train` uses the steps of the
+    whole run; learners trained without it keep these settings constant."""
     uniform_kl_coef: Coefficient = 0.0
     """Coefficient of the KL divergence KL(uniform || policy), for discrete actions. It keeps rare actions possible: its
     gradient does not vanish with the probability of an action, as that of the entropy does."""
@@ -119,7 +128,14 @@ class PpoSettings(LearnerSettings):
     @property
     def is_annealed(self) -> bool:
         """Whether a setting changes over the run."""
-        return self.final_learning_rate is not None or self.final_ent_coef is not None
+        return any(getattr(self, f"final_{name}") is not None for name in self.ANNEALABLE)
+
+    def annealed(self, name: AnnealedName, steps: int) -> float:
+        """The value of a setting after `steps` environment steps."""
+        initial, final = getattr(self, name), getattr(self, f"final_{name}")
+        if final is None or self.anneal_steps is None:
+            return initial
+        return initial + (final - initial) * min(1.0, steps / self.anneal_steps)
 
     @property
     def batch_size(self) -> int:

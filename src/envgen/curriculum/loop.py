@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from envgen.agents.learner import LEARNERS, Learner, SupportsMemory, learner_class
+from envgen.agents.settings import PpoSettings
 from envgen.designers.designer import (
     AuditResult,
     Brief,
@@ -270,6 +271,9 @@ class Loop:
     def training_facts(self) -> TrainingFacts:
         """Return what designers may know about the agent and its training."""
         plan, settings = self.plan, self.learner.settings
+        gamma = getattr(settings, "gamma", None)
+        if isinstance(settings, PpoSettings):
+            gamma = settings.annealed("gamma", self.learner.steps)
         network = getattr(settings, "network", None)
         memory = getattr(network, "memory", "none")
         kinds = [] if memory == "none" else [str(memory)]
@@ -281,7 +285,7 @@ class Loop:
         return TrainingFacts(
             level_steps=level_steps, original_steps=plan.cycle_steps - level_steps, final_steps=plan.final_steps,
             num_envs=num_envs, mixed=mixed, observation=self.trainer.observation,
-            gamma=getattr(settings, "gamma", None), memory=", ".join(kinds) or None,
+            gamma=gamma, memory=", ".join(kinds) or None,
         )  # fmt: skip
 
     def design(self, cycle: int, history: list[Cycle]) -> tuple[Proposal, tuple[AuditResult, ...]]:
