@@ -251,7 +251,7 @@ def test_auxiliary_phase_learns_to_predict_and_keeps_the_policy():
     learner, envs = make_learner(aux_epochs=1)
     _, buffer = collect_buffer(learner, envs, 400)
     losses, divergences = [], []
-    for _ in range(12):
+    for _ in range(4):
         metrics = learner._distill(buffer)
         losses.append(metrics["prediction_loss"])
         divergences.append(metrics["aux_kl"])
@@ -259,7 +259,7 @@ def test_auxiliary_phase_learns_to_predict_and_keeps_the_policy():
     assert max(divergences) < 0.05
 
 
-@pytest.mark.parametrize("observation", ["symbols", "pixels"])
+@pytest.mark.parametrize("observation", ["symbols", pytest.param("pixels", marks=pytest.mark.slow)])
 def test_resuming_continues_bit_for_bit(observation):
     small = {"num_steps": 12} if observation == "pixels" else {}
     uninterrupted, envs = make_learner(observation, **small)

@@ -42,13 +42,17 @@ NETWORKS = {
     "memory": NetworkSettings(memory="gru", memory_size=8, history=True),
     "minimal memory": NetworkSettings(memory="mingru", memory_size=8),
 }
+SYMBOL_CASES = [("symbols", name) for name in NETWORKS]
 
 
 @pytest.mark.parametrize(
-    ("observation", "network"),
-    [("symbols", "plain"), ("pixels", "plain"), ("symbols", "memory"), ("symbols", "minimal memory")],
+    ("observation", "network", "async_collect"),
+    [
+        *((*case, is_async) for case in SYMBOL_CASES for is_async in (False, True)),
+        ("pixels", "plain", False),
+        pytest.param("pixels", "plain", True, marks=pytest.mark.slow),
+    ],
 )
-@pytest.mark.parametrize("async_collect", [False, True])
 def test_resuming_after_any_update_gives_the_same_result(observation, network, async_collect):
     changes = {"async_collect": async_collect, "network": NETWORKS[network], "sequence_length": 4,
                "final_learning_rate": 1e-5, "final_ent_coef": 0.0, "final_gamma": 0.99, "final_gae_lambda": 0.9,

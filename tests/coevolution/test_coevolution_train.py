@@ -248,7 +248,7 @@ def read_files(folder):
 def test_runs_do_not_depend_on_the_hash_seed(models, tmp_path):
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     runs = []
-    for hash_seed in ("1", "2", "3"):
+    for hash_seed in ("1", "2"):
         folder = tmp_path / hash_seed
         folder.mkdir()
         command = [sys.executable, "-c", RUN_WITH_REPETITION_PENALTY, "genenv-grpo", *map(str, models)]
@@ -256,7 +256,7 @@ def test_runs_do_not_depend_on_the_hash_seed(models, tmp_path):
         subprocess.run(command, cwd=folder, env=environment, check=True)
         runs.append(read_files(folder / "run"))
     assert any(name.endswith("proposer.safetensors") for name in runs[0])
-    assert runs[0] == runs[1] == runs[2]
+    assert runs[0] == runs[1]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,9 @@ def agents() -> dict[str, PPO]:
     return agents
 
 
-@pytest.mark.parametrize(("observation", "episodes"), [("symbols", 6), ("pixels", 2)])
+@pytest.mark.parametrize(
+    ("observation", "episodes"), [("symbols", 6), pytest.param("pixels", 2, marks=pytest.mark.slow)]
+)
 def test_episodes_equal_those_of_the_package_with_ordered_sets(agents, observation, episodes):
     """With the same seeds, policy and random numbers, returns, lengths and skills are equal one by one."""
     count, world = 2, Crafter()

@@ -3,6 +3,7 @@
 The statistics count each material and creature and measure its distance from the start.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -41,9 +42,14 @@ class CrafterLevelStats(NamedTuple):
 
 def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> CrafterLevelStats:
     """Generate one map of the level per seed and return statistics over them."""
-    seeds = [check_seed(seed) for seed in seeds]
+    seeds = tuple(check_seed(seed) for seed in seeds)
     if not seeds:
         raise ValueError("level statistics need at least one seed")
+    return _compute_level_stats(CrafterLevel.parse(level).model_dump_json(), seeds)
+
+
+@functools.lru_cache(maxsize=256)  # a run asks for the same levels again and again, and a brief for about 90 of them
+def _compute_level_stats(level: str, seeds: tuple[int, ...]) -> CrafterLevelStats:
     engine = Engine(len(seeds), [CrafterLevel.parse(level)], False, threads=1)
     engine.start(seeds)
     ground = engine.state.envs["ground"]

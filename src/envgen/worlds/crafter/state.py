@@ -5,6 +5,7 @@ pointer, which makes calls cheap. The entity array doubles when an environment n
 its end.
 """
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -85,8 +86,9 @@ def grow_capacity(state: State) -> State:
     return state._replace(entities=entities)
 
 
+@functools.cache
 def make_daylight_table() -> np.ndarray:
-    """The daylight of each step, with the reference's float operations in their order.
+    """The daylight of each step, with the reference's float operations in their order. All callers share the array.
 
     The table covers all steps because different days differ in the last bits.
     """
