@@ -313,11 +313,13 @@ def test_rich_feedback_says_how_the_agent_trains():
         "- It has no memory.",
     ):
         assert line in text
+    assert "levels of your design, and then in the real game." in text
     assert '"base": "1.2"' in text
     assert "from 0.1 to 10 (default 1)" in text
     mixed = dataclasses.replace(FACTS, mixed=True, memory="gru", final_steps=0, gamma=None)
     text = prompt.initial_prompt(dataclasses.replace(BRIEF, training=mixed), "rich")
     assert "and at the same time, in the same batches, 120,000 steps" in text
+    assert "levels of your design, and at the same time in the real game." in text
     assert "(gru)" in text
     assert "After the last cycle" not in text
     assert "discounts" not in text

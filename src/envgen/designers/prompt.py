@@ -42,6 +42,8 @@ def initial_prompt(brief: Brief, feedback: Feedback = "paper") -> str:
     )
     schedule = f"In each of {brief.num_cycles} cycles it trains" if brief.num_cycles > 1 else "It trains once"
     levels = _trained(brief)
+    mixed = brief.training is not None and brief.training.mixed
+    real_game = "at the same time in the real game" if mixed else "then in the real game"
     training, more = "", ""
     if feedback == "rich":
         training = f"\n\n{rich_prompt.training_section(brief)}"
@@ -49,7 +51,7 @@ def initial_prompt(brief: Brief, feedback: Feedback = "paper") -> str:
     legend = "\nFigures are means over worlds: in the real game -> with this value alone." if effects else ""
     return f"""\
 You design training levels for a small reinforcement-learning agent that plays {brief.world}. The agent learns by trial
-and error. {schedule} in {levels} of your design, and then in the real game. Only its success rate at each skill
+and error. {schedule} in {levels} of your design, and {real_game}. Only its success rate at each skill
 in the real game counts. Design levels that teach the skills it needs there and does not learn there by itself. A level
 in which it always or never succeeds teaches nothing.
 
