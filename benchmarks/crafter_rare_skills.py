@@ -60,6 +60,7 @@ REMEDIES: dict[str, dict[str, Any]] = {  # arguments of envgen.train
     "none": {},
     "practice 0.4": {"practice": {"share": 0.4}},
     "gamma 0.997, lambda 0.95": {"hyperparameters": LONG_HORIZON},
+    "practice 0.4, gamma 0.997": {"practice": {"share": 0.4}, "hyperparameters": LONG_HORIZON},
     "uniform KL 0.003": {"hyperparameters": {"uniform_kl_coef": 0.003}},
     "expert": {"designer": "expert"},
     "expert, next stage at 20%": {"designer": "expert", "designer_options": {"advance_at": 20.0}},

@@ -11,6 +11,7 @@ from ladder import Ladder
 from pydantic import Field
 
 import envgen
+from envgen.agents.memory import AgentMemory, HistorySpec
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats, VecEnvRunner
 from envgen.agents.settings import PpoSettings
@@ -24,6 +25,7 @@ from envgen.curriculum.practice import (
     StateRows,
 )
 from envgen.runs.store import read_progress
+from envgen.worlds.crafter import constants as const
 from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.crafter.state import ENV
 from envgen.worlds.crafter.world import Crafter
@@ -247,7 +249,7 @@ A, B = 2 * WALK, 2 * SPRINT  # groups of states
 
 def save(envs: PracticeVectorEnv, *groups: int) -> None:
     for group in groups:
-        envs._save(group, envs.env_states.get_env_state(np.array([0])))
+        envs._save(group, envs.env_states.get_env_state(np.array([0])), "save", np.array([0]))
 
 
 def test_the_oldest_state_of_the_largest_group_is_replaced_and_ties_go_to_the_most_common_skill():
@@ -407,6 +409,50 @@ def test_crafter_keeps_what_was_achieved_before_practice():
             assert infos["achievements"][i, envs.practice_group[i] // 2] == 0
         assert before.sum() <= infos["practice"].sum()
     assert begun > 5
+
+
+def crafter_runner(envs: PracticeVectorEnv, state: dict[str, np.ndarray] | None = None) -> VecEnvRunner:
+    """With the history of an agent that does not have any other memory."""
+    spaces = envs.single_observation_space, envs.single_action_space
+    spec = HistorySpec(*spaces, envs.metadata["symbol_map"], last_step=False, rewarded_events=True)
+    return VecEnvRunner(envs, seed=2, state=state, memory=AgentMemory(0, spec, envs.num_envs))
+
+
+def test_practice_begins_with_the_history_of_the_saved_state():
+    """A sapling is collected by one action on grass, so its bit in the history says whether it has been collected."""
+    envs = crafter_envs(max_success_rate=1.0)
+    runner, episodes = crafter_runner(envs), EpisodeStats()
+    history = runner.memory.history
+    assert history is not None
+    do, grass = Crafter.actions.index("do"), const.GRASS
+    bit = do * history.spec.num_faced_symbols + grass
+    sapling, begun = [skill.name for skill in Crafter.skills].index("collect_sapling"), np.zeros(2, np.int64)
+    for row in random_actions(envs, 600):
+        runner.step(row, episodes)
+        starts = (envs.practice_group >= 0) & (envs.practice_steps == 0)
+        begun += np.bincount(envs.achieved[starts, sapling], minlength=2)
+        np.testing.assert_array_equal(history.rewarded[:, bit], envs.achieved[:, sapling])
+    assert (begun > 5).all()
+
+
+def test_histories_of_saved_states_continue_exactly():
+    envs, other_envs = crafter_envs(), crafter_envs(seed=9)
+    runner, episodes = crafter_runner(envs), EpisodeStats()
+    rows = random_actions(envs, 400)
+    for row in rows[:200]:
+        runner.step(row, episodes)
+    state = runner.state()
+    assert state["env.practice.saved_histories.rewarded"].any()
+    assert state["env.practice.snapshot_histories.rewarded"].any()
+    other = crafter_runner(other_envs, state)
+    for row in rows[200:]:
+        runner.step(row, episodes)
+        other.step(row, episodes)
+        np.testing.assert_array_equal(other.memory.bits, runner.memory.bits)
+    assert equal(other.state(), runner.state())
+    state = {"env.practice.saved_histories.rewarded": state["env.practice.saved_histories.rewarded"] + 2}
+    with pytest.raises(ValueError, match="practice is damaged"):
+        envs.set_state({**envs.get_state(), **{name.removeprefix("env."): array for name, array in state.items()}})
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,14 @@ class History:
 
     ARRAYS = ("last", "rewarded", "above_threshold")
 
+    def get_rows(self, env_ids: np.ndarray) -> dict[str, np.ndarray]:
+        """The bits of some of the episodes."""
+        return {name: getattr(self, name)[env_ids] for name in self.ARRAYS}
+
+    def set_rows(self, env_ids: np.ndarray, rows: Mapping[str, np.ndarray]) -> None:
+        for name in self.ARRAYS:
+            getattr(self, name)[env_ids] = rows[name]
+
     def state(self) -> dict[str, np.ndarray]:
         return {name: getattr(self, name).copy() for name in self.ARRAYS}
 

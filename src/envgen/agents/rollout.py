@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from .memory import AgentMemory
+from .memory import AgentMemory, History
 from .networks import PolicyNetwork
 from .parallel import Minibatch
 from .regret import SelectsEpisodes
@@ -87,6 +87,16 @@ class SupportsState(Protocol):
         ...
 
 
+@runtime_checkable
+class RestoresHistory(Protocol):
+    """Environments that begin episodes in the middle of an earlier one, as practice does."""
+
+    def transfer_history(self, history: History) -> None:
+        """Save and restore the bits of the agent's history, as the last reset or step did with environments. Called
+        after each, when the history includes the step."""
+        ...
+
+
 class StepResult(NamedTuple):
     """The result of one vector step."""
 
@@ -110,6 +120,7 @@ class VecEnvRunner:
         self.num_envs = envs.num_envs
         if state is None:
             self.obs, _ = envs.reset(seed=seed)
+            self._transfer_history()
             self.episode_returns = np.zeros(self.num_envs)
             self.episode_lengths = np.zeros(self.num_envs, np.int64)
             self.needs_reset = np.zeros(self.num_envs, np.bool_)  # the next step only resets
@@ -155,6 +166,7 @@ class VecEnvRunner:
         if truncated.any():  # only needed then, to bootstrap
             final_bits = self.memory.bits
         self.memory.reset(dones | resetting)
+        self._transfer_history()
         if dones.any():
             same_step = self.autoreset_mode == AutoresetMode.SAME_STEP
             final_obs = infos.get("final_obs") if same_step else obs
@@ -169,6 +181,10 @@ class VecEnvRunner:
         self.obs = obs
         truncated = truncated & ~terminated & dones
         return StepResult(rewards, dones, truncated, ~resetting & learns, final_obs, cut_off, final_bits)
+
+    def _transfer_history(self) -> None:
+        if self.memory.history and isinstance(self.envs, RestoresHistory):
+            self.envs.transfer_history(self.memory.history)
 
     def _record_episodes(self, indices: np.ndarray, infos: dict[str, Any], episodes: EpisodeStats) -> None:
         episodes.returns += self.episode_returns[indices].tolist()

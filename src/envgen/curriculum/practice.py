@@ -7,7 +7,9 @@ for a skill whose success rate is low
 - when an episode has succeeded at the last of the skill's prerequisites, but not at the skill: the state of that step.
 
 The environments that practice begin each episode in a saved state, with a new random stream, so that the episodes
-differ. What the episode had achieved before counts as achieved: only new achievements are rewarded. States are chosen
+differ. What the episode had achieved before counts as achieved: only new achievements are rewarded. The agent's history
+of the episode (agents/memory.py) is saved and restored as well, so that it knows which events were rewarded before; a
+recurrent state starts from zero. States are chosen
 by how rare their skill is in ordinary episodes, and by learnability: p (1 - p), where p is the success rate of practice
 from such states (Rutherford et al. 2024 choose levels by it). A state from which practice always or never succeeds
 teaches little.
@@ -27,6 +29,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from pydantic import ValidationError
 
+from envgen.agents.memory import History
 from envgen.errors import EnvgenError
 from envgen.settings import format_validation_error
 from envgen.worlds.engine import read_array
@@ -132,6 +135,9 @@ class PracticeVectorEnv(LevelVectorEnv):
         self.saved_groups = np.zeros(0, np.int64)  # the group of each saved state
         self.saved_ages = np.zeros(0, np.int64)  # num_saved when each was saved: the lowest is the oldest
         self.num_saved = 0
+        # the agent's history at the same steps; empty for agents without one
+        self.snapshot_histories, self.saved_histories = StateRows(s.num_snapshots * n), StateRows(s.buffer_size)
+        self._transfers: list[tuple[str, np.ndarray, np.ndarray]] = []  # what transfer_history has to do, in order
 
     @property
     def levels(self) -> Sequence[Any]:
@@ -140,6 +146,7 @@ class PracticeVectorEnv(LevelVectorEnv):
     def set_levels(self, levels: Any, sample_levels: bool = False) -> None:
         """Set the levels of later episodes and forget the saved states, which belong to earlier levels."""
         self.envs.set_levels(levels, sample_levels)
+        self._transfers.clear()
         self.snapshot_times[:] = -1
         self.saved_groups, self.saved_ages = np.zeros((2, 0), np.int64)
 
@@ -155,6 +162,7 @@ class PracticeVectorEnv(LevelVectorEnv):
                 f"environments that practice are reset together; call reset() without options, not {options!r}"
             )
         obs, infos = self.envs.reset(seed=seed)
+        self._transfers.clear()
         self.num_steps = 0
         self.episode_starts[:] = 0
         self.snapshot_times[:] = -1
@@ -165,19 +173,21 @@ class PracticeVectorEnv(LevelVectorEnv):
 
     def step(self, actions: Any):
         obs, rewards, terminated, truncated, infos = self.envs.step(actions)
+        self._transfers.clear()
         ended = terminated | truncated
         achieved = infos["achievements"] > 0
         if ended.any():
             achieved[ended] = infos["final_info"]["achievements"][ended] > 0
-        self._save_states(achieved, ended)
-        self.num_steps += 1
         self.practice_steps += 1
         practiced = self.practice_group >= 0
+        expired = np.zeros(self.num_envs, np.bool_)
         if self.settings.max_steps is not None:
             expired = practiced & (self.practice_steps >= self.settings.max_steps) & ~ended
-            if expired.any():
-                add_final_infos(obs, infos, expired)
-                truncated, ended = truncated | expired, ended | expired
+        self._save_states(achieved, ended | expired)
+        self.num_steps += 1
+        if expired.any():
+            add_final_infos(obs, infos, expired)
+            truncated, ended = truncated | expired, ended | expired
         if ended.any():
             self._count_episodes(achieved, ended, infos["final_info"])
             infos["final_info"] |= {
@@ -220,6 +230,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         for name, values in new_infos.items():
             if not name.startswith("_"):
                 infos[name][env_ids] = values
+        self._transfers.append(("restore", env_ids, rows))
         self.practice_group[env_ids] = self.saved_groups[rows]
         self.practice_steps[env_ids] = 0
 
@@ -227,7 +238,9 @@ class PracticeVectorEnv(LevelVectorEnv):
 
     def _take_snapshots(self) -> None:
         slot, env_ids = self.num_steps // self.settings.snapshot_interval % self.settings.num_snapshots, self._all_envs
-        self.snapshots.write(slot * self.num_envs + env_ids, self.env_states.get_env_state(env_ids))
+        rows = slot * self.num_envs + env_ids
+        self.snapshots.write(rows, self.env_states.get_env_state(env_ids))
+        self._transfers.append(("take snapshot", env_ids, rows))
         self.snapshot_times[slot] = self.num_steps
 
     def _save_states(self, achieved: np.ndarray, ended: np.ndarray) -> None:
@@ -242,26 +255,41 @@ class PracticeVectorEnv(LevelVectorEnv):
         for i, skill in np.argwhere(new & is_rare):
             slots = np.flatnonzero(self.snapshot_times[:, i] >= self.episode_starts[i])
             if slots.size:
-                row = self.rng.choice(slots) * self.num_envs + i
-                self._save(2 * skill + BEFORE_SUCCESS, self.snapshots.read(np.array([row])))
+                rows = np.array([self.rng.choice(slots) * self.num_envs + i])
+                self._save(2 * skill + BEFORE_SUCCESS, self.snapshots.read(rows), "save snapshot", rows)
         in_reach = self._within_reach(achieved) & ~self._within_reach(self.achieved) & ~achieved & is_rare
-        in_reach[ended] = False  # the environment has begun another episode
+        in_reach[ended] = False  # the environment begins another episode, and the agent forgets this one
         for i, skill in np.argwhere(in_reach):
-            self._save(2 * skill + WITHIN_REACH, self.env_states.get_env_state(np.array([i])))
+            env_ids = np.array([i])
+            self._save(2 * skill + WITHIN_REACH, self.env_states.get_env_state(env_ids), "save", env_ids)
 
     def _within_reach(self, achieved: np.ndarray) -> np.ndarray:
         """The skills whose prerequisites have all been achieved, (envs, skills)."""
         return (~achieved).astype(np.float32) @ self.prerequisites.T == 0
 
-    def _save(self, group: int, state: Mapping[str, np.ndarray]) -> None:
+    def _save(self, group: int, state: Mapping[str, np.ndarray], transfer: str, source: np.ndarray) -> None:
         if self.saved_groups.size < self.settings.buffer_size:
             row = self.saved_groups.size
             self.saved_groups, self.saved_ages = np.append(self.saved_groups, 0), np.append(self.saved_ages, 0)
         else:
             row = self._row_to_replace()
         self.saved_states.write(np.array([row]), state)
+        self._transfers.append((transfer, source, np.array([row])))
         self.saved_groups[row], self.saved_ages[row] = group, self.num_saved
         self.num_saved += 1
+
+    def transfer_history(self, history: History) -> None:
+        """Save and restore the agent's history, as the last reset or step saved and restored states of environments."""
+        for transfer, source, rows in self._transfers:
+            if transfer == "take snapshot":
+                self.snapshot_histories.write(rows, history.get_rows(source))
+            elif transfer == "save snapshot":
+                self.saved_histories.write(rows, self.snapshot_histories.read(source))
+            elif transfer == "save":
+                self.saved_histories.write(rows, history.get_rows(source))
+            elif self.saved_histories.arrays:  # restore; a checkpoint of an earlier version may have none
+                history.set_rows(source, self.saved_histories.read(rows))
+        self._transfers.clear()
 
     def _row_to_replace(self) -> int:
         """The oldest state for a skill that is no longer rare; if there is none, of the group with the most states, and
@@ -291,12 +319,15 @@ class PracticeVectorEnv(LevelVectorEnv):
 
     def get_state(self) -> dict[str, np.ndarray]:
         rng = json.dumps(self.rng.bit_generator.state).encode()
-        saved = self.saved_states.read(np.arange(self.saved_groups.size))
+        all_saved = np.arange(self.saved_groups.size)
+        saved = self.saved_states.read(all_saved)
         return {
             **{f"envs.{name}": array for name, array in self.envs.get_state().items()},
             **{f"practice.{name}": getattr(self, name).copy() for name in self.ARRAYS},
             **{f"practice.snapshots.{name}": array.copy() for name, array in self.snapshots.arrays.items()},
             **{f"practice.saved.{name}": array for name, array in saved.items()},
+            **{f"practice.snapshot_histories.{name}": a.copy() for name, a in self.snapshot_histories.arrays.items()},
+            **{f"practice.saved_histories.{name}": a for name, a in self.saved_histories.read(all_saved).items()},
             "practice.counters": np.array([self.num_steps, self.num_saved]),
             "practice.rng": np.frombuffer(rng, np.uint8).copy(),
         }
@@ -328,14 +359,18 @@ class PracticeVectorEnv(LevelVectorEnv):
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise ValueError("the state of the random numbers of practice is damaged") from None
         snapshots, saved = _with_prefix("snapshots.", state), _with_prefix("saved.", state)
+        snapshot_histories = _with_prefix("snapshot_histories.", state)
+        saved_histories = _with_prefix("saved_histories.", state)
+        histories = [*snapshot_histories.values(), *saved_histories.values()]
         groups, num_groups = arrays["saved_groups"], len(self.group_tries)
         num_saved = len(groups)
         rates = ("successes", "possible", "group_successes", "group_tries")
         is_valid = (
             arrays["may_practice"].sum() == self.may_practice.sum()
             and len(arrays["saved_ages"]) == num_saved <= self.settings.buffer_size
-            and all(len(array) == num_saved for array in saved.values())
-            and all(len(array) == self.snapshots.capacity for array in snapshots.values())
+            and all(len(array) == num_saved for array in (saved | saved_histories).values())
+            and all(len(array) == self.snapshots.capacity for array in (snapshots | snapshot_histories).values())
+            and all(array.dtype == np.uint8 and array.ndim == 2 and (array <= 1).all() for array in histories)
             and (counters >= 0).all()
             and all(((a >= NO_GROUP) & (a < num_groups)).all() for a in (groups, arrays["practice_group"]))
             and (groups >= 0).all()
@@ -357,6 +392,11 @@ class PracticeVectorEnv(LevelVectorEnv):
         self.snapshots, self.saved_states = StateRows(self.snapshots.capacity), StateRows(self.saved_states.capacity)
         self.snapshots.write(np.arange(self.snapshots.capacity), snapshots)
         self.saved_states.write(np.arange(num_saved), saved)
+        self.snapshot_histories = StateRows(self.snapshots.capacity)
+        self.saved_histories = StateRows(self.saved_states.capacity)
+        self.snapshot_histories.write(np.arange(self.snapshots.capacity), snapshot_histories)
+        self.saved_histories.write(np.arange(num_saved), saved_histories)
+        self._transfers.clear()
 
     def close_extras(self, **kwargs: Any) -> None:
         self.envs.close(**kwargs)
