@@ -13,9 +13,12 @@ from envgen.agents.memory import AgentMemory, HistorySpec
 from envgen.agents.networks import run_network
 from envgen.agents.policy import load_policy
 from envgen.agents.ppo import PPO
-from envgen.agents.rollout import VecEnvRunner
+from envgen.agents.rollout import EpisodeStats, VecEnvRunner
 from envgen.agents.settings import NetworkSettings, PpoSettings
+from envgen.curriculum.evaluate import evaluate
+from envgen.worlds.crafter import constants as const
 from envgen.worlds.crafter.env import CrafterVectorEnv
+from envgen.worlds.crafter.observations import ENTITY_SYMBOLS
 from envgen.worlds.crafter.world import Crafter
 
 NETWORKS = {
@@ -92,6 +95,70 @@ def test_events_identify_crafters_skills():
     assert len(set.union(*skills_by_bit.values())) >= 12
     ambiguous = [skills for skills in skills_by_bit.values() if len(skills) > 1]
     assert not ambiguous
+    # the events with which the history of a level begins are those of its done skills
+    envs = world.make([{"done": [skill.name for skill in world.skills]}], 1, 5, "symbols")
+    memory = AgentMemory(0, spec, 1)
+    memory.reset(np.ones(1, bool), envs.reset()[1])
+    declared = {int(bit) for bit in np.flatnonzero(memory.bits[0])}
+    assert len(declared) == len(world.skills) - 1  # all but wake_up, which any action can be the event of
+    for bit in declared & skills_by_bit.keys():
+        assert skills_by_bit[bit] == {np.flatnonzero(declared_events(envs, spec) == bit)[0]}
+    assert len(declared & skills_by_bit.keys()) >= 10
+
+
+def declared_events(envs, spec) -> np.ndarray:
+    """The declared event of each skill, (skills,)."""
+    events = envs.reset()[1]["done_events"][0].astype(int)
+    return np.where(events[:, 0] < 0, -1, events[:, 0] * spec.num_faced_symbols + events[:, 1])
+
+
+LEVELS = ({}, {"near": {"table": True}, "inventory": {"wood_pickaxe": 1}}, {"done": ["eat_cow", "wake_up"]})
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
+def test_episodes_begin_with_the_events_of_done_skills(mode):
+    world = Crafter()
+    levels = [{**level, "length": 9} for level in LEVELS]
+    envs = CrafterVectorEnv(3, levels, "symbols", autoreset_mode=AutoresetMode(mode))
+    learner = PPO.for_envs(envs, settings=PpoSettings(num_envs=3, network=NETWORKS["history"]))
+    spec = learner.network.history_spec
+    assert spec is not None
+    symbols = [*const.MATERIALS, *ENTITY_SYMBOLS[1:]]
+
+    def bit(action: str, symbol: str) -> int:
+        return world.actions.index(action) * spec.num_faced_symbols + symbols.index(symbol)
+
+    expected = np.zeros((3, spec.num_event_bits), np.uint8)
+    expected[1, [bit("place_table", "grass"), bit("make_wood_pickaxe", "table")]] = 1
+    expected[2, bit("do", "cow")] = 1
+    runner = VecEnvRunner(envs, seed=0, memory=learner.network.new_memory(3, learner.device))
+    np.testing.assert_array_equal(runner.memory.bits, expected)
+    begun = 0
+    for _ in range(60):
+        starts = runner.episode_lengths == 0
+        np.testing.assert_array_equal(runner.memory.bits[starts], expected[starts])
+        runner.step(np.full(3, world.actions.index("noop")), EpisodeStats())
+        begun += starts.sum()
+    assert begun >= 12
+
+
+def test_evaluations_begin_with_the_events_of_done_skills():
+    level, bits = {"done": ["eat_cow", "collect_wood"], "length": 5}, []
+    policy = make_learner("history")[0].policy
+
+    class Recorder:
+        has_memory, reset, observe = True, staticmethod(policy.reset), staticmethod(policy.observe)
+
+        def act(self, obs, rng=None):
+            actions = policy.act(obs, rng)
+            assert policy._memory is not None
+            bits.append(policy._memory.bits.sum(1).tolist())
+            return actions
+
+    evaluate(Recorder(), Crafter(), level, episodes=8, observation="symbols")
+    assert bits[0] == [2] * 8
+    evaluate(Recorder(), Crafter(), None, episodes=8, observation="symbols")
+    assert bits[5] == [0] * 8
 
 
 # --------------------------------------------------------------------------------------------------- recurrent networks

@@ -40,11 +40,11 @@ class SupportsMemory(SupportsAct, Protocol):
         """Whether actions depend on earlier steps of the episode."""
         ...
 
-    def reset(self) -> None:
-        """Forget everything: the next `act` starts an episode in every environment."""
+    def reset(self, infos: Mapping[str, Any] = ...) -> None:
+        """Forget everything: the next `act` starts an episode in every environment. `infos` are those of the reset."""
         ...
 
-    def observe(self, rewards: Any, dones: Any) -> None:
+    def observe(self, rewards: Any, dones: Any, infos: Mapping[str, Any] = ...) -> None:
         """Record the rewards of the step that followed the last `act`, and whether it ended the episode."""
         ...
 

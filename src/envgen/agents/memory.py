@@ -10,9 +10,16 @@ The bits are:
 
 Crafter rewards only the first success of each skill in an episode. Its observations do not show which skills have
 already been rewarded. These bits do; they are computed from the agent's own actions, observations and rewards alone.
+
+A level can say that skills count as achieved from its start (`Level.done_skills`): it begins in the middle of an
+episode. The environments tell in which events these skills would have been rewarded, by `infos["done_events"]`
+(num_envs, skills, 2): an action and the symbol of the faced cell, or -1 for skills that are not done or have no such
+event. The history of the episode then begins with these events. It would otherwise contradict the rewards.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +28,7 @@ from gymnasium import spaces
 from envgen.jit import jit
 from envgen.worlds.world import Layout, SymbolMap
 
+NO_INFOS: Mapping[str, Any] = MappingProxyType({})
 REWARD_THRESHOLD = 0.5  # a larger reward marks the event as rewarded; Crafter gives 1 for a skill and 0.1 for health
 
 
@@ -124,11 +132,17 @@ class History:
         if self.spec.reward_bit_threshold is not None:
             self.above_threshold[:, 0] = rewards > self.spec.reward_bit_threshold
 
-    def reset(self, dones: np.ndarray) -> None:
-        """Forget the episodes that ended."""
+    def reset(self, dones: np.ndarray, infos: Mapping[str, Any] = NO_INFOS) -> None:
+        """Forget the episodes that ended. `infos` are those of the next ones."""
         self.last[dones] = 0
         self.rewarded[dones] = 0
         self.above_threshold[dones] = 0
+        if self.spec.num_event_bits and "done_events" in infos and dones.any():
+            events = np.reshape(infos["done_events"], (len(dones), -1, 2)).astype(np.int64)
+            env_ids, skills = np.nonzero(dones[:, None] & (events[..., 0] >= 0))
+            actions, symbols = events[env_ids, skills].T
+            symbols = symbols if self.spec.facing is not None else 0
+            self.rewarded[env_ids, actions * self.spec.num_faced_symbols + symbols] = 1
 
     ARRAYS = ("last", "rewarded", "above_threshold")
 
@@ -151,7 +165,8 @@ class History:
 class AgentMemory:
     """What a network carries from step to step in each environment: its recurrent state and the history.
 
-    Every step is recorded by `record_action`, `record_rewards` and `reset`, in this order.
+    Every step is recorded by `record_action`, `record_rewards` and `reset`, in this order. `reset` is also called
+    before the first step.
 
     Args:
         state_size: Of the recurrent state; 0 for networks without one.
@@ -180,11 +195,11 @@ class AgentMemory:
         if self.history:
             self.history.record_rewards(rewards)
 
-    def reset(self, dones: np.ndarray) -> None:
-        """Forget the episodes that ended; call this after every step."""
+    def reset(self, dones: np.ndarray, infos: Mapping[str, Any] = NO_INFOS) -> None:
+        """Forget the episodes that ended; call this after every step. `infos` are those that came with it."""
         self.starts = np.array(dones, np.bool_)
         if self.history:
-            self.history.reset(dones)
+            self.history.reset(self.starts, infos)
 
     def state(self) -> dict[str, np.ndarray]:
         """The arrays to save; none for networks without memory."""

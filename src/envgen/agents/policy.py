@@ -28,7 +28,7 @@ from envgen.runs.checkpoint import MAX_JSON_BYTES, describe_error, parse_json, r
 from envgen.worlds.world import Layout, SymbolMap, TileGrid
 
 from .errors import SpaceError
-from .memory import AgentMemory
+from .memory import NO_INFOS, AgentMemory
 from .networks import ActorCritic, PolicyNetwork, run_step
 from .parallel import local_device
 from .settings import NetworkSettings
@@ -57,11 +57,11 @@ class Policy:
     A policy with memory (`has_memory`) keeps the memory of each environment from one `act` to the next. Report the
     result of each step with `observe`, which also resets the memory where an episode ended:
 
-        policy.reset()
-        obs, _ = envs.reset()
+        obs, infos = envs.reset()
+        policy.reset(infos)
         while True:
-            obs, rewards, terminated, truncated, _ = envs.step(policy.act(obs))
-            policy.observe(rewards, terminated | truncated)
+            obs, rewards, terminated, truncated, infos = envs.step(policy.act(obs))
+            policy.observe(rewards, terminated | truncated, infos)
 
     Attributes:
         metadata: JSON values saved with the policy, such as the learner's settings, the world and the observation kind.
@@ -83,26 +83,33 @@ class Policy:
         self.metadata = dict(metadata or {})
         self.rng = np.random.default_rng()  # used by `predict` for sampling
         self._memory: AgentMemory | None = None  # of the environments of the last call of `act`
+        self._first_infos = NO_INFOS
 
     @property
     def has_memory(self) -> bool:
         """Whether actions depend on earlier steps of the episode."""
         return self.network.state_size > 0 or self.network.history_spec is not None
 
-    def reset(self) -> None:
-        """Forget everything: the next `act` starts an episode in every environment."""
-        self._memory = None
+    def reset(self, infos: Mapping[str, Any] = NO_INFOS) -> None:
+        """Forget everything: the next `act` starts an episode in every environment.
 
-    def observe(self, rewards: Any, dones: Any) -> None:
+        Args:
+            infos: What the reset of the environments returned. Only needed for levels in which skills count as achieved
+                from the start, which the history of the agent then includes.
+        """
+        self._memory, self._first_infos = None, infos
+
+    def observe(self, rewards: Any, dones: Any, infos: Mapping[str, Any] = NO_INFOS) -> None:
         """Record the result of the step that followed the last `act`.
 
         Args:
             rewards: (n,) the rewards, or one number after an `act` for a single observation.
             dones: (n,) whether the step ended the episode.
+            infos: What the step returned; see `reset`.
         """
         if self._memory is not None:
             self._memory.record_rewards(np.atleast_1d(np.asarray(rewards, np.float64)))
-            self._memory.reset(np.atleast_1d(np.asarray(dones, np.bool_)))
+            self._memory.reset(np.atleast_1d(np.asarray(dones, np.bool_)), infos)
 
     @classmethod
     def _from_parameters(
@@ -131,6 +138,8 @@ class Policy:
         num_envs = self._num_envs(obs)
         if self._memory is None or self._memory.num_envs != num_envs:
             self._memory = self.network.new_memory(num_envs, self.device)
+            self._memory.reset(np.ones(num_envs, np.bool_), self._first_infos)
+            self._first_infos = NO_INFOS
         return self._act(obs, rng, self._memory)
 
     @torch.inference_mode()

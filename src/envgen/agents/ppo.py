@@ -28,6 +28,7 @@ from envgen.errors import NonFiniteLossError
 from envgen.worlds.world import Layout
 
 from .errors import SpaceError, describe_batch
+from .memory import NO_INFOS
 from .networks import ActorCritic, Categorical, PolicyNetwork, layout_of, run_network, run_step, run_step_in_chunks
 from .optimizers import load_optimizer, optimizer_arrays
 from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, single_thread, supports_bf16
@@ -261,13 +262,14 @@ class PPO:
         """
         return self._evaluated_policy.act(obs, rng)
 
-    def reset(self) -> None:
+    def reset(self, infos: Mapping[str, Any] = NO_INFOS) -> None:
         """Forget the episodes that `act` was called in. The memory of the environments in training is separate."""
         self._evaluated_policy = self.policy
+        self._evaluated_policy.reset(infos)
 
-    def observe(self, rewards: np.ndarray, dones: np.ndarray) -> None:
+    def observe(self, rewards: np.ndarray, dones: np.ndarray, infos: Mapping[str, Any] = NO_INFOS) -> None:
         """Record the result of the step that followed the last `act`."""
-        self._evaluated_policy.observe(rewards, dones)
+        self._evaluated_policy.observe(rewards, dones, infos)
 
     @torch.inference_mode()
     def collect(self, runner: VecEnvRunner, num_steps: int, snapshot: PolicySnapshot | None = None) -> Rollout:

@@ -119,7 +119,8 @@ class VecEnvRunner:
         self.autoreset_mode = AutoresetMode(envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
         self.num_envs = envs.num_envs
         if state is None:
-            self.obs, _ = envs.reset(seed=seed)
+            self.obs, infos = envs.reset(seed=seed)
+            self.memory.reset(np.ones(self.num_envs, np.bool_), infos)
             self._transfer_history()
             self.episode_returns = np.zeros(self.num_envs)
             self.episode_lengths = np.zeros(self.num_envs, np.int64)
@@ -165,7 +166,7 @@ class VecEnvRunner:
         self.memory.record_rewards(rewards)
         if truncated.any():  # only needed then, to bootstrap
             final_bits = self.memory.bits
-        self.memory.reset(dones | resetting)
+        self.memory.reset(dones | resetting, infos)
         self._transfer_history()
         if dones.any():
             same_step = self.autoreset_mode == AutoresetMode.SAME_STEP
@@ -176,7 +177,8 @@ class VecEnvRunner:
             self._record_episodes(np.flatnonzero(dones & ~practiced), final_infos, episodes)
             self._record_practice(np.flatnonzero(practiced), final_infos, episodes)
             if self.autoreset_mode == AutoresetMode.DISABLED:
-                obs, _ = self.envs.reset(options={"reset_mask": dones})
+                obs, infos = self.envs.reset(options={"reset_mask": dones})
+                self.memory.reset(dones, infos)
         self.needs_reset = dones & (self.autoreset_mode == AutoresetMode.NEXT_STEP)
         self.obs = obs
         truncated = truncated & ~terminated & dones

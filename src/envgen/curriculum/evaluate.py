@@ -156,10 +156,10 @@ def run_episodes(
     remaining = episodes // num_envs + (np.arange(num_envs) < episodes % num_envs)
     returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
     finished: list[list[tuple[float, int, np.ndarray]]] = [[] for _ in range(num_envs)]
-    observations, _ = envs.reset()
+    observations, infos = envs.reset()
     memory = agent if isinstance(agent, SupportsMemory) and agent.has_memory else None
     if memory:
-        memory.reset()
+        memory.reset(infos)
     while remaining.any():
         playing = remaining > 0
         if memory:
@@ -172,7 +172,7 @@ def run_episodes(
         if observer is not None:
             observer.after_step(playing, terminated, truncated, infos)
         if memory:
-            memory.observe(rewards, terminated | truncated)
+            memory.observe(rewards, terminated | truncated, infos)
         returns += rewards
         lengths += 1
         dones = terminated | truncated

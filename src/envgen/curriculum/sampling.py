@@ -156,7 +156,7 @@ def _play_once(
     playing = np.ones(envs.num_envs, np.bool_)
     memory = agent if isinstance(agent, SupportsMemory) and agent.has_memory else None
     if memory:
-        memory.reset()
+        memory.reset(infos)
     steps = 0
     for _ in range(max_steps):
         if memory:
@@ -167,7 +167,7 @@ def _play_once(
         steps += int(playing.sum())
         dones = terminated | truncated
         if memory:
-            memory.observe(rewards, dones)
+            memory.observe(rewards, dones, infos)
         if dones.any():
             ended = dones & playing
             counts[ended] = episode_skill_counts(infos["final_info"], ended)

@@ -42,7 +42,7 @@ class LlmAgent:
         self.schema = action_schema(world.actions, settings.questions == "direct") if settings.json_schema else None
         self.reset()
 
-    def reset(self) -> None:
+    def reset(self, infos: Mapping[str, Any] | None = None) -> None:
         self.num_unparsable = 0
         self.past: list[PastStep] = []
         self.achieved: dict[str, int] = {}  # skill: step of its first success
@@ -61,7 +61,7 @@ class LlmAgent:
         self._action = idle_action(self.world.actions) if action is None else action
         return np.array([self.world.actions.index(self._action)])
 
-    def observe(self, rewards: Any, dones: Any) -> None:
+    def observe(self, rewards: Any, dones: Any, infos: Mapping[str, Any] | None = None) -> None:
         self._reward = float(rewards[0])
         line = {"step": self._step, "action": self._action, "parsed": self._parsed, "reward": self._reward}
         self.on_step({**line, "achieved": self._new_skills, "ended": bool(dones[0])})

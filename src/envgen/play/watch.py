@@ -58,7 +58,7 @@ class LiveEpisodes:
     def begin(self, player: EpisodePlayer) -> str:
         seed, self._next_seed = self._next_seed, self._next_seed + 1
         player.reset(seed)
-        self.policy.reset()
+        self.policy.reset(player.info)
         self._rng = None if self.deterministic else np.random.default_rng(seed)
         return f"seed {seed}"
 

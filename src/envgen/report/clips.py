@@ -43,14 +43,14 @@ def play_episodes(policy: Any, world: World, observation: str, seed: int = SEED)
     rng, recorder = np.random.default_rng(seed), ActionRecorder(world, seed)
     playing = np.ones(NUM_EPISODES, np.bool_)
     with closing(world.make([world.original], NUM_EPISODES, seed, observation)) as envs:
-        obs, _ = envs.reset()
-        policy.reset()
+        obs, infos = envs.reset()
+        policy.reset(infos)
         for _ in range(MAX_STEPS):
             actions = policy.act(obs, rng)
             recorder.before_step(actions, playing)
             obs, rewards, terminated, truncated, infos = envs.step(actions)
             recorder.after_step(playing, terminated, truncated, infos)
-            policy.observe(rewards, terminated | truncated)
+            policy.observe(rewards, terminated | truncated, infos)
             playing = playing & ~(terminated | truncated)
             if not playing.any():
                 break

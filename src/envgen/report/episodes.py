@@ -139,6 +139,7 @@ class EpisodePlayer:
     def __init__(self, world: World, env: LevelEnv, mirror: LevelEnv | None = None):
         self.world, self.env, self.mirror = world, env, mirror
         self.observation: Any = None
+        self.info: Mapping[str, Any] = {}
         self.shown_observation: Any = None  # of the mirror, if there is one
 
     def reset(self, seed: int | None = None) -> None:
@@ -161,6 +162,7 @@ class EpisodePlayer:
         return float(reward)
 
     def _read(self, info: Mapping[str, Any]) -> None:
+        self.info = info
         counts, skills = info["achievements"], [skill.name for skill in self.world.skills]
         by_name = counts if isinstance(counts, Mapping) else dict(zip(skills, counts, strict=True))
         self.new_skills = [name for name in skills if by_name[name] > 0 and name not in self.first_success]

@@ -62,6 +62,7 @@ class BatchEngine:
     compile_seconds: ClassVar[int]  # how long compiling the kernel takes, for the message about it
     Level: ClassVar[type[Level]]
     skill_names: ClassVar[tuple[str, ...]]
+    skill_events: ClassVar[np.ndarray | None] = None  # (skills, 2) int16; see the entry `done_events` of infos
     stream_field: ClassVar[str]  # of ENV: the random stream of the episode
     identity_fields: ClassVar[tuple[str, ...]] = ("seed_hash", "episode")  # of ENV: what seeds the next episodes
     is_compiled: ClassVar[bool] = False  # the kernel is compiled or loaded in this process
@@ -148,6 +149,12 @@ class BatchEngine:
     def _done_skills(self, level: Any) -> list[bool]:
         done = level.done_skills
         return [name in done for name in self.skill_names]
+
+    def done_events(self, reports: np.ndarray) -> np.ndarray:
+        """The events that count as rewarded before the episodes began, (n, skills, 2): the `skill_events` of the skills
+        that are done; -1 for the others."""
+        assert self.skill_events is not None
+        return np.where(self.done_skills[reports["level"]][..., None], self.skill_events, np.int16(-1))
 
     def unlocked(self, reports: np.ndarray) -> np.ndarray:
         """Whether each skill has succeeded in the episode or counts as done from its start, (n, skills) bool."""

@@ -131,6 +131,8 @@ class SingleEnv(RenderedEnv, Generic[E]):
                 info[name] = dict(zip(field.labels, value.tolist(), strict=True))
             else:
                 info[name] = value.copy() if value.ndim else value.item()
+        if self.engine.skill_events is not None:
+            info["done_events"] = self.engine.done_events(self.engine.results.report)[0]
         return info | self._extra_info()
 
     @property
@@ -270,6 +272,8 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
             values = reports[field.report_field]
             infos[name] = values.view(np.bool_) if field.is_bool else values
             infos["_" + name] = mask
+        if self.engine.skill_events is not None:
+            infos["done_events"], infos["_done_events"] = self.engine.done_events(reports), mask
         return infos
 
     def render(self):

@@ -33,6 +33,7 @@ class Engine(BatchEngine):
 
     title, compile_seconds, Level = "Crafter", 25, CrafterLevel
     skill_names = tuple(skill.name for skill in const.SKILLS)
+    skill_events = observations.SKILL_EVENTS
     stream_field = "rng"
 
     def __init__(

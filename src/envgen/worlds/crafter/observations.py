@@ -59,6 +59,31 @@ SYMBOL_MAP = SymbolMap(
 )
 
 
+def _make_skill_events() -> np.ndarray:
+    """The event in which each skill is usually achieved for the first time: an action and the symbol of the faced cell,
+    where the symbols of both planes are numbered one after the other. -1 for `wake_up`, which depends on neither.
+
+    (skills, 2) int16.
+    """
+    symbols = [*const.MATERIALS, *ENTITY_SYMBOLS[1:]]
+    faced = {f"collect_{name}": name for name in ("coal", "diamond", "iron", "stone")}
+    faced |= {"collect_wood": "tree", "collect_sapling": "grass", "collect_drink": "water", "eat_plant": "ripe plant"}
+    faced |= {"eat_cow": "cow", "defeat_zombie": "zombie", "defeat_skeleton": "skeleton"}
+    events = {skill: ("do", symbol) for skill, symbol in faced.items()}
+    places = {"stone": "path", "furnace": "path", "table": "grass", "plant": "grass"}
+    events |= {f"place_{name}": (f"place_{name}", symbol) for name, symbol in places.items()}
+    for tool in ("pickaxe", "sword"):
+        for material, symbol in (("wood", "table"), ("stone", "table"), ("iron", "furnace")):
+            events[f"make_{material}_{tool}"] = (f"make_{material}_{tool}", symbol)
+    return np.array([
+        (const.ACTIONS.index(events[name][0]), symbols.index(events[name][1])) if name in events else (-1, -1)
+        for name in (skill.name for skill in const.SKILLS)
+    ], np.int16)  # fmt: skip
+
+
+SKILL_EVENTS = _make_skill_events()
+
+
 @jit
 def write_symbols(env, entities, out):
     """Write the symbols of an environment to `out` (NUM_SYMBOLS,)."""
