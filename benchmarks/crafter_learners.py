@@ -29,6 +29,7 @@ EVALUATION_SEED = 9_000_000_000  # the same maps for all runs
 EPISODES, PACKAGE_EPISODES = 1024, 128
 DEFAULT_STEPS = [1_000_000, 1_960_000]
 NUM_CURVE_POINTS = 50
+CONSTANT_HORIZON = {"final_gamma": None, "final_gae_lambda": None}
 VARIANTS: dict[str, dict[str, Any]] = {  # arguments of envgen.train
     "symbols": {},
     "symbols-gru": {"network": {"memory": "gru"}},
@@ -45,11 +46,14 @@ VARIANTS: dict[str, dict[str, Any]] = {  # arguments of envgen.train
     "symbols-far-practice-0.2": {"learner_preset": "far", "practice": {"share": 0.2}},
     "symbols-far-no-history": {"learner_preset": "far", "network": {"history": False}},
     "symbols-far-no-unimix": {"learner_preset": "far", "network": {"unimix": 0.0}},
-    "symbols-far-gamma-0.95": {"learner_preset": "far", "hyperparameters": {"gamma": 0.95, "gae_lambda": 0.65}},
-    "symbols-far-gamma-0.997": {"learner_preset": "far", "hyperparameters": {"gamma": 0.997, "gae_lambda": 0.95}},
-    "symbols-far-final-gamma-0.997": {
+    "symbols-far-constant-gamma": {"learner_preset": "far", "hyperparameters": CONSTANT_HORIZON},
+    "symbols-far-gamma-0.95": {
         "learner_preset": "far",
-        "hyperparameters": {"final_gamma": 0.997, "final_gae_lambda": 0.95},
+        "hyperparameters": {"gamma": 0.95, "gae_lambda": 0.65, **CONSTANT_HORIZON},
+    },
+    "symbols-far-gamma-0.997": {
+        "learner_preset": "far",
+        "hyperparameters": {"gamma": 0.997, "gae_lambda": 0.95, **CONSTANT_HORIZON},
     },
     "symbols-far-constant-lr": {"learner_preset": "far", "hyperparameters": {"final_learning_rate": 4e-4}},
     "symbols-far-mingru": {"learner_preset": "far", "network": {"memory": "mingru"}},

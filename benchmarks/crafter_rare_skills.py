@@ -93,7 +93,8 @@ def run(remedy: str, seed: int, runs: Path, results: Path, threads: int) -> str:
     arguments = dict(REMEDIES[remedy])
     levels = arguments.pop("levels", [])
     designer = arguments.pop("designer", "fixed" if levels else "none")
-    hyperparameters = {"learning_rate": 2e-4} | arguments.pop("hyperparameters", {})
+    hyperparameters = {"learning_rate": 2e-4, "final_gamma": None, "final_gae_lambda": None}
+    hyperparameters |= arguments.pop("hyperparameters", {})
     plan = {"cycles": CYCLES, "cycle_steps": STEPS // CYCLES, "final_steps": 0, "mixing": "mixed", "episodes": EPISODES}
     plan |= {"levels": len(levels)} if levels else {}
     trained = envgen.train(
@@ -136,8 +137,8 @@ def write_page(folder: Path) -> str:
 `python benchmarks/crafter_rare_skills.py`, {describe_machine()}
 
 Each run starts from the weights of [`crafter-far`](../../../policies/crafter-far/README.md), which trained for
-20 million steps, and trains for {STEPS:,} further steps with the settings of the preset `far`, a learning rate of 2e-4
-that falls to 5e-5, no practice, and the change that the row names. With levels or a designer, half of the environments
+20 million steps, and trains for {STEPS:,} further steps with the settings of the preset `far`, but a learning rate of 2e-4
+that falls to 5e-5, a constant horizon, no practice, and the change that the row names. With levels or a designer, half of the environments
 play levels and the others the original. The results are those of the final policies in {EPISODES:,} episodes of the
 original.
 

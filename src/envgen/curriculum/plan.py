@@ -126,10 +126,12 @@ LEARNER_PRESETS: dict[str, dict[str, Any]] = {
     },
     # the defaults for the observation, tuned for training speed
     "fast": {},
-    # for runs of ten million steps and more: a longer horizon, an annealed learning rate, history bits, and practice
+    # for runs of ten million steps and more: a horizon that grows, an annealed learning rate, history bits, and practice
     "far": {
         "gamma": 0.99,
+        "final_gamma": 0.997,
         "gae_lambda": 0.8,
+        "final_gae_lambda": 0.95,
         "learning_rate": 4e-4,
         "final_learning_rate": 5e-5,
         "network": {"history": True, "unimix": 0.01},
@@ -145,7 +147,11 @@ def learner_preset(name: str, world: World) -> tuple[dict[str, Any], dict[str, A
     """
     if name not in LEARNER_PRESETS:
         raise PlanError(f"learner preset {format_choice_error(name, list(LEARNER_PRESETS))}")
-    settings = {key: value for key, value in LEARNER_PRESETS[name].items() if key not in world.ppo_defaults}
+    settings = {
+        key: value
+        for key, value in LEARNER_PRESETS[name].items()
+        if key not in world.ppo_defaults and key.removeprefix("final_") not in world.ppo_defaults
+    }
     return settings, settings.pop("practice", {})
 
 
