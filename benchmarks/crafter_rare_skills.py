@@ -137,10 +137,10 @@ def write_page(folder: Path) -> str:
 `python benchmarks/crafter_rare_skills.py`, {describe_machine()}
 
 Each run starts from the weights of [`crafter-far`](../../../policies/crafter-far/README.md), which trained for
-20 million steps, and trains for {STEPS:,} further steps with the settings of the preset `far`, but a learning rate of 2e-4
-that falls to 5e-5, a constant horizon, no practice, and the change that the row names. With levels or a designer, half of the environments
-play levels and the others the original. The results are those of the final policies in {EPISODES:,} episodes of the
-original.
+20 million steps, and trains for {STEPS:,} further steps with the settings of the preset `far`, but a learning rate of
+2e-4 that falls to 5e-5, a constant horizon (a discount of 0.99 and a lambda of 0.8), no practice, and the change that
+the row names. With levels or a designer, half of the environments play levels and the others the original. The results
+are those of the final policies in {EPISODES:,} episodes of the original.
 
 {format_table(groups)}
 

@@ -84,7 +84,9 @@ def test_learner_presets_differ():
     assert settings["network"]["history"]
     assert practice["share"] > 0
     assert settings["final_gamma"] > settings["gamma"]
-    assert not {"final_gamma", "final_gae_lambda"} & learner_preset("far", Heist())[0].keys()  # which sets its own gamma
+    assert (
+        not {"final_gamma", "final_gae_lambda"} & learner_preset("far", Heist())[0].keys()
+    )  # which sets its own gamma
     with pytest.raises(PlanError, match="did you mean 'far'"):
         learner_preset("fare", Crafter())
 

@@ -126,7 +126,7 @@ LEARNER_PRESETS: dict[str, dict[str, Any]] = {
     },
     # the defaults for the observation, tuned for training speed
     "fast": {},
-    # for runs of ten million steps and more: a horizon that grows, an annealed learning rate, history bits, and practice
+    # for runs of ten million steps and more: a growing horizon, an annealed learning rate, history bits, and practice
     "far": {
         "gamma": 0.99,
         "final_gamma": 0.997,
