@@ -23,7 +23,7 @@ class Ringer:
     def __init__(self):
         self.steps, self.log = 0, []
 
-    def reset(self):
+    def reset(self, infos):
         self.steps = 0
         self.log.append("reset")
 

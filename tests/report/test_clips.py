@@ -13,10 +13,10 @@ class RandomPolicy:
     def act(self, obs, rng):
         return rng.choice([1, 2, 3, 4, 5, 5, 5], size=len(obs))
 
-    def reset(self):
+    def reset(self, infos):
         pass
 
-    def observe(self, rewards, dones):
+    def observe(self, rewards, dones, infos):
         pass
 
 

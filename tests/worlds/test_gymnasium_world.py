@@ -264,10 +264,10 @@ class SteersAtRandom:
     def act(self, obs, rng):
         return rng.uniform(-1, 1, (len(obs), 2)).astype(np.float32)
 
-    def reset(self):
+    def reset(self, infos):
         pass
 
-    def observe(self, rewards, dones):
+    def observe(self, rewards, dones, infos):
         pass
 
 
