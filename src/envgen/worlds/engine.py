@@ -119,7 +119,7 @@ class BatchEngine:
         self.env_level_ids = np.array(level_ids, np.int64)
         self.sample_levels = bool(sample_levels)
         self.level_params = stack_params(self.levels)
-        self.done_skills = np.array([self._done_skills(level) for level in self.levels], np.bool_)  # (levels, skills)
+        self._set_done_skills(np.array([self._done_skills(level) for level in self.levels], np.bool_))
 
     def set_env_levels(self, env_ids: Sequence[int], levels: Sequence[Any]) -> None:
         """Set the level of the later episodes of some environments; the others keep theirs."""
@@ -135,16 +135,24 @@ class BatchEngine:
         is_free = np.ones(len(self.levels) + 1, np.bool_)
         is_free[self.env_level_ids] = is_free[list(self._played_level_ids())] = False
         k = int(is_free.argmax())
-        params, done = stack_params([level]), [self._done_skills(level)]
+        params, done_skills = stack_params([level]), self.done_skills
         if k == len(self.levels):
             self.levels.append(level)
             self.level_params = np.append(self.level_params, params)
-            self.done_skills = np.append(self.done_skills, np.array(done, np.bool_), 0)
+            done_skills = np.append(done_skills, np.zeros((1, len(self.skill_names)), np.bool_), 0)
         else:
             del self._level_ids[self.levels[k]]
-            self.levels[k], self.level_params[k], self.done_skills[k] = level, params[0], done[0]
+            self.levels[k], self.level_params[k] = level, params[0]
+        done_skills[k] = self._done_skills(level)
+        self._set_done_skills(done_skills)
         self._level_ids[level] = k
         return k
+
+    def _set_done_skills(self, done_skills: np.ndarray) -> None:
+        """`done_skills` (levels, skills): the skills that count as achieved from the start of each level."""
+        self.done_skills = done_skills
+        if self.skill_events is not None:
+            self._level_done_events = np.where(done_skills[..., None], self.skill_events, np.int16(-1))
 
     def _done_skills(self, level: Any) -> list[bool]:
         done = level.done_skills
@@ -153,8 +161,7 @@ class BatchEngine:
     def done_events(self, reports: np.ndarray) -> np.ndarray:
         """The events that count as rewarded before the episodes began, (n, skills, 2): the `skill_events` of the skills
         that are done; -1 for the others."""
-        assert self.skill_events is not None
-        return np.where(self.done_skills[reports["level"]][..., None], self.skill_events, np.int16(-1))
+        return self._level_done_events[reports["level"]]
 
     def unlocked(self, reports: np.ndarray) -> np.ndarray:
         """Whether each skill has succeeded in the episode or counts as done from its start, (n, skills) bool."""
