@@ -28,6 +28,7 @@ from training_runs import add_options, describe_machine, load_groups, num_thread
 EVALUATION_SEED = 9_000_000_000  # the same maps for all runs
 EPISODES, PACKAGE_EPISODES = 1024, 128
 DEFAULT_STEPS = [1_000_000, 1_960_000]
+LONG_STEPS = 20_000_000
 NUM_CURVE_POINTS = 50
 CONSTANT_HORIZON = {"final_gamma": None, "final_gae_lambda": None}
 VARIANTS: dict[str, dict[str, Any]] = {  # arguments of envgen.train
@@ -192,10 +193,14 @@ def format_table(groups: dict[tuple[str, int], list[dict[str, Any]]]) -> str:
 
 
 def format_skills(groups: dict[tuple[str, int], list[dict[str, Any]]]) -> str:
-    """The success rates of the final policies, a column per variant, for the largest number of steps."""
-    steps = max(steps for _, steps in groups)
-    chosen = {variant: results for (variant, count), results in groups.items() if count == steps}
-    rows = [f"| skill, after {steps:,} steps | " + " | ".join(f"`{variant}`" for variant in chosen) + " |"]
+    """The success rates of the final policies, a column per variant and number of steps, for long runs."""
+    longest = max(steps for _, steps in groups)
+    chosen = {
+        f"`{variant}`, {steps / 1e6:g}M steps": results
+        for (variant, steps), results in groups.items()
+        if steps >= min(longest, LONG_STEPS)
+    }
+    rows = ["| skill | " + " | ".join(chosen) + " |"]
     rows.append("|---" * (len(chosen) + 1) + "|")
     for skill in (skill.name for skill in Crafter().skills):
         rates = [iqm_with_ci([r["final"]["skills"][skill]["value"] for r in results]) for results in chosen.values()]
