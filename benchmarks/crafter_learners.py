@@ -235,7 +235,7 @@ def plot_curves(groups: dict[tuple[str, int], list[dict[str, Any]]], file: Path)
         axis.set(xlabel="million steps", ylabel="score of training episodes, %", title=f"{steps / 1e6:g}M steps")
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.3)
-        axis.legend(frameon=False, fontsize=8)
+        axis.legend(frameon=False, fontsize=7, loc="lower right", ncols=1 + (len(axis.lines) > 10))
     figure.savefig(file, dpi=110)
 
 
