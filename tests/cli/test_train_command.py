@@ -142,7 +142,8 @@ def test_a_learner_preset_sets_learner_network_and_practice(tmp_path):
     ("world", "options", "changes"),
     [
         ("crafter", {"history": False}, {"network.history": (True, False)}),
-        ("crafter", {"ppo.final-learning-rate": "none"},
+        ("crafter", {"ppo.final-learning-rate": "none"}, {"final_learning_rate": (5e-5, None)}),
+        ("minigrid", {"ppo.final-learning-rate": "none"},
          {"final_learning_rate": (5e-5, None), "anneal_steps": (1_960_000, None)}),
         ("walker", {"ppo.bootstrap-on-truncation": False}, {"bootstrap_on_truncation": (True, False)}),
     ],
