@@ -23,14 +23,21 @@ from envgen.curriculum.trainer import training_stats
 from envgen.runs.statistics import iqm_with_ci, score
 from envgen.runs.store import read_progress, write_json
 from envgen.worlds.crafter.world import Crafter
-from training_runs import add_options, describe_machine, load_groups, num_threads, read_discussion, run_tasks
+from training_runs import (
+    CONSTANT_HORIZON,
+    add_options,
+    describe_machine,
+    load_groups,
+    num_threads,
+    read_discussion,
+    run_tasks,
+)
 
 EVALUATION_SEED = 9_000_000_000  # the same maps for all runs
 EPISODES, PACKAGE_EPISODES = 1024, 128
 DEFAULT_STEPS = [1_000_000, 1_960_000]
 LONG_STEPS = 20_000_000
 NUM_CURVE_POINTS = 50
-CONSTANT_HORIZON = {"final_gamma": None, "final_gae_lambda": None}
 VARIANTS: dict[str, dict[str, Any]] = {  # arguments of envgen.train
     "symbols": {},
     "symbols-gru": {"network": {"memory": "gru"}},

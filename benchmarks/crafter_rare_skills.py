@@ -3,8 +3,8 @@
     python benchmarks/crafter_rare_skills.py --seeds 20
     python benchmarks/crafter_rare_skills.py --page        # train nothing, write the page from the existing results
 
-The policy `crafter-far` rarely makes iron swords or collects diamonds, and never eats a plant. Each run starts from its
-weights and trains for four million steps in the original, or with half of the environments in levels. Results are JSON
+The policy `crafter-far` rarely collects diamonds and never eats a plant. Each run starts from its weights and trains
+for four million steps in the original, or with half of the environments in levels. Results are JSON
 files under docs/results/crafter-rare-skills/, from which the page is made. Finished runs are not repeated, and
 interrupted ones resume.
 """
@@ -19,6 +19,7 @@ from envgen.runs.statistics import iqm_with_ci
 from envgen.runs.store import write_json
 from envgen.worlds.crafter.world import Crafter
 from training_runs import (
+    CONSTANT_HORIZON,
     add_options,
     describe_machine,
     load_groups,
@@ -93,8 +94,7 @@ def run(remedy: str, seed: int, runs: Path, results: Path, threads: int) -> str:
     arguments = dict(REMEDIES[remedy])
     levels = arguments.pop("levels", [])
     designer = arguments.pop("designer", "fixed" if levels else "none")
-    hyperparameters = {"learning_rate": 2e-4, "final_gamma": None, "final_gae_lambda": None}
-    hyperparameters |= arguments.pop("hyperparameters", {})
+    hyperparameters = {"learning_rate": 2e-4} | CONSTANT_HORIZON | arguments.pop("hyperparameters", {})
     plan = {"cycles": CYCLES, "cycle_steps": STEPS // CYCLES, "final_steps": 0, "mixing": "mixed", "episodes": EPISODES}
     plan |= {"levels": len(levels)} if levels else {}
     trained = envgen.train(
@@ -136,11 +136,11 @@ def write_page(folder: Path) -> str:
 
 `python benchmarks/crafter_rare_skills.py`, {describe_machine()}
 
-Each run starts from the weights of [`crafter-far`](../../../policies/crafter-far/README.md), which trained for
-20 million steps, and trains for {STEPS:,} further steps with the settings of the preset `far`, but a learning rate of
-2e-4 that falls to 5e-5, a constant horizon (a discount of 0.99 and a lambda of 0.8), no practice, and the change that
-the row names. With levels or a designer, half of the environments play levels and the others the original. The results
-are those of the final policies in {EPISODES:,} episodes of the original.
+Each run starts from the weights of [`crafter-far`](../../../policies/crafter-far/README.md) and trains for {STEPS:,}
+further steps with the settings of the preset `far`, but a learning rate of 2e-4 that falls to 5e-5, a constant horizon
+(a discount of 0.99 and a lambda of 0.8), no practice, and the change that the row names. With levels or a designer,
+half of the environments play levels and the others the original. The results are those of the final policies in
+{EPISODES:,} episodes of the original.
 
 {format_table(groups)}
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from envgen.runs.store import library_versions
 
 K = TypeVar("K", bound=Hashable)
+CONSTANT_HORIZON = {"final_gamma": None, "final_gae_lambda": None}  # in the preset far, the horizon grows
 
 
 def add_options(parser: argparse.ArgumentParser, page: str, seeds: Sequence[int]) -> None:

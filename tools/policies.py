@@ -1,6 +1,6 @@
 """Trained policies as release files with model cards.
 
-    python tools/policies.py add RUN crafter-far --results docs/results/crafter-learners/symbols-far-20000000-10.json
+    python tools/policies.py add RUN crafter-far --results docs/results/crafter-learners/symbols-far-60000000-10.json
     python tools/policies.py pack            # policies/*/ -> dist/*.zip, for a release or an upload to a hub
 
 `add` saves the policy of a run in policies/NAME, with a card whose numbers come from a file of

@@ -137,7 +137,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         self.num_saved = 0
         # the agent's history at the same steps; empty for agents without one
         self.snapshot_histories, self.saved_histories = StateRows(s.num_snapshots * n), StateRows(s.buffer_size)
-        self._transfers: list[tuple[str, np.ndarray, np.ndarray]] = []  # what transfer_history has to do, in order
+        self._transfers: list[tuple[str, np.ndarray, np.ndarray]] = []  # for transfer_history, in order
 
     @property
     def levels(self) -> Sequence[Any]:
@@ -146,7 +146,6 @@ class PracticeVectorEnv(LevelVectorEnv):
     def set_levels(self, levels: Any, sample_levels: bool = False) -> None:
         """Set the levels of later episodes and forget the saved states, which belong to earlier levels."""
         self.envs.set_levels(levels, sample_levels)
-        self._transfers.clear()
         self.snapshot_times[:] = -1
         self.saved_groups, self.saved_ages = np.zeros((2, 0), np.int64)
 
@@ -289,7 +288,6 @@ class PracticeVectorEnv(LevelVectorEnv):
                 self.saved_histories.write(rows, history.get_rows(source))
             elif self.saved_histories.arrays:  # restore; a checkpoint of an earlier version may have none
                 history.set_rows(source, self.saved_histories.read(rows))
-        self._transfers.clear()
 
     def _row_to_replace(self) -> int:
         """The oldest state for a skill that is no longer rare; if there is none, of the group with the most states, and
@@ -368,8 +366,10 @@ class PracticeVectorEnv(LevelVectorEnv):
         is_valid = (
             arrays["may_practice"].sum() == self.may_practice.sum()
             and len(arrays["saved_ages"]) == num_saved <= self.settings.buffer_size
-            and all(len(array) == num_saved for array in (saved | saved_histories).values())
-            and all(len(array) == self.snapshots.capacity for array in (snapshots | snapshot_histories).values())
+            and all(len(array) == num_saved for array in [*saved.values(), *saved_histories.values()])
+            and all(
+                len(array) == self.snapshots.capacity for array in [*snapshots.values(), *snapshot_histories.values()]
+            )
             and all(array.dtype == np.uint8 and array.ndim == 2 and (array <= 1).all() for array in histories)
             and (counters >= 0).all()
             and all(((a >= NO_GROUP) & (a < num_groups)).all() for a in (groups, arrays["practice_group"]))
@@ -396,7 +396,6 @@ class PracticeVectorEnv(LevelVectorEnv):
         self.saved_histories = StateRows(self.saved_states.capacity)
         self.snapshot_histories.write(np.arange(self.snapshots.capacity), snapshot_histories)
         self.saved_histories.write(np.arange(num_saved), saved_histories)
-        self._transfers.clear()
 
     def close_extras(self, **kwargs: Any) -> None:
         self.envs.close(**kwargs)
