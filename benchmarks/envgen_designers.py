@@ -65,6 +65,7 @@ class Variant:
     """A designer with other settings around it."""
 
     designer: str
+    settings: dict[str, Any] = field(default_factory=dict)  # of the designer
     plan: dict[str, Any] = field(default_factory=dict)
     learner: dict[str, Any] = field(default_factory=dict)
     practice: dict[str, Any] | None = None
@@ -78,8 +79,9 @@ additional. *In training*: all training episodes of the last 1,000,000 steps, th
 100,000). *Final*: 1,024 fresh episodes of the final policy in the original."""
 LONG = """\
 20 cycles of 1,000,000 steps. A fifth of the environments plays the original and the others designed levels, in the same
-batches and until the end; for `none` and `practice` all play the original. The learner has the settings of the preset
-`far`, whose practice (in 40% of the environments) only `practice` has. *In training*: the episodes in the original of
+batches and until the end; for `none` and `practice` all play the original, and for `expert-practice` half. The learner
+has the settings of the preset `far`, whose practice (in 40% of the environments that play the original) only `practice`
+and `expert-practice` have. *In training*: the episodes in the original of
 the last cycle. *Final*: 1,024 fresh episodes of the final policy in the original."""
 HEIST = """\
 Hard mode. 4 cycles of 250,000 steps in 4 levels and 250,000 in the original, then 2,000,000 in the original; for `none`
@@ -115,7 +117,8 @@ STUDIES = {
         CRAFTER, skills=("wake_up",),
     ),
     "crafter-long": Study(
-        Crafter(), plan_for("long"), ("none", "practice", "dr", "plr", "accel", "sfl", "expert"), LONG,
+        Crafter(), plan_for("long"), ("none", "practice", "dr", "plr", "accel", "sfl", "expert", "expert-practice"),
+        LONG,
         learner_preset="far", skills=("make_iron_pickaxe", "make_iron_sword", "collect_diamond", "eat_plant"),
     ),
     "crafter-forgetting": Study(
@@ -140,6 +143,9 @@ STUDIES = {
 }  # fmt: skip
 VARIANTS = {
     "practice": Variant("none", practice={"share": 0.2}),
+    "expert-practice": Variant(
+        "expert", settings={"advance_at": 30.0, "cutoff": 2.0}, plan={"ratio": 1.0}, practice={"share": 0.2}
+    ),
     "random-mixed": Variant("random", plan={"mixing": "mixed"}),
     "random-unimix": Variant("random", learner={"network": {"unimix": 0.01}}),
 }
@@ -174,7 +180,7 @@ def run_designer(study: Study, name: str, seed: int, runs: Path) -> Path:
     start = time.perf_counter()
     with TrainDisplay([skill.name for skill in world.skills], plan.total_steps) as display:
         summary = train(
-            folder, world, build_designer(variant.designer, folder), plan, seed=seed,
+            folder, world, build_designer(variant.designer, folder, settings=variant.settings), plan, seed=seed,
             observation=world.default_observation, learner_settings=settings | variant.learner, on_progress=display,
             on_message=print, practice=variant.practice and (practice or variant.practice),
         )  # fmt: skip

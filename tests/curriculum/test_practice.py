@@ -106,6 +106,27 @@ def test_other_environments_play_as_without_practice():
     assert practiced
 
 
+def test_only_candidates_practice_and_give_states():
+    world, candidates = Corridor(), np.arange(10) < 6
+    settings = PracticeSettings(share=0.5, max_steps=6, snapshot_interval=2, max_success_rate=1.0)
+    envs = PracticeVectorEnv(world.make([{}], 10, 0), world.skills, settings, 0, candidates)
+    envs.reset(seed=1)
+    other_succeeded = False
+    for row in random_actions(envs, 100):
+        num_saved, episodes, before = envs.num_saved, envs.possible.copy(), envs.achieved.copy()
+        _, _, terminated, truncated, infos = envs.step(row)
+        ended = terminated | truncated
+        new = (infos["achievements"] > 0) & ~before
+        if not (new[candidates].any() or ended[candidates].any()):
+            other_succeeded |= new[~candidates].any()
+            assert envs.num_saved == num_saved
+            np.testing.assert_array_equal(envs.possible, episodes)
+    assert other_succeeded
+    np.testing.assert_array_equal(infos["practice"], envs.may_practice)
+    assert envs.may_practice.sum() == 3  # half of the candidates
+    assert not envs.may_practice[~candidates].any()
+
+
 def test_practice_begins_in_a_saved_state():
     """The saved state is restored completely, except for the random stream."""
     envs = make_corridors(num_envs=4, share=0.25)

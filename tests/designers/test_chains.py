@@ -34,10 +34,15 @@ def test_the_iron_pickaxe_is_chained_back_to_the_original():
         {"collect_iron"},
         {"collect_stone"},  # the level of the furnace grants it
         {"collect_wood", "make_wood_pickaxe", "make_stone_pickaxe"},
+        set(),
+        set(),
+        set(),
     ]
     assert chain[0] == Crafter.Level.parse(Crafter.skill_levels["make_iron_pickaxe"])
     assert chain[2].inventory.wood == 2 + 1  # a table costs wood, which the pickaxe needs as well
     assert chain[4].iron == "very common"  # as in the level for finding iron
+    assert [level.iron for level in chain[6:]] == ["very common", "common", "original", "original"]
+    assert [level.biome for level in chain[6:]] == ["mountain", "mountain", "mountain", "natural"]
     assert chain[-1] == Crafter.Level()
 
 
@@ -45,19 +50,22 @@ def test_what_a_level_grants_to_a_withdrawn_skill_is_withdrawn_next():
     chain = chain_of(Crafter(), "collect_diamond")
     assert "make_iron_pickaxe" in chain[0].granted_skills
     assert {"place_table", "place_furnace", "collect_coal", "collect_iron"} <= set(chain[1].granted_skills)
-    assert len(chain) == 8
+    assert len(chain) == 11
 
 
 def test_choices_are_weakened_before_they_are_withdrawn():
-    plants = ["ripe", "nearly ripe", "half grown", "sapling", "none", "none"]
-    assert [level.near.plant for level in chain_of(Crafter(), "eat_plant")] == plants
+    plants = ["ripe", "nearly ripe", "half grown", "sapling", "none", "none", "none", "none"]
+    chain = chain_of(Crafter(), "eat_plant")
+    assert [level.near.plant for level in chain] == plants
+    assert [level.inventory.sapling for level in chain] == [2] * 5 + [0] * 3
+    assert [level.zombies for level in chain] == ["rare"] * 6 + ["original"] * 2
 
 
 def test_what_a_skill_does_not_need_is_withdrawn_at_once_before_the_original():
-    swords = [{"make_wood_sword", "make_stone_sword"}, set(), set()]
+    swords = [{"make_wood_sword", "make_stone_sword"}, set(), set(), set(), set()]
     chain = chain_of(Crafter(), "defeat_skeleton")
     assert granted(chain) == swords
-    assert chain[1].skeletons == "very common"
+    assert [level.skeletons for level in chain[1:]] == ["very common", "common", "original", "original"]
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=["crafter", "heist"])
@@ -75,7 +83,8 @@ def test_every_chain_grants_less_and_less_and_never_the_skill_itself(world):
 
 def test_heist_begins_beyond_the_doors_and_ends_at_the_start():
     chain = chain_of(Heist(), "take_red_key")
-    assert [level.start for level in chain] == ["red key", "original", "original"]
+    assert [level.start for level in chain] == ["red key", "original", "original", "original"]
+    assert chain[2].to_overrides() == {"maze_size": 9, "keys": "three"}
     assert chain[1].held_keys.blue
     assert chain[1].held_keys.green
     assert not chain[1].held_keys.red
@@ -105,6 +114,34 @@ def test_skills_without_prerequisites_stay_granted_until_the_original():
     levels = {"cross": {"planks": 3}, "visit": {"river": "none", "planks": 2}}
     chain = derive_chain("visit", BridgeLevel, BRIDGE_SKILLS, levels)
     assert [level.to_overrides() for level in chain] == [{"planks": 2, "river": "none"}, {"planks": 4}, {}]
+
+
+class ForestLevel(Level):
+    axes: int = Field(default=0, ge=0, le=1)
+    """Axes at hand."""
+    trees: Literal["none", "few", "original", "many", "very many"] = "original"
+    """How many trees there are."""
+    wolves: Literal["none", "few", "original", "many"] = "original"
+    """How many wolves there are."""
+    weather: Literal["clear", "rain", "storm"] = "clear"
+    """The weather."""
+
+    @property
+    def granted_skills(self) -> tuple[str, ...]:
+        return ("make_axe",) * self.axes
+
+
+def test_settings_between_other_choices_return_to_the_original_step_by_step():
+    skills = (Skill("saw"), Skill("make_axe", ("saw",)), Skill("fell", ("make_axe",)))
+    level = {"axes": 1, "trees": "very many", "wolves": "none", "weather": "storm"}
+    chain = derive_chain("fell", ForestLevel, skills, {"fell": level})
+    assert [stage.to_overrides() for stage in chain] == [
+        level,
+        {"trees": "very many", "wolves": "none", "weather": "storm"},
+        {"trees": "many", "wolves": "few", "weather": "storm"},
+        {"weather": "storm"},
+        {},
+    ]
 
 
 def test_a_world_without_grants_has_chains_of_one_stage():

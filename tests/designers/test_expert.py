@@ -72,7 +72,7 @@ def test_rare_skills_that_are_learnable_come_before_common_ones_and_unlearnable_
     success = {"collect_wood": 60.0, "collect_iron": 30.0, "eat_plant": 0.0}
     proposal = design(rates, lambda name, stage: success.get(name, 95.0))
     assert [name for name, _ in taught(proposal)] == ["collect_iron", "collect_wood", "eat_plant", ""]
-    assert proposal.levels[0].purpose == "teach collect_iron (5.0%), stage 1 of 5: 30% here"
+    assert proposal.levels[0].purpose == "teach collect_iron (5.0%), stage 1 of 8: 30% here"
 
 
 def test_skills_whose_prerequisites_fail_come_after_those_that_can_succeed_now():
@@ -100,7 +100,7 @@ def test_the_first_levels_are_learnable_by_the_untrained_agent():
         ([100, 90, 70], 2),
         ([100, 100, 100, 40], 3),
         ([100, 0, 0], 0),  # neither is learnable, so the one in which the skill succeeds
-        ([100] * 7, 6),  # all of them are too easy, so the hardest one
+        ([100] * 10, 9),  # all of them are too easy, so the hardest one
         ([90, 2, 0], 0),
     ],
 )
@@ -158,7 +158,7 @@ def test_skills_that_have_fallen_since_their_best_are_rehearsed_first():
     now = earlier | {"wake_up": 20.0, "collect_iron": 15.0, "place_table": 81.0, "collect_coal": 60.5}
     history = [make_cycle(Proposal(), rates=earlier), make_cycle(Proposal(), rates=now, number=2)]
     success = {"collect_iron": [90, 90, 30, 30, 0], "wake_up": [40], "make_iron_pickaxe": [50]}
-    brief = brief_with(lambda name, stage: ([*success.get(name, []), *[0] * 9])[stage], 4, 3)
+    brief = brief_with(lambda name, stage: ([*success.get(name, []), *[0] * 19])[stage], 4, 3)
     proposal = ExpertDesigner().design(brief, history)
     assert taught(proposal)[:3] == [("wake_up", 0), ("collect_iron", 3), ("make_iron_pickaxe", 0)]
     assert [item.purpose.split(",")[0] for item in proposal.levels[:2]] == [

@@ -75,7 +75,8 @@ class PracticeSettings(Settings):
     """Practice from saved states, in place of a part of the ordinary episodes (practice.py)."""
 
     share: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of the environments that restart from saved states; 0 for none."""
+    """Share of the environments that restart from saved states, of those that play the original where the original
+    and levels are mixed; 0 for none."""
     max_steps: PositiveInt | None = 100
     """Steps after which a practice episode is truncated; with none, it continues to its end."""
     buffer_size: PositiveInt = 512

@@ -106,9 +106,14 @@ class PracticeVectorEnv(LevelVectorEnv):
         envs: Environments that support `SupportsEnvState`, with same-step autoreset.
         skills: The skills of their world.
         seed: Determines which environments practice, and in which saved states.
+        candidates: Which environments the share is one of, (num_envs,) booleans; by default all. The episodes of the
+            others are ignored: they neither count nor give states.
     """
 
-    def __init__(self, envs: LevelVectorEnv, skills: Sequence[Skill], settings: PracticeSettings, seed: int):
+    def __init__(
+        self, envs: LevelVectorEnv, skills: Sequence[Skill], settings: PracticeSettings, seed: int,
+        candidates: np.ndarray | None = None,
+    ):  # fmt: skip
         self.envs, self.env_states = envs, check_practice(envs, envs.num_envs)
         self.settings, self.num_envs = settings, envs.num_envs
         self.metadata, self.render_mode = envs.metadata, envs.render_mode
@@ -119,9 +124,11 @@ class PracticeVectorEnv(LevelVectorEnv):
         self.rng = np.random.default_rng([seed, 1])
         n, num_skills, s = self.num_envs, len(skills), settings
         self._all_envs = np.arange(n)
-        num_practicing = min(max(1, round(s.share * n)), n - 1)
+        self.is_candidate = np.ones(n, np.bool_) if candidates is None else candidates.copy()
+        candidate_ids = np.flatnonzero(self.is_candidate)
+        num_practicing = min(max(1, round(s.share * candidate_ids.size)), candidate_ids.size - 1)
         self.may_practice = np.zeros(n, np.bool_)  # random, because levels and environments may be paired regularly
-        self.may_practice[self.rng.permutation(n)[:num_practicing]] = True
+        self.may_practice[self.rng.permutation(candidate_ids)[:num_practicing]] = True
         self.practice_group = np.full(n, NO_GROUP, np.int64)  # of the state that the episode began in
         self.practice_steps = np.zeros(n, np.int64)
         self.achieved = np.zeros((n, num_skills), np.bool_)  # in the episodes in progress
@@ -206,7 +213,7 @@ class PracticeVectorEnv(LevelVectorEnv):
 
     def _count_episodes(self, achieved: np.ndarray, ended: np.ndarray, final_info: Mapping[str, Any]) -> None:
         """Update the success rates of ordinary episodes and, separately, those of practice."""
-        for i in np.flatnonzero(ended):
+        for i in np.flatnonzero(ended & self.is_candidate):
             group = self.practice_group[i]
             if group >= 0:
                 self.group_tries[group] = PRACTICE_RATE_DECAY * self.group_tries[group] + 1
@@ -247,7 +254,7 @@ class PracticeVectorEnv(LevelVectorEnv):
 
         Called before `num_steps` counts the step.
         """
-        new = achieved & ~self.achieved  # (envs, skills)
+        new = achieved & ~self.achieved & self.is_candidate[:, None]  # (envs, skills)
         if not new.any():
             return
         is_rare = self.success_rates() <= self.settings.max_success_rate
@@ -257,6 +264,7 @@ class PracticeVectorEnv(LevelVectorEnv):
                 rows = np.array([self.rng.choice(slots) * self.num_envs + i])
                 self._save(2 * skill + BEFORE_SUCCESS, self.snapshots.read(rows), "save snapshot", rows)
         in_reach = self._within_reach(achieved) & ~self._within_reach(self.achieved) & ~achieved & is_rare
+        in_reach[~self.is_candidate] = False
         in_reach[ended] = False  # the environment begins another episode, and the agent forgets this one
         for i, skill in np.argwhere(in_reach):
             env_ids = np.array([i])

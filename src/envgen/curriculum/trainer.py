@@ -151,7 +151,9 @@ class PhaseTrainer:
         if self._sampler is not None:
             envs = SampledLevelsVectorEnv(envs, self.world, self._sampler, self.original_share, seed)
         elif self.practice.share:
-            envs = PracticeVectorEnv(envs, self.world.skills, self.practice, seed)
+            plays_original = np.array([levels[i % len(levels)] == self.world.original for i in range(num_envs)])
+            candidates = plays_original if np.count_nonzero(plays_original) > 1 else None
+            envs = PracticeVectorEnv(envs, self.world.skills, self.practice, seed, candidates)
         if resume and self._checkpoint is not None:
             with loading(self.run_dir.folder, self._checkpoint):
                 learner.load(self._checkpoint.arrays["agent"], self._checkpoint.values["agent"], envs)

@@ -8,19 +8,24 @@ skills. The chain of a skill begins with the world's level for it, in which ever
    The agent must achieve a withdrawn skill itself, so the settings of its own level are added; what they grant beyond
    the chain's first level is withdrawn in the same way. Skills without prerequisites stay granted.
 2. Whatever is granted that the skill does not need is withdrawn.
-3. The last stage is the original.
+3. Everything else that is granted is withdrawn. The other settings of the level remain.
+4. Settings such as the abundance of iron return to the original step by step: those whose original value lies between
+   others, in the order of their choices. Each stage moves all of them by one choice.
+5. The last stage is the original.
 
 In Crafter, the chain for the iron pickaxe begins with everything at hand; then the furnace must be placed, then the
-table, then coal must be collected, then iron, then stone; in the end nothing is granted. A level that grants no skill
-is the only stage of its chain, and so is the original where the world has no level for a skill.
+table, then coal must be collected, then iron, then stone, and then nothing is granted, in mountains rich in iron; then
+iron becomes rarer. A level that grants no skill is the only stage of its chain, and so is the original where the world
+has no level for a skill.
 """
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from envgen.settings import format_choice_error, format_validation_error
 from envgen.worlds.world import Level, LevelError, Skill, World
@@ -28,6 +33,7 @@ from envgen.worlds.world import Level, LevelError, Skill, World
 from .designer import Cycle, LevelChain, ProposedLevel, flatten, setting_values, unflatten
 
 FlatSettings = dict[str, Any]  # of a level, by dotted name
+Scale = tuple[tuple[Any, ...], Any]  # the choices of a setting in order, and the original's
 
 
 def derive_chain(
@@ -71,6 +77,18 @@ def continue_chain(proposed: ProposedLevel, history: Sequence[Cycle]) -> Propose
     return proposed.model_copy(update={"level": chain.levels[stage], "chain": chain})
 
 
+def setting_scales(level_type: type[BaseModel], prefix: str = "") -> dict[str, Scale]:
+    """The choices, in order, of each setting whose original value lies between others, and that value."""
+    scales: dict[str, Scale] = {}
+    for name, field in level_type.model_fields.items():
+        annotation, original = field.annotation, field.default
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            scales |= setting_scales(annotation, f"{prefix}{name}.")
+        elif get_origin(annotation) is Literal and original in get_args(annotation)[1:-1]:
+            scales[prefix + name] = (get_args(annotation), original)
+    return scales
+
+
 class _ChainBuilder:
     def __init__(
         self,
@@ -81,7 +99,7 @@ class _ChainBuilder:
     ):
         self.skill, self.level_type, self.skill_levels = skill, level_type, skill_levels
         self.prerequisites = {s.name: s.prerequisites for s in skills}
-        self.space = setting_values(level_type)
+        self.space, self.scales = setting_values(level_type), setting_scales(level_type)
         self.settings: FlatSettings = flatten(skill_levels.get(skill, {}))
         self.withdrawn: set[str] = set()
 
@@ -103,6 +121,10 @@ class _ChainBuilder:
         extra = [setting for setting in self.settings if (g := self.grants(setting)) and not ancestors.intersection(g)]
         if extra:
             self.settings = {setting: value for setting, value in self.settings.items() if setting not in extra}
+            stages.append(dict(self.settings))
+        self.settings = {setting: value for setting, value in self.settings.items() if not self.grants(setting)}
+        stages.append(dict(self.settings))
+        while self.approach_original():
             stages.append(dict(self.settings))
         return [*stages, {}]
 
@@ -142,6 +164,20 @@ class _ChainBuilder:
                 self.settings[setting] = value
                 stages.append(dict(self.settings))
         return stages
+
+    def approach_original(self) -> bool:
+        """Move each setting whose original value lies between others by one choice towards it; whether any moved."""
+        moved = False
+        for setting, value in list(self.settings.items()):
+            if setting in self.scales:
+                scale, original = self.scales[setting]
+                k, target = scale.index(value), scale.index(original)
+                if k != target:
+                    moved, k = True, k + (1 if k < target else -1)
+                    self.settings[setting] = scale[k]
+                    if k == target:
+                        del self.settings[setting]
+        return moved
 
     def choices(self, setting: str) -> list[Any]:
         """The choices of a setting in order, the original's first; none for numbers and switches."""
