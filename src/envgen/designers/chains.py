@@ -19,7 +19,6 @@ iron becomes rarer. A level that grants no skill is the only stage of its chain,
 has no level for a skill.
 """
 
-import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -167,17 +166,15 @@ class _ChainBuilder:
 
     def approach_original(self) -> bool:
         """Move each setting whose original value lies between others by one choice towards it; whether any moved."""
-        moved = False
-        for setting, value in list(self.settings.items()):
-            if setting in self.scales:
-                scale, original = self.scales[setting]
-                k, target = scale.index(value), scale.index(original)
-                if k != target:
-                    moved, k = True, k + (1 if k < target else -1)
-                    self.settings[setting] = scale[k]
-                    if k == target:
-                        del self.settings[setting]
-        return moved
+        before = dict(self.settings)
+        for setting in self.scales.keys() & before.keys():
+            choices, original = self.scales[setting]
+            distance = choices.index(original) - choices.index(before[setting])
+            if abs(distance) > 1:
+                self.settings[setting] = choices[choices.index(before[setting]) + (1 if distance > 0 else -1)]
+            else:
+                del self.settings[setting]
+        return self.settings != before
 
     def choices(self, setting: str) -> list[Any]:
         """The choices of a setting in order, the original's first; none for numbers and switches."""
