@@ -54,8 +54,8 @@ def reply_section(brief: Brief) -> str:
         else f"""
 - "chain": instead of settings, a skill that is taught in a chain of levels. The first stage has everything at hand;
   what it grants is withdrawn one by one, then abundances return to normal, and the last stage is the real game. The
-  next stage begins as soon as the agent succeeds in half of the episodes. If you name the chain again in a later cycle, it goes on at the stage it has
-  reached. There are chains for {chains}."""
+  next stage begins as soon as the agent succeeds in half of the episodes. If you name the chain again in a later
+  cycle, it goes on at the stage it has reached. There are chains for {chains}."""
     )
     return f"""\
 A level may also have these entries:
