@@ -64,6 +64,7 @@ VARIANTS: dict[str, dict[str, Any]] = {  # arguments of envgen.train
         "hyperparameters": {"gamma": 0.997, "gae_lambda": 0.95, **CONSTANT_HORIZON},
     },
     "symbols-far-constant-lr": {"learner_preset": "far", "hyperparameters": {"final_learning_rate": 4e-4}},
+    "symbols-far-gru": {"learner_preset": "far", "network": {"memory": "gru"}},
     "symbols-far-mingru": {"learner_preset": "far", "network": {"memory": "mingru"}},
     "tiles": {"observation": "pixels", "network": {"encoder": "tiles"}},
     "tiles-gru": {"observation": "pixels", "network": {"encoder": "tiles", "memory": "gru"}},
