@@ -79,10 +79,12 @@ additional. *In training*: all training episodes of the last 1,000,000 steps, th
 100,000). *Final*: 1,024 fresh episodes of the final policy in the original."""
 LONG = """\
 20 cycles of 1,000,000 steps. A fifth of the environments plays the original and the others designed levels, in the same
-batches and until the end; for `none` and `practice` all play the original, and for `expert-practice` half. The learner
-has the settings of the preset `far`, whose practice (in 40% of the environments that play the original) only `practice`
-and `expert-practice` have. *In training*: the episodes in the original of
-the last cycle. *Final*: 1,024 fresh episodes of the final policy in the original."""
+batches and until the end; for `none` and `practice` all play the original. The learner has the settings of the preset
+`far`, whose practice (in 40% of the environments that play the original) only `practice`, `expert-practice` and
+`llm-practice` have. In the latter two, half of the environments play the original; `expert-practice` also goes on to the next stage
+of a chain at 30% instead of 50%, and cuts episodes in the stages off. `llm-practice` is a language model that
+answered the requests of `--llm manual` and saw nothing else. *In training*: the episodes in the original of the last
+cycle. *Final*: 1,024 fresh episodes of the final policy in the original."""
 HEIST = """\
 Hard mode. 4 cycles of 250,000 steps in 4 levels and 250,000 in the original, then 2,000,000 in the original; for `none`
 all 4,000,000 in the original. *In training*: all training episodes of the last 2,000,000 steps. *Final*: 1,024 fresh
@@ -118,8 +120,8 @@ STUDIES = {
     ),
     "crafter-long": Study(
         Crafter(), plan_for("long"), ("none", "practice", "dr", "plr", "accel", "sfl", "expert", "expert-practice"),
-        LONG,
-        learner_preset="far", skills=("make_iron_pickaxe", "make_iron_sword", "collect_diamond", "eat_plant"),
+        LONG, learner_preset="far",
+        skills=("make_iron_pickaxe", "make_iron_sword", "collect_diamond", "eat_plant"),
     ),
     "crafter-forgetting": Study(
         Crafter(), TrainingPlan(final_steps=0, episodes=1024), ("none", "random", "random-mixed", "random-unimix"),
@@ -245,6 +247,33 @@ def chains_of(folder: Path, skill: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 yield cycle["number"], outcome["chain"]
 
 
+def level_table(skills: Sequence[str], folders: dict[str, list[Path]]) -> str:
+    """The success during each cycle in the levels for a skill that are not chains; empty without such levels."""
+    rows = []
+    for name, group in folders.items():
+        for run in group:
+            for skill in skills:
+                rates = {cycle: rate for cycle, rate in level_rates(run, skill) if rate is not None}
+                if rates:
+                    cells = [f"{rates[k]:.0f}" if k in rates else "-" for k in range(1, max(rates) + 1)]
+                    rows.append(f"| {name}, seed {run.name.rpartition('-')[2]} | {skill} | {', '.join(cells)} |")
+    header = ["| success % in levels for a skill | skill | in each cycle |", "| --- | --- | --- |"]
+    return "\n".join([*header, *rows]) if rows else ""
+
+
+def level_rates(folder: Path, skill: str) -> Iterator[tuple[int, float | None]]:
+    """The success rate in each cycle over the episodes in levels that list the skill and are not chains, in percent."""
+    for cycle in (file["cycle"] for file in files_after_cycles(folder)):
+        outcomes = [
+            outcome
+            for proposed, outcome in zip(cycle["proposal"]["levels"], cycle["outcomes"], strict=False)
+            if outcome and skill in proposed.get("skills", ()) and not proposed.get("chain")
+        ]
+        episodes = sum(outcome["episodes"] for outcome in outcomes)
+        successes = sum(outcome["episodes"] * outcome["skills"][skill] for outcome in outcomes if outcome["episodes"])
+        yield cycle["number"], successes / episodes if episodes else None
+
+
 def evaluations_after_cycles(folder: Path) -> list[dict[str, Any]]:
     return [file["evaluation"] for file in files_after_cycles(folder)]
 
@@ -337,13 +366,28 @@ Interquartile means over the seeds that both have, with 95% bootstrap intervals 
 {(2 * chr(10)).join(after_cycles)}
 
 Means over seeds, from {cycle_episodes} episodes after each cycle and {study.plan.episodes:,} at the end.
-{format_stages(study, folders)}
+{format_stages(study, folders)}{format_levels(study, folders)}
 ## Random actions
 
 ```text
 {random_evaluation}
 ```
 """
+
+
+def format_levels(study: Study, folders: dict[str, list[Path]]) -> str:
+    """The section about the levels for the study's skills that are not chains; empty if there were none."""
+    table = level_table(study.skills, {name: group for name, group in folders.items() if name.startswith("llm")})
+    return (
+        table
+        and f"""
+## In the levels of the language model
+
+{table}
+
+Over the training episodes in the levels that were designed for the skill, without chains; a dash where there were none.
+"""
+    )
 
 
 def format_stages(study: Study, folders: dict[str, list[Path]]) -> str:

@@ -71,7 +71,7 @@ def test_tables_of_the_designers(page):
         paths = [("score", "value"), *(("skills", skill, "value") for skill in study.skills)]
         tables += [benchmark.cycle_table("", groups, path).partition("\n")[2] for path in paths]
     tables += [table for skill in study.skills if (table := benchmark.stage_table(skill, groups))]
-    check_tables(page, *tables)
+    check_tables(page, *tables, benchmark.format_levels(study, groups).strip())
 
 
 @pytest.mark.parametrize("domain", ["tools", "alfworld"])
