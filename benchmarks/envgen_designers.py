@@ -58,6 +58,7 @@ class Study:
     title: str = "Does the designer matter?"
     learner_preset: str = "fast"  # without its practice
     skills: tuple[str, ...] = ()  # whose success rates after each cycle are a table of the page
+    shows_levels: bool = False  # whether those in the levels of a language model are a table, too
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ LONG = """\
 20 cycles of 1,000,000 steps. A fifth of the environments plays the original and the others designed levels, in the same
 batches and until the end; for `none` and `practice` all play the original. The learner has the settings of the preset
 `far`, whose practice (in 40% of the environments that play the original) only `practice`, `expert-practice` and
-`llm-practice` have. In the latter two, half of the environments play the original; `expert-practice` also goes on to the next stage
-of a chain at 30% instead of 50%, and cuts episodes in the stages off. `llm-practice` is a language model that
+`llm-practice` have. In the latter two, half of the environments play the original. `expert-practice` also goes on to
+the next stage of a chain at 30% instead of 50%, and truncates episodes early. `llm-practice` is a language model that
 answered the requests of `--llm manual` and saw nothing else. *In training*: the episodes in the original of the last
 cycle. *Final*: 1,024 fresh episodes of the final policy in the original."""
 HEIST = """\
@@ -121,7 +122,7 @@ STUDIES = {
     "crafter-long": Study(
         Crafter(), plan_for("long"), ("none", "practice", "dr", "plr", "accel", "sfl", "expert", "expert-practice"),
         LONG, learner_preset="far",
-        skills=("make_iron_pickaxe", "make_iron_sword", "collect_diamond", "eat_plant"),
+        skills=("make_iron_pickaxe", "make_iron_sword", "collect_diamond", "eat_plant"), shows_levels=True,
     ),
     "crafter-forgetting": Study(
         Crafter(), TrainingPlan(final_steps=0, episodes=1024), ("none", "random", "random-mixed", "random-unimix"),
@@ -377,17 +378,17 @@ Means over seeds, from {cycle_episodes} episodes after each cycle and {study.pla
 
 def format_levels(study: Study, folders: dict[str, list[Path]]) -> str:
     """The section about the levels for the study's skills that are not chains; empty if there were none."""
-    table = level_table(study.skills, {name: group for name, group in folders.items() if name.startswith("llm")})
-    return (
-        table
-        and f"""
+    groups = {name: group for name, group in folders.items() if name.startswith("llm")}
+    table = level_table(study.skills, groups) if study.shows_levels else ""
+    if not table:
+        return ""
+    return f"""
 ## In the levels of the language model
 
 {table}
 
 Over the training episodes in the levels that were designed for the skill, without chains; a dash where there were none.
 """
-    )
 
 
 def format_stages(study: Study, folders: dict[str, list[Path]]) -> str:
