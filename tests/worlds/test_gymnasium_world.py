@@ -23,8 +23,12 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "gymnasium_world.py"
 
 
 @pytest.fixture(scope="module")
-def cart_pole():
-    return runpy.run_path(str(EXAMPLE))["world"]
+def cart_pole(tmp_path_factory):
+    # a file of its own: `inspect` remembers by which name other tests have imported the example, and would not find the
+    # docstrings of the settings
+    copy = tmp_path_factory.mktemp("cart_pole") / EXAMPLE.name
+    copy.write_text(EXAMPLE.read_text())
+    return runpy.run_path(str(copy))["world"]
 
 
 @pytest.fixture(scope="module")
