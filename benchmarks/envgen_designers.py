@@ -254,25 +254,24 @@ def level_table(skills: Sequence[str], folders: dict[str, list[Path]]) -> str:
     for name, group in folders.items():
         for run in group:
             for skill in skills:
-                rates = {cycle: rate for cycle, rate in level_rates(run, skill) if rate is not None}
-                if rates:
+                if rates := dict(level_rates(run, skill)):
                     cells = [f"{rates[k]:.0f}" if k in rates else "-" for k in range(1, max(rates) + 1)]
                     rows.append(f"| {name}, seed {run.name.rpartition('-')[2]} | {skill} | {', '.join(cells)} |")
     header = ["| success % in levels for a skill | skill | in each cycle |", "| --- | --- | --- |"]
     return "\n".join([*header, *rows]) if rows else ""
 
 
-def level_rates(folder: Path, skill: str) -> Iterator[tuple[int, float | None]]:
-    """The success rate in each cycle over the episodes in levels that list the skill and are not chains, in percent."""
+def level_rates(folder: Path, skill: str) -> Iterator[tuple[int, float]]:
+    """The cycles of a run with levels that list the skill and are not chains, and the success in them, in percent."""
     for cycle in (file["cycle"] for file in files_after_cycles(folder)):
         outcomes = [
             outcome
-            for proposed, outcome in zip(cycle["proposal"]["levels"], cycle["outcomes"], strict=False)
-            if outcome and skill in proposed.get("skills", ()) and not proposed.get("chain")
+            for proposed, outcome in zip(cycle["proposal"]["levels"], cycle["outcomes"], strict=True)
+            if outcome and outcome["episodes"] and skill in proposed.get("skills", ()) and not proposed.get("chain")
         ]
-        episodes = sum(outcome["episodes"] for outcome in outcomes)
-        successes = sum(outcome["episodes"] * outcome["skills"][skill] for outcome in outcomes if outcome["episodes"])
-        yield cycle["number"], successes / episodes if episodes else None
+        if outcomes:
+            episodes = [outcome["episodes"] for outcome in outcomes]
+            yield cycle["number"], np.average([outcome["skills"][skill] for outcome in outcomes], weights=episodes)
 
 
 def evaluations_after_cycles(folder: Path) -> list[dict[str, Any]]:

@@ -106,8 +106,8 @@ class PracticeVectorEnv(LevelVectorEnv):
         envs: Environments that support `SupportsEnvState`, with same-step autoreset.
         skills: The skills of their world.
         seed: Determines which environments practice, and in which saved states.
-        candidates: Which environments the share is one of, (num_envs,) booleans; by default all. The episodes of the
-            others are ignored: they neither count nor give states.
+        candidates: The environments that the share refers to, (num_envs,) booleans; by default all. The episodes of
+            the others are ignored: they neither count nor give states.
     """
 
     def __init__(
@@ -123,12 +123,11 @@ class PracticeVectorEnv(LevelVectorEnv):
         self.prerequisites = np.array([[name in skill.prerequisites for name in names] for skill in skills], np.float32)
         self.rng = np.random.default_rng([seed, 1])
         n, num_skills, s = self.num_envs, len(skills), settings
-        self._all_envs = np.arange(n)
         self.is_candidate = np.ones(n, np.bool_) if candidates is None else candidates.copy()
-        candidate_ids = np.flatnonzero(self.is_candidate)
-        num_practicing = min(max(1, round(s.share * candidate_ids.size)), candidate_ids.size - 1)
+        self._candidate_ids = np.flatnonzero(self.is_candidate)
+        num_practicing = min(max(1, round(s.share * self._candidate_ids.size)), self._candidate_ids.size - 1)
         self.may_practice = np.zeros(n, np.bool_)  # random, because levels and environments may be paired regularly
-        self.may_practice[self.rng.permutation(candidate_ids)[:num_practicing]] = True
+        self.may_practice[self.rng.permutation(self._candidate_ids)[:num_practicing]] = True
         self.practice_group = np.full(n, NO_GROUP, np.int64)  # of the state that the episode began in
         self.practice_steps = np.zeros(n, np.int64)
         self.achieved = np.zeros((n, num_skills), np.bool_)  # in the episodes in progress
@@ -243,11 +242,12 @@ class PracticeVectorEnv(LevelVectorEnv):
     # --------------------------------------------------------------------------------------------------- saved states
 
     def _take_snapshots(self) -> None:
-        slot, env_ids = self.num_steps // self.settings.snapshot_interval % self.settings.num_snapshots, self._all_envs
+        slot = self.num_steps // self.settings.snapshot_interval % self.settings.num_snapshots
+        env_ids = self._candidate_ids
         rows = slot * self.num_envs + env_ids
         self.snapshots.write(rows, self.env_states.get_env_state(env_ids))
         self._transfers.append(("take snapshot", env_ids, rows))
-        self.snapshot_times[slot] = self.num_steps
+        self.snapshot_times[slot, env_ids] = self.num_steps
 
     def _save_states(self, achieved: np.ndarray, ended: np.ndarray) -> None:
         """Save states for the rare skills that this step achieved, or whose prerequisites it completed.
@@ -264,8 +264,8 @@ class PracticeVectorEnv(LevelVectorEnv):
                 rows = np.array([self.rng.choice(slots) * self.num_envs + i])
                 self._save(2 * skill + BEFORE_SUCCESS, self.snapshots.read(rows), "save snapshot", rows)
         in_reach = self._within_reach(achieved) & ~self._within_reach(self.achieved) & ~achieved & is_rare
-        in_reach[~self.is_candidate] = False
-        in_reach[ended] = False  # the environment begins another episode, and the agent forgets this one
+        # an environment that ended begins another episode, and the agent forgets this one
+        in_reach[ended | ~self.is_candidate] = False
         for i, skill in np.argwhere(in_reach):
             env_ids = np.array([i])
             self._save(2 * skill + WITHIN_REACH, self.env_states.get_env_state(env_ids), "save", env_ids)

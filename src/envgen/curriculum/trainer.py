@@ -151,6 +151,7 @@ class PhaseTrainer:
         if self._sampler is not None:
             envs = SampledLevelsVectorEnv(envs, self.world, self._sampler, self.original_share, seed)
         elif self.practice.share:
+            # beside levels, practice is for the original; at least one of its environments must not practice
             plays_original = np.array([levels[i % len(levels)] == self.world.original for i in range(num_envs)])
             candidates = plays_original if np.count_nonzero(plays_original) > 1 else None
             envs = PracticeVectorEnv(envs, self.world.skills, self.practice, seed, candidates)

@@ -24,12 +24,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from envgen.settings import format_choice_error, format_validation_error
 from envgen.worlds.world import Level, LevelError, Skill, World
 
-from .designer import Cycle, LevelChain, ProposedLevel, flatten, setting_values, unflatten
+from .designer import Cycle, LevelChain, ProposedLevel, flatten, setting_fields, setting_values, unflatten
 
 FlatSettings = dict[str, Any]  # of a level, by dotted name
 Scale = tuple[tuple[Any, ...], Any]  # the choices of a setting in order, and the original's
@@ -38,7 +38,8 @@ Scale = tuple[tuple[Any, ...], Any]  # the choices of a setting in order, and th
 def derive_chain(
     skill: str, level_type: type[Level], skills: Sequence[Skill], skill_levels: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Level, ...]:
-    """The stages of the chain for a skill, from the easiest to the original. Stages that are not valid are left out."""
+    """The stages of the chain for a skill, from the easiest to the original. Stages that are not valid, and those that
+    equal an earlier one, are left out."""
     stages: dict[Level, None] = {}
     for settings in _ChainBuilder(skill, level_type, skills, skill_levels).stages():
         with suppress(LevelError):
@@ -76,16 +77,13 @@ def continue_chain(proposed: ProposedLevel, history: Sequence[Cycle]) -> Propose
     return proposed.model_copy(update={"level": chain.levels[stage], "chain": chain})
 
 
-def setting_scales(level_type: type[BaseModel], prefix: str = "") -> dict[str, Scale]:
+def setting_scales(level_type: type[Level]) -> dict[str, Scale]:
     """The choices, in order, of each setting whose original value lies between others, and that value."""
-    scales: dict[str, Scale] = {}
-    for name, field in level_type.model_fields.items():
-        annotation, original = field.annotation, field.default
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            scales |= setting_scales(annotation, f"{prefix}{name}.")
-        elif get_origin(annotation) is Literal and original in get_args(annotation)[1:-1]:
-            scales[prefix + name] = (get_args(annotation), original)
-    return scales
+    return {
+        name: (get_args(field.annotation), field.default)
+        for name, field in setting_fields(level_type).items()
+        if get_origin(field.annotation) is Literal and field.default in get_args(field.annotation)[1:-1]
+    }
 
 
 class _ChainBuilder:
@@ -117,13 +115,15 @@ class _ChainBuilder:
             self.withdraw(name)
             stages.append(dict(self.settings))
             queue += [other for other in self.granted_prerequisites(name) if other not in granted_at_first]
-        extra = [setting for setting in self.settings if (g := self.grants(setting)) and not ancestors.intersection(g)]
-        if extra:
-            self.settings = {setting: value for setting, value in self.settings.items() if setting not in extra}
+        for kept in (ancestors, set()):  # first what the skill does not need is withdrawn, then everything
+            self.settings = {
+                setting: value
+                for setting, value in self.settings.items()
+                if not (granted := self.grants(setting)) or kept.intersection(granted)
+            }
             stages.append(dict(self.settings))
-        self.settings = {setting: value for setting, value in self.settings.items() if not self.grants(setting)}
-        stages.append(dict(self.settings))
-        while self.approach_original():
+        while self.scales.keys() & self.settings.keys():
+            self.approach_original()
             stages.append(dict(self.settings))
         return [*stages, {}]
 
@@ -164,17 +164,15 @@ class _ChainBuilder:
                 stages.append(dict(self.settings))
         return stages
 
-    def approach_original(self) -> bool:
-        """Move each setting whose original value lies between others by one choice towards it; whether any moved."""
-        before = dict(self.settings)
-        for setting in self.scales.keys() & before.keys():
+    def approach_original(self) -> None:
+        """Move each setting whose original value lies between others by one choice towards it."""
+        for setting in self.scales.keys() & self.settings.keys():
             choices, original = self.scales[setting]
-            distance = choices.index(original) - choices.index(before[setting])
-            if abs(distance) > 1:
-                self.settings[setting] = choices[choices.index(before[setting]) + (1 if distance > 0 else -1)]
+            k, target = choices.index(self.settings[setting]), choices.index(original)
+            if abs(target - k) > 1:
+                self.settings[setting] = choices[k + (1 if k < target else -1)]
             else:
                 del self.settings[setting]
-        return self.settings != before
 
     def choices(self, setting: str) -> list[Any]:
         """The choices of a setting in order, the original's first; none for numbers and switches."""

@@ -394,17 +394,25 @@ def check_proposal(proposal: object, designer: Designer, brief: Brief) -> Propos
     return proposal
 
 
-def setting_values(level_type: type[BaseModel], prefix: str = "") -> dict[str, tuple[Any, ...]]:
+def setting_values(level_type: type[BaseModel]) -> dict[str, tuple[Any, ...]]:
     """The values that each setting can take, by dotted name, with the original's value first."""
     space: dict[str, tuple[Any, ...]] = {}
+    for name, field in setting_fields(level_type).items():
+        default = field.get_default(call_default_factory=True)
+        space[name] = (default, *(value for value in _field_values(field) if value != default))
+    return space
+
+
+def setting_fields(level_type: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
+    """The fields of a Level class and of the groups in it, by dotted name."""
+    fields: dict[str, FieldInfo] = {}
     for name, field in level_type.model_fields.items():
         annotation = field.annotation
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            space |= setting_values(annotation, f"{prefix}{name}.")
+            fields |= setting_fields(annotation, f"{prefix}{name}.")
         else:
-            default = field.get_default(call_default_factory=True)
-            space[prefix + name] = (default, *(value for value in _field_values(field) if value != default))
-    return space
+            fields[prefix + name] = field
+    return fields
 
 
 def level_values(level: Level) -> dict[str, Any]:
