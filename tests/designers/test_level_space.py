@@ -54,7 +54,7 @@ def test_each_value_alone_is_a_level_with_that_override(level_type):
 
 def test_crafter_has_all_its_settings():
     space = setting_values(CrafterLevel)
-    assert len(space) == 12 + 9 + 12 + 4 + 3
+    assert len(space) == 13 + 9 + 12 + 4 + 3
     assert all(space[f"inventory.{item}"] == tuple(range(10)) for item in ("wood", "diamond"))
 
 

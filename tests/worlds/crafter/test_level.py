@@ -237,6 +237,33 @@ def test_near_ripe_plant_can_be_eaten():
     raise AssertionError("the expert never ate the ripe plant")
 
 
+@pytest.mark.parametrize(
+    ("growth", "steps"), [(0, None), (1, 301), (2, 151), (4, 76), (8, 38), (16, 19), (32, 10)]
+)
+def test_growth_sets_how_fast_plants_ripen(growth, steps):
+    env = CrafterEnv({"near": {"plant": "sapling"}, "growth": growth, "cows": "none", "zombies": "none"})
+    env.reset(seed=1)
+    state = env.engine.state
+    is_plant = state.entities[0]["kind"] == const.PLANT
+    for k in range(1, 303):
+        env.step(0)
+        if state.entities[0]["counter"][is_plant] > const.RIPE_AFTER:
+            assert k == steps
+            return
+    assert steps is None
+
+
+def test_plants_stop_growing_at_the_largest_age_that_a_state_can_hold():
+    env = CrafterEnv({"near": {"plant": "sapling"}, "growth": 32, "cows": "none", "zombies": "none"})
+    env.reset(seed=1)
+    entities = env.engine.state.entities[0]
+    row = int(np.flatnonzero(entities["kind"] == const.PLANT)[0])
+    entities["counter"][row] = const.MAX_PLANT_AGE - 40
+    for age in (const.MAX_PLANT_AGE - 8, const.MAX_PLANT_AGE, const.MAX_PLANT_AGE):
+        env.step(0)
+        assert entities["counter"][row] == age
+
+
 def test_respawn_sets_the_spawn_rate():
     def count_zombies(respawn):
         env = CrafterEnv({"zombies": "very common", "respawn": respawn, "time_of_day": 180, "vitals": {"energy": 9}})

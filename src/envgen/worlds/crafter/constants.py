@@ -29,6 +29,7 @@ ARROW_WALKABLE = WALKABLE | 1 << WATER | 1 << LAVA
 ENTITIES = ("none", "player", "cow", "zombie", "skeleton", "arrow", "plant")
 NO_ENTITY, PLAYER, COW, ZOMBIE, SKELETON, ARROW, PLANT = range(len(ENTITIES))
 RIPE_AFTER = 300  # a plant is ripe once it has grown for more than this many steps
+MAX_PLANT_AGE = 2**15 - 1  # the largest value of its counter
 PLANT_AGES = {"sapling": 0, "half grown": 151, "nearly ripe": 261, "ripe": 301}  # steps, of plants that levels place
 
 DIRECTIONS = ("left", "right", "up", "down")

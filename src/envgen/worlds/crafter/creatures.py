@@ -138,7 +138,7 @@ def update_arrow(env, entities, row):
 @jit
 def update_plant(env, entities, row):
     plant = entities[row]
-    plant.counter += 1
+    plant.counter = min(plant.counter + env.params.growth, const.MAX_PLANT_AGE)
     for dx, dy in ((-1, 0), (1, 0), (0, -1), (0, 1)):
         if is_inside(plant.x + dx, plant.y + dy):
             neighbor = entity_at(env, plant.x + dx, plant.y + dy)

@@ -130,7 +130,7 @@ RANGES = {
     "ground": (0, len(const.MATERIALS) - 1), "entity_slots": (0, const.MAP_SIZE * const.MAP_SIZE),
 }  # fmt: skip
 ENTITY_RANGES = {
-    "counter": (0, 2**15 - 1), "health": (0, const.MAX_ITEM_COUNT),
+    "counter": (0, const.MAX_PLANT_AGE), "health": (0, const.MAX_ITEM_COUNT),
     "x": (0, const.MAP_SIZE - 1), "y": (0, const.MAP_SIZE - 1),
     "kind": (0, len(const.ENTITIES) - 1), "facing": (0, len(const.DIRECTIONS) - 1),
 }  # fmt: skip

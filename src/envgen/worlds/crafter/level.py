@@ -14,6 +14,7 @@ from ..world import Level
 from . import constants as const
 
 Abundance = Literal["none", "rare", "original", "common", "very common"]
+Growth = Literal[0, 1, 2, 4, 8, 16, 32]
 Count = Field(default=0, ge=0, le=const.MAX_ITEM_COUNT)
 Tool = Field(default=0, ge=0, le=1)
 Vital = Field(default=const.MAX_ITEM_COUNT, ge=1, le=const.MAX_ITEM_COUNT)
@@ -108,6 +109,8 @@ class CrafterLevel(Level):
     """How many skeletons live in tunnels and caves."""
     respawn: Abundance = "original"
     """How fast new creatures appear where there are few."""
+    growth: Growth = 1
+    """How many times as fast plants ripen as in the original, where they take 301 steps; with 0 they never do."""
     near: Near = Near()
     """Objects placed close to the start."""
     inventory: Inventory = Inventory()
@@ -150,6 +153,7 @@ class CrafterLevel(Level):
         params["near_creature"] = ("none", "zombie", "skeleton").index(self.near.creature)
         params["near_plant"] = ("none", *const.PLANT_AGES).index(self.near.plant)
         params["inventory"] = [*dict(self.vitals).values(), *dict(self.inventory).values()]
+        params["growth"] = self.growth
         params["done"] = sum(1 << SKILL_NAMES.index(skill) for skill in self.done_skills)
         params["start_time"], params["length"] = self.time_of_day, self.length
         return params
@@ -182,6 +186,7 @@ LEVEL_PARAMS = np.dtype(
         ("zombie_density", np.float64),
         ("skeleton_density", np.float64),
         ("respawn", np.float64),
+        ("growth", np.int32),  # what each step adds to the age of a plant
         # Objects placed near the start.
         ("pond", np.int32),
         ("near_table", np.int32),
@@ -207,7 +212,7 @@ for _name, _value in {
     "lake": NEVER, "sand": 0.25, "tunnel": 0.4, "coal_noise": 0.0, "coal": 0.85, "iron_noise": 0.4, "iron": 0.75,
     "diamond": 0.994, "lava": 0.35, "tree_noise": 0.0, "tree": 0.8, "cow": 0.985, "zombie": 0.993, "skeleton": 0.95,
     "cow_density": 1.0, "zombie_density": 1.0, "skeleton_density": 1.0, "respawn": 1.0,
-    "inventory": [const.MAX_ITEM_COUNT] * len(const.VITALS) + [0] * (len(const.ITEMS) - len(const.VITALS)),
+    "growth": 1, "inventory": [const.MAX_ITEM_COUNT] * len(const.VITALS) + [0] * (len(const.ITEMS) - len(const.VITALS)),
     "length": const.MAX_EPISODE_STEPS,
 }.items():  # fmt: skip
     ORIGINAL_PARAMS[_name] = _value

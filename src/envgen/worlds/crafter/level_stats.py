@@ -183,6 +183,7 @@ def reachable_skills(level: CrafterLevel, stats: CrafterLevelStats) -> set[str]:
         skills |= {f"place_{name}" for name, (item, count) in _PLACE_COSTS.items() if can_get(item, count)}
         skills |= {f"make_{tool}" for tool in const.RECIPES if can_make(tool)}
         skills |= {skill for name, (skill, ground) in _CREATURES.items() if exists(name) or can_spawn(name, ground)}
-        if "place_plant" in skills or near["plant"] != "none":
+        grows = level.growth > 0 and ("place_plant" in skills or near["plant"] != "none")
+        if grows or near["plant"] == "ripe":
             skills.add("eat_plant")
     return skills
