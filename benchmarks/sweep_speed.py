@@ -98,7 +98,7 @@ def main() -> None:
     plans, load = make_plans(args.runs, args.steps), os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as temp:
         folder = Path(temp)
-        command = [sys.executable, "-m", "envgen.cli", "train", *make_plans(1, 1000)[0].args()]
+        command = [sys.executable, "-m", "envgen", "train", *make_plans(1, 1000)[0].args()]
         subprocess.run([*command, "--folder", str(folder / "warm-up")], check=True, capture_output=True)  # compiles
 
         start, cpu_start = time.monotonic(), cpu_seconds()

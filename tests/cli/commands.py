@@ -14,7 +14,7 @@ from forked import run_with_output
 
 def envgen(*args: object, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess:
     """Run a command in a new process, which starts as a user starts it."""
-    command = [sys.executable, "-m", "envgen.cli", *map(str, args)]
+    command = [sys.executable, "-m", "envgen", *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env={**os.environ, "COLUMNS": "80", **env})
 
 

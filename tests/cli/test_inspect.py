@@ -86,7 +86,7 @@ def test_unknown_commands_and_options_exit_with_usage(args, message, monkeypatch
 
 
 def test_a_world_is_played_with_keys_from_a_pipe(tmp_path):
-    command = [sys.executable, "-m", "envgen.cli", "play", "crafter", "--terminal"]
+    command = [sys.executable, "-m", "envgen", "play", "crafter", "--terminal"]
     result = subprocess.run(command, input="right right space\n", capture_output=True, text=True, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "step 3" in result.stdout, result.stdout

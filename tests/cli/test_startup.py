@@ -139,7 +139,7 @@ def test_the_simulators_work_without_extras(tmp_path):
 
 
 def test_a_closed_pipe_is_not_an_error():
-    command = f"{sys.executable} -m envgen.cli worlds | head -n 1; exit ${{PIPESTATUS[0]}}"
+    command = f"{sys.executable} -m envgen worlds | head -n 1; exit ${{PIPESTATUS[0]}}"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert result.returncode in (0, 141)
     assert "Traceback" not in result.stderr

@@ -15,7 +15,7 @@ from commands import get_error_line
 def start(*args: object) -> tuple[subprocess.Popen, str]:
     """A studio in a process of its own, and its address."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "envgen.cli", "studio", *map(str, args)], stdout=subprocess.PIPE,
+        [sys.executable, "-m", "envgen", "studio", *map(str, args)], stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     assert process.stdout is not None

@@ -164,7 +164,7 @@ def test_a_sweep_with_and_without_a_flag_of_the_learner_preset_has_two_different
 
 
 def test_ctrl_c_prints_how_to_resume(tmp_path):
-    command = [sys.executable, "-m", "envgen.cli", "train", *SMALL, "--final-steps", "1000000", "--folder", "run"]
+    command = [sys.executable, "-m", "envgen", "train", *SMALL, "--final-steps", "1000000", "--folder", "run"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=tmp_path)
     progress, deadline = tmp_path / "run" / "progress.jsonl", time.monotonic() + 120
     while time.monotonic() < deadline and not (progress.exists() and progress.read_text().count("\n") > 2):
@@ -361,7 +361,7 @@ def test_every_setting_is_an_option_and_designers_have_their_own():
 def test_two_processes_train_one_agent(tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=29611"]
     result = subprocess.run(
-        [*command, "-m", "envgen.cli", "train", *SMALL, "--folder", "run"],
+        [*command, "-m", "envgen", "train", *SMALL, "--folder", "run"],
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -17,7 +17,7 @@ CONFIG = Path(envgen.coevolution.__file__).parent / "launch" / "fsdp.yaml"
 @pytest.fixture
 def launch_environment(monkeypatch):
     """The environment variables that accelerate sets for each process."""
-    command = ["--config_file", str(CONFIG), "--num_processes", "8", "-m", "envgen.cli", "coevolve", "tools"]
+    command = ["--config_file", str(CONFIG), "--num_processes", "8", "-m", "envgen", "coevolve", "tools"]
     args, _, _ = _validate_launch_command(launch_command_parser().parse_args(command))
     assert args.num_processes == 8
     assert args.use_fsdp

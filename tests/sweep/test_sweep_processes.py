@@ -81,7 +81,7 @@ def process_of(folder: Path) -> int:
             words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
         except OSError:
             continue
-        if words[1:3] == [b"-m", b"envgen.cli"] and os.fsencode(folder) in words:
+        if words[1:3] == [b"-m", b"envgen"] and os.fsencode(folder) in words:
             return int(entry.name)
     raise AssertionError(f"no process works in {folder}")
 
@@ -106,7 +106,7 @@ def test_a_killed_run_is_resumed_from_its_checkpoint_with_the_same_result(tmp_pa
 
 def test_ctrl_c_lets_runs_write_their_checkpoints(tmp_path):
     options = "--designer none --cycles 0 --final-steps 10000000 --ppo.num-envs 8 --seed 0,1 --workers 1 --folder out"
-    command = [sys.executable, "-m", "envgen.cli", "sweep", "crafter", *options.split()]
+    command = [sys.executable, "-m", "envgen", "sweep", "crafter", *options.split()]
     log = (tmp_path / "log").open("w+")
     process = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log)
     run = tmp_path / "out" / "seed=0"

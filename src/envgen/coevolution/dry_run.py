@@ -305,7 +305,7 @@ def commands(
     if not layout.is_sharded:
         return [
             f"accelerate launch --multi_gpu --mixed_precision bf16 --num_processes {layout.num_training_gpus} "
-            f"-m envgen.cli coevolve {arguments}".rstrip()
+            f"-m envgen coevolve {arguments}".rstrip()
         ]
     serve_commands, options = [], []
     ports = {role: urlsplit(address).port or 8000 for role, address in servers.items() if address}
@@ -320,7 +320,7 @@ def commands(
     return [
         *serve_commands,
         f"CUDA_VISIBLE_DEVICES={training_gpus} accelerate launch --config_file {shlex.quote(str(config))} "
-        f"--num_processes {layout.num_training_gpus} -m envgen.cli coevolve {' '.join([arguments, *options])}",
+        f"--num_processes {layout.num_training_gpus} -m envgen coevolve {' '.join([arguments, *options])}",
     ]
 
 

@@ -88,7 +88,7 @@ def start_process(job: Job, cores: Sequence[int] = ()) -> subprocess.Popen[bytes
         job.folder.mkdir(parents=True, exist_ok=True)
         with job.log_file.open("ab") as log:
             return subprocess.Popen(
-                [*program, sys.executable, "-m", "envgen.cli", *job.args],
+                [*program, sys.executable, "-m", "envgen", *job.args],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment,
                 start_new_session=True,  # Ctrl-C in the terminal reaches the sweep alone, which asks its runs to end
             )  # fmt: skip
