@@ -112,6 +112,13 @@ def declared_events(envs, spec) -> np.ndarray:
     return np.where(events[:, 0] < 0, -1, events[:, 0] * spec.num_faced_symbols + events[:, 1])
 
 
+def test_infos_of_another_number_of_environments_are_refused():
+    learner, envs = make_learner("history")
+    memory = learner.network.new_memory(3, learner.device)
+    with pytest.raises(ValueError, match="infos are of 4 environments, but there are 3"):
+        memory.reset(np.ones(3, bool), envs.reset()[1])
+
+
 LEVELS = ({}, {"near": {"table": True}, "inventory": {"wood_pickaxe": 1}}, {"done": ["eat_cow", "wake_up"]})
 
 
