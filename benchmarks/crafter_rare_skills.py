@@ -90,10 +90,13 @@ REMEDIES: dict[str, dict[str, Any]] = {  # arguments of envgen.train
     },
     "plants grow 2 to 32 times as fast, practice 0.4, gamma 0.997": {"levels": FAST_PLANTS, **LONG_PRACTICE},
     "plants grow 2 to 32 times as fast, practice 0.4, gamma 0.999": {
-        "levels": FAST_PLANTS, "practice": {"share": 0.4}, "hyperparameters": {"gamma": 0.999, "gae_lambda": 0.97},
+        "levels": FAST_PLANTS,
+        "practice": {"share": 0.4},
+        "hyperparameters": {"gamma": 0.999, "gae_lambda": 0.97},
     },
     "chain of ever slower plants without other rewards, practice 0.4, gamma 0.997": {
-        "levels": [slower_plants_chain()], **LONG_PRACTICE,
+        "levels": [slower_plants_chain()],
+        **LONG_PRACTICE,
     },
     "levels without zombies": {"levels": [{"zombies": "none"}]},
 }

@@ -237,9 +237,7 @@ def test_near_ripe_plant_can_be_eaten():
     raise AssertionError("the expert never ate the ripe plant")
 
 
-@pytest.mark.parametrize(
-    ("growth", "steps"), [(0, None), (1, 301), (2, 151), (4, 76), (8, 38), (16, 19), (32, 10)]
-)
+@pytest.mark.parametrize(("growth", "steps"), [(0, None), (1, 301), (2, 151), (4, 76), (8, 38), (16, 19), (32, 10)])
 def test_growth_sets_how_fast_plants_ripen(growth, steps):
     env = CrafterEnv({"near": {"plant": "sapling"}, "growth": growth, "cows": "none", "zombies": "none"})
     env.reset(seed=1)
