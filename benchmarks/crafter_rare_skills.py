@@ -10,6 +10,7 @@ interrupted ones resume.
 """
 
 import argparse
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,6 @@ OTHERS_DONE = {"done": [skill.name for skill in WORLD.skills if skill.name != "e
 LONG_HORIZON = {"gamma": 0.997, "gae_lambda": 0.95}
 LONG_PRACTICE = {"practice": {"share": 0.4}, "hyperparameters": LONG_HORIZON}
 FAST_PLANTS = [{"growth": growth} for growth in (32, 16, 8, 4, 2)]
-# The score of the policy that was `crafter-far` until 2026-11-27. Results without an initial score started from it.
-EARLIER_INITIAL_SCORE = 57.5
 
 
 def chain(skill: str) -> dict[str, Any]:
@@ -71,7 +70,7 @@ REMEDIES: dict[str, dict[str, Any]] = {  # arguments of envgen.train
     "none": {},
     "practice 0.4": {"practice": {"share": 0.4}},
     "gamma 0.997, lambda 0.95": {"hyperparameters": LONG_HORIZON},
-    "practice 0.4, gamma 0.997": {"practice": {"share": 0.4}, "hyperparameters": LONG_HORIZON},
+    "practice 0.4, gamma 0.997": LONG_PRACTICE,
     "uniform KL 0.003": {"hyperparameters": {"uniform_kl_coef": 0.003}},
     "expert": {"designer": "expert"},
     "expert, next stage at 20%": {"designer": "expert", "designer_options": {"advance_at": 20.0}},
@@ -102,6 +101,12 @@ REMEDIES: dict[str, dict[str, Any]] = {  # arguments of envgen.train
 }
 
 
+@functools.cache
+def initial_score() -> float:
+    policy = envgen.load_policy(POLICY)
+    return round(envgen.evaluate(policy, EPISODES, world="crafter", seed=EVALUATION_SEED).score.value, 1)
+
+
 def run(remedy: str, seed: int, runs: Path, results: Path, threads: int) -> str:
     """Train with one remedy and one seed, unless its results already exist; return what happened."""
     import torch
@@ -122,11 +127,10 @@ def run(remedy: str, seed: int, runs: Path, results: Path, threads: int) -> str:
         hyperparameters=hyperparameters, practice={"share": 0.0} | arguments.pop("practice", {}),
         initial_policy=POLICY, verbose=False, **arguments,
     )  # fmt: skip
-    initial = envgen.evaluate(envgen.load_policy(POLICY), EPISODES, world="crafter", seed=EVALUATION_SEED)
     final = envgen.evaluate(trained.policy(), EPISODES, world="crafter", seed=EVALUATION_SEED)
     diagnosis = envgen.diagnose(trained.policy(), DIAGNOSIS_EPISODES, world="crafter", seed=EVALUATION_SEED)
     write_json(file, {
-        "remedy": remedy, "seed": seed, "steps": STEPS, "initial_score": round(initial.score.value, 1),
+        "remedy": remedy, "seed": seed, "steps": STEPS, "initial_score": initial_score(),
         "final": final.model_dump(mode="json"),
         "diagnosis": diagnosis.model_dump(mode="json"),
     })  # fmt: skip
@@ -135,13 +139,9 @@ def run(remedy: str, seed: int, runs: Path, results: Path, threads: int) -> str:
 
 def load_results(folder: Path) -> dict[tuple[float, str], list[dict[str, Any]]]:
     """The results of all runs by the score of the policy that they started from, and by remedy."""
-    groups = load_groups(folder, lambda result: (_initial_score(result), result["remedy"]))
+    groups = load_groups(folder, lambda result: (result["initial_score"], result["remedy"]))
     order = list(REMEDIES)
     return dict(sorted(groups.items(), key=lambda item: (item[0][0], order.index(item[0][1]))))
-
-
-def _initial_score(result: dict[str, Any]) -> float:
-    return result.get("initial_score", EARLIER_INITIAL_SCORE)
 
 
 def format_table(groups: dict[tuple[float, str], list[dict[str, Any]]]) -> str:

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import json
 import re
-from typing import Any
+from typing import Any, Literal, get_origin
 
 import pytest
 from pydantic import BaseModel
@@ -23,6 +23,7 @@ from envgen.designers.designer import (
     SkillFailure,
     SuccessRate,
     TrainingFacts,
+    setting_fields,
     setting_values,
     unflatten,
 )
@@ -69,7 +70,7 @@ def test_every_setting_is_described_once_with_all_its_values(name):
     original, *_ = values = setting_values(Crafter.Level)[name]
     line = setting_line(name)
     description = f" {line.partition(': ')[2]}"
-    if "|" in description.partition(" (")[0] and not isinstance(original, tuple):
+    if get_origin(setting_fields(Crafter.Level)[name].annotation) is Literal:
         assert {word.strip() for word in description.partition(" (")[0].split("|")} == set(map(str, values))
     elif isinstance(original, bool):
         assert " true or false " in description

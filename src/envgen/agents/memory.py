@@ -138,7 +138,8 @@ class History:
         self.rewarded[dones] = 0
         self.above_threshold[dones] = 0
         if self.spec.num_event_bits and "done_events" in infos and dones.any():
-            events = np.reshape(infos["done_events"], (-1, *np.shape(infos["done_events"])[-2:])).astype(np.int64)
+            events = np.asarray(infos["done_events"], np.int64)
+            events = events.reshape(-1, *events.shape[-2:])
             if len(events) != len(dones):
                 raise ValueError(f"infos are of {len(events)} environments, but there are {len(dones)}")
             env_ids, skills = np.nonzero(dones[:, None] & (events[..., 0] >= 0))

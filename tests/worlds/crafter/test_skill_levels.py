@@ -77,6 +77,7 @@ def test_original_makes_every_skill_possible():
         ({"cows": "none"}, {"eat_cow"}),
         ({"zombies": "none"}, {"defeat_zombie"}),
         ({"skeletons": "none"}, {"defeat_skeleton"}),
+        ({"growth": 0}, {"eat_plant"}),
         ({"biome": "grassland"}, STONE_SKILLS | {"defeat_skeleton"}),
     ],
 )  # fmt: skip
@@ -96,6 +97,8 @@ def test_missing_resources_make_dependent_skills_impossible(level, expected):
         ({"iron": "none", "inventory": {"iron_pickaxe": 1}}, {"collect_iron"} | IRON_TOOLS),
         ({"water": "none", "near": {"water": True}}, set()),
         ({"cows": "none", "near": {"cows": 1}}, set()),
+        ({"growth": 0, "near": {"plant": "nearly ripe"}}, {"eat_plant"}),
+        ({"growth": 0, "near": {"plant": "ripe"}}, set()),
         ({"biome": "grassland", "inventory": {"iron_pickaxe": 1}}, STONE_SKILLS | {"defeat_skeleton"}),
         ({"biome": "grassland", "near": {"cave": True}},
          {"collect_coal", "collect_iron", "collect_diamond"} | IRON_TOOLS),

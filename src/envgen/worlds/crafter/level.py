@@ -14,7 +14,6 @@ from ..world import Level
 from . import constants as const
 
 Abundance = Literal["none", "rare", "original", "common", "very common"]
-Growth = Literal[0, 1, 2, 4, 8, 16, 32]
 Count = Field(default=0, ge=0, le=const.MAX_ITEM_COUNT)
 Tool = Field(default=0, ge=0, le=1)
 Vital = Field(default=const.MAX_ITEM_COUNT, ge=1, le=const.MAX_ITEM_COUNT)
@@ -109,7 +108,7 @@ class CrafterLevel(Level):
     """How many skeletons live in tunnels and caves."""
     respawn: Abundance = "original"
     """How fast new creatures appear where there are few."""
-    growth: Growth = 1
+    growth: Literal[0, 1, 2, 4, 8, 16, 32] = 1
     """How many times as fast plants ripen as in the original, where they take 301 steps; with 0 they never do."""
     near: Near = Near()
     """Objects placed close to the start."""
