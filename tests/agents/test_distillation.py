@@ -86,7 +86,7 @@ def test_divergence_is_that_of_the_new_policy_from_the_old():
     rng = np.random.default_rng(5)
     new, old = rng.normal(size=(2, 6, 17))
     p, q = (np.exp(x) / np.exp(x).sum(1, keepdims=True) for x in (new, old))
-    actual = kl_divergences(torch.from_numpy(new), torch.from_numpy(old))
+    actual = kl_divergences(*(torch.from_numpy(logits).log_softmax(-1) for logits in (new, old)))
     np.testing.assert_allclose(actual.numpy(), (p * np.log(p / q)).sum(1))
     assert not np.allclose(actual.numpy(), (q * np.log(q / p)).sum(1))
 
@@ -295,3 +295,31 @@ def test_unsupported_networks_actions_and_settings_are_refused():
     with pytest.raises(HyperparameterError, match="sequence_length"):
         AchievementDistillation.settings_for(box, sequence_length=16)
     assert DistillationSettings().sequence_length == 1
+
+
+def test_an_episode_may_leave_one_step_for_its_last_minibatch():
+    learner, envs = make_learner(aux_batch_size=8)
+    rollout, buffer = collect_buffer(learner, envs)
+    steps, episodes, _, _ = prepare_steps(learner, buffer, rollout)
+    length = len(episodes[0].rows)
+    learner.settings = learner.settings.model_copy(update={"aux_batch_size": length - 1})
+    sizes = [len(mb["rows"]) for mb in learner._prediction_minibatches(steps, episodes[:1], 4)]
+    assert sizes == [length - 1, 1]
+
+
+def test_the_divergence_is_that_of_the_policy_which_acts():
+    learner, _ = make_learner(network={"unimix": 0.5})
+    logits = torch.tensor([[0.0] * 17, [50.0] + [0.0] * 16])
+    new, old = learner.network.action_dist.log_probs(logits)
+    probs = new.exp()
+    assert float(kl_divergences(new[None], old[None])) == pytest.approx(float((probs * (new - old)).sum()))
+    assert float(kl_divergences(new[None], old[None])) < np.log(2 * 17)
+
+
+def test_frozen_parameters_are_left_out():
+    learner, envs = make_learner(num_envs=4)
+    frozen = learner.network.encoder.requires_grad_(False)
+    before = {name: tensor.clone() for name, tensor in frozen.state_dict().items()}
+    learner.train(envs, 4 * 32 * 3)
+    for name, tensor in frozen.state_dict().items():
+        assert torch.equal(tensor, before[name])

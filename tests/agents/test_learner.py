@@ -12,7 +12,7 @@ from envgen.agents.parallel import ProcessGroup
 from envgen.agents.policy import Policy
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats, UpdateResult, VecEnvRunner
-from envgen.agents.settings import LearnerSettings, NetworkSettings, PpoSettings
+from envgen.agents.settings import HyperparameterError, LearnerSettings, NetworkSettings, PpoSettings
 from envgen.curriculum.loop import train
 from envgen.curriculum.plan import TrainingPlan
 from envgen.designers.baselines import NoDesigner
@@ -182,6 +182,15 @@ def test_another_learner_needs_its_class_and_an_entry_in_learners(tmp_path, monk
 def test_learner_class_accepts_names_and_classes():
     assert learner_class("ppo") is LEARNERS["ppo"] is PPO
     assert learner_class(RandomLearner) is RandomLearner
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [("math:sqrt", "it is not a class"), ("json:JSONDecoder", "it lacks act, for_envs, load, settings_class")],
+)
+def test_objects_that_are_no_learners_are_refused(path, problem):
+    with pytest.raises(HyperparameterError, match=f"{path} is not a learner: {problem}"):
+        learner_class(path)
 
 
 def test_unknown_learner_is_refused_with_a_suggestion():

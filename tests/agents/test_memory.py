@@ -119,6 +119,13 @@ def test_infos_of_another_number_of_environments_are_refused():
         memory.reset(np.ones(3, bool), envs.reset()[1])
 
 
+def test_actions_of_done_events_are_counted_from_the_first_one():
+    spec = HistorySpec(spaces.Box(0, 1, (2,)), spaces.Discrete(3, start=5), None, last_step=False, rewarded_events=True)
+    memory = AgentMemory(0, spec, 1)
+    memory.reset(np.ones(1, bool), {"done_events": np.array([[[6, 0], [-1, -1]]])})
+    assert memory.bits.tolist() == [[0, 1, 0]]
+
+
 LEVELS = ({}, {"near": {"table": True}, "inventory": {"wood_pickaxe": 1}}, {"done": ["eat_cow", "wake_up"]})
 
 

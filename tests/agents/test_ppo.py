@@ -174,6 +174,15 @@ def test_divergence_from_uniform_keeps_the_policy_close_to_uniform():
         assert minimum < np.mean(entropies[-10:]) < maximum
 
 
+def test_there_are_at_most_as_many_minibatches_as_samples():
+    envs = make_envs("CartPole-v1", 1)
+    settings = PpoSettings(num_envs=1, num_steps=4, num_minibatches=8, update_epochs=1)
+    learner = PPO.for_envs(envs, settings=settings)
+    entropies = []
+    learner.train(envs, 4, lambda result: entropies.append(result.metrics["entropy"]))
+    assert entropies == pytest.approx([np.log(2)], abs=0.01)  # not halved by empty minibatches
+
+
 def test_divergence_from_uniform_requires_discrete_actions():
     with pytest.raises(SpaceError, match="uniform_kl_coef requires discrete actions, not Box"):
         PPO.for_envs(make_envs("Pendulum-v1", 8), settings=PpoSettings(uniform_kl_coef=0.1))

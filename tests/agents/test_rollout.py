@@ -56,3 +56,25 @@ def test_termination_at_the_time_limit_is_not_a_truncation():
 def test_environments_without_state_cannot_be_saved_in_mid_episode():
     with pytest.raises(TypeError, match="SyncVectorEnv cannot be saved in mid-episode"):
         VecEnvRunner(make_cartpoles()).state()
+
+
+class InfosOfOthers(gymnasium.vector.SyncVectorEnv):
+    """Infos with names that envgen's worlds use for something else."""
+
+    def step(self, actions):
+        obs, rewards, terminated, truncated, infos = super().step(actions)
+        named = {"achievements": {"wood": np.ones(2)}, "level": {"name": np.ones(2)}, "practice": np.ones(2, bool)}
+        infos |= named
+        if "final_info" in infos:
+            infos["final_info"] |= named
+        return obs, rewards, terminated, truncated, infos
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_infos_of_other_environments_may_have_the_same_names(mode):
+    envs = InfosOfOthers([lambda: gymnasium.make("CartPole-v1")] * 2, autoreset_mode=mode)
+    runner, episodes = VecEnvRunner(envs, seed=0), EpisodeStats()
+    for _ in range(100):
+        runner.step(np.ones(2, np.int64), episodes)
+    assert len(episodes.returns) > 4
+    assert (episodes.levels, episodes.skill_counts, episodes.practice_skills) == ([], [], [])

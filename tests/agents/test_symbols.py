@@ -7,10 +7,12 @@ import sys
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from torch.nn import functional as F
 
 from envgen.agents.errors import SpaceError
 from envgen.agents.networks import ActorCritic
+from envgen.agents.settings import NetworkSettings
 from envgen.agents.symbols import NearestSymbolEncoder, SymbolEmbedding
 from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.world import SymbolMap
@@ -139,6 +141,24 @@ def test_invalid_symbol_maps_are_refused(change, message):
     )
     with pytest.raises(SpaceError, match=message):
         NearestSymbolEncoder(symbol_map._replace(**change), np.array([3] * 15 + [4], np.int64))
+
+
+def test_maps_too_large_for_bytes_are_refused():
+    symbol_map = SymbolMap(planes=1, rows=1, columns=256, center=0)
+    with pytest.raises(SpaceError, match="rows and columns must be at most 255"):
+        NearestSymbolEncoder(symbol_map, np.ones(256, np.int64))
+    NearestSymbolEncoder(symbol_map._replace(columns=255), np.ones(255, np.int64))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.int64])
+def test_symbols_of_every_dtype_have_a_history(dtype):
+    space = spaces.Box(0, 3, (4,), dtype)
+    network = ActorCritic(space, spaces.Discrete(2), settings=NetworkSettings(history=True))
+    assert network.history_spec is not None
+    bits = torch.ones((1, network.history_spec.num_bits), dtype=torch.uint8)
+    prepared = network.prepare(torch.from_numpy(np.array([[0, 1, 2, 3]], dtype)), bits)
+    logits, _ = network.forward_prepared(prepared)
+    assert logits.shape == (1, 2)
 
 
 CACHE_PROGRAM = """

@@ -14,11 +14,13 @@ from envgen.curriculum.evaluate import (
     evaluate,
     evaluate_in_groups,
     level_outcomes,
+    mean_with_ci,
     rate_with_ci,
     run_episodes,
     score,
     score_with_ci,
     summarize_episodes,
+    t95,
 )
 from envgen.designers.designer import LevelOutcome, SuccessRate
 from envgen.worlds.crafter.constants import SKILLS
@@ -118,6 +120,23 @@ def test_score_is_that_of_crafter():
     assert estimate.low < estimate.value < estimate.high
     assert estimate.low > 25
     assert estimate.high < 35
+
+
+def test_intervals_of_the_score_cover_that_of_many_episodes():
+    """The score of few episodes is too low on average where skills are rare. 95% would be ideal."""
+    rates = np.array([1, 1, 1, *np.linspace(0.99, 0.8, 12), 0.75, 0.7, 0.6, 0.5, 0.3, 0.1, 0.003])
+    rng, true_score = np.random.default_rng(0), score(100 * rates)
+    estimates = [score_with_ci(rng.random((128, 22)) < rates) for _ in range(100)]
+    assert sum(estimate.low <= true_score <= estimate.high for estimate in estimates) >= 90
+    assert all(estimate.low < estimate.value < estimate.high for estimate in estimates)
+
+
+def test_intervals_of_means_are_those_of_student():
+    assert t95(1) == pytest.approx(12.706, abs=0.001)
+    assert [t95(df) for df in (10, 11, 15, 30, 1023)] == pytest.approx([2.228, 2.201, 2.131, 2.042, 1.962], abs=0.001)
+    few = mean_with_ci(np.array([1.0, 3.0]))
+    assert (few.value, few.high - few.value) == pytest.approx((2, 12.706), abs=0.001)
+    assert mean_with_ci(np.array([3.0])) == Estimate(value=3, low=3, high=3)
 
 
 def test_an_impossible_skill_has_no_rate():
@@ -233,6 +252,19 @@ def test_levels_are_separate_and_one_without_episodes_is_none():
     assert last is not None
     assert (first.episodes, first.reward, first.skills) == (2, 3.0, {"climb": 50.0})
     assert (last.episodes, last.reward, last.skills) == (10, 0.5, {"climb": 50.0})
+
+
+def test_a_level_whose_episodes_mostly_go_on_has_no_outcome():
+    """One of several episodes succeeded after 50 steps; the others play on when the phase ends."""
+    level = {"episodes": 1, "return_sum": 1.0, "succeeded": [1], "length_sum": 50}
+    assert level_outcomes([{"levels": [{**level, "env_steps": 400}]}], ("climb",), 1) == (None,)
+    (outcome,) = level_outcomes([{"levels": [{**level, "env_steps": 100}]}], ("climb",), 1)
+    assert outcome is not None
+    chain = {"stage": 1, "episodes": [1, 0], "succeeded": [1, 0]}
+    (outcome,) = level_outcomes([{"levels": [{**level, "env_steps": 400, "chain": chain}]}], ("climb",), 1)
+    assert outcome is not None
+    assert outcome.chain is not None
+    assert outcome.chain.stage == 1
 
 
 def test_phase_without_lines_has_no_outcomes():

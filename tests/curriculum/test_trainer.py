@@ -13,6 +13,7 @@ import pytest
 from phase_worker import NUM_UPDATES, main
 
 from envgen.agents.rollout import EpisodeStats
+from envgen.curriculum.plan import PracticeSettings
 from envgen.curriculum.trainer import (
     FinishedEpisodes,
     PhaseTrainer,
@@ -73,8 +74,8 @@ def test_killed_run_resumes_to_the_same_result(tmp_path, observation, practice_s
         assert sum(line["practice"]["episodes"] for line in progress[0]) > 10
 
 
-def make_trainer(folder: Path, **kw) -> PhaseTrainer:
-    learner = make_learner(Crafter(), "symbols", settings=SETTINGS)
+def make_trainer(folder: Path, num_envs: int = 2, **kw) -> PhaseTrainer:
+    learner = make_learner(Crafter(), "symbols", settings={**SETTINGS, "num_envs": num_envs})
     return PhaseTrainer(Run(folder, {}), Crafter(), "symbols", learner, **kw)
 
 
@@ -104,7 +105,28 @@ def test_progress_lines_hold_the_results_of_each_update(tmp_path):
     assert lines[-1]["recent"]["length"] == 4
     assert len(lines[-1]["recent"]["skills"]) == 22
     assert all(line["seconds"] > 0 for line in lines)
-    assert lines[-1]["levels"] == [{key: lines[-1][key] for key in ("episodes", "return_sum", "succeeded")}]
+    same = {key: lines[-1][key] for key in ("episodes", "return_sum", "length_sum", "succeeded")}
+    assert lines[-1]["levels"] == [{**same, "env_steps": 16}]
+
+
+def test_progress_lines_hold_the_steps_of_each_level(tmp_path):
+    lines = []
+    trainer = make_trainer(tmp_path, num_envs=4, on_progress=lines.append)
+    levels = [CrafterLevel(length=4), CrafterLevel(length=4), CrafterLevel(length=8), CrafterLevel()]
+    trainer.run_phase("one", levels, 64)
+    trainer.run_dir.close()
+    per_level = [[line["levels"][k] for line in lines] for k in range(3)]
+    assert [sum(entry["env_steps"] for entry in entries) for entries in per_level] == [32, 16, 16]
+    assert [sum(entry["length_sum"] for entry in entries) for entries in per_level[:2]] == [32, 16]
+
+
+def test_the_only_environment_of_the_original_does_not_practice(tmp_path):
+    lines = []
+    trainer = make_trainer(tmp_path, num_envs=4, on_progress=lines.append, practice=PracticeSettings(share=0.9))
+    trainer.run_phase("one", [*[CrafterLevel(length=4)] * 3, CrafterLevel(length=10_000)], 64)
+    trainer.run_dir.close()
+    assert sum(line["practice"]["episodes"] for line in lines) == 0
+    assert [entry["env_steps"] for entry in lines[0]["levels"]] == [24, 8]
 
 
 def test_phases_and_runs_have_different_seeds():

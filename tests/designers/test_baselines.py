@@ -131,6 +131,15 @@ def test_easy_to_hard_ranks_once_and_goes_from_easy_to_hard():
     assert history[0].proposal.levels[0].purpose == "drawn at random; score 40.0"
 
 
+def test_easy_to_hard_ranks_new_levels_for_further_cycles():
+    scorer, designer, history = StoneScorer(), EasyToHardDesigner(RandomDesigner()), []
+    for number, num_cycles in ((1, 2), (2, 2), (3, 4), (4, 4)):  # extended after two cycles
+        brief = toy_brief(cycle=number, num_cycles=num_cycles, score_levels=scorer)
+        history.append(make_cycle(designer.design(brief, history), number=number))
+    assert [len(levels) for levels, _ in scorer.calls] == [8, 8]
+    assert [len(cycle.proposal.levels) for cycle in history] == [4] * 4
+
+
 def test_adversarial_uses_the_hardest_of_new_levels_each_cycle():
     scorer, designer, history = StoneScorer(), AdversarialDesigner(RandomDesigner()), []
     for number in range(1, 5):

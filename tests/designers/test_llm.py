@@ -258,7 +258,7 @@ def test_a_revision_of_a_fallback_shows_its_levels_and_keeps_its_notes(open_desi
         proposal = designer.design(brief(), ())
         revised = designer.revise(brief(), (), proposal, BAD)
         assert overrides(revised) == [{"iron": "common"}, {"near": {"cave": True}}]
-        assert revised.notes == proposal.notes
+        assert revised.notes == (*proposal.notes, "these levels were replaced by a valid revision")
         assert 'Level 1: {"skills": [], "level": {}}' in messages(server)[-1]["content"]
 
 
@@ -296,7 +296,7 @@ def test_all_cycles_are_one_conversation_about_the_levels_that_were_used(open_de
             assert (f"- collect_diamond: {curve}0.4% ± 0.0%" in text) == (feedback != "none")
             used = [json.dumps(level) for level in overrides(history[k].proposal)]
             assert all((level in text) == (feedback != "none") for level in used)
-            assert ("no episode ended in it" in text) == (feedback == "rich")
+            assert ("too few episodes ended in it" in text) == (feedback == "rich")
         assert texts[0] == messages(server, 0)[0]["content"]
 
 
@@ -367,7 +367,8 @@ def test_a_run_is_resumed_after_the_parser_crashed(open_designer, tmp_path, monk
 def test_usage_is_counted_across_restarts(open_designer):
     with FakeLlmServer([HALF, FIRST]) as server:
         open_designer(server).design(brief(), ())
-        assert open_designer(server).usage() == {"calls": 2, "prompt_tokens": 200, "reply_tokens": 40, "cost": None}
+        counts = {"calls": 2, "prompt_tokens": 200, "reply_tokens": 40, "estimated_tokens": 0}
+        assert open_designer(server).usage() == {**counts, "cost": None}
 
 
 def test_the_cost_is_what_the_budget_counts(open_designer):
@@ -378,6 +379,7 @@ def test_the_cost_is_what_the_budget_counts(open_designer):
         history = [finish(designer.design(brief(), ()))]
         cost = designer.usage()["cost"]
         assert cost == pytest.approx((512 + len(HALF) // 4 + 1 + 20) / 1000)
+        assert designer.usage()["estimated_tokens"] > 512 + len(HALF) // 4
         designer = open_designer(server, prices=prices, budget=Budget(max_cost=cost))
         (note, _) = designer.design(brief(2), history).notes
         assert note.startswith("the budget is spent: max_cost is")

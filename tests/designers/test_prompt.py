@@ -118,13 +118,13 @@ def test_measured_effects_are_below_their_setting():
     ]
     assert lines[lines.index(setting_line("near.cave")) + 1] == "      true: steps to the nearest path 9.4 -> 6.0"
     assert lines[lines.index(setting_line("inventory.wood")) + 1].strip().startswith("9: steps to the first table")
-    assert "means over worlds" in INITIAL
+    assert "means over generated maps" in INITIAL
 
 
 def test_without_measured_effects_there_is_no_legend():
     text = prompt.initial_prompt(dataclasses.replace(BRIEF, setting_effects=dict))
     assert "->" not in text
-    assert "means over worlds" not in text
+    assert "means over generated maps" not in text
 
 
 def test_settings_with_equal_descriptions_share_a_line():
@@ -258,7 +258,7 @@ def test_only_rich_feedback_contains_outcomes_and_audits():
         "  no player reached it",
         "  iron 1 -> 2",
     ]
-    assert lines[first + 6] == "  no episode ended in it"
+    assert lines[first + 6] == "  too few episodes ended in it to say what it taught"
 
 
 def test_none_and_paper_are_the_prompts_of_recorded_runs():

@@ -173,6 +173,11 @@ def test_the_last_list_replaces_earlier_ones():
     assert parse_levels(f"{VALID}\nOr rather\n{final}", 1) == [{"iron": "common"}]
 
 
+def test_an_empty_list_after_the_levels_is_not_the_reply():
+    text = reply_with({"trees": "rare"}) + ' An empty list, {"levels": []}, would be useless.'
+    assert parse_levels(text, num_levels=1) == [{"trees": "rare"}]
+
+
 def test_values_of_the_original_are_not_overrides():
     assert parse_levels(reply_with({"coal": "original", "near": {"cave": False}, "length": 10000}), 1) == [{}]
 
@@ -495,10 +500,26 @@ def test_skills_can_be_taught_by_chains_that_go_on_where_they_stopped():
         assert again.errors == ()
         assert again.levels[0].chain == first.chain.model_copy(update={"start": 2})
         assert again.levels[0].level == first.chain.levels[2]
-    changed = parse_reply(
-        json.dumps({"levels": [{"base": "1.1", "level": {"iron": "rare"}}] * 2}), brief, earlier_levels=earlier_levels
-    )
-    assert "level 1.1 is a chain, which can be repeated but not changed" in changed.errors[0]
+    for item, message in (
+        ({"base": "1.1", "level": {"iron": "rare"}}, "level 1.1 is a chain, which can be repeated but not changed"),
+        ({"base": "1.1", "chain": "eat_plant"}, "level 1.1 is a chain for make_iron_pickaxe"),
+    ):
+        changed = parse_reply(json.dumps({"levels": [item] * 2}), brief, earlier_levels=earlier_levels)
+        assert message in changed.errors[0]
+
+
+def test_a_number_may_name_an_earlier_level_unless_it_could_be_two():
+    level = make_earlier_levels()["1.1"]
+    text = '{"levels": [{"base": 1.1}]}'
+    assert parse_reply(text, world_brief(num_levels=1), earlier_levels={"1.1": level}).levels[0].base == "1.1"
+    reply = parse_reply(text, world_brief(num_levels=1), earlier_levels={"1.1": level, "1.10": level})
+    assert '"base" must be a string' in reply.errors[0]
+
+
+def test_a_base_or_chain_may_have_no_level_at_all():
+    reply = parse_rich({"base": "1.1", "level": None})
+    assert reply.errors == ()
+    assert overrides(reply) == [{"iron": "common", "near": {"cave": True, "cows": 2}}]
 
 
 @pytest.mark.parametrize(
@@ -514,7 +535,9 @@ def test_skills_can_be_taught_by_chains_that_go_on_where_they_stopped():
         ({"level": {}, "weight": True}, '"weight" must be a number'),
         ({"level": {}, "weight": 1e400}, '"weight" must be a number'),
         ({"base": "1.1", "level": {"iron": "commn"}}, "did you mean 'common'"),
-        ({"base": "1.1", "level": []}, "expected an object"),
+        ({"base": "1.1", "level": []}, '"level" must be an object with settings, not []'),
+        ({"base": "1.1", "chain": "make_iron_pickaxe"}, "a chain has no base"),
+        ({"base": "1.1", "chain": "make_iron_pickaxe", "level": {"time_of_day": 9}}, "a chain has no base"),
         ({"level": {}, "wight": 1}, "'wight' is not"),
     ],
 )

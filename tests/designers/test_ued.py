@@ -38,6 +38,11 @@ class OrchardLevel(Level):
         return cls.parse({name: value for name, value in settings.items() if name == "trees" or settings.get("trees")})
 
 
+class FewDotsLevel(Level):
+    rows: int = Field(default=1, ge=1, le=3)
+    """Rows of dots."""
+
+
 SKILLS = (Skill("count"),)
 SETTINGS = {
     "dr": {},
@@ -124,6 +129,18 @@ def test_first_version_of_plr_learns_from_new_levels(tmp_path):
 
 def test_archive_smaller_than_min_levels_is_replayed_when_it_is_full(tmp_path):
     assert any(item.learns for item in play(make_sampler("plr", tmp_path, min_levels=50), 10))
+
+
+@pytest.mark.parametrize("name", ["plr", "accel"])
+def test_all_levels_of_a_small_world_are_replayed(tmp_path, name):
+    """It has three levels, fewer than `min_levels`."""
+    sampler = build_designer(name, tmp_path).make_sampler(FewDotsLevel, SKILLS, 0)
+    played = play(sampler, 40)
+    assert len(sampler.buffer) == 3
+    assert any(item.learns for item in played[80:])
+    restored = build_designer(name, tmp_path).make_sampler(FewDotsLevel, SKILLS, 1)
+    restored.load(*sampler.state())
+    assert play(restored, 5) == play(sampler, 5)
 
 
 def test_accel_mutates_levels_of_the_archive(tmp_path):

@@ -176,6 +176,16 @@ def test_what_weights_and_biases_has_logged_is_not_logged_again(folder, logged):
     assert logged == [{"charts/score": 2.0, "steps": 1792}]
 
 
+def test_a_killed_process_leaves_the_id_and_the_last_steps(tmp_path, logged, monkeypatch):
+    monkeypatch.setattr(loggers, "SAVE_SECONDS", 0.0)
+    write_json(tmp_path / "run.json", {"format": 2, "request": {"seed": 0}})
+    first = loggers.WandbLogger(tmp_path)
+    first.log_scalars({"charts/score": 1.0}, 64)
+    second = loggers.WandbLogger(tmp_path)  # the first was never closed
+    second.log_scalars({"charts/score": 1.0}, 64)
+    assert (second.id, len(logged)) == (first.id, 1)
+
+
 def test_the_summary_is_logged_once_after_an_interruption_of_the_final_evaluation(tmp_path, logged):
     write_json(tmp_path / "run.json", {"format": 2, "request": {"seed": 0}})
     (tmp_path / "progress.jsonl").write_text('{"rollouts": 64}\n')

@@ -277,9 +277,11 @@ def test_a_run_that_saved_before_any_progress_needs_none(tmp_path):
 
 def test_changed_progress_is_noticed(tmp_path):
     start_run(tmp_path)
-    (tmp_path / "progress.jsonl").write_text('{"steps": 2}\n')
+    changed = '{"steps": 2}\n{"steps": 3}\n'
+    (tmp_path / "progress.jsonl").write_text(changed)
     with pytest.raises(CheckpointError, match=r"progress\.jsonl has changed since checkpoint 1 was written; restore"):
         resume(tmp_path)
+    assert (tmp_path / "progress.jsonl").read_text() == changed
 
 
 @pytest.mark.parametrize("length", [None, -1, "5", 1.5, True])

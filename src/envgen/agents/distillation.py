@@ -42,7 +42,7 @@ from envgen.errors import NonFiniteLossError
 from envgen.worlds.world import Layout
 
 from .errors import describe_batch
-from .networks import ActorCritic, make_heads
+from .networks import ActorCritic, Categorical, make_heads
 from .optimal_transport import match
 from .optimizers import load_optimizer, optimizer_arrays
 from .parallel import NUM_CHUNKS, GraphedFunction, Minibatch, autocast, padded_size
@@ -90,8 +90,8 @@ class DistillationSettings(PpoSettings):
     """A larger reward marks an achievement."""
     temperature: Positive = 0.1
     """Temperature of both contrastive losses."""
-    transport_reg: Positive = 0.05
-    """Entropic regularization of the transport plan."""
+    transport_reg: Annotated[float, Field(ge=0.005)] = 0.05
+    """Entropic regularization of the transport plan. Below 0.005, its exponentials could become zero."""
     match_threshold: Fraction = 0.5
     """Achievements are paired if the transport plan moves more than this between them."""
     num_targets: Count = 16
@@ -188,10 +188,9 @@ def contrastive_losses(
     return F.softplus((negative - positive) / temperature)
 
 
-def kl_divergences(logits: torch.Tensor, old_logits: torch.Tensor) -> torch.Tensor:
+def kl_divergences(log_probs: torch.Tensor, old_log_probs: torch.Tensor) -> torch.Tensor:
     """KL(new || old) of categorical distributions, (B,)."""
-    new, old = logits.log_softmax(-1), old_logits.log_softmax(-1)
-    return (new.exp() * (new - old)).sum(-1)
+    return (log_probs.exp() * (log_probs - old_log_probs)).sum(-1)
 
 
 class Episode(NamedTuple):
@@ -416,7 +415,7 @@ class AchievementDistillation(PPO):
             rows, achieved = episodes[k]
             goals = np.searchsorted(achieved, np.arange(len(rows)))  # of each step, as an index into `_goals`
             for (batch,) in self._batches(np.arange(len(rows))[None]):
-                halves = np.array_split(batch, NUM_CHUNKS)
+                halves = [half for half in np.array_split(batch, NUM_CHUNKS) if half.size]
                 negatives = np.concatenate([self._sample_negatives(half, goals) for half in halves])
                 yield {
                     "rows": rows[batch],
@@ -481,7 +480,10 @@ class AchievementDistillation(PPO):
         """The divergence from the previous policy and the squared errors of values, for each distinct step."""
         logits, values = self.network.heads(encoded.features, encoded.memory)
         old_logits, returns = (steps[name].index_select(0, encoded.rows) for name in ("old_logits", "returns"))
-        return kl_divergences(logits, old_logits), (values - self.return_normalizer.normalize(returns)).square()
+        dist = self.network.action_dist
+        assert isinstance(dist, Categorical)
+        errors = values - self.return_normalizer.normalize(returns)
+        return kl_divergences(dist.log_probs(logits), dist.log_probs(old_logits)), errors.square()
 
     @property
     def _uses_graphs(self) -> bool:
@@ -503,7 +505,9 @@ class AchievementDistillation(PPO):
         return GraphedFunction(compute, s.aux_batch_size) if self._uses_graphs else compute
 
     def _aux_parameters(self, name: str) -> list[nn.Parameter]:
-        return self._ppo_parameters() if name == "matching" else list(self.network.parameters())
+        if name == "matching":
+            return self._ppo_parameters()
+        return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
 
     def _update_aux(
         self, name: str, steps: Minibatch, arrays: Mapping[str, Any], compute_gradients: GradientFunction
@@ -537,7 +541,7 @@ class AchievementDistillation(PPO):
     def _ppo_parameters(self) -> list[nn.Parameter]:
         """All parameters except those of the predictor, on which the losses of PPO and matching do not depend."""
         modules = self.network.encoder, self.network.policy_head, self.network.value_head
-        return [parameter for module in modules for parameter in module.parameters()]
+        return [parameter for module in modules for parameter in module.parameters() if parameter.requires_grad]
 
     # ----------------------------------------------------------------------------------------------------------- state
 

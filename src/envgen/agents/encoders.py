@@ -124,7 +124,11 @@ class SymbolEncoder(Encoder):
 
     def prepare(self, obs: torch.Tensor, bits: torch.Tensor | None = None) -> torch.Tensor:
         symbols = self.nearest(obs)
-        return symbols if bits is None else torch.cat([symbols, bits], 1)
+        if bits is None:
+            return symbols
+        if symbols.dtype in (torch.uint16, torch.uint32, torch.uint64):  # these cannot be concatenated with bytes
+            symbols = symbols.long()
+        return torch.cat([symbols, bits], 1)
 
     def encode(self, prepared: torch.Tensor) -> torch.Tensor:
         features = F.relu(self.dense(self.embedding(prepared)))

@@ -128,6 +128,7 @@ class Learner(SupportsAct, Protocol):
         ...
 
 
+LEARNER_METHODS = ("act", "for_envs", "load", "settings_class", "settings_for", "state", "train", "untrained_copy")
 LEARNERS: dict[str, type[Learner]] = {"ppo": PPO, "distillation": AchievementDistillation}
 
 
@@ -142,6 +143,11 @@ def learner_class(learner: str | type[Learner]) -> type[Learner]:
             f"learner {format_choice_error(learner, list(LEARNERS))}; module:Class loads one of your own"
         )
     try:
-        return import_object(learner, PPO)
+        imported = import_object(learner, PPO)
     except ImportPathError as error:
         raise HyperparameterError(f"cannot import the learner {learner!r}: {error}") from error.__cause__
+    missing = sorted(name for name in LEARNER_METHODS if not callable(getattr(imported, name, None)))
+    if not isinstance(imported, type) or missing:
+        kind = f"lacks {', '.join(missing)}" if isinstance(imported, type) else "is not a class"
+        raise HyperparameterError(f"{learner} is not a learner: it {kind} (see envgen.agents.learner.Learner)")
+    return imported

@@ -144,6 +144,7 @@ class History:
                 raise ValueError(f"infos are of {len(events)} environments, but there are {len(dones)}")
             env_ids, skills = np.nonzero(dones[:, None] & (events[..., 0] >= 0))
             actions, symbols = events[env_ids, skills].T
+            actions = actions - self.spec.first_action
             symbols = symbols if self.spec.facing is not None else 0
             self.rewarded[env_ids, actions * self.spec.num_faced_symbols + symbols] = 1
 

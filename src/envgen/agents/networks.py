@@ -302,10 +302,15 @@ class Categorical(nn.Module):
 
     def log_prob_and_entropy(self, logits: torch.Tensor, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The log-probability of `actions` and the entropy of the distribution, both (B,)."""
+        log_probs = self.log_probs(logits)
+        return log_probs.gather(-1, actions[:, None])[:, 0], -(log_probs.exp() * log_probs).sum(-1)
+
+    def log_probs(self, logits: torch.Tensor) -> torch.Tensor:
+        """(B, n) -> (B, n)"""
         log_probs = logits.log_softmax(-1)
         if self.unimix:
             log_probs = ((1 - self.unimix) * log_probs.exp() + self.unimix / self.num_params).log()
-        return log_probs.gather(-1, actions[:, None])[:, 0], -(log_probs.exp() * log_probs).sum(-1)
+        return log_probs
 
     def uniform_kl(self, logits: torch.Tensor) -> torch.Tensor:
         """KL(uniform || policy) of the logits, without `unimix`, (B,)."""

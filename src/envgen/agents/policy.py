@@ -230,10 +230,11 @@ class Policy:
         json_data = json.dumps(document, indent=1).encode()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for name, data in ((ARRAYS_FILE, arrays_data), (JSON_FILE, json_data)):
-                temporary = folder / f".{name}.tmp"
-                write_flushed(temporary, data)
-                os.replace(temporary, folder / name)
+            files = {ARRAYS_FILE: arrays_data, JSON_FILE: json_data}
+            for name, data in files.items():
+                write_flushed(folder / f".{name}.tmp", data)
+            for name in files:  # after all have been written, because they belong together
+                os.replace(folder / f".{name}.tmp", folder / name)
         except OSError as error:
             raise PolicyError(f"cannot save the policy to {folder}: {error.strerror}") from error
         return folder

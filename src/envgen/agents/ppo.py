@@ -244,7 +244,10 @@ class PPO:
 
     @property
     def policy(self) -> Policy:
-        """The current policy. It shares its weights with the learner; `policy.save` writes a copy to disk."""
+        """The current policy. It shares its weights with the learner; `policy.save` writes a copy to disk.
+
+        Each access makes an object with a memory of its own, so keep one to act for several steps.
+        """
         return Policy(
             self.network, self.observation_space, self.action_space, self.layout,
             self.device, self.bfloat16, {"settings": self.settings.model_dump(mode="json")},
@@ -298,7 +301,7 @@ class PPO:
             rollout.logprobs[t] = dist.log_prob_and_entropy(dist_params, actions)[0]
             step = runner.step(dist.to_action(actions), rollout.episodes)
             rollout.rewards[t], rollout.dones[t], rollout.valid[t] = step.rewards, step.dones, step.valid
-            # training cuts episodes off (practice, chains) before their end, so always bootstrap from the value there
+            # practice and chains cut episodes off; there, always bootstrap from the value
             truncated = step.truncated if self.settings.bootstrap_on_truncation else step.truncated & step.cut_off
             if step.final_obs is not None and truncated.any():
                 final_obs = np.stack([step.final_obs[i] for i in np.flatnonzero(truncated)])
@@ -334,17 +337,19 @@ class PPO:
         batch, explained_variance = self._make_batch(rollout)
         total_envs = rollout.num_envs * self.process_group.size
         local_envs = self.process_group.local_slice(total_envs)
-        sums = torch.zeros(len(MINIBATCH_METRICS), device=self.device)
+        num_samples = rollout.num_samples * total_envs
+        num_minibatches = min(s.num_minibatches, num_samples)
+        metrics: list[torch.Tensor] = []
         for epoch in range(s.update_epochs):
-            b_inds = self.shuffle_rng.permutation(rollout.num_samples * total_envs)  # the same in every process
-            for k, mb_inds in enumerate(np.array_split(b_inds, s.num_minibatches)):
+            b_inds = self.shuffle_rng.permutation(num_samples)  # the same in every process
+            for k, mb_inds in enumerate(np.array_split(b_inds, num_minibatches)):
                 sample, env = np.divmod(mb_inds, total_envs)
                 is_local = (env >= local_envs.start) & (env < local_envs.stop)
                 minibatch = rollout.select(batch, sample[is_local], env[is_local] - local_envs.start)
-                location = f"epoch {epoch + 1} of {s.update_epochs}, minibatch {k + 1} of {s.num_minibatches}"
-                sums += self._update_minibatch(minibatch, location)
+                location = f"epoch {epoch + 1} of {s.update_epochs}, minibatch {k + 1} of {num_minibatches}"
+                metrics += self._update_minibatch(minibatch, location)
         self.updates += 1
-        averages = (sums / (s.update_epochs * s.num_minibatches)).tolist()
+        averages = torch.stack(metrics).mean(0).tolist() if metrics else [0.0] * len(MINIBATCH_METRICS)
         return dict(zip(METRICS, [*averages, explained_variance], strict=True))
 
     def _anneal(self) -> None:
@@ -393,8 +398,11 @@ class PPO:
         mean = total / max(1.0, count)
         return mean, max(0.0, (square_sum - count * mean**2) / max(1.0, count - 1))
 
-    def _update_minibatch(self, minibatch: Minibatch, location: str) -> torch.Tensor:
-        """One gradient step on this process's part of a minibatch. Returns MINIBATCH_METRICS of the whole minibatch."""
+    def _update_minibatch(self, minibatch: Minibatch, location: str) -> list[torch.Tensor]:
+        """One gradient step on this process's part of a minibatch.
+
+        Returns MINIBATCH_METRICS of the whole minibatch, or nothing if it has no steps to learn from.
+        """
         returns, parameters = minibatch["returns"], self._ppo_parameters()
         if "valid" in minibatch:
             returns = returns[minibatch["valid"]]
@@ -402,7 +410,7 @@ class PPO:
             torch.stack([returns.new_tensor(len(returns)), returns.sum(), returns.square().sum()])
         )
         if count == 0:
-            return torch.zeros(len(MINIBATCH_METRICS), device=self.device)
+            return []
         if torch.isfinite(square_sum):  # otherwise the loss is not finite either; keep the statistics clean
             self.return_normalizer.update(total / count, square_sum / count)
 
@@ -416,7 +424,7 @@ class PPO:
             named: dict[str, float] = dict(zip(MINIBATCH_METRICS, metrics.tolist(), strict=True))
             raise NonFiniteLossError(describe_batch(minibatch, named, f"update {self.updates + 1}, {location}"))
         self.optimizer.step()
-        return metrics
+        return [metrics]
 
     def _ppo_parameters(self) -> list[nn.Parameter]:
         """The parameters to train."""

@@ -105,7 +105,7 @@ class StepResult(NamedTuple):
     truncated: np.ndarray  # (B,) whether it ended by truncation alone
     valid: np.ndarray  # (B,) False where the step only reset the environment, or the agent does not learn from it
     final_obs: Any  # the last observations of the episodes that ended; None if none did
-    cut_off: np.ndarray  # (B,) whether a chain of levels cut it off, or it was a practice episode, whatever ended it
+    cut_off: np.ndarray  # (B,) whether the training ended it before the world would have; True for all practice
     final_bits: np.ndarray | None  # (B, bits), of the agent's memory at final_obs; None if nothing was truncated
 
 
@@ -172,11 +172,13 @@ class VecEnvRunner:
             same_step = self.autoreset_mode == AutoresetMode.SAME_STEP
             final_obs = infos.get("final_obs") if same_step else obs
             final_infos = infos.get("final_info", {}) if same_step else infos
-            practiced = dones & final_infos.get("practice", practiced)
+            if "practice_skill" in final_infos:
+                practiced = dones & final_infos["practice"]
             cut_off = practiced | (dones & final_infos.get("cut_off", cut_off))
             self._record_episodes(np.flatnonzero(dones & ~practiced), final_infos, episodes)
             self._record_practice(np.flatnonzero(practiced), final_infos, episodes)
             if self.autoreset_mode == AutoresetMode.DISABLED:
+                final_obs = obs.copy()  # environments may reuse their buffer
                 obs, infos = self.envs.reset(options={"reset_mask": dones})
                 self.memory.reset(dones, infos)
         self.needs_reset = dones & (self.autoreset_mode == AutoresetMode.NEXT_STEP)
@@ -191,9 +193,9 @@ class VecEnvRunner:
     def _record_episodes(self, indices: np.ndarray, infos: dict[str, Any], episodes: EpisodeStats) -> None:
         episodes.returns += self.episode_returns[indices].tolist()
         episodes.lengths += self.episode_lengths[indices].tolist()
-        if "level" in infos:
+        if _is_array(infos.get("level"), 1):
             episodes.levels += infos["level"][indices].tolist()
-        if "achievements" in infos:
+        if _is_array(infos.get("achievements"), 2):
             episodes.skill_counts += list(episode_skill_counts(infos, indices))
         self.episode_returns[indices] = 0
         self.episode_lengths[indices] = 0
@@ -207,6 +209,11 @@ class VecEnvRunner:
         episodes.practice_successes += (infos["achievements"][indices, skills] > 0).tolist()
         self.episode_returns[indices] = 0
         self.episode_lengths[indices] = 0
+
+
+def _is_array(value: Any, ndim: int) -> bool:
+    """Whether an entry of infos has the form of the worlds' own. Other environments may use the same name."""
+    return isinstance(value, np.ndarray) and value.ndim == ndim and value.dtype != object
 
 
 class Rollout:

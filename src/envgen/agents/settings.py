@@ -81,7 +81,7 @@ class PpoSettings(LearnerSettings):
     update_epochs: Count = 3
     """Passes over each rollout."""
     num_minibatches: Count = 8
-    """Gradient steps per epoch."""
+    """Gradient steps per epoch, at most one for each sample: a step, or with a recurrent core a sequence."""
     learning_rate: LearningRate = 3e-4
     """Learning rate of Adam."""
     final_learning_rate: LearningRate | None = None
@@ -112,7 +112,7 @@ class PpoSettings(LearnerSettings):
     """Maximum norm for gradient clipping."""
     adam_eps: Positive = 1e-8
     """Epsilon of Adam."""
-    return_norm_decay: Fraction | None = 0.99
+    return_norm_decay: Annotated[float, Field(ge=0, lt=1)] | None = 0.99
     """Decay of the running return statistics that normalize value targets; none disables normalization."""
     norm_adv: bool = True
     """Normalize advantages, once over the whole rollout."""

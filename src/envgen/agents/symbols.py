@@ -21,6 +21,7 @@ from .errors import SpaceError
 
 CPU = "cpu"
 MAX_CATEGORIES = 32  # a slot with more values than this is a scalar
+MAX_MAP_SIZE = 255  # rows and columns are encoded as bytes, counted from 1
 EPSILON = np.float32(1e-5)  # of both layer norms
 
 
@@ -40,6 +41,8 @@ def check_symbol_map(symbol_map: SymbolMap, max_values: np.ndarray) -> None:
         problem = "all of its values must be integers"
     elif min(m.planes, m.rows, m.columns) < 1 or m.planes * m.rows * m.columns > len(max_values):
         problem = f"planes x rows x columns must be from 1 to {len(max_values)}, the length of an observation"
+    elif max(m.rows, m.columns) > MAX_MAP_SIZE:
+        problem = f"rows and columns must be at most {MAX_MAP_SIZE}"
     elif not 0 <= m.center < m.rows * m.columns:
         problem = f"center must be a cell from 0 to {m.rows * m.columns - 1}"
     elif m.facing_index is not None and not 0 <= m.facing_index < len(max_values):

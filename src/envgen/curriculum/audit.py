@@ -126,7 +126,7 @@ def setting_effects(world: World) -> SettingEffects:
     effects: SettingEffects = {}
     for name, values in setting_values(world.Level).items():
         original, *others = values
-        if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        if others and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
             others = [max(others, key=lambda value: abs(value - original))]  # of numbers, only the furthest
         by_value = {}
         for value in others:

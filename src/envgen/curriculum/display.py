@@ -182,9 +182,11 @@ def describe_summary(summary: TrainingSummary, world: World) -> str:
     )
     if llm["calls"]:
         cost = "cost unknown" if llm["cost"] is None else f"${llm['cost']:.2f}"
+        tokens = llm.get("estimated_tokens", 0)  # where the server did not report them
+        estimated = f", about {tokens:,} not counted by the server" if tokens else ""
         lines.append(
             f"language model: {llm['calls']} calls, {llm['prompt_tokens']:,} tokens sent, "
-            f"{llm['reply_tokens']:,} received, {cost}"
+            f"{llm['reply_tokens']:,} received{estimated}, {cost}"
         )
     return "\n".join(lines)
 

@@ -20,13 +20,15 @@ from pydantic import BaseModel, ConfigDict
 from envgen.agents.learner import Learner, SupportsAct, SupportsMemory
 from envgen.agents.rollout import episode_skill_counts
 from envgen.designers.designer import ChainOutcome, LevelOutcome, ScoredBy, SuccessRate
-from envgen.runs.statistics import is_unmeasured, score, success_counts, success_rates
+from envgen.runs.statistics import has_coverage, is_unmeasured, score, success_counts, success_rates
 from envgen.worlds.world import Level, LevelVectorEnv, SupportsActive, World
 
 from .plan import check_seed
 
 Z95 = 1.959964  # 95% of a normal distribution lies within this many standard deviations
+T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)  # of Student's t with 1 to 10 degrees
 NUM_RESAMPLES = 2000  # of the bootstrap
+RESAMPLES_AT_ONCE = 100  # bounds the memory for many episodes
 MAX_ENVS = 256
 SCORING_EPISODES = 32  # of the level scorer, in each level
 SCORING_SEED = 55_000_000
@@ -218,8 +220,19 @@ def summarize_episodes(
 
 
 def mean_with_ci(values: np.ndarray) -> Estimate:
-    mean, error = float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
-    return Estimate(value=mean, low=mean - Z95 * error, high=mean + Z95 * error)
+    """Return the mean with Student's interval. A single value has no interval: its ends are the value."""
+    n, mean = len(values), float(values.mean())
+    margin = t95(n - 1) * float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else 0.0
+    return Estimate(value=mean, low=mean - margin, high=mean + margin)
+
+
+def t95(df: int) -> float:
+    """Return the 97.5% quantile of Student's t distribution, accurate to 0.001."""
+    if df <= len(T95):
+        return T95[df - 1]
+    z = Z95  # the expansion of Cornish and Fisher
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * df**3)
+    return z + (z**3 + z) / (4 * df) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * df**2) + third
 
 
 def rate_with_ci(successes: int, episodes: int) -> Estimate:
@@ -236,13 +249,20 @@ def rate_with_ci(successes: int, episodes: int) -> Estimate:
 
 
 def score_with_ci(skill_counts: np.ndarray) -> Estimate:
-    """Return the score of episodes (n, skills) with a bootstrap interval over episodes."""
+    """Return the score of episodes (n, skills) with a bootstrap interval over episodes.
+
+    The score is a mean of logarithms, so that of few episodes is too low on average, and that of resampled episodes
+    even lower. The basic bootstrap, which mirrors the quantiles of log(1 + score) at the estimate, compensates for it.
+    """
     n = len(skill_counts)
     succeeded, possible = (skill_counts > 0).astype(np.float64), (skill_counts >= 0).astype(np.float64)
-    weights = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=NUM_RESAMPLES)  # (resamples, n)
-    low, high = np.quantile(score(success_rates(weights @ succeeded, weights @ possible)), [0.025, 0.975])
-    value = score(success_rates(succeeded.sum(0), possible.sum(0)))
-    return Estimate(value=float(value), low=float(low), high=float(high))
+    rng, chances, resampled = np.random.default_rng(0), np.full(n, 1 / n), []
+    for _ in range(0, NUM_RESAMPLES, RESAMPLES_AT_ONCE):
+        weights = rng.multinomial(n, chances, size=RESAMPLES_AT_ONCE)  # (resamples, n)
+        resampled.append(score(success_rates(weights @ succeeded, weights @ possible)))
+    value = float(score(success_rates(succeeded.sum(0), possible.sum(0))))
+    low, high = np.expm1(2 * np.log1p(value) - np.log1p(np.quantile(np.concatenate(resampled), [0.975, 0.025])))
+    return Estimate(value=value, low=max(0.0, float(low)), high=min(100.0, float(high)))
 
 
 # --- feedback for the designer after a cycle
@@ -279,7 +299,10 @@ def _mean_and_std(rates: np.ndarray) -> SuccessRate:
 def level_outcomes(
     lines: Iterable[Mapping[str, Any]], skills: Sequence[str], num_levels: int
 ) -> tuple[LevelOutcome | None, ...]:
-    """Return how training went in each level of a phase, from its progress lines; None where no episode ended."""
+    """Return how training went in each level of a phase, from its progress lines; None where too few episodes ended.
+
+    The stages of a chain count their episodes themselves, so a chain has an outcome as soon as one has ended.
+    """
     updates = [line["levels"] for line in lines]
     return tuple(_level_outcome([update[k] for update in updates], skills) for k in range(num_levels))
 
@@ -287,6 +310,9 @@ def level_outcomes(
 def _level_outcome(updates: Sequence[Mapping[str, Any]], skills: Sequence[str]) -> LevelOutcome | None:
     episodes = np.array([update["episodes"] for update in updates])
     if not episodes.sum():
+        return None
+    steps = sum(update.get("env_steps", 0) for update in updates)  # earlier versions did not log them
+    if steps and "chain" not in updates[0] and not has_coverage(updates, steps):
         return None
     succeeded, possible = success_counts(updates, len(skills))
 
@@ -318,7 +344,7 @@ def _chain_outcome(updates: Sequence[Mapping[str, Any]]) -> ChainOutcome | None:
 
 
 class LevelScorer:
-    """Scores levels for one cycle. `steps` counts the training of scoring agents.
+    """Scores levels for one cycle. `steps` counts the training of scoring agents and the episodes of the run's agent.
 
     Args:
         learner: The learner of the run.
@@ -349,7 +375,8 @@ class LevelScorer:
         """Return the success rates of the run's agent in each level by skill, in percent, without learning."""
         skills, num_envs = [skill.name for skill in self.world.skills], episodes * len(levels)
         with closing(self.world.make(list(levels), num_envs, SCORING_SEED, self.observation)) as envs:
-            _, _, counts = run_episodes(self.learner, envs, num_envs, np.random.default_rng(SCORING_SEED))
+            _, lengths, counts = run_episodes(self.learner, envs, num_envs, np.random.default_rng(SCORING_SEED))
+        self.steps += int(lengths.sum())
         by_level = counts.reshape(episodes, len(levels), -1)  # environment i plays levels[i % len(levels)]
         rates = np.nan_to_num(success_rates((by_level > 0).sum(0), (by_level >= 0).sum(0)))
         return [dict(zip(skills, row, strict=True)) for row in rates.tolist()]
@@ -364,4 +391,6 @@ class LevelScorer:
         return scoring_agent
 
     def _evaluate(self, agent: SupportsAct, level: Level) -> float:
-        return evaluate(agent, self.world, level, SCORING_EPISODES, SCORING_SEED, self.observation).score.value
+        evaluation = evaluate(agent, self.world, level, SCORING_EPISODES, SCORING_SEED, self.observation)
+        self.steps += round(evaluation.length.value * evaluation.episodes)
+        return evaluation.score.value

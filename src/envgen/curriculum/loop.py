@@ -399,17 +399,23 @@ class Loop:
             return None
         skills = [skill.name for skill in self.world.skills]
         last_phase = [line for line in lines if line["phase"] == lines[-1]["phase"]]
-        if len(last_phase[0]["levels"]) > 1 and (k := self._index_of_original(designs)) is not None:
-            return training_stats([{"steps": line["steps"], **line["levels"][k]} for line in last_phase], skills)
-        steps_before = max((line["steps"] for line in lines if line["phase"] != lines[-1]["phase"]), default=0)
-        local_steps = (lines[-1]["steps"] - steps_before) // self.learner.process_group.size
-        return training_stats(last_phase, skills, local_steps)
+        k = self._index_of_original(lines[-1]["phase"], designs)
+        if k is None:
+            return None
+        steps = None  # the progress lines of earlier versions do not have those of each level
+        if "env_steps" in last_phase[0]["levels"][k]:
+            steps = sum(line["levels"][k]["env_steps"] for line in last_phase)
+        return training_stats([{**line, **line["levels"][k]} for line in last_phase], skills, steps)
 
-    def _index_of_original(self, designs: list[dict[str, Any]]) -> int | None:
-        """Where the progress lines of the last cycle have the results of the original."""
-        proposal = Proposal.from_json(designs[-1]["proposal"], self.world.Level)
-        phase = self.phases(len(designs), proposal)[-1]
-        levels = [self.world.original] if phase.sampled else unique(phase.levels)
+    def _index_of_original(self, phase_name: str, designs: list[dict[str, Any]]) -> int | None:
+        """Where the progress lines of the last phase have the results of the original; None if it is not played."""
+        phases: list[Phase] = []
+        if designs:
+            proposal = Proposal.from_json(designs[-1]["proposal"], self.world.Level)
+            phases = [phase for phase in self.phases(len(designs), proposal) if phase.name == phase_name]
+        levels = unique(phases[0].levels) if phases else []  # otherwise it is a final phase
+        if not levels:
+            return 0
         return levels.index(self.world.original) if self.world.original in levels else None
 
     def _reading(self, name: str) -> AbstractContextManager[None]:
@@ -430,13 +436,16 @@ def share_envs(
     levels: Sequence[Level | LevelChain], weights: Sequence[float], num_envs: int
 ) -> list[Level | LevelChain]:
     """Return the level of each environment. Every level is played, and their shares are as close to the weights as
-    whole environments allow. Equal weights give `levels[i % len(levels)]`.
+    whole environments allow (the method of the largest remainder). Equal weights give `levels[i % len(levels)]`.
     """
     if len(set(weights)) <= 1:
         return [levels[i % len(levels)] for i in range(num_envs)]
-    counts = [1] * len(levels)
-    while sum(counts) < num_envs:  # the next environment goes to the level that is furthest below its share
-        counts[min(range(len(levels)), key=lambda k: (counts[k] + 1) / weights[k])] += 1
+    ideal = [num_envs * weight / sum(weights) for weight in weights]
+    counts = [max(1, int(share)) for share in ideal]
+    while sum(counts) < num_envs:
+        counts[max(range(len(levels)), key=lambda k: ideal[k] - counts[k])] += 1
+    while sum(counts) > max(num_envs, len(levels)):
+        counts[min((k for k, count in enumerate(counts) if count > 1), key=lambda k: ideal[k] - counts[k])] -= 1
     return [level for level, count in zip(levels, counts, strict=True) for _ in range(count)][:num_envs]
 
 

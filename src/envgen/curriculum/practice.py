@@ -150,7 +150,10 @@ class PracticeVectorEnv(LevelVectorEnv):
         return self.envs.levels
 
     def set_levels(self, levels: Any, sample_levels: bool = False) -> None:
-        """Set the levels of later episodes and forget the saved states, which belong to earlier levels."""
+        """Set the levels of later episodes and forget the saved states, which belong to earlier levels.
+
+        Practice episodes in progress run until the world ends them, because there is nothing to restart from.
+        """
         self.envs.set_levels(levels, sample_levels)
         self.snapshot_times[:] = -1
         self.saved_groups, self.saved_ages = np.zeros((2, 0), np.int64)
@@ -186,7 +189,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         self.practice_steps += 1
         practiced = self.practice_group >= 0
         expired = np.zeros(self.num_envs, np.bool_)
-        if self.settings.max_steps is not None:
+        if self.settings.max_steps is not None and self.saved_groups.size:
             expired = practiced & (self.practice_steps >= self.settings.max_steps) & ~ended
         self._save_states(achieved, ended | expired)
         self.num_steps += 1

@@ -24,7 +24,7 @@ from envgen.designers.designer import LevelChain
 from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSampler
 from envgen.runs.checkpoint import loading
 from envgen.runs.interrupt import GracefulInterrupt
-from envgen.runs.statistics import score, success_counts, success_rates
+from envgen.runs.statistics import has_coverage, score, success_counts, success_rates
 from envgen.runs.store import Run
 from envgen.worlds.world import Level, TileGrid, World
 
@@ -37,7 +37,6 @@ RECENT_EPISODES = 200  # over which the displayed reward, length and success rat
 RECENT_UPDATES = 20  # over which the speed is averaged
 REWARD_WINDOW = 100_000  # steps
 LevelT = TypeVar("LevelT", bound=Level | LevelChain)
-MIN_COVERAGE = 0.5  # share of a phase's steps that must belong to episodes that ended in it
 
 
 def make_learner(
@@ -139,6 +138,9 @@ class PhaseTrainer:
         seed = phase_seed(self.seed, len(self.finished_phases)) + local_envs.start
         levels = list(levels) or [self.world.original]
         self._levels = unique(levels)
+        self._env_counts = [0] * len(self._levels)  # how many environments of all processes play each of them
+        for i in range(learner.settings.num_envs):
+            self._env_counts[self._levels.index(levels[i % len(levels)])] += 1
         if processes.size > 1:
             levels = [levels[i % len(levels)] for i in range(local_envs.start, local_envs.stop)]
         num_envs = local_envs.stop - local_envs.start
@@ -150,11 +152,14 @@ class PhaseTrainer:
         self._sampler = self.sampler if sampled else None
         if self._sampler is not None:
             envs = SampledLevelsVectorEnv(envs, self.world, self._sampler, self.original_share, seed)
+            num_original = processes.size * int(envs.plays_original.sum())
+            self._env_counts = [num_original, learner.settings.num_envs - num_original]
         elif self.practice.share:
-            # beside levels, practice is for the original; at least one of its environments must not practice
+            # Beside levels, practice is for the original. At least one of its environments must not practice.
             plays_original = np.array([levels[i % len(levels)] == self.world.original for i in range(num_envs)])
-            candidates = plays_original if np.count_nonzero(plays_original) > 1 else None
-            envs = PracticeVectorEnv(envs, self.world.skills, self.practice, seed, candidates)
+            if plays_original.sum() != 1 or num_envs == 1:
+                candidates = plays_original if plays_original.any() else None
+                envs = PracticeVectorEnv(envs, self.world.skills, self.practice, seed, candidates)
         if resume and self._checkpoint is not None:
             with loading(self.run_dir.folder, self._checkpoint):
                 learner.load(self._checkpoint.arrays["agent"], self._checkpoint.values["agent"], envs)
@@ -188,6 +193,7 @@ class PhaseTrainer:
         self._last_save = time.monotonic()
 
     def _start_clocks(self) -> None:
+        self._logged_steps = self.learner.steps
         self._last_save = self._last_update = time.monotonic()
         self._recent_steps = deque([(self._last_update, self.learner.steps)], maxlen=RECENT_UPDATES)
         self._recent_episodes: deque[tuple[float, int, np.ndarray]] = deque(maxlen=RECENT_EPISODES)
@@ -245,6 +251,7 @@ class PhaseTrainer:
         self._recent_steps.append((now, update.steps))
         (first_time, first_steps), (last_time, last_steps) = self._recent_steps[0], self._recent_steps[-1]
         seconds, self._last_update = now - self._last_update, now
+        new_steps, self._logged_steps = update.steps - self._logged_steps, update.steps
         return {
             "phase": self.current_phase,
             "steps": update.steps,
@@ -254,14 +261,14 @@ class PhaseTrainer:
             "return_sum": sum(episodes.returns),
             "length_sum": sum(episodes.lengths),
             **count_successes(episodes.skill_counts),
-            "levels": self._results_by_level(finished),
+            "levels": self._results_by_level(finished, new_steps),
             **self._practice_results(episodes),
             "seconds": round(seconds, 4),
             "steps_per_second": round((last_steps - first_steps) / max(last_time - first_time, 1e-9)),
         }
 
-    def _results_by_level(self, finished: "FinishedEpisodes") -> list[dict[str, Any]]:
-        """Return the results of the finished episodes for each distinct level of the phase.
+    def _results_by_level(self, finished: "FinishedEpisodes", new_steps: int) -> list[dict[str, Any]]:
+        """Return the results of the finished episodes for each distinct level of the phase, and its share of the steps.
 
         In a phase with sampled levels, these are the original and, together, all levels that the sampler chose.
         """
@@ -274,6 +281,8 @@ class PhaseTrainer:
             results.append({
                 "episodes": len(indices),
                 "return_sum": sum(episodes.returns[i] for i in indices),
+                "length_sum": sum(episodes.lengths[i] for i in indices),
+                "env_steps": new_steps * self._env_counts[k] // sum(self._env_counts),
                 **count_successes([episodes.skill_counts[i] for i in indices]),
                 **self._chain_results(k, entry, finished, indices),
             })  # fmt: skip
@@ -357,7 +366,7 @@ def count_successes(skill_counts: list[np.ndarray]) -> dict[str, list[int] | Non
 
 
 def phase_seed(seed: int, phase: int) -> int:
-    """Return the seed of a phase's first environment; the others count up from it. Runs and phases do not overlap."""
+    """Return the seed of a phase's first environment; the others count up from it. It depends on run and phase."""
     return int(np.random.SeedSequence([seed, phase]).generate_state(1)[0] >> 1)
 
 
@@ -380,10 +389,8 @@ def training_stats(
 ) -> TrainingStats | None:
     """Return the statistics of a phase from its progress lines; None if too few of its episodes ended.
 
-    An episode that succeeds early also ends early. In a phase that is short compared with its episodes, those that end
-    are mostly successes, and their success rate says nothing about the policy. With `steps`, the length of the phase,
-    at least half of it must therefore belong to episodes that ended. Practice is not counted, neither in the statistics
-    nor in the length.
+    With `steps`, the length of the phase, they must cover it (`has_coverage`). Practice is not counted, neither in the
+    statistics nor in the length.
     """
     lines = list(lines)
     episodes = np.array([line["episodes"] for line in lines])
@@ -391,7 +398,7 @@ def training_stats(
         return None
     if steps is not None:
         steps -= sum(line.get("practice", {}).get("length_sum", 0) for line in lines)
-        if sum(line["length_sum"] for line in lines) < MIN_COVERAGE * steps:
+        if not has_coverage(lines, steps):
             return None
     returns = np.array([line["return_sum"] for line in lines])
     succeeded, possible = success_counts(lines, len(skills))

@@ -148,17 +148,22 @@ def random_level(
 class EasyToHardDesigner(DesignerWrapper):
     """Rank the levels of all cycles at once and use the easiest first (EnvGen, appendix D).
 
-    The rank is the score that a scoring agent reaches in the level after training in it.
+    The rank is the score that a scoring agent reaches in the level after training in it. A run that is extended by
+    further cycles ranks new levels for these.
     """
 
     name = "easy-to-hard"
     asks_every_cycle = False
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
-        if history:
-            start = (brief.cycle - 1) * brief.num_levels
-            return Proposal(levels=history[0].proposal.candidates[start : start + brief.num_levels])
-        ranked = rank_proposal(self.source, brief, history, brief.num_levels * brief.num_cycles, "scoring_agent")
+        for past in reversed(history):
+            if past.proposal.candidates:
+                start = (brief.cycle - past.number) * brief.num_levels
+                if levels := past.proposal.candidates[start : start + brief.num_levels]:
+                    return Proposal(levels=levels)
+                break  # the run was extended
+        num_cycles = brief.num_cycles - brief.cycle + 1
+        ranked = rank_proposal(self.source, brief, history, brief.num_levels * num_cycles, "scoring_agent")
         return ranked.model_copy(update={"levels": ranked.candidates[: brief.num_levels]})
 
 

@@ -238,7 +238,7 @@ class Cycle(FrozenModel):
     steps: int  # of the agent so far
     proposal: Proposal
     audits: tuple[AuditResult, ...]
-    outcomes: tuple[LevelOutcome | None, ...]  # one per level; None where no episode ended
+    outcomes: tuple[LevelOutcome | None, ...]  # one per level; None where too few episodes ended
     success_rates: dict[str, SuccessRate]  # in the original, measured without training
     reward: float
     diagnosis: CycleDiagnosis | None = None  # only for designers with `wants_diagnosis`
@@ -375,6 +375,10 @@ def check_proposal(proposal: object, designer: Designer, brief: Brief) -> Propos
     """Return the proposal if it is valid in the brief's world, else raise DesignError."""
     if not isinstance(proposal, Proposal):
         raise DesignError(f"the designer {designer.name} returned {proposal!r:.80}; design() must return a Proposal")
+    if len(proposal.levels) > brief.num_levels:
+        raise DesignError(
+            f"the designer {designer.name} proposed {len(proposal.levels)} levels; the plan has {brief.num_levels}"
+        )
     names = [skill.name for skill in brief.skills]
     for item in (*proposal.levels, *proposal.candidates):
         if not isinstance(item.level, brief.Level):

@@ -22,7 +22,7 @@ class EarlierLevel:
 
     item: ProposedLevel
     cycles: list[int] = field(default_factory=list)
-    outcomes: list[LevelOutcome] = field(default_factory=list)  # of the cycles in which episodes ended
+    outcomes: list[LevelOutcome] = field(default_factory=list)  # of the cycles in which enough episodes ended
 
     @property
     def episodes(self) -> int:

@@ -13,7 +13,7 @@ which the current agent succeeds at the rate q: what always or never succeeds ca
 to later or earlier ones while they are too easy or too hard; of those measured, the most learnable is used.
 
 Skills that have fallen by more than `rehearsal_threshold` points since their best are rehearsed first: in up to
-half of the levels, but at least one, beginning with the hardest stage in which they still succeed.
+half of the levels, but at least one. The search for their stage begins at the original.
 """
 
 import math

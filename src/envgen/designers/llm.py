@@ -95,7 +95,7 @@ class LlmDesigner(Designer):
         usage = ChatUsage.from_totals(self.chat.totals())
         return {
             "calls": usage.calls, "prompt_tokens": usage.prompt_tokens, "reply_tokens": usage.reply_tokens,
-            "cost": usage.dollars,
+            "estimated_tokens": usage.estimated_tokens, "cost": usage.dollars,
         }  # fmt: skip
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
@@ -116,7 +116,8 @@ class LlmDesigner(Designer):
         revision = self._ask_until_valid(brief, history, messages, max_retries=0)
         if revision.notes:
             return proposal.model_copy(update={"notes": (*proposal.notes, "revision: " + revision.notes[0])})
-        return revision.model_copy(update={"notes": proposal.notes})
+        notes = (*proposal.notes, "these levels were replaced by a valid revision") if proposal.notes else ()
+        return revision.model_copy(update={"notes": notes})
 
     def conversation(self, brief: Brief, history: Sequence[Cycle]) -> list[Message]:
         feedback = self.settings.feedback

@@ -17,7 +17,9 @@ from pydantic import BaseModel
 from envgen.settings import list_options
 from envgen.worlds.world import Skill
 
-RESERVED = {"level", "levels", "purpose", "skills", "reasoning", "true", "false"}  # words of the reply's format
+RESERVED = {  # words of the reply's format
+    "level", "levels", "purpose", "skills", "reasoning", "weight", "base", "chain", "true", "false",
+}  # fmt: skip
 COMMON_WORDS = frozenset({
     "all", "any", "fast", "few", "held", "long", "many", "near", "no", "none", "one", "open", "original", "short",
     "slow", "some", "speed", "start", "three", "two",

@@ -48,7 +48,7 @@ def initial_prompt(brief: Brief, feedback: Feedback = "paper") -> str:
     if feedback == "rich":
         training = f"\n\n{rich_prompt.training_section(brief)}"
         more = f"\n{rich_prompt.reply_section(brief)}"
-    legend = "\nFigures are means over worlds: in the real game -> with this value alone." if effects else ""
+    legend = "\nFigures are means over generated maps: in the real game -> with this value alone." if effects else ""
     return f"""\
 You design training levels for a small reinforcement-learning agent that plays {brief.world}. The agent learns by trial
 and error. {schedule} in {levels} of your design, and {real_game}. Only its success rate at each skill

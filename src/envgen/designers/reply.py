@@ -73,9 +73,11 @@ def _parse_item(item: Any, brief: Brief, earlier_levels: Mapping[str, EarlierLev
     """One level, or the error in it."""
     keys = KEYS if earlier_levels is None else RICH_KEYS
     if earlier_levels is not None and isinstance(item, dict) and not item.keys().isdisjoint(("base", "chain")):
-        item = {"level": {}, **item}  # these are levels without settings of their own
-    if not isinstance(item, dict) or not isinstance(item.get("level"), dict):
+        item = {**item, "level": {} if item.get("level") is None else item["level"]}  # they may have no settings
+    if not isinstance(item, dict) or "level" not in item:
         return f'expected an object with "purpose", "skills" and "level", not {json.dumps(item)[:80]}'
+    if not isinstance(item["level"], dict):
+        return f'"level" must be an object with settings, not {json.dumps(item["level"])[:80]}'
     if unknown := [key for key in item if key not in keys]:
         names = ", ".join(f'"{key}"' for key in keys[:-1]) + f' or "{keys[-1]}"'
         names = '"purpose", "skills" or "level"' if keys is KEYS else names
@@ -89,6 +91,8 @@ def _parse_item(item: Any, brief: Brief, earlier_levels: Mapping[str, EarlierLev
             return f"skill {format_choice_error(str(skill)[:80], names)}"
     skills = tuple(dict.fromkeys(by_normalized_name[_normalize(skill)] for skill in skills))
     settings, base, weight = item["level"], _parse_base(item.get("base")), item.get("weight", 1)
+    if isinstance(item.get("base"), float) and f"{base}0" in (earlier_levels or {}):
+        return f'"base" must be a string: the number {base} could be level {base} or level {base}0'
     if type(weight) not in (int, float) or not MIN_WEIGHT <= weight <= MAX_WEIGHT:
         return f'"weight" must be a number from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}, not {json.dumps(weight)[:80]}'
     purpose, skill = printable(item.get("purpose") or ""), _normalize(item.get("chain") or NO_BASE)
@@ -101,7 +105,11 @@ def _parse_item(item: Any, brief: Brief, earlier_levels: Mapping[str, EarlierLev
         if source.chain is not None:
             if settings:
                 return f'level {base} is a chain, which can be repeated but not changed; leave "level" empty'
-            skill = skill or source.chain.skill
+            if skill and skill != source.chain.skill:
+                return f'level {base} is a chain for {source.chain.skill}; leave out "base" or "chain"'
+            skill = source.chain.skill
+        elif skill:
+            return f'a chain has no base; leave out "chain", or "base" {base}'
         skills = skills or source.skills
         settings = merge_settings(source.level.to_overrides(), settings) if not skill else {}
     if skill and earlier_levels is not None:
@@ -155,6 +163,7 @@ def find_items(text: str, setting_names: Any) -> tuple[list[Any] | None, str]:
         span.value for span in values if isinstance(span.value, list) and span.value and isinstance(span.value[0], dict)
     ]
     objects = [span.value for span in values if _may_be_level(span, setting_names)]
+    named = [items for items in named if items] or named
     items = _to_list(named[-1]) if named else lists[-1] if lists else objects or None
     if items is not None:
         items = [{"level": item} if isinstance(item, dict) and item.keys() <= setting_names else item for item in items]

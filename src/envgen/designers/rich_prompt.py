@@ -55,14 +55,15 @@ def reply_section(brief: Brief) -> str:
 - "chain": instead of settings, a skill that is taught in a chain of levels. The first stage has everything at hand;
   what it grants is withdrawn one by one, then abundances return to normal, and the last stage is the real game. The
   next stage begins as soon as the agent succeeds in half of the episodes. If you name the chain again in a later
-  cycle, it goes on at the stage it has reached. There are chains for {chains}."""
+  cycle, it goes on at the stage it has reached. "none" is no chain. There are chains for {chains}."""
     )
     return f"""\
 A level may also have these entries:
 - "weight": its share of the training relative to the other levels, from {MIN_WEIGHT:g} to {MAX_WEIGHT:g} (default 1).
 - "base": from the second cycle on, the name of an earlier level such as "1.2", the second of the first cycle. The level
   is then a copy of that one with the settings in "level" changed, or the same again if "level" is empty. Without a
-  base, it is a new level. Earlier levels that are not named again are dropped, and can be taken up later.{more}
+  base, or with "none", it is a new level. Earlier levels that are not named again are dropped, and can be taken up
+  later.{more}
 For example: {example}"""
 
 
@@ -142,7 +143,7 @@ def _level_lines(k: int, cycle: Cycle, earlier: Sequence[Cycle]) -> list[str]:
     """What a level taught, and what its audit found."""
     outcome = cycle.outcomes[k] if k < len(cycle.outcomes) else None
     item = cycle.proposal.levels[k]
-    lines = [_progress(outcome, item.skills) if outcome else "no episode ended in it"]
+    lines = [_progress(outcome, item.skills) if outcome else "too few episodes ended in it to say what it taught"]
     if outcome is not None and outcome.chain is not None and item.chain is not None:
         stages = [
             f"stage {stage + 1} {successes} of {episodes}"

@@ -58,7 +58,7 @@ class PlrSettings(ArchiveSettings):
     replay_prob: Fraction = 0.5
     """The probability that an episode plays a level of the archive."""
     min_levels: PositiveInt = 64
-    """Levels in the archive before the first one is replayed."""
+    """Levels in the archive before the first one is replayed. Replay begins earlier if the world has fewer levels."""
     score: Literal["positive_value_loss", "max_mc"] = "positive_value_loss"
     """The estimate of regret that ranks the levels: positive value loss, or the highest return so far minus the value
     estimates (MaxMC)."""
@@ -84,9 +84,29 @@ class PlrSampler(LevelArchiveSampler):
         )
         super().__init__(designer, s, buffer, seed, s.learn_from_new)
         self.replay_prob, self.min_levels = s.replay_prob, min(s.min_levels, s.buffer_size)
+        self.num_repeats = 0  # new levels in a row that were in the archive already
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether the archive has enough levels, or all that the world has."""
+        return len(self.buffer) >= self.min_levels or self.num_repeats >= self.min_levels
 
     def sample_replay_decision(self) -> bool:
-        return self.rng.random() < self.replay_prob and len(self.buffer) >= self.min_levels
+        return self.rng.random() < self.replay_prob and self.is_filled
+
+    def record_new(self, episode: LevelEpisode, level: Level, origin: LevelOrigin) -> None:
+        size = len(self.buffer)
+        super().record_new(episode, level, origin)
+        if not self.is_filled:
+            self.num_repeats = self.num_repeats + 1 if len(self.buffer) == size else 0
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        arrays, values = super().state()
+        return arrays, {**values, "num_repeats": self.num_repeats}
+
+    def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
+        super().load(arrays, values)
+        self.num_repeats = int(values.get("num_repeats", 0))  # earlier versions did not count them
 
 
 class PlrDesigner(EpisodeDesigner):
@@ -116,7 +136,11 @@ class AccelSettings(PlrSettings):
 
 
 class AccelSampler(PlrSampler):
-    """ACCEL (Parker-Holder et al. 2022): new levels are edits of levels with a high priority."""
+    """ACCEL (Parker-Holder et al. 2022): new levels are edits of levels with a high priority.
+
+    The published algorithm edits the levels that were just replayed. Here, each episode has a level of its own, and the
+    parent of a mutation is sampled as a level to replay would be.
+    """
 
     def __init__(
         self, designer: str, settings: AccelSettings, level_type: type[Level], skills: Sequence[Skill], seed: int
@@ -126,7 +150,7 @@ class AccelSampler(PlrSampler):
 
     def new_level(self) -> tuple[Level, LevelOrigin]:
         mutates = self.rng.random() < self.mutation_prob
-        if not mutates or len(self.buffer) < self.min_levels:
+        if not mutates or not self.is_filled:
             return super().new_level()
         row = self.buffer.sample(self.rng)
         level = mutate(self.buffer.levels[row], self.space, self.num_edits, self.rng)
@@ -134,7 +158,7 @@ class AccelSampler(PlrSampler):
 
 
 class AccelDesigner(EpisodeDesigner):
-    """ACCEL: robust PLR with mutations of the levels that it replays (Parker-Holder et al. 2022)."""
+    """ACCEL: robust PLR with mutations of levels of the archive (Parker-Holder et al. 2022)."""
 
     name = "accel"
     settings_type = AccelSettings

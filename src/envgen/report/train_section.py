@@ -74,7 +74,8 @@ def _facts(run: RunFiles) -> Html:
     if llm.get("calls"):
         cost = llm.get("cost")
         items["LLM cost"] = "unknown" if cost is None else f"${cost:,.2f}"
-        items["LLM tokens"] = format_steps(llm.get("prompt_tokens", 0) + llm.get("reply_tokens", 0))
+        names = ("prompt_tokens", "reply_tokens", "estimated_tokens")
+        items["LLM tokens"] = format_steps(sum(llm.get(name, 0) for name in names))
     return definitions(items)
 
 

@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -26,6 +27,7 @@ from .statistics import score, success_counts, success_rates
 from .store import PROGRESS, exists, read_json, read_progress, read_request, write_json
 
 WINDOW_EPISODES = 256  # over which success rates and score are averaged
+SAVE_SECONDS = 10.0  # between two writes of wandb.json
 CYCLE = re.compile(r"cycle (\d+):")  # in the name of a phase
 LOSSES = (
     "policy_loss", "value_loss", "entropy", "approx_kl", "clipfrac", "grad_norm", "explained_variance",
@@ -104,6 +106,7 @@ class WandbLogger:
         )  # fmt: skip
         self.run.define_metric("steps")
         self.run.define_metric("*", step_metric="steps")
+        self._save()
 
     def log_scalars(self, values: Mapping[str, float], steps: int) -> None:
         self._log(dict(values), steps)
@@ -118,6 +121,8 @@ class WandbLogger:
         if steps > self.steps:  # an earlier process logged everything up to self.steps
             self.run.log({**values, "steps": steps})
             self.last_steps = max(steps, self.last_steps)
+            if time.monotonic() - self._last_save >= SAVE_SECONDS:
+                self._save()
 
     def start_summary(self, steps: int) -> None:
         if steps != self.summary_steps:  # an earlier process may have logged the last line, but not the summary
@@ -125,7 +130,12 @@ class WandbLogger:
 
     def close(self) -> None:
         self.run.finish()
+        self._save()
+
+    def _save(self) -> None:
+        """Write what a resumed run continues from, also if this process is killed."""
         write_json(self.file, {"id": self.id, "steps": self.last_steps, "summary_steps": self.summary_steps})
+        self._last_save = time.monotonic()
 
 
 LOGGERS: dict[str, Callable[[Path], Logger]] = {"tensorboard": TensorBoardLogger, "wandb": WandbLogger}

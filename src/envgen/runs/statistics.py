@@ -4,15 +4,25 @@ The interval of an `Aggregate` covers variation between seeds. The interval of a
 between episodes and is computed in `envgen.curriculum.evaluate`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 NUM_RESAMPLES = 4000  # of the bootstrap
+MIN_COVERAGE = 0.5  # share of the steps of a phase that must belong to episodes that ended in it
 
 # --- success rates
+
+
+def has_coverage(lines: Iterable[Mapping[str, Any]], steps: int) -> bool:
+    """Return whether the episodes in progress lines make up at least half of the steps.
+
+    An episode that succeeds early also ends early. In a phase that is short compared with its episodes, those that end
+    are mostly successes, and their success rate says nothing about the policy.
+    """
+    return sum(line["length_sum"] for line in lines) >= MIN_COVERAGE * steps
 
 
 def success_counts(lines: Sequence[Mapping[str, Any]], num_skills: int) -> tuple[np.ndarray, np.ndarray]:

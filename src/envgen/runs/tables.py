@@ -78,7 +78,9 @@ class Table:
         labels = [group.label for group in self.groups if group.is_baseline]
         baselines = f"that of the baseline {labels[0]}" if len(labels) == 1 else f"those of {' and '.join(labels)}"
         star = f"; * interval entirely above {baselines}" if has_stars else ""
-        return f"Interquartile mean over seeds [95% bootstrap interval]{star}. Costs are means per run."
+        few = min((group.num_seeds for group in self.groups), default=0) < MIN_STAR_SEEDS
+        note = f" With fewer than {MIN_STAR_SEEDS} seeds, these intervals are too narrow." if few else ""
+        return f"Interquartile mean over seeds [95% bootstrap interval]{star}.{note} Costs are means per run."
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ and its ledger says what was charged.
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from envgen.runs.checkpoint import open_regular
 from envgen.runs.store import RunError, read_json, write_json
 from envgen.settings import Settings, format_validation_error
 
-from .ledger import Budget, Prices, UsageTotals
+from .ledger import Budget, Prices, UsageTotals, request_texts
 from .protocol import ChatError, ChatRequest
 
 try:
@@ -134,7 +134,7 @@ class BudgetFile:
             totals: What the conversation has used so far.
             timeout: Seconds after which the caller gives up.
         """
-        size = sum(len(message.content.encode()) for message in request.messages)
+        size = sum(len(text.encode()) for text in request_texts(request))
         prompt, reply = size // BYTES_PER_TOKEN + 1, request.max_tokens
         needed = _Amounts(calls=1, tokens=prompt + reply, cost=prices.cost(prompt, reply) if prices else 0.0)
         while not self._try_to_reserve(needed, totals, timeout):
@@ -190,12 +190,13 @@ def _check(file: Path, limits: SharedLimits, spent: _Amounts, needed: _Amounts) 
 def _locked(file: Path) -> Iterator[None]:
     if fcntl is None:
         raise SharedBudgetError("a shared budget needs file locks, which this system does not have; use --max-calls")
-    try:
-        with open_regular(file.with_name(f"{file.name}.lock"), "a") as lock:
+    with ExitStack() as stack:
+        try:
+            lock = stack.enter_context(open_regular(file.with_name(f"{file.name}.lock"), "a"))
             fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-    except OSError as error:
-        raise SharedBudgetError(f"cannot lock the shared budget {file}: {error.strerror}") from error
+        except OSError as error:
+            raise SharedBudgetError(f"cannot lock the shared budget {file}: {error.strerror}") from error
+        yield
 
 
 def _read(file: Path) -> _Content:

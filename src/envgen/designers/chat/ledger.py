@@ -13,7 +13,7 @@ validation   digest, ok, errors
 import json
 import os
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,7 +48,7 @@ class Budget(Settings):
 
     max_calls: int | None = Field(default=None, gt=0)
     """Maximum number of requests that the provider may have billed. Requests that a busy server turned away do not
-    count."""
+    count; those of `manual` and `replay` do, although they cost nothing."""
     max_tokens: int | None = Field(default=None, gt=0)
     """Limit on the tokens of all requests and replies together."""
     max_cost: float | None = Field(default=None, gt=0, allow_inf_nan=False)
@@ -91,11 +91,18 @@ class UsageTotals(NamedTuple):
 
 def estimate_tokens(request: ChatRequest, text: str | None = None) -> tuple[int, int]:
     """Estimate the tokens of a request and its reply. Without a reply, assume the longest that was allowed."""
-    num_chars = sum(len(message.content) for message in request.messages)
-    num_chars += sum(len(call.arguments) for message in request.messages for call in message.tool_calls)
-    num_chars += sum(len(tool.model_dump_json()) for tool in request.tools)
-    prompt_tokens = num_chars // CHARS_PER_TOKEN + 1
+    prompt_tokens = sum(map(len, request_texts(request))) // CHARS_PER_TOKEN + 1
     return prompt_tokens, request.max_tokens if text is None else len(text) // CHARS_PER_TOKEN + 1
+
+
+def request_texts(request: ChatRequest) -> Iterator[str]:
+    """What a provider may bill as the prompt: messages, calls of tools, tools and the schema of the reply."""
+    for message in request.messages:
+        yield message.content
+        yield from (call.arguments for call in message.tool_calls)
+    yield from (tool.model_dump_json() for tool in request.tools)
+    if request.json_schema is not None:
+        yield json.dumps(request.json_schema)
 
 
 def enforce(budget: Budget, usage: UsageTotals) -> None:
