@@ -37,6 +37,12 @@ def test_ppo_trains_on_the_vector_environment(world):
     assert model.env is envs  # no Monitor around it, which would repeat the statistics
 
 
+def test_worlds_without_pixels_have_a_default_observation():
+    envs = make_vec_env("walker", 2)
+    assert envs.reset().shape == (2, *envs.observation_space.shape)
+    envs.close()
+
+
 def test_pixels_are_transposed_for_cnn_policies():
     envs = make_vec_env("crafter", 2, LEVEL, seed=0)
     model = PPO("CnnPolicy", envs, n_steps=16, batch_size=32, n_epochs=1, seed=0, device="cpu")

@@ -493,6 +493,8 @@ def check_play_arguments(
             raise ArgumentError("this policy does not name its world; pass world=...")
         check_world_name(policy.metadata["world"], PASS_WORLD)
     world = make_world(policy.metadata["world"] if world is None else world)
+    if observation is not None:
+        check_observation(world, observation)
     observation = str(observation or policy.metadata.get("observation", world.default_observation))
     return policy, world, world.Level.parse(level), seed, observation
 

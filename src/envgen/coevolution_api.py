@@ -153,8 +153,13 @@ def _coevolution_arguments(
 
 
 def _check_agent_overrides(request: "CoevolveRequest") -> None:
-    """Raise ArgumentError if a setting of the agent contradicts what the proposer implies."""
+    """Raise ArgumentError if a setting contradicts what the proposer implies."""
     from envgen.coevolution.registry import PROPOSERS
+
+    if request.proposer == "genenv-grpo" and request.plan.num_variations < 2:
+        raise ArgumentError(
+            "genenv-grpo compares the variations of a prompt with each other; set num_variations to 2 or more"
+        )
 
     for name, implied in PROPOSERS[request.proposer].agent_overrides.items():
         value = getattr(request.agent_settings, name)

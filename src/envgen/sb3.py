@@ -30,7 +30,7 @@ def make_vec_env(
     world: str | World | type[World],
     n_envs: int,
     levels: Any = None,
-    observation: str = "pixels",
+    observation: str | None = None,
     seed: int | None = None,
     **kwargs: Any,
 ) -> "Sb3VecEnv":
@@ -41,7 +41,8 @@ def make_vec_env(
             World class or a World.
         n_envs: The number of environments.
         levels: A level or a list of levels: environment i plays `levels[i % len(levels)]`. None is the original.
-        observation: One of the world's observations. Stable-Baselines3 has no policies for "text".
+        observation: One of the world's observations; by default pixels, or the default of a world without.
+            Stable-Baselines3 has no policies for "text".
         seed: Environment i is seeded with `seed + i`.
         kwargs: Further arguments of the world's vector environment.
     """
@@ -49,7 +50,9 @@ def make_vec_env(
         world = world.removeprefix("envgen/").partition("-v")[0].lower()
     levels = [] if levels is None else levels if isinstance(levels, list | tuple) else [levels]
     kwargs.setdefault("autoreset_mode", AutoresetMode.SAME_STEP)
-    return Sb3VecEnv(make_world(world).make(levels, n_envs, seed, observation, **kwargs))
+    world = make_world(world)
+    observation = observation or ("pixels" if "pixels" in world.observations else world.default_observation)
+    return Sb3VecEnv(world.make(levels, n_envs, seed, observation, **kwargs))
 
 
 class Sb3VecEnv(VecEnv):

@@ -170,7 +170,14 @@ def test_queries_without_constraints_have_only_a_budget(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    [json.dumps(PLAN), str(PLAN), f"Here is the plan:\n```json\n{json.dumps(PLAN)}\n```", json.dumps({"plan": PLAN})],
+    [
+        json.dumps(PLAN),
+        str(PLAN),
+        f"Here is the plan:\n```json\n{json.dumps(PLAN)}\n```",
+        json.dumps({"plan": PLAN}),
+        f"<think>cities [Varn, Tolm]</think> The plan [3 days]:\n{json.dumps(PLAN)}\nNotes: [1] cheap",
+        f"A draft: {json.dumps(PLAN[:1])}\nThe plan: {json.dumps(PLAN)}",
+    ],
 )
 def test_plans_are_found_in_replies(text):
     plan = find_plan(text)

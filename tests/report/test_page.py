@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from envgen.report.html import clean, tag, to_json
+from envgen.report.html import clean, format_steps, tag, to_json
 from envgen.report.page import build_report, write_report
 from envgen.runs.store import RunError
 from run_files import (
@@ -114,7 +114,12 @@ def test_a_run_of_genenv_is_shown_with_everything_it_holds(tmp_path):
 
 def test_runs_are_compared_group_by_group_with_intervals_over_seeds(tmp_path):
     page = read_page(write_comparison(tmp_path))
-    for text in ("8 runs on crafter, tools", "Difference from the baseline (none), seed by seed", "+5.0, +6.0", "+4.0"):
+    for text in (
+        "8 runs on crafter, tools",
+        "Difference from the baseline (none), seed by seed",
+        "0: +5.0, 1: +6.0",
+        "+4.0",
+    ):
         assert text in page.text, text
     curve = next(spec for spec in page.charts if spec["yLabel"] == "score %")
     assert [series["label"] for series in curve["series"]] == ["none (n=2)", "llm (n=2)"]
@@ -298,3 +303,9 @@ def test_elements_escape_what_is_not_html():
     assert tag("p", None, hidden=True, id=None, class_="a") == '<p hidden class="a"></p>'
     assert clean("a\x00\u202eb\ud800" + "c" * 30, limit=10) == "a\ufffdb\ufffdccccc\n... 25 more characters"
     assert to_json({"a": [float("nan"), 1.23456789, "</script>"]}) == '{"a":[null,1.2346,"\\u003c/script\\u003e"]}'
+
+
+def test_steps_are_rounded_before_their_unit_is_chosen():
+    steps = (512, 999.4, 1000, 240_000, 999_600, 1_960_000, 999_500_000, None)
+    shown = ["512", "999.4", "1 k", "240 k", "1 M", "1.96 M", "1 G", "-"]
+    assert [format_steps(value) for value in steps] == shown

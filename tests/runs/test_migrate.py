@@ -34,6 +34,15 @@ def load(file: Path):
     return json.loads(file.read_text())
 
 
+def test_leftovers_of_an_interrupted_conversion_are_removed_and_not_compared(train_run):
+    migrate_run(train_run)
+    for suffix in ("migrating", "format-1"):
+        shutil.copytree(DATA / "train-format-1", train_run.with_name(f".train.{suffix}"))
+    assert compare([train_run.parent]) is not None
+    assert not migrate_run(train_run)
+    assert [entry.name for entry in train_run.parent.iterdir()] == ["train"]
+
+
 def test_old_run_is_refused_with_the_command_that_converts_it(train_run):
     with pytest.raises(RunError, match=f"envgen migrate {train_run}"):
         read_request(train_run)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 
 import pytest
 from client import serve
@@ -177,6 +178,14 @@ def test_a_cycles_folder_that_leads_out_is_not_read(tmp_path):
     with serve(tmp_path / "inside") as client:
         assert "SECRET" not in client.get(f"run?id={client.run_id('own')}").text
         assert "SECRET" not in client.get("").text
+
+
+def test_a_link_to_itself_costs_one_run_at_most(tmp_path):
+    write_train_run(tmp_path / "good", "none", 0, 15.0)
+    bad = write_train_run(tmp_path / "bad", "none", 1, 15.0)
+    shutil.rmtree(bad / "cycles", ignore_errors=True)
+    (bad / "cycles").symlink_to("cycles")
+    assert "good" in names(RunFolder(tmp_path))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -39,6 +39,10 @@ def test_an_address_without_the_token_is_refused(client, path):
     assert token not in answer.text
 
 
+def test_a_query_of_too_many_fields_is_a_bad_request(client):
+    assert client.get("levels?" + "&".join(f"a={k}" for k in range(2001))).status == 400
+
+
 def test_every_route_needs_the_token(client):
     for method, name in client.server.routes:
         headers = {"Content-Type": "application/json", "Content-Length": "2"} if method == "POST" else {}

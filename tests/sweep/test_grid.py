@@ -12,7 +12,7 @@ from envgen.cli.main import main
 from envgen.cli.sweep import FILE_SETTINGS, check_run, split_args, without_unused_llm_options
 from envgen.errors import EnvgenError
 from envgen.runs.store import read_request
-from envgen.sweep.grid import MAX_NAME_CHARS, PlannedRun, SweepError, parse_flags, read_toml
+from envgen.sweep.grid import MAX_NAME_CHARS, PlannedRun, SweepError, expand_range, parse_flags, read_toml
 from envgen.sweep.settings import ENGINES
 
 SETTINGS = ("folder", "engine", "budget")
@@ -241,3 +241,23 @@ def test_the_language_model_goes_to_the_runs_that_use_one():
     assert "max-calls" not in without_unused_llm_options(spec)[0].options
     nobody = parse_flags(["--designer", "none,expert", "--llm", "manual"])
     assert all("llm" in run.options for run in without_unused_llm_options(nobody))  # which is then an error
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0:5:0", "the step must be at least 1"),
+        ("0:99999999999999999999", "numbers of more than 15 digits"),
+        (f"0:{'9' * 5000}", "numbers of more than 15 digits"),
+        ("0:999999999999999", "write FIRST:END"),
+    ],
+)
+def test_wrong_ranges_are_explained(text, message):
+    with pytest.raises(SweepError, match=message):
+        expand_range("seed", text)
+
+
+def test_a_deeply_nested_file_is_not_valid(tmp_path):
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 20_000)
+    with pytest.raises(SweepError, match="is not valid TOML"):
+        read_toml(tmp_path / "deep.toml", ())

@@ -1,6 +1,7 @@
 """What the commands share: input checks, and one-line error messages."""
 
 import difflib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -49,13 +50,13 @@ def require_run(run: Path) -> None:
     """Check that there is such a run, saved policy or release file, or a policy of this name in the cache."""
     from envgen.agents.released import HUB_PREFIX, find_cached_policy
 
-    if not run.exists() and not str(run).startswith(HUB_PREFIX) and find_cached_policy(str(run)) is None:
+    if not os.path.exists(run) and not str(run).startswith(HUB_PREFIX) and find_cached_policy(str(run)) is None:
         raise UserError(f"{run} does not exist; pass a run directory or a trained policy{suggest_path(run)}")
 
 
 def output_folder(run: Path) -> Path:
     """Where commands write what they make from a policy: into its folder, or, if it is not in one, into out/NAME."""
-    return run if run.is_dir() else Path("out") / run.name.removesuffix(".zip")
+    return run if os.path.isdir(run) else Path("out") / run.name.removesuffix(".zip")
 
 
 def require_choice(what: str, value: str, choices: Sequence[str]) -> str:
@@ -132,9 +133,12 @@ def read_level(file: Path | None, world: World) -> Any:
 
 def suggest_path(path: Path) -> str:
     """A hint for a path that does not exist, if one with a similar name does."""
-    if path.exists():
+    if os.path.exists(path):  # Path.exists raises an error for names that are too long
         return ""
-    siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    try:
+        siblings = os.listdir(path.parent)
+    except OSError:
+        return ""
     close = difflib.get_close_matches(path.name, siblings, n=1, cutoff=0.5)
     return f"; did you mean {path.parent / close[0]}?" if close else ""
 
@@ -145,6 +149,8 @@ def prepare_png(file: Path) -> Path:
         raise UserError(f"images are written as .png files, not {file.name!r}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        if file.is_dir():
+            raise UserError(f"{file} is a directory, not a PNG file")
         file.touch()
     except OSError as error:
         raise UserError(f"cannot write {file}: {error.strerror}") from None

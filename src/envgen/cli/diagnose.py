@@ -60,6 +60,11 @@ def diagnose(
 
     with run_errors("diagnose", run, is_main=False):
         policy, chosen = load_policy_and_world(run, device, world)
+        folder = output_folder(run)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot write to {folder}: {error.strerror}") from None
         result = api.diagnose(
             policy, episodes, threshold=threshold, world=chosen, level=read_level(level, chosen), seed=seed,
             deterministic=deterministic,
@@ -68,8 +73,6 @@ def diagnose(
         print(result.evaluation.summary)
         console = Console()
         console.print(diagnosis_tables(document))
-        folder = output_folder(run)
-        folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "diagnosis.json", document)
         plot_diagnosis(folder, folder / "diagnosis.png")
     print(f"Written: {folder / 'diagnosis.json'}, {folder / 'diagnosis.png'}")

@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 from envgen.settings import Settings
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
-PositiveFloat = Annotated[float, Field(gt=0)]
-NonNegativeFloat = Annotated[float, Field(ge=0)]
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PositiveInt = Annotated[int, Field(ge=1)]
 LossAggregation = Literal["token", "sequence"]
 
@@ -23,7 +23,7 @@ class AlphaCurriculumSettings(Settings):
     success_over: Literal["task", "group", "batch"] = "task"
     """Replies over which the success rate p is averaged: those to one task, to all variations of one spec, or to all
     newly proposed tasks of a step. Not specified in the paper, which describes the last two."""
-    success_threshold: PositiveFloat = 1.0
+    success_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Lowest score that counts as success. Not specified in the paper."""
     filter_tolerance: PositiveFloat | None = 0.1
     """Reward-weighted regression only uses specs whose p is within this distance of alpha (k_min in the paper); none

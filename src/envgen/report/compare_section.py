@@ -57,7 +57,7 @@ def group_runs(runs: Sequence[RunFiles]) -> list[RunGroup]:
     members = list(by_settings.values())
     labels = group_labels([group[0].request for group in members])
     kind = runs[0].kind
-    names = [(group[0].request.get(kind.group_key) or {}).get("name") for group in members]
+    names = [get_path(group[0].request, kind.group_key, "name") for group in members]
     order = sorted(range(len(members)), key=lambda k: (names[k] != kind.baseline, labels[k]))
     return [RunGroup(labels[k], i, members[k], names[k] == kind.baseline) for i, k in enumerate(order)]
 
@@ -100,9 +100,12 @@ def _key_figures(groups: Sequence[RunGroup]) -> Html:
         "total time": format_seconds(seconds),
     }
     if not is_coevolution:
-        items["LLM calls"] = f"{sum(number(run.summary, 'llm', 'calls') or 0 for run in runs):,.0f}"
+        of_finished = "" if num_finished == len(runs) else " of the finished runs"  # summaries have them
+        calls = [number(run.summary, "llm", "calls") or 0 for run in runs if run.summary]
         costs = [number(run.summary, "llm", "cost") for run in runs if run.summary]
-        items["LLM cost"] = "unknown" if None in costs else f"${sum(cost or 0 for cost in costs):,.2f}"
+        items[f"LLM calls{of_finished}"] = f"{sum(calls):,.0f}" if calls else "-"
+        cost = "unknown" if None in costs else f"${sum(cost or 0 for cost in costs):,.2f}"
+        items[f"LLM cost{of_finished}"] = cost if costs else "-"
     else:
         tokens = [total_tokens(get_path(run.summary, "counts")) for run in runs]
         items["tokens"] = format_steps(sum(count or 0 for count in tokens))
@@ -200,7 +203,8 @@ def _differences(rows: Sequence[tuple[RunGroup, Group]], path: Sequence[str]) ->
             list(by_seed.values()) if len(by_seed) > 1 else (),
             0.0,
         )
-        per_seed = ", ".join(f"{value:+.1f}" for _, value in sorted(by_seed.items(), key=lambda item: str(item[0])))
+        in_order = sorted(by_seed.items(), key=lambda item: (not isinstance(item[0], int), item[0], str(item[0])))
+        per_seed = ", ".join(f"{seed}: {value:+.1f}" for seed, value in in_order)
         body.append([labeled(group.index, group.label), tag("td", bar, class_="wide"), _signed(interval), per_seed])
     header = ["group", join("difference in points", axis_labels(axis)), "interquartile mean", "seed by seed"]
     title = f"Difference from the baseline ({baseline.label})"

@@ -109,6 +109,8 @@ def choose_episodes(
         best: Those with the highest return.
         skill: Only those that achieve this skill; the quickest first, or the best with `best`.
     """
+    if count < 1:
+        raise EpisodeError(f"the number of episodes must be at least 1, not {count}")
     chosen = [episode for episode in episodes if skill is None or skill in episode.first_success]
     if best:
         chosen.sort(key=lambda episode: -episode.episode_return)

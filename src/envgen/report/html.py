@@ -99,7 +99,7 @@ def format_steps(value: float | None) -> str:
     if value is None:
         return "-"
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
+        if abs(value) >= 0.9995 * size:  # so that 999,600 is 1 M rather than 1e+03 k
             return f"{value / size:.3g} {unit}"
     return f"{value:g}"
 

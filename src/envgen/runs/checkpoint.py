@@ -128,7 +128,11 @@ def _is_deep(value: Any) -> bool:
 
 def check_inside(folder: Path, file: Path) -> None:
     """Raise OSError if a directory between `folder` and `file` is a symbolic link that leads out of `folder`."""
-    if not file.parent.resolve().is_relative_to(folder.resolve()):
+    try:
+        is_inside = file.parent.resolve().is_relative_to(folder.resolve())
+    except RuntimeError:  # until Python 3.12, for a link that leads to itself
+        raise OSError(None, "it is in a loop of symbolic links", str(file)) from None
+    if not is_inside:
         raise OSError(None, f"it is outside {folder}", str(file))
 
 

@@ -86,7 +86,8 @@ def _find_below(folder: Path, depth: int) -> list[Path]:
     try:
         if (folder / "run.json").is_file():
             return [folder]
-        subfolders = sorted(entry for entry in folder.iterdir() if entry.is_dir()) if depth and folder.is_dir() else []
+        entries = folder.iterdir() if depth and folder.is_dir() else ()
+        subfolders = sorted(entry for entry in entries if entry.is_dir() and not entry.name.startswith("."))
     except OSError as error:
         raise RunError(f"cannot read the directory {folder}: {error.strerror}") from error
     return [run for subfolder in subfolders for run in _find_below(subfolder, depth - 1)]

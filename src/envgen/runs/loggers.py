@@ -23,7 +23,7 @@ from envgen.errors import EnvgenError
 from envgen.settings import format_choice_error
 from envgen.worlds.world import World
 
-from .statistics import score, success_counts, success_rates
+from .statistics import is_unmeasured, score, success_counts, success_rates
 from .store import PROGRESS, exists, read_json, read_progress, read_request, write_json
 
 WINDOW_EPISODES = 256  # over which success rates and score are averaged
@@ -143,6 +143,8 @@ LOGGERS: dict[str, Callable[[Path], Logger]] = {"tensorboard": TensorBoardLogger
 
 def check_loggers(names: Sequence[str]) -> None:
     """Raise LoggerError for an unknown logger or one whose package is not installed."""
+    if isinstance(names, str):
+        raise LoggerError(f"log must be a list of names, such as [{names!r}]")
     for name in names:
         if name not in LOGGERS:
             raise LoggerError(f"log {format_choice_error(name, list(LOGGERS))}")
@@ -284,7 +286,11 @@ class TrainingLogger(RunLogger):
 
     def _log_evaluation(self, evaluation: Mapping[str, Any], name: str) -> None:
         values = {f"{name}/{key}": evaluation[key]["value"] for key in ("score", "reward")}
-        values |= {f"{name}_skills/{skill}": rate["value"] for skill, rate in evaluation["skills"].items()}
+        values |= {
+            f"{name}_skills/{skill}": rate["value"]
+            for skill, rate in evaluation["skills"].items()
+            if not is_unmeasured(rate["low"], rate["high"])
+        }
         self.log_scalars(values)
 
 

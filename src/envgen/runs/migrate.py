@@ -105,6 +105,8 @@ def migrate_run(folder: Path) -> bool:
         raise RunError(f"{folder / 'run.json'} has no request; pass a directory of envgen train or coevolve")
     version = entry.get("format", 1)
     if version == FORMAT:
+        for leftover in (copy, backup):  # of a conversion that was interrupted
+            shutil.rmtree(leftover, ignore_errors=True)
         return False
     if version != 1:
         raise RunError(

@@ -212,7 +212,11 @@ def _find_folders(folder: Path, depth: int) -> Iterator[Path]:
         return
     try:
         with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+            names = sorted(
+                entry.name
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
+            )
     except OSError:
         return
     for name in names:

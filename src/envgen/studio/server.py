@@ -178,7 +178,10 @@ class Handler(BaseHTTPRequestHandler):
         return self.rfile.read(length)
 
     def _find_route(self, method: str) -> tuple[Route, Mapping[str, list[str]]]:
-        target = urlsplit(self.path)
+        try:
+            target = urlsplit(self.path)
+        except ValueError:
+            raise RequestError("the address is not valid", 400) from None
         empty, _, rest = target.path.partition("/")
         token, slash, name = rest.partition("/")
         self._check_origin(method)
@@ -187,7 +190,10 @@ class Handler(BaseHTTPRequestHandler):
         route = self.server.routes.get((method, name))
         if route is None:
             raise RequestError("there is no such page", 404)
-        return route, parse_qs(target.query, keep_blank_values=True, max_num_fields=2000)
+        try:
+            return route, parse_qs(target.query, keep_blank_values=True, max_num_fields=2000)
+        except ValueError:
+            raise RequestError("the address has too many fields", 400) from None
 
     def _check_origin(self, method: str) -> None:
         """Raise RequestError unless this machine is addressed by its own name, from the studio or by a person."""
@@ -241,6 +247,9 @@ class Handler(BaseHTTPRequestHandler):
             self._write_events(stream)
         except (ConnectionError, TimeoutError):
             pass  # the page was closed
+        except Exception:  # noqa: BLE001  the headers have been sent, so the stream ends; the page reconnects
+            if os.environ.get("ENVGEN_DEBUG"):
+                traceback.print_exc()
         finally:
             self.server.streams.release()
 

@@ -29,6 +29,7 @@ RESERVED = {
 TABLES = ("base", "grid", "runs")
 RANGE = re.compile(r"(-?\d+):(-?\d+)(?::(\d+))?")
 MAX_RUNS = 10_000
+MAX_DIGITS = 15  # of the numbers of a range
 MAX_NAME_CHARS = 120
 UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 
@@ -178,7 +179,12 @@ def expand_range(option: str, text: str) -> list[Value]:
     match = RANGE.fullmatch(text)
     if match is None:
         return []
-    numbers = range(int(match[1]), int(match[2]), int(match[3] or 1) or 1)
+    if max(map(len, match.groups(default=""))) > MAX_DIGITS:
+        raise SweepError(f"--{option} {text[:40]} has numbers of more than {MAX_DIGITS} digits")
+    step = int(match[3] or 1)
+    if step < 1:
+        raise SweepError(f"--{option} {text}: the step must be at least 1")
+    numbers = range(int(match[1]), int(match[2]), step)
     if not 0 < len(numbers) <= MAX_RUNS:
         raise SweepError(
             f"--{option} {text} has {len(numbers):,} values; write FIRST:END, with the end excluded, for 1 to "
@@ -207,7 +213,7 @@ def read_toml(file: Path, settings: Sequence[str]) -> SweepSpec:
         data = tomllib.loads(file.read_bytes().decode())
     except OSError as error:
         raise SweepError(f"cannot read {file}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SweepError(f"{file} is not valid TOML: {error}") from None
     known = [*settings, "command", *TABLES]
     for key in data:

@@ -2,7 +2,9 @@
 
 import ast
 import json
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from envgen.coevolution.domains.travel.plan import FIELDS, MAX_VALUE_CHARS, Day
@@ -11,25 +13,35 @@ from envgen.python_source import PARSE_ERRORS, parse_expression
 MAX_CHARS = 50_000  # of the text of a plan
 MAX_DEPTH = 20
 MAX_DAYS = 60
+MAX_STARTS = 20  # arrays that are tried, the last ones first
+START = re.compile(r"\[\s*\{")
 
 
 def find_plan(text: str) -> list[Day] | None:
-    """The plan in a reply; None if it has none. It is a JSON array of objects, or the same in Python's syntax."""
-    start, end = text.find("["), text.rfind("]")
-    if start < 0 or not start < end < start + MAX_CHARS:
+    """The plan in a reply; None if it has none. It is a JSON array of objects, or the same in Python's syntax.
+
+    Other text around it may contain brackets. Of several arrays, the last is taken.
+    """
+    starts = [match.start() for match in START.finditer(text)] or [max(0, text.find("["))]
+    for start in reversed(starts[-MAX_STARTS:]):
+        value = _parse_array(text[start : start + MAX_CHARS])
+        if (plan := read_plan(value)) is not None:
+            return plan
+    return None
+
+
+def _parse_array(source: str) -> Any:
+    """The array that a text begins with; None if it is broken or too deep."""
+    stop = source.rfind("]") + 1
+    if not _is_shallow(source[:stop]):
         return None
-    source = text[start : end + 1]
-    if not _is_shallow(source):
-        return None
-    value: Any = None
     try:
-        value = json.loads(source)
+        return json.JSONDecoder().raw_decode(source)[0]
     except (ValueError, RecursionError):
-        try:
-            value = ast.literal_eval(parse_expression(source))
-        except PARSE_ERRORS:
-            return None
-    return read_plan(value)
+        pass
+    with suppress(*PARSE_ERRORS):
+        return ast.literal_eval(parse_expression(source[:stop]))
+    return None
 
 
 def read_plan(value: Any) -> list[Day] | None:
