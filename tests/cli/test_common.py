@@ -56,7 +56,9 @@ def test_other_errors_and_other_commands_say_nothing_about_resuming(tmp_path):
         assert str(caught.value) == str(error)
 
 
-@pytest.mark.parametrize("args", [["report"], ["studio"], ["migrate"], ["evaluate"], ["compare"], ["train", "--resume"]])
+@pytest.mark.parametrize(
+    "args", [["report"], ["studio"], ["migrate"], ["evaluate"], ["compare"], ["train", "--resume"]]
+)
 def test_names_that_are_too_long_are_explained(args, monkeypatch, capsys):
     message = get_error_line([*args, 300 * "x"], monkeypatch, capsys)
     assert "does not exist" in message or "too long" in message or "is not" in message
