@@ -161,6 +161,11 @@ def _check_agent_overrides(request: "CoevolveRequest") -> None:
             "genenv-grpo compares the variations of a prompt with each other; set num_variations to 2 or more"
         )
 
+    if request.proposer == "genenv-grpo" and request.agent_settings.zero_variance_groups == "refill":
+        raise ArgumentError(
+            "genenv-grpo learns from one batch of specs in each step, but zero_variance_groups refill samples several; "
+            "use keep or drop"
+        )
     for name, implied in PROPOSERS[request.proposer].agent_overrides.items():
         value = getattr(request.agent_settings, name)
         if name in request.agent_settings.model_fields_set and value != implied:

@@ -121,6 +121,16 @@ def test_a_failed_start_does_not_block_the_next_call(tmp_path):
             ["tools", "--proposer", "dapo", "--agent.zero-variance-groups", "drop"],
             "the proposer dapo sets the agent's zero_variance_groups to refill, not drop",
         ),
+        (
+            ["tools", "--proposer", "genenv-grpo", "--num-variations", "1"],
+            "genenv-grpo compares the variations of a prompt with each other; set num_variations to 2 or more",
+        ),
+        (
+            ["tools", "--proposer", "genenv-grpo", "--agent.zero-variance-groups", "refill"],
+            "genenv-grpo learns from one batch of specs in each step",
+        ),
+        (["tools", "--success-threshold", "2"], "success_threshold: Input should be less than or equal to 1"),
+        (["tools", "--beta", "inf"], "beta: Input should be a finite number"),
     ],
 )
 def test_invalid_arguments_print_a_one_line_error(args, message, monkeypatch, capsys, tmp_path):

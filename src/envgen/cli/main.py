@@ -1,5 +1,6 @@
 """The command line: `envgen COMMAND ...`."""
 
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -62,6 +63,8 @@ def main() -> None:
     if args == ["--version"]:
         print(f"envgen {__version__}")
         return
+    if isinstance(sys.stdout, io.TextIOWrapper):  # tables have characters that not every encoding has
+        sys.stdout.reconfigure(errors="replace")
     run_args: list[str] = []
     if args[:1] == ["sweep"]:
         own_args, run_args = split_args(args[1:])

@@ -286,7 +286,7 @@ class Coevolution:
         self.stores.tasks.add(records, key=lambda record: record["spec"])
         if not batch.success_rates:
             return {}
-        with self._timed("environment"):
+        with self._timed("update"):
             metrics = self.proposer.update(batch.proposals, batch.success_rates)
         self.counts["environment_update_tokens"] += int(metrics.get("num_tokens", 0))
         return metrics

@@ -90,5 +90,5 @@ def _describe(run: SweepRun) -> str:
     if run.state == "waiting":
         return f"{'resumed' if run.num_lost and not run.num_failures else 'started again'} after: {run.reason}"
     if run.state == "running" and (run.num_lost or run.num_failures or run.steps):
-        return f"running, from {run.steps:,.0f}"
+        return "running again"  # from its last checkpoint, which may be earlier than its last progress
     return f"{run.state}: {run.reason}" if run.reason else run.state
