@@ -185,6 +185,9 @@ def test_an_episode_is_one_sequence_of_completions_and_observations(lm):
     assert completions.num_tokens == 2 * (len(a) + len(x) + len(c))
     prompt = lm.encode_prompt("", "spell a b")
     assert calls[1] == [prompt + a + right] * 2  # only the episodes that are not over generate again
+    roles = {"system": "instructions", "user": "spell a b", "assistant": "a"}  # benchmarks encode whole conversations
+    messages = [{"role": role, "content": text} for role, text in roles.items()]
+    assert lm.encode_messages([*messages, {"role": "user", "content": "right 1"}]) == prompt + a + right
 
 
 def test_a_turn_is_one_short_line():

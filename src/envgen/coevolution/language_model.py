@@ -60,10 +60,17 @@ class LanguageModel:
     def encode_messages(self, messages: Sequence[dict[str, str]]) -> list[int]:
         """The tokens of a conversation whose next message the model writes, in its chat format.
 
-        A model without a chat template gets the messages one after another, without system messages.
+        A model without a chat template gets what it was trained on: its own messages end with the end-of-sequence
+        token, those of others with a new line, and system messages are left out.
         """
         if not self.tokenizer.chat_template:
-            return self._encode("".join(f"{each['content']}\n" for each in messages if each["role"] != "system"))
+            ids: list[int] = []
+            for message in messages:
+                if message["role"] == "assistant":
+                    ids += self.encode_completion(message["content"])
+                elif message["role"] != "system":
+                    ids += self._encode(f"{message['content']}\n")
+            return ids
         template = self.tokenizer.apply_chat_template
         text = render_template(lambda: str(template(list(messages), tokenize=False, add_generation_prompt=True)))
         return self._encode(text)
