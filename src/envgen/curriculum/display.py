@@ -176,7 +176,7 @@ def describe_summary(summary: TrainingSummary, world: World) -> str:
     """Return the results of a run as text."""
     lines = ["", str(summary.final), *filter(None, [world.random_baseline]), _describe_training(summary, world)]
     steps, llm = summary.steps, summary.llm
-    ranking = f", and {steps['ranking']:,} to rank levels" if steps["ranking"] else ""
+    ranking = f", and {steps['ranking']:,} to measure levels" if steps["ranking"] else ""
     lines.append(
         f"{steps['levels']:,} steps in levels, {steps['original']:,} in the original{ranking}; {summary.seconds:.0f} s"
     )

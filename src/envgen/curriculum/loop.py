@@ -54,7 +54,7 @@ class TrainingSummary(BaseModel):
     """The results of a run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    steps: dict[str, int]  # in levels, in the original, and to rank levels ("ranking")
+    steps: dict[str, int]  # in levels, in the original, and to measure levels ("ranking")
     seconds: float
     training: TrainingStats | None  # of the last phase
     final: Evaluation  # of the final policy
