@@ -148,24 +148,24 @@ def _coevolution_arguments(
             recipe = {"model_size": dict(model_size or {}), "pretrain": dict(pretrain or {}), "seed": seed}
     except ValidationError as error:
         raise ArgumentError(format_validation_error(error)) from None
-    _check_agent_overrides(request)
+    _check_proposer_settings(request)
     return loaded, request, recipe
 
 
-def _check_agent_overrides(request: "CoevolveRequest") -> None:
+def _check_proposer_settings(request: "CoevolveRequest") -> None:
     """Raise ArgumentError if a setting contradicts what the proposer implies."""
     from envgen.coevolution.registry import PROPOSERS
 
-    if request.proposer == "genenv-grpo" and request.plan.num_variations < 2:
-        raise ArgumentError(
-            "genenv-grpo compares the variations of a prompt with each other; set num_variations to 2 or more"
-        )
-
-    if request.proposer == "genenv-grpo" and request.agent_settings.zero_variance_groups == "refill":
-        raise ArgumentError(
-            "genenv-grpo learns from one batch of specs in each step, but zero_variance_groups refill samples several; "
-            "use keep or drop"
-        )
+    if request.proposer == "genenv-grpo":
+        if request.plan.num_variations < 2:
+            raise ArgumentError(
+                "genenv-grpo compares the variations of a prompt with each other; set num_variations to 2 or more"
+            )
+        if request.agent_settings.zero_variance_groups == "refill":
+            raise ArgumentError(
+                "genenv-grpo learns from one batch of specs in each step, but zero_variance_groups refill samples "
+                "several; use keep or drop"
+            )
     for name, implied in PROPOSERS[request.proposer].agent_overrides.items():
         value = getattr(request.agent_settings, name)
         if name in request.agent_settings.model_fields_set and value != implied:

@@ -194,10 +194,11 @@ def test_there_are_no_statistics_without_a_finished_episode():
 
 def test_there_are_no_statistics_if_most_steps_belong_to_unfinished_episodes():
     """Of 100 environments one succeeded after 50 steps; the others play on when the phase ends after 400."""
-    lines = [progress_line(40_000, 1, 10.0, [1, 1], length_sum=50)]
-    assert training_stats(lines, SKILLS, steps=40_000) is None
-    assert training_stats(lines, SKILLS, steps=100) is not None
-    assert stats_of(lines).score == pytest.approx(100)
+    line = progress_line(40_000, 1, 10.0, [1, 1], length_sum=50)
+    assert training_stats([{**line, "env_steps": 40_000}], SKILLS) is None
+    assert training_stats([{**line, "env_steps": 100}], SKILLS) is not None
+    assert training_stats([{**line, "env_steps": 40_000, "practice": {"length_sum": 39_900}}], SKILLS) is not None
+    assert stats_of([line]).score == pytest.approx(100)
 
 
 def test_settings_with_a_final_value_change_over_the_whole_run():

@@ -505,9 +505,7 @@ class AchievementDistillation(PPO):
         return GraphedFunction(compute, s.aux_batch_size) if self._uses_graphs else compute
 
     def _aux_parameters(self, name: str) -> list[nn.Parameter]:
-        if name == "matching":
-            return self._ppo_parameters()
-        return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        return self._ppo_parameters() if name == "matching" else super()._ppo_parameters()
 
     def _update_aux(
         self, name: str, steps: Minibatch, arrays: Mapping[str, Any], compute_gradients: GradientFunction

@@ -128,7 +128,9 @@ class Learner(SupportsAct, Protocol):
         ...
 
 
-LEARNER_METHODS = ("act", "for_envs", "load", "settings_class", "settings_for", "state", "train", "untrained_copy")
+LEARNER_METHODS = sorted(
+    name for cls in (SupportsAct, Learner) for name in vars(cls) if name[0] != "_" and callable(getattr(cls, name))
+)
 LEARNERS: dict[str, type[Learner]] = {"ppo": PPO, "distillation": AchievementDistillation}
 
 
@@ -146,8 +148,10 @@ def learner_class(learner: str | type[Learner]) -> type[Learner]:
         imported = import_object(learner, PPO)
     except ImportPathError as error:
         raise HyperparameterError(f"cannot import the learner {learner!r}: {error}") from error.__cause__
-    missing = sorted(name for name in LEARNER_METHODS if not callable(getattr(imported, name, None)))
-    if not isinstance(imported, type) or missing:
-        kind = f"lacks {', '.join(missing)}" if isinstance(imported, type) else "is not a class"
-        raise HyperparameterError(f"{learner} is not a learner: it {kind} (see envgen.agents.learner.Learner)")
+    missing = [name for name in LEARNER_METHODS if not callable(getattr(imported, name, None))]
+    problem = f"lacks {', '.join(missing)}" if missing else ""
+    if not isinstance(imported, type):
+        problem = "is not a class"
+    if problem:
+        raise HyperparameterError(f"{learner} is not a learner: it {problem} (see envgen.agents.learner.Learner)")
     return imported

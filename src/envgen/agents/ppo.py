@@ -347,7 +347,8 @@ class PPO:
                 is_local = (env >= local_envs.start) & (env < local_envs.stop)
                 minibatch = rollout.select(batch, sample[is_local], env[is_local] - local_envs.start)
                 location = f"epoch {epoch + 1} of {s.update_epochs}, minibatch {k + 1} of {num_minibatches}"
-                metrics += self._update_minibatch(minibatch, location)
+                if (minibatch_metrics := self._update_minibatch(minibatch, location)) is not None:
+                    metrics.append(minibatch_metrics)
         self.updates += 1
         averages = torch.stack(metrics).mean(0).tolist() if metrics else [0.0] * len(MINIBATCH_METRICS)
         return dict(zip(METRICS, [*averages, explained_variance], strict=True))
@@ -398,10 +399,10 @@ class PPO:
         mean = total / max(1.0, count)
         return mean, max(0.0, (square_sum - count * mean**2) / max(1.0, count - 1))
 
-    def _update_minibatch(self, minibatch: Minibatch, location: str) -> list[torch.Tensor]:
+    def _update_minibatch(self, minibatch: Minibatch, location: str) -> torch.Tensor | None:
         """One gradient step on this process's part of a minibatch.
 
-        Returns MINIBATCH_METRICS of the whole minibatch, or nothing if it has no steps to learn from.
+        Returns MINIBATCH_METRICS of the whole minibatch, or None if it has no steps to learn from.
         """
         returns, parameters = minibatch["returns"], self._ppo_parameters()
         if "valid" in minibatch:
@@ -410,7 +411,7 @@ class PPO:
             torch.stack([returns.new_tensor(len(returns)), returns.sum(), returns.square().sum()])
         )
         if count == 0:
-            return []
+            return None
         if torch.isfinite(square_sum):  # otherwise the loss is not finite either; keep the statistics clean
             self.return_normalizer.update(total / count, square_sum / count)
 
@@ -424,7 +425,7 @@ class PPO:
             named: dict[str, float] = dict(zip(MINIBATCH_METRICS, metrics.tolist(), strict=True))
             raise NonFiniteLossError(describe_batch(minibatch, named, f"update {self.updates + 1}, {location}"))
         self.optimizer.step()
-        return [metrics]
+        return metrics
 
     def _ppo_parameters(self) -> list[nn.Parameter]:
         """The parameters to train."""

@@ -50,13 +50,13 @@ def require_run(run: Path) -> None:
     """Check that there is such a run, saved policy or release file, or a policy of this name in the cache."""
     from envgen.agents.released import HUB_PREFIX, find_cached_policy
 
-    if not os.path.exists(run) and not str(run).startswith(HUB_PREFIX) and find_cached_policy(str(run)) is None:
+    if not run.exists() and not str(run).startswith(HUB_PREFIX) and find_cached_policy(str(run)) is None:
         raise UserError(f"{run} does not exist; pass a run directory or a trained policy{suggest_path(run)}")
 
 
 def output_folder(run: Path) -> Path:
     """Where commands write what they make from a policy: into its folder, or, if it is not in one, into out/NAME."""
-    return run if os.path.isdir(run) else Path("out") / run.name.removesuffix(".zip")
+    return run if run.is_dir() else Path("out") / run.name.removesuffix(".zip")
 
 
 def require_choice(what: str, value: str, choices: Sequence[str]) -> str:
@@ -133,7 +133,7 @@ def read_level(file: Path | None, world: World) -> Any:
 
 def suggest_path(path: Path) -> str:
     """A hint for a path that does not exist, if one with a similar name does."""
-    if os.path.exists(path):  # Path.exists raises an error for names that are too long
+    if path.exists():
         return ""
     try:
         siblings = os.listdir(path.parent)

@@ -61,10 +61,7 @@ def diagnose(
     with run_errors("diagnose", run, is_main=False):
         policy, chosen = load_policy_and_world(run, device, world)
         folder = output_folder(run)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"cannot write to {folder}: {error.strerror}") from None
+        folder.mkdir(parents=True, exist_ok=True)  # before the episodes, which take a while
         result = api.diagnose(
             policy, episodes, threshold=threshold, world=chosen, level=read_level(level, chosen), seed=seed,
             deterministic=deterministic,

@@ -1,6 +1,5 @@
 """`envgen evaluate`, `compare` and `migrate`: commands for finished runs."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -97,7 +96,7 @@ def evaluate(
         return
     if model or folder:
         raise UserError(f"{flag(next(iter(model), 'folder'))} requires --policy llm")
-    if not os.path.exists(run):
+    if not run.exists():
         if str(run) in world_names():
             raise UserError(
                 f"{run} is a world, not a run: pass a run directory, or add --policy llm to let a language model play"

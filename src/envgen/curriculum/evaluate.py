@@ -311,8 +311,7 @@ def _level_outcome(updates: Sequence[Mapping[str, Any]], skills: Sequence[str]) 
     episodes = np.array([update["episodes"] for update in updates])
     if not episodes.sum():
         return None
-    steps = sum(update.get("env_steps", 0) for update in updates)  # earlier versions did not log them
-    if steps and "chain" not in updates[0] and not has_coverage(updates, steps):
+    if "chain" not in updates[0] and not has_coverage(updates):
         return None
     succeeded, possible = success_counts(updates, len(skills))
 

@@ -402,10 +402,7 @@ class Loop:
         k = self._index_of_original(lines[-1]["phase"], designs)
         if k is None:
             return None
-        steps = None  # the progress lines of earlier versions do not have those of each level
-        if "env_steps" in last_phase[0]["levels"][k]:
-            steps = sum(line["levels"][k]["env_steps"] for line in last_phase)
-        return training_stats([{**line, **line["levels"][k]} for line in last_phase], skills, steps)
+        return training_stats([{**line, **line["levels"][k]} for line in last_phase], skills)
 
     def _index_of_original(self, phase_name: str, designs: list[dict[str, Any]]) -> int | None:
         """Where the progress lines of the last phase have the results of the original; None if it is not played."""

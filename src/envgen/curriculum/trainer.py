@@ -5,7 +5,7 @@ A phase is a number of steps in some levels. The last checkpoint records which p
 """
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
@@ -138,9 +138,8 @@ class PhaseTrainer:
         seed = phase_seed(self.seed, len(self.finished_phases)) + local_envs.start
         levels = list(levels) or [self.world.original]
         self._levels = unique(levels)
-        self._env_counts = [0] * len(self._levels)  # how many environments of all processes play each of them
-        for i in range(learner.settings.num_envs):
-            self._env_counts[self._levels.index(levels[i % len(levels)])] += 1
+        counts = Counter(levels[i % len(levels)] for i in range(learner.settings.num_envs))
+        self._env_counts = [counts[level] for level in self._levels]  # of all processes
         if processes.size > 1:
             levels = [levels[i % len(levels)] for i in range(local_envs.start, local_envs.stop)]
         num_envs = local_envs.stop - local_envs.start
@@ -152,14 +151,13 @@ class PhaseTrainer:
         self._sampler = self.sampler if sampled else None
         if self._sampler is not None:
             envs = SampledLevelsVectorEnv(envs, self.world, self._sampler, self.original_share, seed)
-            num_original = processes.size * int(envs.plays_original.sum())
-            self._env_counts = [num_original, learner.settings.num_envs - num_original]
+            num_original = int(envs.plays_original.sum())
+            self._env_counts = [num_original, num_envs - num_original]
         elif self.practice.share:
-            # Beside levels, practice is for the original. At least one of its environments must not practice.
+            # beside levels, practice is for the original; at least one of its environments does not practice
             plays_original = np.array([levels[i % len(levels)] == self.world.original for i in range(num_envs)])
-            if plays_original.sum() != 1 or num_envs == 1:
-                candidates = plays_original if plays_original.any() else None
-                envs = PracticeVectorEnv(envs, self.world.skills, self.practice, seed, candidates)
+            candidates = plays_original if plays_original.any() else None
+            envs = PracticeVectorEnv(envs, self.world.skills, self.practice, seed, candidates)
         if resume and self._checkpoint is not None:
             with loading(self.run_dir.folder, self._checkpoint):
                 learner.load(self._checkpoint.arrays["agent"], self._checkpoint.values["agent"], envs)
@@ -193,7 +191,6 @@ class PhaseTrainer:
         self._last_save = time.monotonic()
 
     def _start_clocks(self) -> None:
-        self._logged_steps = self.learner.steps
         self._last_save = self._last_update = time.monotonic()
         self._recent_steps = deque([(self._last_update, self.learner.steps)], maxlen=RECENT_UPDATES)
         self._recent_episodes: deque[tuple[float, int, np.ndarray]] = deque(maxlen=RECENT_EPISODES)
@@ -248,10 +245,10 @@ class PhaseTrainer:
 
     def _progress_line(self, update: UpdateResult, finished: "FinishedEpisodes", now: float) -> dict[str, Any]:
         episodes = finished.episodes
+        new_steps = update.steps - self._recent_steps[-1][1]
         self._recent_steps.append((now, update.steps))
         (first_time, first_steps), (last_time, last_steps) = self._recent_steps[0], self._recent_steps[-1]
         seconds, self._last_update = now - self._last_update, now
-        new_steps, self._logged_steps = update.steps - self._logged_steps, update.steps
         return {
             "phase": self.current_phase,
             "steps": update.steps,
@@ -282,7 +279,7 @@ class PhaseTrainer:
                 "episodes": len(indices),
                 "return_sum": sum(episodes.returns[i] for i in indices),
                 "length_sum": sum(episodes.lengths[i] for i in indices),
-                "env_steps": new_steps * self._env_counts[k] // sum(self._env_counts),
+                "env_steps": new_steps * self._env_counts[k] // self.learner.settings.num_envs,
                 **count_successes([episodes.skill_counts[i] for i in indices]),
                 **self._chain_results(k, entry, finished, indices),
             })  # fmt: skip
@@ -384,22 +381,15 @@ class TrainingStats(BaseModel):
     skills: dict[str, float]
 
 
-def training_stats(
-    lines: Iterable[Mapping[str, Any]], skills: Sequence[str], steps: int | None = None
-) -> TrainingStats | None:
+def training_stats(lines: Iterable[Mapping[str, Any]], skills: Sequence[str]) -> TrainingStats | None:
     """Return the statistics of a phase from its progress lines; None if too few of its episodes ended.
 
-    With `steps`, the length of the phase, they must cover it (`has_coverage`). Practice is not counted, neither in the
-    statistics nor in the length.
+    Practice is not counted.
     """
     lines = list(lines)
     episodes = np.array([line["episodes"] for line in lines])
-    if not episodes.sum():
+    if not episodes.sum() or not has_coverage(lines):
         return None
-    if steps is not None:
-        steps -= sum(line.get("practice", {}).get("length_sum", 0) for line in lines)
-        if not has_coverage(lines, steps):
-            return None
     returns = np.array([line["return_sum"] for line in lines])
     succeeded, possible = success_counts(lines, len(skills))
     steps_at = np.array([line["steps"] for line in lines])

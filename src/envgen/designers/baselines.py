@@ -156,12 +156,11 @@ class EasyToHardDesigner(DesignerWrapper):
     asks_every_cycle = False
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
-        for past in reversed(history):
-            if past.proposal.candidates:
-                start = (brief.cycle - past.number) * brief.num_levels
-                if levels := past.proposal.candidates[start : start + brief.num_levels]:
-                    return Proposal(levels=levels)
-                break  # the run was extended
+        ranking = next((cycle for cycle in reversed(history) if cycle.proposal.candidates), None)
+        if ranking is not None:
+            start = (brief.cycle - ranking.number) * brief.num_levels
+            if levels := ranking.proposal.candidates[start : start + brief.num_levels]:
+                return Proposal(levels=levels)
         num_cycles = brief.num_cycles - brief.cycle + 1
         ranked = rank_proposal(self.source, brief, history, brief.num_levels * num_cycles, "scoring_agent")
         return ranked.model_copy(update={"levels": ranked.candidates[: brief.num_levels]})

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from envgen.runs.kinds import skill_rates
+
 from .charts import Axis, axis_labels, chart, curve, figure_row, interval_bar, labeled
 from .curves import cycle_rates
 from .html import Html, breakable, format_steps, join, table, tag
@@ -18,7 +20,7 @@ from .level_progress import (
     slots_of,
     taught_skills,
 )
-from .read import CycleFiles, RunFiles, number, numbers, objects, skill_rates
+from .read import CycleFiles, RunFiles, number, numbers, objects
 
 MAX_CHARTS = 12  # of skills
 MAX_ROWS = 60  # skills of a table

@@ -203,7 +203,7 @@ def _differences(rows: Sequence[tuple[RunGroup, Group]], path: Sequence[str]) ->
             list(by_seed.values()) if len(by_seed) > 1 else (),
             0.0,
         )
-        in_order = sorted(by_seed.items(), key=lambda item: (not isinstance(item[0], int), item[0], str(item[0])))
+        in_order = sorted(by_seed.items(), key=lambda item: (number(item[0]) or 0.0, str(item[0])))
         per_seed = ", ".join(f"{seed}: {value:+.1f}" for seed, value in in_order)
         body.append([labeled(group.index, group.label), tag("td", bar, class_="wide"), _signed(interval), per_seed])
     header = ["group", join("difference in points", axis_labels(axis)), "interquartile mean", "seed by seed"]

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from envgen.runs.kinds import skill_rates
+
 from .curves import num_skills
-from .read import RunFiles, counts, number, objects, skill_rates, texts
+from .read import RunFiles, counts, number, objects, texts
 
 WINDOW = 100  # episodes in the original over which a success rate is averaged
 THRESHOLDS = (5.0, 20.0)  # percent

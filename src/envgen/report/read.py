@@ -13,7 +13,6 @@ from typing import Any
 
 from envgen.runs.checkpoint import check_inside, exists, read_regular
 from envgen.runs.kinds import COEVOLVE, Kind, get_path, kind_of
-from envgen.runs.statistics import is_unmeasured
 from envgen.runs.store import RunError, read_json, read_request
 
 MAX_FILE_BYTES = 1 << 28  # of a file with one JSON value per line
@@ -216,17 +215,6 @@ def estimate(value: Any, *path: str) -> tuple[float, float | None, float | None]
     mapping = get_path(value, *path)
     middle = number(mapping, "value")
     return None if middle is None else (middle, number(mapping, "low"), number(mapping, "high"))
-
-
-def skill_rates(evaluation: Any) -> dict[str, float]:
-    """Success rates of an evaluation in percent, without those of skills that were possible in no episode."""
-    skills = get_path(evaluation, "skills")
-    items = skills.items() if isinstance(skills, Mapping) else ()
-    return {
-        str(name): rate
-        for name, item in items
-        if (rate := number(item, "value")) is not None and not is_unmeasured(number(item, "low"), number(item, "high"))
-    }
 
 
 def plays_levels(phase: str) -> bool:

@@ -68,10 +68,11 @@ def _format_environment_tokens(mean: SummaryMean) -> str:
     return "-" if total is None else f"{total:,.0f}"
 
 
-def _skill_rates(summary: Any) -> dict[str, float]:
-    estimates = _get_mapping(summary, "final", "skills")
+def skill_rates(evaluation: Any) -> dict[str, float]:
+    """Return the success rates of an evaluation in percent, without skills that were possible in no episode."""
+    estimates = _get_mapping(evaluation, "skills")
     rates = {
-        name: as_number(get_path(estimate, "value"))
+        str(name): as_number(get_path(estimate, "value"))
         for name, estimate in estimates.items()
         if not is_unmeasured(get_path(estimate, "low"), get_path(estimate, "high"))
     }
@@ -132,7 +133,7 @@ TRAIN = Kind(
         "final reward": ("final", "reward", "value"),
     },
     row_label="final success %",
-    rates=_skill_rates,
+    rates=lambda summary: skill_rates(get_path(summary, "final")),
     costs={
         "steps: levels + original": _format_steps,
         "LLM calls": _format_calls,

@@ -23,7 +23,8 @@ from envgen.errors import EnvgenError
 from envgen.settings import format_choice_error
 from envgen.worlds.world import World
 
-from .statistics import is_unmeasured, score, success_counts, success_rates
+from .kinds import skill_rates
+from .statistics import score, success_counts, success_rates
 from .store import PROGRESS, exists, read_json, read_progress, read_request, write_json
 
 WINDOW_EPISODES = 256  # over which success rates and score are averaged
@@ -286,11 +287,7 @@ class TrainingLogger(RunLogger):
 
     def _log_evaluation(self, evaluation: Mapping[str, Any], name: str) -> None:
         values = {f"{name}/{key}": evaluation[key]["value"] for key in ("score", "reward")}
-        values |= {
-            f"{name}_skills/{skill}": rate["value"]
-            for skill, rate in evaluation["skills"].items()
-            if not is_unmeasured(rate["low"], rate["high"])
-        }
+        values |= {f"{name}_skills/{skill}": rate for skill, rate in skill_rates(evaluation).items()}
         self.log_scalars(values)
 
 

@@ -4,7 +4,7 @@ The interval of an `Aggregate` covers variation between seeds. The interval of a
 between episodes and is computed in `envgen.curriculum.evaluate`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,15 @@ MIN_COVERAGE = 0.5  # share of the steps of a phase that must belong to episodes
 # --- success rates
 
 
-def has_coverage(lines: Iterable[Mapping[str, Any]], steps: int) -> bool:
-    """Return whether the episodes in progress lines make up at least half of the steps.
+def has_coverage(lines: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the episodes in progress lines make up at least half of the steps, without those of practice.
 
     An episode that succeeds early also ends early. In a phase that is short compared with its episodes, those that end
-    are mostly successes, and their success rate says nothing about the policy.
+    are mostly successes, and their success rate says nothing about the policy. Lines without the steps pass: those of
+    whole phases, and those that earlier versions wrote for each level.
     """
-    return sum(line["length_sum"] for line in lines) >= MIN_COVERAGE * steps
+    steps = sum(line.get("env_steps", 0) - line.get("practice", {}).get("length_sum", 0) for line in lines)
+    return sum(line.get("length_sum", 0) for line in lines) >= MIN_COVERAGE * steps
 
 
 def success_counts(lines: Sequence[Mapping[str, Any]], num_skills: int) -> tuple[np.ndarray, np.ndarray]:

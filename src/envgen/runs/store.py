@@ -220,7 +220,7 @@ class Run:
                 if os.fstat(progress.fileno()).st_size < length:
                     raise CheckpointError(f"{file} is shorter than when checkpoint {number} was written; {RESTORE}")
                 expected = last.values.get("progress_sha256") if last else None  # earlier versions wrote none
-                if expected is not None and _sha256(progress, length) != expected:
+                if expected is not None and hashlib.sha256(progress.read(length)).hexdigest() != expected:
                     raise CheckpointError(f"{file} has changed since checkpoint {number} was written; {RESTORE}")
                 progress.truncate(length)
         except OSError as error:
@@ -236,15 +236,6 @@ class Run:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-def _sha256(file: IO[bytes], length: int) -> str:
-    """The checksum of the first `length` bytes."""
-    digest = hashlib.sha256()
-    while length and (data := file.read(min(length, 1 << 20))):
-        digest.update(data)
-        length -= len(data)
-    return digest.hexdigest()
 
 
 def lock_folder(folder: Path) -> IO[str]:
