@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from toy import Toy
+from toy import Toy, ToySpec
 
 import envgen
 from envgen import coevolution_api
@@ -171,6 +171,28 @@ def test_the_fractions_of_a_step_are_rounded_to_its_number_of_tasks(models, tmp_
             setup.eval_tasks, AlphaCurriculumSettings(), plan, seed=0,
         )  # fmt: skip
         assert [task.source for task in loop._collect(count).tasks] == sources
+
+
+def test_base_tasks_replace_new_ones_once_the_domain_has_no_more(models, tmp_path):
+    class Small(Toy):
+        """Eight tasks."""
+
+        def sample(self, rng):
+            return ToySpec(which=1, letters=str(rng.choice(list("abcdefgh"))), loud="no")
+
+    domain, settings = Small(), AgentSettings(max_new_tokens=4, num_generations=2)
+    plan = PLAN.model_copy(update={"num_base_tasks": 1, "num_eval_tasks": 1, "fresh_fraction": 1.0})
+    setup = setup_tasks(domain, plan)
+    with Run(tmp_path, {}) as run:
+        agent = AgentPolicy(domain, LanguageModelPolicy(load_model(models[0]), settings, seed=0), settings)
+        loop = Coevolution(
+            run, domain, agent, UniformProposer(domain, 0), TaskStores(run), setup.task_filter, setup.base_specs,
+            setup.eval_tasks, AlphaCurriculumSettings(), plan, seed=0,
+        )  # fmt: skip
+        sources = [[task.source for task in loop._collect(8).tasks] for _ in range(3)]
+        loop.step()
+    assert [len(step) for step in sources] == [8] * 3
+    assert set(sources[2]) == {"base"}
 
 
 def test_runs_are_compared_with_uniform_specs(models, tmp_path):

@@ -270,6 +270,29 @@ def test_observations_follow_the_chat_template(lm):
     )
 
 
+def test_a_turn_ends_with_the_token_of_the_chat_template(lm):
+    """As in Gemma and Phi, whose turns do not end with the end-of-sequence token of the tokenizer."""
+    lm.tokenizer.add_special_tokens({"additional_special_tokens": ["<turn>"]})
+    assert lm.eos_token_id == lm.tokenizer.eos_token_id
+    lm.tokenizer.chat_template = TEMPLATE.replace("<end>", "<turn>")
+    assert lm.eos_token_id == lm.tokenizer.convert_tokens_to_ids("<turn>")
+    ids = [*lm.encode_prompt("S", "spell a b"), *lm.encode_completion("a"), *lm.encode_observation("right 1")]
+    assert lm.tokenizer.decode(ids).replace(" ", "") == (
+        "<system>S|<user>spell a b|<assistant>a<turn>|<user>right 1|<assistant>".replace(" ", "")
+    )
+    assert lm.decode(lm.encode_completion("a")) == "a"
+    lm.tokenizer.chat_template = "{{ raise_exception('no answers') if messages[-1].role == 'assistant' }}"
+    assert lm.eos_token_id == lm.tokenizer.eos_token_id
+
+
+def test_a_turn_that_is_cut_off_ends_before_the_observation(lm):
+    (episode,) = start_episodes(lm, tasks_of("ab"))
+    end = [lm.eos_token_id]
+    assert episode.answer(lm.encode_completion("a")) == lm.encode_observation("right 1")
+    (episode,) = start_episodes(lm, tasks_of("ab"))
+    assert episode.answer(lm.encode_completion("a")[:-1]) == end + lm.encode_observation("right 1")
+
+
 def test_a_chat_template_that_rewrites_earlier_turns_is_refused(lm):
     lm.tokenizer.chat_template = "{{ messages | length }}"
     with pytest.raises(ModelError, match="rewrites earlier turns"):

@@ -112,6 +112,7 @@ def test_learnability_samples_in_proportion_to_the_variance_of_success(loud, qui
     [
         ({}, [1, 1, 1, 1]),
         ({"repetition_penalty": 0.5}, [2 / 3] * 3 + [1]),
+        ({"repetition_penalty": 3.0}, [0] * 3 + [1]),  # never less than a rejected spec
         ({"feature_entropy_coef": 0.5}, [1 + 0.5 * np.log2(4 / 3)] * 3 + [2]),
     ],
 )

@@ -22,6 +22,7 @@ from envgen.coevolution.reward import (
     ngram_overlap,
     rwr_weights,
     success_rates,
+    to_tenths,
 )
 from envgen.coevolution.settings import AlphaCurriculumSettings
 
@@ -175,6 +176,13 @@ def test_success_rates_are_shown_in_tenths():
     stats.add({"steps": "1", "style": "brief"}, 8, 8)
     assert stats.to_prompt() == "steps 1:9 2:0, style brief:10 plain:4"
     assert stats.rates()["steps"] == {"1": 15 / 16, "2": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("rate", "tenths"), [(0.0, 0), (0.04, 0), (0.05, 1), (0.25, 3), (0.35, 4), (0.5, 5), (1.0, 10)]
+)
+def test_rates_are_rounded_half_up(rate, tenths):
+    assert to_tenths(rate) == tenths
 
 
 def test_old_successes_decay_until_they_are_no_longer_shown():

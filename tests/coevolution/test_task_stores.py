@@ -4,6 +4,7 @@ record once, and are restored to the length in a checkpoint.
 
 import json
 import resource
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -66,6 +67,20 @@ def test_another_spec_with_the_prompt_of_a_held_out_task_is_rejected():
     task_filter = TaskFilter(domain, [domain.make_task(ToySpec.parse(HELD_OUT))])
     assert task_filter.check(HELD_OUT.replace('"no"', '"yes"')).rejection == "held_out"
     assert task_filter.check(VALID).task is not None
+
+
+def test_in_several_turns_tasks_with_the_same_prompt_may_differ():
+    class Hiding(Toy):
+        is_multi_turn = True
+
+        def make_task(self, spec):
+            return replace(super().make_task(spec), prompt="Which letter?")
+
+    domain = Hiding()
+    task_filter = TaskFilter(domain, [domain.make_task(ToySpec(which=1, letters="ab"))])
+    same, other = (domain.make_task(ToySpec(which=which, letters=text)) for which, text in ((1, "ac"), (2, "ab")))
+    assert same.identity(True) in task_filter.held_out_identities
+    assert other.identity(True) not in task_filter.held_out_identities
 
 
 def test_specs_that_were_accepted_before_are_duplicates(task_filter):

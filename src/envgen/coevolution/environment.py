@@ -16,7 +16,15 @@ from envgen.runs.store import reading
 from .language_model import ModelError
 from .policy import LanguageModelPolicy, TrainBatch
 from .proposers import Candidate, ProposalBatch, Proposer, ProposerContext
-from .reward import SuccessStats, curriculum_rewards, feature_surprisal, near_target, ngram_overlap, rwr_weights
+from .reward import (
+    SuccessStats,
+    curriculum_rewards,
+    feature_surprisal,
+    near_target,
+    ngram_overlap,
+    rwr_weights,
+    to_tenths,
+)
 from .sampling import Completions, concat_completions
 from .settings import AlphaCurriculumSettings, EnvironmentSettings
 from .task_stores import TaskFilter, TaskStore
@@ -32,7 +40,7 @@ TrainingMethod = Literal["rwr", "grpo", "none"]
 
 def environment_prompt(alpha: float, stats_prompt: str, base_spec: Spec) -> str:
     """The prompt of the environment policy."""
-    return f"aim {10 * alpha:.0f}; {stats_prompt}; like {base_spec.text}"
+    return f"aim {to_tenths(alpha)}; {stats_prompt}; like {base_spec.text}"
 
 
 class LanguageModelProposer(Proposer):
@@ -103,7 +111,7 @@ class LanguageModelProposer(Proposer):
         rewards = curriculum_rewards(p, self.curriculum)
         if self.curriculum.repetition_penalty:
             overlap = ngram_overlap([candidate.text for candidate in accepted])
-            rewards = rewards - self.curriculum.repetition_penalty * overlap
+            rewards = np.maximum(0.0, rewards - self.curriculum.repetition_penalty * overlap)  # rejected specs have 0
         if self.curriculum.feature_entropy_coef:
             features = [self.domain.features(candidate.task.spec) for candidate in accepted if candidate.task]
             rewards = rewards + self.curriculum.feature_entropy_coef * feature_surprisal(features)

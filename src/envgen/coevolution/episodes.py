@@ -24,7 +24,10 @@ class EpisodeRollout:
         turn = normalize_turn(self.lm.decode(tokens))
         observation = self.episode.step(turn)
         self.turns.append(turn)
-        return None if observation is None else self.lm.encode_observation(observation)
+        if observation is None:
+            return None
+        is_truncated = not tokens or tokens[-1] != self.lm.eos_token_id  # at max_new_tokens, without an end
+        return [self.lm.eos_token_id] * is_truncated + self.lm.encode_observation(observation)
 
     @property
     def text(self) -> str:

@@ -11,7 +11,7 @@ attention alone takes long to learn this, and needs it to copy.
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ SPACE_SYMBOL = "\x1f"  # stands for such spaces inside tokens
 class LanguageModel:
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
+    _eos_token_ids: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # by chat template
 
     def encode_prompt(self, system: str, user: str) -> list[int]:
         """The tokens of a prompt in the chat format of this model.
@@ -93,7 +94,7 @@ class LanguageModel:
             )
             if not after.startswith(before):
                 raise ModelError("the chat template of this model rewrites earlier turns; choose another model")
-            eos = str(self.tokenizer.eos_token)
+            eos = str(self.tokenizer.convert_ids_to_tokens(self.eos_token_id))
             return before.rpartition(eos)[2] + after[len(before) :] if eos in before else after[len(before) :]
 
         return self._encode(render_template(render))
@@ -107,7 +108,24 @@ class LanguageModel:
 
     @property
     def eos_token_id(self) -> int:
-        return int(self.tokenizer.eos_token_id)  # pyright: ignore[reportArgumentType]
+        """The token that ends a completion: in the chat format of some models another one than the tokenizer's."""
+        template = str(self.tokenizer.chat_template)
+        if template not in self._eos_token_ids:
+            self._eos_token_ids[template] = self._find_eos_token_id()
+        return self._eos_token_ids[template]
+
+    def _find_eos_token_id(self) -> int:
+        default = int(self.tokenizer.eos_token_id)  # pyright: ignore[reportArgumentType]
+        if not self.tokenizer.chat_template:
+            return default
+        messages = [{"role": "user", "content": "-"}, {"role": "assistant", "content": "-"}]
+        try:
+            text = render_template(lambda: str(self.tokenizer.apply_chat_template(messages, tokenize=False)))
+        except ModelError:  # a format for prompts alone
+            return default
+        added = self.tokenizer.added_tokens_decoder
+        end = [i for i in self._encode(text.rpartition("-")[2]) if i in added and added[i].special]
+        return end[0] if end else default
 
     @property
     def pad_token_id(self) -> int:

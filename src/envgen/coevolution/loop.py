@@ -226,7 +226,8 @@ class Coevolution:
         tasks = _step_tasks(proposals, "proposer")
         tasks += _step_tasks(self._propose(self.fallback_proposer, num_fresh - len(tasks)), "fallback")
         replayed = [self.domain.Spec.parse(text) for text in self.stores.agent_traces.sample(num_replayed, self.rng)]
-        num_base = count - num_fresh - len(replayed)
+        # the share of base tasks, and more where the domain has no further new tasks
+        num_base = count - len(tasks) - len(replayed)
         base = [self.base_specs[k] for k in self.rng.integers(len(self.base_specs), size=num_base)]
         tasks += [StepTask(self.domain.make_task(spec), "replay") for spec in replayed]
         tasks += [StepTask(self.domain.make_task(spec), "base") for spec in base]

@@ -2,7 +2,7 @@
 
 The agent is trained on easy and some uniform tasks with the oracle's replies. The environment policy is trained to vary
 the spec in its prompt, beside success rates that carry no information. Held-out tasks never occur, nor do other specs
-whose task has the same prompt.
+of the same tasks.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,8 +40,7 @@ class PretrainData:
         self.rng, self.eval_rng = np.random.default_rng(seed), np.random.default_rng((seed, 1))
         self.held_out_tasks = domain.held_out_tasks(num_held_out)
         self.held_out_keys = {task.spec.key for task in self.held_out_tasks}
-        # In tasks of several turns, different tasks may have the same prompt.
-        self.held_out_prompts = set() if domain.is_multi_turn else {task.prompt for task in self.held_out_tasks}
+        self.held_out_identities = {task.identity(domain.is_multi_turn) for task in self.held_out_tasks}
         self.feature_values: dict[str, set[str]] = {}  # as they occur in uniform specs
 
     def tokenizer_texts(self, num_specs: int) -> list[str]:
@@ -61,7 +60,7 @@ class PretrainData:
     def sample_spec(
         self, sample: Callable[[np.random.Generator], Spec], rng: np.random.Generator | None = None
     ) -> Spec:
-        """A spec that is not held out, and whose task does not have the prompt of a held-out one."""
+        """A spec that is not held out, and whose task is not a held-out one."""
         for _ in range(MAX_ATTEMPTS):
             spec = sample(rng or self.rng)
             if not self._is_held_out(spec):
@@ -74,7 +73,7 @@ class PretrainData:
     def _is_held_out(self, spec: Spec) -> bool:
         if spec.key in self.held_out_keys:
             return True
-        return bool(self.held_out_prompts) and self.domain.make_task(spec).prompt in self.held_out_prompts
+        return self.domain.make_task(spec).identity(self.domain.is_multi_turn) in self.held_out_identities
 
     def agent_example(self) -> Example:
         """A task and the oracle's reply."""

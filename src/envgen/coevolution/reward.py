@@ -76,6 +76,11 @@ def _ngrams(text: str, n: int) -> list[tuple[str, ...]]:
     return sorted({tuple(words[k : k + n]) for k in range(len(words) - n + 1)})
 
 
+def to_tenths(rate: float) -> int:
+    """A rate as prompts show it, rounded half up."""
+    return math.floor(10 * rate + 0.5)
+
+
 class SuccessStats:
     """Exponentially decayed success rates by feature.
 
@@ -109,7 +114,7 @@ class SuccessStats:
     def to_prompt(self) -> str:
         """Success rates in tenths: `steps 1:9 2:7 3:2, style brief:5 plain:6`."""
         parts = [
-            " ".join([feature, *(f"{value}:{math.floor(10 * rate + 0.5)}" for value, rate in values.items())])
+            " ".join([feature, *(f"{value}:{to_tenths(rate)}" for value, rate in values.items())])
             for feature, values in self.rates().items()
             if values
         ]

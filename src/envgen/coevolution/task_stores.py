@@ -35,12 +35,12 @@ class FilterResult:
 
 
 class TaskFilter:
-    """Accepts each solvable spec once, and no held-out task: neither its spec nor another one with the same prompt."""
+    """Accepts each solvable spec once, and no held-out task: neither its spec nor another one of the same task."""
 
     def __init__(self, domain: Domain, held_out: Sequence[Task]):
         self.domain = domain
         self.held_out_keys = {task.spec.key for task in held_out}
-        self.held_out_prompts = {task.prompt for task in held_out}
+        self.held_out_identities = {task.identity(domain.is_multi_turn) for task in held_out}
         self.accepted_keys: set[str] = set()
 
     def check(self, text: str) -> FilterResult:
@@ -59,7 +59,7 @@ class TaskFilter:
             validate(self.domain, [task])
         except (SpecError, DomainError):
             return FilterResult(None, "unsolvable")
-        if task.prompt in self.held_out_prompts:
+        if task.identity(self.domain.is_multi_turn) in self.held_out_identities:
             return FilterResult(None, "held_out")
         self.accepted_keys.add(key)
         return FilterResult(task)

@@ -11,7 +11,7 @@ from hash_seeds import outputs_under_two_hash_seeds
 from mutated_replies import TEN_MEGABYTES, attack
 
 from envgen.coevolution.domains.two_hop.domain import MAX_SEARCHES, TwoHopDomain
-from envgen.coevolution.domains.two_hop.knowledge import BRIDGES, RELATIONS
+from envgen.coevolution.domains.two_hop.knowledge import BRIDGES, RELATIONS, VALUES
 from envgen.coevolution.domains.two_hop.spec import ASKS_OF, BRIDGE_KIND, TwoHopSpec
 from envgen.coevolution.episodes import MAX_TURN_CHARS, transcript
 from envgen.coevolution.tasks import SpecError, Task, check_domain, validate
@@ -101,6 +101,16 @@ def test_similar_names_share_a_word(domain, tasks):
     many = [task for task in tasks if task.spec.distractors > 1]
     assert len(many) > 50
     assert all(share_a_word(task) == (task.spec.names == "similar") for task in many)
+
+
+def test_distractors_have_other_answers(domain, tasks):
+    """The first one has a fact of the kind that is asked, so a question has two candidates at least."""
+    with_distractors = [task for task in tasks if task.spec.distractors]
+    assert len(with_distractors) > 50
+    for task in with_distractors:
+        knowledge, values = task.answer_key.knowledge, VALUES[RELATIONS[task.spec.ask].kind]
+        others = [passage for passage in knowledge.passages if knowledge.answer not in passage]
+        assert any(value in passage and value != knowledge.bridge for value in values for passage in others)
 
 
 def test_episodes_are_short(domain, tasks):

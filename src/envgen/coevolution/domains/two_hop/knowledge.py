@@ -181,8 +181,10 @@ def make_knowledge(spec: TwoHopSpec, rng: Random) -> Knowledge:
         " ".join(_write(RELATIONS[ask].sentences, spec, rng, x=bridge, v=value) for ask, value in values.items())
         for bridge, values in zip(bridges, facts, strict=True)
     ]
-    pairs = zip(bridge_passages, fact_passages, strict=True)
-    passages = [passage for pair in pairs for passage in pair][: 2 + spec.distractors]
+    # The first distractor has a fact of the kind that is asked, so only the other passage tells which is right.
+    pairs = zip(fact_passages[1:], bridge_passages[1:], strict=True)
+    distractors = [passage for pair in pairs for passage in pair][: spec.distractors]
+    passages = [bridge_passages[0], fact_passages[0], *distractors]
     phrase = BRIDGES[spec.bridge][0].format(s=subjects[0])
     others = [value for ask, value in facts[0].items() if ask != spec.ask] + [values[spec.ask] for values in facts[1:]]
     return Knowledge(
