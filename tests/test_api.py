@@ -158,6 +158,12 @@ def test_a_learner_of_ones_own_is_not_imported_from_a_run_directory(run, tmp_pat
     assert envgen.load_policy(tmp_path / "run", learner=PPO).metadata["world"] == "crafter"
 
 
+def test_a_policy_is_not_played_in_a_world_that_it_does_not_match(run):
+    for play in (envgen.load_policy, envgen.evaluate):
+        with pytest.raises(envgen.EnvgenError, match="trained in the world crafter, which heist does not match"):
+            play(run.folder, world="heist")
+
+
 def test_a_run_with_a_learner_of_ones_own_has_a_policy(tmp_path):
     class OwnLearner(PPO):
         """Nothing is different."""

@@ -558,7 +558,7 @@ def _load_run_policy(
 ) -> "Policy":
     """The policy of the last checkpoint of a run."""
     from envgen.curriculum.trainer import make_learner
-    from envgen.runs.checkpoint import load_latest, loading
+    from envgen.runs.checkpoint import CheckpointError, load_latest, loading
     from envgen.runs.store import RunError, read_request
 
     request, _ = read_request(folder)
@@ -577,8 +577,13 @@ def _load_run_policy(
     chosen = make_world(world or world_name)
     check_observation(chosen, observation)
     agent = make_learner(chosen, observation, learner or name, settings, device=device)
-    with loading(folder, checkpoint):
-        agent.load(checkpoint.arrays["agent"], checkpoint.values["agent"])
+    try:
+        with loading(folder, checkpoint):
+            agent.load(checkpoint.arrays["agent"], checkpoint.values["agent"])
+    except CheckpointError:
+        if world is None or chosen.name == world_name:
+            raise
+        raise RunError(f"{folder} was trained in the world {world_name}, which {chosen.name} does not match") from None
     policy = agent.policy
     policy.metadata.update(world=world_name, observation=observation)
     return policy
