@@ -31,12 +31,13 @@ def find_answer(text: str) -> str:
 def normalize(text: str) -> list[str]:
     """The words of an answer in lower case, without accents, articles, punctuation and thousands separators.
 
-    A date such as `January 5, 1990` becomes `5 January 1990`.
+    A date such as `January 5, 1990` becomes `5 January 1990`, and initials such as `D.C.` become one word.
     """
     text = unicodedata.normalize("NFKD", text).casefold()
     text = "".join(char for char in text if not unicodedata.combining(char))
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)
     text = re.sub(r"(?<=\d)(?:st|nd|rd|th)\b", "", text)
+    text = re.sub(r"\b[^\W\d_](?:\. ?[^\W\d_]\b)+", lambda initials: re.sub(r"[. ]", "", initials[0]), text)
     words = re.findall(r"\d+(?:\.\d+)?|[^\W\d_]+", text)
     words = [word for word in words if word not in ("a", "an", "the")]
     for k in range(len(words) - 2):
