@@ -118,13 +118,13 @@ class LanguageModel:
         default = int(self.tokenizer.eos_token_id)  # pyright: ignore[reportArgumentType]
         if not self.tokenizer.chat_template:
             return default
-        messages = [{"role": "user", "content": "-"}, {"role": "assistant", "content": "-"}]
+        messages = [{"role": "user", "content": "-"}, {"role": "assistant", "content": "REPLY"}]
         try:
             text = render_template(lambda: str(self.tokenizer.apply_chat_template(messages, tokenize=False)))
         except ModelError:  # a format for prompts alone
             return default
         added = self.tokenizer.added_tokens_decoder
-        end = [i for i in self._encode(text.rpartition("-")[2]) if i in added and added[i].special]
+        end = [i for i in self._encode(text.rpartition("REPLY")[2]) if i in added and added[i].special]
         return end[0] if end else default
 
     @property
