@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pygame
 import pytest
 from commands import get_error_line, get_usage_error
 
@@ -42,6 +43,7 @@ def command(monkeypatch, capsys) -> Callable[..., str]:
 
 
 def test_watch_prints_episodes_without_a_terminal(run, level, command, monkeypatch):
+    pygame.quit()  # another test may have left it with a display
     monkeypatch.setenv("SDL_VIDEODRIVER", "nonsense")
     lines = command("watch", run, "--episodes", 2, "--seed", 3, "--level", level).splitlines()
     assert lines[0] == "crafter, seed 3"
