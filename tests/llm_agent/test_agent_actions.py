@@ -64,6 +64,9 @@ def test_an_action_is_found(text, action):
         "I could move_left or move_right.",  # undecided
         "Use `move_left` or `move_up`.",
         "Action: move_left or move_right",
+        "Action: move left or right",
+        "Action: **move left** / right",
+        "I could move left or right.",
         "Action: `move_left` (or `move_right`)",
         "Action: move_left/move_right",
         "Action: move_left, then sleep",
