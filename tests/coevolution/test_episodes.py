@@ -275,6 +275,7 @@ def test_a_turn_ends_with_the_token_of_the_chat_template(lm):
     lm.tokenizer.add_special_tokens({"additional_special_tokens": ["<turn>"]})
     assert lm.eos_token_id == lm.tokenizer.eos_token_id
     lm.tokenizer.chat_template = TEMPLATE.replace("<end>", "<turn>")
+    lm = LanguageModel(lm.model, lm.tokenizer)
     assert lm.eos_token_id == lm.tokenizer.convert_tokens_to_ids("<turn>")
     ids = [*lm.encode_prompt("S", "spell a b"), *lm.encode_completion("a"), *lm.encode_observation("right 1")]
     assert lm.tokenizer.decode(ids).replace(" ", "") == (
@@ -282,7 +283,7 @@ def test_a_turn_ends_with_the_token_of_the_chat_template(lm):
     )
     assert lm.decode(lm.encode_completion("a")) == "a"
     lm.tokenizer.chat_template = "{{ raise_exception('no answers') if messages[-1].role == 'assistant' }}"
-    assert lm.eos_token_id == lm.tokenizer.eos_token_id
+    assert LanguageModel(lm.model, lm.tokenizer).eos_token_id == lm.tokenizer.eos_token_id
 
 
 def test_a_turn_that_is_cut_off_ends_before_the_observation(lm):

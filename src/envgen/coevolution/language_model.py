@@ -11,7 +11,8 @@ attention alone takes long to learn this, and needs it to copy.
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,6 @@ SPACE_SYMBOL = "\x1f"  # stands for such spaces inside tokens
 class LanguageModel:
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
-    _eos_token_ids: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # by chat template
 
     def encode_prompt(self, system: str, user: str) -> list[int]:
         """The tokens of a prompt in the chat format of this model.
@@ -106,15 +106,9 @@ class LanguageModel:
     def _encode(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
 
-    @property
+    @cached_property
     def eos_token_id(self) -> int:
         """The token that ends a completion: in the chat format of some models another one than the tokenizer's."""
-        template = str(self.tokenizer.chat_template)
-        if template not in self._eos_token_ids:
-            self._eos_token_ids[template] = self._find_eos_token_id()
-        return self._eos_token_ids[template]
-
-    def _find_eos_token_id(self) -> int:
         default = int(self.tokenizer.eos_token_id)  # pyright: ignore[reportArgumentType]
         if not self.tokenizer.chat_template:
             return default

@@ -16,7 +16,7 @@ from .episodes import EpisodeRollout, transcript
 from .language_model import LanguageModel
 from .reward import SuccessStats
 from .sampling import generate
-from .task_stores import TaskFilter
+from .task_stores import HeldOutTasks, TaskFilter
 from .tasks import Domain, DomainError, Spec, Task
 
 ALPHAS = (0.3, 0.5, 0.7)
@@ -39,8 +39,7 @@ class PretrainData:
         self.domain, self.hard_fraction = domain, hard_fraction
         self.rng, self.eval_rng = np.random.default_rng(seed), np.random.default_rng((seed, 1))
         self.held_out_tasks = domain.held_out_tasks(num_held_out)
-        self.held_out_keys = {task.spec.key for task in self.held_out_tasks}
-        self.held_out_identities = {task.identity(domain.is_multi_turn) for task in self.held_out_tasks}
+        self.held_out = HeldOutTasks(domain, self.held_out_tasks)
         self.feature_values: dict[str, set[str]] = {}  # as they occur in uniform specs
 
     def tokenizer_texts(self, num_specs: int) -> list[str]:
@@ -71,9 +70,7 @@ class PretrainData:
         )
 
     def _is_held_out(self, spec: Spec) -> bool:
-        if spec.key in self.held_out_keys:
-            return True
-        return self.domain.make_task(spec).identity(self.domain.is_multi_turn) in self.held_out_identities
+        return self.held_out.has_spec(spec) or self.held_out.has_task(self.domain.make_task(spec))
 
     def agent_example(self) -> Example:
         """A task and the oracle's reply."""

@@ -34,13 +34,31 @@ class FilterResult:
     rejection: Rejection | None = None
 
 
+class HeldOutTasks:
+    """Tasks that no model may be trained on, whatever their specs."""
+
+    def __init__(self, domain: Domain, tasks: Sequence[Task]):
+        self.is_multi_turn = domain.is_multi_turn
+        self.keys = {task.spec.key for task in tasks}
+        self.identities = {self._identity(task) for task in tasks}
+
+    def has_spec(self, spec: Spec) -> bool:
+        return spec.key in self.keys
+
+    def has_task(self, task: Task) -> bool:
+        """Whether a task is a held-out one to the agent, even with another spec."""
+        return self._identity(task) in self.identities
+
+    def _identity(self, task: Task) -> str:
+        """The prompt; in several turns, whose prompts do not show everything, the answer key as well."""
+        return f"{task.prompt}\n{task.answer_key!r}" if self.is_multi_turn else task.prompt
+
+
 class TaskFilter:
     """Accepts each solvable spec once, and no held-out task: neither its spec nor another one of the same task."""
 
     def __init__(self, domain: Domain, held_out: Sequence[Task]):
-        self.domain = domain
-        self.held_out_keys = {task.spec.key for task in held_out}
-        self.held_out_identities = {task.identity(domain.is_multi_turn) for task in held_out}
+        self.domain, self.held_out = domain, HeldOutTasks(domain, held_out)
         self.accepted_keys: set[str] = set()
 
     def check(self, text: str) -> FilterResult:
@@ -50,7 +68,7 @@ class TaskFilter:
         except SpecError:
             return FilterResult(None, "malformed")
         key = spec.key
-        if key in self.held_out_keys:
+        if self.held_out.has_spec(spec):
             return FilterResult(None, "held_out")
         if key in self.accepted_keys:
             return FilterResult(None, "duplicate")
@@ -59,7 +77,7 @@ class TaskFilter:
             validate(self.domain, [task])
         except (SpecError, DomainError):
             return FilterResult(None, "unsolvable")
-        if task.identity(self.domain.is_multi_turn) in self.held_out_identities:
+        if self.held_out.has_task(task):
             return FilterResult(None, "held_out")
         self.accepted_keys.add(key)
         return FilterResult(task)

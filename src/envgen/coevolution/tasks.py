@@ -69,13 +69,6 @@ class Task:
     prompt: str
     answer_key: Any
 
-    def identity(self, is_multi_turn: bool) -> str:
-        """Tasks with the same identity are the same to an agent, whatever their specs.
-
-        This is the prompt, and in several turns, whose prompts do not show everything, the answer key as well.
-        """
-        return f"{self.prompt}\n{self.answer_key!r}" if is_multi_turn else self.prompt
-
 
 @dataclass(frozen=True)
 class CheckResult:

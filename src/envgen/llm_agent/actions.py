@@ -31,7 +31,7 @@ def parse_action(text: str, actions: Sequence[str]) -> str | None:
     names = {_normalize(name): name for name in actions}
     if (action := _find_in_json(text, names)) is not None:
         return action
-    text = _complete_alternatives(text, tuple(actions))
+    text = _complete_alternatives(text, names)
     for start in [label.end() for label in LABEL.finditer(text)][::-1]:
         if chosen := _names_at_start(text[start:], actions):
             return chosen[0] if len(set(chosen)) == 1 else None
@@ -78,9 +78,8 @@ def _pattern(actions: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:{'|'.join(SEPARATORS.join(parts) for parts in words)})(?![\w-])", re.IGNORECASE)
 
 
-def _complete_alternatives(text: str, actions: tuple[str, ...]) -> str:
+def _complete_alternatives(text: str, names: dict[str, str]) -> str:
     """Write "move left or right" as "move left or move right", so that both names count."""
-    names = {_normalize(name) for name in actions}
 
     def complete(match: re.Match[str]) -> str:
         name, conjunction, other = match.groups()
@@ -89,7 +88,7 @@ def _complete_alternatives(text: str, actions: tuple[str, ...]) -> str:
             return match[0]
         return f"{name}{conjunction}{' '.join(shared)} {other}"
 
-    pattern = rf"({_pattern(actions).pattern})({MARKUP}(?:/|\bor\b){MARKUP})(\w+)"
+    pattern = rf"({_pattern(tuple(names.values())).pattern})({MARKUP}(?:/|\bor\b){MARKUP})(\w+)"
     return re.sub(pattern, complete, text, flags=re.IGNORECASE)
 
 
