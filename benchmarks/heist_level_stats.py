@@ -5,7 +5,8 @@ python benchmarks/heist_level_stats.py --mazes 300
 
 import argparse
 
-from envgen.designers.designer import setting_values, unflatten
+from envgen.designers.designer import setting_values
+from envgen.settings import unflatten
 from envgen.worlds.heist.level import HeistLevel
 from envgen.worlds.heist.level_stats import compute_level_stats
 

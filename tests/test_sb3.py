@@ -6,6 +6,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 from stable_baselines3 import PPO
 from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import VecTransposeImage
 
 import envgen  # noqa: F401  registers the environments
 from envgen.sb3 import Sb3VecEnv, make_vec_env
@@ -46,6 +47,7 @@ def test_worlds_without_pixels_have_a_default_observation():
 def test_pixels_are_transposed_for_cnn_policies():
     envs = make_vec_env("crafter", 2, LEVEL, seed=0)
     model = PPO("CnnPolicy", envs, n_steps=16, batch_size=32, n_epochs=1, seed=0, device="cpu")
+    assert isinstance(model.get_env(), VecTransposeImage)
     model.learn(32)
 
 

@@ -2,9 +2,12 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+PositiveInt = Annotated[int, Field(ge=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
 
 MAX_QUOTED_CHARS = 80  # of an unknown name or option
 INTEGER = TypeAdapter(int)
@@ -94,3 +97,25 @@ def _format_value(value: Any) -> str:
         return f"{value!r:.60}"
     except (ValueError, RecursionError):  # Python refuses to print very long integers and very deep lists
         return f"{type(value).__name__}, too large to show"
+
+
+def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one mapping with dotted names: {"plan": {"cycles": 4}} -> {"plan.cycles": 4}."""
+    if not isinstance(value, Mapping) or (prefix and not value):
+        return {prefix: value}
+    flat: dict[str, Any] = {}
+    for name, inner in value.items():
+        flat |= flatten(inner, f"{prefix}.{name}" if prefix else str(name))
+    return flat
+
+
+def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `flatten`: {"near.cows": 2} -> {"near": {"cows": 2}}."""
+    nested: dict[str, Any] = {}
+    for name, value in values.items():
+        *groups, last = name.split(".")
+        group = nested
+        for part in groups:
+            group = group.setdefault(part, {})
+        group[last] = value
+    return nested

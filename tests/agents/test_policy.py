@@ -7,7 +7,9 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 
@@ -15,7 +17,7 @@ from envgen.agents.errors import SpaceError
 from envgen.agents.networks import ActorCritic
 from envgen.agents.policy import Policy, PolicyError, load_policy
 from envgen.agents.ppo import PPO
-from envgen.agents.settings import PpoSettings
+from envgen.agents.settings import NetworkSettings, PpoSettings
 from envgen.worlds.crafter.env import CrafterVectorEnv
 
 
@@ -74,6 +76,42 @@ def test_works_in_stable_baselines3_evaluate_policy():
     mean, std = evaluate_policy(policy, make_vec_env("CartPole-v1", 2), n_eval_episodes=4)  # pyright: ignore[reportArgumentType]
     assert mean >= 8
     assert np.isfinite(std)
+
+
+def test_acts_on_views_and_read_only_arrays():
+    policy, obs = make_policy("symbols")
+    assert np.array_equal(policy.act(obs[::-1]), policy.act(obs)[::-1])
+    obs.flags.writeable = False
+    policy.act(obs)
+
+
+def test_observations_of_another_kind_are_refused():
+    policy, obs = make_policy("symbols")
+    with pytest.raises(SpaceError, match="expects observations of uint8, not float32"):
+        policy.act(obs.astype(np.float32))
+
+
+def test_memory_restarts_after_the_steps_that_only_reset():
+    settings = PpoSettings(num_envs=4, num_steps=8, network=NetworkSettings(memory="gru", memory_size=16))
+    level = {"length": 6}
+    states = []
+    for mode in (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP):
+        envs = CrafterVectorEnv(4, level, "symbols", autoreset_mode=mode)
+        policy = PPO.for_envs(envs, settings=settings, seed=2).policy
+        obs, infos = envs.reset(seed=0)
+        policy.reset(infos)
+        only_resets = np.zeros(4, np.bool_)
+        hidden = []
+        for _ in range(25):
+            actions = policy.act(obs)
+            if not only_resets.any():
+                hidden.append(policy._memory.hidden.clone())  # pyright: ignore[reportOptionalMemberAccess]
+            obs, rewards, terminated, truncated, infos = envs.step(actions)
+            policy.observe(rewards, terminated | truncated | only_resets, infos)
+            only_resets = (terminated | truncated) & (mode == AutoresetMode.NEXT_STEP)
+        states.append(hidden)
+    for same_step, next_step in zip(*states, strict=False):
+        assert torch.equal(same_step, next_step)
 
 
 def test_wrong_observation_shape_is_refused():

@@ -46,12 +46,20 @@ def test_the_package_installs_and_passes_its_tests(package, tmp_path):
         ("crafter", "already a world 'crafter'"),
         ("json", "taken by a Python keyword or an installed package"),
         ("class", "taken by a Python keyword"),
+        ("none", "taken by a Python keyword"),
     ],
 )
 def test_names_are_checked(name, reason, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert reason in get_error_line(["new", "world", name], monkeypatch, capsys)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_test_module_never_has_the_name_of_the_package(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_in_process(["new", "world", "test-world"], monkeypatch)
+    (test_file,) = tmp_path.glob("test-world/tests/*.py")
+    assert test_file.stem != "test_world"
 
 
 def test_existing_folders_are_not_changed(package, tmp_path, monkeypatch, capsys):

@@ -10,12 +10,16 @@ from pathlib import Path
 import pytest
 from commands import envgen_forked, get_error_line, get_usage_error, run_in_process
 
+from envgen.agents.ppo import PPO
+from envgen.agents.settings import PpoSettings
 from envgen.api import default_folder
 from envgen.cli.common import run_errors
+from envgen.cli.evaluate import compare_with_reference
 from envgen.cli.sweep import check_run
 from envgen.cli.train import train_command
+from envgen.curriculum.evaluate import evaluate
 from envgen.curriculum.plan import PracticeSettings, learner_preset
-from envgen.designers.designer import flatten
+from envgen.settings import flatten
 from envgen.sweep.grid import PlannedRun, parse_flags
 from envgen.worlds.crafter.world import Crafter
 
@@ -299,6 +303,18 @@ def test_a_reference_package_is_checked_before_anything_is_played(heist_run, mon
     folder, _ = heist_run
     message = get_error_line(["evaluate", str(folder), "--reference-episodes", "4"], monkeypatch, capsys)
     assert "there is no reference package of heist" in message
+
+
+def test_a_world_of_the_users_own_is_compared_with_its_reference(capsys):
+    class Mine(Crafter):
+        name = "mine"
+
+    envs = Mine().make([], 2, 0, "symbols")
+    policy = PPO.for_envs(envs, settings=PpoSettings(num_envs=2, num_steps=8)).policy
+    policy.metadata["observation"] = "symbols"
+    result = evaluate(policy, Mine(), episodes=2, seed=0, observation="symbols")
+    assert compare_with_reference(Mine(), policy, result, episodes=2).episodes == 2
+    assert "reward in the reference package" in capsys.readouterr().out
 
 
 def test_a_run_of_another_kind_is_refused(tmp_path, monkeypatch, capsys):

@@ -101,6 +101,13 @@ def test_every_environment_plays_the_same_number_of_episodes():
     assert skill_counts.shape == (6, 22)
 
 
+def test_environments_without_same_step_autoreset_are_refused(agents):
+    world = Crafter()
+    envs = world.make([], 4, 0, "symbols", autoreset_mode="NextStep")
+    with pytest.raises(ValueError, match="same-step autoreset"):
+        evaluate(agents["symbols"], world, episodes=4, seed=9, envs=envs)
+
+
 def test_rates_have_the_wilson_interval():
     assert rate_with_ci(0, 50).low == 0
     assert rate_with_ci(0, 50).high == pytest.approx(7.1, abs=0.1)

@@ -30,9 +30,9 @@ from envgen.designers.designer import (
     ProposedLevel,
     TrainingFacts,
     setting_values,
-    unflatten,
 )
 from envgen.designers.prompt import initial_prompt
+from envgen.settings import unflatten
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.world import LevelError
 

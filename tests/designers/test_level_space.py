@@ -6,8 +6,8 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import Field
 
-from envgen.designers.designer import flatten, number_bounds, setting_values, unflatten
-from envgen.settings import Settings
+from envgen.designers.designer import number_bounds, setting_values
+from envgen.settings import Settings, flatten, unflatten
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.world import Level, LevelError
 

@@ -25,12 +25,11 @@ from envgen.designers.designer import (
     TrainingFacts,
     setting_fields,
     setting_values,
-    unflatten,
 )
 from envgen.designers.earlier_levels import collect_earlier_levels, make_chain
 from envgen.designers.reply import parse_reply
 from envgen.designers.rich_prompt import learnability
-from envgen.settings import list_options
+from envgen.settings import list_options, unflatten
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.world import LevelError
 

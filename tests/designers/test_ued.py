@@ -8,10 +8,11 @@ import pytest
 from pydantic import Field
 
 from envgen.designers.buffer import LevelEpisode
-from envgen.designers.designer import flatten, setting_values
+from envgen.designers.designer import setting_values
 from envgen.designers.registry import build_designer
 from envgen.designers.sampler import LevelArchiveSampler, LevelMeasurements
 from envgen.designers.ued import SflSampler, mutate
+from envgen.settings import flatten
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 from envgen.worlds.walker.level import WalkerLevel

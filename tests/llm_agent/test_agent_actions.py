@@ -96,6 +96,34 @@ def test_an_answer_without_one_action_is_unparsable(text):
     assert parse_action(text, ACTIONS) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("Action: left\n\nThis move is a good start.", "left"),
+        ("The best action is a move to the left.\nleft", "left"),
+        ("The safest choice is a step up, because the key is there.\n\n**up**", "up"),
+        ("Action: a", "a"),
+        ("The answer is a.", "a"),
+        ("The best action is `a` here", "a"),
+    ],
+)
+def test_articles_are_not_actions(text, action):
+    assert parse_action(text, ("left", "up", "a", "d")) == action
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ('{"reasons": "I first move_left", "action": "interact"}', None),
+        ('{"action": "turn_left", "alternative": "do"}', None),
+        ('{"action": "do (collect wood)", "alternative": "sleep"}', "do"),
+        ('{"action": "interact"}\nAction: do', "do"),
+    ],
+)
+def test_other_values_of_a_json_answer_are_not_its_choice(text, action):
+    assert parse_action(text, ACTIONS) == action
+
+
 def test_names_of_actions_are_not_patterns():
     assert parse_action("Action: a.b", ("a.b", "c")) == "a.b"
     assert parse_action("Action: axb", ("a.b", "c")) is None

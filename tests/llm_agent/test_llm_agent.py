@@ -296,6 +296,15 @@ def test_a_world_without_text_is_an_error(tmp_path):
         evaluate_llm_agent(Silent(), LlmAgentConfig(llm="manual"), tmp_path)
 
 
+def test_a_world_without_named_actions_is_an_error(tmp_path):
+    class Continuous(Corridor):
+        actions = ()
+
+    with pytest.raises(EnvgenError, match="named actions, which corridor does not have"):
+        evaluate_llm_agent(Continuous(), LlmAgentConfig(llm="manual"), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("llm", "message"),
     [

@@ -7,6 +7,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar
 
 import gymnasium
 import numpy as np
@@ -118,6 +119,11 @@ def test_world_may_bind_q():
 
 
 def test_help_lists_every_key_with_related_actions_together():
+    class AllKeys(Corridor):
+        key_bindings: ClassVar = {"q": "left", "escape": "right"}
+
+    session = GameSession(AllKeys())
+    assert "quit" not in session.end_message() + session.help()[-1]
     assert GameSession(Corridor()).help() == ["walk: left, right", "other: space ring, q or escape to quit"]
 
 

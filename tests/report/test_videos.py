@@ -140,7 +140,8 @@ def test_many_skills_fit_into_the_panel(recording):
         player = EpisodePlayer(ManySkills(), env)
         player.reset(0)
         player.first_success = {skill.name: 0 for skill in ManySkills.skills}
-        FrameComposer(160, ["one", "two"]).compose(player, "x" * 500, "y" * 500)
+        composer = FrameComposer(160, ["one", "two"])
+        assert composer.compose(player, "x" * 500, "y" * 500).shape == (composer.height, composer.width, 3)
 
 
 # --- files

@@ -9,7 +9,8 @@ import pytest
 import envgen
 from envgen.runs.checkpoint import CheckpointError, read_regular, save_checkpoint
 from envgen.runs.compare import compare
-from envgen.runs.store import FORMAT, Run, RunError, differences, flatten, read_progress, read_request
+from envgen.runs.store import FORMAT, Run, RunError, differences, read_progress, read_request
+from envgen.settings import flatten
 
 ARRAYS = {"agent": {"weights": np.zeros(3)}}
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -192,6 +193,43 @@ def wait_until(condition, seconds: float = 60) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def test_classes_of_a_script_are_known_to_the_workers():
+    script = """
+    import numpy as np
+    import envgen
+    from python_worlds import Walk
+
+    class MyLevel(Walk.Level):
+        pass
+
+    class MyWalk(Walk):
+        Level = MyLevel
+
+    envs = MyWalk().make([{"length": 9}, {"length": 5}], 4, num_workers=2)
+    envs.reset(seed=0)
+    envs.set_env_levels([3], [MyLevel(length=7)])
+    envs.reset()
+    levels = envs.call("level")
+    print([level.length for level in levels], {type(level) for level in levels} == {MyLevel})
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(FOLDER), *sys.path])}
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], env=environment, text=True, capture_output=True
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split("\n")[0] == "[9, 5, 9, 7] True"
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_environments_that_do_not_exist_are_refused(num_workers):
+    with closing(Walk().make([{"length": 9}], 4, num_workers=num_workers)) as envs:
+        for env_ids, levels in (([-1], [{}]), ([4], [{}]), ([0, 1], [{}])):
+            with pytest.raises(ValueError, match=r"set_env_levels|no environment"):
+                envs.set_env_levels(env_ids, levels)
+        with pytest.raises(ValueError, match="boolean array of shape"):
+            envs.set_active(np.array([True]))
 
 
 def is_running(process: int) -> bool:

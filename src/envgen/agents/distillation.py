@@ -39,6 +39,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from envgen.errors import NonFiniteLossError
+from envgen.settings import Fraction, PositiveInt
+from envgen.worlds.engine import strip_prefix
 from envgen.worlds.world import Layout
 
 from .errors import describe_batch
@@ -48,12 +50,10 @@ from .optimizers import load_optimizer, optimizer_arrays
 from .parallel import NUM_CHUNKS, GraphedFunction, Minibatch, autocast, padded_size
 from .policy import NetworkFactory
 from .ppo import PPO
-from .rollout import Arrays, Rollout, strip_prefix
+from .rollout import Arrays, Rollout
 from .settings import (
     VECTOR_DEFAULTS,
     Coefficient,
-    Count,
-    Fraction,
     HyperparameterError,
     LearningRate,
     NetworkSettings,
@@ -78,11 +78,11 @@ class DistillationSettings(PpoSettings):
         "vectors": {**VECTOR_DEFAULTS, "num_steps": 512},
     }
 
-    buffer_rollouts: Count = 8
+    buffer_rollouts: PositiveInt = 8
     """Rollouts between two auxiliary phases, which learn from them."""
     aux_epochs: Annotated[int, Field(ge=0)] = 6
     """Epochs of each auxiliary phase: a pass of matching and a pass of prediction each."""
-    aux_batch_size: Count = 512
+    aux_batch_size: PositiveInt = 512
     """Steps in a minibatch of an auxiliary pass."""
     aux_learning_rate: LearningRate = 3e-4
     """Learning rate of the two auxiliary optimizers."""
@@ -94,7 +94,7 @@ class DistillationSettings(PpoSettings):
     """Entropic regularization of the transport plan. Below 0.005, its exponentials could become zero."""
     match_threshold: Fraction = 0.5
     """Achievements are paired if the transport plan moves more than this between them."""
-    num_targets: Count = 16
+    num_targets: PositiveInt = 16
     """Number of random episodes that each episode is matched with."""
     kl_coef: Coefficient = 1.0
     """Coefficient of the Kullback-Leibler divergence in the auxiliary losses."""
@@ -505,7 +505,7 @@ class AchievementDistillation(PPO):
         return GraphedFunction(compute, s.aux_batch_size) if self._uses_graphs else compute
 
     def _aux_parameters(self, name: str) -> list[nn.Parameter]:
-        return self._ppo_parameters() if name == "matching" else super()._ppo_parameters()
+        return self._loss_parameters() if name == "matching" else self._trainable_parameters()
 
     def _update_aux(
         self, name: str, steps: Minibatch, arrays: Mapping[str, Any], compute_gradients: GradientFunction
@@ -536,8 +536,8 @@ class AchievementDistillation(PPO):
         self.network.zero_grad()  # PPO's optimizer must not take a step with these gradients
         return metrics.clone()
 
-    def _ppo_parameters(self) -> list[nn.Parameter]:
-        """All parameters except those of the predictor, on which the losses of PPO and matching do not depend."""
+    def _loss_parameters(self) -> list[nn.Parameter]:
+        """The trainable parameters on which the losses of PPO and matching depend: all but those of the predictor."""
         modules = self.network.encoder, self.network.policy_head, self.network.value_head
         return [parameter for module in modules for parameter in module.parameters() if parameter.requires_grad]
 

@@ -6,7 +6,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from .rollout import Arrays, strip_prefix
+from envgen.worlds.engine import strip_prefix
+
+from .rollout import Arrays
 
 
 def optimizer_arrays(

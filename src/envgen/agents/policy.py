@@ -63,6 +63,9 @@ class Policy:
             obs, rewards, terminated, truncated, infos = envs.step(policy.act(obs))
             policy.observe(rewards, terminated | truncated, infos)
 
+    With next-step autoreset, the step after the end of an episode only resets its environment, and the next episode
+    starts after it: report that step as an end, too.
+
     Attributes:
         metadata: JSON values saved with the policy, such as the learner's settings, the world and the observation kind.
     """
@@ -104,7 +107,7 @@ class Policy:
 
         Args:
             rewards: (n,) the rewards, or one number after an `act` for a single observation.
-            dones: (n,) whether the step ended the episode.
+            dones: (n,) whether the step ended the episode, or only reset the environment (next-step autoreset).
             infos: What the step returned; see `reset`.
         """
         if self._memory is not None:
@@ -144,7 +147,7 @@ class Policy:
 
     @torch.inference_mode()
     def _act(self, obs: Any, rng: np.random.Generator | None, memory: AgentMemory) -> np.ndarray:
-        batch = np.asarray(obs)
+        batch = np.require(obs, requirements=["C", "W"])  # PyTorch has no other arrays
         is_single = self._is_single(batch)
         if is_single:
             batch = batch[None]
@@ -196,7 +199,9 @@ class Policy:
         return 1 if self._is_single(np.asarray(obs)) else len(obs)
 
     def _is_single(self, obs: np.ndarray) -> bool:
-        shape = self.observation_space.shape
+        shape, dtype = self.observation_space.shape, self.observation_space.dtype
+        if dtype is not None and obs.dtype.kind != dtype.kind:
+            raise SpaceError(f"this policy expects observations of {dtype}, not {obs.dtype}")
         if obs.shape == shape:
             return True
         if shape is not None and obs.shape[1:] == shape:

@@ -25,6 +25,7 @@ from gymnasium.vector import VectorEnv
 from torch import nn
 
 from envgen.errors import NonFiniteLossError
+from envgen.worlds.engine import strip_prefix
 from envgen.worlds.world import Layout
 
 from .errors import SpaceError, describe_batch
@@ -34,7 +35,7 @@ from .optimizers import load_optimizer, optimizer_arrays
 from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, single_thread, supports_bf16
 from .policy import NetworkFactory, Policy
 from .regret import RegretEstimator, SelectsEpisodes
-from .rollout import Arrays, Rollout, UpdateResult, VecEnvRunner, strip_prefix
+from .rollout import Arrays, Rollout, StepResult, UpdateResult, VecEnvRunner
 from .settings import PpoSettings, ppo_settings_for
 
 MINIBATCH_METRICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clipfrac", "grad_norm")
@@ -304,16 +305,27 @@ class PPO:
             # practice and chains cut episodes off; there, always bootstrap from the value
             truncated = step.truncated if self.settings.bootstrap_on_truncation else step.truncated & step.cut_off
             if step.final_obs is not None and truncated.any():
-                final_obs = np.stack([step.final_obs[i] for i in np.flatnonzero(truncated)])
-                final_bits = None if step.final_bits is None else step.final_bits[truncated]
-                hidden, starts = memory.hidden[torch.from_numpy(truncated)], np.zeros(len(final_obs), np.bool_)
-                final_values = self._values(network, return_normalizer, final_obs, final_bits, hidden, starts)
+                final_values = self._final_values(network, return_normalizer, step, truncated, memory.hidden)
                 rollout.rewards[t, truncated] += gamma * final_values
         rollout.values = return_normalizer.denormalize(rollout.values)
         rollout.last_values[:] = self._values(
             network, return_normalizer, runner.obs, memory.bits, memory.hidden, memory.starts
         )
         return rollout
+
+    def _final_values(
+        self,
+        network: PolicyNetwork,
+        return_normalizer: ReturnNormalizer,
+        step: StepResult,
+        truncated: np.ndarray,
+        hidden: torch.Tensor,
+    ) -> np.ndarray:
+        """The values of the last observations of the truncated episodes."""
+        obs = np.stack([step.final_obs[i] for i in np.flatnonzero(truncated)])
+        bits = None if step.final_bits is None else step.final_bits[truncated]
+        starts = np.zeros(len(obs), np.bool_)
+        return self._values(network, return_normalizer, obs, bits, hidden[torch.from_numpy(truncated)], starts)
 
     def _values(
         self,
@@ -404,7 +416,7 @@ class PPO:
 
         Returns MINIBATCH_METRICS of the whole minibatch, or None if it has no steps to learn from.
         """
-        returns, parameters = minibatch["returns"], self._ppo_parameters()
+        returns, parameters = minibatch["returns"], self._loss_parameters()
         if "valid" in minibatch:
             returns = returns[minibatch["valid"]]
         count, total, square_sum = self.process_group.all_reduce(
@@ -427,8 +439,11 @@ class PPO:
         self.optimizer.step()
         return metrics
 
-    def _ppo_parameters(self) -> list[nn.Parameter]:
-        """The parameters to train."""
+    def _loss_parameters(self) -> list[nn.Parameter]:
+        """The trainable parameters on which the loss depends."""
+        return self._trainable_parameters()
+
+    def _trainable_parameters(self) -> list[nn.Parameter]:
         return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
 
     def _loss(self, mb: Minibatch, count: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

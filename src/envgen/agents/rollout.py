@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from envgen.worlds.engine import strip_prefix
+
 from .memory import AgentMemory, History
 from .networks import PolicyNetwork
 from .parallel import Minibatch
@@ -327,8 +329,3 @@ class Rollout:
                 getattr(self, name)[:] = state[name]
         self.episodes = EpisodeStats.from_state(strip_prefix("episodes", state))
         return self
-
-
-def strip_prefix(prefix: str, state: Arrays) -> dict[str, np.ndarray]:
-    """The entries named `prefix.name`, as `name`."""
-    return {name.removeprefix(f"{prefix}."): array for name, array in state.items() if name.startswith(f"{prefix}.")}

@@ -8,13 +8,11 @@ from gymnasium import spaces
 from pydantic import Field, ValidationError
 
 from envgen.errors import EnvgenError
-from envgen.settings import Settings, format_validation_error
+from envgen.settings import Fraction, PositiveInt, Settings, format_validation_error
 
-Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
 LearningRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Coefficient = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
 
 
 class HyperparameterError(EnvgenError, ValueError):
@@ -29,23 +27,23 @@ class NetworkSettings(Settings):
     the CPU, auto is tiles for images made of tiles, such as Crafter's, because it is many times faster there."""
     memory: Literal["none", "gru", "mingru"] = "none"
     """Recurrent core between encoder and heads. mingru is faster, because its gates do not depend on its state."""
-    memory_size: Count = 256
+    memory_size: PositiveInt = 256
     """Size of the recurrent state."""
     history: bool = False
     """Add bits to each observation that say which events of the episode were rewarded. An event is an action,
     together with the symbol of the cell that the agent faced if the observation says which one that is."""
     unimix: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of a uniform distribution mixed into the probabilities of discrete actions. It keeps them all above 0."""
-    width: Count = 256
+    width: PositiveInt = 256
     """Size of the features of the symbols encoder; its first layer is twice as wide."""
-    depth: Count = 1
+    depth: PositiveInt = 1
     """Dense layers of the symbols encoder after the first layer."""
 
 
 class LearnerSettings(Settings):
     """What the settings of every learner contain."""
 
-    num_envs: Count = 8
+    num_envs: PositiveInt = 8
     """Number of parallel environments, over all processes."""
     network: NetworkSettings = NetworkSettings()
     """The network."""
@@ -74,13 +72,13 @@ class PpoSettings(LearnerSettings):
     ANNEALABLE: ClassVar[tuple[AnnealedName, ...]] = get_args(AnnealedName)
     """Settings that can change over a run, each to a final value."""
 
-    num_steps: Count = 512
+    num_steps: PositiveInt = 512
     """Steps per environment in each rollout."""
-    sequence_length: Count = 16
+    sequence_length: PositiveInt = 16
     """Steps over which gradients flow back through a recurrent core."""
-    update_epochs: Count = 3
+    update_epochs: PositiveInt = 3
     """Passes over each rollout."""
-    num_minibatches: Count = 8
+    num_minibatches: PositiveInt = 8
     """Gradient steps per epoch, at most one for each sample: a step, or with a recurrent core a sequence."""
     learning_rate: LearningRate = 3e-4
     """Learning rate of Adam."""
@@ -102,7 +100,7 @@ class PpoSettings(LearnerSettings):
     """Coefficient of the entropy bonus."""
     final_ent_coef: Coefficient | None = None
     """Coefficient of the entropy bonus after `anneal_steps`, reached linearly; constant if not set."""
-    anneal_steps: Count | None = None
+    anneal_steps: PositiveInt | None = None
     """Environment steps over which settings reach their final values. If not set, `envgen train` uses the steps of the
     whole run; learners trained without it keep these settings constant."""
     uniform_kl_coef: Coefficient = 0.0

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional
@@ -19,6 +19,9 @@ from envgen.coevolution.settings import (
 
 from .common import UserError, refuse_with_resume, require_choice, require_extra, require_seed, run_errors, suggest_path
 from .options import default, explicitly_set, flag, given_flags, optional_settings
+
+if TYPE_CHECKING:
+    from envgen.coevolution_api import CoevolutionRun
 
 PlanOptions = optional_settings(CoevolutionPlan, "PlanOptions")
 CurriculumOptions = optional_settings(
@@ -104,7 +107,6 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
         from envgen.runs.store import RunError, read_request
 
         servers = {"agent_server": agent_server, "environment_server": environment_server}
-        again = {**servers, "models_folder": None if models_folder == MODELS_FOLDER else models_folder}
         runtime: dict[str, Any] = {**servers, "models_folder": models_folder, "log": log, "verbose": not quiet}
         groups = {"": explicitly_set(plan) | explicitly_set(curriculum), "agent": explicitly_set(agent_settings),
                   "environment": explicitly_set(environment_settings), "pretrain": explicitly_set(pretrain),
@@ -131,7 +133,7 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
                 read_request(resume)
             except RunError as error:
                 raise UserError(f"{error}{suggest_path(resume)}") from None
-            _run(lambda: api.resume_coevolution(resume, dtype=dtype, **runtime), resume, again)
+            _run(lambda: api.resume_coevolution(resume, dtype=dtype, **runtime), resume, _resume_flags(runtime))
             return
         domain, proposer, seed = domain or "tools", proposer or "genenv", require_seed(seed or 0)
         require_choice("proposer", proposer, tuple(PROPOSERS))
@@ -191,27 +193,26 @@ def _start(domain: str, proposer: str, arguments: dict[str, Any]) -> None:
     from envgen import coevolution_api as api
     from envgen.coevolution.domains.registry import is_builtin
 
-    again = {name: arguments[name] for name in ("agent_server", "environment_server", "models_folder")}
-    again["models_folder"] = None if again["models_folder"] == MODELS_FOLDER else again["models_folder"]
-    _run(
-        lambda: api.coevolve(domain, proposer, **arguments),
-        arguments["folder"], again, can_resume=is_builtin(domain),
-    )  # fmt: skip
+    resume_flags = _resume_flags(arguments) if is_builtin(domain) else None
+    _run(lambda: api.coevolve(domain, proposer, **arguments), arguments["folder"], resume_flags)
 
 
-def _run(call: Any, folder: Path, again: Mapping[str, object], can_resume: bool = True) -> None:
-    """Start or resume a run.
-
-    Args:
-        again: Options that must be repeated to resume it; those that are None are not.
-    """
+def _resume_flags(arguments: Mapping[str, Any]) -> str:
+    """The options that must be repeated to resume a run with these arguments."""
     import shlex
 
+    values = {name: arguments[name] for name in ("agent_server", "environment_server", "models_folder")}
+    if values["models_folder"] == MODELS_FOLDER:
+        del values["models_folder"]
+    return " ".join(f"{flag(name)} {shlex.quote(str(value))}" for name, value in values.items() if value)
+
+
+def _run(call: "Callable[[], CoevolutionRun]", folder: Path, resume_flags: str | None) -> None:
+    """Start or resume a run. `resume_flags` are as in `run_errors`."""
     from envgen.api import is_main_process, terminal
 
     _, log = terminal(verbose=True)
-    flags_again = " ".join(f"{flag(name)} {shlex.quote(str(value))}" for name, value in again.items() if value)
-    with run_errors("coevolve", folder, is_main_process(), flags_again if can_resume else None):
+    with run_errors("coevolve", folder, is_main_process(), resume_flags):
         run = call()
         log(run.report())
         log(f"Run directory: {folder}")

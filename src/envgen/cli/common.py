@@ -14,7 +14,7 @@ from envgen.designers.chat.protocol import AmbiguousError, RejectedError, Retrya
 from envgen.errors import EnvgenError
 from envgen.runs.checkpoint import parse_json, read_regular
 from envgen.settings import format_choice_error
-from envgen.worlds.world import LevelError, World
+from envgen.worlds.world import LevelError, SupportsReference, World
 
 MAX_LEVEL_BYTES = 1 << 20
 
@@ -30,6 +30,13 @@ def load_world(name: str) -> World:
         return make_world(name)
     except WorldError as error:
         raise UserError(str(error)) from None
+
+
+def require_reference(world: World) -> SupportsReference:
+    """The world as one whose results can be compared with those of its reference package."""
+    if not isinstance(world, SupportsReference):
+        raise UserError(f"leave out --reference-episodes: there is no reference package of {world.name}")
+    return world
 
 
 def load_policy_and_world(run: Path, device: str, world: str | None) -> tuple[Any, World]:

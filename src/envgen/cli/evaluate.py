@@ -1,7 +1,7 @@
 """`envgen evaluate`, `compare` and `migrate`: commands for finished runs."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import OmitArgPrefixes, Positional
 
@@ -19,11 +19,16 @@ from .common import (
     require_choice,
     require_extra,
     require_positive,
+    require_reference,
     require_run,
     require_seed,
     run_errors,
 )
 from .options import default, explicitly_set, flag, optional_settings, required
+
+if TYPE_CHECKING:
+    from envgen.agents.policy import Policy
+    from envgen.curriculum.evaluate import Evaluation
 
 POLICIES = ("run", "llm")
 LlmAgentOptions = optional_settings(
@@ -108,8 +113,8 @@ def evaluate(
 
     with run_errors("evaluate", run, is_main=False):
         trained_policy, chosen = load_policy_and_world(run, device, world)
-        if reference_episodes and not hasattr(chosen, "reference_envs"):
-            raise UserError(f"leave out --reference-episodes: there is no reference package of {chosen.name}")
+        if reference_episodes:
+            require_reference(chosen)
         if skill is not None:
             require_choice("skill", skill, [known.name for known in chosen.skills])
         video_folder = video_folder or output_folder(run) / "videos"
@@ -124,7 +129,7 @@ def evaluate(
         if chosen.random_baseline:
             print(chosen.random_baseline)
         if reference_episodes:
-            compare_with_reference(trained_policy, result, reference_episodes)
+            compare_with_reference(chosen, trained_policy, result, reference_episodes)
         if recording:
             recording.write_videos(
                 video_folder, video, best=best, skill=skill, video_format=video_format,
@@ -161,14 +166,12 @@ def play_with_llm(
     print(f"Written: {folder / 'evaluation.json'}")
 
 
-def compare_with_reference(policy: Any, result: Any, episodes: int) -> Any:
+def compare_with_reference(world: World, policy: "Policy", result: "Evaluation", episodes: int) -> "Evaluation":
     """Play in the world's reference package as in `result`, and print both results side by side."""
     from envgen.curriculum.evaluate import evaluate as evaluate_policy
 
-    world, observation = load_world(result.world), policy.metadata.get("observation", "symbols")
-    envs = world.reference_envs(  # pyright: ignore[reportAttributeAccessIssue]  checked before
-        num_envs=min(episodes, 64), seed=result.seed, observation=observation, episodes=episodes
-    )
+    observation = policy.metadata.get("observation", "symbols")
+    envs = require_reference(world).reference_envs(min(episodes, 64), result.seed, observation, episodes)
     reference = evaluate_policy(
         policy, world, None, episodes, result.seed, observation, result.deterministic, envs=envs
     )

@@ -21,7 +21,7 @@ FILES = {  # where the templates of a world go in its package
     "README.md": "README.md",
     "__init__.py": "src/{package}/__init__.py",
     "world.py": "src/{package}/world.py",
-    "test_world.py": "tests/test_world.py",
+    "test_world.py": "tests/test_{package}_world.py",
 }
 
 
@@ -42,9 +42,9 @@ def new(
     if name in world_names():
         raise UserError(f"there is already a world {name!r}; choose another name")
     package = name.replace("-", "_")
-    if keyword.iskeyword(package) or find_spec(package) is not None:
-        raise UserError(f"the name {name!r} is taken by a Python keyword or an installed package; choose another name")
     title = "".join(word.capitalize() for word in name.split("-"))
+    if keyword.iskeyword(package) or keyword.iskeyword(title) or find_spec(package) is not None:
+        raise UserError(f"the name {name!r} is taken by a Python keyword or an installed package; choose another name")
     values = {"name": name, "package": package, "title": title, "version": __version__}
     folder = folder or Path(name)
     try:

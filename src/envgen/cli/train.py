@@ -27,6 +27,7 @@ from .common import (
     refuse_with_resume,
     require_choice,
     require_extra,
+    require_reference,
     require_seed,
     run_errors,
     suggest_path,
@@ -164,7 +165,8 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
             raise UserError(f"{flag(next(iter(model)))} requires --llm")
         levels = [level for file in level_files for level in read_levels(file, chosen, chains=True)]
         require_extra("train")
-        _require_reference(chosen, reference_episodes)
+        if reference_episodes:
+            require_reference(chosen)
         folder = folder or default_folder(
             chosen, designer, preset, observation, seed, learner, learner_preset, explicitly_set(network),
             explicitly_set(practice),
@@ -218,11 +220,6 @@ def _is_runtime(name: str) -> bool:
     return name in LlmRuntime.model_fields
 
 
-def _require_reference(world: Any, episodes: int) -> None:
-    if episodes and not hasattr(world, "reference_envs"):
-        raise UserError(f"leave out --reference-episodes: there is no reference package of {world.name}")
-
-
 def _resume(
     folder: Path, runtime: dict[str, Any], device: str, compile: bool, log: tuple[str, ...], reference_episodes: int,
     quiet: bool,
@@ -238,7 +235,7 @@ def _resume(
     if reference_episodes and isinstance(request.get("world"), str):
         with run_errors("train", folder, is_main=False):
             check_world_name(request["world"], REPEAT)
-        _require_reference(load_world(request["world"]), reference_episodes)
+        require_reference(load_world(request["world"]))
     _run(
         lambda: resume(folder, runtime_options=runtime, device=device, compile=compile, log=log, verbose=not quiet),
         folder, runtime, reference_episodes,
@@ -262,6 +259,6 @@ def _run(
             return
         log(run.report())
         if reference_episodes:
-            result = compare_with_reference(run.policy(), run.final, reference_episodes)
+            result = compare_with_reference(run.world, run.policy(), run.final, reference_episodes)
             write_json(folder / "reference.json", result.model_dump(mode="json"))
         log(f"Run directory: {folder}")

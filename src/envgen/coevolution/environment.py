@@ -27,12 +27,12 @@ from .reward import (
 )
 from .sampling import Completions, concat_completions
 from .settings import AlphaCurriculumSettings, EnvironmentSettings
-from .task_stores import TaskFilter, TaskStore
+from .task_stores import NotNeeded, TaskFilter, TaskStore
 from .tasks import Domain, Spec
 
 STATIC_VARIATIONS = 5  # per prompt; the static set has this many times as many specs as base specs, as in the paper
 STATIC_BATCH = 512  # specs of the static set that are generated together
-NOT_NEEDED = "not_needed"  # rejection of specs generated after enough were accepted
+NOT_NEEDED: NotNeeded = "not_needed"
 
 # reward-weighted regression as in the paper, the policy gradient within the specs of one prompt, or no training
 TrainingMethod = Literal["rwr", "grpo", "none"]

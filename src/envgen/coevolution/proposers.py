@@ -20,7 +20,7 @@ from .policy import LanguageModelPolicy
 from .reward import SuccessStats, curriculum_rewards
 from .sampling import Completions
 from .settings import AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSettings
-from .task_stores import TaskFilter, TaskStores
+from .task_stores import NotNeeded, Rejection, TaskFilter, TaskStores
 from .tasks import Domain, Spec, Task
 
 NUM_SAMPLES = 8  # uniform specs to choose one from
@@ -36,7 +36,7 @@ class Candidate:
     index: int  # position in its batch, and row in the batch's completions if a model wrote it
     group: int  # variations of one spec share a group
     task: Task | None
-    rejection: str | None = None
+    rejection: Rejection | NotNeeded | None = None
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from envgen.settings import Settings
+from envgen.settings import Fraction, PositiveInt, Settings
 
-Fraction = Annotated[float, Field(ge=0, le=1)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-PositiveInt = Annotated[int, Field(ge=1)]
 LossAggregation = Literal["token", "sequence"]
 
 

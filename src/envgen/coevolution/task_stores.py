@@ -23,6 +23,7 @@ from envgen.runs.store import RESTORE, Run
 from .tasks import Domain, DomainError, Spec, SpecError, Task, validate
 
 Rejection = Literal["malformed", "unsolvable", "held_out", "duplicate"]
+NotNeeded = Literal["not_needed"]  # of specs that were generated after enough had been accepted
 Record = dict[str, Any]
 
 

@@ -7,13 +7,17 @@ it is hard. A level is as good as the best of the skills that it is meant to tea
 there, or if it cannot be created. The agent learns from none of these steps.
 """
 
+import os
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from typing import Any
 
 import numpy as np
 
-from envgen.designers.designer import AuditResult, ProposedLevel, SettingEffects, setting_values, unflatten
+from envgen.designers.designer import AuditResult, ProposedLevel, SettingEffects, setting_values
+from envgen.errors import EnvgenError
+from envgen.settings import unflatten
 from envgen.worlds.world import LevelError, SupportsActive, World, sample_actions
 
 NUM_ENVS = 32  # for random actions, and for the scripted expert
@@ -41,7 +45,10 @@ def audit_level(world: World, proposed: ProposedLevel, steps: int, original_stat
         )
         _, expert_steps = first_success_steps(world, level, steps, world.expert_actions)
     except Exception as error:  # noqa: BLE001  a level may break the simulator in any way
-        return AuditResult(verdict="bad", reasons=(f"its environments cannot be created or played: {error}",))
+        if os.environ.get("ENVGEN_DEBUG"):
+            traceback.print_exc()
+        cause = str(error) if isinstance(error, EnvgenError) else f"{type(error).__name__}: {error}"
+        return AuditResult(verdict="bad", reasons=(f"its environments cannot be created or played: {cause}",))
     assert random_steps is not None  # random actions always exist
     names = [skill.name for skill in world.skills]
     bad, doubtful, findings = [], [], []

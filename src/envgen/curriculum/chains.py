@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from envgen.designers.designer import LevelChain
-from envgen.worlds.engine import read_array
-from envgen.worlds.world import Level, LevelVectorEnv, Skill
+from envgen.worlds.engine import read_array, strip_prefix
+from envgen.worlds.world import Level, LevelVectorEnv, Skill, SupportsEnvState
 
 from .practice import add_final_infos
 
@@ -244,8 +244,7 @@ class ChainVectorEnv(LevelVectorEnv):
         num_stages = np.array([len(chain.levels) for chain in self.chains])
         if (stages < 0).any() or (stages >= num_stages).any() or (counts < 0).any() or (num_successes < 0).any():
             raise ValueError("the state of the chains is damaged or was saved with other chains; use the same ones")
-        inner = {name.removeprefix("envs."): array for name, array in state.items() if name.startswith("envs.")}
-        obs = self.envs.set_state(inner)
+        obs = self.envs.set_state(strip_prefix("envs", state))
         self.stages, self.counts, self.successes = stages.copy(), counts.copy(), successes.astype(np.bool_)
         self.lengths, self.restored = lengths.copy(), restored.astype(np.bool_)
         self.success_steps, self.num_successes = success_steps.copy(), num_successes.copy()
@@ -269,7 +268,8 @@ class ChainVectorEnv(LevelVectorEnv):
     def check_env_state(self, states: Mapping[str, np.ndarray]) -> None:
         self._env_states().check_env_state(states)
 
-    def _env_states(self) -> Any:
+    def _env_states(self) -> SupportsEnvState:
+        assert isinstance(self.envs, SupportsEnvState)
         return self.envs
 
     def close_extras(self, **kwargs: Any) -> None:

@@ -1,6 +1,5 @@
 """What the user sees of a run: its progress, and its results at the end."""
 
-import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,17 +12,16 @@ from rich.table import Table
 from rich.text import Text
 
 from envgen.runs.display import MIN_CHANGE, PROGRESS_ERRORS, ProgressDisplay, Sparkline, rate_bars
-from envgen.runs.statistics import score, success_counts, success_rates
+from envgen.runs.phases import cycle_of, plays_levels
+from envgen.runs.statistics import EpisodeWindow, score
 from envgen.runs.store import exists, read_json
 from envgen.text import printable
 from envgen.worlds.world import World
 
 from .loop import TrainingSummary
 
-CYCLE = re.compile(r"cycle (\d+):")  # in the name of a phase
 IN_LEVELS, IN_ORIGINAL = "in levels", "in the original"
 STYLES = {IN_LEVELS: "blue", IN_ORIGINAL: "green"}
-WINDOW_EPISODES = 200  # over which the score is taken
 MAX_LEVELS = 6  # that are shown
 MIN_EPISODES = 50  # of a phase, before changes of success rates mean something
 CHANGE_SHARE = 0.1  # changes are over this share of the run, or since the beginning of the phase
@@ -46,27 +44,26 @@ class TrainDisplay(ProgressDisplay):
         super().__init__(total_steps, console, folder, live)
         self.skills = skills
         self.scores = Sparkline(total_steps, STYLES)
-        self.cycle, self.levels = "", list[str]()  # the current cycle and what its levels are for
+        self.cycle: int | None = None
+        self.levels: list[str] = []  # what the levels of the current cycle are for
         self._phase: str | None = None
         self._begin_phase(None)
 
     def _begin_phase(self, phase: str | None) -> None:
         self._phase, self._phase_episodes = phase, 0
         self._rates: deque[tuple[int, list[float]]] = deque()  # steps and recent success rates in this phase
-        self._window: deque[Mapping[str, Any]] = deque()  # the last lines with episodes
+        self._window = EpisodeWindow(len(self.skills))
         self._level_results: list[tuple[int, float]] = []  # episodes and sum of returns in each level
-        cycle = CYCLE.match(phase or "")
-        if cycle is None:
-            self.cycle, self.levels = "", []
-        elif cycle[1] != self.cycle:
-            self.cycle, self.levels = cycle[1], []
+        cycle = cycle_of(phase or "")
+        if cycle != self.cycle:
+            self.cycle, self.levels = cycle, []
             with suppress(*PROGRESS_ERRORS):
-                self.levels = self._read_levels(cycle[1])
+                self.levels = self._read_levels(cycle)
 
-    def _read_levels(self, cycle: str) -> list[str]:
+    def _read_levels(self, cycle: int | None) -> list[str]:
         """What each distinct level of a cycle is for, in the order of the progress lines."""
-        file = (self.folder or Path()) / "cycles" / cycle / "levels.json"
-        if self.folder is None or not exists(file):
+        file = (self.folder or Path()) / "cycles" / str(cycle) / "levels.json"
+        if self.folder is None or cycle is None or not exists(file):
             return []
         proposed = read_json(file)["proposal"]["levels"]
         purposes = {repr(item["level"]): item["purpose"] or str(item["level"] or "the original") for item in proposed}
@@ -76,12 +73,9 @@ class TrainDisplay(ProgressDisplay):
         if line["phase"] != self._phase:
             self._begin_phase(line["phase"])
         if line.get("episodes") and line.get("succeeded"):
-            self._window.append(line)
-            while sum(line["episodes"] for line in self._window) - self._window[0]["episodes"] >= WINDOW_EPISODES:
-                self._window.popleft()
-            succeeded, possible = (counts.sum(0) for counts in success_counts(list(self._window), len(self.skills)))
-            kind = IN_ORIGINAL if re.search("original|final", line["phase"]) else IN_LEVELS
-            self.scores.add(line["steps"], float(score(success_rates(succeeded, possible))), kind)
+            self._window.add(line)
+            kind = IN_LEVELS if plays_levels(line["phase"]) else IN_ORIGINAL
+            self.scores.add(line["steps"], float(score(self._window.success_rates())), kind)
         self._phase_episodes += line.get("episodes", 0)
         results = line.get("levels", ())
         self._level_results = self._level_results or [(0, 0.0)] * len(results)

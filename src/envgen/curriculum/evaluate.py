@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import Any, Protocol
 
 import numpy as np
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 from pydantic import BaseModel, ConfigDict
 
 from envgen.agents.learner import Learner, SupportsAct, SupportsMemory
@@ -154,6 +154,9 @@ def run_episodes(
     Returns:
         Returns (n,), lengths (n,) and how often each skill succeeded (n, skills), -1 where the skill was impossible.
     """
+    mode = envs.metadata.get("autoreset_mode")
+    if mode != AutoresetMode.SAME_STEP:
+        raise ValueError(f"evaluations need environments with same-step autoreset, not {mode}")
     num_envs = envs.num_envs
     remaining = episodes // num_envs + (np.arange(num_envs) < episodes % num_envs)
     returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)

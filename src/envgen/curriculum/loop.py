@@ -34,6 +34,7 @@ from envgen.designers.designer import (
     request_revision,
 )
 from envgen.designers.sampler import EpisodeDesigner, LevelSampler
+from envgen.runs.phases import cycle_phase_name, final_phase_name
 from envgen.runs.store import PROGRESS, Run, read_progress, reading
 from envgen.worlds.world import Level, World
 
@@ -244,14 +245,13 @@ class Loop:
         steps_before, num_phases = 0, 0
         for num_cycles, final_steps in [*plans, (self.plan.cycles, self.plan.final_steps)]:
             num_phases += final_steps > steps_before
-            name = "final" if num_phases <= 1 else f"final {num_phases}"
-            yield num_cycles, Phase(name, [], final_steps - steps_before)
+            yield num_cycles, Phase(final_phase_name(num_phases), [], final_steps - steps_before)
             steps_before = final_steps
 
     def phases(self, cycle: int, proposal: Proposal) -> list[Phase]:
         """Return what a cycle trains in."""
         if self.trainer.sampler is not None:
-            return [Phase(f"cycle {cycle}: sampled levels", [], self.plan.cycle_steps, sampled=True)]
+            return [Phase(cycle_phase_name(cycle, "sampled levels"), [], self.plan.cycle_steps, sampled=True)]
         plan, num_envs = self.plan, self.learner.settings.num_envs
         levels = [proposed.chain or proposed.level for proposed in proposal.levels]
         weights = [proposed.weight for proposed in proposal.levels]
@@ -259,12 +259,12 @@ class Loop:
             num_level_envs = plan.num_level_envs(num_envs) if levels else 0
             level_envs = share_envs(levels, weights, num_level_envs)
             original_envs = [self.world.original] * (num_envs - num_level_envs)
-            return [Phase(f"cycle {cycle}: mixed", level_envs + original_envs, plan.cycle_steps)]
+            return [Phase(cycle_phase_name(cycle, "mixed"), level_envs + original_envs, plan.cycle_steps)]
         if len(set(weights)) > 1:
             levels = share_envs(levels, weights, num_envs)
         phases = [
-            Phase(f"cycle {cycle}: levels", levels, plan.level_steps),
-            Phase(f"cycle {cycle}: original", [], plan.original_steps),
+            Phase(cycle_phase_name(cycle, "levels"), levels, plan.level_steps),
+            Phase(cycle_phase_name(cycle, "original"), [], plan.original_steps),
         ]
         return [phase for phase in phases if phase.steps]
 
@@ -274,18 +274,18 @@ class Loop:
         gamma = getattr(settings, "gamma", None)
         if isinstance(settings, PpoSettings):
             gamma = settings.annealed("gamma", self.learner.steps)
-        network = getattr(settings, "network", None)
-        memory = getattr(network, "memory", "none")
-        kinds = [] if memory == "none" else [str(memory)]
-        kinds += ["which events were rewarded"] if getattr(network, "history", False) else []
-        if isinstance(self.learner, SupportsMemory) and self.learner.has_memory and not kinds:
-            kinds.append(f"memory of the learner {_learner_name(type(self.learner))}")
+        network = settings.network
+        memories: list[str] = [] if network.memory == "none" else [network.memory]
+        if network.history:
+            memories.append("which events were rewarded")
+        if isinstance(self.learner, SupportsMemory) and self.learner.has_memory and not memories:
+            memories.append(f"memory of the learner {_learner_name(type(self.learner))}")
         mixed, num_envs = plan.mixing == "mixed", settings.num_envs
         level_steps = plan.cycle_steps * plan.num_level_envs(num_envs) // num_envs if mixed else plan.level_steps
         return TrainingFacts(
             level_steps=level_steps, original_steps=plan.cycle_steps - level_steps, final_steps=plan.final_steps,
             num_envs=num_envs, mixed=mixed, observation=self.trainer.observation,
-            gamma=gamma, memory=", ".join(kinds) or None,
+            gamma=gamma, memory=", ".join(memories) or None,
         )  # fmt: skip
 
     def design(self, cycle: int, history: list[Cycle]) -> tuple[Proposal, tuple[AuditResult, ...]]:
@@ -313,9 +313,10 @@ class Loop:
         with self._reading(f"cycles/{cycle}/levels"):
             proposal = Proposal.from_json(data["proposal"], self.world.Level)
             audits = tuple(AuditResult.model_validate(audit) for audit in data["audits"])
-        is_sampled = self.trainer.sampler is not None
-        text = f"Cycle {cycle}: a level for every episode" if is_sampled else None
-        self.on_message(text or describe_proposal(cycle, proposal, audits))
+        if self.trainer.sampler is None:
+            self.on_message(describe_proposal(cycle, proposal, audits))
+        else:
+            self.on_message(f"Cycle {cycle}: a level for every episode")
         return proposal, audits
 
     def record_archive(self, cycle: int) -> None:

@@ -10,12 +10,11 @@ from pydantic import Field, ValidationError
 
 from envgen.agents.settings import SYMBOL_DEFAULTS, TILE_DEFAULTS, PpoSettings
 from envgen.errors import EnvgenError
-from envgen.settings import Settings, format_choice_error, format_validation_error
+from envgen.settings import PositiveInt, Settings, format_choice_error, format_validation_error
 from envgen.worlds.world import World
 
 EVALUATION_SEED = 1 << 31  # training seeds are smaller
 
-PositiveInt = Annotated[int, Field(ge=1)]
 NonNegativeInt = Annotated[int, Field(ge=0)]
 
 

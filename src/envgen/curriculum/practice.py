@@ -9,10 +9,11 @@ for a skill whose success rate is low
 The environments that practice begin each episode in a saved state, with a new random stream, so that the episodes
 differ. What the episode had achieved before counts as achieved: only new achievements are rewarded. The agent's history
 of the episode (agents/memory.py) is saved and restored as well, so that it knows which events were rewarded before; a
-recurrent state starts from zero. States are chosen
-by how rare their skill is in ordinary episodes, and by learnability: p (1 - p), where p is the success rate of practice
-from such states (Rutherford et al. 2024 choose levels by it). A state from which practice always or never succeeds
-teaches little.
+recurrent state starts from zero.
+
+States are chosen by how rare their skill is in ordinary episodes, and by learnability: p (1 - p), where p is the
+success rate of practice from such states (Rutherford et al. 2024 choose levels by it). A state from which practice
+always or never succeeds teaches little.
 
 This uses the agent's own episodes, what `infos["achievements"]` reports about them (the counts for which rewards are
 given), the prerequisites that the world declares for its skills, and the ability to save and restore an environment. It
@@ -32,7 +33,7 @@ from pydantic import ValidationError
 from envgen.agents.memory import History
 from envgen.errors import EnvgenError
 from envgen.settings import format_validation_error
-from envgen.worlds.engine import read_array
+from envgen.worlds.engine import read_array, strip_prefix
 from envgen.worlds.world import LevelVectorEnv, Skill, SupportsEnvState, World
 
 from .plan import PracticeSettings
@@ -346,9 +347,9 @@ class PracticeVectorEnv(LevelVectorEnv):
             previous = self.envs.get_state()
         except ResetNeeded:  # they have no state yet
             previous = None
-        obs = self.envs.set_state(_with_prefix("envs.", state))
+        obs = self.envs.set_state(strip_prefix("envs", state))
         try:
-            self._restore(_with_prefix("practice.", state))
+            self._restore(strip_prefix("practice", state))
         except ValueError:
             if previous is not None:
                 self.envs.set_state(previous)
@@ -367,9 +368,9 @@ class PracticeVectorEnv(LevelVectorEnv):
             rng.bit_generator.state = json.loads(read_array(state, "rng", "u1", (None,)).tobytes())
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise ValueError("the state of the random numbers of practice is damaged") from None
-        snapshots, saved = _with_prefix("snapshots.", state), _with_prefix("saved.", state)
-        snapshot_histories = _with_prefix("snapshot_histories.", state)
-        saved_histories = _with_prefix("saved_histories.", state)
+        snapshots, saved = strip_prefix("snapshots", state), strip_prefix("saved", state)
+        snapshot_histories = strip_prefix("snapshot_histories", state)
+        saved_histories = strip_prefix("saved_histories", state)
         histories = [*snapshot_histories.values(), *saved_histories.values()]
         groups, num_groups = arrays["saved_groups"], len(self.group_tries)
         num_saved = len(groups)
@@ -447,7 +448,3 @@ def practice_settings(
         with closing(world.make(num_envs=1, observation=observation)) as envs:
             check_practice(envs, num_envs)
     return settings
-
-
-def _with_prefix(prefix: str, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from envgen.agents.learner import SupportsAct, SupportsMemory
 from envgen.agents.rollout import episode_skill_counts
 from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSampler
-from envgen.worlds.engine import read_array
+from envgen.worlds.engine import read_array, strip_prefix
 from envgen.worlds.world import Level, LevelVectorEnv, SupportsActive, SupportsEnvLevels, World
 
 from .evaluate import MAX_ENVS, act_where
@@ -95,8 +95,7 @@ class SampledLevelsVectorEnv(VectorEnv[Any, Any, Any]):
         }
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> Any:
-        prefixes = "envs.", "sampling."
-        envs, own = ({k.removeprefix(p): v for k, v in state.items() if k.startswith(p)} for p in prefixes)
+        envs, own = strip_prefix("envs", state), strip_prefix("sampling", state)
         arrays = {name: read_array(own, name, getattr(self, name).dtype.str, (self.num_envs,)) for name in self.ARRAYS}
         text = read_array(own, "next_levels", "u1", (None,)).tobytes()
         try:

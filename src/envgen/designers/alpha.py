@@ -14,19 +14,9 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from envgen.settings import Settings
+from envgen.settings import Settings, unflatten
 
-from .designer import (
-    Brief,
-    Cycle,
-    Designer,
-    LevelOutcome,
-    Proposal,
-    ProposedLevel,
-    level_values,
-    setting_values,
-    unflatten,
-)
+from .designer import Brief, Cycle, Designer, LevelOutcome, Proposal, ProposedLevel, level_values, setting_values
 
 MIN_REWARD_STD = 1e-9  # a smaller deviation is rounding error
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 from pydantic import Field
 
-from envgen.settings import Settings
+from envgen.settings import Settings, unflatten
 from envgen.worlds.world import Level
 
 from .chains import continue_chain
@@ -27,7 +27,6 @@ from .designer import (
     ProposedLevel,
     ScoredBy,
     setting_values,
-    unflatten,
 )
 
 CANDIDATES_PER_LEVEL = 4  # levels ranked by `adversarial` per level used

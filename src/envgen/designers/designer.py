@@ -29,7 +29,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from envgen.errors import EnvgenError
-from envgen.settings import Settings, format_choice_error, format_validation_error, list_options
+from envgen.settings import Settings, flatten, format_choice_error, format_validation_error, list_options
 from envgen.worlds.world import Level, Skill
 
 LevelOverrides = dict[str, Any]  # the settings of a level that differ from the original, as JSON data
@@ -471,23 +471,3 @@ def number_bounds(field: FieldInfo) -> tuple[float, float]:
             f"both bounds or a float with ge and le, not {field!r}"
         )
     return low, high
-
-
-def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Nest values by dotted name: {"near.cows": 2} becomes {"near": {"cows": 2}}."""
-    nested: dict[str, Any] = {}
-    for name, value in values.items():
-        *groups, last = name.split(".")
-        group = nested
-        for part in groups:
-            group = group.setdefault(part, {})
-        group[last] = value
-    return nested
-
-
-def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The inverse of `unflatten`."""
-    flat: dict[str, Any] = {}
-    for name, value in nested.items():
-        flat |= flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
-    return flat

@@ -28,6 +28,15 @@ class EarlierLevel:
     def episodes(self) -> int:
         return sum(outcome.episodes for outcome in self.outcomes)
 
+    @property
+    def reached_stage(self) -> int:
+        """The stage at which the last training in this chain ended; 0 for a level."""
+        chain = self.item.chain
+        if chain is None:
+            return 0
+        stages = [outcome.chain.stage for outcome in self.outcomes if outcome.chain is not None]
+        return stages[-1] if stages else chain.start
+
 
 def collect_earlier_levels(history: Sequence[Cycle]) -> EarlierLevels:
     """The levels of all finished cycles."""
@@ -63,17 +72,8 @@ def chain_stages(brief: Brief) -> dict[str, int]:
 def make_chain(skill: str, brief: Brief, earlier_levels: Mapping[str, EarlierLevel]) -> LevelChain:
     """The chain for a skill, beginning at the stage that it last reached."""
     chain = LevelChain(skill=skill, levels=_derive(skill, brief))
-    start = next((reached_stage(e) for e in earlier_levels.values() if _identity(e.item) == chain.levels), 0)
+    start = next((e.reached_stage for e in earlier_levels.values() if _identity(e.item) == chain.levels), 0)
     return chain.model_copy(update={"start": start})
-
-
-def reached_stage(entry: EarlierLevel) -> int:
-    """The stage at which the last training in an earlier chain ended."""
-    chain = entry.item.chain
-    if chain is None:
-        return 0
-    stages = [outcome.chain.stage for outcome in entry.outcomes if outcome.chain is not None]
-    return stages[-1] if stages else chain.start
 
 
 def _derive(skill: str, brief: Brief) -> tuple[Level, ...]:

@@ -28,7 +28,7 @@ from .names import NameObfuscator
 from .prompt import Feedback
 from .reply import parse_reply
 
-MAX_REPLY_CHARS = 20_000  # of a reply that stay in the conversation and in the record
+MAX_KEPT_CHARS = 20_000  # of a reply that stay in the conversation and in the record
 REPEATED_PREFIX = "fallback, as in the last cycle: "
 
 
@@ -100,8 +100,8 @@ class LlmDesigner(Designer):
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         messages = self.conversation(brief, history)
-        proposal = self._ask_until_valid(brief, history, messages, self.settings.max_retries)
-        return self._with_fallback(proposal, brief, history) if proposal.notes else proposal
+        proposal, failure = self._ask_until_valid(brief, history, messages, self.settings.max_retries)
+        return proposal if failure is None else self._with_fallback(proposal, failure, brief, history)
 
     def revise(
         self, brief: Brief, history: Sequence[Cycle], proposal: Proposal, audits: Sequence[AuditResult]
@@ -110,12 +110,12 @@ class LlmDesigner(Designer):
             return None
         messages = [
             *self.conversation(brief, history),
-            Message(role="assistant", content=_truncate(proposal.raw_reply)),
+            Message(role="assistant", content=_as_message(proposal.raw_reply)),
             Message(role="user", content=prompt.audit_report(brief, proposal, audits)),
         ]
-        revision = self._ask_until_valid(brief, history, messages, max_retries=0)
-        if revision.notes:
-            return proposal.model_copy(update={"notes": (*proposal.notes, "revision: " + revision.notes[0])})
+        revision, failure = self._ask_until_valid(brief, history, messages, max_retries=0)
+        if failure is not None:
+            return proposal.model_copy(update={"notes": (*proposal.notes, f"revision: {failure}")})
         notes = (*proposal.notes, "these levels were replaced by a valid revision") if proposal.notes else ()
         return revision.model_copy(update={"notes": notes})
 
@@ -123,15 +123,16 @@ class LlmDesigner(Designer):
         feedback = self.settings.feedback
         messages = [Message(role="user", content=prompt.initial_prompt(brief, feedback))]
         for k, cycle in enumerate(history):
-            messages.append(Message(role="assistant", content=_truncate(cycle.proposal.raw_reply)))
+            messages.append(Message(role="assistant", content=_as_message(cycle.proposal.raw_reply)))
             report = prompt.cycle_report(brief, cycle, feedback, history[:k])
             messages.append(Message(role="user", content=report))
         return messages
 
     def _ask_until_valid(
         self, brief: Brief, history: Sequence[Cycle], messages: list[Message], max_retries: int
-    ) -> Proposal:
-        """A valid proposal, or one with a note: then its levels are the valid ones of the last reply."""
+    ) -> tuple[Proposal, str | None]:
+        """A proposal, and None if it is valid. Otherwise the reason, and its levels are the valid ones of the last
+        reply."""
         earlier_levels = collect_earlier_levels(history) if self._is_rich else None
         levels: tuple[ProposedLevel, ...] = ()
         errors: tuple[str, ...] = ()
@@ -140,22 +141,22 @@ class LlmDesigner(Designer):
             try:
                 request, raw_reply = self._complete(brief, messages, earlier_levels)
             except BudgetExceededError as error:
-                note = str(error)
+                failure = str(error)
                 break
             parsed = parse_reply(raw_reply, brief, self._redact, earlier_levels)
             levels, errors = parsed.levels, parsed.errors
             self.chat.record_validation(request, not errors, errors)
             if not errors:
-                return Proposal(levels=levels, raw_reply=raw_reply[:MAX_REPLY_CHARS])
+                return Proposal(levels=levels, raw_reply=raw_reply[:MAX_KEPT_CHARS]), None
             messages = [
                 *messages,
-                Message(role="assistant", content=_truncate(raw_reply)),
+                Message(role="assistant", content=_as_message(raw_reply)),
                 Message(role="user", content=prompt.error_report(brief, errors)),
             ]
         else:
             count = "1 reply" if max_retries == 0 else f"{1 + max_retries} replies"
-            note = f"not usable after {count}: {'; '.join(errors)}"
-        return Proposal(levels=levels[: brief.num_levels], raw_reply=raw_reply[:MAX_REPLY_CHARS], notes=(note,))
+            failure = f"not usable after {count}: {'; '.join(errors)}"
+        return Proposal(levels=levels[: brief.num_levels], raw_reply=raw_reply[:MAX_KEPT_CHARS]), failure
 
     def _complete(
         self, brief: Brief, messages: list[Message], earlier_levels: EarlierLevels | None
@@ -179,7 +180,7 @@ class LlmDesigner(Designer):
     def _redact(self, value: Any) -> Any:
         return redact(value, self.chat.backend.secrets)
 
-    def _with_fallback(self, proposal: Proposal, brief: Brief, history: Sequence[Cycle]) -> Proposal:
+    def _with_fallback(self, proposal: Proposal, failure: str, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         """Add the missing levels: those of the last cycle, then the original."""
         previous = history[-1].proposal.levels if history else ()
         fallback = [
@@ -194,7 +195,7 @@ class LlmDesigner(Designer):
         note = f"fallback for {missing} of {brief.num_levels} levels"
         if not missing:
             note = f"the first {brief.num_levels} levels of the reply are used"
-        return proposal.model_copy(update={"levels": levels, "notes": (*proposal.notes, note)})
+        return proposal.model_copy(update={"levels": levels, "notes": (failure, note)})
 
 
 def build_llm_designer(
@@ -219,6 +220,7 @@ def build_llm_designer(
     return designer_class(open_chat, settings, parsed.llm, parsed.for_record())
 
 
-def _truncate(raw_reply: str) -> str:
+def _as_message(raw_reply: str) -> str:
     """A reply as a message, which must not be empty."""
-    return raw_reply[:MAX_REPLY_CHARS] if raw_reply[:MAX_REPLY_CHARS].strip() else "(empty reply)"
+    kept = raw_reply[:MAX_KEPT_CHARS]
+    return kept if kept.strip() else "(empty reply)"

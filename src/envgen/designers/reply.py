@@ -13,7 +13,7 @@ from envgen import text as safe_text
 from envgen.settings import format_choice_error
 from envgen.worlds.world import LevelError
 
-from .designer import MAX_WEIGHT, MIN_WEIGHT, Brief, ProposedLevel
+from .designer import MAX_WEIGHT, MIN_WEIGHT, Brief, LevelChain, ProposedLevel
 from .earlier_levels import EarlierLevel, chain_stages, make_chain, merge_settings
 
 KEYS = ("purpose", "skills", "level")
@@ -58,82 +58,108 @@ def parse_reply(
         errors.append(f"the number of levels is {len(items)}, not {brief.num_levels}")
         errors += [json_error] if json_error else []
     for k, item in enumerate(items[: brief.num_levels]):
-        level = _parse_item(item, brief, earlier_levels)
-        if isinstance(level, str):
-            errors.append(printable(f"level {k + 1}: {level}", MAX_ERROR_CHARS))
-        else:
-            levels.append(level)
+        try:
+            levels.append(_parse_item(item, brief, earlier_levels))
             positions.append(k)
+        except (_ItemError, LevelError) as error:
+            errors.append(printable(f"level {k + 1}: {error}", MAX_ERROR_CHARS))
     if len(errors) > MAX_ERRORS:
         errors[MAX_ERRORS:] = [f"and {len(errors) - MAX_ERRORS} more errors"]
     return ParsedReply(tuple(levels), tuple(errors), tuple(positions))
 
 
-def _parse_item(item: Any, brief: Brief, earlier_levels: Mapping[str, EarlierLevel] | None) -> ProposedLevel | str:
-    """One level, or the error in it."""
-    keys = KEYS if earlier_levels is None else RICH_KEYS
-    if earlier_levels is not None and isinstance(item, dict) and not item.keys().isdisjoint(("base", "chain")):
-        item = {**item, "level": {} if item.get("level") is None else item["level"]}  # they may have no settings
-    if not isinstance(item, dict) or "level" not in item:
-        return f'expected an object with "purpose", "skills" and "level", not {json.dumps(item)[:80]}'
-    if not isinstance(item["level"], dict):
-        return f'"level" must be an object with settings, not {json.dumps(item["level"])[:80]}'
-    if unknown := [key for key in item if key not in keys]:
-        names = ", ".join(f'"{key}"' for key in keys[:-1]) + f' or "{keys[-1]}"'
-        names = '"purpose", "skills" or "level"' if keys is KEYS else names
-        return f'{unknown[0][:80]!r} is not {names}; settings belong inside "level"'
-    skills, names = item.get("skills", []), [skill.name for skill in brief.skills]
-    if not isinstance(skills, list):
-        return f'"skills" must be a list of names, not {json.dumps(skills)[:80]}'
-    by_normalized_name = {_normalize(name): name for name in names}
-    for skill in skills:
-        if _normalize(skill) not in by_normalized_name:
-            return f"skill {format_choice_error(str(skill)[:80], names)}"
-    skills = tuple(dict.fromkeys(by_normalized_name[_normalize(skill)] for skill in skills))
-    settings, base, weight = item["level"], _parse_base(item.get("base")), item.get("weight", 1)
-    if isinstance(item.get("base"), float) and f"{base}0" in (earlier_levels or {}):
-        return f'"base" must be a string: the number {base} could be level {base} or level {base}0'
-    if type(weight) not in (int, float) or not MIN_WEIGHT <= weight <= MAX_WEIGHT:
-        return f'"weight" must be a number from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}, not {json.dumps(weight)[:80]}'
-    purpose, skill = printable(item.get("purpose") or ""), _normalize(item.get("chain") or NO_BASE)
-    skill = "" if skill == NO_BASE else skill
-    if base and earlier_levels is not None:
-        if base not in earlier_levels:
-            known = ", ".join(earlier_levels) or "there are none yet"
-            return f'"base" {base[:80]!r} is not the name of an earlier level ({known})'
+class _ItemError(ValueError):
+    """What is wrong with a level, in words for the author of the reply."""
+
+
+def _parse_item(item: Any, brief: Brief, earlier_levels: Mapping[str, EarlierLevel] | None) -> ProposedLevel:
+    """One level. Raises _ItemError or LevelError."""
+    settings = _check_keys(item, KEYS if earlier_levels is None else RICH_KEYS)
+    earlier_levels = earlier_levels or {}
+    skills = _parse_skills(item.get("skills", []), brief)
+    base = _parse_base(item.get("base"), earlier_levels)
+    weight = _parse_weight(item.get("weight", 1))
+    chain_skill = _normalize(item.get("chain") or NO_BASE)
+    chain_skill = "" if chain_skill == NO_BASE else chain_skill
+    if base:
         source = earlier_levels[base].item
+        skills = skills or source.skills
         if source.chain is not None:
             if settings:
-                return f'level {base} is a chain, which can be repeated but not changed; leave "level" empty'
-            if skill and skill != source.chain.skill:
-                return f'level {base} is a chain for {source.chain.skill}; leave out "base" or "chain"'
-            skill = source.chain.skill
-        elif skill:
-            return f'a chain has no base; leave out "chain", or "base" {base}'
-        skills = skills or source.skills
-        settings = merge_settings(source.level.to_overrides(), settings) if not skill else {}
-    if skill and earlier_levels is not None:
-        names = list(chain_stages(brief))
-        if skill not in names:
-            return f'"chain" {format_choice_error(skill, names) if names else "is not possible in this world"}'
-        if settings:
-            return 'a chain has no settings of its own; leave "level" empty, or leave out "chain"'
-        chain = make_chain(skill, brief, earlier_levels)
-        level = chain.levels[chain.start]
-        return ProposedLevel(
-            level=level, purpose=purpose, skills=skills or (skill,), weight=weight, base=base, chain=chain
-        )
-    try:
-        level = brief.Level.parse(settings)
-    except LevelError as error:
-        return str(error)
-    return ProposedLevel(level=level, purpose=purpose, skills=skills, weight=weight, base=base)
+                raise _ItemError(f'level {base} is a chain, which can be repeated but not changed; leave "level" empty')
+            if chain_skill not in ("", source.chain.skill):
+                raise _ItemError(f'level {base} is a chain for {source.chain.skill}; leave out "base" or "chain"')
+            chain_skill = source.chain.skill
+        elif chain_skill:
+            raise _ItemError(f'a chain has no base; leave out "chain", or "base" {base}')
+        else:
+            settings = merge_settings(source.level.to_overrides(), settings)
+    if chain_skill:
+        chain = _parse_chain(chain_skill, settings, brief, earlier_levels)
+        level, skills = chain.levels[chain.start], skills or (chain_skill,)
+    else:
+        chain, level = None, brief.Level.parse(settings)
+    purpose = printable(item.get("purpose") or "")
+    return ProposedLevel(level=level, purpose=purpose, skills=skills, weight=weight, base=base, chain=chain)
 
 
-def _parse_base(value: Any) -> str:
+def _check_keys(item: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+    """The settings of a level. It may have none if it has a base or a chain."""
+    has_source = keys is RICH_KEYS and isinstance(item, dict) and not item.keys().isdisjoint(("base", "chain"))
+    if not isinstance(item, dict) or ("level" not in item and not has_source):
+        raise _ItemError(f'expected an object with "purpose", "skills" and "level", not {json.dumps(item)[:80]}')
+    settings = item.get("level")
+    if settings is None and has_source:
+        settings = {}
+    if not isinstance(settings, dict):
+        raise _ItemError(f'"level" must be an object with settings, not {json.dumps(settings)[:80]}')
+    if unknown := [key for key in item if key not in keys]:
+        names = ", ".join(f'"{key}"' for key in keys[:-1])
+        raise _ItemError(f'{unknown[0][:80]!r} is not {names} or "{keys[-1]}"; settings belong inside "level"')
+    return settings
+
+
+def _parse_skills(value: Any, brief: Brief) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise _ItemError(f'"skills" must be a list of names, not {json.dumps(value)[:80]}')
+    by_normalized_name = {_normalize(skill.name): skill.name for skill in brief.skills}
+    for name in value:
+        if _normalize(name) not in by_normalized_name:
+            raise _ItemError(f"skill {format_choice_error(str(name)[:80], [*by_normalized_name.values()])}")
+    return tuple(dict.fromkeys(by_normalized_name[_normalize(name)] for name in value))
+
+
+def _parse_base(value: Any, earlier_levels: Mapping[str, EarlierLevel]) -> str:
     """The name of an earlier level; empty for a new level."""
     words = str("" if value is None else value).strip().lower().split()
-    return "" if not words or words[-1] in (NO_BASE, "new") else words[-1]  # also "Level 1.2"
+    if not words or words[-1] in (NO_BASE, "new"):
+        return ""
+    base = words[-1]  # also of "Level 1.2"
+    if isinstance(value, float) and f"{base}0" in earlier_levels:
+        raise _ItemError(f'"base" must be a string: the number {base} could be level {base} or level {base}0')
+    if base not in earlier_levels:
+        known = ", ".join(earlier_levels) or "there are none yet"
+        raise _ItemError(f'"base" {base[:80]!r} is not the name of an earlier level ({known})')
+    return base
+
+
+def _parse_weight(value: Any) -> float:
+    if type(value) not in (int, float) or not MIN_WEIGHT <= value <= MAX_WEIGHT:
+        raise _ItemError(
+            f'"weight" must be a number from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}, not {json.dumps(value)[:80]}'
+        )
+    return value
+
+
+def _parse_chain(
+    skill: str, settings: Mapping[str, Any], brief: Brief, earlier_levels: Mapping[str, EarlierLevel]
+) -> LevelChain:
+    names = list(chain_stages(brief))
+    if skill not in names:
+        raise _ItemError(f'"chain" {format_choice_error(skill, names) if names else "is not possible in this world"}')
+    if settings:
+        raise _ItemError('a chain has no settings of its own; leave "level" empty, or leave out "chain"')
+    return make_chain(skill, brief, earlier_levels)
 
 
 def _normalize(name: Any) -> str:

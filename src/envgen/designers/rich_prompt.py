@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 
 from .designer import MAX_WEIGHT, MIN_WEIGHT, Brief, Cycle, CycleDiagnosis, LevelOutcome, ProposedLevel
-from .earlier_levels import EarlierLevel, chain_stages, collect_earlier_levels, name_of, reached_stage
+from .earlier_levels import EarlierLevel, chain_stages, collect_earlier_levels, name_of
 
 MIN_REPORTED_RATE = 1.0  # percent; rarer successes in a level are reported only for the skills that it teaches
 MAX_ENDS = 6  # causes that are listed
@@ -190,7 +190,7 @@ def _statistics(entry: EarlierLevel) -> str:
     if not entry.outcomes:
         return text
     if entry.item.chain is not None:
-        text += f"; it reached stage {reached_stage(entry) + 1} of {len(entry.item.chain.levels)}"
+        text += f"; it reached stage {entry.reached_stage + 1} of {len(entry.item.chain.levels)}"
     first, last = entry.outcomes[0].first_third, entry.outcomes[-1].last_third
     rates = [
         f"{name} {first[name]:.1f}% -> {last[name]:.1f}% (learnability {learnability(last[name]):.2f})"

@@ -7,12 +7,11 @@ learner which episodes have ended. `LevelArchiveSampler` keeps a `LevelBuffer` (
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
-from envgen.settings import Settings
+from envgen.settings import Fraction, PositiveInt, Settings
 from envgen.worlds.world import Level, Skill
 
 from .baselines import random_level
@@ -21,9 +20,6 @@ from .designer import Brief, Cycle, Designer, Proposal, setting_values
 
 ORIGINAL_ID = -1  # the level id of episodes in the original, which no sampler chooses
 MAX_REPORTED_LEVELS = 50
-
-Fraction = Annotated[float, Field(ge=0, le=1)]
-PositiveInt = Annotated[int, Field(ge=1)]
 
 
 class SampledLevel(NamedTuple):

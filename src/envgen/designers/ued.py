@@ -12,11 +12,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from envgen.settings import unflatten
 from envgen.worlds.world import Level, Skill
 
 from .baselines import random_level
 from .buffer import LevelBuffer, LevelEpisode, LevelOrigin, learnability
-from .designer import level_values, setting_values, unflatten
+from .designer import level_values, setting_values
 from .sampler import (
     ArchiveSettings,
     EpisodeDesigner,

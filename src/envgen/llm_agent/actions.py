@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from functools import cache
 
 MAX_CHARS = 20_000  # of an answer; what comes before is ignored
-LABEL = re.compile(r"\b(?:action|answer|choice|move)\b[\s*_`\"']*(?::|=|\bis\b)", re.IGNORECASE)
+LABEL = re.compile(r"\b(?:action|answer|choice|move)\b[\s*_`\"']*(?::|=|(?P<verb>\bis\b))", re.IGNORECASE)
+ARTICLE = re.compile(r"\s*an? +\w", re.IGNORECASE)  # after "is": the name "a" does not count in "is a good move"
 QUOTED = re.compile(r"\*\*([^*\n]{1,60})\*\*|`([^`\n]{1,60})`|\"([^\"\n]{1,60})\"|'([^'\n]{1,60})'")
 SEPARATORS = r"[\s_-]+"
 MARKUP = r"[\s*_`\"']*"
@@ -29,11 +30,15 @@ def parse_action(text: str, actions: Sequence[str]) -> str | None:
     """The action that an answer chooses; None if it chooses none, or more than one."""
     text = THOUGHT_END.split(text)[-1][-MAX_CHARS:]
     names = {_normalize(name): name for name in actions}
-    if (action := _find_in_json(text, names)) is not None:
+    action, text = _find_in_json(text, actions)
+    if action is not None:
         return action
     text = _complete_alternatives(text, names)
-    for start in [label.end() for label in LABEL.finditer(text)][::-1]:
-        if chosen := _names_at_start(text[start:], actions):
+    for label in [*LABEL.finditer(text)][::-1]:
+        following = text[label.end() :]
+        if label["verb"] and ARTICLE.match(following):
+            continue
+        if chosen := _names_at_start(following, actions):
             return chosen[0] if len(set(chosen)) == 1 else None
     lines = [_normalize(re.sub(r"^\s*(?:[-*•]|\d+[.)])\s*", "", line)) for line in text.splitlines() if line.strip()]
     for line, neighbor in ((lines[-1:], lines[-2:-1]), (lines[:1], lines[1:2])):
@@ -107,16 +112,20 @@ def _names_at_start(text: str, actions: Sequence[str]) -> list[str]:
     return found
 
 
-def _find_in_json(text: str, names: dict[str, str]) -> str | None:
-    """The value of "action" in the last JSON object of the text that has one. Objects inside it do not count."""
-    decoder, action, end = json.JSONDecoder(strict=False), "", 0
+def _find_in_json(text: str, actions: Sequence[str]) -> tuple[str | None, str]:
+    """The value of "action" in the last JSON object of the text that has one. Objects inside it do not count.
+
+    Also returns the text without this object, whose other values are not the choice, whether or not it is valid.
+    """
+    decoder, value, span = json.JSONDecoder(strict=False), "", (0, 0)
     for start in [match.start() for match in re.finditer(r"\{", text)]:
-        if start < end:
+        if start < span[1]:
             continue
         try:
-            value, stop = decoder.raw_decode(text, start)
+            data, stop = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             continue
-        if isinstance(value, dict) and isinstance(value.get("action"), str):
-            action, end = value["action"], stop
-    return names.get(_normalize(action))
+        if isinstance(data, dict) and isinstance(data.get("action"), str):
+            value, span = data["action"], (start, stop)
+    chosen = set(_names_at_start(value, actions))
+    return chosen.pop() if len(chosen) == 1 else None, text[: span[0]] + text[span[1] :]

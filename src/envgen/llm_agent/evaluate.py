@@ -69,6 +69,8 @@ def evaluate_llm_agent(
             f"a language model plays from text observations, which {world.name} does not have; "
             "choose another world, or add the observation text to this one"
         )
+    if not world.actions:
+        raise EnvgenError(f"a language model chooses among named actions, which {world.name} does not have")
     _check_backend(config, folder)
     settings = config.agent_settings
     request = {

@@ -114,7 +114,8 @@ class GameSession:
         return action
 
     def end_message(self) -> str:
-        return f"The episode ended at step {self.steps}. Press {RESTART_KEY} to restart, {self._quit_keys[0]} to quit."
+        how_to_quit = f", {self._quit_keys[0]} to quit" if self._quit_keys else ""
+        return f"The episode ended at step {self.steps}. Press {RESTART_KEY} to restart{how_to_quit}."
 
     def caption(self) -> str:
         """The state of the episode in one line."""
@@ -145,7 +146,8 @@ class GameSession:
                 lines.append(f"{verb}: {', '.join(names)}")
             else:
                 others += [f"{key} {verb} {target}".strip() for key, target in keys]
-        return [*lines, "other: " + ", ".join([*others, f"{' or '.join(self._quit_keys)} to quit"])]
+        others += [f"{' or '.join(self._quit_keys)} to quit"] if self._quit_keys else []
+        return [*lines, "other: " + ", ".join(others)] if others else lines
 
     def close(self) -> None:
         self.env.close()

@@ -1,18 +1,20 @@
 """How training adapted to the agent: the levels of each cycle, and how success changed in them and in the original."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from envgen.runs.kinds import skill_rates
 
-from .charts import Axis, axis_labels, chart, curve, figure_row, interval_bar, labeled
+from .charts import Axis, axis_labels, chart, color_class, curve, figure_row, interval_bar, labeled, point_data
 from .curves import cycle_rates
 from .html import Html, breakable, format_steps, join, table, tag
 from .level_progress import (
     THRESHOLDS,
     WINDOW,
+    LevelResult,
+    LevelSlot,
     level_results,
     phase_slots,
     skill_names,
@@ -21,6 +23,9 @@ from .level_progress import (
     taught_skills,
 )
 from .read import CycleFiles, RunFiles, number, numbers, objects
+
+if TYPE_CHECKING:
+    from .compare_section import RunGroup
 
 MAX_CHARTS = 12  # of skills
 MAX_ROWS = 60  # skills of a table
@@ -117,7 +122,7 @@ def _skill_charts(run: RunFiles) -> Html | None:
     return figure_row(*charts) if charts else None
 
 
-def _skill_chart(run: RunFiles, skill: str, index: int, results: Sequence[Any]) -> Html | None:
+def _skill_chart(run: RunFiles, skill: str, index: int, results: Sequence[LevelResult]) -> Html | None:
     in_level = _rate_points(results, index, lambda slot: skill in slot.skills)
     in_original = _rate_points(results, index, lambda slot: slot.is_original)
     measured = [
@@ -130,7 +135,7 @@ def _skill_chart(run: RunFiles, skill: str, index: int, results: Sequence[Any]) 
     if final is not None and run.steps:
         measured.append((run.steps, final))
     curves = [
-        curve(label, color, {"x": [x for x, _ in points], "y": [y for _, y in points]}, points=True)
+        curve(label, color, point_data(points), points=True)
         for label, color, points in (
             ("in its levels", 2, in_level),
             ("in the original, training", 0, in_original),
@@ -141,17 +146,20 @@ def _skill_chart(run: RunFiles, skill: str, index: int, results: Sequence[Any]) 
     return chart(skill, curves, "steps", "success %", shades=_shades(run, skill)) if len(curves) > 1 else None
 
 
-def _rate_points(results: Sequence[Any], index: int, is_shown: Any) -> list[tuple[float, float]]:
+def _rate_points(
+    results: Sequence[LevelResult], index: int, is_shown: Callable[[LevelSlot], bool]
+) -> list[tuple[float, float]]:
     """Success rates over parts of each phase, at the last steps of the parts."""
     by_phase: dict[str, list[tuple[float, float, float]]] = {}
-    for steps, phase, slot, _, succeeded, possible in results:
-        if is_shown(slot):
-            by_phase.setdefault(phase, []).append((steps, succeeded[index], possible[index]))
+    for result in results:
+        if is_shown(result.slot):
+            row = result.steps, result.succeeded[index], result.possible[index]
+            by_phase.setdefault(result.phase, []).append(row)
     points = []
     for rows in by_phase.values():
         for part in np.array_split(np.array(rows), min(NUM_PARTS, len(rows))):
-            if (tried := part[:, 2].sum()) > 0:
-                points.append((float(part[-1, 0]), float(np.clip(100 * part[:, 1].sum() / tried, 0, 100))))
+            if (possible := part[:, 2].sum()) > 0:
+                points.append((float(part[-1, 0]), float(np.clip(100 * part[:, 1].sum() / possible, 0, 100))))
     return sorted(dict(points).items())
 
 
@@ -216,12 +224,12 @@ def step_labels(axis: Axis) -> Html:
 # --- groups of runs
 
 
-def group_adaptation(groups: Sequence[Any]) -> list[Html | None]:
+def group_adaptation(groups: Sequence["RunGroup"]) -> list[Html | None]:
     """For groups of runs: the steps until skills succeed, how often each skill had a level, and how success changed."""
     return [_group_steps(groups), _group_levels(groups)]
 
 
-def _group_steps(groups: Sequence[Any]) -> Html | None:
+def _group_steps(groups: Sequence["RunGroup"]) -> Html | None:
     by_group = [[skill_steps(run) for run in group.runs if run.lines or run.cycles] for group in groups]
     names = list(dict.fromkeys(name for runs in by_group for steps in runs for name in steps))[:MAX_ROWS]
     means = {
@@ -277,7 +285,7 @@ def _marks(axis: Axis, marks: Sequence[tuple[str, int, float | None]]) -> Html:
             cx=axis.percent(value),
             cy="50%",
             r="3" if kind == "seed" else "5.5",
-            class_=f"{kind} c{index % 8}",
+            class_=f"{kind} {color_class(index)}",
         )
         for kind, index, value in marks
         if value is not None
@@ -285,7 +293,7 @@ def _marks(axis: Axis, marks: Sequence[tuple[str, int, float | None]]) -> Html:
     return tag("svg", *ticks, *dots, class_="track", aria_hidden="true")
 
 
-def _group_levels(groups: Sequence[Any]) -> Html | None:
+def _group_levels(groups: Sequence["RunGroup"]) -> Html | None:
     """The share of the cycles in which a skill had a level, and how its success changed there and in the original."""
     stats = [_taught_stats([run for run in group.runs if run.cycles]) for group in groups]
     names = list(dict.fromkeys(name for by_skill in stats for name in by_skill))[:MAX_ROWS]

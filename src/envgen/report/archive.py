@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from envgen.runs.store import flatten
+from envgen.settings import flatten
 
 from .html import Html, details, format_number, plural, table, tag
 from .read import as_text, number, numbers, objects

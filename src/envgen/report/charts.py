@@ -19,6 +19,11 @@ def curve(label: str, index: int, data: Mapping[str, Any], points: bool = False)
     return {"label": label, "color": index % NUM_COLORS, "dash": index >= NUM_COLORS, "points": points, **data}
 
 
+def point_data(points: Sequence[tuple[float, float]]) -> dict[str, list[float]]:
+    """The `data` of a curve through these points."""
+    return {"x": [x for x, _ in points], "y": [y for _, y in points]}
+
+
 def chart(
     title: str,
     curves: Sequence[Mapping[str, Any]],

@@ -9,7 +9,7 @@ import numpy as np
 from envgen.coevolution.task_stores import Rejection
 from envgen.runs.kinds import environment_tokens, get_path
 
-from .charts import chart, curve, figure_row
+from .charts import chart, curve, figure_row, point_data
 from .curves import Metric, Points, accuracy_points, aggregate, coevolution_points
 from .html import (
     Html,
@@ -131,7 +131,7 @@ def _charts(run: RunFiles) -> Html | None:
 def own_charts(run: RunFiles) -> list[Html]:
     """The curves of this run alone, accuracy first."""
     curves = [
-        (title, label, points, ())
+        (title, label, points)
         for title, label, points in (
             ("Held-out accuracy", "accuracy %", accuracy_points(run, "rollouts")),
             *((title, label, coevolution_points(run, metric, smooth=True)) for title, label, metric in METRICS[:4]),
@@ -141,9 +141,9 @@ def own_charts(run: RunFiles) -> list[Html]:
     alpha = number(run.request, "curriculum", "alpha")
     target = [(alpha, f"alpha {alpha:g}")] if alpha is not None else []
     return [
-        chart(title, [curve(label, 1, _xy(points), points=k == 0)], "rollouts", label,
+        chart(title, [curve(label, 1, point_data(points), points=k == 0)], "rollouts", label,
               lines=target if label == "p" else (), from_zero=label != "accuracy %")
-        for k, (title, label, points, _) in enumerate(curves)
+        for k, (title, label, points) in enumerate(curves)
     ]  # fmt: skip
 
 
@@ -154,7 +154,7 @@ def _rejections(run: RunFiles) -> Html | None:
     if not any("rejected" in line for line in run.lines):
         return None
     curves = [
-        curve(reason.replace("_", " "), k, _xy(points))
+        curve(reason.replace("_", " "), k, point_data(points))
         for k, reason in enumerate(reasons)
         if totals[reason]
         and len(points := coevolution_points(run, lambda line, r=reason: number(line, "rejected", r), smooth=True)) > 1
@@ -170,10 +170,6 @@ def _rejections(run: RunFiles) -> Html | None:
         "section", tag("h4", "Rejected specs"), tag("p", sentence),
         figure_row(chart("Rejected specs per step, by reason", curves, "rollouts", "specs")) if curves else None,
     )  # fmt: skip
-
-
-def _xy(points: Points) -> dict[str, list[float]]:
-    return {"x": [x for x, _ in points], "y": [y for _, y in points]}
 
 
 # --- example tasks

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envgen.runs.compare import FinishedRun, group_labels, make_table, settings_without_seeds
-from envgen.runs.kinds import get_path, total_tokens
+from envgen.runs.kinds import TRAIN, get_path, total_tokens
 from envgen.runs.statistics import iqm_with_ci
 from envgen.runs.tables import Group, Table
 
@@ -74,10 +74,9 @@ def compare_section(groups: Sequence[RunGroup]) -> Html:
     if results is not None:
         by_label = {group.label: group for group in results.groups}
         rows = [(group, by_label[group.label]) for group in finished]
-        name = list(kind.results)[-2] if kind.group_key == "designer" else "final %"
-        path = kind.results[name]
+        path = kind.results[kind.main_result]
         warnings = [tag("p", text, class_="warning") for text in results.warnings]
-        parts += [*warnings, _results(results, rows, name, path)]
+        parts += [*warnings, _results(results, rows, kind.main_result, path)]
         parts += [_differences(rows, path), _rates(results, rows)]
     if not groups[0].runs[0].is_coevolution:
         parts += group_adaptation(groups)
@@ -229,7 +228,7 @@ def _rates(results: Table, rows: Sequence[tuple[RunGroup, Group]]) -> Html | Non
     mean = {
         name: sum(a.value for _, row in rows if (a := row.aggregates.get(name))) for name in names
     }  # fmt: skip
-    if results.kind.group_key == "designer":  # kinds of tasks stay in their order
+    if results.kind is TRAIN:  # kinds of tasks stay in their order
         names.sort(key=lambda name: -mean[name])
     body = [
         [breakable(name), *(heat_cell(a.value if (a := row.aggregates.get(name)) else None) for _, row in rows)]

@@ -10,10 +10,9 @@ import numpy as np
 
 from envgen.runs.checkpoint import exists
 from envgen.runs.kinds import total_tokens
+from envgen.runs.phases import plays_levels
 from envgen.runs.statistics import Aggregate, iqm_with_ci, score, success_counts, success_rates
 from envgen.runs.store import read_json, read_progress, read_request, reading
-
-from .read import plays_levels
 
 NUM_POINTS = 25  # of a training curve
 NUM_COLORS, LINE_STYLES = 10, ("-", "--", ":")  # groups beyond the number of colors get other lines

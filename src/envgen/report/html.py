@@ -7,8 +7,10 @@ that change how their surroundings are displayed, shortened, and escaped.
 import html
 import json
 import math
+import os
 import re
-from collections.abc import Iterable, Mapping
+import traceback
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 MAX_TEXT = 20_000  # characters of one text
@@ -155,3 +157,13 @@ def details(summary: Child, *children: Child, class_: str = "", open_: bool = Fa
 
 def badge(text: str, kind: str = "") -> Html:
     return tag("span", text, class_=f"badge {kind}".strip())
+
+
+def guarded(build: Callable[[], Html | None], what: str) -> Html | None:
+    """A part of the page, or a warning if it fails: a run directory may hold anything, and the rest is still shown."""
+    try:
+        return build()
+    except Exception as error:  # noqa: BLE001
+        if os.environ.get("ENVGEN_DEBUG"):
+            traceback.print_exc()
+        return tag("p", f"{what} cannot be shown: {type(error).__name__}: {error}", class_="warning")

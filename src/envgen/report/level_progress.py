@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from envgen.runs.kinds import skill_rates
+from envgen.runs.phases import cycle_phase_name, is_final
 
 from .curves import num_skills
 from .read import RunFiles, counts, number, objects, texts
@@ -62,10 +63,10 @@ def phase_slots(run: RunFiles) -> dict[str, tuple[LevelSlot, ...]]:
             before = by_level.get(key, LevelSlot()).skills
             by_level[key] = LevelSlot(before.union(taught_skills(level)), not overrides and not chain)
         mixed = by_level if "{}" in by_level else {**by_level, "{}": ORIGINAL[0]}
-        slots[f"cycle {cycle.number}: levels"] = tuple(by_level.values()) or ORIGINAL
-        slots[f"cycle {cycle.number}: mixed"] = tuple(mixed.values())
-        slots[f"cycle {cycle.number}: original"] = ORIGINAL
-        slots[f"cycle {cycle.number}: sampled levels"] = (*ORIGINAL, LevelSlot())  # all levels of the designer together
+        slots[cycle_phase_name(cycle.number, "levels")] = tuple(by_level.values()) or ORIGINAL
+        slots[cycle_phase_name(cycle.number, "mixed")] = tuple(mixed.values())
+        slots[cycle_phase_name(cycle.number, "original")] = ORIGINAL
+        slots[cycle_phase_name(cycle.number, "sampled levels")] = (*ORIGINAL, LevelSlot())  # all levels together
     return slots
 
 
@@ -73,11 +74,22 @@ def slots_of(line: Mapping[str, Any], slots: Mapping[str, tuple[LevelSlot, ...]]
     name = line.get("phase")
     if not isinstance(name, str):
         return ()
-    return slots.get(name) or (ORIGINAL if name.split(" ")[0] == "final" else ())
+    return slots.get(name) or (ORIGINAL if is_final(name) else ())
 
 
-def level_results(run: RunFiles) -> Iterable[tuple[float, str, LevelSlot, float, list[float], list[float]]]:
-    """Yield steps, phase, slot, episodes, successes by skill and episodes in which the skill was possible."""
+class LevelResult(NamedTuple):
+    """The training episodes that ended in a level, or in the original, in one update."""
+
+    steps: float
+    phase: str
+    slot: LevelSlot
+    episodes: float
+    succeeded: list[float]  # by skill
+    possible: list[float]  # by skill, the episodes in which it was possible
+
+
+def level_results(run: RunFiles) -> Iterable[LevelResult]:
+    """Yield the results of each level after each update."""
     slots, n = phase_slots(run), len(skill_names(run))
     for line in run.lines:
         steps = number(line, "steps")
@@ -86,7 +98,7 @@ def level_results(run: RunFiles) -> Iterable[tuple[float, str, LevelSlot, float,
             if steps is None or not episodes or succeeded is None:
                 continue
             possible = counts(result.get("possible"), n) or [episodes] * n
-            yield steps, str(line.get("phase")), slot, episodes, succeeded, possible
+            yield LevelResult(steps, str(line.get("phase")), slot, episodes, succeeded, possible)
 
 
 def skill_steps(run: RunFiles) -> dict[str, SkillSteps]:
@@ -96,7 +108,7 @@ def skill_steps(run: RunFiles) -> dict[str, SkillSteps]:
     """
     names = skill_names(run)
     steps_by_skill = {name: SkillSteps() for name in names}
-    window, tried, succeeded = 0.0, np.zeros(len(names)), np.zeros(len(names))
+    window, num_possible, succeeded = 0.0, np.zeros(len(names)), np.zeros(len(names))
     rates_at: list[tuple[float, Mapping[str, float]]] = []
     for steps, _, slot, episodes, successes, possible in level_results(run):
         for name, count in zip(names, successes, strict=True):
@@ -104,11 +116,11 @@ def skill_steps(run: RunFiles) -> dict[str, SkillSteps]:
             if count > 0 and getattr(steps_by_skill[name], attribute) is None:
                 setattr(steps_by_skill[name], attribute, steps)
         if slot.is_original:
-            window, tried, succeeded = window + episodes, tried + possible, succeeded + successes
+            window, num_possible, succeeded = window + episodes, num_possible + possible, succeeded + successes
             if window >= WINDOW:
-                rates = 100 * succeeded / np.maximum(tried, 1)
+                rates = 100 * succeeded / np.maximum(num_possible, 1)
                 rates_at.append((steps, dict(zip(names, rates.tolist(), strict=True))))
-                window, tried, succeeded = 0.0, np.zeros(len(names)), np.zeros(len(names))
+                window, num_possible, succeeded = 0.0, np.zeros(len(names)), np.zeros(len(names))
     for cycle in run.cycles:
         if (steps := number(cycle.result, "cycle", "steps")) is not None:
             rates_at.append((steps, skill_rates(cycle.result.get("evaluation"))))

@@ -7,7 +7,6 @@ else. Only the two scripts whose hashes it names can run, so a text from a run d
 import base64
 import hashlib
 import os
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from importlib.util import find_spec
@@ -18,9 +17,10 @@ from envgen.runs.compare import find_runs
 from envgen.runs.store import RunError, write_bytes
 from envgen.worlds.world import World
 
+from .charts import swatch
 from .clips import Clip, make_clips
 from .compare_section import RunGroup, compare_section, describe_result, group_runs
-from .html import Html, badge, details, join, plural, tag, to_json
+from .html import Html, badge, details, guarded, join, plural, tag, to_json
 from .pictures import LevelMaps, PictureStore
 from .read import RunFiles, number, open_run
 from .train_section import clips_section, train_section
@@ -76,7 +76,7 @@ def build_report(
         if is_alone:
             overviews.append(section)
         else:
-            overview = _guarded(lambda groups=groups: compare_section(groups), "the comparison")
+            overview = guarded(lambda groups=groups: compare_section(groups), "the comparison")
             overviews.append(join(heading, overview))
             details_of_runs.append(section)
         nav.append((anchor, task, links))
@@ -117,16 +117,6 @@ def _title(runs: Sequence[RunFiles]) -> str:
     return f"{runs[0].name} on {tasks[0]}" if len(runs) == 1 else f"{plural(len(runs), 'run')} on {', '.join(tasks)}"
 
 
-def _guarded(build: Callable[[], Html | None], what: str) -> Html | None:
-    """A part of the page, or a warning if it fails: a run directory may hold anything, and the rest is still shown."""
-    try:
-        return build()
-    except Exception as error:  # noqa: BLE001
-        if os.environ.get("ENVGEN_DEBUG"):
-            traceback.print_exc()
-        return tag("p", f"{what} cannot be shown: {type(error).__name__}: {error}", class_="warning")
-
-
 def _runs_of_task(
     groups: Sequence[RunGroup],
     store: PictureStore,
@@ -165,10 +155,10 @@ def _run_section(run: RunFiles, group: RunGroup, maps: LevelMaps | None, anchor:
             return join(*coevolve_section(run))
         return join(*train_section(run, maps))
 
-    content = _guarded(body, "this run")
+    content = guarded(body, "this run")
     state = badge("finished", "good") if run.summary else badge("not finished", "doubtful")
     summary = [
-        tag("span", class_=f"swatch c{group.index % 8}", aria_hidden="true"), tag("strong", run.name),
+        swatch(group.index), tag("strong", run.name),
         tag("span", group.label if group.label != run.name else None, f" · seed {run.seed}", class_="muted"),
         tag("span", describe_result(run), class_="result"), state,
     ]  # fmt: skip

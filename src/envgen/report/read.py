@@ -217,11 +217,6 @@ def estimate(value: Any, *path: str) -> tuple[float, float | None, float | None]
     return None if middle is None else (middle, number(mapping, "low"), number(mapping, "high"))
 
 
-def plays_levels(phase: str) -> bool:
-    """Return whether environments play levels in a phase of this name, as the loop names it."""
-    return "level" in phase or "mixed" in phase
-
-
 def counts(values: Any, length: int) -> list[float] | None:
     """A list of this many numbers, else None."""
     if not isinstance(values, list) or len(values) != length:

@@ -6,11 +6,12 @@ from typing import Any
 
 from PIL import Image
 
-from envgen.runs.store import flatten
+from envgen.runs.phases import plays_levels
+from envgen.settings import flatten
 
 from .adaptation import adaptation_section
 from .archive import archive_cards, archive_facts, archive_table
-from .charts import chart, curve, figure_row
+from .charts import chart, curve, figure_row, point_data
 from .clips import Clip
 from .conversation import conversation
 from .curves import cycle_rates, evaluation_points, training_points
@@ -31,7 +32,7 @@ from .html import (
     to_json,
 )
 from .pictures import LevelMaps, PictureStore, to_animation, to_webp
-from .read import CycleFiles, RunFiles, as_text, estimate, number, numbers, objects, plays_levels, texts
+from .read import CycleFiles, RunFiles, as_text, estimate, number, numbers, objects, texts
 
 MAX_LEVELS = 32  # of a cycle
 MAX_SKILLS = 200  # of a heat map
@@ -115,18 +116,14 @@ def score_chart(run: RunFiles) -> Html | None:
     evaluation = evaluation_points(run)
     curves = []
     if len(training) > 1:
-        curves.append(curve("training episodes", 0, _xy(training)))
+        curves.append(curve("training episodes", 0, point_data(training)))
     if len(evaluation) > 1:
-        curves.append(curve("evaluations in the original", 1, _xy(evaluation), points=True))
+        curves.append(curve("evaluations in the original", 1, point_data(evaluation), points=True))
     if not curves:
         return None
     shades = [(start, end, name) for start, end, name in phases if plays_levels(name)]
     note = "Shaded: phases in the designer's levels, which can be easier or harder than the original."
     return chart("Score", curves, "steps", "score %", note if shades else "", shades=shades)
-
-
-def _xy(points: Sequence[tuple[float, float]]) -> dict[str, list[float]]:
-    return {"x": [x for x, _ in points], "y": [y for _, y in points]}
 
 
 def _metric(run: RunFiles, name: str, max_points: int = 200) -> dict[str, list[float]] | None:
@@ -136,7 +133,7 @@ def _metric(run: RunFiles, name: str, max_points: int = 200) -> dict[str, list[f
         if (steps := number(line, "steps")) is not None and (value := number(line, name)) is not None
     ]
     stride = -(-len(points) // max_points) if points else 1
-    return _xy(points[::stride]) if len(points) > 1 else None
+    return point_data(points[::stride]) if len(points) > 1 else None
 
 
 def _skills(run: RunFiles) -> Html | None:

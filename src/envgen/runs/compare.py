@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from envgen.settings import flatten
 from envgen.text import printable
 
 from .kinds import Kind, as_number, get_path, kind_of
 from .statistics import Aggregate, iqm, iqm_with_ci
-from .store import RESTORE, Run, RunError, check_format, flatten
+from .store import RESTORE, Run, RunError, check_format
 from .tables import Comparison, Group, Table
 
 __all__ = ["Aggregate", "Comparison", "Group", "Table", "compare", "find_runs", "iqm", "iqm_with_ci"]
@@ -60,10 +61,10 @@ def compare(paths: Iterable[str | Path]) -> Comparison:
         kind, summary = kind_of(request), run.read("summary")
         if all(get_path(summary, *path) is None for path in kind.results.values()):
             raise RunError(f"{folder / 'summary.json'} has no results; {RESTORE}")
-        group_key = json.dumps(settings_without_seeds(request), sort_keys=True)
+        settings_key = json.dumps(settings_without_seeds(request), sort_keys=True)
         task_key = kind.task_key
         groups = tables.setdefault((task_key, _shorten(str(request.get(task_key)), MAX_NAME_CHARS)), {})
-        groups.setdefault(group_key, []).append(FinishedRun(folder, request, summary))
+        groups.setdefault(settings_key, []).append(FinishedRun(folder, request, summary))
     ordered = sorted(tables, key=lambda key: (key[0] != "world", key[1]))
     return Comparison(tuple(make_table(key[1], [*tables[key].values()]) for key in ordered), tuple(unfinished))
 

@@ -25,6 +25,7 @@ class Kind:
     task_key: str  # the part of a request that says what was learned; each has its own table
     baseline: str  # the group that all others are compared with
     results: Mapping[str, tuple[str, ...]]  # column: path in a summary
+    main_result: str  # the one of these columns that ranks the groups
     row_label: str  # heading of the rows of the second table
     rates: Callable[[Any], Mapping[str, float]]  # these rows, from a summary
     costs: Mapping[str, Callable[[SummaryMean], str]]
@@ -132,6 +133,7 @@ TRAIN = Kind(
         "final score %": ("final", "score", "value"),
         "final reward": ("final", "reward", "value"),
     },
+    main_result="final score %",
     row_label="final success %",
     rates=lambda summary: skill_rates(get_path(summary, "final")),
     costs={
@@ -165,6 +167,7 @@ COEVOLVE = Kind(
         "final %": ("final_accuracy",),
         "mean of all evaluations %": ("mean_accuracy",),
     },
+    main_result="final %",
     row_label="final accuracy %",
     rates=_rates_by_feature,
     costs={

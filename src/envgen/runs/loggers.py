@@ -7,11 +7,9 @@ offline unless the environment variable WANDB_MODE says otherwise; `wandb sync` 
 
 import json
 import os
-import re
 import secrets
 import shutil
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,12 +22,11 @@ from envgen.settings import format_choice_error
 from envgen.worlds.world import World
 
 from .kinds import skill_rates
-from .statistics import score, success_counts, success_rates
+from .phases import cycle_of
+from .statistics import EpisodeWindow, score
 from .store import PROGRESS, exists, read_json, read_progress, read_request, write_json
 
-WINDOW_EPISODES = 256  # over which success rates and score are averaged
 SAVE_SECONDS = 10.0  # between two writes of wandb.json
-CYCLE = re.compile(r"cycle (\d+):")  # in the name of a phase
 LOSSES = (
     "policy_loss", "value_loss", "entropy", "approx_kl", "clipfrac", "grad_norm", "explained_variance",
     "prediction_loss", "matching_loss", "aux_kl", "aux_value_loss",
@@ -229,25 +226,22 @@ class TrainingLogger(RunLogger):
         self._phase: str | None = None  # of the last progress line
         self._num_designed = 0  # cycles, when the phase began
         self._cycles: set[tuple[int, str]] = set()  # the results that are logged
-        self._window: deque[Mapping[str, Any]] = deque()
+        self._window = EpisodeWindow(len(self.skills))
 
     def log_line(self, line: Mapping[str, Any]) -> None:
         self.steps = line["steps"]
         if line["phase"] != self._phase:  # cycles are designed and evaluated between phases
-            self._phase, cycle = line["phase"], CYCLE.match(line["phase"])
-            num_evaluated = int(cycle[1]) - 1 if cycle else self._num_designed
-            self._num_designed = int(cycle[1]) if cycle else self._num_designed
+            self._phase, cycle = line["phase"], cycle_of(line["phase"])
+            num_evaluated = self._num_designed if cycle is None else cycle - 1
+            self._num_designed = self._num_designed if cycle is None else cycle
             self._log_cycles(self._num_designed, num_evaluated)
-        self._window.append(line)
-        while sum(line["episodes"] for line in self._window) - self._window[0]["episodes"] >= WINDOW_EPISODES:
-            self._window.popleft()
+        self._window.add(line)
         values = {f"losses/{name}": line[name] for name in LOSSES if name in line}
         values["charts/SPS"] = line["steps_per_second"]
         if line["episodes"]:
             values["charts/episodic_return"] = line["return_sum"] / line["episodes"]
             values["charts/episodic_length"] = line["length_sum"] / line["episodes"]
-            succeeded, possible = (a.sum(0) for a in success_counts(list(self._window), len(self.skills)))
-            rates = success_rates(succeeded, possible)
+            rates = self._window.success_rates()
             values["charts/score"] = float(score(rates))
             values |= {f"skills/{name}": rate for name, rate in zip(self.skills, rates.tolist(), strict=True)}
         if "practice" in line:

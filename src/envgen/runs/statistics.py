@@ -4,12 +4,14 @@ The interval of an `Aggregate` covers variation between seeds. The interval of a
 between episodes and is computed in `envgen.curriculum.evaluate`.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+WINDOW_EPISODES = 256  # of the success rates and scores that are shown during training
 NUM_RESAMPLES = 4000  # of the bootstrap
 MIN_COVERAGE = 0.5  # share of the steps of a phase that must belong to episodes that ended in it
 
@@ -40,6 +42,24 @@ def success_counts(lines: Sequence[Mapping[str, Any]], num_skills: int) -> tuple
 def success_rates(succeeded: np.ndarray, possible: np.ndarray) -> np.ndarray:
     """Return success rates in percent; nan for skills that were possible in no episode."""
     return np.where(possible > 0, 100 * succeeded / np.maximum(1, possible), np.nan)
+
+
+class EpisodeWindow:
+    """The success rates of the last WINDOW_EPISODES episodes or a few more, from progress lines."""
+
+    def __init__(self, num_skills: int):
+        self.num_skills = num_skills
+        self._lines: deque[Mapping[str, Any]] = deque()
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        self._lines.append(line)
+        while sum(line["episodes"] for line in self._lines) - self._lines[0]["episodes"] >= WINDOW_EPISODES:
+            self._lines.popleft()
+
+    def success_rates(self) -> np.ndarray:
+        """Return success rates in percent; nan for skills that were possible in no episode."""
+        succeeded, possible = (counts.sum(0) for counts in success_counts(list(self._lines), self.num_skills))
+        return success_rates(succeeded, possible)
 
 
 def score(rates: np.ndarray) -> float:

@@ -21,6 +21,7 @@ import numpy as np
 
 from envgen import __version__
 from envgen.errors import EnvgenError
+from envgen.settings import flatten
 
 from . import checkpoint
 from .checkpoint import (
@@ -355,16 +356,6 @@ def reading(file: Path) -> Iterator[None]:
         raise
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise RunError(f"{file} is damaged: {describe_error(error)}; {RESTORE}") from error
-
-
-def flatten(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Return nested mappings as one mapping with dotted names: {"plan": {"cycles": 4}} -> {"plan.cycles": 4}."""
-    if not isinstance(value, Mapping) or (prefix and not value):
-        return {prefix: value}
-    flat: dict[str, Any] = {}
-    for name, inner in value.items():
-        flat |= flatten(inner, f"{prefix}.{name}" if prefix else str(name))
-    return flat
 
 
 def _is_more(now: Any, before: Any) -> bool:

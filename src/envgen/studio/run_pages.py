@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlencode
 
 from envgen.report.compare_section import compare_section, describe_result, group_runs
-from envgen.report.html import Html, badge, breakable, format_steps, join, plural, tag
+from envgen.report.html import Html, badge, breakable, format_steps, guarded, join, plural, tag
 from envgen.report.read import CycleFiles, objects
 from envgen.report.train_section import level_card, score_chart, train_parts
 from envgen.runs.store import PROGRESS
@@ -56,7 +56,7 @@ def runs_parts(folder: RunFolder, maps_of: MapsOf) -> dict[str, Html]:
     runs = folder.runs()
     live = [run for run in runs if run.is_in_progress]
     with folder.lock:
-        cards = [_guarded(lambda run=run: _card(run, maps_of), run) for run in live[:MAX_CARDS]]
+        cards = [guarded(lambda run=run: _card(run, maps_of), run.name) for run in live[:MAX_CARDS]]
         rows = [_row(run) for run in runs[:MAX_ROWS]]
         bad_rows = [_bad_row(name, problem) for name, problem in sorted(folder.unreadable.items())]
     shown = [tag("h2", "In progress"), tag("div", *cards, class_="live-runs")] if cards else []
@@ -149,14 +149,6 @@ def _levels_of_cycle(cycle: CycleFiles, maps: StudioMaps | None) -> Html:
     )  # fmt: skip
 
 
-def _guarded(build: Callable[[], Html | None], run: LiveRun) -> Html | None:
-    """A run directory may hold anything: what cannot be shown must not prevent the rest of the page."""
-    try:
-        return build()
-    except Exception as error:  # noqa: BLE001
-        return tag("p", f"{run.name} cannot be shown: {type(error).__name__}: {error}", class_="warning")
-
-
 # --- one run
 
 
@@ -185,7 +177,8 @@ def run_parts(run: LiveRun, maps_of: MapsOf) -> dict[str, Html]:
         builders = train_parts(run, maps_of(run.task))
     for name, build in builders.items():
         seconds = PART_SECONDS.get(name, 0.0)
-        content = run.part(name, lambda build=build: _guarded(build, run), PART_FILES.get(name, (PROGRESS,)), seconds)
+        files = PART_FILES.get(name, (PROGRESS,))
+        content = run.part(name, lambda build=build: guarded(build, run.name), files, seconds)
         parts[name] = part(f"run-{name}", content)
     problems = [tag("li", problem, class_="untrusted") for problem in dict.fromkeys(run.problems)]
     parts["problems"] = part("run-problems", tag("ul", *problems, class_="warning") if problems else None)
@@ -208,7 +201,7 @@ def comparison(runs: Sequence[LiveRun]) -> Html:
     for (_, task), members in sorted(tasks.items()):
         unfinished = [run.name for run in members if not run.summary]
         sections.append(tag("h3", task) if len(tasks) > 1 else None)
-        sections.append(_guarded(lambda members=members: compare_section(group_runs(members)), members[0]))
+        sections.append(guarded(lambda members=members: compare_section(group_runs(members)), members[0].name))
         if unfinished:
             text = f"Not finished, so only their curves are shown: {', '.join(unfinished)}"
             sections.append(tag("p", text, class_="note"))

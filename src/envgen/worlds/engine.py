@@ -389,6 +389,11 @@ def stack_params(levels: Sequence[Any]) -> np.ndarray:
 # --- checks of a snapshot
 
 
+def strip_prefix(prefix: str, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays named `prefix.name`, as `name`."""
+    return {name.removeprefix(f"{prefix}."): array for name, array in state.items() if name.startswith(f"{prefix}.")}
+
+
 def read_array(snapshot: Mapping[str, np.ndarray], name: str, dtype: str, shape: tuple[int | None, ...]) -> np.ndarray:
     """The array `name`, which must have this dtype and shape; None stands for any length."""
     if name not in snapshot:

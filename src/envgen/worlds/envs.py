@@ -53,6 +53,11 @@ def env_metadata(fps: int) -> dict[str, Any]:
     return {"render_modes": list(checks.RENDER_MODES), "render_fps": fps}
 
 
+def parse_levels(engine_class: type[BatchEngine], levels: Any) -> list[Any]:
+    """The levels of an environment, each validated."""
+    return checks.parse_levels(engine_class.Level, engine_class.title, levels)
+
+
 class SingleEnv(RenderedEnv, Generic[E]):
     """One environment of a world. Infos hold `info_fields` as Python values, and `reward`."""
 
@@ -66,11 +71,8 @@ class SingleEnv(RenderedEnv, Generic[E]):
         self.action_names, self.render_size = config.actions, config.render_size
         self.observation_space = config.observation.space
         self.action_space = spaces.Discrete(len(config.actions))
-        self.engine = config.make_engine(1, self._parse_levels(level), True, 1)
+        self.engine = config.make_engine(1, parse_levels(self.engine_class, level), True, 1)
         self._running = False
-
-    def _parse_levels(self, levels: Any) -> list[Any]:
-        return checks.parse_levels(self.engine_class.Level, self.engine_class.title, levels)
 
     def _extra_info(self) -> dict[str, Any]:
         """Entries of the info in addition to `info_fields`."""
@@ -81,7 +83,7 @@ class SingleEnv(RenderedEnv, Generic[E]):
         return self.engine.levels[self.engine.envs["level"][0]]
 
     def set_level(self, level: Any) -> None:
-        self.engine.set_levels(self._parse_levels(level), True)
+        self.engine.set_levels(parse_levels(self.engine_class, level), True)
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
         """Begin an episode.
@@ -175,23 +177,22 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         threads = checks.choose_threads(threads, num_envs, config.observation.name)
-        levels = checks.check_all_used(self._parse_levels(levels), num_envs, sample_levels)
+        levels = checks.check_all_used(parse_levels(self.engine_class, levels), num_envs, sample_levels)
         self.engine = config.make_engine(num_envs, levels, sample_levels, threads)
         self._window: RenderWindow | None = None
-
-    def _parse_levels(self, levels: Any) -> list[Any]:
-        return checks.parse_levels(self.engine_class.Level, self.engine_class.title, levels)
 
     @property
     def levels(self) -> list[Any]:
         return self.engine.levels
 
     def set_levels(self, levels: Any, sample_levels: bool = False) -> None:
-        levels = checks.check_all_used(self._parse_levels(levels), self.num_envs, sample_levels)
+        levels = checks.check_all_used(parse_levels(self.engine_class, levels), self.num_envs, sample_levels)
         self.engine.set_levels(levels, sample_levels)
 
     def set_env_levels(self, env_ids: Sequence[int], levels: Sequence[Any]) -> None:
-        self.engine.set_env_levels(env_ids, self._parse_levels(levels))
+        levels = parse_levels(self.engine_class, levels)
+        checks.check_env_ids(env_ids, levels, self.num_envs)
+        self.engine.set_env_levels(env_ids, levels)
 
     def reset(self, *, seed: int | Iterable[int | None] | None = None, options: dict | None = None):
         """Begin episodes.
@@ -245,7 +246,7 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
     def _infos(self) -> dict[str, Any]:
         report = self.engine.results.report
         reports = report.view(np.uint8).copy().view(report.dtype)  # as bytes: records are copied field by field
-        return self._with_masks(reports, np.ones(self.num_envs, np.bool_))
+        return self._with_masks(reports, self.engine.results.phase != NOT_STARTED)
 
     def _final_infos(self, finished: FinishedEpisodes) -> dict[str, Any]:
         """Gymnasium's final_obs and final_info of the episodes that ended in this step."""
@@ -343,8 +344,8 @@ class EngineWorld(World):
         **kwargs,
     ) -> EngineVectorEnv[Any]:
         seed = checks.check_optional_seed(seed)
-        num_envs = max(1, len(levels)) if num_envs is None else num_envs
-        envs = self.vector_env_class(num_envs, list(levels) or None, observation, **kwargs)
+        levels = checks.list_levels(levels)
+        envs = self.vector_env_class(len(levels) if num_envs is None else num_envs, levels, observation, **kwargs)
         if seed is not None:
             for i in range(envs.num_envs):
                 envs.engine.seed(i, seed + i)

@@ -23,9 +23,11 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.error import ClosedEnvironmentError
 from gymnasium.wrappers import FlattenObservation
 from PIL import Image
 
+from . import validation as checks
 from .python_world import PythonEnv, PythonWorld, StateStats
 from .world import Level, Skill
 
@@ -96,7 +98,8 @@ class GymnasiumEnv(PythonEnv):
 
     def _advance(self, action: Action, episode_return: float, episode_length: int) -> tuple[float, bool]:
         """Play a step of the episode, given its return and length before; count the skills that succeed."""
-        assert self._env is not None
+        if self._env is None:
+            raise ClosedEnvironmentError("this environment was closed; make a new one")
         self._obs, reward, terminated, self._truncated, info = self._env.step(action)
         reward, terminated = float(reward), bool(terminated)
         step = Step(
@@ -141,7 +144,8 @@ class GymnasiumEnv(PythonEnv):
         return int(action) if isinstance(self.action_space, spaces.Discrete) else action
 
     def render_frame(self) -> np.ndarray:
-        assert self._env is not None
+        if self._env is None:
+            raise ClosedEnvironmentError("this environment was closed; make a new one")
         frame = self._env.render() if self._env.render_mode == "rgb_array" else None
         if not isinstance(frame, np.ndarray):
             return super().render_frame()
@@ -215,6 +219,7 @@ class GymnasiumWorld(PythonWorld):
 
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> StateStats:
         """The means of the entries of the first observation of an episode."""
+        checks.check_some_seeds(seeds)
         env = self.single(level)
         values = np.array([np.ravel(env.reset(seed=seed)[0]) for seed in seeds], np.float64).mean(0)
         env.close()

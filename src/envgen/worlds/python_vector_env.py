@@ -124,6 +124,7 @@ class PythonVectorEnv(LevelVectorEnv):
 
     def set_env_levels(self, env_ids: Sequence[int], levels: Sequence[Any]) -> None:
         levels = self._parse_levels(list(levels))
+        checks.check_env_ids(env_ids, levels, self.num_envs)
         changed, kept = set(env_ids), set[int]()
         for i in set(range(self.num_envs)) - changed:
             if self._sample_levels[i]:
@@ -167,7 +168,7 @@ class PythonVectorEnv(LevelVectorEnv):
         return self._observations(), self._infos()
 
     def set_active(self, mask: np.ndarray) -> None:
-        self._arrays["active"][:] = mask
+        self._arrays["active"][:] = checks.check_mask("the mask of set_active", mask, self.num_envs)
 
     def step(self, actions: Any):
         if not self._has_begun.all():
@@ -208,18 +209,17 @@ class PythonVectorEnv(LevelVectorEnv):
         return self._arrays["obs"].copy()
 
     def _infos(self, mask: np.ndarray | None = None, prefix: str = "infos.") -> dict[str, Any]:
-        """The infos of the environments in `mask`, by default of all; zeros for the others."""
+        """The infos of the environments in `mask`, by default of all that have begun; zeros for the others."""
         infos: dict[str, Any] = {}
+        mask = self._has_begun if mask is None else mask
         for name in self._info_names:
             rows = self._arrays[prefix + name].copy()
-            if mask is not None:
-                rows[~mask] = 0
+            rows[~mask] = 0
             if name == "level":
-                included = self._has_begun if mask is None else mask
-                entries = zip(self._level_ids, rows.tolist(), included.tolist(), strict=True)
+                entries = zip(self._level_ids, rows.tolist(), mask.tolist(), strict=True)
                 rows = np.array([level_ids[k] if is_included else 0 for level_ids, k, is_included in entries])
             infos[name] = rows
-            infos["_" + name] = np.ones(self.num_envs, np.bool_) if mask is None else mask.copy()
+            infos["_" + name] = mask.copy()
         return infos
 
     def close_extras(self, **kwargs: Any) -> None:

@@ -195,8 +195,8 @@ class PythonWorld(World):
     ) -> PythonVectorEnv:
         checks.check_choice("observation", observation or self.default_observation, self.observations)
         seed = checks.check_optional_seed(seed)
-        num_envs = max(1, len(levels)) if num_envs is None else num_envs
-        envs = PythonVectorEnv(self, list(levels) or None, num_envs, **kwargs)
+        levels = checks.list_levels(levels)
+        envs = PythonVectorEnv(self, levels, len(levels) if num_envs is None else num_envs, **kwargs)
         if seed is not None:
             envs.seed(seed)
         return envs
@@ -213,6 +213,7 @@ class PythonWorld(World):
         return env
 
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> LevelStats:
+        checks.check_some_seeds(seeds)
         env, states = self.single(level), []
         for seed in seeds:
             env.reset(seed=seed)

@@ -34,6 +34,13 @@ def parse_levels(level_class: type[L], world: str, level: Any) -> list[L]:
     )
 
 
+def list_levels(levels: Any) -> list[Any]:
+    """The levels of a vector environment as a list: a single level is a list of one, None that of the original."""
+    if isinstance(levels, Level | dict | str):
+        return [levels]
+    return [None] if levels is None or len(levels) == 0 else list(levels)
+
+
 def check_all_used(levels: list[L], num_envs: int, sample_levels: bool) -> list[L]:
     """The levels of a vector environment, each of which at least one environment must play."""
     if len(levels) > num_envs and not sample_levels:
@@ -51,14 +58,32 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     return value
 
 
+def check_env_ids(env_ids: Sequence[int], levels: Sequence[Any], num_envs: int) -> None:
+    """Environments that `set_env_levels` gives one level each."""
+    if len(env_ids) != len(levels):
+        raise ValueError(f"set_env_levels needs one level per environment, not {len(levels)} for {len(env_ids)}")
+    for i in env_ids:
+        if not 0 <= i < num_envs:
+            raise ValueError(f"there is no environment {i}; they are numbered from 0 to {num_envs - 1}")
+
+
 def check_reset_mask(options: Mapping[str, Any], num_envs: int) -> np.ndarray:
     """The environments that `reset` begins episodes in: those of the option `reset_mask`, or all."""
-    mask = np.asarray(options.get("reset_mask", np.ones(num_envs, np.bool_)))
-    if mask.dtype != np.bool_ or mask.shape != (num_envs,) or not mask.any():
-        raise ValueError(
-            f"reset_mask must be a boolean array of shape ({num_envs},) that selects at least one environment, "
-            f"not {mask!r}"
-        )
+    mask = check_mask("reset_mask", options.get("reset_mask", np.ones(num_envs, np.bool_)), num_envs)
+    if not mask.any():
+        raise ValueError("reset_mask must select at least one environment")
+    return mask
+
+
+def check_some_seeds(seeds: Sequence[int]) -> None:
+    if not len(seeds):
+        raise ValueError("the list of seeds is empty; pass at least one")
+
+
+def check_mask(name: str, mask: Any, num_envs: int) -> np.ndarray:
+    mask = np.asarray(mask)
+    if mask.dtype != np.bool_ or mask.shape != (num_envs,):
+        raise ValueError(f"{name} must be a boolean array of shape ({num_envs},), not {mask!r}")
     return mask
 
 

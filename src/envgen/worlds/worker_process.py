@@ -84,7 +84,7 @@ def run_worker() -> None:
                 group = result = None
             else:
                 result = getattr(group, name)(*args)
-            answer = pickle.dumps((True, result), pickle.HIGHEST_PROTOCOL)
+            answer = _dumps((True, result), has_objects=result is not None)
         except Exception as error:  # noqa: BLE001  environments may raise anything; the parent raises it again
             answer = _pickle_error(error)
         try:
@@ -121,6 +121,11 @@ def _pickle_error(error: Exception) -> bytes:
         return pickle.dumps((False, (None, text)))
 
 
+def _dumps(message: Any, has_objects: bool) -> bytes:
+    """Pickle a message; with cloudpickle if it has objects, whose classes may be those of a script or a notebook."""
+    return cloudpickle.dumps(message) if has_objects else pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+
+
 def _send(file: BinaryIO, message: bytes) -> None:
     file.write(len(message).to_bytes(LENGTH_BYTES, "little") + message)
     file.flush()
@@ -151,7 +156,7 @@ class Worker:
     def start(self, name: str, args: Sequence[Any] = ()) -> None:
         assert self.process.stdin is not None
         with suppress(OSError):  # it has died: `finish` reports it
-            _send(self.process.stdin, pickle.dumps((name, args), pickle.HIGHEST_PROTOCOL))  # pyright: ignore[reportArgumentType]
+            _send(self.process.stdin, _dumps((name, args), has_objects=bool(args)))  # pyright: ignore[reportArgumentType]
 
     def wait(self) -> None:
         """Wait until there is an answer. An interrupt here, unlike in `finish`, loses nothing."""

@@ -288,8 +288,17 @@ class SupportsActive(Protocol):
     """An optional part of a `LevelVectorEnv`: leave out environments whose results nobody needs."""
 
     def set_active(self, mask: np.ndarray) -> None:
-        """Until the next `reset`, `step` only steps the environments in `mask` (num_envs,). The others stay as they
-        are, with reward 0."""
+        """Until the next `reset` or `set_state`, `step` only steps the environments in `mask` (num_envs,). The others
+        stay as they are, with reward 0."""
+        ...
+
+
+@runtime_checkable
+class SupportsReference(Protocol):
+    """An optional part of a `World`: the environments of the package that it reimplements, to compare results with."""
+
+    def reference_envs(self, num_envs: int, seed: int, observation: str = "symbols", episodes: int = 1) -> VectorEnv:
+        """Environments of the package that play at least `episodes` episodes in all."""
         ...
 
 

@@ -12,6 +12,7 @@ import envgen  # noqa: F401  registers the environments
 from envgen.worlds.crafter.env import CrafterEnv, CrafterVectorEnv
 from envgen.worlds.crafter.expert_policy import expert_actions
 from envgen.worlds.crafter.level import CrafterLevel
+from envgen.worlds.crafter.world import Crafter
 
 LEVELS = [CrafterLevel(length=9), CrafterLevel(biome="beach", length=7), CrafterLevel(trees="rare", length=12)]
 
@@ -245,3 +246,17 @@ def test_memory_per_environment_is_below_40_kb():
 
     engine = Engine(4, [CrafterLevel()], False, threads=1)
     assert engine.bytes_per_environment() < 40_000
+
+
+@pytest.mark.parametrize("levels", [None, (), {"trees": "none"}, CrafterLevel(trees="none"), '{"trees": "none"}'])
+def test_make_accepts_a_single_level(levels):
+    envs = Crafter().make(levels, observation="symbols")
+    assert envs.num_envs == 1
+    assert envs.levels[0].trees == ("none" if levels else CrafterLevel().trees)
+    assert Crafter().make(levels, num_envs=20).num_envs == 20
+
+
+def test_infos_of_environments_without_an_episode_are_masked():
+    envs = Crafter().make([], num_envs=3, observation="symbols")
+    _, infos = envs.reset(seed=0, options={"reset_mask": np.array([True, False, True])})
+    assert infos["_level"].tolist() == infos["_seed"].tolist() == [True, False, True]

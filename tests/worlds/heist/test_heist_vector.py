@@ -88,6 +88,15 @@ def test_seeds_match_the_reference():
     assert env.reset(seed=1)[1]["seed"] == env.reset()[1]["seed"] == 876640971
 
 
+def test_a_refused_reset_changes_nothing():
+    envs, other = HeistVectorEnv(4, None, "symbols"), HeistVectorEnv(4, None, "symbols")
+    for each in (envs, other):
+        each.reset(options={"rand_seed": 5})
+    with pytest.raises(ValueError, match="'x'"):
+        envs.reset(options={"rand_seed": 6, "x": 1})
+    assert np.array_equal(envs.reset()[1]["seed"], other.reset()[1]["seed"])
+
+
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from minigrid_maps import room
 
-from envgen.designers.designer import setting_values, unflatten
+from envgen.designers.designer import setting_values
+from envgen.settings import unflatten
 from envgen.worlds.minigrid import constants as const
 from envgen.worlds.minigrid.env import MiniGridEnv, MiniGridVectorEnv
 from envgen.worlds.minigrid.held_out import HELD_OUT_LEVELS
@@ -74,6 +75,12 @@ def test_invalid_levels_are_refused_with_a_one_line_message(level, message):
     with pytest.raises(LevelError, match=message) as caught:
         MiniGridLevel.parse(level)
     assert "\n" not in str(caught.value)
+
+
+def test_a_goal_in_reach_makes_any_task_possible():
+    MiniGridLevel.parse({"task": "unlock", "map": ["#####", "#>G##", "###Lr#", "#####"]})
+    with pytest.raises(LevelError, match="cannot reach a locked door"):
+        MiniGridLevel.parse({"task": "unlock", "map": ["#####", "#>.##", "###Lr#", "#####"]})
 
 
 def test_maps_may_be_one_text_and_keep_their_form():

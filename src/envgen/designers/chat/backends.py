@@ -89,6 +89,12 @@ def make_backend(
     return ManualBackend(folder)
 
 
+def _usage(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a response says about its tokens; empty if nothing."""
+    usage = body.get("usage")
+    return usage if isinstance(usage, dict) else {}
+
+
 class HttpBackend(Backend):
     """A chat server. A part of the request that it reports as unsupported is left out, for the rest of the process."""
 
@@ -251,7 +257,7 @@ class OpenAIBackend(HttpBackend):
         return create(model=self.model, messages=messages, **options).http_response.content
 
     def parse_response(self, body: dict[str, Any]) -> Reply:
-        choices, usage = body["choices"] or [{}], body.get("usage") or {}
+        choices, usage = body["choices"] or [{}], _usage(body)
         message = choices[0].get("message") or {}
         model, finish = body.get("model"), choices[0].get("finish_reason")
         return Reply(
@@ -329,7 +335,7 @@ class AnthropicBackend(HttpBackend):
         return response.http_response.content
 
     def parse_response(self, body: dict[str, Any]) -> Reply:
-        blocks, usage = body["content"] or [], body.get("usage") or {}
+        blocks, usage = body["content"] or [], _usage(body)
         tool_uses = [block for block in blocks if block.get("type") == "tool_use"]
         proposals = [block["input"] for block in tool_uses if block.get("name") == TOOL]
         texts = [block["text"] for block in blocks if block.get("type") == "text"]

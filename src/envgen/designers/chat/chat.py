@@ -134,11 +134,7 @@ class Chat:
             reply = backend.send(request)
         except ChatError as error:
             error.args = (redact(str(error), backend.secrets),)
-            kind = (
-                "retryable" if isinstance(error, RetryableError)
-                else "ambiguous" if isinstance(error, AmbiguousError) else "rejected"
-            )  # fmt: skip
-            self.ledger.record_failure(number, digest, kind, str(error), time.monotonic() - start)
+            self.ledger.record_failure(number, digest, error.kind, str(error), time.monotonic() - start)
             raise error from None
         seconds = time.monotonic() - start
         reply = reply.for_record(backend.secrets)

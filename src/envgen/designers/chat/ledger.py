@@ -16,14 +16,14 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from envgen.runs.checkpoint import flush_folder, open_regular, parse_json, read_regular
 from envgen.settings import Settings
 
-from .protocol import BudgetExceededError, ChatError, ChatRequest, Reply
+from .protocol import BudgetExceededError, ChatError, ChatRequest, FailureKind, Reply
 
 CHARS_PER_TOKEN = 4  # used where the server does not report token counts
 LEDGER = "ledger.jsonl"
@@ -35,7 +35,7 @@ REQUIRED_FIELDS = {
     "validation": {"digest", "ok", "errors"},
 }
 RESTORE = "restore the file or start a new run"
-FAILURE_KINDS = ("retryable", "ambiguous", "rejected")
+FAILURE_KINDS = get_args(FailureKind)
 
 
 class Budget(Settings):
@@ -175,7 +175,7 @@ class Ledger:
         self._write({"event": "reply", "number": number, "digest": digest, **fields})
         self._in_flight = None
 
-    def record_failure(self, number: int, digest: str, kind: str, error: str, seconds: float) -> None:
+    def record_failure(self, number: int, digest: str, kind: FailureKind, error: str, seconds: float) -> None:
         fields = {"kind": kind, "error": error, "seconds": round(seconds, 3)}
         self._write({"event": "failure", "number": number, "digest": digest, **fields})
         self._in_flight = None

@@ -13,13 +13,14 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from envgen.errors import EnvgenError
 
+FailureKind = Literal["retryable", "ambiguous", "rejected"]  # whether the same request may be sent again
 MAX_REPLY_CHARS = 200_000  # longer replies are cut, so that a model that never stops cannot fill the disk
 MAX_NAME_CHARS = 200  # of the model and the finish reason that a server reports
 MAX_TOOL_CALLS = 256  # of a reply; more are cut
@@ -31,9 +32,13 @@ MIN_SECRET_CHARS = 6  # shorter values such as "none" and "EMPTY" protect nothin
 class ChatError(EnvgenError):
     """The conversation cannot continue. The message says why and what to do."""
 
+    kind: ClassVar[FailureKind] = "rejected"
+
 
 class RetryableError(ChatError):
     """The server did not accept the request, so nothing was charged. It may accept it later."""
+
+    kind = "retryable"
 
     def __init__(self, message: str, retry_after: float | None = None):
         super().__init__(message)
@@ -42,6 +47,8 @@ class RetryableError(ChatError):
 
 class AmbiguousError(ChatError):
     """The request was sent, but no readable answer came back. It may have been charged."""
+
+    kind = "ambiguous"
 
 
 class RejectedError(ChatError):

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 from ..envs import EngineVectorEnv, EnvConfig, InfoField, SingleEnv, env_metadata
 from ..observations import RENDER_SIZE
-from ..validation import check_choice, check_seed, parse_image_size
+from ..validation import check_choice, check_options, check_seed, parse_image_size
 from .constants import ACTIONS, COLORS, NUM_MOVES, SKILLS
 from .engine import ALL_SEEDS, Engine
 from .observations import SYMBOL_MAP, observation_format
@@ -150,5 +150,7 @@ class HeistVectorEnv(EngineVectorEnv[Engine]):
                 raise ValueError(
                     "the option rand_seed seeds all environments; it cannot be combined with seed or reset_mask"
                 )
+            self._check_open()
+            check_options(options, self.reset_options)
             self.engine.seed_like_procgen(check_seed(options["rand_seed"]))
         return super().reset(seed=seed, options=options)

@@ -123,22 +123,21 @@ def check_map(cells: np.ndarray, task: int) -> None:
             is_complete = targets.sum() > (task == const.PUT_NEAR)
         if not is_complete:
             raise ValueError(f"the map lacks {target_name}, which the task {name!r} needs")
-    if not (targets & may_reach(cells, const.EMPTY_ROOM)[0]).any():
+    may_reach_goal = (may_reach(cells, task)[0] & (cells == const.GOAL)).any()  # which is a success in every task
+    if not may_reach_goal and not (targets & may_reach(cells, const.EMPTY_ROOM)[0]).any():
         raise ValueError(
             f"the agent cannot reach {target_name}: walls, lava or locked doors without a key are in the way"
         )
     num_balls = int(((cells >= const.BALL) & (cells < const.BOX)).sum())
     if task == const.DYNAMIC_OBSTACLES and num_balls > const.MAX_OBSTACLES:
         raise ValueError(f"the map has {num_balls} balls; the task {name!r} has at most {const.MAX_OBSTACLES}")
-    if problem := _find_impossible(cells, task, targets, target_name):
+    if not may_reach_goal and (problem := _find_impossible(cells, task, targets, target_name)):
         raise ValueError(problem)
 
 
 def _find_impossible(cells: np.ndarray, task: int, targets: np.ndarray, target_name: str) -> str | None:
-    """Why the rules of the task certainly make success impossible; None if they may not."""
+    """Why the rules of the task certainly make success impossible where no goal is in reach; None if they may not."""
     reached, keys = may_reach(cells, task)
-    if (reached & (cells == const.GOAL)).any():  # which is a success in every task
-        return None
     if task == const.DYNAMIC_OBSTACLES:
         return "the agent cannot reach the goal: in the task 'dynamic obstacles' it can only cross empty cells"
     if task == const.UNLOCK and not any(int(code) - const.LOCKED_DOOR in keys for code in cells[targets & reached]):
