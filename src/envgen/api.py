@@ -135,8 +135,9 @@ def train(
     """
     require_extra("train", "envgen.train")
     arguments = _training_arguments(
-        world, designer, preset, plan, observation, seed, folder, learner, learner_preset, network, hyperparameters,
-        designer_options, levels, llm, practice, initial_policy,
+        world, designer, preset=preset, plan=plan, observation=observation, seed=seed, folder=folder, learner=learner,
+        learner_preset=learner_preset, network=network, hyperparameters=hyperparameters,
+        designer_options=designer_options, levels=levels, llm=llm, practice=practice, initial_policy=initial_policy,
     )  # fmt: skip
     return _train(arguments, extend, device, compile, save_every, log, verbose)
 
@@ -157,20 +158,12 @@ def training_request(
     check_loggers(log)
     check_device(device, has_device)
     a = _training_arguments(world, designer, **arguments)
-    return prepare(
-        a.world,
-        a.designer,
-        a.plan,
-        a.observation,
-        a.seed,
-        a.learner,
-        a.settings,
-        device,
-        compile,
-        a.practice,
-        request_only=True,
-        initial_policy=a.initial_policy,
-    ).request
+    prepared = prepare(
+        a.world, a.designer, a.plan, observation=a.observation, seed=a.seed, learner=a.learner,
+        learner_settings=a.settings, device=device, compile=compile, practice=a.practice,
+        initial_policy=a.initial_policy, request_only=True,
+    )  # fmt: skip
+    return prepared.request
 
 
 @dataclass(frozen=True)
@@ -183,17 +176,17 @@ class TrainingArguments:
     plan: "TrainingPlan"
     observation: str
     seed: int
-    learner: Any
+    learner: "str | type[Learner]"
     settings: dict[str, Any]
-    practice: Any
+    practice: Mapping[str, Any]
     initial_policy: "InitialPolicy | None" = None
 
 
 def _training_arguments(
-    world: str | World, designer: str | Designer | type[Designer], preset: str, plan: Any, observation: str | None,
+    world: str | World, designer: str | Designer | type[Designer], *, preset: str, plan: Any, observation: str | None,
     seed: int, folder: str | Path | None, learner: Any, learner_preset: str, network: Any, hyperparameters: Any,
     designer_options: Mapping[str, Any] | None, levels: Sequence[Any], llm: str | Mapping[str, Any] | None,
-    practice: Any, initial_policy: Any = None,
+    practice: Any, initial_policy: Any,
 ) -> TrainingArguments:  # fmt: skip
     from envgen.curriculum.plan import TrainingPlan, check_training_seed, plan_for
     from envgen.curriculum.plan import learner_preset as chosen_preset
@@ -221,7 +214,10 @@ def _training_arguments(
         settings["network"] = network_settings
     practice = preset_practice | practice_changes
     initial = None if initial_policy is None else _initial_policy(initial_policy)
-    return TrainingArguments(run_folder, world, built, plan, observation, seed, learner, settings, practice, initial)
+    return TrainingArguments(
+        run_folder, world, built, plan, observation=observation, seed=seed, learner=learner, settings=settings,
+        practice=practice, initial_policy=initial,
+    )  # fmt: skip
 
 
 def _initial_policy(policy: "str | Path | TrainingRun | Policy") -> "InitialPolicy":
@@ -313,8 +309,9 @@ def resume(
     world = make_world(world_name)
     check_observation(world, observation)
     arguments = TrainingArguments(
-        run_folder, world, designer, plan, observation, seed, learner, settings, practice, initial
-    )
+        run_folder, world, designer, plan, observation=observation, seed=seed, learner=learner, settings=settings,
+        practice=practice or {}, initial_policy=initial,
+    )  # fmt: skip
     return _train(arguments, False, device, compile, save_every, log, verbose)
 
 
@@ -362,8 +359,10 @@ def _train(
             logger.on_progress(line)
 
         summary = run_loop(
-            folder, world, a.designer, a.plan, a.observation, a.seed, a.learner, a.settings, device, compile,
-            on_progress, print_line, save_every, extend, a.practice, a.initial_policy,
+            folder, world, a.designer, a.plan, observation=a.observation, seed=a.seed, learner=a.learner,
+            learner_settings=a.settings, device=device, compile=compile, on_progress=on_progress,
+            on_message=print_line, save_every=save_every, extend=extend, practice=a.practice,
+            initial_policy=a.initial_policy,
         )  # fmt: skip
     return TrainingRun(folder, summary, world, a.learner)
 

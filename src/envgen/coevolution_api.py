@@ -88,8 +88,9 @@ def coevolve(
     from envgen.coevolution.domains.registry import domain_path
 
     loaded, request, recipe = _coevolution_arguments(
-        domain, proposer, plan, curriculum, agent, environment, agent_settings, environment_settings, pretrain,
-        model_size, seed,
+        domain, proposer, plan=plan, curriculum=curriculum, agent=agent, environment=environment,
+        agent_settings=agent_settings, environment_settings=environment_settings, pretrain=pretrain,
+        model_size=model_size, seed=seed,
     )  # fmt: skip
     run_folder = Path(folder) if folder else default_coevolution_folder(domain_path(loaded), proposer, seed)
     servers = (agent_server, environment_server)
@@ -110,7 +111,7 @@ def coevolution_request(domain: Any, proposer: str, *, log: Sequence[str], **arg
 
 
 def _coevolution_arguments(
-    domain: Any, proposer: str, plan: Mapping[str, Any] | None, curriculum: Mapping[str, Any] | None, agent: Any,
+    domain: Any, proposer: str, *, plan: Mapping[str, Any] | None, curriculum: Mapping[str, Any] | None, agent: Any,
     environment: Any, agent_settings: Mapping[str, Any] | None, environment_settings: Mapping[str, Any] | None,
     pretrain: Mapping[str, Any] | None, model_size: Mapping[str, Any] | None, seed: int,
 ) -> "tuple[Any, CoevolveRequest, dict[str, Any] | None]":  # fmt: skip

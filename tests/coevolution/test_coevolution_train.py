@@ -167,8 +167,9 @@ def test_the_fractions_of_a_step_are_rounded_to_its_number_of_tasks(models, tmp_
         stores.agent_traces.add([{"spec": setup.base_specs[0].text}], key=lambda record: record["spec"])
         agent = AgentPolicy(domain, LanguageModelPolicy(load_model(models[0]), settings, seed=0), settings)
         loop = Coevolution(
-            run, domain, agent, UniformProposer(domain, 0), stores, setup.task_filter, setup.base_specs,
-            setup.eval_tasks, AlphaCurriculumSettings(), plan, seed=0,
+            run, domain, agent, UniformProposer(domain, 0), stores=stores, task_filter=setup.task_filter,
+            base_specs=setup.base_specs, eval_tasks=setup.eval_tasks, curriculum=AlphaCurriculumSettings(), plan=plan,
+            seed=0,
         )  # fmt: skip
         assert [task.source for task in loop._collect(count).tasks] == sources
 
@@ -186,8 +187,9 @@ def test_base_tasks_replace_new_ones_once_the_domain_has_no_more(models, tmp_pat
     with Run(tmp_path, {}) as run:
         agent = AgentPolicy(domain, LanguageModelPolicy(load_model(models[0]), settings, seed=0), settings)
         loop = Coevolution(
-            run, domain, agent, UniformProposer(domain, 0), TaskStores(run), setup.task_filter, setup.base_specs,
-            setup.eval_tasks, AlphaCurriculumSettings(), plan, seed=0,
+            run, domain, agent, UniformProposer(domain, 0), stores=TaskStores(run), task_filter=setup.task_filter,
+            base_specs=setup.base_specs, eval_tasks=setup.eval_tasks, curriculum=AlphaCurriculumSettings(), plan=plan,
+            seed=0,
         )  # fmt: skip
         sources = [[task.source for task in loop._collect(8).tasks] for _ in range(3)]
         loop.step()

@@ -17,10 +17,10 @@ SETTINGS = {"num_envs": 2, "num_steps": 12, "update_epochs": 1, "num_minibatches
 def main(folder: Path, observation: str, share: float) -> None:
     torch.set_num_threads(1)
     world = Crafter()
-    with Run(folder, {"observation": observation}) as run_dir:
+    with Run(folder, {"observation": observation}) as run:
         learner = make_learner(world, observation, settings=SETTINGS)
         practice = PracticeSettings(share=share, max_steps=9, snapshot_interval=3, buffer_size=3)
-        trainer = PhaseTrainer(run_dir, world, observation, learner, seed=3, save_every=0.0, practice=practice)
+        trainer = PhaseTrainer(run, world, observation, learner, seed=3, save_every=0.0, practice=practice)
         phase_steps = 2 * 12 * NUM_UPDATES[observation] // 2
         trainer.run_phase("in a level", [CrafterLevel(length=30)], phase_steps)
         trainer.run_phase("in the original", [], phase_steps)

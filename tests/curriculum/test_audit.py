@@ -135,10 +135,11 @@ def test_world_without_an_expert_is_audited_with_random_actions():
     assert audit_ladder(Ladder(), {"rungs": 30, "length": 40}, "climb").verdict == "doubtful"
 
 
-@pytest.mark.parametrize(("fault", "message"), [("make", "no wood for this ladder"), ("step", "a rung breaks")])
-def test_level_that_breaks_the_simulator_is_bad_with_the_error(fault, message):
+@pytest.mark.parametrize(("fault", "cause"), [("make", "no wood for this ladder"), ("step", "a rung breaks")])
+def test_level_that_breaks_the_simulator_is_bad_with_the_error(fault, cause):
     result = audit_ladder(LadderWithExpert(), {"fault": fault}, "climb")
-    assert result == AuditResult(verdict="bad", reasons=(f"its environments cannot be created or played: {message}",))
+    reason = f"its environments cannot be created or played: RuntimeError: {cause}"
+    assert result == AuditResult(verdict="bad", reasons=(reason,))
 
 
 # --- first successes

@@ -85,20 +85,20 @@ def test_finished_phase_is_not_repeated(tmp_path):
     steps = trainer.learner.steps
     trainer.run_phase("one", [], 32)
     assert trainer.learner.steps == steps == 32
-    trainer.run_dir.close()
+    trainer.run.close()
     trainer = make_trainer(tmp_path)
     trainer.run_phase("one", [], 32)
     assert trainer.learner.steps == 32
     trainer.run_phase("two", [], 32)
     assert trainer.learner.steps == 64
-    trainer.run_dir.close()
+    trainer.run.close()
 
 
 def test_progress_lines_hold_the_results_of_each_update(tmp_path):
     lines = []
     trainer = make_trainer(tmp_path, on_progress=lines.append)
     trainer.run_phase("one", [CrafterLevel(length=4)], 64)
-    trainer.run_dir.close()
+    trainer.run.close()
     assert [line["steps"] for line in lines] == [16, 32, 48, 64]
     assert lines[-1]["phase"] == "one"
     assert sum(line["episodes"] for line in lines) == 16
@@ -114,7 +114,7 @@ def test_progress_lines_hold_the_steps_of_each_level(tmp_path):
     trainer = make_trainer(tmp_path, num_envs=4, on_progress=lines.append)
     levels = [CrafterLevel(length=4), CrafterLevel(length=4), CrafterLevel(length=8), CrafterLevel()]
     trainer.run_phase("one", levels, 64)
-    trainer.run_dir.close()
+    trainer.run.close()
     per_level = [[line["levels"][k] for line in lines] for k in range(3)]
     assert [sum(entry["env_steps"] for entry in entries) for entries in per_level] == [32, 16, 16]
     assert [sum(entry["length_sum"] for entry in entries) for entries in per_level[:2]] == [32, 16]
@@ -124,7 +124,7 @@ def test_the_only_environment_of_the_original_does_not_practice(tmp_path):
     lines = []
     trainer = make_trainer(tmp_path, num_envs=4, on_progress=lines.append, practice=PracticeSettings(share=0.9))
     trainer.run_phase("one", [*[CrafterLevel(length=4)] * 3, CrafterLevel(length=10_000)], 64)
-    trainer.run_dir.close()
+    trainer.run.close()
     assert sum(line["practice"]["episodes"] for line in lines) == 0
     assert [entry["env_steps"] for entry in lines[0]["levels"]] == [24, 8]
 

@@ -155,12 +155,12 @@ class Coevolution:
     """The co-evolution loop of one run, with its state."""
 
     def __init__(
-        self, run: Run, domain: Domain, agent: AgentPolicy, proposer: Proposer, stores: TaskStores,
+        self, run: Run, domain: Domain, agent: AgentPolicy, proposer: Proposer, *, stores: TaskStores,
         task_filter: TaskFilter, base_specs: Sequence[Spec], eval_tasks: Sequence[Task],
         curriculum: AlphaCurriculumSettings, plan: CoevolutionPlan, seed: int,
         on_progress: Callable[[ProgressLine], None] = lambda line: None, save_every: float = 60.0,
     ):  # fmt: skip
-        self.run_dir, self.domain, self.agent, self.proposer = run, domain, agent, proposer
+        self.run, self.domain, self.agent, self.proposer = run, domain, agent, proposer
         self.stores, self.task_filter = stores, task_filter
         self.base_specs, self.eval_tasks = base_specs, eval_tasks
         self.curriculum, self.plan = curriculum, plan
@@ -171,12 +171,12 @@ class Coevolution:
         self.counts: dict[str, int] = dict.fromkeys(COUNTS, 0)
         self.seconds: dict[str, float] = {}  # of the current step, by phase
 
-    def run(self) -> list[ProgressLine]:
+    def execute(self) -> list[ProgressLine]:
         """Run to the end of the plan; returns all lines of progress.jsonl."""
         self._resume()
         with GracefulInterrupt() as interrupt:
             self._train(interrupt)
-        return list(read_progress(self.run_dir.folder))
+        return list(read_progress(self.run.folder))
 
     def _train(self, interrupt: GracefulInterrupt) -> None:
         broadcast = self.agent.policy.broadcast_bool
@@ -306,8 +306,8 @@ class Coevolution:
         self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - start
 
     def _log(self, line: ProgressLine) -> None:
-        if self.run_dir.is_main:
-            self.run_dir.log(line)
+        if self.run.is_main:
+            self.run.log(line)
         self.on_progress(line)
 
     # ------------------------------------------------------------------------------------------------ checkpoints
@@ -315,7 +315,7 @@ class Coevolution:
     def _save(self) -> None:
         agent_arrays, agent_values = self.agent.policy.state()
         proposer_arrays, proposer_values = self.proposer.state()
-        if not self.run_dir.is_main:
+        if not self.run.is_main:
             return
         values = {
             "agent": agent_values,
@@ -327,15 +327,15 @@ class Coevolution:
             "stores": self.stores.flush(),
             "store_checksums": self.stores.checksums(),
         }
-        self.run_dir.save({"agent": agent_arrays, "proposer": proposer_arrays}, values)
+        self.run.save({"agent": agent_arrays, "proposer": proposer_arrays}, values)
 
     def _resume(self) -> None:
-        checkpoint = self.run_dir.resume()
+        checkpoint = self.run.resume()
         if checkpoint is None:
             self.stores.restore({}, {})
             return
         arrays, values = checkpoint.arrays, checkpoint.values
-        with loading(self.run_dir.folder, checkpoint):
+        with loading(self.run.folder, checkpoint):
             self.stores.restore(values["stores"], values.get("store_checksums", {}))
             self.agent.policy.load(arrays["agent"], values["agent"])
             self.proposer.load(arrays["proposer"], values["proposer"])

@@ -115,14 +115,17 @@ def coevolve(
         policy = LanguageModelPolicy(agent_lm, agent_settings, request.seed, accelerator, samplers[0])
         stores = TaskStores(run)
         context = ProposerContext(
-            domain, request.curriculum, request.environment_settings, request.plan, request.seed + 10, run, stores,
-            setup.task_filter, setup.base_specs, build_environment_policy,
+            domain=domain, curriculum=request.curriculum, environment_settings=request.environment_settings,
+            plan=request.plan, seed=request.seed + 10, run=run, stores=stores, task_filter=setup.task_filter,
+            base_specs=setup.base_specs, build_policy=build_environment_policy,
         )  # fmt: skip
         loop = Coevolution(
-            run, domain, AgentPolicy(domain, policy, agent_settings), entry.build(context), stores, setup.task_filter,
-            setup.base_specs, setup.eval_tasks, request.curriculum, request.plan, request.seed, on_progress, save_every,
+            run, domain, AgentPolicy(domain, policy, agent_settings), entry.build(context), stores=stores,
+            task_filter=setup.task_filter, base_specs=setup.base_specs, eval_tasks=setup.eval_tasks,
+            curriculum=request.curriculum, plan=request.plan, seed=request.seed, on_progress=on_progress,
+            save_every=save_every,
         )  # fmt: skip
-        lines = loop.run()
+        lines = loop.execute()
         with reading(run.folder / PROGRESS):
             summary = summarize(lines)
         if run.is_main:

@@ -117,24 +117,26 @@ def train(
     """
     plan = plan or TrainingPlan()
     agent, practice, sampler, request = prepare(
-        world, designer, plan, observation, seed, learner, learner_settings, device, compile, practice,
-        initial_policy=initial_policy,
+        world, designer, plan, observation=observation, seed=seed, learner=learner, learner_settings=learner_settings,
+        device=device, compile=compile, practice=practice, initial_policy=initial_policy,
     )  # fmt: skip
     extendable = EXTENDABLE if extend else ()
-    with Run(Path(folder), request, agent.process_group.is_main, designer.runtime_options(), extendable) as run_dir:
+    with Run(Path(folder), request, agent.process_group.is_main, designer.runtime_options(), extendable) as run:
         agent.process_group.barrier()
         trainer = PhaseTrainer(
-            run_dir, world, observation, agent, seed, save_every, on_progress, practice, sampler, plan.original_share
-        )
+            run, world, observation, agent, seed, save_every=save_every, on_progress=on_progress,
+            practice=practice, sampler=sampler, original_share=plan.original_share,
+        )  # fmt: skip
         if initial_policy is not None and trainer.is_new:
             initial_policy.copy_to(agent)
-        return Loop(trainer, designer, plan, on_message).run()
+        return Loop(trainer, designer, plan, on_message).execute()
 
 
 def prepare(
     world: World,
     designer: Designer,
     plan: TrainingPlan,
+    *,
     observation: str,
     seed: int,
     learner: str | type[Learner] = "ppo",
@@ -220,10 +222,10 @@ class Loop:
         self, trainer: PhaseTrainer, designer: Designer, plan: TrainingPlan, on_message: Callable[[str], None]
     ):
         self.trainer, self.designer, self.plan, self.on_message = trainer, designer, plan, on_message
-        self.run_dir, self.world, self.learner = trainer.run_dir, trainer.world, trainer.learner
+        self.run, self.world, self.learner = trainer.run, trainer.world, trainer.learner
         self.setting_effects = functools.cache(lambda: setting_effects(self.world))  # only if a designer asks
 
-    def run(self) -> TrainingSummary:
+    def execute(self) -> TrainingSummary:
         history: list[Cycle] = []
         for num_cycles, final_phase in self.segments():
             for cycle in range(len(history) + 1, num_cycles + 1):
@@ -241,7 +243,7 @@ class Loop:
     def segments(self) -> Iterator[tuple[int, Phase]]:
         """Yield the number of cycles and the final phase: once, and once more for each extension of the run."""
         with self._reading("run"):
-            plans = [(old["plan.cycles"], old["plan.final_steps"]) for old in self.run_dir.extended_from]
+            plans = [(old["plan.cycles"], old["plan.final_steps"]) for old in self.run.extended_from]
         steps_before, num_phases = 0, 0
         for num_cycles, final_steps in [*plans, (self.plan.cycles, self.plan.final_steps)]:
             num_phases += final_steps > steps_before
@@ -341,8 +343,8 @@ class Loop:
                 )
             phase = self.phases(cycle, proposal)[0]
             trained = unique(phase.levels)  # in the order of the progress lines
-            with reading(self.run_dir.folder / PROGRESS):
-                lines = [line for line in read_progress(self.run_dir.folder) if line["phase"] == phase.name]
+            with reading(self.run.folder / PROGRESS):
+                lines = [line for line in read_progress(self.run.folder) if line["phase"] == phase.name]
                 by_level = dict(zip(trained, level_outcomes(lines, skills, len(trained)), strict=True))
             return {
                 "cycle": Cycle(
@@ -365,18 +367,18 @@ class Loop:
         plan, world, num_envs = self.plan, self.world, self.learner.settings.num_envs
         seed = EVALUATION_SEED + self.trainer.seed
         final = evaluate(self.learner, world, None, plan.episodes, seed, self.trainer.observation)
-        lines = list(read_progress(self.run_dir.folder))
+        lines = list(read_progress(self.run.folder))
         cycles = range(1, plan.cycles + 1)
-        designs = [self.run_dir.read(f"cycles/{cycle}/levels") for cycle in cycles]
-        evaluations = [self.run_dir.read(f"cycles/{cycle}/evaluation") for cycle in cycles]
+        designs = [self.run.read(f"cycles/{cycle}/levels") for cycle in cycles]
+        evaluations = [self.run.read(f"cycles/{cycle}/evaluation") for cycle in cycles]
         num_level_envs, sampler = plan.num_level_envs(num_envs), self.trainer.sampler
         if sampler is not None:
             num_level_envs = num_sampled_envs(num_envs, plan.original_share)
         mixed_steps = plan.cycle_steps * num_level_envs // num_envs
         level_steps = mixed_steps if plan.mixing == "mixed" or sampler is not None else plan.level_steps
-        with reading(self.run_dir.folder / PROGRESS):
+        with reading(self.run.folder / PROGRESS):
             training, seconds = self._last_phase_stats(lines, designs), sum(line["seconds"] for line in lines)
-        with reading(self.run_dir.folder / "cycles"):
+        with reading(self.run.folder / "cycles"):
             seconds += sum(result["seconds"] for result in (*designs, *evaluations))
             with_levels = [design for design in designs if design["proposal"]["levels"] or sampler is not None]
             steps_in_levels = level_steps * len(with_levels)
@@ -417,17 +419,17 @@ class Loop:
         return levels.index(self.world.original) if self.world.original in levels else None
 
     def _reading(self, name: str) -> AbstractContextManager[None]:
-        return reading(self.run_dir.folder / f"{name}.json")
+        return reading(self.run.folder / f"{name}.json")
 
     def load_or_create(self, name: str, create: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return the content of `<name>.json`. If it does not exist yet, the main process creates it."""
-        if self.learner.process_group.is_main and not self.run_dir.has(name):
+        if self.learner.process_group.is_main and not self.run.has(name):
             start = time.monotonic()
             data = create()
             seconds = round(data.get("seconds", time.monotonic() - start), 3)
-            self.run_dir.write(name, {**data, "seconds": seconds})
+            self.run.write(name, {**data, "seconds": seconds})
         self.learner.process_group.barrier()
-        return self.run_dir.read(name)
+        return self.run.read(name)
 
 
 def share_envs(

@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from envgen.runs.checkpoint import loading
 from envgen.runs.interrupt import GracefulInterrupt
 from envgen.runs.statistics import has_coverage, score, success_counts, success_rates
 from envgen.runs.store import Run
-from envgen.worlds.world import Level, TileGrid, World
+from envgen.worlds.world import Level, LevelVectorEnv, TileGrid, World
 
 from .chains import ChainVectorEnv, start_level
 from .plan import PlanError, PracticeSettings
@@ -82,7 +83,7 @@ class PhaseTrainer:
 
     def __init__(
         self,
-        run_dir: Run,
+        run: Run,
         world: World,
         observation: str,
         learner: Learner,
@@ -93,18 +94,18 @@ class PhaseTrainer:
         sampler: LevelSampler | None = None,
         original_share: float = 0.0,
     ):
-        self.run_dir, self.world, self.observation, self.learner, self.seed = run_dir, world, observation, learner, seed
+        self.run, self.world, self.observation, self.learner, self.seed = run, world, observation, learner, seed
         self.save_every, self.on_progress = save_every, on_progress
         self.practice = practice or PracticeSettings()
         self._skill_names = [skill.name for skill in world.skills]
-        self._chain_envs: ChainVectorEnv | None = None  # of the phase in progress, if it has chains
         self.sampler, self.original_share = sampler, original_share
         self.finished_phases: list[str] = []
         self.current_phase: str | None = None
-        self._checkpoint = run_dir.resume()
+        self._start_clocks()
+        self._checkpoint = run.resume()
         if self._checkpoint is not None:
             values = self._checkpoint.values
-            with loading(run_dir.folder, self._checkpoint):
+            with loading(run.folder, self._checkpoint):
                 self.finished_phases, self.current_phase = values["finished_phases"], values["current_phase"]
                 if not isinstance(self.finished_phases, list) or not isinstance(self.current_phase, str | None):
                     raise ValueError("finished_phases or current_phase has the wrong type")
@@ -133,52 +134,48 @@ class PhaseTrainer:
                 "run the phases in the same order as before"
             )
         learner, resume = self.learner, self.current_phase == name
-        processes = learner.process_group
-        local_envs = processes.local_slice(learner.settings.num_envs)
+        with closing(self._make_envs(list(levels) or [self.world.original], sampled)) as phase:
+            if resume and self._checkpoint is not None:
+                with loading(self.run.folder, self._checkpoint):
+                    learner.load(self._checkpoint.arrays["agent"], self._checkpoint.values["agent"], phase.envs)
+            self._checkpoint, self.current_phase = None, name
+            if phase.sampler is not None and not resume:
+                phase.sampler.begin_phase()
+                phase.sampler.refresh(self._measure_levels)
+            self._start_clocks()
+            # with several processes, none saves in mid-phase, and none could stop while it waits for the others
+            with GracefulInterrupt(handle_sigterm=learner.process_group.size == 1) as interrupt:
+                learner.train(phase.envs, steps, partial(self._on_update, phase, interrupt), resume=resume)
+        self.finished_phases, self.current_phase = [*self.finished_phases, name], None
+        if learner.process_group.is_main:
+            self.save()
+
+    def _make_envs(self, levels: Sequence[Level | LevelChain], sampled: bool) -> "PhaseEnvs":
+        """Make the environments of this process for the next phase."""
+        total_envs, processes = self.learner.settings.num_envs, self.learner.process_group
+        local_envs = processes.local_slice(total_envs)
+        num_envs = local_envs.stop - local_envs.start
         seed = phase_seed(self.seed, len(self.finished_phases)) + local_envs.start
-        levels = list(levels) or [self.world.original]
-        self._levels = unique(levels)
-        counts = Counter(levels[i % len(levels)] for i in range(learner.settings.num_envs))
-        self._env_counts = [counts[level] for level in self._levels]  # of all processes
+        entries = unique(levels)
+        counts = Counter(levels[i % len(levels)] for i in range(total_envs))
         if processes.size > 1:
             levels = [levels[i % len(levels)] for i in range(local_envs.start, local_envs.stop)]
-        num_envs = local_envs.stop - local_envs.start
         first_levels = [start_level(entry) for entry in levels]
         envs = self.world.make(first_levels, num_envs=num_envs, seed=seed, observation=self.observation)
-        self._chain_envs = None
-        if any(isinstance(entry, LevelChain) for entry in levels):
-            envs = self._chain_envs = ChainVectorEnv(envs, levels, self.world.skills)
-        self._sampler = self.sampler if sampled else None
-        if self._sampler is not None:
-            envs = SampledLevelsVectorEnv(envs, self.world, self._sampler, self.original_share, seed)
+        if sampled and self.sampler is not None:
+            envs = SampledLevelsVectorEnv(envs, self.world, self.sampler, self.original_share, seed)
             num_original = int(envs.plays_original.sum())
-            self._env_counts = [num_original, num_envs - num_original]
-        elif self.practice.share:
+            env_counts = [num_original, num_envs - num_original]
+            return PhaseEnvs(envs, (self.world.original, None), env_counts, sampler=self.sampler)
+        chain_envs = None
+        if any(isinstance(entry, LevelChain) for entry in levels):
+            envs = chain_envs = ChainVectorEnv(envs, levels, self.world.skills)
+        if self.practice.share:
             # beside levels, practice is for the original; at least one of its environments does not practice
             plays_original = np.array([levels[i % len(levels)] == self.world.original for i in range(num_envs)])
             candidates = plays_original if plays_original.any() else None
             envs = PracticeVectorEnv(envs, self.world.skills, self.practice, seed, candidates)
-        if resume and self._checkpoint is not None:
-            with loading(self.run_dir.folder, self._checkpoint):
-                learner.load(self._checkpoint.arrays["agent"], self._checkpoint.values["agent"], envs)
-        self._checkpoint, self.current_phase = None, name
-        if self._chain_envs is not None:
-            self._level_indices = [self._levels.index(entry) for entry in self._chain_envs.level_sources]
-        elif not isinstance(envs, SampledLevelsVectorEnv):
-            self._level_indices = [self._levels.index(level) for level in envs.levels]
-        if self._sampler is not None and not resume:
-            self._sampler.begin_phase()
-            self._sampler.refresh(self._measure_levels)
-        self._start_clocks()
-        try:
-            # with several processes, none saves in mid-phase, and none could stop while it waits for the others
-            with GracefulInterrupt(handle_sigterm=processes.size == 1) as self._interrupt:
-                learner.train(envs, steps, self._on_update, resume=resume)
-        finally:
-            envs.close()
-        self.finished_phases, self.current_phase = [*self.finished_phases, name], None
-        if processes.is_main:
-            self.save()
+        return PhaseEnvs(envs, entries, [counts[entry] for entry in entries], chain_envs)
 
     def save(self) -> None:
         """Write a checkpoint."""
@@ -187,7 +184,7 @@ class PhaseTrainer:
         values = {"agent": values, "finished_phases": self.finished_phases, "current_phase": self.current_phase}
         if self.sampler is not None:
             groups["sampler"], values["sampler"] = self.sampler.state()
-        self.run_dir.save(groups, values)
+        self.run.save(groups, values)
         self._last_save = time.monotonic()
 
     def _start_clocks(self) -> None:
@@ -195,25 +192,24 @@ class PhaseTrainer:
         self._recent_steps = deque([(self._last_update, self.learner.steps)], maxlen=RECENT_UPDATES)
         self._recent_episodes: deque[tuple[float, int, np.ndarray]] = deque(maxlen=RECENT_EPISODES)
 
-    def _on_update(self, update: UpdateResult) -> None:
-        self._update_sampler(update.episodes)
+    def _on_update(self, phase: "PhaseEnvs", interrupt: GracefulInterrupt, update: UpdateResult) -> None:
+        if phase.sampler is not None:
+            self._update_sampler(phase.sampler, update.episodes)
         now = time.monotonic()
         processes = self.learner.process_group
-        finished = FinishedEpisodes.combine(processes.all_gather_objects(self._finished_episodes(update.episodes)))
-        line = self._progress_line(update, finished, now)
+        finished = FinishedEpisodes.combine(processes.all_gather_objects(phase.finished_episodes(update.episodes)))
+        line = self._progress_line(phase, update, finished, now)
         if processes.is_main:
-            self.run_dir.log(line)
+            self.run.log(line)
         self.on_progress({**line, **self._recent_results(finished)})
         # the main process has no access to the other processes' environments: with several, it saves between phases
-        if processes.size == 1 and (self._interrupt.requested or now - self._last_save >= self.save_every):
+        if processes.size == 1 and (interrupt.requested or now - self._last_save >= self.save_every):
             self.save()
-        if self._interrupt.requested:
+        if interrupt.requested:
             raise KeyboardInterrupt
 
-    def _update_sampler(self, episodes: EpisodeStats) -> None:
+    def _update_sampler(self, sampler: LevelSampler, episodes: EpisodeStats) -> None:
         """Tell the sampler which episodes have ended in its levels."""
-        if self._sampler is None:
-            return
         if len(episodes.positive_value_losses) != len(episodes):
             raise PlanError(
                 f"the learner {type(self.learner).__name__} reports no regret (EpisodeStats.set_regret), which "
@@ -223,27 +219,15 @@ class PhaseTrainer:
             episodes.levels, episodes.returns, episodes.skill_counts, episodes.positive_value_losses,
             episodes.mean_values, strict=True,
         )  # fmt: skip
-        self._sampler.update([LevelEpisode(*episode) for episode in finished if episode[0] != ORIGINAL_ID])
-        self._sampler.refresh(self._measure_levels)
+        sampler.update([LevelEpisode(*episode) for episode in finished if episode[0] != ORIGINAL_ID])
+        sampler.refresh(self._measure_levels)
 
     def _measure_levels(self, levels: Sequence[Level], episodes: int, max_steps: int, seed: int) -> LevelMeasurements:
         return measure_levels(self.learner, self.world, self.observation, levels, episodes, max_steps, seed)
 
-    def _finished_episodes(self, episodes: EpisodeStats) -> "FinishedEpisodes":
-        """Return the episodes that ended in the environments of this process."""
-        stages = [-1] * len(episodes)
-        current_stages: dict[int, int] = {}
-        if self._sampler is not None:
-            entries = [int(level != ORIGINAL_ID) for level in episodes.levels]
-        else:
-            entries = [self._level_indices[level] for level in episodes.levels]
-        if self._chain_envs is not None:
-            stages = [int(self._chain_envs.level_stages[level]) for level in episodes.levels]
-            chains = self._chain_envs.chains
-            current_stages = {self._levels.index(chain): self._chain_envs.stage_of(chain) for chain in chains}
-        return FinishedEpisodes(episodes, entries, stages, current_stages)
-
-    def _progress_line(self, update: UpdateResult, finished: "FinishedEpisodes", now: float) -> dict[str, Any]:
+    def _progress_line(
+        self, phase: "PhaseEnvs", update: UpdateResult, finished: "FinishedEpisodes", now: float
+    ) -> dict[str, Any]:
         episodes = finished.episodes
         new_steps = update.steps - self._recent_steps[-1][1]
         self._recent_steps.append((now, update.steps))
@@ -258,28 +242,24 @@ class PhaseTrainer:
             "return_sum": sum(episodes.returns),
             "length_sum": sum(episodes.lengths),
             **count_successes(episodes.skill_counts),
-            "levels": self._results_by_level(finished, new_steps),
+            "levels": self._results_by_level(phase, finished, new_steps),
             **self._practice_results(episodes),
             "seconds": round(seconds, 4),
             "steps_per_second": round((last_steps - first_steps) / max(last_time - first_time, 1e-9)),
         }
 
-    def _results_by_level(self, finished: "FinishedEpisodes", new_steps: int) -> list[dict[str, Any]]:
-        """Return the results of the finished episodes for each distinct level of the phase, and its share of the steps.
-
-        In a phase with sampled levels, these are the original and, together, all levels that the sampler chose.
-        """
+    def _results_by_level(
+        self, phase: "PhaseEnvs", finished: "FinishedEpisodes", new_steps: int
+    ) -> list[dict[str, Any]]:
+        """Return the results of the finished episodes for each entry of the phase, and its share of the steps."""
         results, episodes = [], finished.episodes
-        entries: Sequence[Level | LevelChain | None] = self._levels
-        if self._sampler is not None:
-            entries = (self.world.original, None)
-        for k, entry in enumerate(entries):
+        for k, entry in enumerate(phase.entries):
             indices = [i for i, index in enumerate(finished.entries) if index == k]
             results.append({
                 "episodes": len(indices),
                 "return_sum": sum(episodes.returns[i] for i in indices),
                 "length_sum": sum(episodes.lengths[i] for i in indices),
-                "env_steps": new_steps * self._env_counts[k] // self.learner.settings.num_envs,
+                "env_steps": new_steps * phase.env_counts[k] // self.learner.settings.num_envs,
                 **count_successes([episodes.skill_counts[i] for i in indices]),
                 **self._chain_results(k, entry, finished, indices),
             })  # fmt: skip
@@ -324,6 +304,45 @@ class PhaseTrainer:
         rates = np.nan_to_num(success_rates((counts > 0).sum(0), (counts >= 0).sum(0)))
         means = {"reward": float(np.mean(returns)), "length": float(np.mean(lengths)), "skills": rates.tolist()}
         return {"recent": means}
+
+
+@dataclass(frozen=True)
+class PhaseEnvs:
+    """The environments of a phase in this process, and the entries that its progress lines report.
+
+    An entry is a distinct level or chain; with a sampler, there are two: the original, and all levels that it chooses.
+    """
+
+    envs: LevelVectorEnv | SampledLevelsVectorEnv
+    entries: Sequence[Level | LevelChain | None]
+    env_counts: Sequence[int]  # of the environments that play each entry, in all processes
+    chain_envs: ChainVectorEnv | None = None
+    sampler: LevelSampler | None = None
+
+    @cached_property
+    def _entries_of_levels(self) -> list[int]:
+        """For each of `envs.levels`, the entry that it belongs to."""
+        assert isinstance(self.envs, LevelVectorEnv)
+        sources = self.envs.levels if self.chain_envs is None else self.chain_envs.level_sources
+        return [self.entries.index(source) for source in sources]
+
+    def finished_episodes(self, episodes: EpisodeStats) -> "FinishedEpisodes":
+        """Return the episodes that ended in the environments of this process, with their entries."""
+        stages = [-1] * len(episodes)
+        current_stages: dict[int, int] = {}
+        if self.sampler is not None:
+            entries = [int(level != ORIGINAL_ID) for level in episodes.levels]
+        else:
+            entries = [self._entries_of_levels[level] for level in episodes.levels]
+        if self.chain_envs is not None:
+            stages = [int(self.chain_envs.level_stages[level]) for level in episodes.levels]
+            current_stages = {
+                self.entries.index(chain): self.chain_envs.stage_of(chain) for chain in self.chain_envs.chains
+            }
+        return FinishedEpisodes(episodes, entries, stages, current_stages)
+
+    def close(self) -> None:
+        self.envs.close()
 
 
 @dataclass

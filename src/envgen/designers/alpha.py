@@ -67,8 +67,8 @@ class AlphaDesigner(Designer):
     def _update(self, logits: dict[str, np.ndarray], space: Mapping[str, tuple[Any, ...]], cycle: Cycle) -> None:
         """One REINFORCE step on the levels of a cycle."""
         pairs = [
-            (level_values(item.level), self.reward(outcome))
-            for item, outcome in zip(cycle.proposal.levels, cycle.outcomes, strict=True)
+            (level_values(proposed.level), self.reward(outcome))
+            for proposed, outcome in zip(cycle.proposal.levels, cycle.outcomes, strict=True)
             if outcome
         ]
         rewards = np.array([reward for _, reward in pairs])

@@ -190,7 +190,7 @@ def rank_proposal(
     candidates_brief = dataclasses.replace(brief, num_levels=count, levels_per_cycle=brief.num_levels)
     proposal = source.design(candidates_brief, history)
     levels = proposal.levels
-    scores = brief.score_levels([item.level for item in levels], scored_by)
+    scores = brief.score_levels([proposed.level for proposed in levels], scored_by)
     order = sorted(range(len(levels)), key=lambda k: (-scores[k], k))
     candidates = tuple(
         levels[k].model_copy(update={"purpose": f"{levels[k].purpose}; score {scores[k]:.1f}"}) for k in order

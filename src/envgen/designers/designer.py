@@ -380,17 +380,17 @@ def check_proposal(proposal: object, designer: Designer, brief: Brief) -> Propos
             f"the designer {designer.name} proposed {len(proposal.levels)} levels; the plan has {brief.num_levels}"
         )
     names = [skill.name for skill in brief.skills]
-    for item in (*proposal.levels, *proposal.candidates):
-        if not isinstance(item.level, brief.Level):
-            expected, actual = brief.Level.__name__, type(item.level).__name__
+    for proposed in (*proposal.levels, *proposal.candidates):
+        if not isinstance(proposed.level, brief.Level):
+            expected, actual = brief.Level.__name__, type(proposed.level).__name__
             raise DesignError(f"the designer {designer.name} proposed a {actual}; {brief.world} needs a {expected}")
-        chain = item.chain
+        chain = proposed.chain
         if chain is not None and not all(isinstance(level, brief.Level) for level in chain.levels):
             raise DesignError(
                 f"the designer {designer.name} proposed a chain for {chain.skill} with levels of another world; "
                 f"{brief.world} needs a {brief.Level.__name__}"
             )
-        for name in (*item.skills, *([chain.skill] if chain is not None else ())):
+        for name in (*proposed.skills, *([chain.skill] if chain is not None else ())):
             if name not in names:
                 raise DesignError(
                     f"the designer {designer.name} proposed a level for the skill {format_choice_error(name, names)}"

@@ -20,7 +20,7 @@ EarlierLevels = dict[str, "EarlierLevel"]  # by name, in the order of first use
 class EarlierLevel:
     """A level with its results in all cycles that used it."""
 
-    item: ProposedLevel
+    proposed: ProposedLevel
     cycles: list[int] = field(default_factory=list)
     outcomes: list[LevelOutcome] = field(default_factory=list)  # of the cycles in which enough episodes ended
 
@@ -31,7 +31,7 @@ class EarlierLevel:
     @property
     def reached_stage(self) -> int:
         """The stage at which the last training in this chain ended; 0 for a level."""
-        chain = self.item.chain
+        chain = self.proposed.chain
         if chain is None:
             return 0
         stages = [outcome.chain.stage for outcome in self.outcomes if outcome.chain is not None]
@@ -42,10 +42,10 @@ def collect_earlier_levels(history: Sequence[Cycle]) -> EarlierLevels:
     """The levels of all finished cycles."""
     earlier_levels: EarlierLevels = {}
     for cycle in history:
-        for k, item in enumerate(cycle.proposal.levels):
-            name = name_of(item, earlier_levels) or f"{cycle.number}.{k + 1}"
-            entry = earlier_levels.setdefault(name, EarlierLevel(item))
-            entry.item = item  # with the latest purpose, skills and weight
+        for k, proposed in enumerate(cycle.proposal.levels):
+            name = name_of(proposed, earlier_levels) or f"{cycle.number}.{k + 1}"
+            entry = earlier_levels.setdefault(name, EarlierLevel(proposed))
+            entry.proposed = proposed  # with the latest purpose, skills and weight
             if cycle.number in entry.cycles:
                 continue  # a copy of the level, with the same outcome
             entry.cycles.append(cycle.number)
@@ -54,13 +54,15 @@ def collect_earlier_levels(history: Sequence[Cycle]) -> EarlierLevels:
     return earlier_levels
 
 
-def name_of(item: ProposedLevel, earlier_levels: Mapping[str, EarlierLevel]) -> str | None:
+def name_of(proposed: ProposedLevel, earlier_levels: Mapping[str, EarlierLevel]) -> str | None:
     """The name of an earlier level that equals this one."""
-    return next((name for name, entry in earlier_levels.items() if _identity(entry.item) == _identity(item)), None)
+    return next(
+        (name for name, entry in earlier_levels.items() if _identity(entry.proposed) == _identity(proposed)), None
+    )
 
 
-def _identity(item: ProposedLevel) -> Any:
-    return item.chain.levels if item.chain is not None else item.level
+def _identity(proposed: ProposedLevel) -> Any:
+    return proposed.chain.levels if proposed.chain is not None else proposed.level
 
 
 def chain_stages(brief: Brief) -> dict[str, int]:
@@ -72,7 +74,7 @@ def chain_stages(brief: Brief) -> dict[str, int]:
 def make_chain(skill: str, brief: Brief, earlier_levels: Mapping[str, EarlierLevel]) -> LevelChain:
     """The chain for a skill, beginning at the stage that it last reached."""
     chain = LevelChain(skill=skill, levels=_derive(skill, brief))
-    start = next((e.reached_stage for e in earlier_levels.values() if _identity(e.item) == chain.levels), 0)
+    start = next((e.reached_stage for e in earlier_levels.values() if _identity(e.proposed) == chain.levels), 0)
     return chain.model_copy(update={"start": start})
 
 

@@ -184,10 +184,10 @@ class LlmDesigner(Designer):
         """Add the missing levels: those of the last cycle, then the original."""
         previous = history[-1].proposal.levels if history else ()
         fallback = [
-            continue_chain(item, history).model_copy(
-                update={"purpose": REPEATED_PREFIX + item.purpose.removeprefix(REPEATED_PREFIX)}
+            continue_chain(proposed, history).model_copy(
+                update={"purpose": REPEATED_PREFIX + proposed.purpose.removeprefix(REPEATED_PREFIX)}
             )
-            for item in previous
+            for proposed in previous
         ]
         fallback += [ProposedLevel(level=brief.Level(), purpose="fallback: the original")] * brief.num_levels
         levels = (*proposal.levels, *fallback)[: brief.num_levels]

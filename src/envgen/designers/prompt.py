@@ -197,7 +197,7 @@ def cycle_report(brief: Brief, cycle: Cycle, feedback: Feedback, earlier: Sequen
 
 def _format_levels(proposal: Proposal) -> list[str]:
     """The levels that were used, which can differ from those in the reply."""
-    items = [{"skills": list(item.skills), "level": item.level.to_overrides()} for item in proposal.levels]
+    items = [{"skills": list(proposed.skills), "level": proposed.level.to_overrides()} for proposed in proposal.levels]
     return [f"Level {k + 1}: {json.dumps(item)}" for k, item in enumerate(items)]
 
 

@@ -82,7 +82,7 @@ def _parse_item(item: Any, brief: Brief, earlier_levels: Mapping[str, EarlierLev
     chain_skill = _normalize(item.get("chain") or NO_BASE)
     chain_skill = "" if chain_skill == NO_BASE else chain_skill
     if base:
-        source = earlier_levels[base].item
+        source = earlier_levels[base].proposed
         skills = skills or source.skills
         if source.chain is not None:
             if settings:

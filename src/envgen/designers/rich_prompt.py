@@ -86,13 +86,16 @@ def cycle_section(brief: Brief, cycle: Cycle, earlier: Sequence[Cycle]) -> list[
         "It trained in these levels. How often random actions and a scripted expert succeed in them is measured in "
         "single episodes.",
     ]
-    for k, item in enumerate(cycle.proposal.levels):
-        name = name_of(item, levels)
-        lines += [f"Level {name}{_origin(item, name in known)}: {_to_json(item)}", *_level_lines(k, cycle, earlier)]
-    current = {name_of(item, levels) for item in cycle.proposal.levels}
+    for k, proposed in enumerate(cycle.proposal.levels):
+        name = name_of(proposed, levels)
+        lines += [
+            f"Level {name}{_origin(proposed, name in known)}: {_to_json(proposed)}",
+            *_level_lines(k, cycle, earlier),
+        ]
+    current = {name_of(proposed, levels) for proposed in cycle.proposal.levels}
     if others := [(name, entry) for name, entry in levels.items() if name not in current]:
         lines += ["", "Earlier levels in which it no longer trains:"]
-        lines += [f"Level {name}: {_to_json(entry.item)}\n  {_statistics(entry)}" for name, entry in others]
+        lines += [f"Level {name}: {_to_json(entry.proposed)}\n  {_statistics(entry)}" for name, entry in others]
     return lines
 
 
@@ -126,25 +129,25 @@ def _diagnosis_lines(diagnosis: CycleDiagnosis) -> list[str]:
     return lines
 
 
-def _origin(item: ProposedLevel, is_repeated: bool) -> str:
-    parts = ["used before"] if is_repeated else [f"changed from {item.base}"] if item.base else []
-    parts += [f"weight {item.weight:g}"] if item.weight != 1 else []
+def _origin(proposed: ProposedLevel, is_repeated: bool) -> str:
+    parts = ["used before"] if is_repeated else [f"changed from {proposed.base}"] if proposed.base else []
+    parts += [f"weight {proposed.weight:g}"] if proposed.weight != 1 else []
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _to_json(item: ProposedLevel) -> str:
-    if item.chain is not None:
-        begin = f"begun at stage {item.chain.start + 1} of {len(item.chain.levels)}"
-        return f"{json.dumps({'skills': list(item.skills), 'chain': item.chain.skill})}, {begin}"
-    return json.dumps({"skills": list(item.skills), "level": item.level.to_overrides()})
+def _to_json(proposed: ProposedLevel) -> str:
+    if proposed.chain is not None:
+        begin = f"begun at stage {proposed.chain.start + 1} of {len(proposed.chain.levels)}"
+        return f"{json.dumps({'skills': list(proposed.skills), 'chain': proposed.chain.skill})}, {begin}"
+    return json.dumps({"skills": list(proposed.skills), "level": proposed.level.to_overrides()})
 
 
 def _level_lines(k: int, cycle: Cycle, earlier: Sequence[Cycle]) -> list[str]:
     """What a level taught, and what its audit found."""
     outcome = cycle.outcomes[k] if k < len(cycle.outcomes) else None
-    item = cycle.proposal.levels[k]
-    lines = [_progress(outcome, item.skills) if outcome else "too few episodes ended in it to say what it taught"]
-    if outcome is not None and outcome.chain is not None and item.chain is not None:
+    proposed = cycle.proposal.levels[k]
+    lines = [_progress(outcome, proposed.skills) if outcome else "too few episodes ended in it to say what it taught"]
+    if outcome is not None and outcome.chain is not None and proposed.chain is not None:
         stages = [
             f"stage {stage + 1} {successes} of {episodes}"
             for stage, (episodes, successes) in enumerate(
@@ -152,10 +155,10 @@ def _level_lines(k: int, cycle: Cycle, earlier: Sequence[Cycle]) -> list[str]:
             )
             if episodes
         ]
-        reached = f"it reached stage {outcome.chain.stage + 1} of {len(item.chain.levels)}"
-        lines.append(f"{reached}; episodes with success at {item.chain.skill}: {', '.join(stages)}")
+        reached = f"it reached stage {outcome.chain.stage + 1} of {len(proposed.chain.levels)}"
+        lines.append(f"{reached}; episodes with success at {proposed.chain.skill}: {', '.join(stages)}")
     changes = []
-    for name in item.skills:
+    for name in proposed.skills:
         if name in cycle.success_rates:
             before = [past.success_rates[name] for past in earlier[-1:] if name in past.success_rates]
             change = " -> ".join(f"{rate.mean:.1f}%" for rate in (*before, cycle.success_rates[name]))
@@ -189,12 +192,12 @@ def _statistics(entry: EarlierLevel) -> str:
     )
     if not entry.outcomes:
         return text
-    if entry.item.chain is not None:
-        text += f"; it reached stage {entry.reached_stage + 1} of {len(entry.item.chain.levels)}"
+    if entry.proposed.chain is not None:
+        text += f"; it reached stage {entry.reached_stage + 1} of {len(entry.proposed.chain.levels)}"
     first, last = entry.outcomes[0].first_third, entry.outcomes[-1].last_third
     rates = [
         f"{name} {first[name]:.1f}% -> {last[name]:.1f}% (learnability {learnability(last[name]):.2f})"
-        for name in entry.item.skills
+        for name in entry.proposed.skills
         if name in first and name in last
     ]
     return f"{text}; at first -> at last: {', '.join(rates)}" if rates else text
