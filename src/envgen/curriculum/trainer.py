@@ -322,7 +322,7 @@ class PhaseEnvs:
     @cached_property
     def _entries_of_levels(self) -> list[int]:
         """For each of `envs.levels`, the entry that it belongs to."""
-        assert isinstance(self.envs, LevelVectorEnv)
+        assert not isinstance(self.envs, SampledLevelsVectorEnv)  # whose levels are those of the sampler
         sources = self.envs.levels if self.chain_envs is None else self.chain_envs.level_sources
         return [self.entries.index(source) for source in sources]
 
