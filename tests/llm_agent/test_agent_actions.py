@@ -73,6 +73,7 @@ def test_an_action_is_found(text, action):
         "Action: move_left; sleep",
         "Action: do move_left",
         '{"action": "move_left or move_right"}',
+        '{"action": "move left or right"}',
         '{"action": ["move_left", "move_right"]}',
         "1. move_left\n2. move_up\n3. do",
         "My options:\n- move_left\n- move_up",

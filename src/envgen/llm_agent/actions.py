@@ -127,5 +127,6 @@ def _find_in_json(text: str, actions: Sequence[str]) -> tuple[str | None, str]:
             continue
         if isinstance(data, dict) and isinstance(data.get("action"), str):
             value, span = data["action"], (start, stop)
-    chosen = set(_names_at_start(value, actions))
+    names = {_normalize(name): name for name in actions}
+    chosen = set(_names_at_start(_complete_alternatives(value, names), actions))
     return chosen.pop() if len(chosen) == 1 else None, text[: span[0]] + text[span[1] :]

@@ -358,7 +358,8 @@ class World(ABC):
         """Make a vector environment.
 
         Args:
-            levels: Environment i plays `levels[i % len(levels)]`. Without levels, all play the original.
+            levels: Environment i plays `levels[i % len(levels)]`. A single level is played by all; without levels, all
+                play the original.
             num_envs: By default one environment per level.
             seed: Environment i is seeded with `seed + i`; the first `reset()` begins its first episode.
             observation: One of `observations`.
