@@ -35,7 +35,7 @@ from .optimizers import load_optimizer, optimizer_arrays
 from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, single_thread, supports_bf16
 from .policy import NetworkFactory, Policy
 from .regret import RegretEstimator, SelectsEpisodes
-from .rollout import Arrays, Rollout, StepResult, UpdateResult, VecEnvRunner
+from .rollout import Arrays, Rollout, UpdateResult, VecEnvRunner
 from .settings import PpoSettings, ppo_settings_for
 
 MINIBATCH_METRICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clipfrac", "grad_norm")
@@ -305,27 +305,15 @@ class PPO:
             # practice and chains cut episodes off; there, always bootstrap from the value
             truncated = step.truncated if self.settings.bootstrap_on_truncation else step.truncated & step.cut_off
             if step.final_obs is not None and truncated.any():
-                final_values = self._final_values(network, return_normalizer, step, truncated, memory.hidden)
+                obs, bits = step.final_inputs(truncated)
+                hidden, starts = memory.hidden[torch.from_numpy(truncated)], np.zeros(len(obs), np.bool_)
+                final_values = self._values(network, return_normalizer, obs, bits, hidden, starts)
                 rollout.rewards[t, truncated] += gamma * final_values
         rollout.values = return_normalizer.denormalize(rollout.values)
         rollout.last_values[:] = self._values(
             network, return_normalizer, runner.obs, memory.bits, memory.hidden, memory.starts
         )
         return rollout
-
-    def _final_values(
-        self,
-        network: PolicyNetwork,
-        return_normalizer: ReturnNormalizer,
-        step: StepResult,
-        truncated: np.ndarray,
-        hidden: torch.Tensor,
-    ) -> np.ndarray:
-        """The values of the last observations of the truncated episodes."""
-        obs = np.stack([step.final_obs[i] for i in np.flatnonzero(truncated)])
-        bits = None if step.final_bits is None else step.final_bits[truncated]
-        starts = np.zeros(len(obs), np.bool_)
-        return self._values(network, return_normalizer, obs, bits, hidden[torch.from_numpy(truncated)], starts)
 
     def _values(
         self,

@@ -110,6 +110,11 @@ class StepResult(NamedTuple):
     cut_off: np.ndarray  # (B,) whether the training ended it before the world would have; True for all practice
     final_bits: np.ndarray | None  # (B, bits), of the agent's memory at final_obs; None if nothing was truncated
 
+    def final_inputs(self, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """The last observations of the episodes in `mask`, which have ended, and the bits of the memory there."""
+        obs = np.stack([self.final_obs[i] for i in np.flatnonzero(mask)])
+        return obs, None if self.final_bits is None else self.final_bits[mask]
+
 
 class VecEnvRunner:
     """Steps a vector environment and keeps the statistics and the agent's memory of the episodes in progress."""

@@ -30,7 +30,7 @@ def parse_action(text: str, actions: Sequence[str]) -> str | None:
     """The action that an answer chooses; None if it chooses none, or more than one."""
     text = THOUGHT_END.split(text)[-1][-MAX_CHARS:]
     names = {_normalize(name): name for name in actions}
-    action, text = _find_in_json(text, actions)
+    action, text = _find_in_json(text, names)
     if action is not None:
         return action
     text = _complete_alternatives(text, names)
@@ -38,7 +38,7 @@ def parse_action(text: str, actions: Sequence[str]) -> str | None:
         following = text[label.end() :]
         if label["verb"] and ARTICLE.match(following):
             continue
-        if chosen := _names_at_start(following, actions):
+        if chosen := _names_at_start(following, names):
             return chosen[0] if len(set(chosen)) == 1 else None
     lines = [_normalize(re.sub(r"^\s*(?:[-*•]|\d+[.)])\s*", "", line)) for line in text.splitlines() if line.strip()]
     for line, neighbor in ((lines[-1:], lines[-2:-1]), (lines[:1], lines[1:2])):
@@ -51,7 +51,7 @@ def parse_action(text: str, actions: Sequence[str]) -> str | None:
     ]
     in_prose = [
         _lookup(match[0], names)
-        for match in _pattern(tuple(actions)).finditer(text)
+        for match in _pattern(tuple(names.values())).finditer(text)
         if re.search(SEPARATORS, match[0]) and not _is_negated(text, match)
     ]
     for candidates in (quoted, in_prose):
@@ -97,10 +97,10 @@ def _complete_alternatives(text: str, names: dict[str, str]) -> str:
     return re.sub(pattern, complete, text, flags=re.IGNORECASE)
 
 
-def _names_at_start(text: str, actions: Sequence[str]) -> list[str]:
+def _names_at_start(text: str, names: dict[str, str]) -> list[str]:
     """The name at the beginning of a text, after markup, and alternatives to it in the same line ("left or right")."""
     text = text.lstrip(" \t\r\n*_`\"'([{<")
-    names, pattern = {_normalize(name): name for name in actions}, _pattern(tuple(actions))
+    pattern = _pattern(tuple(names.values()))
     found: list[str] = []
     start = 0
     while (match := pattern.match(text, start)) and not NEGATION.match(text, match.end()):
@@ -112,7 +112,7 @@ def _names_at_start(text: str, actions: Sequence[str]) -> list[str]:
     return found
 
 
-def _find_in_json(text: str, actions: Sequence[str]) -> tuple[str | None, str]:
+def _find_in_json(text: str, names: dict[str, str]) -> tuple[str | None, str]:
     """The value of "action" in the last JSON object of the text that has one. Objects inside it do not count.
 
     Also returns the text without this object, whose other values are not the choice, whether or not it is valid.
@@ -127,6 +127,5 @@ def _find_in_json(text: str, actions: Sequence[str]) -> tuple[str | None, str]:
             continue
         if isinstance(data, dict) and isinstance(data.get("action"), str):
             value, span = data["action"], (start, stop)
-    names = {_normalize(name): name for name in actions}
-    chosen = set(_names_at_start(_complete_alternatives(value, names), actions))
+    chosen = set(_names_at_start(_complete_alternatives(value, names), names))
     return chosen.pop() if len(chosen) == 1 else None, text[: span[0]] + text[span[1] :]

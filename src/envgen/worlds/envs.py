@@ -205,14 +205,18 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         self._check_open()
         options = checks.check_options(options, self.reset_options)
         mask = checks.check_reset_mask(options, self.num_envs)
-        if seed is not None:
-            for i, env_seed in enumerate(checks.check_seeds(seed, self.num_envs)):
-                if mask[i] and env_seed is not None:
-                    self.engine.seed(i, env_seed)
+        self._seed_envs(seed, mask, options)
         for i in np.flatnonzero(mask & ~self.engine.seeded):
             self.engine.seed(int(i), int(self.np_random.integers(2**31 - 1)))
         self.engine.reset(mask)
         return self._observations(), self._infos()
+
+    def _seed_envs(self, seed: Any, mask: np.ndarray, options: Mapping[str, Any]) -> None:
+        """Seed the environments in `mask`, as the `seed` and the options of a reset say. The options are checked."""
+        if seed is not None:
+            for i, env_seed in enumerate(checks.check_seeds(seed, self.num_envs)):
+                if mask[i] and env_seed is not None:
+                    self.engine.seed(i, env_seed)
 
     def step(self, actions: Any):
         self._check_open()

@@ -212,9 +212,10 @@ class PythonVectorEnv(LevelVectorEnv):
         """The infos of the environments in `mask`, by default of all that have begun; zeros for the others."""
         infos: dict[str, Any] = {}
         mask = self._has_begun if mask is None else mask
+        excluded = ~mask
         for name in self._info_names:
             rows = self._arrays[prefix + name].copy()
-            rows[~mask] = 0
+            rows[excluded] = 0
             if name == "level":
                 entries = zip(self._level_ids, rows.tolist(), mask.tolist(), strict=True)
                 rows = np.array([level_ids[k] if is_included else 0 for level_ids, k, is_included in entries])

@@ -3,7 +3,7 @@
 With the default level an environment equals Procgen's, step for step and bit for bit.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 from ..envs import EngineVectorEnv, EnvConfig, InfoField, SingleEnv, env_metadata
 from ..observations import RENDER_SIZE
-from ..validation import check_choice, check_options, check_seed, parse_image_size
+from ..validation import check_choice, check_seed, parse_image_size
 from .constants import ACTIONS, COLORS, NUM_MOVES, SKILLS
 from .engine import ALL_SEEDS, Engine
 from .observations import SYMBOL_MAP, observation_format
@@ -144,13 +144,12 @@ class HeistVectorEnv(EngineVectorEnv[Engine]):
         config = _make_config(observation, num_levels, start_level, actions, skin, render_size)
         super().__init__(config, num_envs, levels, sample_levels, threads, autoreset_mode, render_mode)
 
-    def reset(self, *, seed: int | Iterable[int | None] | None = None, options: dict | None = None):
-        if options and "rand_seed" in options:
-            if seed is not None or "reset_mask" in options:
-                raise ValueError(
-                    "the option rand_seed seeds all environments; it cannot be combined with seed or reset_mask"
-                )
-            self._check_open()
-            check_options(options, self.reset_options)
-            self.engine.seed_like_procgen(check_seed(options["rand_seed"]))
-        return super().reset(seed=seed, options=options)
+    def _seed_envs(self, seed: Any, mask: np.ndarray, options: Mapping[str, Any]) -> None:
+        if "rand_seed" not in options:
+            super()._seed_envs(seed, mask, options)
+            return
+        if seed is not None or "reset_mask" in options:
+            raise ValueError(
+                "the option rand_seed seeds all environments; it cannot be combined with seed or reset_mask"
+            )
+        self.engine.seed_like_procgen(check_seed(options["rand_seed"]))
