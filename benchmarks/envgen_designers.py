@@ -1,6 +1,8 @@
 """Compare designers: does it matter who designs the levels?
 
     python benchmarks/envgen_designers.py crafter     # runs, then writes docs/results/envgen-crafter-symbols/
+    python benchmarks/envgen_designers.py crafter-tiles     # from images, with the encoder tiles
+    python benchmarks/envgen_designers.py crafter-tiles-distillation     # with Achievement Distillation
     python benchmarks/envgen_designers.py heist
     python benchmarks/envgen_designers.py heist-long     # 10 million steps for each run
     python benchmarks/envgen_designers.py minigrid
@@ -56,9 +58,16 @@ class Study:
     designers: tuple[str, ...]  # or variants of them
     description: str  # of the plan, for the results page
     title: str = "Does the designer matter?"
+    observation: str = ""  # default: that of the world
+    learner: str = "ppo"
     learner_preset: str = "fast"  # without its practice
+    learner_settings: dict[str, Any] = field(default_factory=dict)
     skills: tuple[str, ...] = ()  # whose success rates after each cycle are a table of the page
     shows_levels: bool = False  # whether those in the levels of a language model are a table, too
+
+    @property
+    def observed(self) -> str:
+        return self.observation or self.world.default_observation
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,8 @@ original; for `none` all 1,960,000 in the original. In the cycles of the designe
 episode, a fifth of the environments plays the original. The steps that a designer takes to rank levels (`ranking`) are
 additional. *In training*: all training episodes of the last 1,000,000 steps, the published measure (reward: the last
 100,000). *Final*: 1,024 fresh episodes of the final policy in the original."""
+CRAFTER_TILES = f"""\
+{CRAFTER} The agent sees images only, with the encoder `tiles`."""
 LONG = """\
 20 cycles of 1,000,000 steps. A fifth of the environments plays the original and the others designed levels, in the same
 batches and until the end; for `none` and `practice` all play the original. The learner has the settings of the preset
@@ -118,6 +129,15 @@ STUDIES = {
         Crafter(), TrainingPlan(episodes=1024),
         ("none", "practice", "dr", "plr", "accel", "sfl", "random", "expert", "alpha", "easy-to-hard", "adversarial"),
         CRAFTER, skills=("wake_up",),
+    ),
+    "crafter-tiles": Study(
+        Crafter(), TrainingPlan(episodes=1024), ("none", "practice", "dr", "sfl", "expert"), CRAFTER_TILES,
+        observation="pixels", learner_settings={"network": {"encoder": "tiles"}}, skills=("wake_up",),
+    ),
+    "crafter-tiles-distillation": Study(
+        Crafter(), TrainingPlan(episodes=1024), ("none", "expert"), CRAFTER_TILES,
+        title="Does the designer matter to Achievement Distillation?", observation="pixels", learner="distillation",
+        learner_settings={"network": {"encoder": "tiles"}}, skills=("wake_up",),
     ),
     "crafter-long": Study(
         Crafter(), plan_for("long"), ("none", "practice", "dr", "plr", "accel", "sfl", "expert", "expert-practice"),
@@ -165,8 +185,8 @@ MIN_STAGE_EPISODES = 20  # of a stage in a cycle, for its success rate to be sho
 class RandomPolicy:
     """Uniformly random actions."""
 
-    def __init__(self, world: World):
-        with closing(world.make([world.original], 1, observation=world.default_observation)) as envs:
+    def __init__(self, world: World, observation: str):
+        with closing(world.make([world.original], 1, observation=observation)) as envs:
             self.space = envs.single_action_space
 
     def act(self, obs: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
@@ -184,7 +204,8 @@ def run_designer(study: Study, name: str, seed: int, runs: Path) -> Path:
     with TrainDisplay([skill.name for skill in world.skills], plan.total_steps) as display:
         summary = train(
             folder, world, build_designer(variant.designer, folder, settings=variant.settings), plan, seed=seed,
-            observation=world.default_observation, learner_settings=settings | variant.learner, on_progress=display,
+            observation=study.observed, learner=study.learner,
+            learner_settings=settings | study.learner_settings | variant.learner, on_progress=display,
             on_message=print, practice=variant.practice and (practice or variant.practice),
         )  # fmt: skip
     print(f"{name}, seed {seed}: final score {summary.final.score}, {time.perf_counter() - start:.0f} s", flush=True)
@@ -334,15 +355,15 @@ def results_page(study: Study, folders: dict[str, list[Path]], options: str, dis
     first = json.loads((next(iter(folders.values()))[0] / "run.json").read_text())
     libraries = ", ".join(f"{name} {number}" for name, number in first["versions"].items())
     random_evaluation = evaluate(
-        RandomPolicy(study.world), study.world, None, 4 * study.plan.episodes, EVALUATION_SEED,
-        study.world.default_observation,
+        RandomPolicy(study.world, study.observed), study.world, None, 4 * study.plan.episodes, EVALUATION_SEED,
+        study.observed,
     )  # fmt: skip
     cycle_episodes = study.plan.feedback_groups * study.plan.feedback_episodes
     after_cycles = [cycle_table("score in the original", folders, ("score", "value"))]
     after_cycles += [
         cycle_table(f"success % of {skill}", folders, ("skills", skill, "value")) for skill in study.skills
     ]
-    return f"""# {study.title} {type(study.world).__name__} with `{study.world.default_observation}` observations
+    return f"""# {study.title} {type(study.world).__name__} with `{study.observed}` observations
 
 `python benchmarks/envgen_designers.py {options}`, {datetime.date.today()},
 {format_seed_counts(folders)} each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
@@ -414,7 +435,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="default: docs/results/envgen-<study>-<observation>")
     parser.add_argument("--more", type=Path, nargs="*", default=[], help="finished runs to add, in folders NAME-SEED")
     args = parser.parse_args()
-    study, name = STUDIES[args.study], f"envgen-{args.study}-{STUDIES[args.study].world.default_observation}"
+    study, name = STUDIES[args.study], f"envgen-{args.study}-{STUDIES[args.study].observed}"
     runs, results = args.runs or Path("out") / name, args.results or Path("docs/results") / name
     for seed in args.seeds:
         for designer in args.designers or study.designers:
