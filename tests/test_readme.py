@@ -33,11 +33,12 @@ CODE_BLOCKS = [
 ]
 FRAGMENTS = {
     ("agent.md", 4),
+    ("benchmarks.md", 0),
     ("envgen.md", 1),
     ("llm-agent.md", 0),
     *(("worlds.md", k) for k in (2, 3, 4, 5, 6)),
-}  # parts of a larger program, or calls of a server
-REQUIRED_PACKAGES = {("worlds.md", 1): "Box2D"}
+}  # parts of a larger program, calls of a server, or benchmarks with data of their own
+REQUIRED_PACKAGES = {("walker.md", 0): "Box2D", ("worlds.md", 1): "Box2D"}
 SMALL = '{"cycles": 1, "cycle_steps": 9000, "final_steps": 9000, "episodes": 4, "audit_steps": 9}'
 REPLACEMENTS = {  # shorten what takes minutes
     'preset="quick", folder="out/mine")': f'preset="quick", folder="out/mine", plan={SMALL})',

@@ -91,3 +91,8 @@ gymnasium.register(
     entry_point="envgen.worlds.minigrid.env:MiniGridEnv",
     vector_entry_point="envgen.worlds.minigrid.env:MiniGridVectorEnv",
 )
+gymnasium.register(
+    "envgen/Walker-v0",
+    entry_point="envgen.worlds.walker.world:make_env",
+    vector_entry_point="envgen.worlds.walker.world:make_vector_env",
+)

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from commands import envgen
+from commands import envgen, envgen_forked
 
 from envgen import __version__
 
@@ -167,3 +167,11 @@ def test_worlds_and_designers_are_listed():
     ):
         assert f"{name}: " in designers
     assert "--designer.beta (default: 8.0)" in designers
+
+
+def test_errors_have_a_traceback_only_when_debugging():
+    for debug in ("", "1"):
+        result = envgen_forked("stats", "missing.json", ENVGEN_DEBUG=debug)
+        assert result.returncode == 2
+        assert ("Traceback" in result.stderr) == bool(debug)
+        assert result.stderr.splitlines()[-1].startswith("envgen: ")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PlanOptions = optional_settings(CoevolutionPlan, "PlanOptions")
 CurriculumOptions = optional_settings(
-    AlphaCurriculumSettings, "CurriculumOptions", {"success_threshold": "1.0; 0.5 with the domain answers"}
+    AlphaCurriculumSettings, "CurriculumOptions", {"success_threshold": "1.0; 0.75 with the domain answers"}
 )
 AgentOptions = optional_settings(
     AgentSettings, "AgentOptions", {"loss_agg": "token; sequence with the domain alfworld"}

@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -79,6 +80,8 @@ def main() -> None:
         )
         sys.stdout.flush()
     except UserError as error:
+        if os.environ.get("ENVGEN_DEBUG"):
+            traceback.print_exc()
         print(f"envgen: {printable(str(error), keep=NEWLINE)}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:

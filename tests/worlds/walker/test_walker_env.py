@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import gymnasium
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 pytest.importorskip("Box2D")
 from gymnasium.envs.box2d.bipedal_walker import BipedalWalkerHeuristics
+from gymnasium.utils.env_checker import check_env
 
 from envgen.worlds.check_episodes import are_equal, copy_values
 from envgen.worlds.check_world import check_world
@@ -230,3 +232,19 @@ def test_without_box2d_an_error_says_what_to_install(monkeypatch):
     monkeypatch.delattr("envgen.worlds.walker.physics", raising=False)
     with pytest.raises(Box2dMissingError, match=r'pip install "envgen\[box2d\]"'):
         load_physics()
+
+
+def test_gymnasium_makes_environments_with_levels():
+    env = gymnasium.make("envgen/Walker-v0", level={"roughness": 3.0}, render_mode="rgb_array")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env.unwrapped)
+    env.reset(seed=0)
+    assert env.render().ndim == 3
+    env.close()
+    levels = [{}, {"roughness": 3.0}]
+    envs = gymnasium.make_vec("envgen/Walker-v0", num_envs=2, levels=levels, num_workers=1)
+    obs, infos = envs.reset(seed=0)
+    assert infos["level"].tolist() == [0, 1]
+    assert np.array_equal(obs[1], Walker().single(levels[1]).reset(seed=1)[0])
+    envs.close()

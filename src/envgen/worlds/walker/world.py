@@ -8,7 +8,7 @@ from PIL import Image
 
 from ..observations import image_grid
 from ..python_vector_env import PythonVectorEnv
-from ..python_world import PythonWorld
+from ..python_world import PythonEnv, PythonWorld
 from ..world import EpisodeEnd, Skill, SkillCheck
 from .env import ROUGH_THRESHOLD, TERRAINS, THRESHOLDS, WalkerEnv
 from .level import OBSTACLES, WalkerLevel
@@ -130,3 +130,15 @@ class Walker(PythonWorld):
 
     def status(self, info: Mapping[str, Any]) -> Mapping[str, int]:
         return {"distance": int(np.clip(info["distance"], 0, 100))}
+
+
+def make_env(level: Any = None, render_mode: str | None = None) -> PythonEnv:
+    """What `gymnasium.make("envgen/Walker-v0")` makes."""
+    return Walker().single(level, render_mode=render_mode)
+
+
+def make_vector_env(
+    num_envs: int = 1, levels: Any = None, sample_levels: bool = False, num_workers: int | None = None
+) -> PythonVectorEnv:
+    """What `gymnasium.make_vec("envgen/Walker-v0")` makes."""
+    return PythonVectorEnv(Walker(num_workers), levels, num_envs, sample_levels)
