@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 WORKERS ?= 2
+TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
 .PHONY: demo test test-all lint docs release attack soak soak-minigrid bench procgen clean
 .DELETE_ON_ERROR:
@@ -17,11 +18,17 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 
-$(VENV)/learning: $(VENV)/installed
+# PyPI's PyTorch for Linux brings CUDA, 6 GB. Without an NVIDIA GPU, take the CPU build, if its index can be reached.
+$(VENV)/torch: $(VENV)/installed
+	@[ "$$(uname)" != Linux ] || command -v nvidia-smi > /dev/null || $(BIN)/python -m pip install --quiet --no-deps \
+		--retries 0 --timeout 10 --index-url $(TORCH_CPU_INDEX) "$$(grep ^torch== constraints.txt)" 2> /dev/null || true
+	touch $@
+
+$(VENV)/learning: $(VENV)/torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[train]'
 	touch $@
 
-$(VENV)/complete: $(VENV)/installed
+$(VENV)/complete: $(VENV)/torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,lint,play]'
 	$(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt bfcl-eval
 	touch $@

@@ -324,6 +324,16 @@ def test_a_run_of_another_kind_is_refused(tmp_path, monkeypatch, capsys):
     assert "is not a run of envgen train" in get_error_line(["evaluate", str(tmp_path)], monkeypatch, capsys)
 
 
+@pytest.mark.parametrize("arguments", [["train", "crafter", "--designer", "llm", "--llm", "openai:m", "--folder", "run"],
+                                       ["train", "--resume", "run"]])  # fmt: skip
+def test_invalid_base_url(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    if "--resume" in arguments:
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "run.json").write_text('{"format": 2, "request": {}}')
+    assert "'x' is not an address" in get_error_line([*arguments, "--base-url", "x"], monkeypatch, capsys)
+
+
 def test_a_foreign_run_directory_gets_no_key(tmp_path, monkeypatch, capsys):
     request = {"world": "crafter", "designer": {"name": "llm", "llm": "openai:some-model"}, "plan": {},
                "observation": "symbols", "seed": 0, "learner": {"name": "ppo"}}  # fmt: skip

@@ -253,7 +253,9 @@ def _run(
 
     _, log = terminal(verbose=True)
     is_main = is_main_process()
-    with run_errors("train", folder, is_main, resume_flags(runtime) if can_resume else None):
+    with run_errors("train", folder, is_main):
+        flags = resume_flags(runtime) if can_resume else None
+    with run_errors("train", folder, is_main, flags):
         run = call()
         if not is_main:
             return

@@ -25,7 +25,7 @@ from .pictures import LevelMaps, PictureStore
 from .read import RunFiles, number, open_run
 from .train_section import clips_section, train_section
 
-MAX_PICTURE_BYTES = 3_400_000  # of the 5 MB that a page may have
+MAX_PICTURE_BYTES = 3_400_000
 ICON = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><rect width='16' height='16' rx='4' fill='%232f6fdb'/><path d='M3 12 7 7l3 2 3-5' stroke='white' stroke-width='2' fill='none'/></svg>"  # noqa: E501
 OnMessage = Callable[[str], None]
 
