@@ -1,10 +1,25 @@
-"""Ctrl-C while code runs that discards the exceptions of signal handlers."""
+"""Ctrl-C and other signals: handle them at the end of an update, or after code that discards exceptions of handlers."""
 
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType, TracebackType
+
+INTERRUPTED = 130  # the exit code of `envgen` after Ctrl-C or SIGTERM
+
+
+@contextmanager
+def signal_handler(signals: Iterable[int], handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle signals in the block. Only the main thread receives any; in other threads, this does nothing."""
+    is_main = threading.current_thread() is threading.main_thread()
+    previous = {number: signal.signal(number, handle) for number in signals} if is_main else {}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -34,3 +49,33 @@ def delay_interrupts(discards_exceptions: Callable[[FrameType | None], bool] = l
         signal.signal(signal.SIGINT, previous)
         if received:
             handler(received[-1], None)
+
+
+class GracefulInterrupt:
+    """A context in which Ctrl-C or SIGTERM sets `requested`, so that the update can finish and be saved.
+
+    A second Ctrl-C raises KeyboardInterrupt at once. Only the main thread receives signals; in other threads the
+    context does nothing.
+
+    Args:
+        handle_sigterm: Whether SIGTERM is one of the signals. Otherwise it ends the process, as usual.
+    """
+
+    def __init__(self, handle_sigterm: bool = True) -> None:
+        self.requested = False
+        self._signals = (signal.SIGINT, *((signal.SIGTERM,) if handle_sigterm else ()))
+        self._installed = ExitStack()
+
+    def __enter__(self) -> "GracefulInterrupt":
+        self._installed.enter_context(signal_handler(self._signals, self._handle))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        self._installed.close()
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.requested and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if not self.requested:
+            print("\nstopping after this update; press Ctrl-C again to stop at once", file=sys.stderr, flush=True)
+        self.requested = True

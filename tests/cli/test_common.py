@@ -4,9 +4,10 @@ import pytest
 from commands import get_error_line
 
 from envgen import api
-from envgen.cli.common import UserError, run_errors
+from envgen.cli.common import UserError, resume_hint
 from envgen.designers.chat.ledger import LedgerError
 from envgen.designers.chat.protocol import AmbiguousError, RejectedError, RetryableError
+from envgen.errors import EnvgenError
 from envgen.text import printable
 
 ESCAPES = "\x1b[2J\x1b]0;title\x07\x9b31m\r\x08\u202e\ud800"
@@ -36,24 +37,34 @@ def test_messages_of_a_run_reach_the_terminal_without_escapes(capsys):
 def test_a_dead_server_is_reported_with_how_to_resume(tmp_path, error_type):
     (tmp_path / "run.json").touch()
     flags = "--base-url http://localhost:1/v1"
-    with pytest.raises(UserError) as caught, run_errors("train", tmp_path, True, flags):
+    with pytest.raises(UserError) as caught, resume_hint("train", tmp_path, flags):
         raise error_type("the server is dead")
     assert str(caught.value) == f"the server is dead\nResume with: envgen train --resume {tmp_path} {flags}"
-    with pytest.raises(UserError) as caught, run_errors("train", tmp_path, True):
+    with pytest.raises(UserError) as caught, resume_hint("train", tmp_path):
         raise error_type("the server is dead")
     assert str(caught.value) == "the server is dead\nResume by repeating the command"
 
 
-def test_other_errors_and_other_commands_say_nothing_about_resuming(tmp_path):
+def test_other_errors_and_other_processes_say_nothing_about_resuming(tmp_path, monkeypatch):
     (tmp_path / "run.json").touch()
-    for error, folder, is_main in (
-        (LedgerError("damaged"), tmp_path, True),
-        (RetryableError("dead"), tmp_path / "none", True),
-        (RetryableError("dead"), tmp_path, False),
+    for error, folder, rank in (
+        (LedgerError("damaged"), tmp_path, "0"),
+        (RetryableError("dead"), tmp_path / "none", "0"),
+        (RetryableError("dead"), tmp_path, "1"),
     ):
-        with pytest.raises(UserError) as caught, run_errors("train", folder, is_main, ""):
+        monkeypatch.setenv("RANK", rank)
+        with pytest.raises(EnvgenError) as caught, resume_hint("train", folder, ""):
             raise error
         assert str(caught.value) == str(error)
+
+
+def test_commands_that_are_printed_can_be_pasted(tmp_path, capsys):
+    folder = tmp_path / "my runs"
+    folder.mkdir()
+    (folder / "run.json").touch()
+    with pytest.raises(KeyboardInterrupt), resume_hint("train", folder, ""):
+        raise KeyboardInterrupt
+    assert f"envgen train --resume '{folder}'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

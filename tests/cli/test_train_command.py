@@ -13,7 +13,7 @@ from commands import envgen_forked, get_error_line, get_usage_error, run_in_proc
 from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings
 from envgen.api import default_folder
-from envgen.cli.common import run_errors
+from envgen.cli.common import resume_hint
 from envgen.cli.evaluate import compare_with_reference
 from envgen.cli.sweep import check_run
 from envgen.cli.train import train_command
@@ -191,7 +191,7 @@ def test_ctrl_c_names_resume_only_for_runs_that_it_accepts(flags, message, tmp_p
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").touch()
-    with pytest.raises(KeyboardInterrupt), run_errors("train", Path("run"), True, flags):
+    with pytest.raises(KeyboardInterrupt), resume_hint("train", Path("run"), flags):
         raise KeyboardInterrupt
     assert message in capsys.readouterr().err
 
@@ -324,8 +324,10 @@ def test_a_run_of_another_kind_is_refused(tmp_path, monkeypatch, capsys):
     assert "is not a run of envgen train" in get_error_line(["evaluate", str(tmp_path)], monkeypatch, capsys)
 
 
-@pytest.mark.parametrize("arguments", [["train", "crafter", "--designer", "llm", "--llm", "openai:m", "--folder", "run"],
-                                       ["train", "--resume", "run"]])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments",
+    [["train", "crafter", "--designer", "llm", "--llm", "openai:m", "--folder", "run"], ["train", "--resume", "run"]],
+)
 def test_invalid_base_url(arguments, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     if "--resume" in arguments:

@@ -248,7 +248,7 @@ def test_run_in_use_is_not_converted(train_run):
 
 
 def test_other_folders_and_formats_are_refused(train_run, tmp_path):
-    with pytest.raises(RunError, match="cannot read"):
+    with pytest.raises(RunError, match="is not a run directory"):
         migrate_run(tmp_path / "nothing")
     (train_run / "run.json").write_text(json.dumps({**load(train_run / "run.json"), "format": 9}))
     with pytest.raises(RunError, match="has the format 9"):

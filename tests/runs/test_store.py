@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import envgen
-from envgen.runs.checkpoint import CheckpointError, read_regular, save_checkpoint
+from envgen.runs.checkpoint import CheckpointError, save_checkpoint
 from envgen.runs.compare import compare
+from envgen.runs.files import read_regular
 from envgen.runs.store import FORMAT, Run, RunError, differences, read_progress, read_request
 from envgen.settings import flatten
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from toy_world import ToyWorld
 
 from envgen.designers.designer import ProposedLevel, setting_values
-from envgen.runs.checkpoint import MAX_JSON_DEPTH
+from envgen.runs.files import MAX_JSON_DEPTH
 from envgen.studio.games import MAX_GAMES
 from envgen.studio.levels import FILE_NAME, file_in, level_form
 from envgen.studio.server import RequestError

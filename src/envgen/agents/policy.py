@@ -24,7 +24,8 @@ from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
 from envgen.errors import EnvgenError
-from envgen.runs.checkpoint import MAX_JSON_BYTES, describe_error, parse_json, read_regular, write_flushed
+from envgen.runs.checkpoint import describe_error
+from envgen.runs.files import MAX_JSON_BYTES, parse_json, read_regular, write_flushed
 from envgen.worlds.world import Layout, SymbolMap, TileGrid
 
 from .errors import SpaceError

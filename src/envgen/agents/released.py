@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from envgen.jit import cache_dir
-from envgen.runs.checkpoint import MAX_JSON_BYTES, memory_bytes, open_regular, read_regular
+from envgen.runs.files import MAX_JSON_BYTES, memory_bytes, open_regular, read_regular
 
 from .policy import ARRAYS_FILE, JSON_FILE, Policy, PolicyError, load_policy, parse_policy
 

@@ -22,7 +22,7 @@ from typing import Any, Protocol, Self
 
 from envgen.designers.chat.protocol import Message, Reply, Tool
 from envgen.errors import EnvgenError
-from envgen.runs.checkpoint import parse_json, read_regular
+from envgen.runs.files import parse_json, read_regular
 
 MAX_DATA_BYTES = 512 << 20  # of one file of a benchmark
 

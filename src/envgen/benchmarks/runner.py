@@ -29,7 +29,7 @@ from envgen.designers.chat.offline import ManualBackend
 from envgen.designers.chat.protocol import BudgetExceededError, ChatError, ChatRequest, RejectedError, Reply
 from envgen.designers.chat.threads import Interrupted, run_in_threads
 from envgen.designers.chat.usage import ChatUsage
-from envgen.runs.checkpoint import check_inside, exists, flush_folder, open_regular, parse_json
+from envgen.runs.files import check_inside, exists, flush_folder, open_regular, parse_json
 from envgen.runs.store import Run, RunError
 
 from .benchmark import Benchmark, BenchmarkError, Item, Verdict

@@ -17,7 +17,7 @@ from envgen.coevolution.settings import (
     PretrainSettings,
 )
 
-from .common import UserError, refuse_with_resume, require_choice, require_extra, require_seed, run_errors, suggest_path
+from .common import UserError, refuse_with_resume, require_choice, require_extra, require_seed, resume_hint
 from .options import default, explicitly_set, flag, given_flags, optional_settings
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
         """
         require_extra("genenv")
         from envgen import coevolution_api as api
-        from envgen.runs.store import RunError, read_request
+        from envgen.runs.store import read_request
 
         servers = {"agent_server": agent_server, "environment_server": environment_server}
         runtime: dict[str, Any] = {**servers, "models_folder": models_folder, "log": log, "verbose": not quiet}
@@ -129,10 +129,7 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
                 *(flag(name) for name, value in identity.items() if value is not None),
                 *(option for prefix, options in groups.items() for option in given_flags(prefix, options)),
             ])  # fmt: skip
-            try:
-                read_request(resume)
-            except RunError as error:
-                raise UserError(f"{error}{suggest_path(resume)}") from None
+            read_request(resume)
             _run(lambda: api.resume_coevolution(resume, dtype=dtype, **runtime), resume, _resume_flags(runtime))
             return
         domain, proposer, seed = domain or "tools", proposer or "genenv", require_seed(seed or 0)
@@ -167,12 +164,11 @@ def _print_dry_run(
     run_arguments = {
         name: value for name, value in arguments.items() if name not in ("folder", "models_folder", "log", "verbose")
     }
-    with run_errors("coevolve", arguments["folder"], is_main=False):
-        text = api.coevolution_dry_run(
-            domain, proposer, num_gpus=num_gpus or 1, gpu_memory=gpu_memory or 80.0,
-            argv=_without_dry_run(sys.argv[2:]), **run_arguments,
-        )  # fmt: skip
-        print(text)
+    text = api.coevolution_dry_run(
+        domain, proposer, num_gpus=num_gpus or 1, gpu_memory=gpu_memory or 80.0,
+        argv=_without_dry_run(sys.argv[2:]), **run_arguments,
+    )  # fmt: skip
+    print(text)
 
 
 def _without_dry_run(argv: Sequence[str]) -> list[str]:
@@ -208,11 +204,11 @@ def _resume_flags(arguments: Mapping[str, Any]) -> str:
 
 
 def _run(call: "Callable[[], CoevolutionRun]", folder: Path, resume_flags: str | None) -> None:
-    """Start or resume a run. `resume_flags` are as in `run_errors`."""
-    from envgen.api import is_main_process, terminal
+    """Start or resume a run. `resume_flags` are as in `resume_hint`."""
+    from envgen.api import terminal
 
     _, log = terminal(verbose=True)
-    with run_errors("coevolve", folder, is_main_process(), resume_flags):
+    with resume_hint("coevolve", folder, resume_flags):
         run = call()
         log(run.report())
         log(f"Run directory: {folder}")

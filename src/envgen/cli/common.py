@@ -1,7 +1,6 @@
 """What the commands share: input checks, and one-line error messages."""
 
-import difflib
-import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from envgen import imports
+from envgen.api import is_main_process
 from envgen.designers.chains import parse_chain
 from envgen.designers.chat.protocol import AmbiguousError, RejectedError, RetryableError
 from envgen.errors import EnvgenError
-from envgen.runs.checkpoint import parse_json, read_regular
+from envgen.runs.files import parse_json, read_regular, suggest_path
 from envgen.settings import format_choice_error
 from envgen.worlds.world import LevelError, SupportsReference, World
 
@@ -20,16 +20,13 @@ MAX_LEVEL_BYTES = 1 << 20
 
 
 class UserError(EnvgenError):
-    """A mistake in what the user typed. Its message is printed without a traceback, and the exit code is 2."""
+    """A mistake in what the user typed."""
 
 
 def load_world(name: str) -> World:
-    from envgen.worlds.registry import WorldError, make_world
+    from envgen.worlds.registry import make_world
 
-    try:
-        return make_world(name)
-    except WorldError as error:
-        raise UserError(str(error)) from None
+    return make_world(name)
 
 
 def require_reference(world: World) -> SupportsReference:
@@ -86,10 +83,7 @@ def require_seed(seed: int) -> int:
 
 def require_extra(extra: str) -> None:
     """Check that the libraries of an optional extra are installed, without importing them."""
-    try:
-        imports.require_extra(extra, "this command")
-    except imports.MissingExtraError as error:
-        raise UserError(str(error)) from None
+    imports.require_extra(extra, "this command")
 
 
 def read_levels(file: Path, world: World, chains: bool = False) -> list[Any]:
@@ -138,18 +132,6 @@ def read_level(file: Path | None, world: World) -> Any:
     return levels[0]
 
 
-def suggest_path(path: Path) -> str:
-    """A hint for a path that does not exist, if one with a similar name does."""
-    if path.exists():
-        return ""
-    try:
-        siblings = os.listdir(path.parent)
-    except OSError:
-        return ""
-    close = difflib.get_close_matches(path.name, siblings, n=1, cutoff=0.5)
-    return f"; did you mean {path.parent / close[0]}?" if close else ""
-
-
 def prepare_png(file: Path) -> Path:
     """Check that a PNG file can be written here, and create its folder."""
     if file.suffix.lower() != ".png":
@@ -171,22 +153,20 @@ def refuse_with_resume(flags: Sequence[str]) -> None:
 
 
 @contextmanager
-def run_errors(command: str, folder: Path, is_main: bool, resume_flags: str | None = None) -> Iterator[None]:
-    """Turn the errors of a run into a `UserError`, and say how to continue after Ctrl-C or a server's failure.
+def resume_hint(command: str, folder: Path, resume_flags: str | None = None) -> Iterator[None]:
+    """Say how to continue a run after Ctrl-C or a server's failure, in which nothing that was trained is lost.
 
     `resume_flags` are those that `--resume` needs; None if the run cannot be resumed with `--resume`.
     """
-    how_to_resume = "by repeating the command"
-    if resume_flags is not None:
-        how_to_resume = f"with: envgen {command} --resume {folder} {resume_flags}".rstrip()
     try:
         yield
-    except (RetryableError, AmbiguousError, RejectedError) as error:  # no reply; nothing that was trained is lost
-        has_run = is_main and (folder / "run.json").exists()
-        raise UserError(f"{error}\nResume {how_to_resume}" if has_run else str(error)) from error
-    except EnvgenError as error:
-        raise UserError(str(error)) from error
-    except KeyboardInterrupt:
-        if is_main and (folder / "run.json").exists():
-            print(f"\nInterrupted. Resume {how_to_resume}", file=sys.stderr)
-        raise
+    except (RetryableError, AmbiguousError, RejectedError, KeyboardInterrupt) as error:
+        if not (is_main_process() and (folder / "run.json").exists()):
+            raise
+        how = "by repeating the command"
+        if resume_flags is not None:
+            how = f"with: envgen {command} --resume {shlex.quote(str(folder))} {resume_flags}".rstrip()
+        if isinstance(error, KeyboardInterrupt):
+            print(f"\nInterrupted. Resume {how}", file=sys.stderr)
+            raise
+        raise UserError(f"{error}\nResume {how}") from error

@@ -14,7 +14,6 @@ from .common import (
     require_positive,
     require_run,
     require_seed,
-    run_errors,
 )
 from .options import default, required
 
@@ -58,18 +57,17 @@ def diagnose(
     from envgen.report.diagnosis import diagnosis_tables, plot_diagnosis
     from envgen.runs.store import write_json
 
-    with run_errors("diagnose", run, is_main=False):
-        policy, chosen = load_policy_and_world(run, device, world)
-        folder = output_folder(run)
-        folder.mkdir(parents=True, exist_ok=True)  # before the episodes, which take a while
-        result = api.diagnose(
-            policy, episodes, threshold=threshold, world=chosen, level=read_level(level, chosen), seed=seed,
-            deterministic=deterministic,
-        )  # fmt: skip
-        document = result.model_dump(mode="json")
-        print(result.evaluation.summary)
-        console = Console()
-        console.print(diagnosis_tables(document))
-        write_json(folder / "diagnosis.json", document)
-        plot_diagnosis(folder, folder / "diagnosis.png")
+    policy, chosen = load_policy_and_world(run, device, world)
+    folder = output_folder(run)
+    folder.mkdir(parents=True, exist_ok=True)  # before the episodes, which take a while
+    result = api.diagnose(
+        policy, episodes, threshold=threshold, world=chosen, level=read_level(level, chosen), seed=seed,
+        deterministic=deterministic,
+    )  # fmt: skip
+    document = result.model_dump(mode="json")
+    print(result.evaluation.summary)
+    console = Console()
+    console.print(diagnosis_tables(document))
+    write_json(folder / "diagnosis.json", document)
+    plot_diagnosis(folder, folder / "diagnosis.png")
     print(f"Written: {folder / 'diagnosis.json'}, {folder / 'diagnosis.png'}")

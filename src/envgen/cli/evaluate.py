@@ -22,7 +22,7 @@ from .common import (
     require_reference,
     require_run,
     require_seed,
-    run_errors,
+    resume_hint,
 )
 from .options import default, explicitly_set, flag, optional_settings, required
 
@@ -111,30 +111,29 @@ def evaluate(
     from envgen.episodes_api import record_episodes
     from envgen.report.videos import choose_format, prepare_folder
 
-    with run_errors("evaluate", run, is_main=False):
-        trained_policy, chosen = load_policy_and_world(run, device, world)
-        if reference_episodes:
-            require_reference(chosen)
-        if skill is not None:
-            require_choice("skill", skill, [known.name for known in chosen.skills])
-        video_folder = video_folder or output_folder(run) / "videos"
-        arguments = {"world": chosen, "level": read_level(level, chosen), "seed": seed, "deterministic": deterministic}
-        recording = None
-        if video:
-            choose_format(video_format)  # errors come before the episodes are played
-            prepare_folder(video_folder)
-            recording = record_episodes(trained_policy, episodes, **arguments)
-        result = recording.evaluation if recording else api.evaluate(trained_policy, episodes, **arguments)
-        print(result, flush=True)
-        if chosen.random_baseline:
-            print(chosen.random_baseline)
-        if reference_episodes:
-            compare_with_reference(chosen, trained_policy, result, reference_episodes)
-        if recording:
-            recording.write_videos(
-                video_folder, video, best=best, skill=skill, video_format=video_format,
-                on_message=lambda text: print(printable(text), flush=True),
-            )  # fmt: skip
+    trained_policy, chosen = load_policy_and_world(run, device, world)
+    if reference_episodes:
+        require_reference(chosen)
+    if skill is not None:
+        require_choice("skill", skill, [known.name for known in chosen.skills])
+    video_folder = video_folder or output_folder(run) / "videos"
+    arguments = {"world": chosen, "level": read_level(level, chosen), "seed": seed, "deterministic": deterministic}
+    recording = None
+    if video:
+        choose_format(video_format)  # errors come before the episodes are played
+        prepare_folder(video_folder)
+        recording = record_episodes(trained_policy, episodes, **arguments)
+    result = recording.evaluation if recording else api.evaluate(trained_policy, episodes, **arguments)
+    print(result, flush=True)
+    if chosen.random_baseline:
+        print(chosen.random_baseline)
+    if reference_episodes:
+        compare_with_reference(chosen, trained_policy, result, reference_episodes)
+    if recording:
+        recording.write_videos(
+            video_folder, video, best=best, skill=skill, video_format=video_format,
+            on_message=lambda text: print(printable(text), flush=True),
+        )  # fmt: skip
 
 
 def _check_video_options(
@@ -158,7 +157,7 @@ def play_with_llm(
 
     level = read_level(level_file, world)
     folder = folder or default_llm_agent_folder(world, model["llm"])
-    with run_errors("evaluate", folder, is_main=True):
+    with resume_hint("evaluate", folder):
         result = evaluate_llm_agent(world, model, episodes, level=level, seed=seed, folder=folder)
     print(result)
     if world.random_baseline:
@@ -196,8 +195,7 @@ def compare(runs: Annotated[tuple[Path, ...], Positional, required("RUN [RUN ...
 
     if not runs:
         raise UserError("compare needs at least one run directory")
-    with run_errors("compare", Path(), is_main=False):
-        comparison = api.compare(*runs)
+    comparison = api.compare(*runs)
     print(comparison.markdown() if markdown else comparison.text(shutil.get_terminal_size().columns))
 
 
@@ -213,6 +211,5 @@ def migrate(runs: Annotated[tuple[Path, ...], Positional, required("RUN [RUN ...
     if not runs:
         raise UserError("migrate needs at least one run directory")
     for run in runs:
-        with run_errors("migrate", run, is_main=False):
-            changed = migrate_run(run)
+        changed = migrate_run(run)
         print(f"{run}: {'converted' if changed else 'already in the current format'}")

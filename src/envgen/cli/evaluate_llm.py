@@ -9,7 +9,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 from envgen.benchmarks.registry import BENCHMARKS
 from envgen.benchmarks.settings import BenchmarkConfig, BenchmarkOptions
 
-from .common import UserError, require_extra, require_positive, require_seed, run_errors
+from .common import UserError, require_extra, require_positive, require_seed, resume_hint
 from .options import REQUIRED, default, explicitly_set, optional_settings, required
 
 ModelOptions = optional_settings(
@@ -60,7 +60,7 @@ def evaluate_llm(
     from envgen.benchmarks.api import default_benchmark_folder, run_benchmark
 
     run_folder = folder or default_benchmark_folder(benchmark, model["llm"])
-    with run_errors("evaluate-llm", run_folder, is_main=True):
+    with resume_hint("evaluate-llm", run_folder):
         result = run_benchmark(
             benchmark, model, options=given, categories=category, limit=limit, seed=require_seed(seed),
             folder=run_folder, verbose=not quiet,

@@ -5,8 +5,6 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from envgen.worlds.world import LevelError
-
 from .common import UserError, load_world, prepare_png, read_level, require_positive, require_seed
 from .options import NONE, default, flag
 
@@ -68,15 +66,11 @@ def play(
         seed: Seed of the environment.
         terminal: Play in the terminal, even where a window could open.
     """
-    from envgen.play import PlayError
     from envgen.play import play as play_world
 
     require_seed(seed)
     chosen = load_world(world)
-    try:
-        play_world(chosen, read_level(level, chosen), seed, terminal)
-    except (PlayError, LevelError) as error:
-        raise UserError(str(error)) from None
+    play_world(chosen, read_level(level, chosen), seed, terminal)
 
 
 def worlds() -> None:

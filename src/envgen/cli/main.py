@@ -10,10 +10,11 @@ from typing import Any
 import tyro
 
 from envgen import __version__
+from envgen.errors import EnvgenError
+from envgen.interrupts import INTERRUPTED
 from envgen.text import printable
 
 from .coevolve import coevolve_command
-from .common import UserError
 from .demo import bench, demo
 from .diagnose import diagnose
 from .evaluate import compare, evaluate, migrate
@@ -79,13 +80,13 @@ def main() -> None:
             config=(tyro.conf.DisallowNone,),
         )
         sys.stdout.flush()
-    except UserError as error:
+    except EnvgenError as error:
         if os.environ.get("ENVGEN_DEBUG"):
             traceback.print_exc()
         print(f"envgen: {printable(str(error), keep=NEWLINE)}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)

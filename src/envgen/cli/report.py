@@ -7,7 +7,9 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from .common import UserError, load_world, require_extra, run_errors
+from envgen.text import printable
+
+from .common import UserError, load_world, require_extra
 from .options import default, required
 
 
@@ -36,7 +38,6 @@ def report(
     if out.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"a report is written as an .html file, not {out.name!r}")
     start = time.monotonic()
-    with run_errors("report", Path(), is_main=False):
-        chosen = None if world is None else load_world(world)
-        write_report(runs, out, clips, lambda text: print(f"envgen: {text}", file=sys.stderr), chosen)
+    chosen = None if world is None else load_world(world)
+    write_report(runs, out, clips, lambda text: print(f"envgen: {printable(text)}", file=sys.stderr), chosen)
     print(f"{out} ({out.stat().st_size / 1e6:.1f} MB, {time.monotonic() - start:.1f} s)")

@@ -6,7 +6,9 @@ from typing import Annotated
 import tyro
 from tyro.conf import Positional
 
-from .common import UserError, load_world, require_extra, suggest_path
+from envgen.runs.files import suggest_path
+
+from .common import UserError, load_world, require_extra
 from .options import default
 
 PORT = 8642

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,13 +18,14 @@ from envgen.designers.chat.budget_file import BudgetFile, SharedLimits
 from envgen.designers.designer import DesignError, DesignerWrapper
 from envgen.designers.llm import LlmDesigner
 from envgen.designers.registry import LlmConfig, load_designer_class
-from envgen.errors import EnvgenError
+from envgen.interrupts import INTERRUPTED
+from envgen.runs.files import suggest_path
 from envgen.settings import format_validation_error
 from envgen.sweep.grid import PlannedRun, SweepError, SweepSpec, parse_flags, read_toml
 from envgen.sweep.settings import ENGINES, SweepSettings
 
 from .coevolve import coevolve_command
-from .common import UserError, require_extra, suggest_path
+from .common import UserError, require_extra
 from .options import default, explicitly_set, optional_settings
 from .train import train_command
 
@@ -41,7 +43,6 @@ OWN_OPTIONS = (
 )  # fmt: skip
 FILE_SETTINGS = ("folder", "engine_options", "budget", *SweepSettings.model_fields)
 LLM_OPTIONS = tuple(name.replace("_", "-") for name in LlmConfig.model_fields)
-INTERRUPTED = 130
 
 
 def split_args(args: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -103,13 +104,11 @@ def sweep_command(run_args: Sequence[str]) -> Callable[..., None]:
             quiet: Show no progress, only the results.
         """
         require_extra("train")
+        spec = _read_spec(target, command, run_args)
+        given = {name: spec.settings[name] for name in SweepSettings.model_fields if name in spec.settings}
         try:
-            spec = _read_spec(target, command, run_args)
-            given = {name: spec.settings[name] for name in SweepSettings.model_fields if name in spec.settings}
             chosen = SweepSettings(**given | explicitly_set(execution))
             limits = SharedLimits(**_table(spec, "budget") | explicitly_set(budget))
-        except SweepError as error:
-            raise UserError(str(error)) from None
         except ValidationError as error:
             raise UserError(format_validation_error(error)) from None
         options = _table(spec, "engine_options") | _parse_options(engine_options)
@@ -164,37 +163,34 @@ def _run(
     console, log = terminal(verbose=True)
     has_budget = bool(limits.model_dump(exclude_none=True))
     budget_file = (folder / BUDGET).absolute()
+    plans = without_unused_llm_options(spec)
+    check = partial(check_run, limits=limits, has_device=settings.engine == "local")
+    runs = open_runs(folder.absolute(), plans, check_runs(plans, check))
+    if dry_run:
+        for run in runs:
+            log(f"{run.name}: {run.state}\n    {shlex.join(['envgen', run.plan.command, *run.plan.args()])}")
+        return
+    memory = None if settings.memory_per_run is None else round(settings.memory_per_run * 1e9)
+    uses_llm = [run for run in runs if "llm" in run.plan.options]
+    if has_budget and not uses_llm:
+        raise SweepError("no run of this sweep uses a language model; leave out the budget, or add --llm")
+    engine = make_engine(settings, folder.absolute(), memory, read_peak_memory(folder), options)
     try:
-        plans = without_unused_llm_options(spec)
-        check = partial(check_run, limits=limits, has_device=settings.engine == "local")
-        runs = open_runs(folder.absolute(), plans, check_runs(plans, check))
-        if dry_run:
-            for run in runs:
-                log(f"{run.name}: {run.state}\n    envgen {run.plan.command} {' '.join(run.plan.args())}")
-            return
-        memory = None if settings.memory_per_run is None else round(settings.memory_per_run * 1e9)
-        uses_llm = [run for run in runs if "llm" in run.plan.options]
-        if has_budget and not uses_llm:
-            raise SweepError("no run of this sweep uses a language model; leave out the budget, or add --llm")
-        engine = make_engine(settings, folder.absolute(), memory, read_peak_memory(folder), options)
-        try:
-            with locked(folder):
-                extra_args: dict[str, Sequence[str]] = {}
-                if has_budget:
-                    BudgetFile.create(budget_file, limits)
-                    extra_args = {run.plan.name: ("--shared-budget", str(budget_file)) for run in uses_llm}
-                sweep = Sweep(folder, runs, settings.retries, settings.threads, settings.gpus, extra_args)
-                sweep.save(read_peak_memory(folder))
-                with SweepDisplay(console, quiet) as display:
-                    is_complete = sweep.run(engine, display)
-        finally:
-            engine.close()
-    except EnvgenError as error:
-        raise UserError(str(error)) from error
-    _report(sweep, folder, is_complete, console, log, quiet)
+        with locked(folder):
+            extra_args: dict[str, Sequence[str]] = {}
+            if has_budget:
+                BudgetFile.create(budget_file, limits)
+                extra_args = {run.plan.name: ("--shared-budget", str(budget_file)) for run in uses_llm}
+            sweep = Sweep(folder, runs, settings.retries, settings.threads, settings.gpus, extra_args)
+            sweep.save(read_peak_memory(folder))
+            with SweepDisplay(console, quiet) as display:
+                is_complete = sweep.run(engine, display)
+    finally:
+        engine.close()
+    _report(sweep, folder, is_complete, console, log)
 
 
-def _report(sweep: Any, folder: Path, is_complete: bool, console: Any, log: Callable[[str], None], quiet: bool) -> None:
+def _report(sweep: Any, folder: Path, is_complete: bool, console: Any, log: Callable[[str], None]) -> None:
     """Print the results, and exit with 130 after an interruption and with 1 if runs failed."""
     from envgen.sweep.display import table
 
@@ -203,7 +199,7 @@ def _report(sweep: Any, folder: Path, is_complete: bool, console: Any, log: Call
     for run in failed:
         log(f"{run.name} failed: {run.reason}\n    {run.folder}/output.log")
     if any(run.state == "finished" for run in sweep.runs):
-        log(f"Compare the runs with: envgen compare {folder}")
+        log(f"Compare the runs with: envgen compare {shlex.quote(str(folder))}")
     if not is_complete:
         log("Interrupted. Repeat the command to continue.")
         sys.exit(INTERRUPTED)

@@ -29,8 +29,7 @@ from .common import (
     require_extra,
     require_reference,
     require_seed,
-    run_errors,
-    suggest_path,
+    resume_hint,
 )
 from .options import default, explicitly_set, flag, given_flags, optional_settings
 
@@ -226,15 +225,11 @@ def _resume(
 ) -> None:  # fmt: skip
     require_extra("train")
     from envgen.api import REPEAT, check_world_name, resume
-    from envgen.runs.store import RunError, read_request
+    from envgen.runs.store import read_request
 
-    try:
-        request, _ = read_request(folder)
-    except RunError as error:
-        raise UserError(f"{error}{suggest_path(folder)}") from None
+    request, _ = read_request(folder)
     if reference_episodes and isinstance(request.get("world"), str):
-        with run_errors("train", folder, is_main=False):
-            check_world_name(request["world"], REPEAT)
+        check_world_name(request["world"], REPEAT)
         require_reference(load_world(request["world"]))
     _run(
         lambda: resume(folder, runtime_options=runtime, device=device, compile=compile, log=log, verbose=not quiet),
@@ -253,9 +248,7 @@ def _run(
 
     _, log = terminal(verbose=True)
     is_main = is_main_process()
-    with run_errors("train", folder, is_main):
-        flags = resume_flags(runtime) if can_resume else None
-    with run_errors("train", folder, is_main, flags):
+    with resume_hint("train", folder, resume_flags(runtime) if can_resume else None):
         run = call()
         if not is_main:
             return

@@ -13,7 +13,6 @@ from .common import (
     require_positive,
     require_run,
     require_seed,
-    run_errors,
 )
 from .options import default, required
 
@@ -62,11 +61,10 @@ def watch(
     require_run(run)
     from envgen.episodes_api import watch as watch_policy
 
-    with run_errors("watch", run, is_main=False):
-        policy, chosen = load_policy_and_world(run, device, world)
-        if skill is not None:
-            require_choice("skill", skill, [known.name for known in chosen.skills])
-        watch_policy(
-            policy, episodes, best=best, skill=skill, speed=speed, terminal=terminal, world=chosen,
-            level=read_level(level, chosen), seed=seed, deterministic=deterministic,
-        )  # fmt: skip
+    policy, chosen = load_policy_and_world(run, device, world)
+    if skill is not None:
+        require_choice("skill", skill, [known.name for known in chosen.skills])
+    watch_policy(
+        policy, episodes, best=best, skill=skill, speed=speed, terminal=terminal, world=chosen,
+        level=read_level(level, chosen), seed=seed, deterministic=deterministic,
+    )  # fmt: skip

@@ -18,8 +18,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from envgen.interrupts import GracefulInterrupt
 from envgen.runs.checkpoint import loading
-from envgen.runs.interrupt import GracefulInterrupt
 from envgen.runs.store import Run, read_progress
 
 from .episodes import episode_starter

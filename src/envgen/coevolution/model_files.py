@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envgen.errors import EnvgenError
-from envgen.runs.checkpoint import parse_json
+from envgen.runs.files import parse_json
 
 MAX_TEXT_BYTES = 128 << 20  # the largest tokenizers have about 35 MB
 TEMPLATE_SECONDS = 10.0

@@ -24,8 +24,9 @@ import torch
 import transformers
 from torch.nn import functional as F
 
-from envgen.runs.checkpoint import Checkpoint, flush_folder, load_latest, save_checkpoint
+from envgen.runs.checkpoint import Checkpoint, load_latest, save_checkpoint
 from envgen.runs.display import format_duration
+from envgen.runs.files import flush_folder
 
 from . import language_model, pretrain_data
 from .language_model import LanguageModel, new_model, save_model, train_tokenizer

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from envgen.errors import EnvgenError
-from envgen.runs.checkpoint import check_regular, exists, open_regular, parse_json
+from envgen.runs.files import check_regular, exists, open_regular, parse_json
 from envgen.runs.store import RESTORE, Run
 
 from .tasks import Domain, DomainError, Spec, SpecError, Task, validate

@@ -23,8 +23,8 @@ from envgen.agents.settings import PpoSettings
 from envgen.designers.buffer import LevelEpisode
 from envgen.designers.designer import LevelChain
 from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSampler
+from envgen.interrupts import GracefulInterrupt
 from envgen.runs.checkpoint import loading
-from envgen.runs.interrupt import GracefulInterrupt
 from envgen.runs.statistics import has_coverage, score, success_counts, success_rates
 from envgen.runs.store import Run
 from envgen.worlds.world import Level, LevelVectorEnv, TileGrid, World

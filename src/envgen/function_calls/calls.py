@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from envgen.designers.chat.protocol import ToolCall
 from envgen.python_source import PARSE_ERRORS, parse_expression
-from envgen.runs.checkpoint import parse_json
+from envgen.runs.files import parse_json
 
 Language = Literal["python", "java", "javascript"]
 MAX_CHARS = 50_000  # of a reply with calls; longer ones are refused

@@ -31,7 +31,7 @@ from envgen.designers.chat.protocol import Backend, BudgetExceededError, ChatErr
 from envgen.designers.chat.threads import Interrupted, run_in_threads
 from envgen.designers.chat.usage import ChatUsage, format_dollars
 from envgen.errors import EnvgenError
-from envgen.runs.checkpoint import check_inside, exists
+from envgen.runs.files import check_inside, exists
 from envgen.runs.store import Run, RunError, read_json, reading, write_bytes
 from envgen.worlds.world import Level, World
 

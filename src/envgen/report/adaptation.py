@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from envgen.runs.kinds import skill_rates
+from envgen.runs.kinds import number, skill_rates
 
 from .charts import Axis, axis_labels, chart, color_class, curve, figure_row, interval_bar, labeled, point_data
 from .curves import cycle_rates
@@ -22,7 +22,7 @@ from .level_progress import (
     slots_of,
     taught_skills,
 )
-from .read import CycleFiles, RunFiles, number, numbers, objects
+from .read import CycleFiles, RunFiles, numbers, objects
 
 if TYPE_CHECKING:
     from .compare_section import RunGroup

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from envgen.runs.kinds import number
 from envgen.settings import flatten
 
 from .html import Html, details, format_number, plural, table, tag
-from .read import as_text, number, numbers, objects
+from .read import as_text, numbers, objects
 
 MAX_CARDS = 4
 MAX_ROWS = 20

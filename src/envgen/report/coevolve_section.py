@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from envgen.coevolution.task_stores import Rejection
-from envgen.runs.kinds import environment_tokens, get_path
+from envgen.runs.kinds import environment_tokens, get_path, number
 
 from .charts import chart, curve, figure_row, point_data
 from .curves import Metric, Points, accuracy_points, aggregate, coevolution_points
@@ -22,7 +22,7 @@ from .html import (
     plural,
     tag,
 )
-from .read import RunFiles, as_text, number, numbers
+from .read import RunFiles, as_text, numbers
 from .train_section import settings_list
 
 if TYPE_CHECKING:

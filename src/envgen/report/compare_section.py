@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envgen.runs.compare import FinishedRun, group_labels, make_table, settings_without_seeds
-from envgen.runs.kinds import TRAIN, get_path, total_tokens
+from envgen.runs.kinds import TRAIN, get_path, number, total_tokens
 from envgen.runs.statistics import iqm_with_ci
 from envgen.runs.tables import Group, Table
 
@@ -26,7 +26,7 @@ from .html import (
     table,
     tag,
 )
-from .read import RunFiles, number
+from .read import RunFiles
 
 MAX_SKILL_ROWS = 60
 

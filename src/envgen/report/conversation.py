@@ -4,8 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from envgen.runs.kinds import number
+
 from .html import Html, badge, details, format_number, format_seconds, plural, tag
-from .read import RunFiles, as_text, number, objects, texts
+from .read import RunFiles, as_text, objects, texts
 
 MAX_EXCHANGES = 60
 

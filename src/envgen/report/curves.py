@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from envgen.runs.kinds import skill_rates, total_tokens
+from envgen.runs.kinds import number, skill_rates, total_tokens
 from envgen.runs.statistics import iqm, iqm_with_ci, score
 
 from .figures import SMOOTHING
-from .read import RunFiles, counts, iter_points, number
+from .read import RunFiles, counts, iter_points
 
 NUM_WINDOWS = 40  # of a training curve
 NUM_GRID = 48  # points of an aggregate, unless all curves have the same ones

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from envgen.runs.checkpoint import exists
+from envgen.runs.files import exists
 from envgen.runs.kinds import total_tokens
 from envgen.runs.phases import plays_levels
 from envgen.runs.statistics import Aggregate, iqm_with_ci, score, success_counts, success_rates

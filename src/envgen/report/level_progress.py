@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from envgen.runs.kinds import skill_rates
+from envgen.runs.kinds import number, skill_rates
 from envgen.runs.phases import cycle_phase_name, is_final
 
 from .curves import num_skills
-from .read import RunFiles, counts, number, objects, texts
+from .read import RunFiles, counts, objects, texts
 
 WINDOW = 100  # episodes in the original over which a success rate is averaged
 THRESHOLDS = (5.0, 20.0)  # percent

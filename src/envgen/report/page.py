@@ -14,6 +14,7 @@ from pathlib import Path
 
 from envgen.errors import EnvgenError
 from envgen.runs.compare import find_runs
+from envgen.runs.kinds import number
 from envgen.runs.store import RunError, write_bytes
 from envgen.worlds.world import World
 
@@ -22,7 +23,7 @@ from .clips import Clip, make_clips
 from .compare_section import RunGroup, compare_section, describe_result, group_runs
 from .html import Html, badge, details, guarded, join, plural, tag, to_json
 from .pictures import LevelMaps, PictureStore
-from .read import RunFiles, number, open_run
+from .read import RunFiles, open_run
 from .train_section import clips_section, train_section
 
 MAX_PICTURE_BYTES = 3_400_000

@@ -4,16 +4,15 @@ Only `open_run` raises because of a file's content. What else cannot be used is 
 """
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from envgen.runs.checkpoint import check_inside, exists, read_regular
-from envgen.runs.kinds import COEVOLVE, Kind, get_path, kind_of
-from envgen.runs.store import RunError, read_json, read_request
+from envgen.runs.files import check_inside, exists, read_regular
+from envgen.runs.kinds import COEVOLVE, Kind, get_path, kind_of, number
+from envgen.runs.store import RunError, read_entry, read_json
 
 MAX_FILE_BYTES = 1 << 28  # of a file with one JSON value per line
 MAX_CYCLES = 200
@@ -31,13 +30,16 @@ class CycleFiles:
 
 @dataclass
 class RunFiles:
-    """A run directory."""
+    """A run directory as a report reads it: files that are missing or damaged are left out."""
 
     folder: Path
     name: str
-    request: dict[str, Any]
     entry: dict[str, Any]  # run.json
     problems: list[str] = field(default_factory=list)
+
+    @property
+    def request(self) -> dict[str, Any]:
+        return self.entry["request"]
 
     @property
     def kind(self) -> Kind:
@@ -164,23 +166,10 @@ class RunFiles:
 
 def open_run(folder: Path, name: str) -> RunFiles:
     """Raises RunError if the directory holds no run of this format."""
-    request, _ = read_request(folder)
-    return RunFiles(folder, name, request, read_json(folder / "run.json"))
+    return RunFiles(folder, name, read_entry(folder))
 
 
 # --- values of any type, as JSON gives them
-
-
-def number(value: Any, *path: str) -> float | None:
-    """The finite number at a path of nested mappings, else None."""
-    value = get_path(value, *path) if path else value
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        result = float(value)
-    except OverflowError:
-        return None
-    return result if math.isfinite(result) else None
 
 
 def numbers(value: Any, *path: str) -> dict[str, float]:

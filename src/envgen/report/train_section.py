@@ -6,6 +6,7 @@ from typing import Any
 
 from PIL import Image
 
+from envgen.runs.kinds import number
 from envgen.runs.phases import plays_levels
 from envgen.settings import flatten
 
@@ -32,7 +33,7 @@ from .html import (
     to_json,
 )
 from .pictures import LevelMaps, PictureStore, to_animation, to_webp
-from .read import CycleFiles, RunFiles, as_text, estimate, number, numbers, objects, texts
+from .read import CycleFiles, RunFiles, as_text, estimate, numbers, objects, texts
 
 MAX_LEVELS = 32  # of a cycle
 MAX_SKILLS = 200  # of a heat map

@@ -4,10 +4,8 @@ Runs whose requests differ only in seeds (their own, and those of models created
 a group is an aggregate over its seeds (statistics.py). A table holds the groups of one world or domain (tables.py).
 """
 
-import difflib
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +16,10 @@ import numpy as np
 from envgen.settings import flatten
 from envgen.text import printable
 
-from .kinds import Kind, as_number, get_path, kind_of
+from .files import suggest_path
+from .kinds import Kind, get_path, kind_of, number
 from .statistics import Aggregate, iqm, iqm_with_ci
-from .store import RESTORE, Run, RunError, check_format
+from .store import RESTORE, Run, RunError, read_entry
 from .tables import Comparison, Group, Table
 
 __all__ = ["Aggregate", "Comparison", "Group", "Table", "compare", "find_runs", "iqm", "iqm_with_ci"]
@@ -44,11 +43,8 @@ def compare(paths: Iterable[str | Path]) -> Comparison:
     unfinished = []
     for folder in find_runs(paths):
         run = Run(folder, {}, is_main=False)
-        entry = run.read("run")
-        request = get_path(entry, "request")
-        if not isinstance(request, dict):
-            raise RunError(f"{folder / 'run.json'} has no request; pass a directory of envgen train or coevolve")
-        check_format(folder, entry)
+        entry = read_entry(folder)
+        request = entry["request"]
         if "policy" in request:  # an evaluation of a language model
             if folder in paths:
                 raise RunError(
@@ -77,7 +73,7 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
         if not folders:
             empty = f"contains no run directory (searched {MAX_DEPTH} levels deep)"
             problem = empty if path.is_dir() else "is not a directory"
-            raise RunError(f"{path} {problem}{_suggest_path(path)}")
+            raise RunError(f"{path} {problem}{suggest_path(path)}")
         for folder in folders:
             runs.setdefault(folder.resolve(), folder)
     return list(runs.values())
@@ -92,16 +88,6 @@ def _find_below(folder: Path, depth: int) -> list[Path]:
     except OSError as error:
         raise RunError(f"cannot read the directory {folder}: {error.strerror}") from error
     return [run for subfolder in subfolders for run in _find_below(subfolder, depth - 1)]
-
-
-def _suggest_path(path: Path) -> str:
-    """Return a hint with the existing name most like `path`, or most like the first of its parents that is missing."""
-    missing = next((parent for parent in (*reversed(path.parents), path) if not parent.exists()), path)
-    if not os.access(missing.parent, os.R_OK) or not missing.parent.is_dir():
-        return ""
-    siblings = [entry.name for entry in missing.parent.iterdir() if entry.is_dir() and entry != missing]
-    matches = difflib.get_close_matches(missing.name, siblings, n=1)
-    return f"; did you mean {missing.with_name(matches[0])}?" if matches else ""
 
 
 def make_table(task: str, groups: list[list[FinishedRun]], labels: Sequence[str] | None = None) -> Table:
@@ -131,12 +117,12 @@ def _group(kind: Kind, label: str, runs: list[FinishedRun]) -> Group:
         return iqm_with_ci(numbers) if numbers and None not in values else None
 
     def mean(*path: str) -> float | None:
-        values = [as_number(get_path(run.summary, *path)) for run in runs]
+        values = [number(run.summary, *path) for run in runs]
         return None if None in values else float(np.mean([value for value in values if value is not None]))
 
     rates = [kind.rates(run.summary) for run in runs]
     rate_names = tuple(dict.fromkeys(name for run_rates in rates for name in run_rates))
-    results = {name: [as_number(get_path(run.summary, *path)) for run in runs] for name, path in kind.results.items()}
+    results = {name: [number(run.summary, *path) for run in runs] for name, path in kind.results.items()}
     return Group(
         label=label,
         is_baseline=_name(runs[0].request) == kind.baseline,
@@ -202,7 +188,7 @@ def _mismatches(kind: Kind, groups: Mapping[str, list[FinishedRun]]) -> Iterable
 
 
 def _is_close(a: Any, b: Any) -> bool:
-    if as_number(a) is None or as_number(b) is None:
+    if number(a) is None or number(b) is None:
         return a == b
     return math.isclose(a, b, rel_tol=STEP_TOLERANCE)
 

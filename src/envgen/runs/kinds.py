@@ -39,8 +39,12 @@ def get_path(value: Any, *path: str) -> Any:
     return value
 
 
-def as_number(value: Any) -> float | None:
-    """Return the value if it is a finite number, else None. No result of a run is as large as MAX_NUMBER."""
+def number(value: Any, *path: str) -> float | None:
+    """Return the value at a path of nested mappings if it is a finite number, else None.
+
+    No result of a run is as large as MAX_NUMBER.
+    """
+    value = get_path(value, *path)
     return value if type(value) in (int, float) and abs(value) < MAX_NUMBER else None
 
 
@@ -54,13 +58,13 @@ def environment_tokens(counts: Any) -> float | None:
 
     Older runs counted only those that it generated.
     """
-    generated, *others = (as_number(get_path(counts, name)) for name in ENVIRONMENT_TOKENS)
+    generated, *others = (number(counts, name) for name in ENVIRONMENT_TOKENS)
     return None if generated is None else generated + sum(count or 0 for count in others)
 
 
 def total_tokens(counts: Any) -> float | None:
     """Return the tokens that the agent generated and those of the environment policy."""
-    agent, environment = as_number(get_path(counts, "agent_tokens")), environment_tokens(counts)
+    agent, environment = number(counts, "agent_tokens"), environment_tokens(counts)
     return None if agent is None or environment is None else agent + environment
 
 
@@ -73,7 +77,7 @@ def skill_rates(evaluation: Any) -> dict[str, float]:
     """Return the success rates of an evaluation in percent, without skills that were possible in no episode."""
     estimates = _get_mapping(evaluation, "skills")
     rates = {
-        str(name): as_number(get_path(estimate, "value"))
+        str(name): number(estimate, "value")
         for name, estimate in estimates.items()
         if not is_unmeasured(get_path(estimate, "low"), get_path(estimate, "high"))
     }
@@ -114,12 +118,12 @@ def _format_count(*path: str) -> Callable[[SummaryMean], str]:
 
 def _training_steps(request: Any, summary: Any) -> float | None:
     """Return the steps that the agent learned from. Steps for scoring levels are reported separately."""
-    parts = [as_number(get_path(summary, "steps", part)) for part in ("levels", "original")]
+    parts = [number(summary, "steps", part) for part in ("levels", "original")]
     return sum(part or 0 for part in parts) if any(part is not None for part in parts) else None
 
 
 def _cycle_steps(request: Any, summary: Any) -> float | None:
-    parts = [as_number(get_path(request, "plan", part)) for part in ("cycles", "cycle_steps")]
+    parts = [number(request, "plan", part) for part in ("cycles", "cycle_steps")]
     return None if None in parts else math.prod(part or 0 for part in parts)
 
 
@@ -153,7 +157,7 @@ TRAIN = Kind(
 
 def _rates_by_feature(summary: Any) -> dict[str, float]:
     by_feature = _get_mapping(summary, "final_accuracy_by")
-    values = ((f"{name} {value}", as_number(rate)) for name in by_feature
+    values = ((f"{name} {value}", number(rate)) for name in by_feature
               for value, rate in _get_mapping(by_feature, name).items())  # fmt: skip
     return {name: rate for name, rate in values if rate is not None}
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from . import checkpoint
-from .checkpoint import exists, parse_json, read_regular
-from .store import FORMAT, PROGRESS, RunError, lock_folder, read_json, write_json
+from .files import exists, parse_json, read_regular, write_flushed
+from .store import FORMAT, PROGRESS, RunError, lock_folder, read_entry, read_json, write_json
 
 Names = Mapping[str, str]  # old name: new name
 
@@ -100,9 +100,7 @@ def migrate_run(folder: Path) -> bool:
     copy, backup = (folder.with_name(f".{folder.name}.{suffix}") for suffix in ("migrating", "format-1"))
     if backup.exists() and not folder.exists():  # an earlier conversion was interrupted between its two renames
         os.rename(backup, folder)
-    entry = read_json(folder / "run.json")
-    if not isinstance(entry, dict) or not isinstance(entry.get("request"), dict):
-        raise RunError(f"{folder / 'run.json'} has no request; pass a directory of envgen train or coevolve")
+    entry = read_entry(folder, any_format=True)
     version = entry.get("format", 1)
     if version == FORMAT:
         for leftover in (copy, backup):  # of a conversion that was interrupted
@@ -175,7 +173,7 @@ def _rewrite_json(file: Path, convert: Callable[[Any], Any]) -> None:
         if is_indented:
             write_json(file, data)
         else:
-            checkpoint.write_flushed(file, (json.dumps(data) + "\n").encode())
+            write_flushed(file, (json.dumps(data) + "\n").encode())
 
 
 def _rewrite_lines(file: Path, convert: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[int], int]:
@@ -187,7 +185,7 @@ def _rewrite_lines(file: Path, convert: Callable[[dict[str, Any]], dict[str, Any
         old += len(line)
         new += (json.dumps(convert(parse_json(line))) + "\n").encode()
         lengths[old] = len(new)
-    checkpoint.write_flushed(file, bytes(new))
+    write_flushed(file, bytes(new))
 
     def new_length(length: int) -> int:
         if length not in lengths:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import platform
+import shlex
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -24,16 +25,17 @@ from envgen.errors import EnvgenError
 from envgen.settings import flatten
 
 from . import checkpoint
-from .checkpoint import (
+from .checkpoint import Checkpoint, CheckpointError, describe_error
+from .files import (
     MAX_JSON_BYTES,
-    Checkpoint,
-    CheckpointError,
     check_inside,
-    describe_error,
     exists,
+    flush_folder,
     open_regular,
     parse_json,
     read_regular,
+    suggest_path,
+    write_flushed,
 )
 
 try:
@@ -191,7 +193,7 @@ class Run:
                     digest = hashlib.file_digest(progress, "sha256")
         except OSError as error:
             raise RunError(f"cannot write {file}: {error.strerror}") from error
-        checkpoint.flush_folder(self.folder)
+        flush_folder(self.folder)
         values = {**values, "progress_bytes": length, "progress_sha256": digest.hexdigest()}
         checkpoint.save_checkpoint(self.folder / "checkpoints", arrays, values)
 
@@ -258,22 +260,36 @@ def lock_folder(folder: Path) -> IO[str]:
 
 def read_request(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the request of a run and its runtime options."""
+    entry = read_entry(folder)
+    return entry["request"], entry.get("runtime_options", {})
+
+
+def read_entry(folder: Path, any_format: bool = False) -> dict[str, Any]:
+    """Return the content of run.json. Raises RunError if it has no request, or another format than this version writes.
+
+    Args:
+        any_format: Accept all formats.
+    """
     file = folder / "run.json"
     if not exists(file):
-        raise RunError(f"{folder} is not a run directory: it has no run.json")
+        raise RunError(f"{folder} is not a run directory: it has no run.json{suggest_path(folder)}")
     entry = read_json(file)
-    if isinstance(entry, dict) and isinstance(entry.get("request"), dict):
+    if not isinstance(entry, dict) or not isinstance(entry.get("request"), dict):
+        raise RunError(f"{file} has no request; pass a directory of envgen train or coevolve")
+    if not any_format:
         check_format(folder, entry)
-        if isinstance(entry.get("runtime_options", {}), dict):
-            return entry["request"], entry.get("runtime_options", {})
-    raise RunError(f"{file} has no request; pass a directory of envgen train or coevolve")
+    if not isinstance(entry.get("runtime_options", {}), dict):
+        raise RunError(f"{file} has no valid runtime options; {RESTORE}")
+    return entry
 
 
 def check_format(folder: Path, entry: Mapping[str, Any]) -> None:
     """Raise RunError if a run directory, whose run.json holds `entry`, has another format than this version writes."""
     version = entry.get("format", 1)
     if version == 1:
-        raise RunError(f"{folder} was written by an older version; convert it with: envgen migrate {folder}")
+        raise RunError(
+            f"{folder} was written by an older version; convert it with: envgen migrate {shlex.quote(str(folder))}"
+        )
     if version != FORMAT:
         raise RunError(
             f"{folder} has the format {version!r:.20}, but this version of envgen reads format {FORMAT}; "
@@ -299,9 +315,9 @@ def write_bytes(file: Path, data: bytes) -> None:
     temp = file.with_name(f".{file.name}.unfinished")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        checkpoint.write_flushed(temp, data)
+        write_flushed(temp, data)
         os.replace(temp, file)
-        checkpoint.flush_folder(file.parent)
+        flush_folder(file.parent)
     except OSError as error:
         raise RunError(f"cannot write {file}: {error.strerror}") from error
 

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from envgen.curriculum.audit import changed_stats
 from envgen.designers.designer import ProposedLevel, is_text, number_bounds
 from envgen.report.html import Child, Html, details, tag, to_json
-from envgen.runs.checkpoint import exists, parse_json, read_regular
+from envgen.runs.files import exists, parse_json, read_regular
 from envgen.runs.store import write_bytes
 from envgen.settings import flatten, list_options
 from envgen.worlds.world import Level, LevelError, World

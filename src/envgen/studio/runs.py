@@ -16,9 +16,9 @@ from envgen.designers.chat.ledger import LEDGER
 from envgen.designers.chat.offline import open_requests
 from envgen.report.html import Html
 from envgen.report.read import MAX_FILE_BYTES, RunFiles, as_text
-from envgen.runs.checkpoint import check_inside, open_regular
 from envgen.runs.compare import MAX_DEPTH
-from envgen.runs.store import PROGRESS, RunError, read_json, read_last_line, read_request
+from envgen.runs.files import check_inside, open_regular
+from envgen.runs.store import PROGRESS, RunError, read_entry, read_last_line
 
 from .server import RequestError
 
@@ -185,12 +185,12 @@ class RunFolder:
             run = self._runs.get(run_id)
             try:
                 if run is None or run.stamp.get("run.json") != stamp["run.json"]:
-                    request, _ = read_request(folder)
-                    if "policy" in request:  # an evaluation of a language model
+                    entry = read_entry(folder)
+                    if "policy" in entry["request"]:  # an evaluation of a language model
                         continue
-                    if not isinstance(request.get("seed"), int):
+                    if not isinstance(entry["request"].get("seed"), int):
                         raise RunError("its run.json has no seed")
-                    run = LiveRun(folder, name, request, read_json(folder / "run.json"), id=run_id)
+                    run = LiveRun(folder, name, entry, id=run_id)
                 run.refresh(stamp)
             except RunError as error:
                 self.unreadable[name] = str(error)

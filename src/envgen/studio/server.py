@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from envgen.errors import EnvgenError
-from envgen.runs.checkpoint import parse_json
+from envgen.runs.files import parse_json
 
 HOST = "127.0.0.1"
 HOST_NAMES = ("127.0.0.1", "localhost")

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from envgen.errors import EnvgenError
-from envgen.report.read import RunFiles, number
-from envgen.runs.kinds import as_number, get_path
+from envgen.interrupts import INTERRUPTED, signal_handler
+from envgen.report.read import RunFiles
+from envgen.runs.kinds import get_path, number
 from envgen.runs.store import PROGRESS, differences, lock_folder, read_json, read_last_line, read_request, write_json
 from envgen.text import printable
 
@@ -31,7 +32,6 @@ State = Literal["waiting", "running", "finished", "failed", "interrupted"]
 FILE = "sweep.json"
 POLL_SECONDS = 0.2
 DISPLAY_SECONDS = 1.0
-INTERRUPTED = 130  # the exit code of `envgen` after Ctrl-C or SIGTERM
 MAX_TAIL_BYTES = 1 << 16  # of a log
 MAX_REASON_CHARS = 500
 STOP_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -42,7 +42,7 @@ class SweepRun(RunFiles):
     """A run of a sweep with its state."""
 
     def __init__(self, plan: PlannedRun, folder: Path, request: dict[str, Any]):
-        super().__init__(folder, folder.name, request, {})
+        super().__init__(folder, folder.name, {"request": request})
         self.plan = plan
         self.state: State = "finished" if self.is_finished else "waiting"
         self.num_failures = 0
@@ -77,7 +77,7 @@ class SweepRun(RunFiles):
         """The name and the value of the result that the table shows."""
         for name in RESULTS:
             if name in self.kind.results:
-                value = as_number(get_path(self.summary, *self.kind.results[name]))
+                value = number(self.summary, *self.kind.results[name])
                 return None if value is None else (name, value)
         return None
 
@@ -241,14 +241,8 @@ class StopRequests:
 def stop_requests() -> Iterator[StopRequests]:
     """Count SIGINT, SIGTERM and SIGHUP in place of ending the process."""
     requests = StopRequests()
-    previous = {}
-    if threading.current_thread() is threading.main_thread():
-        previous = {number: signal.signal(number, requests.handle) for number in STOP_SIGNALS}
-    try:
+    with signal_handler(STOP_SIGNALS, requests.handle):
         yield requests
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 # ------------------------------------------------------------------------------------------------- folders and checks

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from envgen.function_calls.calls import Call
-from envgen.runs.checkpoint import parse_json
+from envgen.runs.files import parse_json
 
 from ..benchmark import BenchmarkError
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from envgen.runs.checkpoint import open_regular
+from envgen.runs.files import open_regular
 from envgen.runs.store import RunError, read_json, write_json
 from envgen.settings import Settings, format_validation_error
 

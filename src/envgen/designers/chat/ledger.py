@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from envgen.runs.checkpoint import flush_folder, open_regular, parse_json, read_regular
+from envgen.runs.files import flush_folder, open_regular, parse_json, read_regular
 from envgen.settings import Settings
 
 from .protocol import BudgetExceededError, ChatError, ChatRequest, FailureKind, Reply

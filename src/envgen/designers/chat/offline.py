@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from envgen.runs.checkpoint import flush_folder, read_regular, write_flushed
+from envgen.runs.files import flush_folder, read_regular, write_flushed
 from envgen.runs.store import write_json
 
 from .ledger import LEDGER, read_lines, recorded_replies
