@@ -27,7 +27,7 @@ def test_save_and_load_round_trip(tmp_path):
 
 def test_only_the_newest_checkpoints_are_kept(tmp_path):
     for steps in range(5):
-        save_checkpoint(tmp_path, ARRAYS, {"steps": steps}, max_to_keep=2)
+        save_checkpoint(tmp_path, ARRAYS, {"steps": steps})
     assert list_checkpoints(tmp_path) == [4, 5]
     assert load_latest(tmp_path).values == {"steps": 4}
 

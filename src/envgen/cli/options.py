@@ -75,7 +75,7 @@ def explicitly_set(options: BaseModel | None) -> dict[str, Any]:
     return {
         name: None if str(value) == NONE and name in nullable else value  # the value may be a Path
         for name, value in values.items()
-        if value != type(options).model_fields[name].default
+        if value is not None
     }
 
 

@@ -38,6 +38,6 @@ def report(
     if out.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"a report is written as an .html file, not {out.name!r}")
     start = time.monotonic()
-    chosen = None if world is None else load_world(world)
-    write_report(runs, out, clips, lambda text: print(f"envgen: {printable(text)}", file=sys.stderr), chosen)
+    worlds = [] if world is None else [load_world(world)]
+    write_report(runs, out, clips, lambda text: print(f"envgen: {printable(text)}", file=sys.stderr), worlds)
     print(f"{out} ({out.stat().st_size / 1e6:.1f} MB, {time.monotonic() - start:.1f} s)")

@@ -9,7 +9,7 @@ from envgen.runs.kinds import number, skill_rates
 
 from .charts import Axis, axis_labels, chart, color_class, curve, figure_row, interval_bar, labeled, point_data
 from .curves import cycle_rates
-from .html import Html, breakable, format_steps, join, table, tag
+from .html import Html, breakable, format_steps, heat_class, join, table, tag
 from .level_progress import (
     THRESHOLDS,
     WINDOW,
@@ -81,8 +81,7 @@ def _active_cell(
     lines = [tag("span", _arrow(before.get(skill), after.get(skill)), title="in the original")]
     if stage := _stages(level, outcome):
         lines.append(tag("span", stage))
-    step = 0 if last is None else min(20, max(0, round(last / 5)))
-    return tag("td", tag("b", _arrow(first, last)), [tag("small", line) for line in lines], class_=f"heat h{step}")
+    return tag("td", tag("b", _arrow(first, last)), [tag("small", line) for line in lines], class_=heat_class(last))
 
 
 def _arrow(old: float | None, new: float | None) -> str:
@@ -349,7 +348,6 @@ def _taught_cell(stats: tuple[float, list[float], list[float], list[float]] | No
     if stats is None:
         return tag("td", class_="heat none")
     share, firsts, lasts, changes = stats
-    step = min(20, max(0, round(share / 5)))
     lines = [_arrow(float(np.mean(firsts)), float(np.mean(lasts)))] if firsts else []
     lines += [f"original {np.mean(changes):+.1f}"] if changes else []
-    return tag("td", tag("b", f"{share:.0f}"), [tag("small", line) for line in lines], class_=f"heat h{step}")
+    return tag("td", tag("b", f"{share:.0f}"), [tag("small", line) for line in lines], class_=heat_class(share))

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from .html import Html, breakable, join, tag, to_json
 
 NUM_COLORS = 8
@@ -77,19 +79,11 @@ def _align(c: Mapping[str, Any], key: str, x_values: Sequence[float]) -> list[fl
         known = dict(zip(c["x"], c["y"], strict=True))
         return [known.get(x) for x in x_values]
     points = [(x, y) for x, y in zip(c["x"], c[key], strict=True) if x is not None and y is not None]
-    aligned: list[float | None] = []
-    k = 0
-    for x in x_values:
-        while k + 1 < len(points) and points[k + 1][0] <= x:
-            k += 1
-        if not points or x < points[0][0] or x > points[-1][0]:
-            aligned.append(None)
-        elif k + 1 < len(points) and x > points[k][0]:
-            (x0, y0), (x1, y1) = points[k], points[k + 1]
-            aligned.append(y0 + (y1 - y0) * (x - x0) / (x1 - x0))
-        else:
-            aligned.append(points[k][1])
-    return aligned
+    if not points:
+        return [None] * len(x_values)
+    xs, ys = zip(*points, strict=True)
+    aligned = np.interp(x_values, xs, ys, left=np.nan, right=np.nan).tolist()
+    return [None if math.isnan(value) else value for value in aligned]
 
 
 # --- intervals on a common axis

@@ -61,13 +61,15 @@ def make_clips(policy: Any, world: World, observation: str) -> list[Clip]:
     """Clips of a typical episode, of the best one if it achieves other skills, and of each of the hardest skills."""
     episodes = play_episodes(policy, world, observation)
     order = sorted(episodes, key=lambda episode: episode.episode_return)
+    median, best = order[len(order) // 2], order[-1]
+    shown = [("A typical episode", "Median", median)]
+    if best.first_success.keys() != median.first_success.keys():
+        shown.append(("The best episode", "Highest", best))
     clips = []
-    for title, episode in (("A typical episode", order[len(order) // 2]), ("The best episode", order[-1])):
-        rank = "Median" if episode is order[len(order) // 2] else "Highest"
+    for title, rank, episode in shown:
         length = f"{len(episode.actions):,} steps{'' if episode.ended else ', not finished'}"
         caption = f"{rank} return of {len(order)} episodes: {episode.episode_return:.1f} ({length})."
-        if title.startswith("A ") or episode.first_success.keys() != order[len(order) // 2].first_success.keys():
-            clips.append((title, caption, episode, max(0, len(episode.actions) - MAX_FRAMES), None))
+        clips.append((title, caption, episode, max(0, len(episode.actions) - MAX_FRAMES), None))
     for skill, rate in hard_skills(episodes, [skill.name for skill in world.skills]):
         episode = min((e for e in episodes if skill in e.first_success), key=lambda e: e.first_success[skill])
         step = episode.first_success[skill]

@@ -153,7 +153,7 @@ def _results(results: Table, rows: Sequence[tuple[RunGroup, Group]], name: str, 
     """The table of `envgen compare`, with one result drawn on a common axis."""
     kind, cells = results.kind, {row[0]: row for row in results.result_rows()}
     shown = [value for group, _ in rows for value in _values(group, path).values()]
-    axis = Axis([*shown, *(v for _, row in rows if (a := row.aggregates.get(name)) for v in (a.low, a.high) if v)])
+    axis = Axis(shown)  # intervals lie within the range of the seeds
     body = []
     for group, row in rows:
         value = row.aggregates.get(name)
@@ -187,9 +187,7 @@ def _differences(rows: Sequence[tuple[RunGroup, Group]], path: Sequence[str]) ->
     if not differences:
         return None
     intervals = {k: iqm_with_ci(list(by_seed.values())) for k, (_, by_seed) in differences.items()}
-    values = [value for _, by_seed in differences.values() for value in by_seed.values()]
-    ends = [end for interval in intervals.values() for end in (interval.low, interval.high) if end is not None]
-    axis = Axis([*values, *ends], include_zero=True)
+    axis = Axis([value for _, by_seed in differences.values() for value in by_seed.values()], include_zero=True)
     body = []
     for k, (group, by_seed) in differences.items():
         interval = intervals[k]
@@ -225,11 +223,8 @@ def _rates(results: Table, rows: Sequence[tuple[RunGroup, Group]]) -> Html | Non
     names = list(dict.fromkeys(name for _, row in rows for name in row.rate_names))[:MAX_SKILL_ROWS]
     if not names:
         return None
-    mean = {
-        name: sum(a.value for _, row in rows if (a := row.aggregates.get(name))) for name in names
-    }  # fmt: skip
     if results.kind is TRAIN:  # kinds of tasks stay in their order
-        names.sort(key=lambda name: -mean[name])
+        names.sort(key=lambda name: -sum(a.value for _, row in rows if (a := row.aggregates.get(name))))
     body = [
         [breakable(name), *(heat_cell(a.value if (a := row.aggregates.get(name)) else None) for _, row in rows)]
         for name in names

@@ -28,14 +28,13 @@ def conversation(run: RunFiles) -> Html | None:
             answers.setdefault(as_text(line.get("number")), []).append(line)
         elif line.get("event") == "validation":
             validations.setdefault(as_text(line.get("digest")), []).append(line)
-    known: set[str] = set()
+    previous: list[dict[str, Any]] = []
     parts = []
     for line in requests[:MAX_EXCHANGES]:
         messages = objects(line, "request", "messages")
-        new = [message for message in messages if as_text(message.get("content")) not in known]
-        known |= {as_text(message.get("content")) for message in messages}
+        new = messages[len(previous) :] if messages[: len(previous)] == previous else messages
+        previous = messages
         replies = answers.get(as_text(line.get("number")), [])
-        known |= {as_text(reply.get("text")) for reply in replies if "text" in reply}
         checks = validations.get(as_text(line.get("digest")), [])
         parts += [_message(message) for message in new if message.get("role") != "assistant"]
         parts += [_answer(reply, checks.pop(0) if checks and "text" in reply else {}) for reply in replies]

@@ -6,7 +6,6 @@ repeated in a single environment, with the same seed and actions.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,8 @@ class ActionRecorder:
     def before_step(self, actions: np.ndarray, playing: np.ndarray) -> None:
         if not self._num_envs:
             self._num_envs = len(actions)
-            self._starts: list[list[int]] = [[0] for _ in range(self._num_envs)]  # the steps at which episodes start
+            self._starts = [0] * self._num_envs  # the steps at which the episodes in progress started
+            self._played: list[list[tuple[Any, ...]]] = [[] for _ in range(self._num_envs)]  # in earlier episodes
             self._first_success: list[dict[str, int]] = [{} for _ in range(self._num_envs)]
             self._has_succeeded = np.zeros((self._num_envs, len(self._skills)), np.bool_)
             self._returns = np.zeros(self._num_envs)
@@ -69,22 +69,22 @@ class ActionRecorder:
         self._returns[playing] = returns[playing]
         step = len(self._actions)
         for i, k in np.argwhere(succeeded & ~self._has_succeeded & playing[:, None]):
-            self._first_success[i][self._skills[k]] = step - self._starts[i][-1]
+            self._first_success[i][self._skills[k]] = step - self._starts[i]
         self._has_succeeded |= succeeded
         for i in np.flatnonzero(dones):
-            self._finished.append((len(self._starts[i]), int(i), self._episode(int(i), ended=True)))
-            self._starts[i].append(step)
+            episode = self._episode(int(i), ended=True)
+            self._finished.append((episode.number, int(i), episode))
+            self._played[i].append(episode.actions)
+            self._starts[i] = step
             self._first_success[i], self._has_succeeded[i] = {}, False
 
     def _episode(self, i: int, ended: bool) -> RecordedEpisode:
-        starts = [*self._starts[i], len(self._actions)]
-        *earlier, actions = (
-            tuple(row[i] if row.ndim > 1 else int(row[i]) for row in self._actions[start:stop])
-            for start, stop in pairwise(starts)
-        )
+        steps = self._actions[self._starts[i] :]
         return RecordedEpisode(
-            self._seed + i, len(starts) - 1, actions, tuple(earlier), float(self._returns[i]),
-            dict(self._first_success[i]), ended,
+            seed=self._seed + i, number=len(self._played[i]) + 1,
+            actions=tuple(row[i] if row.ndim > 1 else int(row[i]) for row in steps),
+            earlier_actions=tuple(self._played[i]), episode_return=float(self._returns[i]),
+            first_success=dict(self._first_success[i]), ended=ended,
         )  # fmt: skip
 
     def episodes(self, unfinished: bool = False) -> list[RecordedEpisode]:

@@ -147,8 +147,12 @@ def heat_cell(value: float | None) -> Html:
     """A percentage as a table cell whose color shows it."""
     if value is None:
         return tag("td", "-", class_="heat none")
-    step = min(20, max(0, round(value / 5)))
-    return tag("td", format_number(value, 0 if value >= 9.95 or value == 0 else 1), class_=f"heat h{step}")
+    return tag("td", format_number(value, 0 if value >= 9.95 or value == 0 else 1), class_=heat_class(value))
+
+
+def heat_class(value: float | None) -> str:
+    """The class of a table cell whose color shows a percentage."""
+    return f"heat h{min(20, max(0, round((value or 0.0) / 5)))}"
 
 
 def details(summary: Child, *children: Child, class_: str = "", open_: bool = False, id_: str | None = None) -> Html:

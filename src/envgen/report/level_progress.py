@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from envgen.runs.kinds import number, skill_rates
+from envgen.runs.kinds import get_path, number, skill_rates
 from envgen.runs.phases import cycle_phase_name, is_final
 
 from .curves import num_skills
@@ -40,7 +40,7 @@ class SkillSteps:
 def skill_names(run: RunFiles) -> list[str]:
     """The world's skills, in the order of the counts in the progress."""
     evaluations = [*(cycle.result.get("evaluation") for cycle in run.cycles), run.summary.get("final")]
-    named = (list(rates) for evaluation in evaluations if (rates := skill_rates(evaluation)))
+    named = (list(skills) for e in evaluations if isinstance(skills := get_path(e, "skills"), Mapping))
     n = num_skills(run)
     return next((names for names in named if not n or len(names) == n), [])
 
@@ -104,23 +104,25 @@ def level_results(run: RunFiles) -> Iterable[LevelResult]:
 def skill_steps(run: RunFiles) -> dict[str, SkillSteps]:
     """When each skill first succeeded, and when its success rate in the original first exceeded the thresholds.
 
-    Success rates are those of at least WINDOW training episodes in a row, and of the evaluations.
+    Success rates are those of at least WINDOW training episodes in a row in which the skill was possible, and of the
+    evaluations.
     """
     names = skill_names(run)
     steps_by_skill = {name: SkillSteps() for name in names}
-    window, num_possible, succeeded = 0.0, np.zeros(len(names)), np.zeros(len(names))
+    num_possible, num_succeeded = np.zeros((2, len(names)))
     rates_at: list[tuple[float, Mapping[str, float]]] = []
-    for steps, _, slot, episodes, successes, possible in level_results(run):
+    for steps, _, slot, _, successes, possible in level_results(run):
         for name, count in zip(names, successes, strict=True):
             attribute = "in_original" if slot.is_original else "in_level"
             if count > 0 and getattr(steps_by_skill[name], attribute) is None:
                 setattr(steps_by_skill[name], attribute, steps)
         if slot.is_original:
-            window, num_possible, succeeded = window + episodes, num_possible + possible, succeeded + successes
-            if window >= WINDOW:
-                rates = 100 * succeeded / np.maximum(num_possible, 1)
-                rates_at.append((steps, dict(zip(names, rates.tolist(), strict=True))))
-                window, num_possible, succeeded = 0.0, np.zeros(len(names)), np.zeros(len(names))
+            num_possible += possible
+            num_succeeded += successes
+            complete = num_possible >= WINDOW
+            rates_at.append((steps, {names[k]: float(100 * num_succeeded[k] / num_possible[k])
+                                     for k in np.flatnonzero(complete)}))  # fmt: skip
+            num_possible[complete] = num_succeeded[complete] = 0
     for cycle in run.cycles:
         if (steps := number(cycle.result, "cycle", "steps")) is not None:
             rates_at.append((steps, skill_rates(cycle.result.get("evaluation"))))

@@ -36,20 +36,20 @@ def write_report(
     out: str | Path,
     clips: bool = True,
     on_message: OnMessage = lambda text: None,
-    world: World | None = None,
+    worlds: Sequence[World] = (),
 ) -> Path:
     """Write the report of the runs at or below `paths` to the HTML file `out`.
 
     Args:
         clips: Show episodes of the best run of each world as clips, or of another run if it has no checkpoint.
         on_message: Receives a sentence for everything that had to be left out.
-        world: A world that is not installed, for the runs that were trained in it.
+        worlds: Worlds that are not installed, for the runs that were trained in them.
 
     Raises:
         RunError: There is no run at a path, or the file cannot be written.
     """
     out = Path(out)
-    page = build_report(paths, clips, on_message, world)
+    page = build_report(paths, clips, on_message, worlds)
     write_bytes(out, page.encode("utf-8", "replace"))
     return out
 
@@ -58,11 +58,11 @@ def build_report(
     paths: Sequence[str | Path],
     clips: bool = True,
     on_message: OnMessage = lambda text: None,
-    world: World | None = None,
+    worlds: Sequence[World] = (),
 ) -> str:
     """The report as HTML; see `write_report`."""
     runs, unreadable = _open_runs(paths)
-    store, own_worlds = PictureStore(MAX_PICTURE_BYTES), {} if world is None else {world.name: world}
+    store, own_worlds = PictureStore(MAX_PICTURE_BYTES), {world.name: world for world in worlds}
     tasks: dict[tuple[bool, str], list[RunFiles]] = {}
     for run in runs:
         tasks.setdefault((run.is_coevolution, run.task), []).append(run)
@@ -71,12 +71,13 @@ def build_report(
         groups = group_runs(members)
         anchor = f"task-{len(nav) + 1}"
         system = "GenEnv" if members[0].is_coevolution else "EnvGen"
-        heading = tag("h2", task, tag("small", system), id=anchor, class_=None if len(tasks) > 1 else "visually-hidden")
         is_alone = len(runs) == 1
         section, links = _runs_of_task(groups, store, clips, on_message, own_worlds, is_alone, anchor)
         if is_alone:
-            overviews.append(section)
+            overviews.append(tag("div", section, id=anchor))
         else:
+            class_ = None if len(tasks) > 1 else "visually-hidden"
+            heading = tag("h2", task, tag("small", system), id=anchor, class_=class_)
             overview = guarded(lambda groups=groups: compare_section(groups), "the comparison")
             overviews.append(join(heading, overview))
             details_of_runs.append(section)

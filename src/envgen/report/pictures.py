@@ -43,6 +43,11 @@ class PictureStore:
             self.num_bytes += len(url)
         return name
 
+    def add_map(self, world: World, level: Level, seed: int = MAP_SEED) -> str | None:
+        """The name of the picture of a level from above."""
+        key = f"map {world.name} {seed} {json.dumps(level.model_dump(mode='json'), sort_keys=True)}"
+        return self.add(key, lambda: to_webp(draw_map(world, level, seed)))
+
 
 class LevelMaps:
     """Maps of the levels of one world, from above."""
@@ -56,8 +61,7 @@ class LevelMaps:
             level = self.world.Level.parse(overrides if isinstance(overrides, Mapping) else {})
         except LevelError:
             return None
-        key = f"map {self.world.name} {json.dumps(level.model_dump(mode='json'), sort_keys=True)}"
-        return self.store.add(key, lambda: to_webp(draw_map(self.world, level)))
+        return self.store.add_map(self.world, level)
 
     def links(self, overrides: Any) -> Html | None:
         """Links shown with a level; none in a report."""

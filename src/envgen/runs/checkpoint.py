@@ -67,13 +67,8 @@ def describe_error(error: Exception) -> str:
     return " ".join(message.split())[:MAX_ERROR_CHARS] or type(error).__name__
 
 
-def save_checkpoint(
-    folder: Path,
-    arrays: Mapping[str, Mapping[str, np.ndarray]],
-    values: Mapping[str, Any],
-    max_to_keep: int = MAX_TO_KEEP,
-) -> Path:
-    """Write the next checkpoint to `folder`, then remove all but the newest `max_to_keep`."""
+def save_checkpoint(folder: Path, arrays: Mapping[str, Mapping[str, np.ndarray]], values: Mapping[str, Any]) -> Path:
+    """Write the next checkpoint to `folder`, then remove all but the newest MAX_TO_KEEP."""
     existing = list_checkpoints(folder)
     number = existing[-1] + 1 if existing else 1
     final, temp = folder / f"{number:08}", folder / f"{TEMP_PREFIX}{number:08}"
@@ -87,7 +82,7 @@ def save_checkpoint(
         shutil.rmtree(temp, ignore_errors=True)
         rest = f"checkpoint {existing[-1]} is intact" if existing else "there is no earlier checkpoint"
         raise CheckpointError(f"cannot write checkpoint {number} to {folder}: {error.strerror}; {rest}") from error
-    for old in [*existing, number][:-max_to_keep]:
+    for old in [*existing, number][:-MAX_TO_KEEP]:
         shutil.rmtree(folder / f"{old:08}", ignore_errors=True)
     return final
 

@@ -131,7 +131,6 @@ def _group(kind: Kind, label: str, runs: list[FinishedRun]) -> Group:
         aggregates={name: aggregate(values) for name, values in results.items()}
         | {name: aggregate([run_rates.get(name) for run_rates in rates]) for name in rate_names},
         costs=tuple(format_cost(mean) for format_cost in kind.costs.values()),
-        folders=tuple(run.folder for run in runs),
     )
 
 
@@ -152,8 +151,11 @@ def group_labels(requests: list[dict[str, Any]]) -> list[str]:
         ]
         more = [f"+{len(differing) - MAX_LABEL_SETTINGS} more"] if len(differing) > MAX_LABEL_SETTINGS else []
         label = " ".join([_name(request), *shown, *more])
-        duplicates = sum(other.split(" #")[0] == label for other in labels)
-        labels.append(f"{label} #{duplicates + 1}" if duplicates else label)
+        unique, count = label, 1
+        while unique in labels:
+            count += 1
+            unique = f"{label} #{count}"
+        labels.append(unique)
     return labels
 
 

@@ -28,7 +28,6 @@ class Group:
     rate_names: tuple[str, ...]  # the skills or task features whose rates the runs report
     aggregates: Mapping[str, Aggregate | None]  # by the kind's result columns and by rate_names
     costs: tuple[str, ...]  # one text per cost of the kind: means over the seeds
-    folders: tuple[Path, ...] = ()  # the run directories
 
     @property
     def title(self) -> str:

@@ -117,35 +117,31 @@ class Studio:
         runs = self._ticked(request)
         clips = request.text("clips", "") == "1"
         with self.simulation:
-            own = [self._own_worlds[run.task] for run in runs if run.task in self._own_worlds]
-            page = build_report([run.folder for run in runs], clips=clips, world=own[0] if own else None)
+            page = build_report([run.folder for run in runs], clips, worlds=tuple(self._own_worlds.values()))
         return Response(page, policy=REPORT_POLICY)
 
     def events(self, request: Request) -> Stream:
         view = request.text("view")
-        build: Callable[[], Mapping[str, str]]
-        if view == "runs":
-            build = lambda: run_pages.runs_parts(self.folder, self.maps_of)  # noqa: E731
-        elif view == "run":
-            run_id = self._run(request).id
-            build = lambda: run_pages.run_parts(self.folder.get(run_id), self.maps_of)  # noqa: E731
-        elif view == "designer":
-            build = lambda: designer.designer_parts(self.folder.runs())  # noqa: E731
-        elif view == "request":
-            build = lambda: designer.request_parts(self._manual(request))  # noqa: E731
-        elif view == "levels":
-            build = dict
-        else:
+        views: dict[str, Callable[[], Mapping[str, str]]] = {
+            "runs": lambda: run_pages.runs_parts(self.folder, self.maps_of),
+            "run": lambda: run_pages.run_parts(self._run(request), self.maps_of),
+            "designer": lambda: designer.designer_parts(self.folder.runs()),
+            "request": lambda: designer.request_parts(self._manual(request)),
+            "levels": dict,
+        }
+        if view not in views:
             raise RequestError("there are no events of this name", 404)
+        if view == "run":
+            self._run(request)  # an unknown run is an error, one that is deleted later is not
 
         def parts() -> dict[str, str]:
             with self.folder.lock:
                 num_open = len(designer.waiting_requests(self.folder.runs()))
                 try:
-                    parts_of_view = dict(build())
+                    parts_of_view = views[view]()
                 except EnvgenError:  # the run was deleted while its page is open
                     parts_of_view = {}
-            return {_id_of(html): html for html in (nav_part(num_open), *parts_of_view.values())}
+            return {"nav": nav_part(num_open), **parts_of_view}
 
         return Stream(parts)
 
@@ -235,8 +231,3 @@ def _or_conflict(action: Callable[[], None], result: dict[str, Any]) -> Response
             raise
         return json_response({"conflict": str(error)})
     return json_response(result)
-
-
-def _id_of(html: str) -> str:
-    """The id of the element that a part consists of."""
-    return html.partition(' id="')[2].partition('"')[0]

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from envgen.curriculum.audit import changed_stats
 from envgen.designers.designer import ProposedLevel, is_text, number_bounds
-from envgen.report.html import Child, Html, details, tag, to_json
+from envgen.report.html import Child, Html, details, table, tag, to_json
 from envgen.runs.files import exists, parse_json, read_regular
 from envgen.runs.store import write_bytes
 from envgen.settings import flatten, list_options
@@ -212,16 +212,13 @@ def stats_section(world: World, level: Level) -> Html:
     rows = [
         [name, f"{value:,.1f}", f"{original[name]:,.1f}" if name in original else "-"] for name, value in stats.items()
     ]
-    head = tag("tr", [tag("th", text, scope="col") for text in ("mean of 16 maps", "this level", "original")])
-    body = [tag("tr", tag("th", row[0], scope="row"), [tag("td", cell) for cell in row[1:]]) for row in rows]
-    table = tag("table", tag("caption", "Statistics"), tag("thead", head), tag("tbody", *body))
+    header = [f"mean of {len(STATS_SEEDS)} maps", "this level", "original"]
     return tag(
         "div",
         tag("p", tag("strong", "Impossible here: "), ", ".join(lost), class_="impossible") if lost else None,
         tag("ul", [tag("li", change) for change in changes], class_="chips") if changes
         else tag("p", "No statistic differs much from the original.", class_="note"),
-        details("All statistics",
-                tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="Statistics")),
+        details("All statistics", table(header, rows, caption="Statistics")),
     )  # fmt: skip
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from envgen.report.html import Html, join, tag
-from envgen.report.pictures import LevelMaps, PictureStore, draw_map, to_webp
-from envgen.worlds.world import Level, World
+from envgen.report.pictures import LevelMaps, PictureStore
+from envgen.worlds.world import World
 
 from .server import RequestError
 
@@ -35,11 +35,6 @@ class LazyPictures(PictureStore):
         while len(self._create) > MAX_PICTURES:
             self._create.popitem(last=False)
         return name
-
-    def add_map(self, world: World, level: Level, seed: int) -> str:
-        """A level of this seed from above."""
-        key = f"map {world.name} {seed} {json.dumps(level.model_dump(mode='json'), sort_keys=True)}"
-        return self.add(key, lambda: to_webp(draw_map(world, level, seed)))
 
     def get(self, name: str) -> bytes:
         with self.lock:

@@ -262,7 +262,7 @@ class Handler(BaseHTTPRequestHandler):
             sent.update(changed)
             now = time.monotonic()
             if changed or now - last_write > HEARTBEAT_SECONDS:
-                events = [f"data: {json.dumps({'id': name, 'html': html})}\n\n" for name, html in changed.items()]
+                events = [f"data: {json.dumps({'html': html})}\n\n" for html in changed.values()]
                 self.wfile.write("".join(events or [":\n\n"]).encode())
                 last_write = now
             self.server.stopping.wait(POLL_SECONDS)

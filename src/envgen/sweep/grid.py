@@ -98,9 +98,8 @@ def name_runs(runs: Sequence[Mapping[str, Value]]) -> list[str]:
         ",".join(f"{key}={_as_name(options[key])}" for key in differing if key in options) or "run" for options in runs
     ]
     identities = [repr(sorted(options.items())) for options in runs]
-    clashes = {
-        name for name in readable if len({i for n, i in zip(readable, identities, strict=True) if n == name}) > 1
-    }
+    counts = Counter(name for name, _ in set(zip(readable, identities, strict=True)))
+    clashes = {name for name, count in counts.items() if count > 1}
     names = []
     for name, identity in zip(readable, identities, strict=True):
         if name in clashes or len(name) > MAX_NAME_CHARS:

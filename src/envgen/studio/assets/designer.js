@@ -12,6 +12,7 @@ function addReply() {
   let isSent = false;
 
   async function check() {
+    if (isSent) return;
     const request = ++latest;
     try { sessionStorage.setItem(draft, reply.value); } catch { /* not available */ }
     find("send").textContent = "Send";

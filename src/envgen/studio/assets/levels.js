@@ -171,15 +171,17 @@ function addEditor() {
   const find = (id) => document.getElementById(id);
   const { world } = start;
   const text = find("level-text");
-  const form = new LevelForm(document.querySelector(".level-form"), () => checkSoon(form.overrides, "form"));
+  const form = new LevelForm(document.querySelector(".level-form"), () => { source = "form"; checkSoon(...edited()); });
   const game = new Game(find("game"), () => find("play").focus());
   let overrides = {}; // of the last valid level
+  let source = "form"; // where the level was edited last
   let latest = 0;
 
+  const edited = () => source === "text" ? [text.value, source] : [form.overrides, source];
   const seed = () => Math.min(4294967295, Math.max(0, Math.floor(Number(find("seed").value) || 0)));
 
-  // `level` is an object, or JSON text; `source` is where it was changed, which is left as it is.
-  async function check(level, source) {
+  // `level` is an object, or JSON text; `origin` is where it was changed, which is left as it is.
+  async function check(level, origin) {
     const request = ++latest;
     let result;
     try {
@@ -193,8 +195,8 @@ function addEditor() {
     for (const name of ["save", "play"]) find(name).disabled = Boolean(result.error);
     if (result.error) return false;
     overrides = result.overrides;
-    if (source !== "form") form.set(result.values);
-    if (source !== "text") text.value = JSON.stringify(overrides, null, 1);
+    if (origin !== "form") form.set(result.values);
+    if (origin !== "text") text.value = JSON.stringify(overrides, null, 1);
     showPicture(find("map"), result.picture);
     showStats(request);
     return true;
@@ -211,7 +213,7 @@ function addEditor() {
   }
 
   const checkSoon = debounce(check, 80);
-  const checkTextSoon = debounce(() => check(text.value, "text"), 200);
+  const checkTextSoon = debounce(() => check(...edited()), 200);
   const say = (sentence) => { find("file-status").textContent = sentence; };
 
   // Waits until the level of the form and of the text has been checked.
@@ -255,11 +257,11 @@ function addEditor() {
     }
   }
 
-  text.addEventListener("input", checkTextSoon);
-  find("seed").addEventListener("input", () => checkSoon(overrides, "seed"));
+  text.addEventListener("input", () => { source = "text"; checkTextSoon(); });
+  find("seed").addEventListener("input", () => checkSoon(...edited()));
   find("reseed").addEventListener("click", () => {
     find("seed").value = seed() + 1;
-    check(overrides, "seed");
+    check(...edited());
   });
   find("reset").addEventListener("click", () => { form.reset(); check({}, "reset"); });
   find("save").addEventListener("click", () => save(false));
