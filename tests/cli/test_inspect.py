@@ -85,6 +85,14 @@ def test_unknown_commands_and_options_exit_with_usage(args, message, monkeypatch
     assert message in get_usage_error(args, monkeypatch, capsys)
 
 
+@pytest.mark.parametrize("args", [["stats", "--world", "walker"], ["bench", "walker"]])
+def test_a_missing_library_is_named_in_a_sentence(args, monkeypatch, capsys):
+    monkeypatch.delattr("envgen.worlds.walker.physics", raising=False)
+    for name in ("Box2D", "envgen.worlds.walker.physics"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert 'pip install "envgen[box2d]"' in get_error_line(args, monkeypatch, capsys)
+
+
 def test_a_world_is_played_with_keys_from_a_pipe(tmp_path):
     command = [sys.executable, "-m", "envgen", "play", "crafter", "--terminal"]
     result = subprocess.run(command, input="right right space\n", capture_output=True, text=True, cwd=tmp_path)

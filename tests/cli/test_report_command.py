@@ -1,5 +1,6 @@
 """`envgen report`."""
 
+import json
 import sys
 
 import pytest
@@ -26,8 +27,14 @@ def test_the_page_is_written_to_the_run_or_where_the_user_says(tmp_path, monkeyp
 def test_what_is_left_out_is_printed(tmp_path, monkeypatch, capsys):
     run = write_train_run(tmp_path / "run")
     (run / "summary.json").write_text("{")
+    entry = json.loads((run / "run.json").read_text())
+    entry["request"]["world"] = "evil\x1b]0;title\x07"
+    (run / "run.json").write_text(json.dumps(entry))
     run_report(run, monkeypatch=monkeypatch)
-    assert "cannot read" in capsys.readouterr().err
+    stderr = capsys.readouterr().err
+    assert "cannot read" in stderr
+    assert "evil" in stderr
+    assert "\x1b" not in stderr
 
 
 @pytest.mark.parametrize(

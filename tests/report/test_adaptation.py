@@ -99,6 +99,28 @@ def test_first_successes_are_found_in_levels_and_in_the_original(tmp_path):
     assert found[WOOD].above[20.0] == 700
 
 
+def test_skills_that_are_possible_in_few_episodes_need_as_many_of_these(tmp_path):
+    folder = write_train_run(tmp_path / "run")
+    results = [  # of the final phase; the diamond is possible in one episode of ten
+        {"episodes": 40, "return_sum": 1.0, "succeeded": [20, 0, 4], "possible": [40, 40, 4]} for _ in range(30)
+    ]
+    lines = [
+        {"phase": "final", "steps": 50 * (k + 1), "levels": [result], **result} for k, result in enumerate(results)
+    ]
+    write_lines(folder / "progress.jsonl", lines)
+    for file in folder.glob("cycles/*/evaluation.json"):
+        file.unlink()
+    summary = json.loads((folder / "summary.json").read_text())
+    unmeasured = {"value": 0.0, "low": 0.0, "high": 100.0}
+    skills = {name: {"value": 0.0, "low": 0.0, "high": 1.0} for name in SKILLS} | {DIAMOND: unmeasured}
+    write_json(folder / "summary.json", {**summary, "final": {**summary["final"], "skills": skills}})
+    run = open_run(folder, "run")
+    assert skill_names(run) == list(SKILLS)  # also those that the evaluation could not measure
+    found = skill_steps(run)
+    assert found[WOOD].above == {5.0: 150, 20.0: 150}
+    assert found[DIAMOND].above == {5.0: 1250, 20.0: 1250}  # 100 episodes in which it was possible
+
+
 def test_evaluations_count_for_the_thresholds(tmp_path):
     folder = write_run(tmp_path / "run")
     (folder / "progress.jsonl").unlink()

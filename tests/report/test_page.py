@@ -100,6 +100,25 @@ def test_a_run_of_envgen_is_shown_with_everything_it_holds(tmp_path):
     assert [y for y in measured if y is not None] == pytest.approx([20 / 3, 40 / 3, 20], rel=1e-3)
 
 
+def test_a_request_that_is_asked_again_is_shown_again(tmp_path):
+    folder = write_train_run(tmp_path / "run")
+    messages = [{"role": "user", "content": "design"}]
+    lines = []
+    for k in range(3):
+        lines.append({"event": "request", "number": k, "digest": str(k), "request": {"messages": messages}})
+        messages = [*messages, {"role": "assistant", "content": "no"}, {"role": "user", "content": "ask once more"}]
+    write_lines(folder / "ledger.jsonl", lines)
+    assert read_page(folder).text.count("ask once more") == 2
+
+
+def test_links_lead_to_elements_of_the_page(tmp_path):
+    for folders in ([write_train_run(tmp_path / "run")], [write_comparison(tmp_path / "many")]):
+        source = build_report(folders, clips=False)
+        links = set(re.findall(r'href="?#([^" >]+)', source))
+        assert links
+        assert links <= set(re.findall(r'id="?([^" >]+)', source))
+
+
 def test_a_run_of_genenv_is_shown_with_everything_it_holds(tmp_path):
     page = read_page(write_coevolve_run(tmp_path / "genenv-0"))
     for text in (

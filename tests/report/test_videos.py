@@ -97,6 +97,11 @@ def test_later_episodes_of_an_environment_are_repeated_exactly(recording):
         assert player.status.keys() == {"breath", "stones"}
 
 
+def test_episodes_of_an_environment_share_the_actions_of_earlier_ones(recording):
+    first, second, third = (e for e in recording.episodes if e.seed == 40 and e.number <= 3)
+    assert third.earlier_actions[0] is second.earlier_actions[0] is first.actions
+
+
 def test_an_episode_that_differs_when_replayed_is_refused(recording):
     episode = recording.choose(1, skill="arrive")[0]
     wrong = RecordedEpisode(episode.seed + 1000, 1, episode.actions, (), 1.0, {"arrive": 1})

@@ -8,7 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from envgen.curriculum.evaluate import rate_with_ci
-from envgen.runs.compare import Comparison, compare, find_runs
+from envgen.runs.compare import Comparison, compare, find_runs, group_labels
 from envgen.runs.store import RunError
 
 SKILLS = ("collect_wood", "collect_diamond")
@@ -140,6 +140,11 @@ def test_labels_are_short_and_unique(tmp_path):
     assert len(set(names)) == 6
     assert "fixed plan.a=0 plan.b=0 plan.c=0 +2 more" in names
     assert max(map(len, names)) < 60
+
+
+def test_labels_that_look_numbered_are_unique():
+    requests = [{"world": "crafter", "designer": {"name": name}} for name in ("x #2", "x", "x")]
+    assert group_labels(requests) == ["x #2", "x", "x #3"]
 
 
 def test_unfinished_runs_are_listed_and_left_out(tmp_path):

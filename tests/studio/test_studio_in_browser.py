@@ -15,6 +15,7 @@ from toy_world import PLAN, ToyWorld
 
 import envgen
 from browser import View, expect, open_browser
+from envgen.designers.chat.offline import open_requests
 from envgen.runs.store import lock_folder
 from run_files import HOSTILE, make_hostile, write_comparison, write_cycle, write_json, write_train_run
 
@@ -225,6 +226,34 @@ def test_a_level_goes_through_the_editor_and_back(browser, tmp_path):
         finish(view)
 
 
+def test_another_map_keeps_what_is_being_edited(browser, tmp_path):
+    with serve(tmp_path) as client, View(browser, client.server.url + "levels?world=toy") as view:
+        page, reseed = view.page, view.page.locator("#reseed")
+        page.wait_for_function("() => document.getElementById('map').naturalWidth > 0")
+        text, width = page.get_by_label("The level as JSON"), page.get_by_label("width")
+        text.fill('{"width": ')
+        page.get_by_role("alert").get_by_text("JSON").wait_for()
+        reseed.click()
+        page.get_by_role("alert").get_by_text("JSON").wait_for()
+        expect(text).to_have_value('{"width": ')
+        text.fill("{}")
+        page.wait_for_function("() => !document.getElementById('save').disabled")
+        width.fill("99")
+        page.get_by_role("alert").get_by_text("less than or equal to 12").wait_for()
+        page.get_by_label("Seed").fill("7")
+        page.wait_for_timeout(300)
+        expect(width).to_have_value("99")
+        page.evaluate("""() => {  // a change and another map within the delay of the check
+          const width = document.querySelector("[data-setting=width]");
+          width.value = "9";
+          width.dispatchEvent(new Event("input", { bubbles: true }));
+          document.getElementById("reseed").click();
+        }""")
+        page.wait_for_function("() => document.getElementById('level-text').value.includes('9')")
+        expect(width).to_have_value("9")
+        finish(view)
+
+
 def test_a_level_is_played_with_the_keyboard(browser, tmp_path):
     with serve(tmp_path) as client, View(browser, client.server.url + 'levels?world=toy&level={"width":12}') as view:
         page = view.page
@@ -365,6 +394,23 @@ def test_a_draft_survives_a_reload_and_a_new_request_appears(browser, tmp_path):
         ask(tmp_path / "run", "FIRST", "reply", "SECOND")
         page.get_by_role("link", name="Request 2").click()
         page.locator("#newest").get_by_text("SECOND").wait_for()
+        finish(view)
+
+
+def test_a_request_that_is_answered_elsewhere_closes_the_page(browser, tmp_path):
+    ask(write_run(tmp_path / "run"), "FIRST")
+    with serve(tmp_path) as client, View(browser, client.server.url + "designer") as view:
+        page = view.page
+        page.get_by_role("link", name="Request 1 of run").click()
+        page.locator("#reply").fill(json.dumps(VALID))
+        page.locator("#reply-errors").get_by_text("The reply is valid").wait_for()
+        (request,) = open_requests(tmp_path / "run" / "requests")
+        request.with_name(f"{request.stem}.reply.md").write_text("answered")
+        page.reload()
+        page.get_by_text("This request has already been answered.").wait_for()
+        page.wait_for_timeout(300)
+        expect(page.locator("#send-status")).to_have_text("This request has already been answered.")
+        assert page.evaluate("() => Object.keys(sessionStorage).filter(key => key.startsWith('draft')).length") == 0
         finish(view)
 
 
