@@ -162,6 +162,13 @@ def _check_proposer_settings(request: "CoevolveRequest") -> None:
             raise ArgumentError(
                 "genenv-grpo compares the variations of a prompt with each other; set num_variations to 2 or more"
             )
+        curriculum = request.curriculum
+        has_other_rewards = curriculum.repetition_penalty or curriculum.feature_entropy_coef
+        if curriculum.success_over != "task" and not has_other_rewards:
+            raise ArgumentError(
+                "genenv-grpo compares the tasks of a prompt, which all have the same success rate with success_over "
+                f"{curriculum.success_over}; use task"
+            )
         if request.agent_settings.zero_variance_groups == "refill":
             raise ArgumentError(
                 "genenv-grpo learns from one batch of specs in each step, but zero_variance_groups refill samples "

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
@@ -28,6 +28,8 @@ class Settings(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    LISTS_ARE_SETS: ClassVar[bool] = True
+    """Whether lists of options are unique and in the order of the options, so that equal ones compare equal."""
 
     @model_validator(mode="before")
     @classmethod
@@ -45,17 +47,14 @@ class Settings(BaseModel):
                 value = _parse_option(key, value, get_args(annotation))
             elif (options := list_options(annotation)) and isinstance(value, list | tuple):
                 value = [_parse_option(key, item, options) if isinstance(item, str) else item for item in value]
-                if all(item in options for item in value):
+                if cls.LISTS_ARE_SETS and all(item in options for item in value):
                     value = [option for option in options if option in value]
             clean[key] = value
         return clean
 
 
 def list_options(annotation: Any) -> tuple[Any, ...]:
-    """The options of a setting that is a list of them, `tuple[Literal[...], ...]`; empty for other settings.
-
-    Such a list is unique and in the order of the options, so that equal settings compare equal.
-    """
+    """The options of a setting that is a list of them, `tuple[Literal[...], ...]`; empty for other settings."""
     args = get_args(annotation)
     is_list = get_origin(annotation) is tuple and len(args) == 2 and args[1] is Ellipsis
     return get_args(args[0]) if is_list and get_origin(args[0]) is Literal else ()

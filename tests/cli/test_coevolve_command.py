@@ -126,6 +126,10 @@ def test_a_failed_start_does_not_block_the_next_call(tmp_path):
             "genenv-grpo compares the variations of a prompt with each other; set num_variations to 2 or more",
         ),
         (
+            ["tools", "--proposer", "genenv-grpo", "--success-over", "group"],
+            "genenv-grpo compares the tasks of a prompt, which all have the same success rate with success_over group",
+        ),
+        (
             ["tools", "--proposer", "genenv-grpo", "--agent.zero-variance-groups", "refill"],
             "genenv-grpo learns from one batch of specs in each step",
         ),

@@ -64,6 +64,8 @@ def test_every_proposer_spends_its_budget_and_accounts_for_it(models, tmp_path, 
     assert len({record["spec"] for record in records}) == len(records)
     assert {record["source"] for record in records} <= {
         "genenv",
+        "genenv-grpo",
+        "random",
         "static",
         "uniform",
         "greedy",

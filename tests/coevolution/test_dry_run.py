@@ -235,3 +235,12 @@ def test_the_static_set_is_generated_in_large_batches(models, monkeypatch):
         request = CoevolveRequest(proposer=proposer, agent=str(models[0]), environment=str(models[1]))
         describe_dry_run(Toy(), request, None, "float32", 1, 80, [], {})
     assert batches == {"genenv": [256, 32], "static": [256, STATIC_BATCH]}
+
+
+def test_a_proposer_that_is_not_trained_holds_weights_only(large_shape):
+    trained, frozen = (
+        policy_memory(large_shape, PolicySettings(kl_coef=0.01), LENGTHS, 8, 8, 4, Layout(1, False), is_trained)
+        for is_trained in (True, False)
+    )
+    assert (frozen.weights, frozen.generation) == (trained.weights, trained.generation)
+    assert frozen.gradients == frozen.optimizer == frozen.reference == frozen.update == 0

@@ -140,14 +140,30 @@ def test_microbatch_size_does_not_change_the_update(loss_type):
         torch.testing.assert_close(parameter, expected, rtol=1e-3, atol=1e-4)
 
 
+def test_processes_call_the_model_equally_often_for_short_and_long_completions(monkeypatch):
+    lm = make_model()
+    prompts, completions = sample_completions(lm)
+    mask = completions.mask.clone()
+    mask[:3, 1:] = False
+    short = TrainBatch(prompts, 3, Completions(completions.ids, mask), torch.zeros(9))
+    policy, calls = LanguageModelPolicy(lm, PolicySettings(), seed=0), []
+    monkeypatch.setattr(type(policy.accelerator), "num_processes", property(lambda self: 2))
+    hook = policy.model.register_forward_hook(lambda *args: calls.append(1))
+    logps, _ = policy._forward(policy.model, short, np.array([0]), 1.0)
+    hook.remove()
+    assert len(calls) == 2
+    assert logps.shape == (3, 2)
+    assert (logps[:, 1] == 0).all()
+
+
 def test_update_raises_the_probability_of_positive_advantages():
     lm = make_model()
     prompts, completions = sample_completions(lm)
     policy = LanguageModelPolicy(lm, PolicySettings(learning_rate=1e-2), seed=0)
     batch = TrainBatch(prompts, 3, completions, torch.tensor([1.0, -1.0, 0.0] * 3))
-    before = policy._logps(batch, np.arange(3))
+    before = policy._logps(batch, np.arange(3), "weighted_nll")
     policy.update(batch, "ppo_clip")
-    change = ((policy._logps(batch, np.arange(3)) - before) * completions.mask).sum(1)
+    change = ((policy._logps(batch, np.arange(3), "weighted_nll") - before) * completions.mask).sum(1)
     assert (change[0::3] > change[1::3]).all()
 
 

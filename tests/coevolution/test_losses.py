@@ -111,7 +111,7 @@ def test_loss_and_gradients_equal_trl(tmp_path, loss_agg, trl_loss_type, kl_coef
 
 def test_without_old_logps_the_loss_is_that_of_the_current_policy():
     setup = Setup()
-    old_logps = setup.policy._logps(setup.batch, setup.indices)
+    old_logps = setup.policy._logps(setup.batch, setup.indices, "weighted_nll")
     (loss, _), (expected, _) = setup.loss(None), setup.loss(old_logps)
     torch.testing.assert_close(loss, expected)
     for gradient, expected_gradient in zip(setup.gradients(loss), setup.gradients(expected), strict=True):

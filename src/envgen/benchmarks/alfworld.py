@@ -19,7 +19,6 @@ from envgen.coevolution.domains.alfworld.floor_plans import (
     PLAN_NUMBERS,
     ROOM_KINDS,
     FloorPlan,
-    choose,
     load_floor_plan,
     make_room,
     package_folder,
@@ -33,6 +32,7 @@ from envgen.coevolution.domains.alfworld.generator import (
     possible_assignments,
 )
 from envgen.coevolution.domains.alfworld.planner import plan_commands
+from envgen.coevolution.domains.random_choice import choose
 from envgen.designers.chat.protocol import Message, Reply
 
 from .benchmark import Benchmark, BenchmarkError, Episode, Item, Prompt, Verdict, text_reply

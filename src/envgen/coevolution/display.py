@@ -11,9 +11,7 @@ from rich.text import Text
 from envgen.runs.display import ProgressDisplay, Sparkline, rate_bars
 from envgen.runs.kinds import environment_tokens
 
-from .train import CoevolutionSummary
-
-PHASES = ("rollout", "update", "environment", "evaluation")
+from .train import PHASES, CoevolutionSummary
 
 
 class CoevolutionDisplay(ProgressDisplay):

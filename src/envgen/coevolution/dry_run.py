@@ -189,7 +189,7 @@ def choose_layout(num_gpus: int, num_models: int, uses_adapters: bool) -> Layout
 
 def policy_memory(
     shape: ModelShape, settings: PolicySettings, lengths: Lengths, batch: int, group: int, dtype_bytes: int,
-    layout: Layout,
+    layout: Layout, is_trained: bool = True,
 ) -> PolicyMemory:  # fmt: skip
     """The memory of one policy on each training GPU.
 
@@ -197,6 +197,7 @@ def policy_memory(
         batch: Completions that are generated together in one process.
         group: Completions of each prompt.
         dtype_bytes: Of each weight as it is loaded.
+        is_trained: Whether the policy is updated.
     """
     compute_bytes = 2 if layout.is_sharded else dtype_bytes  # FSDP computes in bfloat16
     size = shape.num_parameters
@@ -210,13 +211,16 @@ def policy_memory(
     update = tokens * shape.activation_bytes(compute_bytes)
     update += sequences * lengths.completion * shape.logits_bytes(compute_bytes)
     cache = batch * lengths.total * shape.num_layers * shape.kv_width * dtype_bytes
+    generation = cache + 3 * batch * shape.vocab_size * FLOAT32_BYTES if not layout.is_sharded else 0
+    if not is_trained:
+        return PolicyMemory(size * dtype_bytes / layout.num_shards, 0, 0, 0, 0, generation)
     return PolicyMemory(
         weights=weights / layout.num_shards,
         gradients=trained * trained_bytes * (2 if layout.is_data_parallel else 1) / layout.num_shards,
         optimizer=2 * trained * trained_bytes / layout.num_shards,
         reference=reference,
         update=update,
-        generation=cache + 3 * batch * shape.vocab_size * FLOAT32_BYTES if not layout.is_sharded else 0,
+        generation=generation,
     )
 
 
@@ -350,9 +354,11 @@ def describe_dry_run(
     lengths = measure_lengths(domain, agent_settings, tokenizer)
     all_lengths, environment = [lengths], request.environment_settings
     models, ranks = {"agent": request.agent}, [agent_settings.lora_rank]
-    if PROPOSERS[request.proposer].needs_model:
+    entry = PROPOSERS[request.proposer]
+    if entry.needs_model:
         models["environment"] = request.environment
-        ranks.append(environment.lora_rank)
+        if entry.trains_model:
+            ranks.append(environment.lora_rank)
     layout = choose_layout(num_gpus, len(models), uses_adapters=any(rank is not None for rank in ranks))
     dtype_bytes = FLOAT32_BYTES if dtype == "float32" or layout.is_sharded else 2
     tasks_per_process = math.ceil(request.plan.tasks_per_step / layout.num_training_gpus)
@@ -374,7 +380,7 @@ def describe_dry_run(
             "environment", environment_shape,
             policy_memory(
                 environment_shape, environment, all_lengths[-1], specs_per_process, request.plan.num_variations,
-                dtype_bytes, layout,
+                dtype_bytes, layout, entry.trains_model,
             ),
         ))  # fmt: skip
     hours = estimate_hours(request, agent_shape, lengths, layout, dtype_bytes)

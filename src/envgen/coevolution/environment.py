@@ -36,6 +36,7 @@ NOT_NEEDED: NotNeeded = "not_needed"
 
 # reward-weighted regression as in the paper, the policy gradient within the specs of one prompt, or no training
 TrainingMethod = Literal["rwr", "grpo", "none"]
+NAMES: dict[TrainingMethod, str] = {"rwr": "genenv", "grpo": "genenv-grpo", "none": "random"}
 
 
 def environment_prompt(alpha: float, stats_prompt: str, base_spec: Spec) -> str:
@@ -44,14 +45,12 @@ def environment_prompt(alpha: float, stats_prompt: str, base_spec: Spec) -> str:
 
 
 class LanguageModelProposer(Proposer):
-    name = "genenv"
-
     def __init__(
         self, domain: Domain, policy: LanguageModelPolicy, method: TrainingMethod, settings: EnvironmentSettings,
         curriculum: AlphaCurriculumSettings, store: TaskStore, num_variations: int, max_attempts: int, seed: int,
     ):  # fmt: skip
         self.domain, self.policy, self.curriculum = domain, policy, curriculum
-        self.method, self.settings = method, settings
+        self.method, self.settings, self.name = method, settings, NAMES[method]
         self.store, self.num_variations, self.max_attempts = store, num_variations, max_attempts
         self.rng = np.random.default_rng(seed)
 
@@ -64,6 +63,8 @@ class LanguageModelProposer(Proposer):
         **options: Any,
     ) -> Self:
         settings = context.environment_settings
+        if method == "none":  # never updated: it needs neither a reference model nor adapters
+            settings = settings.model_copy(update={"kl_coef": 0.0, "lora_rank": None})
         return cls(
             context.domain, context.build_policy(settings, context.seed), method, settings, context.curriculum,
             context.stores.environment_specs, num_variations or context.plan.num_variations,

@@ -41,7 +41,7 @@ def completion_logps(
     lengths = mask.sum(1).tolist()
     results, order = [], []
     for rows in length_chunks(lengths, max_chunk_tokens):
-        length = max(1, *(lengths[row] for row in rows))
+        length = ids.shape[1] if max_chunk_tokens is None else max(1, *(lengths[row] for row in rows))
         used, prompt_index = prompt_of_row[rows].unique(return_inverse=True)
         chunk_prompts = [prompts[k] for k in used.tolist()]
         chunk = _chunk_logps(

@@ -251,7 +251,7 @@ class LanguageModelPolicy:
             return self._forward(model, batch, indices, temperature)[0]
 
     @torch.no_grad()
-    def _logps(self, batch: TrainBatch, indices: np.ndarray, loss_type: LossType = "weighted_nll") -> Tensor:
+    def _logps(self, batch: TrainBatch, indices: np.ndarray, loss_type: LossType) -> Tensor:
         """Log-probabilities of the completions of some prompts under the current model, (all completions, T)."""
         prompts_per_pass = max(1, self.settings.microbatch_size // batch.num_generations)
         out = torch.zeros(batch.completions.ids.shape, device=self.device)
@@ -264,11 +264,12 @@ class LanguageModelPolicy:
     def _forward(self, model: Any, batch: TrainBatch, indices: np.ndarray, temperature: float) -> tuple[Tensor, Tensor]:
         """Log-probabilities and entropies of the completions of some prompts."""
         rows = batch.completion_indices(indices)
-        length = max(1, int(batch.completions.mask[rows].any(0).sum()))
         c = batch.completions
+        # All processes must call a distributed model equally often: twice, unless all completions have one token.
+        length = max(min(2, c.mask.shape[1]), int(c.mask[rows].any(0).sum()))
         ids, mask, loss_mask = (x[rows, :length].to(self.device) for x in (c.ids, c.mask, c.loss_mask))
         prompts = [batch.prompts[k] for k in indices]
-        # The processes would divide their completions differently, but must call a distributed model equally often.
+        # the processes would divide their completions differently
         max_chunk_tokens = MAX_CHUNK_TOKENS if self.accelerator.num_processes == 1 else None
         return completion_logps(
             model, prompts, batch.num_generations, ids, mask, self.lm.pad_token_id, temperature, loss_mask,

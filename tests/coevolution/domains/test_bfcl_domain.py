@@ -95,6 +95,13 @@ def test_all_categories_types_and_styles_occur(tasks):
     assert names == {"id", *(attribute.name for attribute in ATTRIBUTES)}
 
 
+def test_parameters_keep_their_types_and_order(tasks):
+    types = ["string", "integer?", "string", "string"]
+    assert list(make_task(parameters=types).spec.parameters) == types
+    assert any(len(set(task.spec.parameters)) < len(task.spec.parameters) for task in tasks)
+    assert any(not required[0] for task in tasks if len(required := [needed for _, needed in task.spec.types]) > 1)
+
+
 def test_categories_have_the_calls_and_functions_of_the_benchmark(tasks):
     for task in tasks:
         key, called = task.answer_key, Counter(call.name for call in task.answer_key.calls)

@@ -89,11 +89,11 @@ def test_a_schema_is_sent(kind):
     assert reply.text == '{"trees": 3}'
     body = server.requests[0].body
     if kind is OpenAIBackend:
-        form = {"name": "proposal", "strict": False, "schema": SCHEMA}
+        form = {"name": "reply", "strict": False, "schema": SCHEMA}
         assert body["response_format"] == {"type": "json_schema", "json_schema": form}
     else:
         assert body["tools"][0]["input_schema"] == SCHEMA
-        assert body["tool_choice"] == {"type": "tool", "name": "proposal"}
+        assert body["tool_choice"] == {"type": "tool", "name": "reply"}
 
 
 @both

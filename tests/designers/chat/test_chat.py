@@ -13,8 +13,8 @@ import pytest
 from chat_worker import make_request
 
 from envgen.designers.chat.backends import OpenAIBackend
-from envgen.designers.chat.chat import Chat
-from envgen.designers.chat.ledger import Budget, Ledger, LedgerError, Prices
+from envgen.designers.chat.chat import Chat, UsageTracker
+from envgen.designers.chat.ledger import Budget, Ledger, LedgerError, Prices, UsageTotals
 from envgen.designers.chat.offline import ReplayBackend
 from envgen.designers.chat.protocol import (
     AmbiguousError,
@@ -246,6 +246,61 @@ def test_a_replay_gets_the_same_replies_for_free(open_chat, tmp_path):
         chat.complete(make_request("something new"))
     with pytest.raises(RejectedError, match="is recorded 2 times and was sent once more"):
         chat.complete(make_request("color?"))
+
+
+def test_calls_in_flight_are_awaited_if_the_budget_may_be_enough(tmp_path):
+    request, tracker, pauses = make_request("?"), UsageTracker(), []
+    ledgers = [Ledger(tmp_path / f"{k}.jsonl") for k in range(2)]
+    for ledger in ledgers:
+        tracker.open(ledger.file, ledger)
+    number = ledgers[0].record_request(request.digest, request.model_dump(mode="json"), "backend")
+
+    def end_the_other_call(seconds: float) -> None:
+        pauses.append(seconds)
+        usage = {"prompt_tokens": 1, "reply_tokens": 1}
+        ledgers[0].record_reply(number, request.digest, Reply(text="ok", model="m", usage=usage), None, 1.0)
+
+    with FakeLlmServer(["red"]) as server:
+        budget = Budget(max_tokens=request.max_tokens)
+        backend = OpenAIBackend("model", server.url, timeout=20)
+        chat = Chat(backend, ledgers[1], budget, sleep=end_the_other_call, usage_tracker=tracker)
+        assert chat.complete(request).text == "red"
+        assert len(pauses) == 1
+        with pytest.raises(BudgetExceededError):
+            chat.complete(make_request("once more"))
+    assert len(pauses) == 1  # nothing is in flight
+
+
+def test_the_usage_of_closed_conversations_is_kept_and_replaced(tmp_path):
+    tracker = UsageTracker(usage={"a": UsageTotals(calls=2), "b": UsageTotals(calls=3)})
+    assert tracker.totals().calls == 5
+    tracker.open("a", Ledger(tmp_path / "ledger.jsonl"))
+    assert tracker.totals().calls == 3
+    tracker.close("a")
+    assert tracker.totals().calls == 3
+
+
+def test_the_cost_of_lost_calls_is_unknown_without_prices(tmp_path):
+    ledger, request = Ledger(tmp_path / "ledger.jsonl"), make_request("?")
+    number = ledger.record_request(request.digest, request.model_dump(mode="json"), "backend")
+    assert ledger.totals().unpriced_calls == 0  # it may still get its reply
+    ledger.record_failure(number, request.digest, "ambiguous", "no reply", 1.0)
+    assert ledger.totals().unpriced_calls == 1
+    assert ledger.totals(Prices(prompt=1, reply=1)).unpriced_calls == 0
+
+
+def test_a_rejection_is_replayed_unless_a_reply_followed(open_chat, tmp_path):
+    with FakeLlmServer([status(400), status(401), "red"]) as server:
+        chat = open_chat(server)
+        for text in ("refused", "later accepted"):
+            with pytest.raises(RejectedError):
+                chat.complete(make_request(text))
+        assert chat.complete(make_request("later accepted")).text == "red"
+    chat = Chat(ReplayBackend(tmp_path), Ledger(tmp_path / "other" / "ledger.jsonl"))
+    assert chat.complete(make_request("later accepted")).text == "red"
+    with pytest.raises(RejectedError) as caught:
+        chat.complete(make_request("refused"))
+    assert caught.value.status == 400
 
 
 def test_an_incomplete_line_is_removed_and_its_call_repeated(open_chat, tmp_path):

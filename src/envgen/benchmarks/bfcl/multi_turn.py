@@ -27,6 +27,7 @@ def multi_turn_episode(package: Path, entry: Mapping[str, Any], is_native: bool)
         dict(entry), [*functions, *(function for new_functions in added.values() for function in new_functions)]
     )
     worker = Worker(entry["involved_classes"], entry["initial_config"], "long_context" in entry["id"])
+    turn = 0
     try:
         results: list[str] = []  # of all calls of the model so far
         messages: tuple[Message, ...] = ()
@@ -67,7 +68,7 @@ def multi_turn_episode(package: Path, entry: Mapping[str, Any], is_native: bool)
                     return _wrong("missing result", turn, gold, missing[0][:200])
         return Verdict(1.0, counts={"turns": (len(gold), len(gold))})
     except WorkerError as error:
-        return Verdict(0.0, "calls failed", str(error), {"turns": (0, len(gold))})
+        return Verdict(0.0, "calls failed", str(error), {"turns": (turn, len(gold))})
     finally:
         worker.close()
 

@@ -49,7 +49,7 @@ RETRYABLE_STATUS = (408, 409, 425, 429)
 GATEWAY_TIMEOUTS = (504, 524)  # the gateway forwarded the request, so it may have been charged
 MAX_MESSAGE_CHARS = 300  # of a server's error message
 MAX_TOKENS = 10**9  # a larger number is not a token count
-TOOL = "proposal"
+TOOL = "reply"  # the tool whose input is the reply, where there is a schema
 SECRET_HEADERS = ("auth", "cookie", "credential", "key", "password", "secret", "token")  # in their names
 
 
@@ -318,7 +318,7 @@ class AnthropicBackend(HttpBackend):
         if request.temperature is not None and "temperature" not in unsupported:
             options["extra_body"] = {"temperature": request.temperature}
         if request.json_schema is not None and "schema" not in unsupported:
-            tool = {"name": TOOL, "description": "Submit the proposal.", "input_schema": request.json_schema}
+            tool = {"name": TOOL, "description": "Submit the reply.", "input_schema": request.json_schema}
             options["tools"] = [tool]
             options["tool_choice"] = {"type": "auto"} if "force" in unsupported else {"type": "tool", "name": TOOL}
         if request.tools:

@@ -9,13 +9,25 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import reduce
 from typing import Any
 
 from .budget_file import BudgetFile
 from .ledger import Budget, Ledger, Prices, UsageTotals, enforce
-from .protocol import AmbiguousError, Backend, ChatError, ChatRequest, Reply, RetryableError, redact
+from .protocol import (
+    AmbiguousError,
+    Backend,
+    BudgetExceededError,
+    ChatError,
+    ChatRequest,
+    RejectedError,
+    Reply,
+    RetryableError,
+    redact,
+)
 
 MAX_BACKOFF = 60.0  # seconds between two attempts, unless the server asks for more
+BUDGET_POLL_SECONDS = 0.2  # while calls in flight may use up the budget
 MAX_RETRY_AFTER = 120.0  # seconds, even if the server asks for more
 
 
@@ -29,26 +41,30 @@ class UsageTracker:
         """`usage` is the usage of conversations that are not open, by key."""
         self.prices, self.lock = prices, threading.RLock()
         self._closed, self._open = dict(usage or {}), dict[Hashable, Ledger]()
+        self._closed_total: UsageTotals | None = None  # computed when it is needed
 
     def open(self, key: Hashable, ledger: Ledger) -> None:
         """Take the usage of this conversation from its ledger from now on."""
         with self.lock:
-            self._closed.pop(key, None)
+            if self._closed.pop(key, None) is not None:
+                self._closed_total = None
             self._open[key] = ledger
 
     def close(self, key: Hashable) -> UsageTotals:
         """Keep only the totals of a conversation that is over, and return them."""
         with self.lock:
-            self._closed[key] = self._open.pop(key).totals(self.prices)
-            return self._closed[key]
+            usage = self._closed[key] = self._open.pop(key).totals(self.prices)
+            if self._closed_total is not None:
+                self._closed_total = self._closed_total.combine(usage)
+            return usage
 
-    def totals(self) -> UsageTotals:
+    def totals(self, with_calls_in_flight: bool = True) -> UsageTotals:
         """The usage of all conversations."""
         with self.lock:
-            totals = UsageTotals()
-            for usage in (*self._closed.values(), *(ledger.totals(self.prices) for ledger in self._open.values())):
-                totals = totals.combine(usage)
-            return totals
+            if self._closed_total is None:
+                self._closed_total = reduce(UsageTotals.combine, self._closed.values(), UsageTotals())
+            usages = (ledger.totals(self.prices, with_calls_in_flight) for ledger in self._open.values())
+            return reduce(UsageTotals.combine, usages, self._closed_total)
 
 
 class Chat:
@@ -88,7 +104,7 @@ class Chat:
             return recorded
         pause, attempt = 0.0, 0
         while True:
-            enforce(self.budget, self.totals())
+            enforce(self.budget, self.totals(with_calls_in_flight=False))
             if pause:
                 self.sleep(pause)
             try:
@@ -106,9 +122,11 @@ class Chat:
         """Record whether the latest reply to a request was valid."""
         self.ledger.record_validation(request.digest, ok, redact(list(errors), self.backend.secrets))
 
-    def totals(self) -> UsageTotals:
+    def totals(self, with_calls_in_flight: bool = True) -> UsageTotals:
         """The usage of all conversations that share the budget, including the time before they were resumed."""
-        return self.usage_tracker.totals() if self.usage_tracker else self.ledger.totals(self.prices)
+        if self.usage_tracker:
+            return self.usage_tracker.totals(with_calls_in_flight)
+        return self.ledger.totals(self.prices, with_calls_in_flight)
 
     def _send(self, request: ChatRequest) -> Reply:
         """Send once. Both the request and what comes back are on disk before the caller sees them."""
@@ -125,16 +143,24 @@ class Chat:
 
     def _send_recorded(self, request: ChatRequest, digest: str, content: Any) -> Reply:
         backend = self.backend
-        # while it holds the lock, no other conversation can use up what is left
-        with self.usage_tracker.lock if self.usage_tracker else nullcontext():
-            enforce(self.budget, self.totals())
-            number = self.ledger.record_request(digest, content, backend.name, backend.free, backend.timeout)
+        number = None
+        while number is None:
+            # while it holds the lock, no other conversation can use up what is left
+            with self.usage_tracker.lock if self.usage_tracker else nullcontext():
+                try:
+                    enforce(self.budget, self.totals())
+                    number = self.ledger.record_request(digest, content, backend.name, backend.free, backend.timeout)
+                except BudgetExceededError:
+                    enforce(self.budget, self.totals(with_calls_in_flight=False))
+            if number is None:  # the budget is enough unless other calls in flight get the longest replies
+                self.sleep(BUDGET_POLL_SECONDS)
         start = time.monotonic()
         try:
             reply = backend.send(request)
         except ChatError as error:
             error.args = (redact(str(error), backend.secrets),)
-            self.ledger.record_failure(number, digest, error.kind, str(error), time.monotonic() - start)
+            status = error.status if isinstance(error, RejectedError) else None
+            self.ledger.record_failure(number, digest, error.kind, str(error), time.monotonic() - start, status)
             raise error from None
         seconds = time.monotonic() - start
         reply = reply.for_record(backend.secrets)

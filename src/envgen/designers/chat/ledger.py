@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from envgen.runs.files import flush_folder, open_regular, parse_json, read_regular
 from envgen.settings import Settings
 
-from .protocol import BudgetExceededError, ChatError, ChatRequest, FailureKind, Reply
+from .protocol import BudgetExceededError, ChatError, ChatRequest, FailureKind, RejectedError, Reply
 
 CHARS_PER_TOKEN = 4  # used where the server does not report token counts
 LEDGER = "ledger.jsonl"
@@ -79,7 +79,7 @@ class UsageTotals(NamedTuple):
     seconds: float = 0.0
     estimated_tokens: int = 0
     estimated_cost: float = 0.0
-    unpriced_calls: int = 0  # replies whose cost is unknown
+    unpriced_calls: int = 0  # calls whose cost is unknown
 
     def plus(self, **amounts: float) -> "UsageTotals":
         return self._replace(**{name: getattr(self, name) + amount for name, amount in amounts.items()})
@@ -175,8 +175,12 @@ class Ledger:
         self._write({"event": "reply", "number": number, "digest": digest, **fields})
         self._in_flight = None
 
-    def record_failure(self, number: int, digest: str, kind: FailureKind, error: str, seconds: float) -> None:
+    def record_failure(
+        self, number: int, digest: str, kind: FailureKind, error: str, seconds: float, status: int | None = None
+    ) -> None:
+        """`status` is that of the server's response, if it rejected the request."""
         fields = {"kind": kind, "error": error, "seconds": round(seconds, 3)}
+        fields |= {"status": status} if status is not None else {}
         self._write({"event": "failure", "number": number, "digest": digest, **fields})
         self._in_flight = None
 
@@ -187,13 +191,13 @@ class Ledger:
         if not earlier or earlier.popleft() != line:
             self._write(line)
 
-    def totals(self, prices: Prices | None = None) -> UsageTotals:
-        """The run's usage in this and all earlier processes. A call in progress counts as the longest reply allowed."""
+    def totals(self, prices: Prices | None = None, with_call_in_flight: bool = True) -> UsageTotals:
+        """The run's usage in this and all earlier processes. A call in flight counts as the longest reply allowed."""
         if self._meter.prices != prices:
             self._meter = UsageMeter(prices)
         for line in self.lines[self._meter.num_lines :]:
             self._meter.add(line)
-        return self._meter.totals(self._in_flight)
+        return self._meter.totals(self._in_flight, with_call_in_flight)
 
     def _write(self, line: dict[str, Any]) -> None:
         try:
@@ -258,6 +262,7 @@ def _check_values(line: dict[str, Any]) -> None:
         "cost": lambda value: value is None or _is_amount(value),
         "kind": lambda value: value in FAILURE_KINDS,
         "error": lambda value: isinstance(value, str),
+        "status": lambda value: type(value) is int,
         "errors": lambda value: isinstance(value, list) and all(isinstance(error, str) for error in value),
     }
     for name, is_valid in checks.items():
@@ -280,6 +285,15 @@ def recorded_replies(lines: Iterable[dict[str, Any]]) -> dict[str, list[Reply]]:
         if line["event"] == "reply":
             replies[line["digest"]].append(_to_reply(line))
     return replies
+
+
+def recorded_rejections(lines: Iterable[dict[str, Any]]) -> dict[str, RejectedError]:
+    """How a server rejected requests, by their digest."""
+    return {
+        line["digest"]: RejectedError(line["error"], line.get("status"))
+        for line in lines
+        if line["event"] == "failure" and line["kind"] == "rejected"
+    }
 
 
 def _to_reply(line: dict[str, Any]) -> Reply:
@@ -320,13 +334,16 @@ class UsageMeter:
             if line["kind"] == "ambiguous":
                 self._totals = self._add_unanswered(self._totals, request)
 
-    def totals(self, in_flight: int | None = None) -> UsageTotals:
+    def totals(self, in_flight: int | None = None, with_call_in_flight: bool = True) -> UsageTotals:
         """The usage of all lines. `in_flight` is the number of a request whose reply is still awaited."""
         totals = self._totals
         if self._latest is not None and self._latest["number"] in self._unfinished.keys() - {in_flight}:
             totals = totals.plus(seconds=_killed_seconds(self._latest, None))
-        for request in self._unfinished.values():
-            totals = self._add_unanswered(totals, request)
+        for number, request in self._unfinished.items():
+            if number != in_flight:
+                totals = self._add_unanswered(totals, request)
+            elif with_call_in_flight:
+                totals = self._add_unanswered(totals, request)._replace(unpriced_calls=totals.unpriced_calls)
         return totals
 
     def _add_unanswered(self, totals: UsageTotals, request: dict[str, Any]) -> UsageTotals:
@@ -335,7 +352,8 @@ class UsageMeter:
             return totals
         estimate = estimate_tokens(ChatRequest.model_validate(request["request"]))
         cost = self.prices.cost(*estimate) if self.prices else 0.0
-        return totals.plus(calls=1, estimated_tokens=sum(estimate), estimated_cost=cost)
+        unpriced = 0 if self.prices else 1
+        return totals.plus(calls=1, estimated_tokens=sum(estimate), estimated_cost=cost, unpriced_calls=unpriced)
 
 
 def _killed_seconds(request: dict[str, Any], next_request: dict[str, Any] | None) -> float:

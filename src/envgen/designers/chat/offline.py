@@ -12,7 +12,7 @@ from pathlib import Path
 from envgen.runs.files import flush_folder, read_regular, write_flushed
 from envgen.runs.store import write_json
 
-from .ledger import LEDGER, read_lines, recorded_replies
+from .ledger import LEDGER, read_lines, recorded_rejections, recorded_replies
 from .protocol import MAX_REPLY_CHARS, Backend, ChatError, ChatRequest, RejectedError, Reply
 
 MAX_REPLY_BYTES = 4 * MAX_REPLY_CHARS  # characters take up to four bytes, and longer replies are cut
@@ -153,7 +153,10 @@ def _format_request(request: ChatRequest, number: int, reply_file: Path) -> str:
 
 
 class ReplayBackend(Backend):
-    """The ledger of an earlier run as the language model: the same requests get the same replies, free of charge."""
+    """The ledger of an earlier run as the language model: the same requests get the same replies, free of charge.
+
+    A request that was rejected and got no reply later is rejected again.
+    """
 
     free = True
 
@@ -165,7 +168,8 @@ class ReplayBackend(Backend):
         if not self.file.is_file():
             raise ChatError(f"there is no ledger {self.file} to replay; pass a run directory with a {LEDGER}")
         # A ledger that the user names may be a symbolic link; one inside a run directory may not.
-        self._replies = recorded_replies(read_lines(self.file if path.is_dir() else path.resolve()))
+        lines = read_lines(self.file if path.is_dir() else path.resolve())
+        self._replies, self._rejections = recorded_replies(lines), recorded_rejections(lines)
         self._answered: Counter[str] = Counter()  # requests by digest
 
     def mark_answered(self, request: ChatRequest) -> None:
@@ -174,6 +178,8 @@ class ReplayBackend(Backend):
     def send(self, request: ChatRequest) -> Reply:
         digest = request.digest
         replies = self._replies.get(digest, [])
+        if not replies and digest in self._rejections:
+            raise self._rejections[digest]
         if self._answered[digest] >= len(replies):
             number = self._answered.total() + 1
             reason = f"is recorded {len(replies)} times and was sent once more" if replies else "is not recorded there"

@@ -66,7 +66,7 @@ class AlfworldSpec(Spec):
 class AlfworldAnswerKey:
     """The game, and the commands of the oracle."""
 
-    problem: Problem
+    problem: Problem = field(repr=False)  # its objects have random coordinates, which the agent does not see
     commands: tuple[str, ...]
     parts: GoalParts
     game: Game = field(compare=False, repr=False)

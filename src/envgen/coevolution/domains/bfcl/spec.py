@@ -32,6 +32,8 @@ CATEGORIES_WITHOUT_CALLS: tuple[Category, ...] = ("irrelevance", "missing_value"
 
 
 class BfclSpec(Spec):
+    LISTS_ARE_SETS = False  # parameters may have the same type, and their order counts
+
     category: Category
     """One function and one call (simple), several functions (multiple), several calls of one function (parallel) or of
     different ones (parallel_multiple); no function fits (irrelevance) or a required value is missing; or requests that
