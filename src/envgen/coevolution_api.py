@@ -270,6 +270,15 @@ def _check_dtype(folder: Path, dtype: str) -> None:
             )
 
 
+def _trains_all_weights(request: "CoevolveRequest") -> bool:
+    """Whether the agent or the environment policy is trained without adapters."""
+    from envgen.coevolution.registry import PROPOSERS
+
+    trains_environment = PROPOSERS[request.proposer].trains_model
+    trained = [request.agent_settings, *([request.environment_settings] if trains_environment else [])]
+    return any(settings.lora_rank is None for settings in trained)
+
+
 def _coevolve(
     folder: Path, domain: Any, request: "CoevolveRequest", recipe: Mapping[str, Any] | None, models_folder: Path,
     servers: tuple[str | None, str | None], dtype: str, log: Sequence[str], verbose: bool,
@@ -289,6 +298,11 @@ def _coevolve(
         VllmSampler(server, port) if server else None for server, port in zip(servers, GROUP_PORTS, strict=True)
     )
     accelerator = Accelerator()
+    if dtype == "bfloat16" and _trains_all_weights(request):
+        print_line(
+            "Updates smaller than 0.4% of a weight are lost in bfloat16: train adapters (lora_rank), or load the "
+            "models in float32"
+        )
     model_paths: tuple[str, str] | None = None
     if recipe is not None:
         size, settings = ModelSize(**recipe["model_size"]), PretrainSettings(**recipe["pretrain"])

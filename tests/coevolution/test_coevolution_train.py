@@ -297,10 +297,11 @@ def test_the_domain_sets_the_default_of_the_loss_aggregation(domain, settings, l
     assert request["agent_settings"]["loss_agg"] == loss_agg
 
 
-def test_a_run_resumes_with_its_data_type(models, tmp_path):
+def test_a_run_resumes_with_its_data_type(models, tmp_path, capsys):
     arguments = {"agent": models[0], "environment": models[1], "plan": PLAN.model_dump() | {"rollouts": 64},
-                 "folder": tmp_path / "run", "verbose": False}  # fmt: skip
+                 "folder": tmp_path / "run"}  # fmt: skip
     envgen.coevolve(Toy(), "uniform", dtype="bfloat16", **arguments)
+    assert "lost in bfloat16" in capsys.readouterr().out
     with pytest.raises(ArgumentError, match="was started with the data type bfloat16; pass dtype=bfloat16"):
         envgen.coevolve(Toy(), "uniform", **arguments)
 
