@@ -24,12 +24,12 @@ import numpy as np
 from pydantic import ValidationError
 
 from envgen.designers.chat.chat import Chat, UsageTracker, check_prices
-from envgen.designers.chat.ledger import LEDGER, Ledger, UsageTotals, read_lines, sum_usage
+from envgen.designers.chat.ledger import LEDGER, UsageTotals, read_lines, sum_usage
 from envgen.designers.chat.offline import ManualBackend
 from envgen.designers.chat.protocol import BudgetExceededError, ChatError, ChatRequest, RejectedError, Reply
-from envgen.designers.chat.threads import Interrupted, run_in_threads
+from envgen.designers.chat.threads import Interrupted, open_chat, run_in_threads
 from envgen.designers.chat.usage import ChatUsage
-from envgen.runs.files import check_inside, exists, flush_folder, open_regular, parse_json
+from envgen.runs.files import exists, flush_folder, open_regular, parse_json
 from envgen.runs.store import Run, RunError
 
 from .benchmark import Benchmark, BenchmarkError, Item, Verdict
@@ -141,22 +141,10 @@ class Runner:
     def _run_item(self, item: Item) -> None:
         folder = self.folder / "conversations" / item.id
         file = folder / LEDGER
-        try:
-            check_inside(self.folder, file)
-        except OSError as error:
-            raise RunError(f"cannot use {folder}: {error.strerror}") from error
         prompt: list[dict[str, Any]] = []
         completions: list[dict[str, Any]] = []
         backend = self.source.open(item, folder)
-        if isinstance(backend, ManualBackend):
-            backend.notify, backend.sleep = self.log, self._sleep
-        ledger = Ledger(file)
-        self.usage_tracker.open(file, ledger)
-        config = self.config
-        chat = Chat(
-            backend, ledger, config.budget, config.prices, sleep=self._sleep, usage_tracker=self.usage_tracker,
-            budget_file=config.budget_file(ledger.file),
-        )  # fmt: skip
+        chat = open_chat(backend, file, self.folder, self.config, self.usage_tracker, self.stop, self.log)
         try:
             verdict = self._play(item, chat, prompt, completions)
         finally:
@@ -207,10 +195,6 @@ class Runner:
             except OSError as error:
                 raise RunError(f"cannot write {self.file}: {error.strerror}") from error
             self.results[result.id] = result
-
-    def _sleep(self, seconds: float) -> None:
-        if self.stop.wait(seconds):
-            raise Interrupted
 
     def _known_usage(self) -> dict[Path, UsageTotals]:
         """What every item has used so far, by its ledger."""

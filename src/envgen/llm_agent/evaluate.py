@@ -25,10 +25,9 @@ import numpy as np
 from envgen.curriculum.evaluate import Evaluation, check_episodes, run_episodes, summarize_episodes
 from envgen.designers.chat.backends import make_backend
 from envgen.designers.chat.chat import Chat, UsageTracker, check_prices
-from envgen.designers.chat.ledger import Ledger, UsageTotals, read_lines, sum_usage
-from envgen.designers.chat.offline import ManualBackend
+from envgen.designers.chat.ledger import UsageTotals, read_lines, sum_usage
 from envgen.designers.chat.protocol import Backend, BudgetExceededError, ChatError, ChatRequest
-from envgen.designers.chat.threads import Interrupted, run_in_threads
+from envgen.designers.chat.threads import Interrupted, open_chat, run_in_threads
 from envgen.designers.chat.usage import ChatUsage, format_dollars
 from envgen.errors import EnvgenError
 from envgen.runs.files import check_inside, exists
@@ -223,23 +222,10 @@ class Conversation:
     def _open(self, part: int) -> Chat:
         runner, self._part = self.runner, part
         self._file = self.folder / ledger_name(part)
-        try:
-            check_inside(runner.folder.parent, self._file)
-        except OSError as error:
-            raise RunError(f"cannot use {self.folder}: {error.strerror}") from error
         backend = open_backend(runner.config, self.folder, self.number, part)
-        if isinstance(backend, ManualBackend):
-            backend.notify, backend.sleep = runner.log, self._sleep
-        ledger = Ledger(self._file)
-        runner.usage_tracker.open(self._file, ledger)
-        return Chat(
-            backend, ledger, runner.config.budget, runner.config.prices, sleep=self._sleep,
-            usage_tracker=runner.usage_tracker, budget_file=runner.config.budget_file(ledger.file),
-        )  # fmt: skip
-
-    def _sleep(self, seconds: float) -> None:
-        if self.runner.stop.wait(seconds):
-            raise Interrupted
+        return open_chat(
+            backend, self._file, runner.folder.parent, runner.config, runner.usage_tracker, runner.stop, runner.log
+        )
 
     def close(self) -> None:
         if self._chat is not None:

@@ -3,7 +3,17 @@
 import threading
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
+
+from envgen.runs.files import check_inside
+from envgen.runs.store import RunError
+
+from .chat import Chat, UsageTracker
+from .ledger import Ledger
+from .offline import ManualBackend
+from .protocol import Backend
+from .runtime import LlmRuntime
 
 T = TypeVar("T")
 
@@ -53,3 +63,33 @@ def run_in_threads(
     for error in errors:
         if not isinstance(error, Interrupted):
             raise error
+
+
+def open_chat(
+    backend: Backend, file: Path, root: Path, config: LlmRuntime, usage_tracker: UsageTracker, stop: threading.Event,
+    log: Callable[[str], object],
+) -> Chat:  # fmt: skip
+    """A conversation that is recorded in `file` and shares its budget with those of other threads.
+
+    Args:
+        root: The directory that must contain the file, also where folders are symbolic links.
+        usage_tracker: Where the conversation is opened; its key is the file.
+        stop: Ends waiting and pauses by raising `Interrupted`.
+    """
+    try:
+        check_inside(root, file)
+    except OSError as error:
+        raise RunError(f"cannot use {file.parent}: {error.strerror}") from error
+
+    def sleep(seconds: float) -> None:
+        if stop.wait(seconds):
+            raise Interrupted
+
+    if isinstance(backend, ManualBackend):
+        backend.notify, backend.sleep = log, sleep
+    ledger = Ledger(file)
+    usage_tracker.open(file, ledger)
+    return Chat(
+        backend, ledger, config.budget, config.prices, sleep=sleep, usage_tracker=usage_tracker,
+        budget_file=config.budget_file(ledger.file),
+    )  # fmt: skip
