@@ -18,6 +18,7 @@ from envgen.curriculum.trainer import (
     FinishedEpisodes,
     PhaseTrainer,
     TrainingStats,
+    line_of_entry,
     make_learner,
     phase_seed,
     training_stats,
@@ -185,6 +186,17 @@ def test_updates_without_a_finished_episode_do_not_count():
 
 def test_reward_is_over_all_episodes_if_none_ended_late():
     assert stats_of([progress_line(10, 2, 6.0, [0, 0]), progress_line(900_000, 0, 0.0, None)]).reward == 3.0
+
+
+def test_skills_that_are_impossible_in_levels_count_in_the_original():
+    in_levels = progress_line(10, 2, 2.0, [1, 0], possible=[1, 0])
+    in_original = [progress_line(10, 1, 1.0, [1, 1]), progress_line(10, 0, 0.0, None)]
+    lines = [
+        progress_line(10, 3, 3.0, [2, 1], possible=[2, 1], levels=[in_levels, in_original[0]]),
+        progress_line(20, 2, 2.0, [1, 0], possible=[1, 0], levels=[in_levels, in_original[1]]),
+    ]
+    assert stats_of([line_of_entry(line, 1) for line in lines]).skills == {"climb": 100.0, "fly": 100.0}
+    assert stats_of([line_of_entry(line, 0) for line in lines]).skills == {"climb": 100.0, "fly": 0.0}
 
 
 def test_there_are_no_statistics_without_a_finished_episode():

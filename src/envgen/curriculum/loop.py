@@ -45,7 +45,7 @@ from .initial_policy import InitialPolicy
 from .plan import EVALUATION_SEED, PlanError, PracticeSettings, TrainingPlan, check_training_seed
 from .practice import practice_settings
 from .sampling import num_sampled_envs
-from .trainer import PhaseTrainer, TrainingStats, make_learner, training_stats, unique
+from .trainer import PhaseTrainer, TrainingStats, line_of_entry, make_learner, training_stats, unique
 
 DIAGNOSIS_EPISODES = 128  # after each cycle, for the designers that want them
 EXTENDABLE = ("plan.cycles", "plan.final_steps")
@@ -405,7 +405,7 @@ class Loop:
         k = self._index_of_original(lines[-1]["phase"], designs)
         if k is None:
             return None
-        return training_stats([{**line, **line["levels"][k]} for line in last_phase], skills)
+        return training_stats([line_of_entry(line, k) for line in last_phase], skills)
 
     def _index_of_original(self, phase_name: str, designs: list[dict[str, Any]]) -> int | None:
         """Where the progress lines of the last phase have the results of the original; None if it is not played."""

@@ -381,6 +381,11 @@ def count_successes(skill_counts: list[np.ndarray]) -> dict[str, list[int] | Non
     return {"succeeded": (counts > 0).sum(0).tolist(), **possible}
 
 
+def line_of_entry(line: Mapping[str, Any], index: int) -> dict[str, Any]:
+    """Return a progress line with the episodes of one entry of `levels` in place of all episodes."""
+    return {**line, "possible": None, **line["levels"][index]}  # an entry may have no "possible" where the line has
+
+
 def phase_seed(seed: int, phase: int) -> int:
     """Return the seed of a phase's first environment; the others count up from it. It depends on run and phase."""
     return int(np.random.SeedSequence([seed, phase]).generate_state(1)[0] >> 1)
