@@ -290,8 +290,10 @@ def _coevolve(
     from envgen.coevolution.pretraining import pretrain as pretrain_models
     from envgen.coevolution.settings import ModelSize, PretrainSettings
     from envgen.coevolution.train import coevolve as run_loop
+    from envgen.coevolution.train import recorded_models
     from envgen.coevolution.vllm import GROUP_PORTS, VllmSampler
     from envgen.runs.loggers import CoevolutionLogger
+    from envgen.runs.store import read_request
 
     console, print_line = terminal(verbose)
     agent_sampler, environment_sampler = (
@@ -306,9 +308,12 @@ def _coevolve(
     model_paths: tuple[str, str] | None = None
     if recipe is not None:
         size, settings = ModelSize(**recipe["model_size"]), PretrainSettings(**recipe["pretrain"])
-        with accelerator.main_process_first():
-            agent, environment = pretrain_models(domain, models_folder, recipe["seed"], size, settings, print_line)
-        model_paths = str(agent), str(environment)
+        started = read_request(folder)[1] if (folder / "run.json").exists() else {}
+        models = recorded_models(models_folder, started)
+        if models is None:
+            with accelerator.main_process_first():
+                models = pretrain_models(domain, models_folder, recipe["seed"], size, settings, print_line)
+        model_paths = str(models[0]), str(models[1])
     with (
         CoevolutionLogger(folder, log if is_main_process() else ()) as logger,
         CoevolutionDisplay(request.plan.rollouts, request.curriculum.alpha, console, folder) as display,

@@ -1,6 +1,7 @@
 """The agent of a run answers chat requests: `--llm run:FOLDER` and `--llm hf:FOLDER` of `envgen evaluate-llm`."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -104,3 +105,21 @@ def test_a_missing_package_is_named(run, tmp_path, monkeypatch):
     monkeypatch.setattr("envgen.coevolution.trained_agent.load_domain", load_domain)
     with pytest.raises(RunError, match="this domain needs a package: pip install"):
         load_agent(tmp_path, tmp_path)
+
+
+def test_the_recorded_small_model_is_used(models, run, tmp_path):
+    """Also where another version of a library would pretrain another one."""
+    entry = json.loads((run / "run.json").read_text())
+    request = {**entry["request"], "pretrain_recipe": {"model_size": {}, "pretrain": {}, "seed": 0}, "domain": "tools"}
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    for name, model in zip(("agent", "environment"), models, strict=True):
+        shutil.copytree(model, tmp_path / "models" / "tools-0" / name)
+    for recorded, is_used in (("tools-0", True), ("tools-1", False), ("../tools-0", False), (3, False)):
+        options = {**entry["runtime_options"], "pretrained": recorded}
+        (folder / "run.json").write_text(json.dumps({**entry, "request": request, "runtime_options": options}))
+        if is_used:
+            assert load_agent(folder, tmp_path / "models").model.num_parameters()
+        else:
+            with pytest.raises(RunError, match="pass --models-folder"):
+                load_agent(folder, tmp_path / "models")

@@ -1,5 +1,6 @@
 """The entry point of the co-evolution: from a request to a finished run directory."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ from .tasks import Domain, Spec, Task, validate
 BASE_SEED = 20_251_219  # of the base tasks, the same in every run
 VALIDATION_TASKS = 200  # tasks on which a domain is validated before a run
 TOKENIZER_CHECKS = 20  # texts that each tokenizer must represent exactly
+PRETRAINED = "pretrained"  # in the runtime options: the folder of the small models that a run starts from
+FOLDER_NAME = re.compile(r"[\w:-][\w:.-]*")
 PHASES = ("environment", "rollout", "update", "evaluation")
 
 
@@ -63,6 +66,18 @@ class CoevolveRequest(BaseModel):
         if name not in PROPOSERS:
             raise ValueError(format_choice_error(name, list(PROPOSERS)))
         return name
+
+
+def recorded_models(models_folder: Path, runtime_options: Mapping[str, Any]) -> tuple[Path, Path] | None:
+    """The small models that a run started from, by the name in its run.json, if they are there: agent and environment.
+
+    Other versions of envgen and of its libraries would pretrain others.
+    """
+    name = runtime_options.get(PRETRAINED)
+    if not (isinstance(name, str) and FOLDER_NAME.fullmatch(name)):
+        return None
+    agent, environment = (models_folder / name / model for model in ("agent", "environment"))
+    return (agent, environment) if agent.is_dir() and environment.is_dir() else None
 
 
 def coevolve(
@@ -111,7 +126,10 @@ def coevolve(
         return LanguageModelPolicy(environment_lm, settings, seed, accelerator, samplers[1])
 
     stored, is_main = stored_request(domain, request, pretrain_recipe), accelerator.is_main_process
-    with Run(folder, stored, is_main, {"dtype": dtype}) as run:
+    runtime_options = {"dtype": dtype}
+    if pretrain_recipe is not None:
+        runtime_options |= {PRETRAINED: Path(agent_path).parent.name}
+    with Run(folder, stored, is_main, runtime_options) as run:
         policy = LanguageModelPolicy(agent_lm, agent_settings, request.seed, accelerator, samplers[0])
         stores = TaskStores(run)
         context = ProposerContext(

@@ -15,6 +15,7 @@ from .language_model import LanguageModel, load_model
 from .lora import add_adapters, trainable_names
 from .pretraining import find_pretrained_agent
 from .settings import AgentSettings, ModelSize, PretrainSettings
+from .train import recorded_models
 
 WEIGHTS = "model."  # prefix of the weights in the arrays of a policy
 
@@ -27,8 +28,8 @@ def load_agent(run: Path, models_folder: Path, dtype: str = "float32") -> Langua
         models_folder: The folder of the small pretrained models that runs start from.
         dtype: The data type of the weights.
     """
-    request, _ = read_request(run)
-    lm = load_model(_initial_model(run, request, models_folder), dtype)
+    request, runtime_options = read_request(run)
+    lm = load_model(_initial_model(run, request, runtime_options, models_folder), dtype)
     checkpoint = load_latest(run / "checkpoints")
     if checkpoint is None:
         raise RunError(f"{run} has no checkpoint yet; let the run train until it saves one")
@@ -53,13 +54,17 @@ def _agent_settings(run: Path, request: Mapping[str, Any]) -> AgentSettings:
         raise RunError(f"{run} is not a run of envgen coevolve") from None
 
 
-def _initial_model(run: Path, request: Mapping[str, Any], models_folder: Path) -> str:
+def _initial_model(
+    run: Path, request: Mapping[str, Any], runtime_options: Mapping[str, Any], models_folder: Path
+) -> str:
     try:
         agent, recipe, domain = request["agent"], request["pretrain_recipe"], request["domain"]
         if recipe is None:
             if not (isinstance(agent, str) and agent):
                 raise ValueError("agent")
             return agent
+        if recorded := recorded_models(models_folder, runtime_options):
+            return str(recorded[0])
         if not is_builtin(domain):  # a run directory may come from someone else: nothing that it names is imported
             raise RunError(
                 f"{run} trained a small model on the domain {domain!r:.80}, which is not part of envgen; of "
