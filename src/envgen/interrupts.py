@@ -42,11 +42,10 @@ def delay_interrupts(discards_exceptions: Callable[[FrameType | None], bool] = l
         else:
             handler(number, frame)
 
-    signal.signal(signal.SIGINT, handle)
     try:
-        yield
+        with signal_handler((signal.SIGINT,), handle):
+            yield
     finally:
-        signal.signal(signal.SIGINT, previous)
         if received:
             handler(received[-1], None)
 

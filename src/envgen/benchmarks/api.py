@@ -84,9 +84,8 @@ def default_benchmark_folder(benchmark: str, llm: str) -> Path:
 
 
 def _show_progress(finished: int, total: int, usage: UsageTotals) -> None:
-    spent = ChatUsage.from_totals(usage)
-    tokens = spent.prompt_tokens + spent.reply_tokens + spent.estimated_tokens
-    line = f"{finished:,} of {total:,} items; {spent.calls:,} calls, {tokens:,} tokens{format_dollars(spent.dollars)}"
+    dollars = format_dollars(ChatUsage.from_totals(usage).dollars)
+    line = f"{finished:,} of {total:,} items; {usage.calls:,} calls, {usage.tokens:,} tokens{dollars}"
     print(f"\r{line:<79}", end="", file=sys.stderr, flush=True)
 
 

@@ -14,6 +14,7 @@ from envgen.designers.chat.protocol import AmbiguousError, RejectedError, Retrya
 from envgen.errors import EnvgenError
 from envgen.runs.files import parse_json, read_regular, suggest_path
 from envgen.settings import format_choice_error
+from envgen.worlds.registry import make_world
 from envgen.worlds.world import LevelError, SupportsReference, World
 
 MAX_LEVEL_BYTES = 1 << 20
@@ -21,12 +22,6 @@ MAX_LEVEL_BYTES = 1 << 20
 
 class UserError(EnvgenError):
     """A mistake in what the user typed."""
-
-
-def load_world(name: str) -> World:
-    from envgen.worlds.registry import make_world
-
-    return make_world(name)
 
 
 def require_reference(world: World) -> SupportsReference:
@@ -40,14 +35,14 @@ def load_policy_and_world(run: Path, device: str, world: str | None) -> tuple[An
     """The policy of a run, and the world to play in: `world`, or by default the one that it was trained in."""
     from envgen import api
 
-    chosen = None if world is None else load_world(world)
+    chosen = None if world is None else make_world(world)
     policy = api.load_policy(run, device, chosen)
     if chosen is not None:
         return policy, chosen
     if "world" not in policy.metadata:
         raise UserError(f"{run} does not name the world that its policy was trained in; add --world")
     api.check_world_name(policy.metadata["world"], api.PASS_WORLD)
-    return policy, load_world(policy.metadata["world"])
+    return policy, make_world(policy.metadata["world"])
 
 
 def require_run(run: Path) -> None:

@@ -8,9 +8,10 @@ from typing import Annotated
 import numpy as np
 from tyro.conf import Positional
 
+from envgen.worlds.registry import make_world
 from envgen.worlds.world import sample_actions
 
-from .common import UserError, load_world, prepare_png, require_extra, require_seed
+from .common import UserError, prepare_png, require_extra, require_seed
 from .options import default
 
 DEMO_LEVELS = {
@@ -40,7 +41,7 @@ def demo(out: Path = Path("out"), seed: int = 0) -> None:
     from .train import train_command
 
     image_file = prepare_png(out / "crafter_levels.png")
-    load_world("crafter").render_levels(DEMO_LEVELS).save(image_file)
+    make_world("crafter").render_levels(DEMO_LEVELS).save(image_file)
     print(f"Environments of {len(DEMO_LEVELS)} levels: {image_file}\n")
     folder = out / f"demo-{seed}"
     train_command([])("crafter", preset="quick", designer="expert", seed=seed, folder=folder)
@@ -57,7 +58,7 @@ def bench(world: Annotated[str, Positional, default("crafter", "[WORLD]")] = "cr
     """
     if not seconds >= 0.1 or seconds == float("inf"):
         raise UserError(f"--seconds must be at least 0.1, not {seconds}")
-    chosen = load_world(world)
+    chosen = make_world(world)
     print(f"{chosen.name}, 256 environments, random actions, resets included:")
     for observation in (name for name in chosen.observations if name != "text"):
         print(f"  {observation:8} {_env_speed(chosen, observation, seconds):>9,.0f} steps/s")

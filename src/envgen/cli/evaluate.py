@@ -7,13 +7,12 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from envgen.llm_agent.settings import LlmAgentConfig
 from envgen.text import printable
-from envgen.worlds.registry import world_names
+from envgen.worlds.registry import make_world, world_names
 from envgen.worlds.world import World
 
 from .common import (
     UserError,
     load_policy_and_world,
-    load_world,
     output_folder,
     read_level,
     require_choice,
@@ -97,7 +96,7 @@ def evaluate(
                   "world": world is not None, "video": video}  # fmt: skip
         for name in [name for name, is_given in unused.items() if is_given]:
             raise UserError(f"{flag(name)} cannot be combined with --policy llm")
-        play_with_llm(load_world(str(run)), episodes, level, seed, folder, model)
+        play_with_llm(make_world(str(run)), episodes, level, seed, folder, model)
         return
     if model or folder:
         raise UserError(f"{flag(next(iter(model), 'folder'))} requires --policy llm")

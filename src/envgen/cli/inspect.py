@@ -5,7 +5,9 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
-from .common import UserError, load_world, prepare_png, read_level, require_positive, require_seed
+from envgen.worlds.registry import make_world, world_names
+
+from .common import UserError, prepare_png, read_level, require_positive, require_seed
 from .options import NONE, default, flag
 
 MAX_PREVIEWS = 64
@@ -24,7 +26,7 @@ def stats(
         seeds: Number of environments to generate.
     """
     require_positive(seeds=seeds)
-    chosen = load_world(world)
+    chosen = make_world(world)
     print(chosen.level_stats(read_level(level, chosen), range(seeds)))
 
 
@@ -45,7 +47,7 @@ def preview(
     require_positive(seeds=seeds)
     if seeds > MAX_PREVIEWS:
         raise UserError(f"--seeds must be at most {MAX_PREVIEWS}, not {seeds}: all are drawn into {out}")
-    chosen = load_world(world)
+    chosen = make_world(world)
     parsed, image_file = read_level(level, chosen), prepare_png(out)
     chosen.render_levels({f"seed {seed}": parsed for seed in range(seeds)}, columns=min(4, seeds)).save(image_file)
     print(f"{seeds} environments: {image_file}")
@@ -69,16 +71,14 @@ def play(
     from envgen.play import play as play_world
 
     require_seed(seed)
-    chosen = load_world(world)
+    chosen = make_world(world)
     play_world(chosen, read_level(level, chosen), seed, terminal)
 
 
 def worlds() -> None:
     """List the worlds, with what an agent can observe and learn in each."""
-    from envgen.worlds.registry import world_names
-
     for name in world_names():
-        world = load_world(name)
+        world = make_world(name)
         actions = f"{len(world.actions)} actions" if world.actions else "continuous actions"
         print(f"{name}: {actions}, {len(world.skills)} skills")
         print(f"  observations: {', '.join(world.observations)}")

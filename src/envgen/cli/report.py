@@ -8,8 +8,9 @@ from typing import Annotated
 from tyro.conf import Positional
 
 from envgen.text import printable
+from envgen.worlds.registry import make_world
 
-from .common import UserError, load_world, require_extra
+from .common import UserError, require_extra
 from .options import default, required
 
 
@@ -38,6 +39,6 @@ def report(
     if out.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"a report is written as an .html file, not {out.name!r}")
     start = time.monotonic()
-    worlds = [] if world is None else [load_world(world)]
+    worlds = [] if world is None else [make_world(world)]
     write_report(runs, out, clips, lambda text: print(f"envgen: {printable(text)}", file=sys.stderr), worlds)
     print(f"{out} ({out.stat().st_size / 1e6:.1f} MB, {time.monotonic() - start:.1f} s)")

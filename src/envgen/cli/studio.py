@@ -7,8 +7,9 @@ import tyro
 from tyro.conf import Positional
 
 from envgen.runs.files import suggest_path
+from envgen.worlds.registry import make_world
 
-from .common import UserError, load_world, require_extra
+from .common import UserError, require_extra
 from .options import default
 
 PORT = 8642
@@ -37,7 +38,7 @@ def studio(
         raise UserError(f"--port must be from 0 to 65535, not {port}")
     from envgen.studio.app import Studio
 
-    app = Studio(folder, [load_world(name) for name in worlds])
+    app = Studio(folder, [make_world(name) for name in worlds])
     try:
         server = app.server(port)
     except PermissionError:

@@ -17,12 +17,11 @@ from envgen.api import DEFAULT_DESIGNER, DEFAULT_LEARNER, DEFAULT_LEARNER_PRESET
 from envgen.curriculum.plan import LEARNER_PRESETS, PRESETS, PracticeSettings, TrainingPlan
 from envgen.designers.registry import LlmConfig, LlmRuntime, designer_names, settings_class
 from envgen.settings import Settings
-from envgen.worlds.registry import world_names
+from envgen.worlds.registry import make_world, world_names
 from envgen.worlds.world import World
 
 from .common import (
     UserError,
-    load_world,
     read_levels,
     refuse_with_resume,
     require_choice,
@@ -152,7 +151,7 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
             return
         world, designer, preset = world or "crafter", designer or DEFAULT_DESIGNER, preset or "paper"
         seed, learner = require_seed(seed or 0), learner or DEFAULT_LEARNER
-        chosen = load_world(world)
+        chosen = make_world(world)
         observation = observation or chosen.default_observation
         if ":" not in designer:
             require_choice("designer", designer, designer_names())
@@ -230,7 +229,7 @@ def _resume(
     request, _ = read_request(folder)
     if reference_episodes and isinstance(request.get("world"), str):
         check_world_name(request["world"], REPEAT)
-        require_reference(load_world(request["world"]))
+        require_reference(make_world(request["world"]))
     _run(
         lambda: resume(folder, runtime_options=runtime, device=device, compile=compile, log=log, verbose=not quiet),
         folder, runtime, reference_episodes,

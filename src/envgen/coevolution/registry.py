@@ -18,8 +18,12 @@ class ProposerEntry:
     path: str  # "module:Class", relative to this package
     options: Mapping[str, Any] = field(default_factory=dict)  # of `from_context`
     needs_model: bool = False  # whether it uses the environment model
-    trains_model: bool = False
     agent_overrides: Mapping[str, Any] = field(default_factory=dict)  # agent settings that come with it
+
+    @property
+    def trains_model(self) -> bool:
+        """Whether the environment model is updated."""
+        return self.options.get("method", "none") != "none"
 
     def build(self, context: "ProposerContext") -> "Proposer":
         module, _, name = self.path.partition(":")
@@ -30,11 +34,11 @@ class ProposerEntry:
 PROPOSERS: dict[str, ProposerEntry] = {
     "genenv": ProposerEntry(
         "the environment policy, trained by reward-weighted regression as in the paper",
-        "environment:LanguageModelProposer", {"method": "rwr"}, needs_model=True, trains_model=True,
+        "environment:LanguageModelProposer", {"method": "rwr"}, needs_model=True,
     ),
     "genenv-grpo": ProposerEntry(
         "the environment policy, trained by the policy gradient",
-        "environment:LanguageModelProposer", {"method": "grpo"}, needs_model=True, trains_model=True,
+        "environment:LanguageModelProposer", {"method": "grpo"}, needs_model=True,
     ),
     "random": ProposerEntry(
         "the environment policy, never updated (GenEnv-Random)",

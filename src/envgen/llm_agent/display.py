@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
+from envgen.designers.chat.ledger import UsageTotals
 from envgen.designers.chat.usage import ChatUsage, format_dollars
 
 
@@ -34,11 +35,11 @@ class AgentDisplay:
             self._status.update(self.describe(line))
 
     def describe(self, line: Mapping[str, Any]) -> str:
-        usage = ChatUsage.from_totals(line["usage"])
-        tokens = usage.prompt_tokens + usage.reply_tokens + usage.estimated_tokens
+        usage: UsageTotals = line["usage"]
         episodes = [
             f"episode {number}: step {step:,}, {skills} skills"
             for number, (step, skills) in sorted(self._steps.items())
         ]
-        cost = f"{usage.calls:,} calls, {tokens:,} tokens{format_dollars(usage.dollars)}"
+        dollars = format_dollars(ChatUsage.from_totals(usage).dollars)
+        cost = f"{usage.calls:,} calls, {usage.tokens:,} tokens{dollars}"
         return "; ".join([*episodes, f"{line['complete']} of {self.episodes} complete", cost])

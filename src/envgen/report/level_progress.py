@@ -120,9 +120,10 @@ def skill_steps(run: RunFiles) -> dict[str, SkillSteps]:
             num_possible += possible
             num_succeeded += successes
             complete = num_possible >= WINDOW
-            rates_at.append((steps, {names[k]: float(100 * num_succeeded[k] / num_possible[k])
-                                     for k in np.flatnonzero(complete)}))  # fmt: skip
-            num_possible[complete] = num_succeeded[complete] = 0
+            if complete.any():
+                rates = {names[k]: float(100 * num_succeeded[k] / num_possible[k]) for k in np.flatnonzero(complete)}
+                rates_at.append((steps, rates))
+                num_possible[complete] = num_succeeded[complete] = 0
     for cycle in run.cycles:
         if (steps := number(cycle.result, "cycle", "steps")) is not None:
             rates_at.append((steps, skill_rates(cycle.result.get("evaluation"))))

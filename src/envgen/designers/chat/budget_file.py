@@ -163,8 +163,7 @@ class BudgetFile:
 
 
 def _to_usage(totals: UsageTotals) -> _Usage:
-    tokens = totals.prompt_tokens + totals.reply_tokens + totals.estimated_tokens
-    return _Usage(calls=totals.calls, tokens=tokens, cost=totals.cost + totals.estimated_cost)
+    return _Usage(calls=totals.calls, tokens=totals.tokens, cost=totals.total_cost)
 
 
 def _exceeded(limits: SharedLimits, amounts: _Amounts) -> str | None:

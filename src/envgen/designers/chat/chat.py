@@ -7,17 +7,16 @@ replies and continues with the first request that has no reply yet. Not safe for
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import reduce
 from typing import Any
 
 from .budget_file import BudgetFile
-from .ledger import Budget, Ledger, Prices, UsageTotals, enforce
+from .ledger import Budget, Ledger, Prices, UsageTotals, enforce, spent_limit
 from .protocol import (
     AmbiguousError,
     Backend,
-    BudgetExceededError,
     ChatError,
     ChatRequest,
     RejectedError,
@@ -41,30 +40,31 @@ class UsageTracker:
         """`usage` is the usage of conversations that are not open, by key."""
         self.prices, self.lock = prices, threading.RLock()
         self._closed, self._open = dict(usage or {}), dict[Hashable, Ledger]()
-        self._closed_total: UsageTotals | None = None  # computed when it is needed
+        self._closed_total = add_up(self._closed.values())
 
     def open(self, key: Hashable, ledger: Ledger) -> None:
         """Take the usage of this conversation from its ledger from now on."""
         with self.lock:
             if self._closed.pop(key, None) is not None:
-                self._closed_total = None
+                self._closed_total = add_up(self._closed.values())
             self._open[key] = ledger
 
     def close(self, key: Hashable) -> UsageTotals:
         """Keep only the totals of a conversation that is over, and return them."""
         with self.lock:
             usage = self._closed[key] = self._open.pop(key).totals(self.prices)
-            if self._closed_total is not None:
-                self._closed_total = self._closed_total.combine(usage)
+            self._closed_total = self._closed_total.combine(usage)
             return usage
 
     def totals(self, with_calls_in_flight: bool = True) -> UsageTotals:
         """The usage of all conversations."""
         with self.lock:
-            if self._closed_total is None:
-                self._closed_total = reduce(UsageTotals.combine, self._closed.values(), UsageTotals())
-            usages = (ledger.totals(self.prices, with_calls_in_flight) for ledger in self._open.values())
-            return reduce(UsageTotals.combine, usages, self._closed_total)
+            usages = [ledger.totals(self.prices, with_calls_in_flight) for ledger in self._open.values()]
+            return add_up([self._closed_total, *usages])
+
+
+def add_up(usages: Iterable[UsageTotals]) -> UsageTotals:
+    return reduce(UsageTotals.combine, usages, UsageTotals())
 
 
 class Chat:
@@ -147,11 +147,9 @@ class Chat:
         while number is None:
             # while it holds the lock, no other conversation can use up what is left
             with self.usage_tracker.lock if self.usage_tracker else nullcontext():
-                try:
-                    enforce(self.budget, self.totals())
+                enforce(self.budget, self.totals(with_calls_in_flight=False))
+                if spent_limit(self.budget, self.totals()) is None:
                     number = self.ledger.record_request(digest, content, backend.name, backend.free, backend.timeout)
-                except BudgetExceededError:
-                    enforce(self.budget, self.totals(with_calls_in_flight=False))
             if number is None:  # the budget is enough unless other calls in flight get the longest replies
                 self.sleep(BUDGET_POLL_SECONDS)
         start = time.monotonic()

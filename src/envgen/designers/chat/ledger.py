@@ -81,6 +81,16 @@ class UsageTotals(NamedTuple):
     estimated_cost: float = 0.0
     unpriced_calls: int = 0  # calls whose cost is unknown
 
+    @property
+    def tokens(self) -> int:
+        """All tokens, with the estimates."""
+        return self.prompt_tokens + self.reply_tokens + self.estimated_tokens
+
+    @property
+    def total_cost(self) -> float:
+        """The cost, with the estimates."""
+        return self.cost + self.estimated_cost
+
     def plus(self, **amounts: float) -> "UsageTotals":
         return self._replace(**{name: getattr(self, name) + amount for name, amount in amounts.items()})
 
@@ -105,18 +115,24 @@ def request_texts(request: ChatRequest) -> Iterator[str]:
         yield json.dumps(request.json_schema)
 
 
+def spent_limit(budget: Budget, usage: UsageTotals) -> str | None:
+    """The name of a limit that is reached; None if there is none."""
+    amounts = {
+        "max_calls": usage.calls, "max_tokens": usage.tokens, "max_cost": usage.total_cost, "max_seconds": usage.seconds
+    }  # fmt: skip
+    limits = {name: getattr(budget, name) for name in amounts}
+    return next((name for name, limit in limits.items() if limit is not None and amounts[name] >= limit), None)
+
+
 def enforce(budget: Budget, usage: UsageTotals) -> None:
     """Raise BudgetExceededError if a limit is reached."""
-    tokens = usage.prompt_tokens + usage.reply_tokens + usage.estimated_tokens
-    cost = usage.cost + usage.estimated_cost
-    amounts = {"max_calls": usage.calls, "max_tokens": tokens, "max_cost": cost, "max_seconds": usage.seconds}
-    for name, amount in amounts.items():
-        limit = getattr(budget, name)
-        if limit is not None and amount >= limit:
-            raise BudgetExceededError(
-                f"the budget is spent: {name} is {limit:,}, and the run has used {usage.calls} calls, {tokens:,} "
-                f"tokens, ${cost:.4f} and {usage.seconds:.0f} seconds; raise {name} and resume the run"
-            )
+    name = spent_limit(budget, usage)
+    if name is not None:
+        raise BudgetExceededError(
+            f"the budget is spent: {name} is {getattr(budget, name):,}, and the run has used {usage.calls} calls, "
+            f"{usage.tokens:,} tokens, ${usage.total_cost:.4f} and {usage.seconds:.0f} seconds; raise {name} and "
+            "resume the run"
+        )
 
 
 class LedgerError(ChatError):
@@ -340,19 +356,17 @@ class UsageMeter:
         if self._latest is not None and self._latest["number"] in self._unfinished.keys() - {in_flight}:
             totals = totals.plus(seconds=_killed_seconds(self._latest, None))
         for number, request in self._unfinished.items():
-            if number != in_flight:
-                totals = self._add_unanswered(totals, request)
-            elif with_call_in_flight:
-                totals = self._add_unanswered(totals, request)._replace(unpriced_calls=totals.unpriced_calls)
+            if number != in_flight or with_call_in_flight:
+                totals = self._add_unanswered(totals, request, is_lost=number != in_flight)
         return totals
 
-    def _add_unanswered(self, totals: UsageTotals, request: dict[str, Any]) -> UsageTotals:
-        """Add a request that may have been charged an unknown amount."""
+    def _add_unanswered(self, totals: UsageTotals, request: dict[str, Any], is_lost: bool = True) -> UsageTotals:
+        """Add a request that may have been charged an unknown amount, or, if it is not lost, still may."""
         if request.get("free"):
             return totals
         estimate = estimate_tokens(ChatRequest.model_validate(request["request"]))
         cost = self.prices.cost(*estimate) if self.prices else 0.0
-        unpriced = 0 if self.prices else 1
+        unpriced = int(is_lost and self.prices is None)
         return totals.plus(calls=1, estimated_tokens=sum(estimate), estimated_cost=cost, unpriced_calls=unpriced)
 
 

@@ -179,7 +179,8 @@ class ReplayBackend(Backend):
         digest = request.digest
         replies = self._replies.get(digest, [])
         if not replies and digest in self._rejections:
-            raise self._rejections[digest]
+            rejection = self._rejections[digest]
+            raise RejectedError(str(rejection), rejection.status)
         if self._answered[digest] >= len(replies):
             number = self._answered.total() + 1
             reason = f"is recorded {len(replies)} times and was sent once more" if replies else "is not recorded there"
