@@ -5,10 +5,10 @@ python benchmarks/heist_level_stats.py --mazes 300
 
 import argparse
 
-from envgen.designers.designer import setting_values
 from envgen.settings import unflatten
 from envgen.worlds.heist.level import HeistLevel
 from envgen.worlds.heist.level_stats import compute_level_stats
+from envgen.worlds.level_space import setting_values
 
 NO_EFFECT = ("speed", "length", "key_reward", "door_reward")  # settings that do not change the maze
 SKILLS = ("take_blue_key", "open_red_door", "steal_gem")

@@ -226,10 +226,13 @@ def test_a_designer_that_returns_no_proposal_is_an_error_with_a_message(returned
         ({"plan": {"ratio": float("inf")}}, "ratio: Input should be a finite number"),
         ({"seed": 2**31}, "seed must be from 0 to 2147483647, not 2147483648"),
         ({"initial_policy": "crafter-nar"}, "crafter-nar is neither a folder nor a policy in"),
-        ({"initial_policy": FAR}, "has another network: history True instead of False; train with the same settings"),
+        (
+            {"initial_policy": FAR},
+            "different network: history True instead of False; train with the same settings",
+        ),
         ({"initial_policy": FAR, "network": {"width": 64}}, "history True instead of False, width 256 instead of 64"),
         ({"initial_policy": FAR, "observation": "pixels"}, "it was trained in crafter with symbols observations"),
-        ({"initial_policy": FAR, "learner": "distillation"}, "trained by another learner or with a network of another"),
+        ({"initial_policy": FAR, "learner": "distillation"}, "trained by another learner or with a different network"),
     ],
 )
 def test_wrong_arguments_are_errors_with_the_nearest_right_one(arguments, message, tmp_path):
@@ -249,6 +252,9 @@ def test_a_run_starts_from_the_weights_of_a_policy(run, tmp_path):
     for source, folder in zip(sources, folders, strict=True):
         assert envgen.train(**arguments, plan=plan, folder=folder, initial_policy=source).final == expected
     assert len({read_request(folder)[0]["initial_policy"]["sha256"] for folder in folders}) == 1
+    statistics = run.policy().return_statistics
+    assert statistics["debiasing_term"] > 0
+    assert all(envgen.load_policy(folder).return_statistics == statistics for folder in folders)
     with pytest.raises(envgen.EnvgenError, match="initial_policy"):  # other settings than before
         envgen.train(**arguments, plan=plan, folder=folders[0])
     trained = envgen.train(
@@ -281,7 +287,7 @@ def test_a_run_with_an_initial_policy_is_resumed(run, tmp_path):
     with torch.no_grad():
         next(policy.network.parameters()).add_(1.0)
     policy.save(saved)
-    with pytest.raises(envgen.EnvgenError, match="started from other weights than those of"):
+    with pytest.raises(envgen.EnvgenError, match="started from different weights than"):
         envgen.resume(folder, verbose=False)
 
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -233,3 +234,28 @@ def test_any_wrong_value_in_the_json_is_reported_as_damage(kind, tmp_path):
             names = "bfloat16", "symbol_map", "tile_grid", "action_space", "network_arguments"
             assert path[0] in names, (path, wrong)  # some values are valid there
             assert len(loaded.act(obs)) == len(obs)
+
+
+def test_the_statistics_of_returns_are_saved(tmp_path):
+    learner = PPO.for_envs(CrafterVectorEnv(4, None, "symbols"), settings=PpoSettings(num_envs=4, num_steps=8))
+    learner.return_normalizer.update(torch.tensor(3.0), torch.tensor(10.0))
+    learner.policy.save(tmp_path)
+    assert load_policy(tmp_path).return_statistics == learner.return_normalizer.state_dict()
+    assert learner.policy.return_statistics["running_mean"] > 0
+
+
+def test_errors_of_a_network_factory_and_of_devices_are_not_damage(tmp_path):
+    policy, _ = make_policy("symbols")
+    policy.network = CustomNetwork(policy.observation_space, policy.action_space, policy.layout)
+    policy.save(tmp_path)
+
+    def broken_factory(*spaces):
+        raise ValueError("my own mistake")
+
+    with pytest.raises(ValueError, match=r"^my own mistake$"):
+        load_policy(tmp_path, network_factory=broken_factory)
+    with pytest.raises(RuntimeError, match="Expected one of cpu, cuda"):
+        load_policy(tmp_path, "gpuu", network_factory=CustomNetwork)
+    narrow = partial(CustomNetwork, settings=NetworkSettings(width=64))
+    with pytest.raises(PolicyError, match="is damaged"):
+        load_policy(tmp_path, network_factory=narrow)

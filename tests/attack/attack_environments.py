@@ -15,11 +15,11 @@ import numpy as np
 from attacks import WRONG_VALUES, attack, time_limit, try_call
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 
-from envgen.designers.designer import setting_values
 from envgen.errors import EnvgenError
 from envgen.settings import unflatten
 from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.heist.env import HeistVectorEnv
+from envgen.worlds.level_space import setting_values
 from envgen.worlds.registry import make_world
 
 WORLDS = ("crafter", "heist")

@@ -128,6 +128,16 @@ def test_levels_of_the_cycle_are_listed(tmp_path):
     assert "teach" not in "".join(text_of(display_of(tmp_path, line, final), final))
 
 
+def test_chains_that_have_reached_the_same_level_are_listed_apart(tmp_path):
+    file = tmp_path / "cycles" / "1" / "levels.json"
+    file.parent.mkdir(parents=True)
+    levels = [{"level": {}, "purpose": name, "chain": {"skill": name}} for name in ("cows", "iron", "coal")]
+    file.write_text(json.dumps({"proposal": {"levels": [*levels, {**levels[0], "purpose": "again"}]}}))
+    line = progress("cycle 1: levels", 100, [1, 2, 3], 100, num_levels=3)
+    shown = text_of(display_of(tmp_path, line), line)
+    assert [row.split()[1] for row in shown[-3:]] == ["cows", "iron", "coal"]
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"proposal": {"levels": [1]}}', '{"proposal": {"levels": {"a": 1}}}'])
 def test_damaged_levels_are_left_out(tmp_path, text):
     write_cycle(tmp_path, 1)

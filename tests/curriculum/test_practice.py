@@ -15,7 +15,8 @@ from envgen.agents.memory import AgentMemory, HistorySpec
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats, VecEnvRunner
 from envgen.agents.settings import PpoSettings
-from envgen.curriculum.plan import PracticeSettings
+from envgen.curriculum.evaluate import level_outcomes
+from envgen.curriculum.plan import PlanError, PracticeSettings
 from envgen.curriculum.practice import (
     BEFORE_SUCCESS,
     NO_GROUP,
@@ -549,6 +550,51 @@ def test_training_practices_in_levels_and_in_the_original(tmp_path):
         assert all(np.array(practice["succeeded"]) <= practice["tried"])
         assert line["episodes"] == sum(level["episodes"] for level in line["levels"])
     assert run.summary.training is not None
+
+
+def test_practice_does_not_hide_what_levels_taught(tmp_path):
+    practice = {"share": 0.8, "max_steps": 30, "snapshot_interval": 2, "max_success_rate": 1.0}
+    run = train(tmp_path / "run", practice=practice)
+    lines = [line for line in read_progress(run.folder) if line["phase"] == "cycle 1: levels"]
+    for line in lines:
+        by_level = [level.get("practice", {"length_sum": 0})["length_sum"] for level in line["levels"]]
+        assert sum(by_level) == line["practice"]["length_sum"]
+    outcomes = level_outcomes(lines, ["walk", "sprint"], len(lines[0]["levels"]))
+    assert all(outcome is not None for outcome in outcomes)
+
+
+def test_skills_that_a_level_grants_are_not_practiced():
+    levels = [{"inventory": {"wood_pickaxe": 1}, "near": {"ore": "coal", "table": True}}]
+    settings = PracticeSettings(share=0.5, snapshot_interval=1, max_success_rate=1.0)
+    envs = PracticeVectorEnv(CrafterVectorEnv(4, levels, observation="symbols"), Crafter.skills, settings, 0)
+    envs.reset(seed=3)
+    names = [skill.name for skill in Crafter.skills]
+    granted = [names.index("make_wood_pickaxe"), names.index("place_table")]
+    assert np.flatnonzero(envs.granted[0]).tolist() == sorted(granted)
+    assert envs.achieved[:, granted].all()
+    state = {name: array.copy() for name, array in envs.get_state().items()}
+    for row in random_actions(envs, 300):
+        envs.step(row)
+    assert not set(envs.saved_groups // 2) & set(granted)
+    assert not envs.possible[granted].any()
+    del state["practice.granted"]  # as saved by an earlier version
+    envs.set_state(state)
+    assert not envs.granted.any()
+
+
+def test_a_preference_for_rare_skills_that_overflows_is_refused(tmp_path):
+    with pytest.raises(PracticeError, match="rarity_exponent: Input should be less than or equal to 10"):
+        train(tmp_path / "run", practice={"share": 0.2, "rarity_exponent": 200})
+
+
+def test_practice_needs_two_environments_of_the_original(tmp_path):
+    plan = {**PLAN, "mixing": "mixed", "ratio": 9.0}
+    with pytest.raises(PlanError, match="practice needs at least 2 environments that play the original"):
+        envgen.train(
+            Corridor(), "random", plan=plan, hyperparameters=SMALL, folder=tmp_path / "run", verbose=False,
+            practice=PRACTICE,
+        )  # fmt: skip
+    assert not (tmp_path / "run").exists()
 
 
 def test_training_without_practice_writes_nothing_about_it(tmp_path):

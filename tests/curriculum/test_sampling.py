@@ -19,7 +19,6 @@ from envgen.curriculum.loop import check_can_sample, train
 from envgen.curriculum.plan import PlanError, PracticeSettings, TrainingPlan
 from envgen.curriculum.sampling import SampledLevelsVectorEnv, measure_levels
 from envgen.designers.baselines import random_level
-from envgen.designers.designer import setting_values
 from envgen.designers.registry import build_designer
 from envgen.designers.sampler import ORIGINAL_ID, LevelSampler, SampledLevel
 from envgen.errors import EnvgenError
@@ -29,6 +28,7 @@ from envgen.worlds import python_world
 from envgen.worlds.crafter.env import CrafterVectorEnv
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
+from envgen.worlds.level_space import setting_values
 from envgen.worlds.minigrid.level import MiniGridLevel
 from envgen.worlds.minigrid.maps import format_map
 from envgen.worlds.minigrid.state import grid_view

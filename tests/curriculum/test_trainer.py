@@ -13,7 +13,7 @@ import pytest
 from phase_worker import NUM_UPDATES, main
 
 from envgen.agents.rollout import EpisodeStats
-from envgen.curriculum.plan import PracticeSettings
+from envgen.curriculum.plan import PracticeSettings, learner_preset
 from envgen.curriculum.trainer import (
     FinishedEpisodes,
     PhaseTrainer,
@@ -143,6 +143,33 @@ def test_learner_settings_start_from_the_defaults_of_the_world():
         make_learner(Crafter(), "symbols", "pop")
 
 
+def test_images_have_a_definite_encoder_on_every_device():
+    for device, encoder in (("cpu", "tiles"), ("cuda", "impala")):
+        learner = make_learner(Crafter(), "pixels", device=device, settings_only=True)
+        assert learner.settings.network.encoder == encoder
+    assert make_learner(Crafter(), "symbols").settings.network.encoder == "auto"
+
+
+def test_checkpoints_with_the_default_encoder_of_earlier_versions_are_loaded():
+    learner = make_learner(Crafter(), "pixels", settings={"num_envs": 2, "network": {"encoder": "impala"}})
+    arrays, values = learner.state()
+    values = {**values, "settings": {**values["settings"], "network": {"encoder": "auto"}}}
+    learner.load(arrays, values)
+    other = make_learner(Crafter(), "pixels", settings={"num_envs": 2})
+    with pytest.raises(ValueError, match=r"network was .*impala.* and is now .*tiles"):
+        other.load(arrays, values)
+
+
+def test_network_settings_are_added_to_those_of_the_world():
+    class Recurrent(Crafter):
+        ppo_defaults = {"network": {"memory": "gru", "memory_size": 8}}  # noqa: RUF012
+
+    network = make_learner(Recurrent(), "symbols", settings={"network": {"history": True}}).settings.network
+    assert (network.memory, network.memory_size, network.history) == ("gru", 8, True)
+    settings, _ = learner_preset("far", Recurrent())
+    assert settings["network"] == {"history": True, "unimix": 0.01}
+
+
 # --- training statistics
 
 SKILLS = ("climb", "fly")
@@ -260,7 +287,7 @@ def test_episodes_of_several_processes_are_combined():
     """Each process knows the stages of the chains that its own environments play."""
     first, second = (
         FinishedEpisodes(
-            EpisodeStats(returns=[value], lengths=[3], skill_counts=[np.array([value])]), [k], [k], {k: 4 + k}
+            EpisodeStats(returns=[value], lengths=[3], skill_counts=[np.array([value])]), [k], [], [k], {k: 4 + k}
         )
         for k, value in enumerate((1.0, 2.0))
     )

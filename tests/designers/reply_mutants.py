@@ -7,9 +7,9 @@ import random
 from typing import Any
 
 from envgen.designers import prompt
-from envgen.designers.designer import setting_values
 from envgen.designers.reply import MAX_ERROR_CHARS, ParsedReply
 from envgen.settings import unflatten
+from envgen.worlds.level_space import setting_values
 
 VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 5, 6, 10**17, 10**18, 10**400, 10**4000, 2.5, 5.0, -0.0, 1e300,

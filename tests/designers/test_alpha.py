@@ -7,10 +7,12 @@ import pytest
 from samples import ToyLevel, make_cycle, make_outcome, make_proposal, toy_brief
 
 from envgen.designers.alpha import AlphaDesigner, AlphaSettings, softmax
-from envgen.designers.designer import Cycle, Proposal, setting_values
+from envgen.designers.designer import Cycle, LevelOutcome, Proposal
 from envgen.worlds.crafter.level import CrafterLevel
+from envgen.worlds.level_space import setting_values
 
 SPACE = setting_values(ToyLevel)
+LEVEL = ToyLevel()
 
 
 def value_probs(history: Sequence[Cycle], **settings) -> dict[str, dict]:
@@ -36,12 +38,22 @@ def test_the_initial_policy_equals_random():
 
 def test_the_reward_is_highest_where_skills_succeed_half_the_time():
     designer = AlphaDesigner()
-    assert designer.reward(make_outcome([50.0, 50.0])) == pytest.approx(1)
+    assert designer.reward(make_outcome([50.0, 50.0]), LEVEL) == pytest.approx(1)
     at_extremes = pytest.approx(np.exp(-2))  # 8 * 0.5²
-    assert designer.reward(make_outcome([0.0])) == designer.reward(make_outcome([100.0])) == at_extremes
-    assert designer.reward(make_outcome([30.0])) == pytest.approx(np.exp(-8 * 0.04))
-    assert designer.reward(make_outcome([0.0, 50.0])) == pytest.approx((1 + np.exp(-2)) / 2)
-    assert AlphaDesigner(AlphaSettings(alpha=0.8)).reward(make_outcome([80.0])) == pytest.approx(1)
+    assert designer.reward(make_outcome([0.0]), LEVEL) == designer.reward(make_outcome([100.0]), LEVEL) == at_extremes
+    assert designer.reward(make_outcome([30.0]), LEVEL) == pytest.approx(np.exp(-8 * 0.04))
+    assert designer.reward(make_outcome([0.0, 50.0]), LEVEL) == pytest.approx((1 + np.exp(-2)) / 2)
+    assert AlphaDesigner(AlphaSettings(alpha=0.8)).reward(make_outcome([80.0]), LEVEL) == pytest.approx(1)
+
+
+def test_the_reward_leaves_out_skills_that_the_level_grants():
+    rates = {"make_wood_pickaxe": 0.0, "collect_stone": 50.0}
+    outcome = LevelOutcome(episodes=10, reward=1.0, skills=rates, first_third=rates, last_third=rates)
+    assert AlphaDesigner().reward(outcome, CrafterLevel()) == pytest.approx((1 + np.exp(-2)) / 2)
+    with_pickaxe = CrafterLevel.parse({"inventory": {"wood_pickaxe": 1}})
+    assert AlphaDesigner().reward(outcome, with_pickaxe) == pytest.approx(1)
+    all_done = CrafterLevel.parse({"done": list(rates)})
+    assert AlphaDesigner().reward(outcome, all_done) is None
 
 
 @pytest.mark.parametrize("extreme", [0.0, 100.0])

@@ -22,18 +22,11 @@ from envgen.designers.baselines import (
     RandomSettings,
     UserLevels,
 )
-from envgen.designers.designer import (
-    AuditResult,
-    Designer,
-    DesignError,
-    Proposal,
-    ProposedLevel,
-    TrainingFacts,
-    setting_values,
-)
+from envgen.designers.designer import AuditResult, Designer, DesignError, Proposal, ProposedLevel, TrainingFacts
 from envgen.designers.prompt import initial_prompt
 from envgen.settings import unflatten
 from envgen.worlds.crafter.level import CrafterLevel
+from envgen.worlds.level_space import setting_values
 from envgen.worlds.world import LevelError
 
 

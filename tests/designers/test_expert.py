@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from samples import SKILL_NAMES, make_cycle, overrides, world_brief
 
 from envgen.designers.chains import derive_chain
-from envgen.designers.designer import Brief, ChainOutcome, Cycle, LevelOutcome, Proposal
+from envgen.designers.designer import Brief, ChainOutcome, Cycle, LevelOutcome, Proposal, SuccessRate
 from envgen.designers.expert import ExpertDesigner, ExpertSettings
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
@@ -167,6 +167,25 @@ def test_skills_that_have_fallen_since_their_best_are_rehearsed_first():
     assert "best 90.0%" in proposal.levels[0].purpose
     tolerant = ExpertDesigner(ExpertSettings(rehearsal_threshold=80)).design(brief, history)
     assert not any("rehearse" in item.purpose for item in tolerant.levels)
+
+
+def test_a_fall_that_may_be_chance_is_not_rehearsed():
+    earlier = dict.fromkeys(SKILL_NAMES, 90.0)
+    now = earlier | {"wake_up": 65.0, "place_table": 65.0}
+    history = [make_cycle(Proposal(), rates=earlier), make_cycle(Proposal(), rates=now, number=2)]
+    few_episodes = SuccessRate(mean=65.0, std=20.0, standard_error=15.0)
+    history[1] = history[1].model_copy(update={"success_rates": history[1].success_rates | {"wake_up": few_episodes}})
+    purposes = [item.purpose for item in ExpertDesigner().design(brief_with(None, 4), history).levels]
+    assert [purpose.split(",")[0] for purpose in purposes if "rehearse" in purpose] == ["rehearse place_table (65.0%"]
+
+
+def test_skills_that_were_not_possible_in_the_last_cycle_keep_their_rate():
+    earlier = dict.fromkeys(SKILL_NAMES, 90.0) | {"wake_up": 40.0}
+    now = {name: rate for name, rate in earlier.items() if name != "wake_up"}
+    history = [make_cycle(Proposal(), rates=earlier), make_cycle(Proposal(), rates=now, number=2)]
+    purposes = [item.purpose for item in ExpertDesigner().design(brief_with(None, 4), history).levels]
+    assert not any("rehearse" in purpose for purpose in purposes)
+    assert any("teach wake_up (40.0%)" in purpose for purpose in purposes)
 
 
 def test_at_most_half_of_the_levels_rehearse():

@@ -11,12 +11,13 @@ from pydantic import Field
 from samples import world_brief
 
 from envgen.designers import prompt
-from envgen.designers.designer import Brief, setting_values
+from envgen.designers.designer import Brief
 from envgen.designers.names import COMMON_WORDS, RESERVED, NameObfuscator
 from envgen.designers.reply import parse_reply
 from envgen.settings import Settings, unflatten
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
+from envgen.worlds.level_space import setting_values
 from envgen.worlds.world import Level, Skill
 
 SKILLS = [skill.name for skill in Crafter.skills]

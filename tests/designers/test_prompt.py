@@ -23,14 +23,13 @@ from envgen.designers.designer import (
     SkillFailure,
     SuccessRate,
     TrainingFacts,
-    setting_fields,
-    setting_values,
 )
 from envgen.designers.earlier_levels import collect_earlier_levels, make_chain
 from envgen.designers.reply import parse_reply
 from envgen.designers.rich_prompt import learnability
 from envgen.settings import list_options, unflatten
 from envgen.worlds.crafter.world import Crafter
+from envgen.worlds.level_space import setting_fields, setting_values
 from envgen.worlds.world import LevelError
 
 SKILLS = [skill.name for skill in Crafter.skills]

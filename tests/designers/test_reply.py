@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import overrides, world_brief
 
-from envgen.designers.designer import ChainOutcome, LevelOutcome, ProposedLevel, setting_values
+from envgen.designers.designer import ChainOutcome, LevelOutcome, ProposedLevel
 from envgen.designers.earlier_levels import EarlierLevel
 from envgen.designers.reply import MAX_CHARS, MAX_ERROR_CHARS, MAX_ERRORS, MAX_TEXT_CHARS, parse_reply
 from envgen.settings import unflatten
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
+from envgen.worlds.level_space import setting_values
 
 LEVELS = [
     {"coal": "very common", "near": {"cave": True, "cows": 2}, "inventory": {"wood_pickaxe": 1}},

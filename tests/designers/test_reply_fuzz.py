@@ -9,12 +9,12 @@ import pytest
 from reply_mutants import VALUES, find_problem, mutant
 from samples import world_brief
 
-from envgen.designers.designer import setting_values
 from envgen.designers.names import NameObfuscator
 from envgen.designers.reply import parse_reply
 from envgen.settings import unflatten
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
+from envgen.worlds.level_space import setting_values
 
 WORLDS = {"crafter": Crafter, "heist": Heist}
 MUTANTS = 3_000

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from envgen.designers.baselines import RandomDesigner
-from envgen.designers.designer import Brief, setting_values
+from envgen.designers.designer import Brief
 from envgen.designers.prompt import describe_settings, reply_schema
 from envgen.designers.reply import parse_reply
+from envgen.worlds.level_space import setting_values
 from envgen.worlds.minigrid.level import MiniGridLevel
 from envgen.worlds.world import Skill
 

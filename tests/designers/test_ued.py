@@ -8,13 +8,14 @@ import pytest
 from pydantic import Field
 
 from envgen.designers.buffer import LevelEpisode
-from envgen.designers.designer import setting_values
 from envgen.designers.registry import build_designer
 from envgen.designers.sampler import LevelArchiveSampler, LevelMeasurements
 from envgen.designers.ued import SflSampler, mutate
 from envgen.settings import flatten
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
+from envgen.worlds.level_space import setting_values
+from envgen.worlds.minigrid.level import TASK_SETTINGS, MiniGridLevel
 from envgen.worlds.walker.level import WalkerLevel
 from envgen.worlds.world import Level, Skill
 
@@ -228,7 +229,16 @@ def test_mutations_in_the_walker_spend_no_edit_on_hardcore():
         mutant = mutate(level, space, len(space) - 1, rng)  # edits all other settings
         assert not mutant.hardcore
         assert mutant.roughness != level.roughness
-        assert mutant.stair_steps != level.stair_steps
+        assert mutant.stair_steps != level.stair_steps or not mutant.stair_height_high
+        level = mutant
+
+
+def test_mutations_in_minigrid_keep_only_settings_of_the_task():
+    space, rng, level = setting_values(MiniGridLevel), np.random.default_rng(0), MiniGridLevel()
+    for _ in range(200):
+        mutant = mutate(level, space, 1, rng)
+        assert mutant != level
+        assert set(mutant.to_overrides()) <= {"task", "length", *TASK_SETTINGS.get(mutant.task, ("size",))}
         level = mutant
 
 

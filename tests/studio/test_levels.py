@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_world import ToyWorld
 
-from envgen.designers.designer import ProposedLevel, setting_values
+from envgen.designers.designer import ProposedLevel
 from envgen.runs.files import MAX_JSON_DEPTH
 from envgen.studio.games import MAX_GAMES
 from envgen.studio.levels import FILE_NAME, file_in, level_form
 from envgen.studio.server import RequestError
+from envgen.worlds.level_space import setting_values
 from envgen.worlds.registry import make_world, world_names
 from run_files import HOSTILE
 from special_files import KINDS, make_special_file

@@ -8,7 +8,7 @@ from line_world import RING, LineEnv, LineLevel, LineVectorEnv, LineWorld
 from envgen.worlds.check_world import ContractError, check_world
 from envgen.worlds.registry import BUILTIN_WORLDS, make_world
 from envgen.worlds.validation import find_tile_grid_problem
-from envgen.worlds.world import EpisodeEnd, Level, LevelError, Skill, SkillCheck, TileGrid
+from envgen.worlds.world import EpisodeEnd, Level, LevelError, Skill, SkillCheck, TileGrid, World
 
 
 def violations(world: LineWorld) -> list[str]:
@@ -49,6 +49,12 @@ class UnknownGrant(LineWorld):
         @property
         def granted_skills(self):
             return ("fly",)
+
+
+class SettingOfAnotherType(LineWorld):
+    class Level(LineLevel):
+        title: str = ""
+        """The name of the line."""
 
 
 class PermissiveWorld(LineWorld):
@@ -276,6 +282,12 @@ class GridOnSymbols(LineWorld):
         ),
         (UnknownGrant, "granted_skills of the level for 'reach_flag' must be skills, not ['fly']"),
         (PermissiveWorld, "Level must refuse unknown settings"),
+        (
+            SettingOfAnotherType,
+            "Level raised LevelError: the setting title must be a Literal, a tuple of a Literal's values, a "
+            "tuple[str, ...], a bool, an int with both bounds or a float with ge and le, not "
+            f"{SettingOfAnotherType.Level.model_fields['title']!r}",
+        ),
         (UndocumentedLevel, "Level: the setting 'length' needs a docstring"),
         (NotDeterministic, "the same seed and actions must give the same episodes"),
         (IncompleteState, "environments must continue exactly from a saved state"),
@@ -325,6 +337,31 @@ def test_each_violation_is_named(world, violation):
 )  # fmt: skip
 def test_a_single_fault_gives_a_single_violation(world):
     assert len(violations(world())) == 1
+
+
+@pytest.mark.parametrize("name", ["skills", "observations"])
+def test_missing_attributes_are_named(name):
+    class Incomplete(World):
+        pass
+
+    for attribute in ("name", "Level", "skills", "actions", "observations", "rules"):
+        if attribute != name:
+            setattr(Incomplete, attribute, getattr(LineWorld, attribute))
+    Incomplete.__abstractmethods__ = frozenset()  # pyright: ignore[reportAttributeAccessIssue]
+    assert violations(Incomplete()) == [f"{name} is not defined"]
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_too_few_steps_are_the_only_violation(steps):
+    with pytest.raises(ContractError) as error:
+        check_world(LineWorld(), steps=steps)
+    assert len(error.value.violations) == 1
+    assert error.value.violations[0].startswith(f"no episode ended within {steps} steps")
+
+
+def test_checks_without_steps_are_refused():
+    with pytest.raises(ValueError, match="steps must be an integer of at least 1, not 0"):
+        check_world(LineWorld(), steps=0)
 
 
 def test_all_violations_are_listed():

@@ -11,12 +11,12 @@ from gymnasium import spaces
 from gymnasium_examples import LanderLevel, door_key_world, lander_world
 from pydantic import Field
 
-from envgen.designers.designer import setting_values
 from envgen.designers.prompt import describe_settings
 from envgen.play.session import GameSession
 from envgen.report.clips import make_clips
 from envgen.worlds import from_gymnasium
 from envgen.worlds.check_world import ContractError, check_world
+from envgen.worlds.level_space import setting_values
 from envgen.worlds.world import Level
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gymnasium_world.py"
@@ -247,6 +247,18 @@ def test_wrong_arguments():
         counter_world(lambda level: Counter(action_space=spaces.MultiBinary(2)))
     with pytest.raises(ValueError, match="begin with 0"):
         counter_world(lambda level: Counter(action_space=spaces.Discrete(2, start=1)))
+    for argument, value, message in (
+        ("skills", ["count_3"], "skills must be a dict with a function for each skill"),
+        ("skills", {}, "at least one"),
+        ("level_class", CounterLevel(), "level_class must be a subclass of Level"),
+        ("make_env", lambda level: None, "make_env must return a Gymnasium environment, not None"),
+    ):
+        arguments = {"make_env": lambda level: Counter(), "level_class": CounterLevel, "skills": {"a": bool}}
+        with pytest.raises(TypeError, match=message):
+            from_gymnasium(**{**arguments, argument: value}, max_episode_steps=5)
+    for argument in ("max_episode_steps", "image_size"):
+        with pytest.raises(ValueError, match=f"{argument} must be an integer of at least 1, not 0"):
+            counter_world(**{argument: 0})
     world = counter_world(lambda level: Counter(action_space=spaces.Discrete(max(2, level.size - 1))))
     with pytest.raises(ValueError, match="changes the action_space"):
         world.single({"size": 5}, seed=0).reset()

@@ -304,6 +304,17 @@ def test_default_rendering_shows_the_state_as_text():
 def test_other_autoreset_modes_are_refused():
     with pytest.raises(TypeError, match="only same-step autoreset"):
         Line().make([], 2, autoreset_mode="NextStep")
+    with pytest.raises(ValueError, match=r"autoreset mode 'NextStp'.*did you mean 'NextStep'"):
+        Line().make([], 2, autoreset_mode="NextStp")
+
+
+def test_a_second_kind_of_observation_is_refused():
+    class TwoKinds(Line):
+        observations = ("numbers", "images")
+
+    for make in (TwoKinds().make, TwoKinds().single):
+        with pytest.raises(TypeError, match=r"one kind of observation, but TwoKinds.observations is \('numbers', 'im"):
+            make()
 
 
 def test_world_keeps_the_contract():

@@ -1,5 +1,6 @@
 """Environments in worker processes are the same as in one process, and their processes end."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -225,11 +226,22 @@ def test_classes_of_a_script_are_known_to_the_workers():
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_environments_that_do_not_exist_are_refused(num_workers):
     with closing(Walk().make([{"length": 9}], 4, num_workers=num_workers)) as envs:
-        for env_ids, levels in (([-1], [{}]), ([4], [{}]), ([0, 1], [{}])):
+        for env_ids, levels in (([-1], [{}]), ([4], [{}]), ([0, 1], [{}]), ([0.5], [{}]), (["a"], [{}])):
             with pytest.raises(ValueError, match=r"set_env_levels|no environment"):
                 envs.set_env_levels(env_ids, levels)
+        with pytest.raises(ValueError, match=r"an environment twice: \[0, 0\]"):
+            envs.set_env_levels([0, 0], [{}, {"length": 5}])
         with pytest.raises(ValueError, match="boolean array of shape"):
             envs.set_active(np.array([True]))
+
+
+def test_full_shared_memory_is_an_error(monkeypatch):
+    def raise_full(*args: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", raise_full)
+    with pytest.raises(WorkerError, match=r"has no room for .* MB of observations and states: No space left"):
+        Walk().make([], 4, num_workers=2)
 
 
 def is_running(process: int) -> bool:

@@ -38,9 +38,9 @@ from pydantic import Field
 from torch import nn
 from torch.nn import functional as F
 
+from envgen.arrays import Arrays, strip_prefix
 from envgen.errors import NonFiniteLossError
 from envgen.settings import Fraction, PositiveInt
-from envgen.worlds.engine import strip_prefix
 from envgen.worlds.world import Layout
 
 from .errors import describe_batch
@@ -48,9 +48,8 @@ from .networks import ActorCritic, Categorical, make_heads
 from .optimal_transport import match
 from .optimizers import load_optimizer, optimizer_arrays
 from .parallel import NUM_CHUNKS, GraphedFunction, Minibatch, autocast, padded_size
-from .policy import NetworkFactory
 from .ppo import PPO
-from .rollout import Arrays, Rollout
+from .rollout import Rollout
 from .settings import (
     VECTOR_DEFAULTS,
     Coefficient,
@@ -59,7 +58,6 @@ from .settings import (
     NetworkSettings,
     Positive,
     PpoSettings,
-    ppo_settings_for,
 )
 
 AUX_METRICS = ("prediction_loss", "matching_loss", "aux_kl", "aux_value_loss")
@@ -86,7 +84,7 @@ class DistillationSettings(PpoSettings):
     """Steps in a minibatch of an auxiliary pass."""
     aux_learning_rate: LearningRate = 3e-4
     """Learning rate of the two auxiliary optimizers."""
-    reward_threshold: float = 0.1
+    reward_threshold: Annotated[float, Field(allow_inf_nan=False)] = 0.1
     """A larger reward marks an achievement."""
     temperature: Positive = 0.1
     """Temperature of both contrastive losses."""
@@ -244,22 +242,21 @@ class AchievementDistillation(PPO):
         layout: Layout = None,
         settings: DistillationSettings | None = None,
         seed: int = 0,
-        device: str | torch.device = "cpu",
-        compile: bool = False,
-        distributed: bool = True,
-        network_factory: NetworkFactory | None = None,
+        **arguments: Any,
     ):
-        settings = settings or ppo_settings_for(observation_space, DistillationSettings)
-        factory = network_factory or partial(
-            AchievementNetwork, settings=settings.network, reward_threshold=settings.reward_threshold
-        )
-        super().__init__(observation_space, action_space, layout, settings, seed, device, compile, distributed, factory)
+        super().__init__(observation_space, action_space, layout, settings, seed, **arguments)
         self.aux_rng = np.random.default_rng([seed, 2])
         self.aux_optimizers = {
-            name: torch.optim.Adam(self.network.parameters(), lr=settings.aux_learning_rate, fused=True)
+            name: torch.optim.Adam(self.network.parameters(), lr=self.settings.aux_learning_rate, fused=True)
             for name in ("matching", "prediction")
         }
         self._buffer: list[dict[str, torch.Tensor]] = []  # (T, B, ...) of each rollout since the last auxiliary phase
+
+    def make_network(
+        self, observation_space: spaces.Space, action_space: spaces.Space, layout: Layout
+    ) -> AchievementNetwork:
+        s = self.settings
+        return AchievementNetwork(observation_space, action_space, layout, s.network, s.reward_threshold)
 
     @classmethod
     def settings_class(cls) -> type[DistillationSettings]:

@@ -21,5 +21,5 @@ def describe_batch(minibatch: dict[str, torch.Tensor], metrics: dict[str, float]
         )
     return (
         f"{', '.join(non_finite)} in {location}; the minibatch: {'; '.join(parts)}; lower the learning rate, or "
-        "correct the environment if its observations or rewards are not finite"
+        "fix the environment if its observations or rewards are not finite"
     )

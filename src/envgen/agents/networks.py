@@ -231,7 +231,7 @@ def make_encoder(space: spaces.Space, layout: Layout, settings: NetworkSettings,
         num_bits: How many bits of the history the encoder receives in addition to the observation.
     """
     kind = _observation_kind(space)
-    encoder = KINDS[kind][0] if settings.encoder == "auto" else settings.encoder
+    encoder = default_encoder(space) if settings.encoder == "auto" else settings.encoder
     if encoder not in KINDS[kind]:
         raise SpaceError(
             f"the encoder {encoder!r} does not support {kind}, the observations of this environment; "
@@ -244,6 +244,10 @@ def make_encoder(space: spaces.Space, layout: Layout, settings: NetworkSettings,
     if encoder == "tiles":
         return TileEncoder(space, layout if isinstance(layout, TileGrid) else None, num_bits=num_bits)
     return {"impala": ImpalaEncoder, "mlp": MlpEncoder}[encoder](space, num_bits)
+
+
+def default_encoder(space: spaces.Space) -> str:
+    return KINDS[_observation_kind(space)][0]
 
 
 KINDS = {  # the encoders for each kind of observation, the default first

@@ -6,9 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from envgen.worlds.engine import strip_prefix
-
-from .rollout import Arrays
+from envgen.arrays import Arrays, strip_prefix
 
 
 def optimizer_arrays(

@@ -2,7 +2,7 @@
 
 A saved policy is a folder:
 
-    policy.safetensors    network parameters, and the bounds of the spaces
+    policy.safetensors    network parameters, the statistics of returns, and the bounds of the spaces
     policy.json           spaces, network class and arguments, symbol map or tile grid, precision, and `metadata`
 
 Nothing is pickled, so loading a policy cannot run code.
@@ -11,7 +11,8 @@ Nothing is pickled, so loading a policy cannot run code.
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from .settings import NetworkSettings
 
 ARRAYS_FILE, JSON_FILE = "policy.safetensors", "policy.json"
 FORMAT_VERSION = 1
+NETWORK, RETURN_STATISTICS = "network.", "return_normalizer."  # prefixes of arrays
 
 # what parsing, the spaces and the network raise for wrong content
 PARSE_ERRORS = (
@@ -69,6 +71,8 @@ class Policy:
 
     Attributes:
         metadata: JSON values saved with the policy, such as the learner's settings, the world and the observation kind.
+        return_statistics: The state of the learner's normalization of returns, which gives the values of the network
+            their scale. A run that starts from the policy needs it; acting does not. Empty for policies without.
     """
 
     def __init__(
@@ -80,8 +84,10 @@ class Policy:
         device: str | torch.device = "cpu",
         bfloat16: bool = False,
         metadata: Mapping[str, Any] | None = None,
+        return_statistics: Mapping[str, torch.Tensor] | None = None,
     ):
         self.network = network
+        self.return_statistics = dict(return_statistics or {})
         self.observation_space, self.action_space, self.layout = observation_space, action_space, layout
         self.device, self.bfloat16 = local_device(device), bfloat16
         self.metadata = dict(metadata or {})
@@ -114,24 +120,6 @@ class Policy:
         if self._memory is not None:
             self._memory.record_rewards(np.atleast_1d(np.asarray(rewards, np.float64)))
             self._memory.reset(np.atleast_1d(np.asarray(dones, np.bool_)), infos)
-
-    @classmethod
-    def _from_parameters(
-        cls,
-        parameters: Mapping[str, np.ndarray],
-        observation_space: spaces.Space,
-        action_space: spaces.Space,
-        layout: Layout,
-        device: str | torch.device,
-        bfloat16: bool,
-        metadata: Mapping[str, Any],
-        network_factory: NetworkFactory,
-    ) -> "Policy":
-        with torch.random.fork_rng(devices=[]):  # leave the global generator as it is
-            network = network_factory(observation_space, action_space, layout)
-        network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in parameters.items()})
-        network = network.to(local_device(device))
-        return cls(network, observation_space, action_space, layout, device, bfloat16, metadata)
 
     def act(self, obs: Any, rng: np.random.Generator | None = None) -> np.ndarray:
         """Actions for one observation or a batch: sampled with `rng`, or the most likely without.
@@ -215,10 +203,9 @@ class Policy:
     def save(self, path: str | Path) -> Path:
         """Write the policy to the folder `path`, which `load_policy` reads. An existing policy there is replaced."""
         folder = Path(path)
-        arrays = {
-            f"network.{name}": tensor.detach().to("cpu", copy=True).numpy()
-            for name, tensor in self.network.state_dict().items()
-        }
+        tensors = {f"{NETWORK}{name}": tensor for name, tensor in self.network.state_dict().items()}
+        tensors |= {f"{RETURN_STATISTICS}{name}": tensor for name, tensor in self.return_statistics.items()}
+        arrays = {name: tensor.detach().to("cpu", copy=True).numpy() for name, tensor in tensors.items()}
         document: dict[str, Any] = {
             "format": FORMAT_VERSION,
             "network": _class_name(self.network),
@@ -279,7 +266,7 @@ def parse_policy(
     Args:
         source: Where the files come from, for errors.
     """
-    try:
+    with _parsing(source):
         document = parse_json(json_data)
         if document["format"] != FORMAT_VERSION:
             raise PolicyError(
@@ -293,25 +280,44 @@ def parse_policy(
         observation_space, action_space = (
             _space_from_json(document[name], arrays, name) for name in ("observation_space", "action_space")
         )
-        factory = network_factory or _network_factory(document["network"], document.get("network_arguments", {}))
-        if factory is None:
+        own_factory = _network_factory(document["network"], document.get("network_arguments", {}))
+        if network_factory is None and own_factory is None:
             raise PolicyError(
                 f"{source} holds a network of the class {document['network']}; pass network_factory to "
                 "envgen.agents.policy.load_policy"
             )
-        return Policy._from_parameters(
-            {name.removeprefix("network."): array for name, array in arrays.items() if name.startswith("network.")},
-            observation_space,
-            action_space,
-            layout,
-            device,
-            bool(document["bfloat16"]),
-            document["metadata"],
-            factory,
-        )
+        bfloat16, metadata = bool(document["bfloat16"]), dict(document["metadata"])
+    with torch.random.fork_rng(devices=[]):  # leave the global generator as it is
+        if network_factory is not None:
+            network = network_factory(observation_space, action_space, layout)  # its errors are the caller's own
+        else:
+            with _parsing(source):
+                assert own_factory is not None
+                network = own_factory(observation_space, action_space, layout)
+    with _parsing(source):
+        network.load_state_dict(_tensors(arrays, NETWORK))
+    return Policy(
+        network.to(local_device(device)), observation_space, action_space, layout, device, bfloat16, metadata,
+        _tensors(arrays, RETURN_STATISTICS),
+    )  # fmt: skip
+
+
+@contextmanager
+def _parsing(source: str) -> Iterator[None]:
+    """Report what wrong content raises as a PolicyError."""
+    try:
+        yield
     except PARSE_ERRORS as error:
         message = f"the policy in {source} is damaged: {describe_error(error)}; restore its files, or save it again"
         raise PolicyError(message) from error
+
+
+def _tensors(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, torch.Tensor]:
+    return {
+        name.removeprefix(prefix): torch.from_numpy(array.copy())
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
 
 
 def _layout_from_json(document: Mapping[str, Any]) -> Layout:

@@ -15,8 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -24,18 +23,27 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from torch import nn
 
+from envgen.arrays import Arrays, strip_prefix
 from envgen.errors import NonFiniteLossError
-from envgen.worlds.engine import strip_prefix
 from envgen.worlds.world import Layout
 
 from .errors import SpaceError, describe_batch
 from .memory import NO_INFOS
-from .networks import ActorCritic, Categorical, PolicyNetwork, layout_of, run_network, run_step, run_step_in_chunks
+from .networks import (  # fmt: skip
+    ActorCritic,
+    Categorical,
+    PolicyNetwork,
+    default_encoder,
+    layout_of,
+    run_network,
+    run_step,
+    run_step_in_chunks,
+)
 from .optimizers import load_optimizer, optimizer_arrays
 from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, single_thread, supports_bf16
 from .policy import NetworkFactory, Policy
 from .regret import RegretEstimator, SelectsEpisodes
-from .rollout import Arrays, Rollout, UpdateResult, VecEnvRunner
+from .rollout import Rollout, UpdateResult, VecEnvRunner
 from .settings import PpoSettings, ppo_settings_for
 
 MINIBATCH_METRICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clipfrac", "grad_norm")
@@ -163,6 +171,9 @@ class PPO:
             returns one.
     """
 
+    KEEPS_ROLLOUTS: ClassVar[bool] = False
+    """Whether `update` keeps the observations of a rollout for later."""
+
     def __init__(
         self,
         observation_space: spaces.Space,
@@ -176,14 +187,14 @@ class PPO:
         network_factory: NetworkFactory | None = None,
     ):
         self.observation_space, self.action_space, self.layout = observation_space, action_space, layout
-        self.settings = settings or ppo_settings_for(observation_space)
+        self.settings = settings or self.settings_for(observation_space)
         self.device = local_device(device)
         self.bfloat16 = supports_bf16(self.device) if self.settings.bfloat16 is None else self.settings.bfloat16
         self.process_group = ProcessGroup.join(self.device) if distributed else ProcessGroup()
         self.network_factory = network_factory
         with torch.random.fork_rng(devices=[]), single_thread():
             torch.manual_seed(seed)
-            factory = network_factory or partial(ActorCritic, settings=self.settings.network)
+            factory = network_factory or self.make_network
             self.network = factory(observation_space, action_space, layout).to(self.device)
         if self.settings.uniform_kl_coef and not isinstance(self.network.action_dist, Categorical):
             raise SpaceError(f"uniform_kl_coef requires discrete actions, not {action_space}; set it to 0")
@@ -205,8 +216,6 @@ class PPO:
         self._regret: RegretEstimator | None = None  # of environments that replay levels
         self._obs_buffers: list[torch.Tensor] = []  # of rollouts that are no longer needed
 
-    KEEPS_ROLLOUTS = False  # whether `update` keeps the observations of a rollout for later
-
     @classmethod
     def for_envs(
         cls,
@@ -220,9 +229,13 @@ class PPO:
     ) -> Self:
         """A learner for these environments and others with the same spaces; arguments as for the class."""
         return cls(
-            envs.single_observation_space, envs.single_action_space, layout_of(envs),
-            settings, seed, device, compile, distributed, network_factory,
+            envs.single_observation_space, envs.single_action_space, layout_of(envs), settings, seed,
+            device=device, compile=compile, distributed=distributed, network_factory=network_factory,
         )  # fmt: skip
+
+    def make_network(self, observation_space: spaces.Space, action_space: spaces.Space, layout: Layout) -> ActorCritic:
+        """The network of a learner without a `network_factory`."""
+        return ActorCritic(observation_space, action_space, layout, self.settings.network)
 
     @classmethod
     def settings_class(cls) -> type[PpoSettings]:
@@ -237,8 +250,8 @@ class PPO:
     def untrained_copy(self, seed: int) -> Self:
         """A new learner with the same spaces, settings and kind of network, in this process alone."""
         return type(self)(
-            self.observation_space, self.action_space, self.layout,
-            self.settings, seed, self.device, distributed=False, network_factory=self.network_factory,
+            self.observation_space, self.action_space, self.layout, self.settings, seed,
+            device=self.device, distributed=False, network_factory=self.network_factory,
         )  # fmt: skip
 
     # -------------------------------------------------------------------------------------------------------- acting
@@ -252,6 +265,7 @@ class PPO:
         return Policy(
             self.network, self.observation_space, self.action_space, self.layout,
             self.device, self.bfloat16, {"settings": self.settings.model_dump(mode="json")},
+            self.return_normalizer.state_dict(),
         )  # fmt: skip
 
     @property
@@ -557,6 +571,8 @@ class PPO:
         """
         saved = type(self.settings).model_validate(values["settings"]).model_dump()  # with settings added since
         current = self.settings.model_dump()
+        if saved["network"]["encoder"] == "auto" != current["network"]["encoder"]:  # saved by an earlier version
+            saved["network"]["encoder"] = default_encoder(self.observation_space)
         if saved != current:
             names = saved.keys() | current.keys()
             changes = [

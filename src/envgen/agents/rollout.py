@@ -12,14 +12,12 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from envgen.worlds.engine import strip_prefix
+from envgen.arrays import Arrays, strip_prefix
 
 from .memory import AgentMemory, History
 from .networks import PolicyNetwork
 from .parallel import Minibatch
 from .regret import SelectsEpisodes
-
-Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass
@@ -33,6 +31,7 @@ class EpisodeStats:
     practice_lengths: list[int] = field(default_factory=list)  # steps since the saved state
     practice_skills: list[int] = field(default_factory=list)  # index of the skill practiced
     practice_successes: list[bool] = field(default_factory=list)  # whether the episode succeeded at it
+    practice_levels: list[int] = field(default_factory=list)  # empty if the environment does not report levels
     positive_value_losses: list[float] = field(default_factory=list)  # see `set_regret`
     mean_values: list[float] = field(default_factory=list)
 
@@ -52,11 +51,13 @@ class EpisodeStats:
             "practice_lengths": np.array(self.practice_lengths, np.int64),
             "practice_skills": np.array(self.practice_skills, np.int64),
             "practice_successes": np.array(self.practice_successes, np.bool_),
+            "practice_levels": np.array(self.practice_levels, np.int64),
         }
 
     @classmethod
     def from_state(cls, state: Arrays) -> "EpisodeStats":
         lists = {name: array.tolist() for name, array in state.items() if name != "skill_counts"}
+        lists.setdefault("practice_levels", [0] * len(lists["practice_lengths"]))  # not saved by earlier versions
         return cls(**lists, skill_counts=list(state["skill_counts"]))
 
 
@@ -214,6 +215,8 @@ class VecEnvRunner:
         episodes.practice_lengths += self.episode_lengths[indices].tolist()
         episodes.practice_skills += skills.tolist()
         episodes.practice_successes += (infos["achievements"][indices, skills] > 0).tolist()
+        if _is_array(infos.get("level"), 1):
+            episodes.practice_levels += infos["level"][indices].tolist()
         self.episode_returns[indices] = 0
         self.episode_lengths[indices] = 0
 

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from envgen.errors import EnvgenError
 from envgen.settings import Fraction, PositiveInt, Settings, format_validation_error
 
-Positive = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 LearningRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Coefficient = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

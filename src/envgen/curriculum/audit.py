@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from envgen.designers.designer import AuditResult, ProposedLevel, SettingEffects, setting_values
+from envgen.designers.designer import AuditResult, ProposedLevel, SettingEffects
 from envgen.errors import EnvgenError
 from envgen.settings import unflatten
+from envgen.worlds.level_space import setting_values
 from envgen.worlds.world import LevelError, SupportsActive, World, sample_actions
 
 NUM_ENVS = 32  # for random actions, and for the scripted expert
@@ -63,12 +64,16 @@ def audit_level(world: World, proposed: ProposedLevel, steps: int, original_stat
         elif at_start[k] or skill in level.done_skills:
             bad.append(f"{skill} is already done at the start")
         elif random_rate >= MASTERY_RATE:
-            bad.append(f"{skill} is mastered by random actions ({100 * random_rate:.0f}% of them within {steps} steps)")
+            bad.append(
+                f"{skill} is mastered by random actions, which succeed in {100 * random_rate:.0f}% of the episodes "
+                f"within {steps} steps"
+            )
         elif not random_rate and not _any_success(expert_steps, k):
             doubtful.append(f"no player reached {skill} within {steps} steps")
     is_bad = bool(bad) and len(bad) == len(proposed.skills)
     is_doubtful = bool(doubtful) and len(bad) + len(doubtful) == len(proposed.skills)
-    if not (random_steps >= 0).any() and not _any_success(expert_steps):
+    rewarded = [k for k, name in enumerate(names) if name not in level.done_skills]
+    if not _any_success(random_steps, rewarded) and not _any_success(expert_steps, rewarded):
         doubtful.append(f"no player succeeded at anything within {steps} steps")
         is_doubtful = True
     if impossible := [name for name in names if name not in possible]:
@@ -80,8 +85,8 @@ def audit_level(world: World, proposed: ProposedLevel, steps: int, original_stat
     return AuditResult(verdict="good", findings=(*bad, *doubtful, *findings))
 
 
-def _any_success(first_steps: np.ndarray | None, skill: int | slice = slice(None)) -> bool:
-    return first_steps is not None and bool((first_steps[:, skill] >= 0).any())
+def _any_success(first_steps: np.ndarray | None, skills: int | list[int]) -> bool:
+    return first_steps is not None and bool((first_steps[:, skills] >= 0).any())
 
 
 def first_success_steps(

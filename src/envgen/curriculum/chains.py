@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from envgen.arrays import read_array, strip_prefix
 from envgen.designers.designer import LevelChain
-from envgen.worlds.engine import read_array, strip_prefix
 from envgen.worlds.world import Level, LevelVectorEnv, Skill, SupportsEnvState
 
 from .practice import add_final_infos

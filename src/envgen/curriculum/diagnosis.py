@@ -379,7 +379,9 @@ def _find_bottleneck(
         conditions: The episodes in which each held at the same step as all before it, in order.
     """
     # A level may provide what a prerequisite yields, so an episode in which all conditions held passes it.
-    is_ready = succeeded | list(conditions.values())[-1] if conditions else succeeded
+    is_ready = succeeded
+    if conditions:
+        is_ready = succeeded | list(conditions.values())[-1]
     passed = np.ones(len(succeeded), np.bool_)
     stages: list[tuple[Any, str, np.ndarray]] = []
     for name, reached in prerequisites.items():

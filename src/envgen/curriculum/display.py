@@ -25,7 +25,7 @@ STYLES = {IN_LEVELS: "blue", IN_ORIGINAL: "green"}
 MAX_LEVELS = 6  # that are shown
 MIN_EPISODES = 50  # of a phase, before changes of success rates mean something
 CHANGE_SHARE = 0.1  # changes are over this share of the run, or since the beginning of the phase
-MAX_BARS = 30  # with more skills, only those that succeed most often are shown
+MAX_BARS = 30  # with more skills, those that changed most are shown, then those that succeed most often
 
 
 class TrainDisplay(ProgressDisplay):
@@ -66,7 +66,10 @@ class TrainDisplay(ProgressDisplay):
         if self.folder is None or cycle is None or not exists(file):
             return []
         proposed = read_json(file)["proposal"]["levels"]
-        purposes = {repr(item["level"]): item["purpose"] or str(item["level"] or "the original") for item in proposed}
+        purposes: dict[str, str] = {}
+        for item in proposed:
+            purpose = item["purpose"] or str(item["level"] or "the original")
+            purposes.setdefault(repr(item.get("chain") or item["level"]), purpose)
         return [printable(" ".join(str(purpose).split())) for purpose in purposes.values()]
 
     def remember(self, line: Mapping[str, Any]) -> None:

@@ -277,7 +277,8 @@ def evaluate_in_groups(
     """Play `num_groups` groups of `episodes` episodes in the original. Every episode has a seed of its own.
 
     Returns:
-        The evaluation of all episodes, and the success rates as mean and standard deviation over the groups.
+        The evaluation of all episodes, and the success rates as mean and standard deviation over the groups. Skills
+        that were possible in none of the episodes have none.
     """
     with closing(world.make([world.original], num_groups * episodes, seed, observation)) as envs:
         rng = np.random.default_rng(seed)
@@ -289,14 +290,17 @@ def evaluate_in_groups(
     evaluation = summarize_episodes(
         skills, returns, lengths, skill_counts, world=world.name, level=level, seed=seed, deterministic=False
     )
-    return evaluation, {name: _mean_and_std(rates[:, k]) for k, name in enumerate(skills)}
+    possible = (skill_counts >= 0).sum(0)
+    return evaluation, {
+        name: _success_rate(rates[:, k], int(possible[k])) for k, name in enumerate(skills) if possible[k]
+    }
 
 
-def _mean_and_std(rates: np.ndarray) -> SuccessRate:
-    finite_rates = rates[np.isfinite(rates)]
-    if not finite_rates.size:
-        return SuccessRate(mean=0, std=0)
-    return SuccessRate(mean=float(finite_rates.mean()), std=float(finite_rates.std()))
+def _success_rate(group_rates: np.ndarray, episodes: int) -> SuccessRate:
+    group_rates = group_rates[np.isfinite(group_rates)]
+    mean = float(group_rates.mean())
+    p = (episodes * mean / 100 + 1) / (episodes + 2)  # between 0 and 1, also after failures or successes only
+    return SuccessRate(mean=mean, std=float(group_rates.std()), standard_error=100 * math.sqrt(p * (1 - p) / episodes))
 
 
 def level_outcomes(
@@ -319,8 +323,8 @@ def _level_outcome(updates: Sequence[Mapping[str, Any]], skills: Sequence[str]) 
     succeeded, possible = success_counts(updates, len(skills))
 
     def rates(selected: Any) -> dict[str, float]:
-        percent = success_rates(succeeded[selected].sum(0), possible[selected].sum(0))
-        return dict(zip(skills, np.nan_to_num(percent).tolist(), strict=True))
+        percent = success_rates(succeeded[selected].sum(0), possible[selected].sum(0)).tolist()
+        return {name: rate for name, rate in zip(skills, percent, strict=True) if math.isfinite(rate)}
 
     ended_share = episodes.cumsum() / episodes.sum()  # share of the episodes that ended up to each update
     return LevelOutcome(

@@ -37,24 +37,34 @@ class InitialPolicy:
         return cls(source, lambda: load(source), sha256)
 
     def request(self) -> dict[str, Any]:
-        """Its part of the run's settings."""
+        """The entry for run.json."""
         return {"source": self.source, "sha256": self.sha256}
 
     def check(self, learner: Learner) -> None:
-        """Raise a PolicyError if the learner cannot start from this policy; do not load it only for this."""
+        """Raise a PolicyError if the learner cannot start from this policy.
+
+        A policy that is not loaded yet is checked by `copy_to`.
+        """
         if self._policy is not None:
             _check_compatible(self._policy, learner.policy, self.source)
 
     def copy_to(self, learner: Learner) -> None:
-        """Give a learner, which `check` has accepted, the weights of the policy."""
+        """Give a learner, which `check` has accepted, the weights of the policy and the scale of its values.
+
+        The learner starts from new statistics of returns if the policy has none, as policies saved by earlier versions.
+        """
         if self._policy is None:
             self._policy = self._load()
             if weights_sha256(self._policy) != self.sha256:
                 raise RunError(
-                    f"the run was started from other weights than those of {self.source}; restore that policy"
+                    f"the run was started from different weights than {self.source} has now; restore that policy"
                 )
             self.check(learner)
-        learner.policy.network.load_state_dict(self._policy.network.state_dict())
+        own = learner.policy
+        own.network.load_state_dict(self._policy.network.state_dict())
+        for name, statistic in self._policy.return_statistics.items():
+            if name in own.return_statistics:
+                own.return_statistics[name].copy_(statistic)  # which the learner shares
 
 
 def weights_sha256(policy: Policy) -> str:
@@ -71,7 +81,7 @@ def _check_compatible(policy: Policy, own: Policy, source: str) -> None:
     if policy.observation_space != own.observation_space or policy.layout != own.layout:
         trained = " with ".join(str(policy.metadata[key]) for key in ("world", "observation") if key in policy.metadata)
         raise PolicyError(
-            f"the initial policy {source} observes something else than this run"
+            f"the initial policy {source} has different observations from this run"
             + (f": it was trained in {trained} observations" if trained else "")
         )
     if policy.action_space != own.action_space:
@@ -80,12 +90,12 @@ def _check_compatible(policy: Policy, own: Policy, source: str) -> None:
         )
     if type(policy.network) is not type(own.network):
         raise PolicyError(
-            f"the initial policy {source} was trained by another learner or with a network of another class"
+            f"the initial policy {source} was trained by another learner or with a different network class"
         )
     theirs, ours = (network.state_dict() for network in (policy.network, own.network))
     if {name: tensor.shape for name, tensor in theirs.items()} != {name: tensor.shape for name, tensor in ours.items()}:
         changes = _describe_changes(_network_settings(policy), _network_settings(own))
-        raise PolicyError(f"the initial policy {source} has another network{changes}")
+        raise PolicyError(f"the initial policy {source} has a different network{changes}")
 
 
 def _network_settings(policy: Policy) -> Mapping[str, Any]:

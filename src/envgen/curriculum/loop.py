@@ -158,14 +158,27 @@ def prepare(
     )
     if initial_policy is not None:
         initial_policy.check(agent)
-    num_envs = agent.settings.num_envs
-    practice = practice_settings(world, observation, num_envs // agent.process_group.size, practice)
+    num_envs, num_processes = agent.settings.num_envs, agent.process_group.size
+    if num_envs % num_processes:
+        raise PlanError(
+            f"num_envs is {num_envs}, which {num_processes} processes cannot share evenly; "
+            f"use a multiple of {num_processes}"
+        )
+    practice = practice_settings(world, observation, num_envs // num_processes, practice)
     sampler = None
     if isinstance(designer, EpisodeDesigner):
-        check_can_sample(designer, agent.process_group.size, practice)
+        check_can_sample(designer, num_processes, practice)
         sampler = designer.make_sampler(world.Level, world.skills, seed)
     else:
         check_plan(plan, num_envs)
+        if practice.share and plan.cycles and plan.mixing == "mixed" and designer.name != "none":
+            num_original = (num_envs - plan.num_level_envs(num_envs)) // num_processes
+            if num_original < 2:
+                raise PlanError(
+                    f"practice needs at least 2 environments that play the original in each process, but of {num_envs} "
+                    f"with the ratio {plan.ratio:g} there are {num_original}; raise num_envs, lower ratio, or set "
+                    "practice.share to 0"
+                )
     request = {
         "world": world.name,
         "designer": designer.config(),

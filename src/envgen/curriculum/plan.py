@@ -31,7 +31,7 @@ class TrainingPlan(Settings):
     """Levels designed in each cycle and trained in side by side (table 6)."""
     cycle_steps: PositiveInt = 240_000
     """Training steps of a cycle, in levels and original together (tables 3 and 4)."""
-    ratio: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    ratio: Annotated[float, Field(ge=0, le=1_000_000)] = 1.0
     """Steps in the levels per step in the original; 5 is the paper's 5:1 (table 7)."""
     mixing: Literal["alternate", "mixed"] = "alternate"
     """Train in levels and original one after the other, as in the paper, or side by side in the same batches."""
@@ -82,7 +82,7 @@ class PracticeSettings(Settings):
     """Maximum number of saved states, in each process."""
     max_success_rate: Annotated[float, Field(gt=0, le=1)] = 0.5
     """States are saved for the skills whose success rate is at most this."""
-    rarity_exponent: Annotated[float, Field(ge=0)] = 0.5
+    rarity_exponent: Annotated[float, Field(ge=0, le=10)] = 0.5
     """Skills are practiced in proportion to (1 / success rate) to this power; 0 for no preference for rare skills."""
     snapshot_interval: PositiveInt = 10
     """Steps between two snapshots of an environment."""
@@ -147,11 +147,15 @@ def learner_preset(name: str, world: World) -> tuple[dict[str, Any], dict[str, A
     """
     if name not in LEARNER_PRESETS:
         raise PlanError(f"learner preset {format_choice_error(name, list(LEARNER_PRESETS))}")
+    defaults = world.ppo_defaults
     settings = {
         key: value
         for key, value in LEARNER_PRESETS[name].items()
-        if key not in world.ppo_defaults and key.removeprefix("final_") not in world.ppo_defaults
+        if key == "network" or (key not in defaults and key.removeprefix("final_") not in defaults)
     }
+    if "network" in settings:
+        world_network = defaults.get("network", {})
+        settings["network"] = {key: value for key, value in settings["network"].items() if key not in world_network}
     return settings, settings.pop("practice", {})
 
 

@@ -15,6 +15,8 @@ States are chosen by how rare their skill is in ordinary episodes, and by learna
 success rate of practice from such states (Rutherford et al. 2024 choose levels by it). A state from which practice
 always or never succeeds teaches little.
 
+Skills that a level grants count as achieved from the start, because they give no reward there.
+
 This uses the agent's own episodes, what `infos["achievements"]` reports about them (the counts for which rewards are
 given), the prerequisites that the world declares for its skills, and the ability to save and restore an environment. It
 places no objects and reads nothing else from the state of a world.
@@ -31,9 +33,9 @@ from gymnasium.vector import AutoresetMode
 from pydantic import ValidationError
 
 from envgen.agents.memory import History
+from envgen.arrays import read_array, strip_prefix
 from envgen.errors import EnvgenError
 from envgen.settings import format_validation_error
-from envgen.worlds.engine import read_array, strip_prefix
 from envgen.worlds.world import LevelVectorEnv, Skill, SupportsEnvState, World
 
 from .plan import PracticeSettings
@@ -131,7 +133,9 @@ class PracticeVectorEnv(LevelVectorEnv):
         self.may_practice[self.rng.permutation(self._candidate_ids)[:num_practicing]] = True
         self.practice_group = np.full(n, NO_GROUP, np.int64)  # of the state that the episode began in
         self.practice_steps = np.zeros(n, np.int64)
-        self.achieved = np.zeros((n, num_skills), np.bool_)  # in the episodes in progress
+        self._skill_names = names
+        self.granted = np.zeros((n, num_skills), np.bool_)  # by the levels of the episodes in progress
+        self.achieved = np.zeros((n, num_skills), np.bool_)  # or granted, in the episodes in progress
         self.successes, self.possible = np.zeros(num_skills), np.zeros(num_skills)  # ordinary episodes, decayed
         self.group_successes, self.group_tries = np.zeros((2, 2 * num_skills))  # practice episodes, decayed
         self.num_steps = 0  # since reset()
@@ -176,7 +180,8 @@ class PracticeVectorEnv(LevelVectorEnv):
         self.episode_starts[:] = 0
         self.snapshot_times[:] = -1
         self.practice_group[:] = NO_GROUP
-        self.achieved = infos["achievements"] > 0
+        self._update_granted(infos, np.arange(self.num_envs))
+        self.achieved = (infos["achievements"] > 0) | self.granted
         self._take_snapshots()
         return obs, self._mark(infos)
 
@@ -187,6 +192,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         achieved = infos["achievements"] > 0
         if ended.any():
             achieved[ended] = infos["final_info"]["achievements"][ended] > 0
+        achieved |= self.granted
         self.practice_steps += 1
         practiced = self.practice_group >= 0
         expired = np.zeros(self.num_envs, np.bool_)
@@ -206,10 +212,16 @@ class PracticeVectorEnv(LevelVectorEnv):
             self.practice_group[ended] = NO_GROUP
             self.episode_starts[ended] = self.num_steps
             self._restart(np.flatnonzero(ended & self.may_practice), obs, infos)
-        self.achieved = infos["achievements"] > 0
+            self._update_granted(infos, np.flatnonzero(ended))
+        self.achieved = (infos["achievements"] > 0) | self.granted
         if self.num_steps % self.settings.snapshot_interval == 0:
             self._take_snapshots()
         return obs, rewards, terminated, truncated, self._mark(infos)
+
+    def _update_granted(self, infos: Mapping[str, Any], env_ids: np.ndarray) -> None:
+        for i in env_ids:
+            done_skills = self.levels[infos["level"][i]].done_skills
+            self.granted[i] = [name in done_skills for name in self._skill_names]
 
     def _mark(self, infos: dict[str, Any]) -> dict[str, Any]:
         return {**infos, "practice": self.practice_group >= 0, "_practice": np.ones(self.num_envs, np.bool_)}
@@ -225,6 +237,7 @@ class PracticeVectorEnv(LevelVectorEnv):
                 )
                 continue
             possible = final_info["possible"][i] if "possible" in final_info else np.ones_like(achieved[i])
+            possible = possible & ~self.granted[i]
             decay = np.where(possible, RATE_DECAY, 1)
             self.possible = decay * self.possible + possible
             self.successes = decay * self.successes + (achieved[i] & possible)
@@ -323,7 +336,7 @@ class PracticeVectorEnv(LevelVectorEnv):
 
     # ---------------------------------------------------------------------------------------------------------- state
 
-    ARRAYS = ("may_practice", "practice_group", "practice_steps", "achieved", "successes", "possible",
+    ARRAYS = ("may_practice", "practice_group", "practice_steps", "granted", "achieved", "successes", "possible",
               "group_successes", "group_tries", "episode_starts", "snapshot_times", "saved_groups",
               "saved_ages")  # fmt: skip
 
@@ -357,6 +370,7 @@ class PracticeVectorEnv(LevelVectorEnv):
         return obs
 
     def _restore(self, state: Mapping[str, np.ndarray]) -> None:
+        state = {"granted": np.zeros_like(self.granted), **state}  # earlier versions did not save it
         arrays = {
             name: read_array(state, name, current.dtype.str, (None,) if name.startswith("saved") else current.shape)
             for name in self.ARRAYS

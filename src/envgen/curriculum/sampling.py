@@ -10,8 +10,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from envgen.agents.learner import SupportsAct, SupportsMemory
 from envgen.agents.rollout import episode_skill_counts
+from envgen.arrays import read_array, strip_prefix
 from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSampler
-from envgen.worlds.engine import read_array, strip_prefix
 from envgen.worlds.world import Level, LevelVectorEnv, SupportsActive, SupportsEnvLevels, World
 
 from .evaluate import MAX_ENVS, act_where

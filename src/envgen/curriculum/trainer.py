@@ -55,8 +55,8 @@ def make_learner(
 
     Args:
         learner: A name in `envgen.agents.learner.LEARNERS`, or a class of your own.
-        settings: The settings that differ from the defaults for the observation and the world. On the CPU, the default
-            encoder of images made of tiles is tiles.
+        settings: The settings that differ from the defaults for the observation and the world. The default encoder of
+            images made of tiles is tiles on the CPU, and impala elsewhere.
         settings_only: The learner is made for its settings, not for training: it stays on the CPU, and this machine
             need not have the device.
     """
@@ -64,9 +64,12 @@ def make_learner(
     world_defaults = world.ppo_defaults if issubclass(cls, PPO) else {}
     settings = {**world_defaults, **(settings or {})}
     with closing(world.make(num_envs=1, observation=observation)) as envs:
-        network = dict(settings.get("network", {}))
-        if network.get("encoder", "auto") == "auto" and isinstance(layout_of(envs), TileGrid) and device == "cpu":
-            settings["network"] = {**network, "encoder": "tiles"}
+        network = {**world_defaults.get("network", {}), **settings.get("network", {})}
+        if network:
+            settings["network"] = network
+        if network.get("encoder", "auto") == "auto" and isinstance(layout_of(envs), TileGrid):
+            # recorded in the run, which may be resumed or evaluated on another device
+            settings["network"] = {**network, "encoder": "tiles" if device == "cpu" else "impala"}
         complete: Any = cls.settings_for(envs.single_observation_space, **settings)
         if isinstance(complete, PpoSettings) and complete.is_annealed and complete.anneal_steps is None:
             complete = complete.model_copy(update={"anneal_steps": total_steps})
@@ -255,12 +258,15 @@ class PhaseTrainer:
         results, episodes = [], finished.episodes
         for k, entry in enumerate(phase.entries):
             indices = [i for i, index in enumerate(finished.entries) if index == k]
+            practiced = zip(episodes.practice_lengths, finished.practice_entries, strict=True)
+            practice_steps = sum(length for length, index in practiced if index == k)
             results.append({
                 "episodes": len(indices),
                 "return_sum": sum(episodes.returns[i] for i in indices),
                 "length_sum": sum(episodes.lengths[i] for i in indices),
                 "env_steps": new_steps * phase.env_counts[k] // self.learner.settings.num_envs,
                 **count_successes([episodes.skill_counts[i] for i in indices]),
+                **({"practice": {"length_sum": practice_steps}} if practice_steps else {}),
                 **self._chain_results(k, entry, finished, indices),
             })  # fmt: skip
         return results
@@ -330,16 +336,18 @@ class PhaseEnvs:
         """Return the episodes that ended in the environments of this process, with their entries."""
         stages = [-1] * len(episodes)
         current_stages: dict[int, int] = {}
+        practice_entries = [0] * len(episodes.practice_lengths)  # practice beside a sampler is in the original
         if self.sampler is not None:
             entries = [int(level != ORIGINAL_ID) for level in episodes.levels]
         else:
             entries = [self._entries_of_levels[level] for level in episodes.levels]
+            practice_entries = [self._entries_of_levels[level] for level in episodes.practice_levels]
         if self.chain_envs is not None:
             stages = [int(self.chain_envs.level_stages[level]) for level in episodes.levels]
             current_stages = {
                 self.entries.index(chain): self.chain_envs.stage_of(chain) for chain in self.chain_envs.chains
             }
-        return FinishedEpisodes(episodes, entries, stages, current_stages)
+        return FinishedEpisodes(episodes, entries, practice_entries, stages, current_stages)
 
     def close(self) -> None:
         self.envs.close()
@@ -351,6 +359,7 @@ class FinishedEpisodes:
 
     episodes: EpisodeStats
     entries: list[int]  # for each episode, the index of its level or chain among those of the phase
+    practice_entries: list[int]  # the same for each practice episode
     stages: list[int]  # for each episode, the stage of the chain; -1 without
     current_stages: dict[int, int]  # of each chain, by its index
 
@@ -363,8 +372,13 @@ class FinishedEpisodes:
         for field in fields(EpisodeStats):
             setattr(episodes, field.name, [value for part in parts for value in getattr(part.episodes, field.name)])
         stages = {index: stage for part in reversed(parts) for index, stage in part.current_stages.items()}
-        entries = [entry for part in parts for entry in part.entries]
-        return cls(episodes, entries, [stage for part in parts for stage in part.stages], stages)
+        return cls(
+            episodes,
+            [entry for part in parts for entry in part.entries],
+            [entry for part in parts for entry in part.practice_entries],
+            [stage for part in parts for stage in part.stages],
+            stages,
+        )
 
 
 def unique(levels: Sequence[LevelT]) -> list[LevelT]:

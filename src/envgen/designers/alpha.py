@@ -1,11 +1,11 @@
 """`alpha`: a policy over the level's settings that learns which levels have the right difficulty. No language model.
 
 Each setting has a softmax over its values. The reward of a level is the α-curriculum reward of GenEnv (arXiv
-2512.19682, eq. 3) of the success rates reached while training in it, exp(-β(p - α)²), averaged over the skills: it is
-highest for skills that succeed about half the time and low for those that always or never do. REINFORCE then makes the
-settings of better levels more likely. It reads them from the level, which may differ from what was sampled in a world
-whose settings can contradict each other (`Level.parse_sampled`). The policy starts out equal to `random` and is
-recomputed from the history, so there is nothing to save.
+2512.19682, eq. 3) of the success rates reached while training in it, exp(-β(p - α)²), averaged over the skills that are
+possible in the level and not granted by it: it is highest for skills that succeed about half the time and low for those
+that always or never do. REINFORCE then makes the settings of better levels more likely. It reads them from the level,
+which may differ from what was sampled in a world whose settings can contradict each other (`Level.parse_sampled`). The
+policy starts out equal to `random` and is recomputed from the history, so there is nothing to save.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,10 @@ import numpy as np
 from pydantic import Field
 
 from envgen.settings import Settings, unflatten
+from envgen.worlds.level_space import level_values, setting_values
+from envgen.worlds.world import Level
 
-from .designer import Brief, Cycle, Designer, LevelOutcome, Proposal, ProposedLevel, level_values, setting_values
+from .designer import Brief, Cycle, Designer, LevelOutcome, Proposal, ProposedLevel
 
 MIN_REWARD_STD = 1e-9  # a smaller deviation is rounding error
 
@@ -66,11 +68,11 @@ class AlphaDesigner(Designer):
 
     def _update(self, logits: dict[str, np.ndarray], space: Mapping[str, tuple[Any, ...]], cycle: Cycle) -> None:
         """One REINFORCE step on the levels of a cycle."""
-        pairs = [
-            (level_values(proposed.level), self.reward(outcome))
-            for proposed, outcome in zip(cycle.proposal.levels, cycle.outcomes, strict=True)
-            if outcome
-        ]
+        pairs = []
+        for proposed, outcome in zip(cycle.proposal.levels, cycle.outcomes, strict=True):
+            reward = self.reward(outcome, proposed.level) if outcome else None
+            if reward is not None:
+                pairs.append((level_values(proposed.level), reward))
         rewards = np.array([reward for _, reward in pairs])
         if len(pairs) < 2 or rewards.std() < MIN_REWARD_STD:
             return
@@ -82,8 +84,11 @@ class AlphaDesigner(Designer):
                 gradient += advantage * (np.array([level.get(name, values[0]) == value for value in values]) - probs)
             logits[name] += self.settings.learning_rate * gradient / len(pairs)
 
-    def reward(self, outcome: LevelOutcome) -> float:
-        rates = np.array(list(outcome.skills.values())) / 100
+    def reward(self, outcome: LevelOutcome, level: Level) -> float | None:
+        """The reward of a level; None if it grants all skills that are possible in it."""
+        rates = np.array([rate / 100 for name, rate in outcome.skills.items() if name not in level.done_skills])
+        if not rates.size:
+            return None
         return float(np.exp(-self.settings.beta * (rates - self.settings.alpha) ** 2).mean())
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from envgen.settings import Settings, unflatten
+from envgen.worlds.level_space import setting_values
 from envgen.worlds.world import Level
 
 from .chains import continue_chain
@@ -26,7 +27,6 @@ from .designer import (
     Proposal,
     ProposedLevel,
     ScoredBy,
-    setting_values,
 )
 
 CANDIDATES_PER_LEVEL = 4  # levels ranked by `adversarial` per level used

@@ -4,6 +4,9 @@ Each entry is one level: how often it was played, the success rates of its skill
 sampled last, and where it comes from. The size is bounded: the level with the lowest priority makes room for a better
 one. The state is a set of arrays and JSON values, from which a run resumes exactly.
 
+A level is a set of settings, and every episode in it has a map of its own. In the papers it is a single map, so their
+scores are less noisy.
+
 The scores and priorities are those of prioritized level replay (PLR; Jiang et al. 2021a, arXiv 2010.03934), robust PLR
 (Jiang et al. 2021b, arXiv 2110.02439) and sampling for learnability (SFL; Rutherford et al. 2024, arXiv 2408.15099).
 """

@@ -27,9 +27,10 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import ValidationError
 
 from envgen.settings import flatten, format_choice_error, format_validation_error, unflatten
+from envgen.worlds.level_space import setting_fields, setting_values
 from envgen.worlds.world import Level, LevelError, Skill, World
 
-from .designer import Cycle, LevelChain, ProposedLevel, setting_fields, setting_values
+from .designer import Cycle, LevelChain, ProposedLevel
 
 FlatSettings = dict[str, Any]  # of a level, by dotted name
 Scale = tuple[tuple[Any, ...], Any]  # the choices of a setting in order, and the original's

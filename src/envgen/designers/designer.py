@@ -10,10 +10,8 @@ measurements.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-import numpy as np
-from annotated_types import Ge, Gt, Le, Lt
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -26,10 +24,9 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 
 from envgen.errors import EnvgenError
-from envgen.settings import Settings, flatten, format_choice_error, format_validation_error, list_options
+from envgen.settings import Settings, format_choice_error, format_validation_error
 from envgen.worlds.world import Level, Skill
 
 LevelOverrides = dict[str, Any]  # the settings of a level that differ from the original, as JSON data
@@ -39,7 +36,6 @@ Percent = Annotated[float, Field(ge=0, le=100)]
 MIN_WEIGHT, MAX_WEIGHT = 0.1, 10.0
 Weight = Annotated[float, Field(ge=MIN_WEIGHT, le=MAX_WEIGHT, allow_inf_nan=False)]
 SettingEffects = dict[str, dict[str, list[str]]]  # setting: value: its measured effects, in words
-MAX_VALUES = 10  # of a number; longer ranges of integers are sampled evenly, including the upper bound
 
 
 class DesignError(EnvgenError):
@@ -174,6 +170,7 @@ class SuccessRate(FrozenModel):
 
     mean: float
     std: float
+    standard_error: float = 0.0  # of the rate over all episodes; earlier versions did not record it
 
     def __str__(self) -> str:
         return f"{self.mean:.1f}% ± {self.std:.1f}%"
@@ -190,7 +187,8 @@ class ChainOutcome(FrozenModel):
 class LevelOutcome(FrozenModel):
     """How training went in one level: success rates in percent over all episodes, the first and the last third.
 
-    Those of a chain are over the episodes of all its stages.
+    Skills that were possible in none of the episodes have none. Those of a chain are over the episodes of all its
+    stages.
     """
 
     episodes: int
@@ -239,7 +237,7 @@ class Cycle(FrozenModel):
     proposal: Proposal
     audits: tuple[AuditResult, ...]
     outcomes: tuple[LevelOutcome | None, ...]  # one per level; None where too few episodes ended
-    success_rates: dict[str, SuccessRate]  # in the original, measured without training
+    success_rates: dict[str, SuccessRate]  # in the original, measured without training; of the skills possible there
     reward: float
     diagnosis: CycleDiagnosis | None = None  # only for designers with `wants_diagnosis`
 
@@ -396,78 +394,3 @@ def check_proposal(proposal: object, designer: Designer, brief: Brief) -> Propos
                     f"the designer {designer.name} proposed a level for the skill {format_choice_error(name, names)}"
                 )
     return proposal
-
-
-def setting_values(level_type: type[BaseModel]) -> dict[str, tuple[Any, ...]]:
-    """The values that each setting can take, by dotted name, with the original's value first."""
-    space: dict[str, tuple[Any, ...]] = {}
-    for name, field in setting_fields(level_type).items():
-        default = field.get_default(call_default_factory=True)
-        space[name] = (default, *(value for value in _field_values(field) if value != default))
-    return space
-
-
-def setting_fields(level_type: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
-    """The fields of a Level class and of the groups in it, by dotted name."""
-    fields: dict[str, FieldInfo] = {}
-    for name, field in level_type.model_fields.items():
-        annotation = field.annotation
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            fields |= setting_fields(annotation, f"{prefix}{name}.")
-        else:
-            fields[prefix + name] = field
-    return fields
-
-
-def level_values(level: Level) -> dict[str, Any]:
-    """The settings of a level that differ from the original, by dotted name, as `setting_values` has them."""
-    flat = flatten(level.to_overrides())
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in flat.items()
-    }  # JSON has no tuples
-
-
-def _field_values(field: FieldInfo) -> list[Any]:
-    annotation = field.annotation
-    if get_origin(annotation) is Literal:
-        return list(get_args(annotation))
-    if list_options(annotation):
-        return [()]  # in addition to the default; there are too many other lists
-    if annotation is bool:
-        return [False, True]
-    if is_text(annotation):
-        return []  # only its author can choose it
-    low, high = number_bounds(field)
-    if field.annotation is float:
-        return [float(f"{value:.4g}") for value in np.linspace(low, high, MAX_VALUES)]
-    if high - low < MAX_VALUES:
-        return list(range(int(low), int(high) + 1))
-    return [round(low + (k + 1) * (high - low) / MAX_VALUES) for k in range(MAX_VALUES)]
-
-
-def is_text(annotation: Any) -> bool:
-    """Whether a setting is text that its author is free to write, such as the rows of a map: `tuple[str, ...]`."""
-    return get_origin(annotation) is tuple and get_args(annotation) == (str, Ellipsis)
-
-
-def number_bounds(field: FieldInfo) -> tuple[float, float]:
-    """The smallest and largest value of a field that is an integer (then these are integers too) or a float."""
-    low = high = None
-    is_int = field.annotation is int
-    for constraint in field.metadata:
-        match constraint:
-            case Ge(ge=limit):
-                low = limit
-            case Gt(gt=limit):
-                low = limit + 1 if is_int else None  # pyright: ignore[reportOperatorIssue]
-            case Le(le=limit):
-                high = limit
-            case Lt(lt=limit):
-                high = limit - 1 if is_int else None  # pyright: ignore[reportOperatorIssue]
-    valid = int if is_int else (int, float)
-    if field.annotation not in (int, float) or not isinstance(low, valid) or not isinstance(high, valid):
-        raise TypeError(
-            "a level's field must be a Literal, a tuple of a Literal's values, a tuple[str, ...], a bool, an int with "
-            f"both bounds or a float with ge and le, not {field!r}"
-        )
-    return low, high

@@ -12,8 +12,9 @@ which the current agent succeeds at the rate q: what always or never succeeds ca
 2024 choose levels by q (1 - q)). The search for the stage begins at the one that training last reached and goes on
 to later or earlier ones while they are too easy or too hard; of those measured, the most learnable is used.
 
-Skills that have fallen by more than `rehearsal_threshold` points since their best are rehearsed first: in up to
-half of the levels, but at least one. The search for their stage begins at the original.
+Skills that have fallen by more than `rehearsal_threshold` points since their best, and by more than two standard errors
+of that difference, are rehearsed first: in up to half of the levels, but at least one. The search for their stage
+begins at the original.
 """
 
 import math
@@ -26,9 +27,10 @@ from envgen.settings import Settings
 from envgen.worlds.world import Level, Skill
 
 from .chains import derive_chain, reached_stage
-from .designer import Brief, Cycle, Designer, LevelChain, Percent, Proposal, ProposedLevel
+from .designer import Brief, Cycle, Designer, LevelChain, Percent, Proposal, ProposedLevel, SuccessRate
 
 MIN_LEARNABILITY = 0.01  # added to q (1 - q), so that the gain decides where nothing is learnable
+SIGNIFICANT_ERRORS = 2.0  # a fall of fewer standard errors may be chance
 MIN_TARGET = 2.0  # percent; the start of a chain can be learned before the prerequisites succeed
 UNKNOWN_RATE = 50.0  # of a level that cannot be measured: the highest learnability
 
@@ -45,7 +47,8 @@ class ExpertSettings(Settings):
     """Truncate episodes at this multiple of the number of steps within which most successful episodes of the same
     chain stage succeed. The last stage is exempt. If not set, episodes are not truncated early."""
     rehearsal_threshold: Percent = 10
-    """A skill is rehearsed if its success rate has fallen by more than this many points since its best."""
+    """A skill is rehearsed if its success rate has fallen by more than this many points since its best, and by more
+    than the sampling error of the two rates explains."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -78,20 +81,21 @@ class ExpertDesigner(Designer):
         self.settings = settings or ExpertSettings()
 
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
-        rates = _rates_in_original(brief, history)
-        best = {s.name: max([rates.get(s.name, 0.0), *_rates_of(s.name, history)]) for s in brief.skills}
+        measured_rates = _rates_in_original(brief, history)
+        rates = {name: rate.mean for name, rate in measured_rates.items()}
+        best = _best_rates(history)
         chains = {
             s.name: derive_chain(s.name, brief.Level, brief.skills, brief.skill_levels)
             for s in brief.skills
             if s.name in brief.skill_levels
         }
-        forgotten = self.forgotten(rates, best, chains)
+        forgotten = self.forgotten(measured_rates, best, chains)
         taught = [name for name in chains if rates.get(name, 0) < self.settings.mastery_threshold]
         starts = {name: len(chains[name]) - 1 for name in forgotten}
         starts |= {name: reached_stage(chains[name], history) for name in taught if name not in starts}
         measured = self.choose_stages(brief, {name: chains[name] for name in starts}, starts)
         levels = [
-            self._propose(measured[name], f"rehearse {name} ({rates.get(name, 0):.1f}%, best {best[name]:.1f}%)")
+            self._propose(measured[name], f"rehearse {name} ({rates[name]:.1f}%, best {best[name].mean:.1f}%)")
             for name in forgotten[: max(1, brief.num_levels // 2)]
         ]
         rehearsed = [name for level in levels for name in level.skills]
@@ -104,11 +108,17 @@ class ExpertDesigner(Designer):
         return Proposal(levels=tuple(levels[: brief.num_levels]))
 
     def forgotten(
-        self, rates: Mapping[str, float], best: Mapping[str, float], chains: Mapping[str, tuple[Level, ...]]
+        self, rates: Mapping[str, SuccessRate], best: Mapping[str, SuccessRate], chains: Mapping[str, tuple[Level, ...]]
     ) -> list[str]:
         """The skills to rehearse, in descending order of what they cost the score."""
-        names = [name for name in chains if best[name] - rates.get(name, 0) > self.settings.rehearsal_threshold]
-        return sorted(names, key=lambda name: (-score_gain(rates.get(name, 0), best[name]), name))
+
+        def is_forgotten(name: str) -> bool:
+            drop = best[name].mean - rates[name].mean
+            error = math.hypot(best[name].standard_error, rates[name].standard_error)
+            return drop > max(self.settings.rehearsal_threshold, SIGNIFICANT_ERRORS * error)
+
+        names = [name for name in chains if name in best and is_forgotten(name)]
+        return sorted(names, key=lambda name: (-score_gain(rates[name].mean, best[name].mean), name))
 
     def choose_stages(
         self, brief: Brief, chains: Mapping[str, tuple[Level, ...]], starts: Mapping[str, int]
@@ -161,12 +171,17 @@ def _target(skill: Skill, rates: Mapping[str, float]) -> float:
     return max(MIN_TARGET, min((rates.get(name, 0.0) for name in skill.prerequisites), default=100.0))
 
 
-def _rates_in_original(brief: Brief, history: Sequence[Cycle]) -> dict[str, float]:
-    """The success rates in the original; measured before the first cycle if possible."""
+def _rates_in_original(brief: Brief, history: Sequence[Cycle]) -> dict[str, SuccessRate]:
+    """The last measured success rates in the original; measured before the first cycle if possible."""
     if history:
-        return {name: rate.mean for name, rate in history[-1].success_rates.items()}
-    return brief.success_rates([brief.Level()])[0] if brief.success_rates else {}
+        return {name: rate for cycle in history for name, rate in cycle.success_rates.items()}
+    rates = brief.success_rates([brief.Level()])[0] if brief.success_rates else {}
+    return {name: SuccessRate(mean=rate, std=0) for name, rate in rates.items()}
 
 
-def _rates_of(skill: str, history: Sequence[Cycle]) -> list[float]:
-    return [cycle.success_rates[skill].mean for cycle in history if skill in cycle.success_rates]
+def _best_rates(history: Sequence[Cycle]) -> dict[str, SuccessRate]:
+    best: dict[str, SuccessRate] = {}
+    for cycle in history:
+        for name, rate in cycle.success_rates.items():
+            best[name] = max(best.get(name, rate), rate, key=lambda rate: rate.mean)
+    return best

@@ -10,19 +10,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from envgen.settings import list_options
+from envgen.worlds.level_space import is_text, number_bounds
 
 from . import rich_prompt
-from .designer import (
-    MAX_WEIGHT,
-    MIN_WEIGHT,
-    AuditResult,
-    Brief,
-    Cycle,
-    Proposal,
-    SettingEffects,
-    is_text,
-    number_bounds,
-)
+from .designer import MAX_WEIGHT, MIN_WEIGHT, AuditResult, Brief, Cycle, Proposal, SettingEffects
 from .earlier_levels import chain_stages
 from .reply import NO_BASE
 

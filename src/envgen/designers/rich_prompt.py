@@ -177,7 +177,7 @@ def _progress(outcome: LevelOutcome, skills: Sequence[str]) -> str:
     rates = [
         f"{name} {first[name]:.1f}% -> {last[name]:.1f}%"
         for name in outcome.skills
-        if name in skills or max(first[name], last[name]) >= MIN_REPORTED_RATE
+        if name in first and name in last and (name in skills or max(first[name], last[name]) >= MIN_REPORTED_RATE)
     ]
     return (
         f"{outcome.episodes} episodes, mean reward {outcome.reward:.1f}; "

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from envgen.settings import Fraction, PositiveInt, Settings
+from envgen.worlds.level_space import setting_values
 from envgen.worlds.world import Level, Skill
 
 from .baselines import random_level
 from .buffer import LevelBuffer, LevelEpisode, LevelOrigin, parse_origin
-from .designer import Brief, Cycle, Designer, Proposal, setting_values
+from .designer import Brief, Cycle, Designer, Proposal
 
 ORIGINAL_ID = -1  # the level id of episodes in the original, which no sampler chooses
 MAX_REPORTED_LEVELS = 50

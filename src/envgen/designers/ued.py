@@ -6,26 +6,23 @@ levels are scored in worlds with many skills.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from envgen.settings import unflatten
+from envgen.settings import Fraction, PositiveInt, unflatten
+from envgen.worlds.level_space import level_values
 from envgen.worlds.world import Level, Skill
 
 from .baselines import random_level
 from .buffer import LevelBuffer, LevelEpisode, LevelOrigin, learnability
-from .designer import level_values, setting_values
 from .sampler import (
     ArchiveSettings,
     EpisodeDesigner,
-    Fraction,
     LevelArchiveSampler,
     LevelSampler,
     MeasureLevels,
-    PositiveInt,
 )
 
 MAX_MUTATIONS = 8  # attempts to find a mutation that differs from its parent
@@ -173,10 +170,10 @@ class AccelDesigner(EpisodeDesigner):
 
 
 def mutate(level: Level, space: Mapping[str, tuple[Any, ...]], num_edits: int, rng: np.random.Generator) -> Level:
-    """The level with `num_edits` of its settings changed to other values.
+    """The level with `num_edits` of its settings changed to other values, in a random order.
 
-    Where settings can contradict each other, `Level.parse_sampled` may change further ones. The result differs from
-    the level unless no other is found in MAX_MUTATIONS attempts.
+    Settings that the level ignores are passed over. Where settings can contradict each other, `Level.parse_sampled` may
+    change further ones. The result differs from the level unless MAX_MUTATIONS attempts return to it.
 
     Args:
         space: The values of each setting, from `setting_values`.
@@ -190,31 +187,19 @@ def mutate(level: Level, space: Mapping[str, tuple[Any, ...]], num_edits: int, r
 
 
 def _mutate_once(level: Level, space: Mapping[str, tuple[Any, ...]], num_edits: int, rng: np.random.Generator) -> Level:
-    level_type, changes = type(level), level_values(level)
-
-    def is_ignored(name: str) -> bool:
-        others = (level_type.parse_sampled(unflatten(changes | {name: value})) for value in space[name])
-        return name in _ignored_settings(level_type) and all(other == level for other in others)
-
-    names = [name for name, values in space.items() if len(values) > 1 and not is_ignored(name)]
-    for k in rng.choice(len(names), size=min(num_edits, len(names)), replace=False):
-        name = names[k]
+    names = list(space)
+    for k in rng.permutation(len(names)):
+        if num_edits == 0:
+            break
+        name, changes = names[k], level_values(level)
         current = changes.get(name, space[name][0])
         others = [value for value in space[name] if value != current]
-        changes[name] = others[rng.integers(len(others))]
-    return level_type.parse_sampled(unflatten(changes))
-
-
-@cache
-def _ignored_settings(level_type: type[Level]) -> frozenset[str]:
-    """The settings that `parse_sampled` leaves out, at least where all others have the original's values."""
-    space, original = setting_values(level_type), level_type.parse_sampled({})
-    return frozenset(
-        name
-        for name, values in space.items()
-        if len(values) > 1
-        and all(level_type.parse_sampled(unflatten({name: value})) == original for value in values[1:])
-    )
+        if not others:
+            continue
+        mutant = type(level).parse_sampled(unflatten(changes | {name: others[rng.integers(len(others))]}))
+        if mutant != level:
+            level, num_edits = mutant, num_edits - 1
+    return level
 
 
 # --- sampling for learnability

@@ -12,11 +12,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from envgen.curriculum.audit import changed_stats
-from envgen.designers.designer import ProposedLevel, is_text, number_bounds
+from envgen.designers.designer import ProposedLevel
 from envgen.report.html import Child, Html, details, table, tag, to_json
 from envgen.runs.files import exists, parse_json, read_regular
 from envgen.runs.store import write_bytes
 from envgen.settings import flatten, list_options
+from envgen.worlds.level_space import is_text, number_bounds
 from envgen.worlds.world import Level, LevelError, World
 
 from .page import page

@@ -305,7 +305,7 @@ class EpisodeChecker:
 
     def check_state(self) -> None:
         actions = self.actions(NUM_ENVS)
-        middle = min(len(actions) // 3, 20)
+        middle = max(1, min(len(actions) // 3, 20))
         envs = self.make()
         envs.reset(seed=self.seed)
         last = [copy_values(envs.step(row)) for row in actions[:middle]][-1]

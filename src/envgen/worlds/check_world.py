@@ -13,7 +13,8 @@ from PIL import Image
 from envgen.errors import EnvgenError
 
 from .check_episodes import NUM_ENVS, EpisodeChecker, are_equal, env_observation
-from .validation import find_tile_grid_problem
+from .level_space import setting_values
+from .validation import check_count, find_tile_grid_problem
 from .world import Level, LevelEnv, LevelError, LevelVectorEnv, Skill, World
 
 
@@ -35,7 +36,7 @@ def check_world(world: World, level: Any = None, steps: int = 200, seed: int = 0
         steps: Steps to play in each check.
         seed: The seed of the environments and of the random actions.
     """
-    checker = _Checker(world, level, steps, seed)
+    checker = _Checker(world, level, check_count("steps", steps), seed)
     checker.run()
     if checker.violations:
         raise ContractError(getattr(world, "name", type(world).__name__), checker.violations)
@@ -43,8 +44,7 @@ def check_world(world: World, level: Any = None, steps: int = 200, seed: int = 0
 
 class _Checker(EpisodeChecker):
     def run(self) -> None:
-        self.check_declarations()
-        if not self.check_levels():
+        if not self.check_declarations() or not self.check_levels():
             return
         num_violations = len(self.violations)
         for observation in self.world.observations:
@@ -83,7 +83,8 @@ class _Checker(EpisodeChecker):
 
     # --- what a world declares
 
-    def check_declarations(self) -> None:
+    def check_declarations(self) -> bool:
+        """Check the attributes of the world; False if some are missing, so that nothing further can be checked."""
         world = self.world
         missing = [
             name for name in ("name", "Level", "skills", "actions", "observations", "rules") if not hasattr(world, name)
@@ -91,7 +92,7 @@ class _Checker(EpisodeChecker):
         for name in missing:
             self.require(False, f"{name} is not defined")
         if missing:
-            return
+            return False
         self.require(isinstance(world.name, str) and world.name, "name must be a non-empty string")
         self.require(isinstance(world.rules, str) and world.rules.strip(), "rules must explain the world in prose")
         for name in ("actions", "observations"):
@@ -112,6 +113,7 @@ class _Checker(EpisodeChecker):
         for name in ("ppo_defaults", "plan_defaults"):
             with self.no_error(name):
                 json.dumps({key: value for key, value in getattr(world, name).items()})
+        return True
 
     def check_skills(self) -> None:
         skills = self.world.skills
@@ -173,6 +175,8 @@ class _Checker(EpisodeChecker):
             for name in properties:
                 described = properties[name].get("description") or level_class.model_fields[name].description
                 self.require(described, f"Level: the setting {name!r} needs a docstring")
+        with self.no_error("Level"):
+            setting_values(level_class)
         skill_names = [skill.name for skill in self.world.skills]
         for name, level in self.world.skill_levels.items():
             self.require(name in skill_names, f"skill_levels: {name!r} is not a skill")

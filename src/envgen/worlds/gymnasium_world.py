@@ -18,6 +18,7 @@ seeds: these only seed later episodes. Environments are stepped in turn, by one 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -28,7 +29,8 @@ from gymnasium.wrappers import FlattenObservation
 from PIL import Image
 
 from . import validation as checks
-from .python_world import PythonEnv, PythonWorld, StateStats
+from .python_world import PythonWorld, StateStats
+from .replayed_env import ReplayedEnv
 from .world import Level, Skill
 
 MAX_SEED = 2**31
@@ -54,7 +56,7 @@ class Step(NamedTuple):
 SuccessPredicate = Callable[[Step], Any]  # whether a skill succeeded in a step
 
 
-class GymnasiumEnv(PythonEnv):
+class GymnasiumEnv(ReplayedEnv):
     """An environment of a `GymnasiumWorld`. Its state is the seed of the episode and the actions so far."""
 
     world: "GymnasiumWorld"
@@ -114,27 +116,17 @@ class GymnasiumEnv(PythonEnv):
     def is_truncated(self) -> bool:
         return bool(self._truncated) or super().is_truncated()
 
-    def on_restore(self) -> None:
-        """Play the actions of the episode again."""
-        seed, length, expected = int(self.state["seed"]), self.episode_length, self.achievements
+    def begin_again(self) -> None:
+        seed = int(self.state["seed"])
         if not 0 <= seed < MAX_SEED:
             raise ValueError(f"the seed {seed} of an episode is not from 0 to {MAX_SEED - 1}")
-        if not 0 <= length <= self.max_episode_steps:
-            raise ValueError(f"an episode cannot have {length} steps")
         self._begin(seed)
-        self.achievements, total = np.zeros_like(expected), 0.0
-        for k, action in enumerate(self.state["actions"][:length]):
-            if not self.action_space.contains(action):
-                raise ValueError(f"action {action} of step {k} is not in {self.action_space}")
-            reward, terminated = self._advance(self._env_action(action), total, k)
-            total += reward
-            if (terminated or self._truncated) and (self.running or k + 1 < length):
-                raise ValueError(f"an episode ended after {k + 1} of {length} steps when its actions were played again")
-        if total != self.episode_return or not np.array_equal(self.achievements, expected):
-            raise ValueError(
-                f"playing {length} actions again gave a return of {total} instead of {self.episode_return}, or other "
-                "skills; the environment is not deterministic, or the state is damaged"
-            )
+
+    def step_again(self, action: Any, episode_return: float, episode_length: int) -> tuple[float, bool]:
+        if not self.action_space.contains(action):
+            raise ValueError(f"action {action} of step {episode_length} is not in {self.action_space}")
+        reward, terminated = self._advance(self._env_action(action), episode_return, episode_length)
+        return reward, terminated or bool(self._truncated)
 
     def fits_space(self, obs: Any) -> bool:
         """Any values do: they are those that the environment returned when the actions were played again."""
@@ -180,14 +172,23 @@ class GymnasiumWorld(PythonWorld):
         max_episode_steps: int | None,
         image_size: int,
     ):
-        self._make_env, self.image_size = make_env, image_size
+        if not (isinstance(level_class, type) and issubclass(level_class, Level)):
+            raise TypeError(f"level_class must be a subclass of Level, not {level_class!r}")
+        if not isinstance(skills, Mapping) or not skills or not all(callable(value) for value in skills.values()):
+            raise TypeError(f"skills must be a dict with a function for each skill, at least one, not {skills!r}")
+        if max_episode_steps is not None:
+            checks.check_count("max_episode_steps", max_episode_steps)
+        self._make_env, self.image_size = make_env, checks.check_count("image_size", image_size)
         self.Level = level_class  # pyright: ignore[reportAttributeAccessIssue, reportIncompatibleVariableOverride]
         unknown = sorted(set(prerequisites) - set(skills))
         if unknown:
             raise ValueError(f"prerequisites of unknown skills: {', '.join(unknown)} (skills: {', '.join(skills)})")
         self.skills = tuple(Skill(name, tuple(prerequisites.get(name, ()))) for name in skills)  # pyright: ignore
         self.success_predicates, self.skill_indices = dict(skills), {name: k for k, name in enumerate(skills)}
-        env = _flatten(make_env(level_class()))
+        env = make_env(level_class())
+        if not isinstance(env, gymnasium.Env):
+            raise TypeError(f"make_env must return a Gymnasium environment, not {env!r:.100}")
+        env = _flatten(env)
         self.observation_space, self.action_space = env.observation_space, env.action_space
         steps = max_episode_steps or (env.spec.max_episode_steps if env.spec else None)
         if not steps:
@@ -219,10 +220,9 @@ class GymnasiumWorld(PythonWorld):
 
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> StateStats:
         """The means of the entries of the first observation of an episode."""
-        checks.check_some_seeds(seeds)
-        env = self.single(level)
-        values = np.array([np.ravel(env.reset(seed=seed)[0]) for seed in seeds], np.float64).mean(0)
-        env.close()
+        seeds = checks.check_stats_seeds(seeds)
+        with closing(self.single(level)) as env:
+            values = np.array([np.ravel(env.reset(seed=seed)[0]) for seed in seeds], np.float64).mean(0)
         if values.size > MAX_NAMED_ENTRIES:
             return StateStats({"initial observation": float(values.mean())})
         return StateStats({f"initial observation {k}": float(value) for k, value in enumerate(values)})

@@ -40,7 +40,7 @@ class PythonVectorEnv(LevelVectorEnv):
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
         num_workers: int | None = None,
     ):
-        if AutoresetMode(autoreset_mode) != AutoresetMode.SAME_STEP:
+        if checks.check_autoreset_mode(autoreset_mode) != AutoresetMode.SAME_STEP:
             raise TypeError(f"a PythonWorld supports only same-step autoreset, not {autoreset_mode}")
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, **world.metadata}
         self.num_envs, self.world, self.render_mode = checks.check_count("num_envs", num_envs), world, None

@@ -5,6 +5,7 @@ in one process or in several (`PythonWorld.num_workers`). examples/custom_world.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -179,7 +180,10 @@ class StateStats(NamedTuple):
 
 
 class PythonWorld(World):
-    """A world whose environments are `PythonEnv`s. A subclass sets the attributes of `World` and `env_class`."""
+    """A world whose environments are `PythonEnv`s. A subclass sets the attributes of `World` and `env_class`.
+
+    Its environments have one kind of observation, which `observations` names.
+    """
 
     env_class: ClassVar[type[PythonEnv]]
     num_workers: int | None = 1  # processes that step them; None: one per core, with at least 4 environments each
@@ -193,7 +197,7 @@ class PythonWorld(World):
         observation: str | None = None,
         **kwargs: Any,
     ) -> PythonVectorEnv:
-        checks.check_choice("observation", observation or self.default_observation, self.observations)
+        self._check_observation(observation)
         seed = checks.check_optional_seed(seed)
         levels = checks.list_levels(levels)
         envs = PythonVectorEnv(self, levels, len(levels) if num_envs is None else num_envs, **kwargs)
@@ -204,7 +208,7 @@ class PythonWorld(World):
     def single(
         self, level: Any = None, seed: int | None = None, observation: str | None = None, **kwargs: Any
     ) -> PythonEnv:
-        checks.check_choice("observation", observation or self.default_observation, self.observations)
+        self._check_observation(observation)
         seed = checks.check_optional_seed(seed)
         levels = checks.parse_levels(self.Level, self.name, level)
         env = self.env_class(self, levels, sample_levels=len(levels) > 1, **kwargs)
@@ -212,18 +216,29 @@ class PythonWorld(World):
             env._np_random, env._np_random_seed = seeding.np_random(seed)
         return env
 
+    def _check_observation(self, observation: str | None) -> None:
+        if len(self.observations) != 1:
+            raise TypeError(
+                f"a PythonWorld has one kind of observation, but {type(self).__name__}.observations is "
+                f"{self.observations!r}"
+            )
+        checks.check_choice("observation", observation or self.default_observation, self.observations)
+
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> LevelStats:
-        checks.check_some_seeds(seeds)
-        env, states = self.single(level), []
-        for seed in seeds:
-            env.reset(seed=seed)
-            states.append({f"initial {name}": float(np.mean(value)) for name, value in env.state.items()})
+        seeds = checks.check_stats_seeds(seeds)
+        states = []
+        with closing(self.single(level)) as env:
+            for seed in seeds:
+                env.reset(seed=seed)
+                states.append({f"initial {name}": float(np.mean(value)) for name, value in env.state.items()})
         return StateStats({name: float(np.mean([state[name] for state in states])) for name in states[0]})
 
     def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
         def render_level(k: int, level: Any) -> np.ndarray:
-            env = self.single(level)
-            env.reset(seed=seed + k)
-            return env.render_frame()
+            with closing(self.single(level)) as env:
+                env.reset(seed=checks.check_seed(seed) + k)
+                return env.render_frame()
 
-        return image_grid(levels, columns, self.single().image_size, render_level)
+        with closing(self.single()) as env:
+            image_size = env.image_size
+        return image_grid(levels, columns, image_size, render_level)

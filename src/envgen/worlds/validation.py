@@ -63,8 +63,10 @@ def check_env_ids(env_ids: Sequence[int], levels: Sequence[Any], num_envs: int) 
     if len(env_ids) != len(levels):
         raise ValueError(f"set_env_levels needs one level per environment, not {len(levels)} for {len(env_ids)}")
     for i in env_ids:
-        if not 0 <= i < num_envs:
+        if isinstance(i, bool) or not isinstance(i, int | np.integer) or not 0 <= i < num_envs:
             raise ValueError(f"there is no environment {i}; they are numbered from 0 to {num_envs - 1}")
+    if len(set(env_ids)) < len(env_ids):
+        raise ValueError(f"set_env_levels got an environment twice: {list(env_ids)}")
 
 
 def check_reset_mask(options: Mapping[str, Any], num_envs: int) -> np.ndarray:
@@ -75,9 +77,11 @@ def check_reset_mask(options: Mapping[str, Any], num_envs: int) -> np.ndarray:
     return mask
 
 
-def check_some_seeds(seeds: Sequence[int]) -> None:
+def check_stats_seeds(seeds: Sequence[int]) -> list[int]:
+    """The seeds of the environments that statistics are taken over, at least one."""
     if not len(seeds):
         raise ValueError("the list of seeds is empty; pass at least one")
+    return [check_seed(seed) for seed in seeds]
 
 
 def check_mask(name: str, mask: Any, num_envs: int) -> np.ndarray:

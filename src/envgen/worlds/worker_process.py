@@ -52,7 +52,16 @@ def map_arrays(path: str, layout: ArrayLayout, num_envs: int) -> Arrays:
         offsets[name] = size
         size += -(-num_envs * dtype.itemsize * int(np.prod(shape, dtype=np.int64)) // 64) * 64  # whole cache lines
     with open(path, "r+b") as file:
-        file.truncate(max(1, size))
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, max(1, size))  # else a full disk ends the process
+            else:
+                file.truncate(max(1, size))
+        except OSError as error:
+            raise WorkerError(
+                f"{os.path.dirname(path)} has no room for {size / 2**20:.1f} MB of observations and states: "
+                f"{error.strerror}; use fewer environments, or in a container more shared memory (--shm-size)"
+            ) from None
         memory = mmap.mmap(file.fileno(), max(1, size))
     return {
         name: np.ndarray((num_envs, *shape), dtype, memory, offsets[name]) for name, (dtype, shape) in layout.items()

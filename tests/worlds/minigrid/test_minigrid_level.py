@@ -1,17 +1,20 @@
 """Levels do what they say; those that are not valid are refused with a message."""
 
+from contextlib import closing
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from minigrid_maps import room
 
-from envgen.designers.designer import setting_values
 from envgen.settings import unflatten
+from envgen.worlds.level_space import setting_values
 from envgen.worlds.minigrid import constants as const
 from envgen.worlds.minigrid.env import MiniGridEnv, MiniGridVectorEnv
 from envgen.worlds.minigrid.held_out import HELD_OUT_LEVELS
-from envgen.worlds.minigrid.level import LONGEST_PACKAGE_EPISODE, MiniGridLevel
+from envgen.worlds.minigrid.level import LONGEST_PACKAGE_EPISODE, TASK_SETTINGS, MiniGridLevel, Task
 from envgen.worlds.minigrid.maps import format_map, parse_map
 from envgen.worlds.minigrid.package_levels import PACKAGE_IDS, mixed_params, package_level
 from envgen.worlds.minigrid.solver import SOLVABLE, solve
@@ -201,3 +204,32 @@ def test_held_out_mazes_are_valid_and_solvable():
         solutions = solve(envs.engine.envs)
         assert (solutions.answers == SOLVABLE).all(), name
         assert (solutions.steps <= envs.engine.envs["length"]).all()
+
+
+def played(level: MiniGridLevel) -> bytes:
+    """The grids of eight episodes, and the observations of 20 steps in them."""
+    rng, parts = np.random.default_rng(0), []
+    with closing(MiniGridVectorEnv(8, [level], observation="symbols")) as envs:
+        obs, _ = envs.reset(seed=1)
+        parts += [grid_view(state).tobytes() for state in envs.engine.envs]
+        for _ in range(20):
+            parts.append(obs.tobytes())
+            obs, *_ = envs.step(rng.integers(0, envs.single_action_space.n, 8))
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("task", get_args(Task))
+def test_sampled_levels_have_only_settings_that_change_their_episodes(task):
+    for name, values in setting_values(MiniGridLevel).items():
+        if name in ("task", "length", "map"):
+            continue
+        base = {"task": task, **({"size": 10} if task == "put near" else {})}  # its usual size has room for two objects
+        levels = [MiniGridLevel.parse({**base, name: value}) for value in values[1:]]
+        sampled = [MiniGridLevel.parse_sampled({**base, name: value}) for value in values[1:]]
+        original = played(MiniGridLevel.parse(base))
+        if name in TASK_SETTINGS.get(task, ("size",)):
+            assert any(played(level) != original for level in levels)
+            assert all(level.to_params() == other.to_params() for level, other in zip(levels, sampled, strict=True))
+        else:
+            assert all(played(level) == original for level in levels[:3])
+            assert set(sampled) == {MiniGridLevel.parse(base)}

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..engine import MAX_EPISODES, NOT_STARTED, BatchEngine, check_ranges, check_stream, read_array, require
+from envgen.arrays import read_array
+
+from ..engine import MAX_EPISODES, NOT_STARTED, BatchEngine, check_ranges, check_stream, require
 from ..observations import NO_OBSERVATION, PIXELS, SYMBOLS
 from . import constants as const
 from . import observations, render, state, terrain

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..validation import check_seed
+from ..validation import check_stats_seeds
 from . import constants as const
 from .engine import Engine
 from .level import CrafterLevel
@@ -42,15 +42,12 @@ class CrafterLevelStats(NamedTuple):
 
 def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> CrafterLevelStats:
     """Generate one map of the level per seed and return statistics over them."""
-    seeds = tuple(check_seed(seed) for seed in seeds)
-    if not seeds:
-        raise ValueError("level statistics need at least one seed")
-    return _compute_level_stats(CrafterLevel.parse(level).model_dump_json(), seeds)
+    return _compute_level_stats(CrafterLevel.parse(level), tuple(check_stats_seeds(seeds)))
 
 
 @functools.lru_cache(maxsize=256)  # a run asks for the same levels again and again, and a brief for about 90 of them
-def _compute_level_stats(level: str, seeds: tuple[int, ...]) -> CrafterLevelStats:
-    engine = Engine(len(seeds), [CrafterLevel.parse(level)], False, threads=1)
+def _compute_level_stats(level: CrafterLevel, seeds: tuple[int, ...]) -> CrafterLevelStats:
+    engine = Engine(len(seeds), [level], False, threads=1)
     engine.start(seeds)
     ground = engine.state.envs["ground"]
     masks = {name: ground == m for m, name in enumerate(const.MATERIALS) if m != const.OUTSIDE}

@@ -7,7 +7,7 @@ import numpy as np
 
 from envgen.jit import jit
 
-from ..validation import check_seed
+from ..validation import check_stats_seeds
 from . import constants as const
 from .engine import Engine
 from .level import TOP_SPEED, HeistLevel
@@ -46,9 +46,7 @@ class HeistLevelStats(NamedTuple):
 
 def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> HeistLevelStats:
     """Generate one maze of the level per seed and compute statistics over them."""
-    seeds = [check_seed(seed) for seed in seeds]
-    if not seeds:
-        raise ValueError("level statistics need at least one seed")
+    seeds = check_stats_seeds(seeds)
     engine = Engine(len(seeds), [HeistLevel.parse(level)], False, threads=1)
     engine.start(seeds)
     moves_to = np.zeros((len(seeds), const.GEM + 1), np.int64)

@@ -1,6 +1,7 @@
 """`MiniGridLevel`: everything a designer may set in MiniGrid. The default draws from all tasks."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -27,6 +28,15 @@ MIN_SIZES = {"four rooms": 7, "multi room": 12, "memory": 7, "put near": 6, "loc
 ODD_SIZES = ("lava crossing", "simple crossing", "memory", "locked room", "perfect maze")
 ROOM_TASKS = ("key corridor", "unlock", "unlock pickup", "blocked unlock pickup", "obstructed maze")
 DIST_SHIFT_HEIGHT = 7
+TASK_SETTINGS = {  # besides length
+    "mixed": (), "empty": ("size", "random_start"), "multi room": ("size", "room_size", "num_rooms"),
+    "key corridor": ("room_size", "num_rows"), "unlock": ("room_size",), "unlock pickup": ("room_size",),
+    "blocked unlock pickup": ("room_size",), "lava crossing": ("size", "num_crossings"),
+    "simple crossing": ("size", "num_crossings"), "dynamic obstacles": ("size", "num_obstacles", "random_start"),
+    "memory": ("size", "random_length"), "go to object": ("size", "num_objects"), "put near": ("size", "num_objects"),
+    "fetch": ("size", "num_objects"), "dist shift": ("size", "lava_row"), "random walls": ("size", "num_walls"),
+    "obstructed maze": ("room_size", "obstructed_maze", "keys_in_boxes", "blocked_doors", "keys_last"),
+}  # fmt: skip
 MAZES = {  # obstructed_maze: number of quarters, column of the agent's room, rooms to visit
     "one door": (0, 0, 2), "two doors": (1, 2, 4), "one quarter": (1, 1, 5), "two quarters": (2, 2, 11),
     "full": (4, 1, 25),
@@ -79,6 +89,22 @@ class MiniGridLevel(Level):
     > v < ^; or K key, B ball, X box, D closed door, L locked door, O open door, F floor with the letter of its color
     r g b p y e: Ky is a yellow key, Xe(Kb) a grey box with a blue key. The task says what is to be done there; mixed
     means to reach the goal."""
+
+    @classmethod
+    def parse_sampled(cls, settings: Mapping[str, Any]) -> Self:
+        """Settings that the task or the map does not have are left out, and so are those that equal the usual ones."""
+        level = cls.parse(settings)
+        used = {"task", "length", "map"}
+        if not level.map:
+            used.update(TASK_SETTINGS.get(level.task, ("size",)))
+        if level.obstructed_maze == "one door":  # its only key is placed first
+            used.discard("keys_last")
+        values = {name: value for name, value in level.to_overrides().items() if name in used}
+        for name in [name for name in values if name not in ("task", "map")]:
+            fewer = {other: value for other, value in values.items() if other != name}
+            if cls.parse(fewer).to_params() == cls.parse(values).to_params():
+                values = fewer
+        return cls.parse(values)
 
     @field_validator("map", mode="before")
     @classmethod

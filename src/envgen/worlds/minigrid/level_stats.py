@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..validation import check_seed
+from ..validation import check_stats_seeds
 from . import constants as const
 from .engine import Engine
 from .level import MiniGridLevel
@@ -48,9 +48,7 @@ class MiniGridLevelStats(NamedTuple):
 
 def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> MiniGridLevelStats:
     """Generate one grid of the level per seed and compute statistics over them."""
-    seeds = [check_seed(seed) for seed in seeds]
-    if not seeds:
-        raise ValueError("level statistics need at least one seed")
+    seeds = check_stats_seeds(seeds)
     engine = Engine(len(seeds), [MiniGridLevel.parse(level)], False, threads=1)
     engine.start(seeds)
     envs = engine.envs

@@ -30,7 +30,6 @@ MAX_ROOMS = 9
 STACK = ROOM * MAX_ROOMS  # from here on, the rooms still to visit
 REACHED = STACK + 4 * MAX_ROOMS + 4  # from here on, whether each room has been visited
 COLOR_LIST = REACHED + MAX_ROOMS
-SCRATCH_SIZE = COLOR_LIST + const.NUM_COLORS
 MAX_CONNECT_TRIES = 5000
 
 

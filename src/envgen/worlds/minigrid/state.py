@@ -71,11 +71,6 @@ ENV = np.dtype(
 )
 
 
-def to_cell(x: int, y: int) -> int:
-    """The index of column x and row y in `env.grid`."""
-    return (y + MARGIN) * STRIDE + x + MARGIN
-
-
 def to_position(cell: int) -> tuple[int, int]:
     return int(cell) % STRIDE - MARGIN, int(cell) // STRIDE - MARGIN
 

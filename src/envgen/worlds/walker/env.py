@@ -14,7 +14,7 @@ from envgen.errors import EnvgenError
 from envgen.interrupts import delay_interrupts
 
 from ..env_group import rng_from_words, rng_to_words
-from ..python_world import PythonEnv
+from ..replayed_env import ReplayedEnv
 from ..world import EpisodeEnd
 from .level import LONG_STEPS, OBSTACLES, WalkerLevel
 
@@ -55,7 +55,7 @@ class _PreparedEpisode(NamedTuple):
     obs: np.ndarray
 
 
-class WalkerEnv(PythonEnv):
+class WalkerEnv(ReplayedEnv):
     """One walker. `reset(seed=s)` begins the episode of `gymnasium.make("BipedalWalker-v3").reset(seed=s)`."""
 
     image_size = 600
@@ -148,27 +148,15 @@ class WalkerEnv(PythonEnv):
         near = [o.kind for o in self._physics.obstacles if o.start - NEAR_DISTANCE <= x <= o.end + NEAR_DISTANCE]
         return EpisodeEnd(cause, {"near": near[0] if near else "open ground"})
 
-    def on_restore(self) -> None:
-        """Play the actions of the episode again."""
-        length, expected, total = self.episode_length, self.achievements, 0.0
-        self.achievements = np.zeros_like(expected)
+    def begin_again(self) -> None:
         self._obs = self._begin_physics(rng_from_words(self.state["rng"].tolist()))
         self._note_begin()
-        if not 0 <= length <= self.max_episode_steps:
-            raise ValueError(f"an episode cannot have {length} steps")
         actions = self.state["actions"]
-        if not (np.abs(actions) <= 1).all() or actions[length:].any():
+        if not (np.abs(actions) <= 1).all() or actions[self.episode_length :].any():
             raise ValueError("the actions of an episode are not from -1 to 1, or there are more of them than steps")
-        for k, action in enumerate(actions[:length]):
-            reward, terminated = self._advance(action)
-            total += reward
-            if terminated and (self.running or k + 1 < length):
-                raise ValueError(f"an episode ended after {k + 1} of {length} steps when its actions were played again")
-        if total != self.episode_return or not np.array_equal(self.achievements, expected):
-            raise ValueError(
-                f"playing {length} actions again gave a return of {total} instead of {self.episode_return}, or other "
-                "skills; the state is damaged, or comes from another version of Box2D"
-            )
+
+    def step_again(self, action: Any, episode_return: float, episode_length: int) -> tuple[float, bool]:
+        return self._advance(action)
 
     def expert_action(self) -> np.ndarray:
         """The next action of Gymnasium's scripted walker. Call it once before each step of an episode."""
@@ -196,4 +184,9 @@ class WalkerEnv(PythonEnv):
 
     def close(self) -> None:
         self._physics.close()
+        if self._spare is not None:
+            self._spare.close()
+        if self._prepared is not None:
+            self._prepared.physics.close()
+        self._spare = self._prepared = None
         super().close()

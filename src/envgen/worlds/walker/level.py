@@ -46,11 +46,16 @@ class WalkerLevel(Level):
 
     @classmethod
     def parse_sampled(cls, settings: Mapping[str, Any]) -> Self:
-        """Ranges are sorted. `hardcore` is left out: it would replace all other settings, and it is a test level."""
+        """Ranges are sorted, and `stair_steps` is left out where there are no stairs.
+
+        `hardcore` is always left out: it would replace all other settings, and it is a test level.
+        """
         values = {name: value for name, value in settings.items() if name != "hardcore"}
         for prefix in OBSTACLES.values():
             low, high = sorted(values.get(f"{prefix}_{end}", 0.0) for end in ("low", "high"))
             values |= {f"{prefix}_low": low, f"{prefix}_high": high}
+        if not values["stair_height_high"]:
+            values.pop("stair_steps", None)
         return cls.parse(values)
 
     @model_validator(mode="after")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..validation import check_seed
+from ..validation import check_stats_seeds
 from .env import THRESHOLDS, load_physics
 from .level import OBSTACLES, WalkerLevel
 from .terrain import END_X
@@ -45,9 +45,7 @@ class WalkerLevelStats(NamedTuple):
 
 def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> WalkerLevelStats:
     """Generate one terrain of the level per seed and compute statistics over them."""
-    level, seeds = WalkerLevel.parse(level), [check_seed(seed) for seed in seeds]
-    if not seeds:
-        raise ValueError("level statistics need at least one seed")
+    level, seeds = WalkerLevel.parse(level), check_stats_seeds(seeds)
     physics = load_physics().WalkerPhysics(level)
     obstacles, slopes, climbs = [], [], []
     for seed in seeds:

@@ -6,9 +6,9 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import Field
 
-from envgen.designers.designer import number_bounds, setting_values
 from envgen.settings import Settings, flatten, unflatten
 from envgen.worlds.crafter.level import CrafterLevel
+from envgen.worlds.level_space import number_bounds, setting_values
 from envgen.worlds.world import Level, LevelError
 
 
@@ -91,6 +91,26 @@ def test_an_integer_may_be_bounded_in_any_way():
 def test_a_field_without_countable_values_is_refused(annotation):
     Unbounded = type("Unbounded", (Level,), {"__annotations__": {"field": annotation}, "field": 0})
     with pytest.raises(
-        TypeError, match=r"must be a Literal, a tuple of .*, a bool, an int with both bounds or a float with ge and le"
+        LevelError,
+        match=r"the setting field must be a Literal, a tuple of .*, a bool, an int with both bounds or a float with ge and le",
     ):
         setting_values(Unbounded)
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.62512, 9.87654), (-0.66666, 0.66666)])
+def test_values_of_floats_stay_within_their_bounds(low, high):
+    class FloatLevel(Level):
+        slope: Annotated[float, Field(ge=low, le=high)] = high
+        """How steep it is."""
+
+    for value in setting_values(FloatLevel)["slope"]:
+        assert FloatLevel.parse({"slope": value}).slope == value
+
+
+def test_settings_of_other_types_are_named():
+    class TextLevel(Level):
+        title: str = ""
+        """The title."""
+
+    with pytest.raises(LevelError, match="the setting title must be a Literal"):
+        setting_values(TextLevel)
