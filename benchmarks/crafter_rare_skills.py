@@ -39,6 +39,29 @@ WORLD = Crafter()
 OTHERS_DONE = {"done": [skill.name for skill in WORLD.skills if skill.name != "eat_plant"]}
 LONG_HORIZON = {"gamma": 0.997, "gae_lambda": 0.95}
 LONG_PRACTICE = {"practice": {"share": 0.4}, "hyperparameters": LONG_HORIZON}
+TOOLS = {"wood_pickaxe": 1, "stone_pickaxe": 1, "stone_sword": 1, "stone": 9, "sapling": 1}
+TIRED = {  # only the rare skills and waking up are rewarded
+    "inventory": TOOLS,
+    "done": [skill.name for skill in WORLD.skills if skill.name not in ("wake_up", *RARE_SKILLS)],
+}
+TIRED_LEVELS = [
+    {"time_of_day": 180, "vitals": {"energy": 3}, **TIRED},
+    {"time_of_day": 120, "vitals": {"energy": 4}, **TIRED},
+    {"vitals": {"energy": 2}, **TIRED},
+    {"time_of_day": 180, "vitals": {"energy": 3}, "zombies": "common", **TIRED},
+]
+NEEDY_LEVELS = [
+    {"time_of_day": 180, "vitals": {"energy": 2}},
+    {"vitals": {"drink": 2, "food": 5}},
+    {"vitals": {"drink": 5, "food": 2}},
+    {"time_of_day": 120, "vitals": {"drink": 3, "food": 3, "energy": 3}},
+    {"time_of_day": 150, "vitals": {"energy": 3}, "zombies": "common"},
+]
+NIGHT_LEVELS = [
+    {"time_of_day": 150},
+    {"time_of_day": 200},
+    {"time_of_day": 180, "inventory": {"stone": 9, "wood_pickaxe": 1}},
+]
 FAST_PLANTS = [{"growth": growth} for growth in (32, 16, 8, 4, 2)]
 
 
@@ -97,6 +120,9 @@ REMEDIES: dict[str, dict[str, Any]] = {  # arguments of envgen.train
         "levels": [slower_plants_chain()],
         **LONG_PRACTICE,
     },
+    "tired at night with stones, practice 0.4, gamma 0.997": {"levels": TIRED_LEVELS, **LONG_PRACTICE},
+    "begin hungry, thirsty or tired, practice 0.4, gamma 0.997": {"levels": NEEDY_LEVELS, **LONG_PRACTICE},
+    "begin at night, practice 0.4, gamma 0.997": {"levels": NIGHT_LEVELS, **LONG_PRACTICE},
     "levels without zombies": {"levels": [{"zombies": "none"}]},
 }
 

@@ -92,7 +92,7 @@ def test_a_field_without_countable_values_is_refused(annotation):
     Unbounded = type("Unbounded", (Level,), {"__annotations__": {"field": annotation}, "field": 0})
     with pytest.raises(
         LevelError,
-        match=r"the setting field must be a Literal, a tuple of .*, a bool, an int with both bounds or a float with ge and le",
+        match=r"the setting field must be a Literal, a tuple of .*, an int with both bounds or a float with ge and le",
     ):
         setting_values(Unbounded)
 
