@@ -20,7 +20,7 @@ from envgen.arrays import read_array, strip_prefix
 from envgen.designers.designer import LevelChain
 from envgen.worlds.world import Level, LevelVectorEnv, Skill, SupportsEnvState
 
-from .practice import add_final_infos
+from .wrapper import VectorEnvWrapper, add_final_infos
 
 NO_CHAIN = -1
 MIN_CUTOFF = 64  # steps
@@ -35,7 +35,7 @@ def start_level(entry: Level | LevelChain) -> Level:
     return entry.levels[entry.start] if isinstance(entry, LevelChain) else entry
 
 
-class ChainVectorEnv(LevelVectorEnv):
+class ChainVectorEnv(VectorEnvWrapper, LevelVectorEnv):
     """The environments `envs`, which play levels and chains: environment i plays `entries[i % len(entries)]`.
 
     Equal chains share their stage. `levels` has the levels and all stages of the chains, and does not change.
@@ -47,10 +47,8 @@ class ChainVectorEnv(LevelVectorEnv):
     """
 
     def __init__(self, envs: LevelVectorEnv, entries: Sequence[Level | LevelChain], skills: Sequence[Skill]):
-        self.envs, self.num_envs = envs, envs.num_envs
-        self.metadata, self.render_mode = envs.metadata, envs.render_mode
-        self.single_observation_space, self.observation_space = envs.single_observation_space, envs.observation_space
-        self.single_action_space, self.action_space = envs.single_action_space, envs.action_space
+        super().__init__(envs)
+        self.envs = envs
         distinct = list(dict.fromkeys(entries))
         self.chains = [entry for entry in distinct if isinstance(entry, LevelChain)]
         chain_ids: dict[Level | LevelChain, int] = {chain: c for c, chain in enumerate(self.chains)}
@@ -271,6 +269,3 @@ class ChainVectorEnv(LevelVectorEnv):
     def _env_states(self) -> SupportsEnvState:
         assert isinstance(self.envs, SupportsEnvState)
         return self.envs
-
-    def close_extras(self, **kwargs: Any) -> None:
-        self.envs.close(**kwargs)

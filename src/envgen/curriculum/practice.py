@@ -39,6 +39,7 @@ from envgen.settings import format_validation_error
 from envgen.worlds.world import LevelVectorEnv, Skill, SupportsEnvState, World
 
 from .plan import PracticeSettings
+from .wrapper import VectorEnvWrapper, add_final_infos
 
 RATE_DECAY = 0.999  # of success rates, per ordinary episode
 PRACTICE_RATE_DECAY = 0.99  # the same per practice episode
@@ -78,23 +79,7 @@ class StateRows:
         return {name: array[rows] for name, array in self.arrays.items()}
 
 
-def add_final_infos(obs: Any, infos: dict[str, Any], ended: np.ndarray) -> None:
-    """Add the environments whose episodes a wrapper ends to `final_obs` and `final_info`."""
-    mask = ended | infos.get("_final_obs", np.zeros(len(ended), np.bool_))
-    final_obs = infos.setdefault("final_obs", np.full(len(ended), None, dtype=object))
-    for i in np.flatnonzero(ended):
-        final_obs[i] = obs[i].copy()
-    final_info = infos.setdefault("final_info", {})
-    for name in [name for name in infos if not name.startswith(("_", "final_"))]:
-        values = infos[name]
-        if name not in final_info:
-            final_info[name] = np.zeros_like(values)
-        final_info[name][ended] = values[ended]
-        final_info[f"_{name}"] = mask
-    infos["_final_obs"], infos["_final_info"] = mask, mask.copy()
-
-
-class PracticeVectorEnv(LevelVectorEnv):
+class PracticeVectorEnv(VectorEnvWrapper, LevelVectorEnv):
     """The environments `envs`, of which a share practices. The others play as they would without it.
 
     Practice begins in an environment when its episode ends and there is a saved state; until then it plays ordinary
@@ -117,11 +102,8 @@ class PracticeVectorEnv(LevelVectorEnv):
         self, envs: LevelVectorEnv, skills: Sequence[Skill], settings: PracticeSettings, seed: int,
         candidates: np.ndarray | None = None,
     ):  # fmt: skip
-        self.envs, self.env_states = envs, check_practice(envs, envs.num_envs)
-        self.settings, self.num_envs = settings, envs.num_envs
-        self.metadata, self.render_mode = envs.metadata, envs.render_mode
-        self.single_observation_space, self.observation_space = envs.single_observation_space, envs.observation_space
-        self.single_action_space, self.action_space = envs.single_action_space, envs.action_space
+        super().__init__(envs)
+        self.envs, self.env_states, self.settings = envs, check_practice(envs, envs.num_envs), settings
         names = [skill.name for skill in skills]
         self.prerequisites = np.array([[name in skill.prerequisites for name in names] for skill in skills], np.float32)
         self.rng = np.random.default_rng([seed, 1])
@@ -422,9 +404,6 @@ class PracticeVectorEnv(LevelVectorEnv):
         self.saved_histories = StateRows(self.saved_states.capacity)
         self.snapshot_histories.write(np.arange(self.snapshots.capacity), snapshot_histories)
         self.saved_histories.write(np.arange(num_saved), saved_histories)
-
-    def close_extras(self, **kwargs: Any) -> None:
-        self.envs.close(**kwargs)
 
 
 def check_practice(envs: LevelVectorEnv, num_envs: int) -> SupportsEnvState:

@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 
 from envgen.agents.learner import SupportsAct, SupportsMemory
 from envgen.agents.rollout import episode_skill_counts
@@ -16,9 +16,10 @@ from envgen.worlds.world import Level, LevelVectorEnv, SupportsActive, SupportsE
 
 from .evaluate import MAX_ENVS, act_where
 from .plan import PlanError
+from .wrapper import VectorEnvWrapper
 
 
-class SampledLevelsVectorEnv(VectorEnv[Any, Any, Any]):
+class SampledLevelsVectorEnv(VectorEnvWrapper):
     """The environments `envs`. All but `original_share` of them play levels from `sampler`, a new one for each episode.
 
     The level of an episode is chosen when the episode before it begins, because environments reset within a step.
@@ -36,10 +37,8 @@ class SampledLevelsVectorEnv(VectorEnv[Any, Any, Any]):
                 "sampling a level for each episode needs environments with same-step autoreset; make them with "
                 "autoreset_mode=AutoresetMode.SAME_STEP, or choose another designer"
             )
-        self.envs, self.world, self.sampler, self.num_envs = envs, world, sampler, envs.num_envs
-        self.metadata, self.render_mode = envs.metadata, envs.render_mode
-        self.single_observation_space, self.observation_space = envs.single_observation_space, envs.observation_space
-        self.single_action_space, self.action_space = envs.single_action_space, envs.action_space
+        super().__init__(envs)
+        self.envs, self.world, self.sampler = envs, world, sampler
         n = self.num_envs
         self.plays_original = np.zeros(n, np.bool_)
         num_original = n - num_sampled_envs(n, original_share)
@@ -109,9 +108,6 @@ class SampledLevelsVectorEnv(VectorEnv[Any, Any, Any]):
             setattr(self, name, array.copy())
         self.next_levels = levels
         return obs
-
-    def close_extras(self, **kwargs: Any) -> None:
-        self.envs.close(**kwargs)
 
 
 def num_sampled_envs(num_envs: int, original_share: float) -> int:
