@@ -162,15 +162,12 @@ def run_episodes(
     returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
     finished: list[list[tuple[float, int, np.ndarray]]] = [[] for _ in range(num_envs)]
     observations, infos = envs.reset()
-    memory = agent if isinstance(agent, SupportsMemory) and agent.has_memory else None
+    memory = memory_of(agent)
     if memory:
         memory.reset(infos)
     while remaining.any():
         playing = remaining > 0
-        if memory:
-            actions = agent.act(observations, rng)  # it remembers every environment by its position in the batch
-        else:
-            actions = act_where(playing, agent, observations, rng)
+        actions = act_where(playing, agent, observations, rng)
         if observer is not None:
             observer.before_step(actions, playing)
         observations, rewards, terminated, truncated, infos = envs.step(actions)
@@ -196,11 +193,19 @@ def run_episodes(
     )
 
 
-def act_where(playing: np.ndarray, agent: SupportsAct, obs: Any, rng: np.random.Generator | None) -> np.ndarray:
-    """The actions of an agent without memory in the environments that are playing.
+def memory_of(agent: SupportsAct) -> SupportsMemory | None:
+    """The agent itself, if its actions depend on earlier steps."""
+    return agent if isinstance(agent, SupportsMemory) and agent.has_memory else None
 
-    The others, for which there is no inference, get the action of one that is playing, because it is valid.
+
+def act_where(playing: np.ndarray, agent: SupportsAct, obs: Any, rng: np.random.Generator | None) -> np.ndarray:
+    """The actions of an agent in the environments that are playing.
+
+    The others, for which there is no inference, get the action of one that is playing, because it is valid. An agent
+    with memory acts in all environments, which it remembers by their positions in the batch.
     """
+    if memory_of(agent):
+        return agent.act(obs, rng)
     active_actions = agent.act(obs[playing], rng)
     actions = np.repeat(active_actions[:1], len(playing), 0)
     actions[playing] = active_actions

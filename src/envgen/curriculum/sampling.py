@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from envgen.agents.learner import SupportsAct, SupportsMemory
+from envgen.agents.learner import SupportsAct
 from envgen.agents.rollout import episode_skill_counts
 from envgen.arrays import read_array, strip_prefix
 from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSampler
 from envgen.worlds.world import Level, LevelVectorEnv, SupportsActive, SupportsEnvLevels, World
 
-from .evaluate import MAX_ENVS, act_where
+from .evaluate import MAX_ENVS, act_where, memory_of
 from .plan import PlanError
 from .wrapper import VectorEnvWrapper
 
@@ -149,15 +149,12 @@ def _play_once(
     obs, infos = envs.reset()
     counts = episode_skill_counts(infos, slice(None))
     playing = np.ones(envs.num_envs, np.bool_)
-    memory = agent if isinstance(agent, SupportsMemory) and agent.has_memory else None
+    memory = memory_of(agent)
     if memory:
         memory.reset(infos)
     steps = 0
     for _ in range(max_steps):
-        if memory:
-            actions = agent.act(obs, rng)  # it remembers every environment by its position in the batch
-        else:
-            actions = act_where(playing, agent, obs, rng)
+        actions = act_where(playing, agent, obs, rng)
         obs, rewards, terminated, truncated, infos = envs.step(actions)
         steps += int(playing.sum())
         dones = terminated | truncated

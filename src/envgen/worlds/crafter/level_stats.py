@@ -42,7 +42,8 @@ class CrafterLevelStats(NamedTuple):
 
 def compute_level_stats(level: Any = None, seeds: Sequence[int] = range(16)) -> CrafterLevelStats:
     """Generate one map of the level per seed and return statistics over them."""
-    return _compute_level_stats(CrafterLevel.parse(level), tuple(check_stats_seeds(seeds)))  # pyright: ignore[reportArgumentType]  # frozen models are hashable
+    level = CrafterLevel.parse(level)  # frozen models are hashable
+    return _compute_level_stats(level, tuple(check_stats_seeds(seeds)))  # pyright: ignore[reportArgumentType]
 
 
 @functools.lru_cache(maxsize=256)  # a run asks for the same levels again and again, and a brief for about 90 of them
