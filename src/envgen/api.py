@@ -531,10 +531,10 @@ def load_policy(
     """
     require_extra("train", "envgen.load_policy")
     from envgen.agents.policy import PolicyError
-    from envgen.agents.released import PLAIN_NAME, load_released_policy, policies_dir
+    from envgen.agents.released import PLAIN_NAME, find_and_load_policy, policies_dir
 
     check_device(device)
-    if (policy := load_released_policy(str(folder), device)) is not None:
+    if (policy := find_and_load_policy(str(folder), device)) is not None:
         return policy
     if not Path(folder).exists() and isinstance(folder, str) and PLAIN_NAME.fullmatch(folder):
         raise PolicyError(

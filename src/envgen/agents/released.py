@@ -1,4 +1,4 @@
-"""Trained policies that are not in a folder: release files, the cache, and the Hugging Face Hub.
+"""Find trained policies: in folders, release files, the cache, and on the Hugging Face Hub.
 
 A release file is a zip archive with the two files of a saved policy and its model card. It is read in memory and never
 unpacked, so the paths in it have no effect.
@@ -51,7 +51,7 @@ def find_cached_policy(name: str) -> Path | None:
     return next((path for path in candidates if path.exists()), None)
 
 
-def load_released_policy(source: str, device: str = "cpu") -> Policy | None:
+def find_and_load_policy(source: str, device: str = "cpu") -> Policy | None:
     """Load a saved policy, a release file, or one by its name in the cache or the hub; None if it is none of these."""
     if source.startswith(HUB_PREFIX):
         return _load_from_hub(HubName.parse(source), device)
