@@ -8,6 +8,8 @@ from typing import Any, Literal, get_origin
 
 import pytest
 from pydantic import BaseModel
+from samples import SKILL_NAMES, world_brief
+from samples import make_cycle as cycle_with
 
 from envgen.designers import prompt
 from envgen.designers.designer import (
@@ -425,3 +427,18 @@ def test_all_errors_of_a_reply_are_reported():
     assert "\n- level 1: this\n- level 2: that\n" in text
     assert "all 4 levels again" in text
     assert "the level again" in prompt.error_report(dataclasses.replace(BRIEF, num_levels=1), ["this"])
+
+
+@pytest.mark.parametrize("feedback", ["paper", "rich"])
+def test_skills_that_were_not_possible_are_named(feedback):
+    brief = world_brief(cycle=2, num_cycles=3)
+    earlier = cycle_with(Proposal(), rates=dict.fromkeys(SKILL_NAMES, 20.0))
+    rates = {name: 30.0 for name in SKILL_NAMES if name != "wake_up"}
+    cycle = cycle_with(Proposal(), rates=rates, number=2)
+    lines = prompt.cycle_report(brief, cycle, feedback, [earlier]).splitlines()
+    before = "20.0% -> " if feedback == "rich" else ""
+    assert f"- wake_up: {before}not possible in these episodes" in lines
+    assert f"- eat_cow: {before}30.0% ± 0.0%" in lines
+    cycles = cycle, cycle_with(Proposal(), rates={**rates, "wake_up": 5.0}, number=3)
+    lines = prompt.cycle_report(brief, cycles[1], feedback, cycles[:1]).splitlines()
+    assert f"- wake_up: {'? -> ' if feedback == 'rich' else ''}5.0% ± 0.0%" in lines

@@ -181,7 +181,8 @@ def cycle_report(brief: Brief, cycle: Cycle, feedback: Feedback, earlier: Sequen
         choice = "Keep, change, drop or replace levels, and set their weights."
         return "\n".join([*lines, "", f"{request} {choice} {EXPLAIN}"])
     lines = [summary, "Its success rates in the real game, as mean ± standard deviation over seeds:"]
-    lines += [f"- {name}: {rate}" for name, rate in cycle.success_rates.items()]
+    rates = {skill.name: cycle.success_rates.get(skill.name, rich_prompt.UNMEASURED) for skill in brief.skills}
+    lines += [f"- {name}: {rate}" for name, rate in rates.items()]
     lines += ["", "It trained in these levels:"]
     return "\n".join([*lines, *_format_levels(cycle.proposal), "", f"{request} {EXPLAIN}"])
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from .designer import MAX_WEIGHT, MIN_WEIGHT, Brief, Cycle, CycleDiagnosis, LevelOutcome, ProposedLevel
 from .earlier_levels import EarlierLevel, chain_stages, collect_earlier_levels, name_of
 
+UNMEASURED = "not possible in these episodes"
 MIN_REPORTED_RATE = 1.0  # percent; rarer successes in a level are reported only for the skills that it teaches
 MAX_ENDS = 6  # causes that are listed
 
@@ -75,9 +76,10 @@ def cycle_section(brief: Brief, cycle: Cycle, earlier: Sequence[Cycle]) -> list[
         "Its success rates in the real game after each cycle; the last as mean ± standard deviation over groups of "
         "episodes:",
     ]
-    for name, rate in cycle.success_rates.items():
-        before = [f"{past.success_rates[name].mean:.1f}%" for past in earlier if name in past.success_rates]
-        lines.append(f"- {name}: {' -> '.join([*before, str(rate)])}")
+    for skill in brief.skills:
+        rates = [past.success_rates.get(skill.name) for past in earlier]
+        before = [f"{rate.mean:.1f}%" if rate else "?" for rate in rates]
+        lines.append(f"- {skill.name}: {' -> '.join([*before, str(cycle.success_rates.get(skill.name, UNMEASURED))])}")
     if cycle.diagnosis is not None:
         lines += ["", *_diagnosis_lines(cycle.diagnosis)]
     levels, known = collect_earlier_levels([*earlier, cycle]), collect_earlier_levels(earlier)
