@@ -1,6 +1,7 @@
 """Runs in which a designer chooses the level of every episode, and the environments that play them."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from envgen.curriculum.loop import check_can_sample, train
 from envgen.curriculum.plan import PlanError, PracticeSettings, TrainingPlan
 from envgen.curriculum.sampling import SampledLevelsVectorEnv, measure_levels
 from envgen.designers.baselines import random_level
+from envgen.designers.buffer import NO_SEED
 from envgen.designers.registry import build_designer
 from envgen.designers.sampler import ORIGINAL_ID, LevelSampler, SampledLevel
 from envgen.errors import EnvgenError
@@ -174,6 +176,40 @@ def test_environments_continue_exactly_from_their_state(name):
         np.testing.assert_array_equal(*(result[4]["level"] for result in results))
 
 
+class MapSampler(CountingSampler):
+    """Chooses between three levels in turn, each with the seed of its map."""
+
+    def level(self, k: int) -> Level:
+        return self.level_type(**{self.field: 4 + k % 3})
+
+    def sample(self):
+        return super().sample()._replace(seed=100 + (self.count - 1) % 3)
+
+
+@pytest.mark.parametrize("name", [*WORLDS, "heist", "minigrid"])
+def test_levels_are_played_with_the_maps_of_their_seeds(name):
+    world, field = {**WORLDS, "heist": (Heist(), "length"), "minigrid": (MiniGrid(), "length")}[name]
+    inner = world.make(num_envs=5, seed=0, observation="symbols")
+    envs = SampledLevelsVectorEnv(inner, world, MapSampler(world.Level, field), 0.2, 0)
+    expected = []
+    for k in range(3):
+        with closing(world.make([envs.sampler.level(k)], 1, 100 + k, "symbols")) as single:
+            expected.append(single.reset()[0][0])
+    obs, infos = envs.reset(seed=7)
+    begun, num_begun = np.ones(5, np.bool_), 0
+    for row in random_actions(envs, 40):
+        for i in np.flatnonzero(begun & ~envs.plays_original):
+            np.testing.assert_array_equal(obs[i], expected[infos["level"][i] % 3])
+            num_begun += 1
+        obs, _, terminated, truncated, infos = envs.step(row)
+        begun = terminated | truncated
+    assert num_begun > 20
+    state = envs.get_state()
+    del state["sampling.next_seeds"]  # as saved by an earlier version
+    envs.set_state(state)
+    assert (envs.next_seeds == NO_SEED).all()
+
+
 def test_damaged_state_is_refused():
     envs = make_envs("path")
     envs.reset()
@@ -272,8 +308,11 @@ PLAN = TrainingPlan(
 SETTINGS = {"random": {"keep_prob": 0.0}, **DESIGNER_SETTINGS}
 
 
-def run(folder: Path, name: str, plan: TrainingPlan = PLAN, learner: dict | None = None, **kw: Any):
-    designer = build_designer(name, folder, settings=SETTINGS.get(name, {}))
+def run(
+    folder: Path, name: str, plan: TrainingPlan = PLAN, learner: dict | None = None, options: dict | None = None,
+    **kw: Any,
+):  # fmt: skip
+    designer = build_designer(name, folder, settings=SETTINGS.get(name, {}) | (options or {}))
     return train(folder, PathWorld(), designer, plan, seed=3, learner_settings=learner or LEARNER, save_every=0.0, **kw)
 
 
@@ -282,12 +321,18 @@ class Interrupt(Exception):
 
 
 @pytest.mark.parametrize(
-    ("name", "more"),
-    [("dr", {}), ("plr", {"async_collect": True}), ("accel", {}), ("sfl", {"network": {"memory": "gru"}})],
+    ("name", "more", "options"),
+    [
+        ("dr", {}, {}),
+        ("plr", {"async_collect": True}, {}),
+        ("accel", {}, {}),
+        ("accel", {}, {"replay_maps": True}),
+        ("sfl", {"network": {"memory": "gru"}}, {}),
+    ],
 )
-def test_interrupted_run_resumes_to_the_same_result(tmp_path, name, more):
+def test_interrupted_run_resumes_to_the_same_result(tmp_path, name, more, options):
     learner = LEARNER | more
-    run(tmp_path / "whole", name, learner=learner)
+    run(tmp_path / "whole", name, learner=learner, options=options)
     lines = 0
 
     def interrupt(line: dict) -> None:
@@ -298,8 +343,8 @@ def test_interrupted_run_resumes_to_the_same_result(tmp_path, name, more):
 
     for _ in range(4):
         with pytest.raises(Interrupt):
-            run(tmp_path / "parts", name, learner=learner, on_progress=interrupt)
-    run(tmp_path / "parts", name, learner=learner, on_progress=interrupt)
+            run(tmp_path / "parts", name, learner=learner, options=options, on_progress=interrupt)
+    run(tmp_path / "parts", name, learner=learner, options=options, on_progress=interrupt)
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
     samplers = [load_latest(tmp_path / part / "checkpoints") for part in ("whole", "parts")]
     assert samplers[0].values["sampler"] == samplers[1].values["sampler"]

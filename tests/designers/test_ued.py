@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pydantic import Field
 
-from envgen.designers.buffer import LevelEpisode
+from envgen.designers.buffer import NO_SEED, LevelEpisode, LevelOrigin
 from envgen.designers.registry import build_designer
 from envgen.designers.sampler import LevelArchiveSampler, LevelMeasurements
 from envgen.designers.ued import SflSampler, mutate
@@ -198,6 +198,41 @@ def test_sfl_learns_from_selected_and_from_random_levels(tmp_path):
     assert all(item.learns for item in played)
     assert len(sampler.buffer) == 4
     assert sum(sampler.buffer.episodes[:4]) == selected
+
+
+def test_levels_keep_the_seeds_of_their_maps(tmp_path):
+    sampler = make_sampler("accel", tmp_path, replay_maps=True, replay_prob=0.5, mutation_prob=0.5)
+    seeds = {}
+    for _ in range(300):
+        chosen = sampler.sample()
+        assert seeds.setdefault(chosen.level_id, (chosen.level, chosen.seed)) == (chosen.level, chosen.seed)
+        assert chosen.seed != NO_SEED
+        sampler.update([LevelEpisode(chosen.level_id, 1.0, np.array([1]), 0.1 + chosen.level_id % 7, 0.5)])
+    buffer = sampler.buffer
+    mutations = [row for row, origin in enumerate(buffer.origins) if origin.kind == "mutation"]
+    assert mutations
+    for row in mutations:
+        assert buffer.seeds[row] == seeds[buffer.origins[row].parent][1]
+    randoms = [int(seed) for seed, origin in zip(buffer.seeds, buffer.origins, strict=False) if origin.kind == "random"]
+    assert len(set(randoms)) == len(randoms) > 3
+    assert all(entry["seed"] == seeds[entry["id"]][1] for entry in buffer.entries())
+
+
+def test_a_level_has_an_entry_for_each_of_its_maps(tmp_path):
+    sampler = make_sampler("plr", tmp_path, replay_maps=True)
+    buffer, level, origin = sampler.buffer, DotsLevel(), LevelOrigin("plr", "random")
+    for k, seed in enumerate((5, 6, 5, NO_SEED)):
+        buffer.add(LevelEpisode(k, 1.0, np.array([1]), 0.5, 0.5), level, origin, seed)
+    assert buffer.seeds[: len(buffer)].tolist() == [5, 6, NO_SEED]
+    assert buffer.episodes[: len(buffer)].tolist() == [2, 1, 1]
+    copy = make_sampler("plr", tmp_path, replay_maps=True)
+    copy.load(*sampler.state())
+    assert copy.buffer.row_of(level, 6) == 1
+    arrays, values = sampler.state()
+    del arrays["seeds"]  # as saved by an earlier version
+    values["buffer"] = {**values["buffer"], "levels": [{}, {"rows": 2}, {"rows": 3}]}
+    copy.load(arrays, values)
+    assert copy.buffer.row_of(DotsLevel(rows=3)) == 2
 
 
 def test_results_of_removed_levels_are_ignored(tmp_path):

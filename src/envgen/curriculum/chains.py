@@ -20,7 +20,7 @@ from envgen.arrays import read_array, strip_prefix
 from envgen.designers.designer import LevelChain
 from envgen.worlds.world import Level, LevelVectorEnv, Skill, SupportsEnvState
 
-from .wrapper import VectorEnvWrapper, add_final_infos
+from .wrapper import VectorEnvWrapper, add_final_infos, restart
 
 NO_CHAIN = -1
 MIN_CUTOFF = 64  # steps
@@ -135,17 +135,9 @@ class ChainVectorEnv(VectorEnvWrapper, LevelVectorEnv):
             self.restored[ended], self.first_success[ended] = False, NO_SUCCESS
             if cut_off.any():
                 infos["final_info"] |= {"cut_off": cut_off, "_cut_off": ended}
-                self._restart(cut_off, obs, infos)
+                restart(self.envs, cut_off, obs, infos, translate=self._translate)
             self._update_stages(infos)
         return obs, rewards, terminated, truncated, infos
-
-    def _restart(self, mask: np.ndarray, obs: Any, infos: dict[str, Any]) -> None:
-        """Begin episodes in these environments."""
-        new_obs, new_infos = self.envs.reset(options={"reset_mask": mask})
-        obs[mask] = new_obs[mask]
-        for name, values in self._translate(new_infos).items():
-            if not name.startswith("_"):
-                infos[name][mask] = values[mask]
 
     def _note_successes(self, infos: Mapping[str, Any], ended: np.ndarray) -> None:
         """Note the step at which each episode first succeeds at the skill of its chain."""

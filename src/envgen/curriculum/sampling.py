@@ -11,12 +11,13 @@ from gymnasium.vector import AutoresetMode
 from envgen.agents.learner import SupportsAct
 from envgen.agents.rollout import episode_skill_counts
 from envgen.arrays import read_array, strip_prefix
+from envgen.designers.buffer import NO_SEED
 from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSampler
 from envgen.worlds.world import Level, LevelVectorEnv, SupportsActive, SupportsEnvLevels, World
 
 from .evaluate import MAX_ENVS, act_where, memory_of
 from .plan import PlanError
-from .wrapper import VectorEnvWrapper
+from .wrapper import VectorEnvWrapper, restart
 
 
 class SampledLevelsVectorEnv(VectorEnvWrapper):
@@ -46,6 +47,7 @@ class SampledLevelsVectorEnv(VectorEnvWrapper):
         # of the episode in progress and of the one after it: its level, and whether the agent learns from it
         self.level_ids, self.next_level_ids = np.full((2, n), ORIGINAL_ID, np.int64)
         self.learns, self.next_learns = np.ones((2, n), np.bool_)
+        self.next_seeds = np.full(n, NO_SEED)  # of the maps
         self.next_levels: list[Level] = [world.original] * n
 
     def reset(self, *, seed: Any = None, options: dict | None = None):
@@ -55,6 +57,7 @@ class SampledLevelsVectorEnv(VectorEnvWrapper):
         self._sample(sampled)
         self.envs.set_levels(self.next_levels)
         obs, infos = self.envs.reset(seed=seed)
+        self._restart_with_seeds(sampled, obs, infos)
         self._begin(sampled)
         return obs, {**infos, "level": self.level_ids.copy()}
 
@@ -63,9 +66,19 @@ class SampledLevelsVectorEnv(VectorEnvWrapper):
         ended = terminated | truncated
         if ended.any():
             infos["final_info"]["level"] = np.where(ended, self.level_ids, 0)
-            self._begin(np.flatnonzero(ended & ~self.plays_original))
+            sampled = np.flatnonzero(ended & ~self.plays_original)
+            self._restart_with_seeds(sampled, obs, infos)
+            self._begin(sampled)
         infos["level"] = self.level_ids.copy()
         return obs, rewards, terminated, truncated, infos
+
+    def _restart_with_seeds(self, env_ids: np.ndarray, obs: Any, infos: dict[str, Any]) -> None:
+        """Begin the episodes of those of these environments again whose levels have a map of their own."""
+        mask = np.zeros(self.num_envs, np.bool_)
+        mask[env_ids] = self.next_seeds[env_ids] != NO_SEED
+        if mask.any():
+            seeds = [int(seed) if restarts else None for seed, restarts in zip(self.next_seeds, mask, strict=True)]
+            restart(self.envs, mask, obs, infos, seeds)
 
     def _begin(self, env_ids: np.ndarray) -> None:
         """The next episodes have begun in these environments: choose the levels of those after them."""
@@ -80,9 +93,11 @@ class SampledLevelsVectorEnv(VectorEnvWrapper):
 
     def _sample(self, env_ids: np.ndarray) -> None:
         for i in env_ids:
-            self.next_level_ids[i], self.next_levels[i], self.next_learns[i] = self.sampler.sample()
+            sampled = self.sampler.sample()
+            self.next_level_ids[i], self.next_levels[i] = sampled.level_id, sampled.level
+            self.next_learns[i], self.next_seeds[i] = sampled.learns, sampled.seed
 
-    ARRAYS = ("plays_original", "level_ids", "next_level_ids", "learns", "next_learns")
+    ARRAYS = ("plays_original", "level_ids", "next_level_ids", "learns", "next_learns", "next_seeds")
 
     def get_state(self) -> dict[str, np.ndarray]:
         """The state of the environments, without that of the sampler."""
@@ -95,6 +110,7 @@ class SampledLevelsVectorEnv(VectorEnvWrapper):
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> Any:
         envs, own = strip_prefix("envs", state), strip_prefix("sampling", state)
+        own.setdefault("next_seeds", np.full(self.num_envs, NO_SEED))  # earlier versions had none
         arrays = {name: read_array(own, name, getattr(self, name).dtype.str, (self.num_envs,)) for name in self.ARRAYS}
         text = read_array(own, "next_levels", "u1", (None,)).tobytes()
         try:

@@ -1,5 +1,6 @@
 """What the wrappers of vector environments in this package share."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,3 +34,20 @@ def add_final_infos(obs: Any, infos: dict[str, Any], ended: np.ndarray) -> None:
         final_info[name][ended] = values[ended]
         final_info[f"_{name}"] = mask
     infos["_final_obs"], infos["_final_info"] = mask, mask.copy()
+
+
+def restart(
+    envs: VectorEnv, mask: np.ndarray, obs: Any, infos: dict[str, Any], seeds: Sequence[int | None] | None = None,
+    translate: Callable[[dict[str, Any]], Mapping[str, Any]] = dict,
+) -> None:  # fmt: skip
+    """Begin episodes in the environments in `mask`, and put their observations and infos among those of a step.
+
+    Args:
+        seeds: The seeds of their first episodes; by default, they continue their random streams.
+        translate: Applied to the infos of the reset.
+    """
+    new_obs, new_infos = envs.reset(seed=seeds, options={"reset_mask": mask})
+    obs[mask] = new_obs[mask]
+    for name, values in translate(new_infos).items():
+        if not name.startswith("_"):
+            infos[name][mask] = values[mask]

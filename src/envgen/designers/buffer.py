@@ -4,8 +4,8 @@ Each entry is one level: how often it was played, the success rates of its skill
 sampled last, and where it comes from. The size is bounded: the level with the lowest priority makes room for a better
 one. The state is a set of arrays and JSON values, from which a run resumes exactly.
 
-A level is a set of settings, and every episode in it has a map of its own. In the papers it is a single map, so their
-scores are less noisy.
+A level is a set of settings. An entry is a level alone, in which every episode has a map of its own, or a level with
+the seed of one map, as in the papers.
 
 The scores and priorities are those of prioritized level replay (PLR; Jiang et al. 2021a, arXiv 2010.03934), robust PLR
 (Jiang et al. 2021b, arXiv 2110.02439) and sampling for learnability (SFL; Rutherford et al. 2024, arXiv 2408.15099).
@@ -20,6 +20,7 @@ from envgen.worlds.world import Level, Skill
 
 RATE_DECAY = 0.9  # of a level's success rates, per episode in it: the agent changes
 NO_PARENT = -1
+NO_SEED = -1  # every episode has a map of its own
 
 Score = Literal["positive_value_loss", "max_mc", "learnability"]
 
@@ -78,7 +79,7 @@ def staleness_weights(last_sampled: np.ndarray, num_sampled: int) -> np.ndarray:
 
 
 class LevelBuffer:
-    """At most `capacity` distinct levels.
+    """At most `capacity` distinct levels, or pairs of a level and the seed of its map.
 
     Args:
         level_type: The class of the world's levels.
@@ -111,12 +112,13 @@ class LevelBuffer:
         n, num_skills = capacity, len(skills)
         # rows beyond len(self) are unused
         self.ids = np.zeros(n, np.int64)
+        self.seeds = np.full(n, NO_SEED)
         self.episodes = np.zeros(n, np.int64)
         self.last_sampled = np.zeros(n, np.int64)  # value of num_sampled
         self.succeeded, self.tried = np.zeros((n, num_skills)), np.zeros((n, num_skills))  # episodes, decayed
         self.max_returns, self.mean_returns = np.zeros(n), np.zeros(n)
         self.positive_value_losses, self.mean_values = np.zeros(n), np.zeros(n)
-        self._rows: dict[Level, int] = {}
+        self._rows: dict[tuple[Level, int], int] = {}
 
     def __len__(self) -> int:
         return len(self.levels)
@@ -150,14 +152,14 @@ class LevelBuffer:
 
     # ------------------------------------------------------------------------------------------------------- changes
 
-    def row_of(self, level: Level) -> int | None:
-        return self._rows.get(level)
+    def row_of(self, level: Level, seed: int = NO_SEED) -> int | None:
+        return self._rows.get((level, seed))
 
     def row_of_id(self, level_id: int) -> int | None:
         rows = np.flatnonzero(self.ids[: len(self)] == level_id)
         return int(rows[0]) if rows.size else None
 
-    def insert(self, level_id: int, level: Level, origin: LevelOrigin) -> int:
+    def insert(self, level_id: int, level: Level, origin: LevelOrigin, seed: int = NO_SEED) -> int:
         """Add a level without episodes, in place of the one with the lowest priority if the archive is full."""
         if len(self) < self.capacity:
             row = len(self)
@@ -165,23 +167,24 @@ class LevelBuffer:
             self.origins.append(origin)
         else:
             row = int(self.weights().argmin())
-            del self._rows[self.levels[row]]
+            del self._rows[self.levels[row], int(self.seeds[row])]
             self.levels[row], self.origins[row] = level, origin
-        self._rows[level] = row
+        self._rows[level, seed] = row
+        self.seeds[row] = seed
         self.ids[row], self.episodes[row], self.last_sampled[row] = level_id, 0, self.num_sampled
         for array in (self.succeeded, self.tried, self.max_returns, self.mean_returns,
                       self.positive_value_losses, self.mean_values):  # fmt: skip
             array[row] = 0
         return row
 
-    def add(self, episode: LevelEpisode, level: Level, origin: LevelOrigin) -> bool:
+    def add(self, episode: LevelEpisode, level: Level, origin: LevelOrigin, seed: int = NO_SEED) -> bool:
         """Record the first episode in a new level. A full archive accepts it only if it scores higher than the level
         with the lowest priority. A level that the archive already has is updated instead."""
-        row = self.row_of(level)
+        row = self.row_of(level, seed)
         if row is None:
             if len(self) == self.capacity and self.score_of(episode) <= self.scores()[self.weights().argmin()]:
                 return False
-            row = self.insert(episode.level_id, level, origin)
+            row = self.insert(episode.level_id, level, origin, seed)
         self.update(row, episode)
         return True
 
@@ -229,6 +232,7 @@ class LevelBuffer:
             {
                 "id": int(self.ids[row]),
                 "level": self.levels[row].to_overrides(),
+                **({"seed": int(self.seeds[row])} if self.seeds[row] != NO_SEED else {}),
                 "origin": self.origins[row]._asdict(),
                 "episodes": int(self.episodes[row]),
                 "last_sampled": int(self.last_sampled[row]),
@@ -250,7 +254,7 @@ class LevelBuffer:
 
     # --------------------------------------------------------------------------------------------------------- state
 
-    ARRAYS = ("ids", "episodes", "last_sampled", "succeeded", "tried", "max_returns", "mean_returns",
+    ARRAYS = ("ids", "seeds", "episodes", "last_sampled", "succeeded", "tried", "max_returns", "mean_returns",
               "positive_value_losses", "mean_values")  # fmt: skip
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -265,8 +269,10 @@ class LevelBuffer:
         levels = [self.level_type.parse(level) for level in values["levels"]]
         origins = [parse_origin(origin) for origin in values["origins"]]
         n, num_sampled = len(levels), values["num_sampled"]
+        arrays = {"seeds": np.full(n, NO_SEED), **arrays}  # earlier versions had none
         loaded = {name: np.asarray(arrays[name]) for name in self.ARRAYS}
-        is_valid = n <= self.capacity and len(origins) == len(set(levels)) == n
+        keys = list(zip(levels, loaded["seeds"].tolist(), strict=False))
+        is_valid = n <= self.capacity and len(origins) == len(set(keys)) == n
         is_valid &= type(num_sampled) is int and num_sampled >= 0
         for name, array in loaded.items():
             current = getattr(self, name)
@@ -276,7 +282,7 @@ class LevelBuffer:
             raise ValueError("the level archive is damaged, or was saved with other settings")
         self.clear()
         self.levels, self.origins, self.num_sampled = levels, origins, num_sampled
-        self._rows = {level: row for row, level in enumerate(levels)}
+        self._rows = {key: row for row, key in enumerate(keys)}
         for name, array in loaded.items():
             getattr(self, name)[:n] = array
 

@@ -16,11 +16,12 @@ from envgen.worlds.level_space import setting_values
 from envgen.worlds.world import Level, Skill
 
 from .baselines import random_level
-from .buffer import LevelBuffer, LevelEpisode, LevelOrigin, parse_origin
+from .buffer import NO_PARENT, NO_SEED, LevelBuffer, LevelEpisode, LevelOrigin, parse_origin
 from .designer import Brief, Cycle, Designer, Proposal
 
 ORIGINAL_ID = -1  # the level id of episodes in the original, which no sampler chooses
 MAX_REPORTED_LEVELS = 50
+MAX_MAP_SEED = 2**31
 
 
 class SampledLevel(NamedTuple):
@@ -29,6 +30,7 @@ class SampledLevel(NamedTuple):
     level_id: int  # 0 or higher; results of the episode are reported under it
     level: Level
     learns: bool = True  # False: the agent plays the episode, but does not learn from it
+    seed: int = NO_SEED  # of its map
 
 
 class LevelMeasurements(NamedTuple):
@@ -102,14 +104,22 @@ class LevelArchiveSampler(LevelSampler):
     """Plays random levels, and records them in an archive."""
 
     def __init__(
-        self, designer: str, settings: ArchiveSettings, buffer: LevelBuffer, seed: int, learns_from_new: bool = True
+        self,
+        designer: str,
+        settings: ArchiveSettings,
+        buffer: LevelBuffer,
+        seed: int,
+        learns_from_new: bool = True,
+        replays_maps: bool = False,
     ):
         self.designer, self.buffer, self.learns_from_new = designer, buffer, learns_from_new
+        self.replays_maps = replays_maps
         self.keep_prob = settings.keep_prob
         self.space = setting_values(buffer.level_type)
         self.rng = np.random.default_rng([seed, 3])
         self.next_id = 0
-        self.pending: dict[int, tuple[Level, LevelOrigin]] = {}  # new levels whose first episode has not ended, by id
+        # new levels whose first episode has not ended, with the seeds of their maps, by id
+        self.pending: dict[int, tuple[Level, LevelOrigin, int]] = {}
         self.num_episodes: dict[str, int] = {}  # chosen so far, by the kind of level: "replay", "random", ...
 
     def sample(self) -> SampledLevel:
@@ -118,12 +128,18 @@ class LevelArchiveSampler(LevelSampler):
             row = self.buffer.sample(self.rng)
             self.buffer.mark_sampled(row)
             self._count("replay")
-            return SampledLevel(int(self.buffer.ids[row]), self.buffer.levels[row])
+            return SampledLevel(int(self.buffer.ids[row]), self.buffer.levels[row], seed=int(self.buffer.seeds[row]))
         level, origin = self.new_level()
+        seed = self._map_seed(origin) if self.replays_maps else NO_SEED
         self._count(origin.kind)
         level_id, self.next_id = self.next_id, self.next_id + 1
-        self.pending[level_id] = level, origin
-        return SampledLevel(level_id, level, self.learns_from_new)
+        self.pending[level_id] = level, origin, seed
+        return SampledLevel(level_id, level, self.learns_from_new, seed)
+
+    def _map_seed(self, origin: LevelOrigin) -> int:
+        """The seed of the map of a new level: that of its parent, or a random one."""
+        row = self.buffer.row_of_id(origin.parent) if origin.parent != NO_PARENT else None
+        return int(self.rng.integers(MAX_MAP_SEED) if row is None else self.buffer.seeds[row])
 
     def sample_replay_decision(self) -> bool:
         """Whether the next episode plays a level of the archive."""
@@ -148,9 +164,9 @@ class LevelArchiveSampler(LevelSampler):
             elif (row := self.buffer.row_of_id(episode.level_id)) is not None:  # else removed while it was played
                 self.buffer.update(row, episode)
 
-    def record_new(self, episode: LevelEpisode, level: Level, origin: LevelOrigin) -> None:
+    def record_new(self, episode: LevelEpisode, level: Level, origin: LevelOrigin, seed: int) -> None:
         """Record the first episode in a new level."""
-        self.buffer.add(episode, level, origin)
+        self.buffer.add(episode, level, origin, seed)
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -165,7 +181,7 @@ class LevelArchiveSampler(LevelSampler):
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         arrays, values = self.buffer.state()
-        pending = [[k, level.to_overrides(), list(origin)] for k, (level, origin) in self.pending.items()]
+        pending = [[k, level.to_overrides(), list(origin), seed] for k, (level, origin, seed) in self.pending.items()]
         return arrays, {
             "buffer": values,
             "pending": pending,
@@ -178,8 +194,8 @@ class LevelArchiveSampler(LevelSampler):
     def load(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
         self.buffer.load(arrays, values["buffer"])
         self.pending = {
-            int(k): (self.buffer.level_type.parse(level), parse_origin(origin))
-            for k, level, origin in values["pending"]
+            int(k): (self.buffer.level_type.parse(level), parse_origin(origin), int(seed[0]) if seed else NO_SEED)
+            for k, level, origin, *seed in values["pending"]  # earlier versions had no seeds
         }
         self.next_id, self.ranking_steps = int(values["next_id"]), int(values["ranking_steps"])
         self.num_episodes = {str(kind): int(count) for kind, count in values["num_episodes"].items()}

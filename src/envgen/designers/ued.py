@@ -68,6 +68,9 @@ class PlrSettings(ArchiveSettings):
     """Weight of the latest episode in a level's score. 1 uses the latest episode alone, as published."""
     learn_from_new: bool = False
     """Learn from the first episode in a level as well, as in the first version of PLR. Robust PLR does not."""
+    replay_maps: bool = False
+    """Replay each level with the map of its first episode, as published. Otherwise every episode has a new map. A
+    mutation keeps the seed of the map."""
 
 
 class PlrSampler(LevelArchiveSampler):
@@ -80,7 +83,7 @@ class PlrSampler(LevelArchiveSampler):
         buffer = LevelBuffer(
             level_type, skills, s.buffer_size, s.score, "rank", s.temperature, s.staleness_coef, s.score_alpha
         )
-        super().__init__(designer, s, buffer, seed, s.learn_from_new)
+        super().__init__(designer, s, buffer, seed, s.learn_from_new, s.replay_maps)
         self.replay_prob, self.min_levels = s.replay_prob, min(s.min_levels, s.buffer_size)
         self.num_repeats = 0  # new levels in a row that were in the archive already
 
@@ -92,9 +95,9 @@ class PlrSampler(LevelArchiveSampler):
     def sample_replay_decision(self) -> bool:
         return self.rng.random() < self.replay_prob and self.is_filled
 
-    def record_new(self, episode: LevelEpisode, level: Level, origin: LevelOrigin) -> None:
+    def record_new(self, episode: LevelEpisode, level: Level, origin: LevelOrigin, seed: int) -> None:
         size = len(self.buffer)
-        super().record_new(episode, level, origin)
+        super().record_new(episode, level, origin, seed)
         if not self.is_filled:
             self.num_repeats = self.num_repeats + 1 if len(self.buffer) == size else 0
 
@@ -236,7 +239,7 @@ class SflSampler(LevelArchiveSampler):
     def sample_replay_decision(self) -> bool:
         return self.rng.random() < self.settings.replay_prob and len(self.buffer) > 0
 
-    def record_new(self, episode: LevelEpisode, level: Level, origin: LevelOrigin) -> None:
+    def record_new(self, episode: LevelEpisode, level: Level, origin: LevelOrigin, seed: int) -> None:
         """Record nothing: only `refresh` selects the levels of the archive."""
 
     def update(self, episodes: Sequence[LevelEpisode]) -> None:
