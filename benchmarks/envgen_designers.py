@@ -111,9 +111,9 @@ the rate of `steal_gem` for Heist."""
 MINIGRID = """\
 4 cycles of 240,000 steps, then 1,000,000 in the original, which draws one of 23 tasks for each episode; for `none` all
 1,960,000 in the original. In the cycles, `expert` trains for one half of the steps in 4 levels and for the other in the
-original; for the designers that choose the level of every episode, a fifth of the environments plays the original.
-*In training*: all training episodes of the last 1,000,000 steps. *Final*: 1,024 fresh episodes of the final policy in
-the original."""
+original; for the designers that choose the level of every episode, a fifth of the environments plays the original. `plr-maps` and
+`accel-maps` replay levels with the maps of their first episodes. *In training*: all training episodes of the last
+1,000,000 steps. *Final*: 1,024 fresh episodes of the final policy in the original."""
 WALKER = """\
 10 cycles of 500,000 steps with levels until the end. A fifth of the environments plays the original, the slightly
 rough terrain of `BipedalWalker-v3` without obstacles, and the others play levels, in the same batches; for `none` all
@@ -149,7 +149,8 @@ STUDIES = {
         FORGETTING, title="Do random levels make agents unlearn `wake_up`?", skills=("wake_up",),
     ),
     "minigrid": Study(
-        MiniGrid(), TrainingPlan(episodes=1024), ("none", "dr", "plr", "accel", "sfl", "expert"), MINIGRID
+        MiniGrid(), TrainingPlan(episodes=1024),
+        ("none", "dr", "plr", "accel", "plr-maps", "accel-maps", "sfl", "expert"), MINIGRID,
     ),
     "walker": Study(
         Walker(), plan_for("long", Walker(), cycles=10, cycle_steps=500_000, ratio=4.0, feedback_episodes=2),
@@ -169,6 +170,8 @@ VARIANTS = {
     "expert-practice": Variant(
         "expert", settings={"advance_at": 30.0, "cutoff": 2.0}, plan={"ratio": 1.0}, practice={"share": 0.2}
     ),
+    "plr-maps": Variant("plr", settings={"replay_maps": True}),
+    "accel-maps": Variant("accel", settings={"replay_maps": True}),
     "random-mixed": Variant("random", plan={"mixing": "mixed"}),
     "random-unimix": Variant("random", learner={"network": {"unimix": 0.01}}),
 }
