@@ -111,9 +111,9 @@ the rate of `steal_gem` for Heist."""
 MINIGRID = """\
 4 cycles of 240,000 steps, then 1,000,000 in the original, which draws one of 23 tasks for each episode; for `none` all
 1,960,000 in the original. In the cycles, `expert` trains for one half of the steps in 4 levels and for the other in the
-original; for the designers that choose the level of every episode, a fifth of the environments plays the original. `plr-maps` and
-`accel-maps` replay levels with the maps of their first episodes. *In training*: all training episodes of the last
-1,000,000 steps. *Final*: 1,024 fresh episodes of the final policy in the original."""
+original; for the designers that choose the level of every episode, a fifth of the environments plays the original.
+`plr-maps` and `accel-maps` replay levels with the maps of their first episodes. *In training*: all training episodes of
+the last 1,000,000 steps. *Final*: 1,024 fresh episodes of the final policy in the original."""
 WALKER = """\
 10 cycles of 500,000 steps with levels until the end. A fifth of the environments plays the original, the slightly
 rough terrain of `BipedalWalker-v3` without obstacles, and the others play levels, in the same batches; for `none` all
