@@ -1,6 +1,6 @@
 """What the wrappers of vector environments in this package share."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ def add_final_infos(obs: Any, infos: dict[str, Any], ended: np.ndarray) -> None:
 
 
 def restart(
-    envs: VectorEnv, mask: np.ndarray, obs: Any, infos: dict[str, Any], seeds: Sequence[int | None] | None = None,
+    envs: VectorEnv, mask: np.ndarray, obs: Any, infos: dict[str, Any], seeds: Any = None,
     translate: Callable[[dict[str, Any]], Mapping[str, Any]] = dict,
 ) -> None:  # fmt: skip
     """Begin episodes in the environments in `mask`, and put their observations and infos among those of a step.
