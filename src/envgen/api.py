@@ -547,9 +547,8 @@ def load_policy(
 def _stored_hyperparameters(request: Mapping[str, Any]) -> dict[str, Any]:
     """The learner's name and hyperparameters in a run directory."""
     settings = dict(request["learner"])
-    network = settings.get("network", {})
-    if request["observation"] == "pixels" and network.get("encoder", "auto") == "auto":
-        settings["network"] = {**network, "encoder": "impala"}  # the default of earlier versions, except on the CPU
+    if request["observation"] == "pixels":  # earlier versions had no other encoder for pixels
+        settings.setdefault("network", {"encoder": "impala"})
     return settings
 
 

@@ -597,6 +597,17 @@ def test_practice_needs_two_environments_of_the_original(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("num_candidates", [0, 1])
+def test_processes_with_too_few_environments_of_the_original_do_not_practice(num_candidates):
+    candidates = np.arange(6) < num_candidates
+    settings = PracticeSettings(share=0.9, max_success_rate=1.0)
+    envs = PracticeVectorEnv(Corridor().make([{}], 6, 0), Corridor.skills, settings, 0, candidates)
+    envs.reset(seed=1)
+    for row in random_actions(envs, 100):
+        envs.step(row)
+    assert not envs.may_practice.any()
+
+
 def test_training_without_practice_writes_nothing_about_it(tmp_path):
     for kw in ({}, {"practice": {"share": 0.0, "max_steps": 7}}):
         run = train(tmp_path / "run", **kw)  # the second time, the same request

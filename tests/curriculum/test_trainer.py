@@ -1,5 +1,6 @@
 """Phases, checkpoints, progress lines and training statistics."""
 
+import json
 import os
 import random
 import subprocess
@@ -25,7 +26,7 @@ from envgen.curriculum.trainer import (
 )
 from envgen.runs.checkpoint import load_latest
 from envgen.runs.statistics import score
-from envgen.runs.store import Run, read_progress
+from envgen.runs.store import FORMAT, Run, read_progress, read_request
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
@@ -147,7 +148,26 @@ def test_images_have_a_definite_encoder_on_every_device():
     for device, encoder in (("cpu", "tiles"), ("cuda", "impala")):
         learner = make_learner(Crafter(), "pixels", device=device, settings_only=True)
         assert learner.settings.network.encoder == encoder
+        learner = make_learner(Heist(), "pixels", device=device, settings_only=True)
+        assert learner.settings.network.encoder == "impala"
     assert make_learner(Crafter(), "symbols").settings.network.encoder == "auto"
+
+
+def test_requests_with_the_default_encoder_of_earlier_versions_are_read(tmp_path):
+    for observation, encoder, expected in (
+        ("pixels", "auto", "impala"), ("pixels", "tiles", "tiles"), ("symbols", "auto", "auto"),
+    ):  # fmt: skip
+        request = {"observation": observation, "learner": {"name": "ppo", "network": {"encoder": encoder}}}
+        (tmp_path / "run.json").write_text(json.dumps({"format": FORMAT, "request": request}))
+        assert read_request(tmp_path)[0]["learner"]["network"]["encoder"] == expected
+
+
+def test_practice_is_that_of_the_original_unless_an_entry_has_its_own():
+    line = {"practice": {"length_sum": 5}, "levels": [{"episodes": 1}, {"episodes": 2}]}
+    assert line_of_entry(line, 0)["practice"] == {"length_sum": 5}
+    line["levels"][1] = {"episodes": 2, "practice": {"length_sum": 4}}
+    assert line_of_entry(line, 0)["practice"] == {}
+    assert line_of_entry(line, 1)["practice"] == {"length_sum": 4}
 
 
 def test_checkpoints_with_the_default_encoder_of_earlier_versions_are_loaded():

@@ -200,6 +200,12 @@ def test_sfl_learns_from_selected_and_from_random_levels(tmp_path):
     assert sum(sampler.buffer.episodes[:4]) == selected
 
 
+def test_the_config_has_replayed_maps_only_if_they_are_on(tmp_path):
+    for name in ("plr", "accel"):
+        assert "replay_maps" not in build_designer(name, tmp_path).config()  # as in runs of earlier versions
+        assert build_designer(name, tmp_path, settings={"replay_maps": True}).config()["replay_maps"]
+
+
 def test_levels_keep_the_seeds_of_their_maps(tmp_path):
     sampler = make_sampler("accel", tmp_path, replay_maps=True, replay_prob=0.5, mutation_prob=0.5)
     seeds = {}
@@ -275,6 +281,8 @@ def test_mutations_in_minigrid_keep_only_settings_of_the_task():
         assert mutant != level
         assert set(mutant.to_overrides()) <= {"task", "length", *TASK_SETTINGS.get(mutant.task, ("size",))}
         level = mutant
+    for _ in range(100):  # settings that had no effect before the task was changed are tried again
+        assert len(mutate(MiniGridLevel(), space, 3, rng).to_overrides()) == 3
 
 
 @pytest.mark.parametrize("world", [Crafter(), Heist()])

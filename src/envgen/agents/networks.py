@@ -250,6 +250,10 @@ def default_encoder(space: spaces.Space) -> str:
     return KINDS[_observation_kind(space)][0]
 
 
+def is_image(space: spaces.Space) -> bool:
+    return isinstance(space, spaces.Box) and len(space.shape) == 3 and space.dtype == np.uint8
+
+
 KINDS = {  # the encoders for each kind of observation, the default first
     "images": ("impala", "tiles"),
     "symbols": ("symbols",),
@@ -258,9 +262,9 @@ KINDS = {  # the encoders for each kind of observation, the default first
 
 
 def _observation_kind(space: spaces.Space) -> str:
+    if is_image(space):
+        return "images"
     if isinstance(space, spaces.Box):
-        if len(space.shape) == 3 and space.dtype == np.uint8:
-            return "images"
         if len(space.shape) == 1 and np.issubdtype(space.dtype, np.integer):
             return "symbols"
         if len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating):

@@ -57,7 +57,8 @@ class EpisodeStats:
     @classmethod
     def from_state(cls, state: Arrays) -> "EpisodeStats":
         lists = {name: array.tolist() for name, array in state.items() if name != "skill_counts"}
-        lists.setdefault("practice_levels", [0] * len(lists["practice_lengths"]))  # not saved by earlier versions
+        num_practiced = len(lists.get("practice_lengths", ()))
+        lists.setdefault("practice_levels", [0] * num_practiced)  # not saved by earlier versions
         return cls(**lists, skill_counts=list(state["skill_counts"]))
 
 

@@ -283,7 +283,7 @@ def evaluate_in_groups(
 
     Returns:
         The evaluation of all episodes, and the success rates as mean and standard deviation over the groups. Skills
-        that were possible in none of the episodes have none.
+        that were impossible in every episode are left out.
     """
     with closing(world.make([world.original], num_groups * episodes, seed, observation)) as envs:
         rng = np.random.default_rng(seed)

@@ -68,9 +68,9 @@ class InitialPolicy:
 
 
 def weights_sha256(policy: Policy) -> str:
-    """A checksum of the weights of a policy."""
+    """A checksum of the weights of a policy and of its statistics of returns, if it has any."""
     digest = hashlib.sha256()
-    for name, tensor in sorted(policy.network.state_dict().items()):
+    for name, tensor in [*sorted(policy.network.state_dict().items()), *sorted(policy.return_statistics.items())]:
         array = tensor.detach().cpu().numpy()
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
         digest.update(array.tobytes())

@@ -172,12 +172,13 @@ def prepare(
     else:
         check_plan(plan, num_envs)
         if practice.share and plan.cycles and plan.mixing == "mixed" and designer.name != "none":
-            num_original = (num_envs - plan.num_level_envs(num_envs)) // num_processes
-            if num_original < 2:
+            num_original = num_envs - plan.num_level_envs(num_envs)  # the last ones
+            num_in_last_process = min(num_original, num_envs // num_processes)
+            if num_in_last_process < 2:
                 raise PlanError(
-                    f"practice needs at least 2 environments that play the original in each process, but of {num_envs} "
-                    f"with the ratio {plan.ratio:g} there are {num_original}; raise num_envs, lower ratio, or set "
-                    "practice.share to 0"
+                    f"practice needs at least 2 environments that play the original in a process, but of {num_envs} "
+                    f"with the ratio {plan.ratio:g} there are {num_in_last_process}; raise num_envs, lower ratio, or "
+                    "set practice.share to 0"
                 )
     request = {
         "world": world.name,

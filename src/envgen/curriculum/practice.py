@@ -110,7 +110,7 @@ class PracticeVectorEnv(VectorEnvWrapper, LevelVectorEnv):
         n, num_skills, s = self.num_envs, len(skills), settings
         self.is_candidate = np.ones(n, np.bool_) if candidates is None else candidates.copy()
         self._candidate_ids = np.flatnonzero(self.is_candidate)
-        num_practicing = min(max(1, round(s.share * self._candidate_ids.size)), self._candidate_ids.size - 1)
+        num_practicing = min(max(1, round(s.share * self._candidate_ids.size)), max(0, self._candidate_ids.size - 1))
         self.may_practice = np.zeros(n, np.bool_)  # random, because levels and environments may be paired regularly
         self.may_practice[self.rng.permutation(self._candidate_ids)[:num_practicing]] = True
         self.practice_group = np.full(n, NO_GROUP, np.int64)  # of the state that the episode began in
@@ -243,6 +243,8 @@ class PracticeVectorEnv(VectorEnvWrapper, LevelVectorEnv):
     def _take_snapshots(self) -> None:
         slot = self.num_steps // self.settings.snapshot_interval % self.settings.num_snapshots
         env_ids = self._candidate_ids
+        if not env_ids.size:
+            return
         rows = slot * self.num_envs + env_ids
         self.snapshots.write(rows, self.env_states.get_env_state(env_ids))
         self._transfers.append(("take snapshot", env_ids, rows))

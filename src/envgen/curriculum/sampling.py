@@ -73,7 +73,7 @@ class SampledLevelsVectorEnv(VectorEnvWrapper):
         return obs, rewards, terminated, truncated, infos
 
     def _restart_with_seeds(self, env_ids: np.ndarray, obs: Any, infos: dict[str, Any]) -> None:
-        """Begin the episodes of those of these environments again whose levels have a map of their own."""
+        """Restart those of these environments whose new level has a map seed, with that seed."""
         mask = np.zeros(self.num_envs, np.bool_)
         mask[env_ids] = self.next_seeds[env_ids] != NO_SEED
         if mask.any():

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from envgen.agents.learner import Learner, learner_class
-from envgen.agents.networks import layout_of
+from envgen.agents.networks import is_image, layout_of
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats, UpdateResult
 from envgen.agents.settings import PpoSettings
@@ -56,7 +56,7 @@ def make_learner(
     Args:
         learner: A name in `envgen.agents.learner.LEARNERS`, or a class of your own.
         settings: The settings that differ from the defaults for the observation and the world. The default encoder of
-            images made of tiles is tiles on the CPU, and impala elsewhere.
+            images is impala, but on the CPU tiles for images made of tiles.
         settings_only: The learner is made for its settings, not for training: it stays on the CPU, and this machine
             need not have the device.
     """
@@ -67,9 +67,10 @@ def make_learner(
         network = {**world_defaults.get("network", {}), **settings.get("network", {})}
         if network:
             settings["network"] = network
-        if network.get("encoder", "auto") == "auto" and isinstance(layout_of(envs), TileGrid):
+        if network.get("encoder", "auto") == "auto" and is_image(envs.single_observation_space):
             # recorded in the run, which may be resumed or evaluated on another device
-            settings["network"] = {**network, "encoder": "tiles" if device == "cpu" else "impala"}
+            uses_tiles = device == "cpu" and isinstance(layout_of(envs), TileGrid)
+            settings["network"] = {**network, "encoder": "tiles" if uses_tiles else "impala"}
         complete: Any = cls.settings_for(envs.single_observation_space, **settings)
         if isinstance(complete, PpoSettings) and complete.is_annealed and complete.anneal_steps is None:
             complete = complete.model_copy(update={"anneal_steps": total_steps})
@@ -176,7 +177,7 @@ class PhaseTrainer:
         if self.practice.share:
             # beside levels, practice is for the original; at least one of its environments does not practice
             plays_original = np.array([levels[i % len(levels)] == self.world.original for i in range(num_envs)])
-            candidates = plays_original if plays_original.any() else None
+            candidates = plays_original if self.world.original in entries else None
             envs = PracticeVectorEnv(envs, self.world.skills, self.practice, seed, candidates)
         return PhaseEnvs(envs, entries, [counts[entry] for entry in entries], chain_envs)
 
@@ -397,7 +398,10 @@ def count_successes(skill_counts: list[np.ndarray]) -> dict[str, list[int] | Non
 
 def line_of_entry(line: Mapping[str, Any], index: int) -> dict[str, Any]:
     """Return a progress line with the episodes of one entry of `levels` in place of all episodes."""
-    return {**line, "possible": None, **line["levels"][index]}  # an entry may have no "possible" where the line has
+    entries = line["levels"]
+    # an entry may have no "possible" where the line has; practice is that of the original if no entry has its own
+    practice: dict[str, Any] = {"practice": {}} if any("practice" in entry for entry in entries) else {}
+    return {**line, "possible": None, **practice, **entries[index]}
 
 
 def phase_seed(seed: int, phase: int) -> int:

@@ -4,8 +4,8 @@ Each entry is one level: how often it was played, the success rates of its skill
 sampled last, and where it comes from. The size is bounded: the level with the lowest priority makes room for a better
 one. The state is a set of arrays and JSON values, from which a run resumes exactly.
 
-A level is a set of settings. An entry is a level alone, in which every episode has a map of its own, or a level with
-the seed of one map, as in the papers.
+A level is a set of settings. An entry is a level whose map is new in every episode, or a level with the seed of one
+map, as in the papers.
 
 The scores and priorities are those of prioritized level replay (PLR; Jiang et al. 2021a, arXiv 2010.03934), robust PLR
 (Jiang et al. 2021b, arXiv 2110.02439) and sampling for learnability (SFL; Rutherford et al. 2024, arXiv 2408.15099).
@@ -20,7 +20,7 @@ from envgen.worlds.world import Level, Skill
 
 RATE_DECAY = 0.9  # of a level's success rates, per episode in it: the agent changes
 NO_PARENT = -1
-NO_SEED = -1  # every episode has a map of its own
+NO_SEED = -1  # no fixed map: each episode generates a new one
 
 Score = Literal["positive_value_loss", "max_mc", "learnability"]
 

@@ -187,8 +187,7 @@ class ChainOutcome(FrozenModel):
 class LevelOutcome(FrozenModel):
     """How training went in one level: success rates in percent over all episodes, the first and the last third.
 
-    Skills that were possible in none of the episodes have none. Those of a chain are over the episodes of all its
-    stages.
+    Skills that were impossible in every episode are left out. Those of a chain are over the episodes of all its stages.
     """
 
     episodes: int

@@ -181,6 +181,7 @@ def _progress(outcome: LevelOutcome, skills: Sequence[str]) -> str:
         for name in outcome.skills
         if name in first and name in last and (name in skills or max(first[name], last[name]) >= MIN_REPORTED_RATE)
     ]
+    rates += [f"{name} {UNMEASURED}" for name in skills if name not in outcome.skills]
     return (
         f"{outcome.episodes} episodes, mean reward {outcome.reward:.1f}; "
         f"success rates in the first -> last third of training: {', '.join(rates) or 'all 0%'}"

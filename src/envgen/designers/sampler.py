@@ -87,6 +87,12 @@ class EpisodeDesigner(Designer):
     def make_sampler(self, level_type: type[Level], skills: Sequence[Skill], seed: int) -> LevelSampler:
         """The sampler of a new run."""
 
+    def config(self) -> dict[str, Any]:
+        config = super().config()
+        if not config.get("replay_maps"):
+            config.pop("replay_maps", None)  # so that runs of earlier versions, which had no such setting, are resumed
+        return config
+
     def design(self, brief: Brief, history: Sequence[Cycle]) -> Proposal:
         return Proposal()
 

@@ -69,8 +69,8 @@ class PlrSettings(ArchiveSettings):
     learn_from_new: bool = False
     """Learn from the first episode in a level as well, as in the first version of PLR. Robust PLR does not."""
     replay_maps: bool = False
-    """Replay each level with the map of its first episode, as published. Otherwise every episode has a new map. A
-    mutation keeps the seed of the map."""
+    """Replay each level with the seed of its first episode, and so with its map, as published. Otherwise every episode
+    has a new map."""
 
 
 class PlrSampler(LevelArchiveSampler):
@@ -190,18 +190,17 @@ def mutate(level: Level, space: Mapping[str, tuple[Any, ...]], num_edits: int, r
 
 
 def _mutate_once(level: Level, space: Mapping[str, tuple[Any, ...]], num_edits: int, rng: np.random.Generator) -> Level:
-    names = list(space)
-    for k in rng.permutation(len(names)):
-        if num_edits == 0:
-            break
-        name, changes = names[k], level_values(level)
-        current = changes.get(name, space[name][0])
-        others = [value for value in space[name] if value != current]
-        if not others:
-            continue
-        mutant = type(level).parse_sampled(unflatten(changes | {name: others[rng.integers(len(others))]}))
-        if mutant != level:
-            level, num_edits = mutant, num_edits - 1
+    names = [name for name, values in space.items() if len(values) > 1]
+    for _ in range(num_edits):
+        for name in rng.permutation(names).tolist():  # the first one that has an effect
+            changes = level_values(level)
+            current = changes.get(name, space[name][0])
+            others = [value for value in space[name] if value != current]
+            mutant = type(level).parse_sampled(unflatten(changes | {name: others[rng.integers(len(others))]}))
+            if mutant != level:
+                level = mutant
+                names.remove(name)
+                break
     return level
 
 

@@ -261,7 +261,16 @@ def lock_folder(folder: Path) -> IO[str]:
 def read_request(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the request of a run and its runtime options."""
     entry = read_entry(folder)
-    return entry["request"], entry.get("runtime_options", {})
+    return _with_encoder(entry["request"]), entry.get("runtime_options", {})
+
+
+def _with_encoder(request: dict[str, Any]) -> dict[str, Any]:
+    """The request with the encoder that earlier versions recorded as `auto` for images."""
+    learner = request.get("learner")
+    network = learner.get("network") if isinstance(learner, dict) else None
+    if request.get("observation") != "pixels" or not isinstance(network, dict) or network.get("encoder") != "auto":
+        return request
+    return {**request, "learner": {**learner, "network": {**network, "encoder": "impala"}}}
 
 
 def read_entry(folder: Path, any_format: bool = False) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Environments that are restored by playing the actions of the episode again."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,8 +13,8 @@ class ReplayedEnv(PythonEnv):
     A subclass plays an episode again in `begin_again` and `step_again`.
     """
 
-    irreproducible = "the environment is not deterministic, or the state is damaged"
-    """What is wrong if the actions give another return than before."""
+    mismatch_cause: ClassVar[str] = "the environment is not deterministic, or the state is damaged"
+    """Why the actions may give a different return than before."""
 
     def begin_again(self) -> None:
         """Begin the episode of `state`. Raises ValueError if the state is damaged."""
@@ -43,7 +43,7 @@ class ReplayedEnv(PythonEnv):
         if not np.array_equal(total, self.episode_return, equal_nan=True):
             raise ValueError(
                 f"playing {length} actions again gave a return of {total} instead of {self.episode_return}; "
-                f"{self.irreproducible}"
+                f"{self.mismatch_cause}"
             )
         if not np.array_equal(self.achievements, expected):
-            raise ValueError(f"playing {length} actions again gave other skills; {self.irreproducible}")
+            raise ValueError(f"playing {length} actions again gave different skills; {self.mismatch_cause}")

@@ -60,6 +60,7 @@ class WalkerEnv(ReplayedEnv):
 
     image_size = 600
     render_fps = 50
+    mismatch_cause = "the state is damaged, or comes from another version of Box2D"
 
     def __init__(
         self, world: "PythonWorld", levels: Sequence[Any], sample_levels: bool = True, render_mode: str | None = None
