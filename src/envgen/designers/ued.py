@@ -133,7 +133,7 @@ class AccelSettings(PlrSettings):
     mutation_prob: Fraction = 0.8
     """The probability that a new level is a mutation of a level of the archive. Others are random."""
     num_edits: PositiveInt = 3
-    """Number of settings that a mutation changes."""
+    """Number of settings that a mutation changes; fewer where too few have an effect."""
 
 
 class AccelSampler(PlrSampler):
