@@ -267,8 +267,10 @@ def read_request(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def _with_encoder(request: dict[str, Any]) -> dict[str, Any]:
     """The request with the encoder that earlier versions recorded as `auto` for images."""
     learner = request.get("learner")
-    network = learner.get("network") if isinstance(learner, dict) else None
-    if request.get("observation") != "pixels" or not isinstance(network, dict) or network.get("encoder") != "auto":
+    if request.get("observation") != "pixels" or not isinstance(learner, dict):
+        return request
+    network = learner.get("network")
+    if not isinstance(network, dict) or network.get("encoder") != "auto":
         return request
     return {**request, "learner": {**learner, "network": {**network, "encoder": "impala"}}}
 
