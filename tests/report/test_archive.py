@@ -35,6 +35,12 @@ def test_level_without_partial_success_names_no_skill():
     assert "learnable" not in card["purpose"]
 
 
+def test_levels_with_a_map_of_their_own_have_its_seed():
+    archive = {**ARCHIVE, "levels": [{**ENTRY, "seed": 1234567}]}
+    assert "level 7 (mutation of level 2, map seed 1234567), " in archive_cards(archive)[0]["purpose"]
+    assert "trees rare, near.table true, map seed 1234567" in (archive_table(archive) or "")
+
+
 def test_damaged_archive_is_shown_as_far_as_possible():
     damaged = {
         "score": "<b>", "episodes": [1], "size": "many",

@@ -47,7 +47,7 @@ def _describe(entry: Mapping[str, Any], archive: Mapping[str, Any]) -> str:
     kind = as_text(kind.get("kind")) if isinstance(kind, Mapping) else ""
     origin = f"{kind} of level {parent:.0f}" if parent is not None and parent >= 0 else kind
     parts = [
-        f"Archived level {number(entry, 'id') or 0:.0f} ({origin})",
+        f"Archived level {number(entry, 'id') or 0:.0f} ({origin}{_map_seed(entry)})",
         f"{_score_name(archive)} {format_number(number(entry, 'score'), 3)}",
         f"priority {format_number(_percent(entry, 'priority'))}%",
         plural(int(number(entry, "episodes") or 0), "episode"),
@@ -73,12 +73,18 @@ def archive_table(archive: Mapping[str, Any]) -> Html | None:
                 (number(entry, "positive_value_loss"), 3), (number(entry, "max_mc"), 2),
                 (number(entry, "learnability"), 3),
             )),
-            ", ".join([*settings[:MAX_SETTINGS], *more]) or "the original",
+            (", ".join([*settings[:MAX_SETTINGS], *more]) or "the original") + _map_seed(entry),
         ])  # fmt: skip
     if not rows:
         return None
     heading = ["level", "priority %", "episodes", "return", "positive value loss", "MaxMC", "p(1 - p)", "settings"]
     return details("The archive by priority", table(heading, rows, "settings", "Archived levels"), class_="small")
+
+
+def _map_seed(entry: Mapping[str, Any]) -> str:
+    """The seed of the map with which the level is replayed, if it is always the same one."""
+    seed = number(entry, "seed")
+    return "" if seed is None else f", map seed {seed:.0f}"
 
 
 def _score_name(archive: Mapping[str, Any]) -> str:

@@ -168,7 +168,9 @@ class LevelEnv(gymnasium.Env[Any, Any]):
 class LevelVectorEnv(VectorEnv[Any, Any, Any]):
     """A Gymnasium vector environment in which each sub-environment plays a level, and whose state can be saved.
 
-    `reset(seed=s)` seeds environment i with `s + i`; the same seed and actions give the same episodes.
+    `reset(seed=s)` seeds environment i with `s + i`; the same seed and actions give the same episodes. With the option
+    `reset_mask`, a boolean array, only these environments are reset and seeded, and the others play on; `seed` may be a
+    list with a seed or None for each environment.
     `metadata["autoreset_mode"]` names one of Gymnasium's three autoreset modes. `reset` and `step` return an
     `EpisodeInfo`. With same-step autoreset, `final_obs` and `final_info` hold the last observations and infos of the
     episodes that ended in this step. In the other modes, the step that ends an episode returns them itself.
