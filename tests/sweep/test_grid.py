@@ -195,7 +195,7 @@ def plan_pixels(device):
 
 def test_the_request_of_a_run_on_another_machine_is_the_one_that_it_will_record(monkeypatch):
     request = check_run(plan_pixels("cuda:99"), has_device=False)
-    assert request["learner"]["network"]["encoder"] == "auto"
+    assert request["learner"]["network"]["encoder"] == "impala"
     assert check_run(plan_pixels("cpu"))["learner"]["network"]["encoder"] == "tiles"
     monkeypatch.setattr("envgen.api.check_device", lambda *args: None)  # a machine that has the device
     monkeypatch.setattr("envgen.agents.ppo.local_device", lambda device: torch.device("cpu"))

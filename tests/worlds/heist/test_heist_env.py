@@ -199,5 +199,5 @@ def test_level_stats_as_dict():
     assert stats["moves to take_green_key"] > stats["moves to take_blue_key"]
     assert stats["keys per world"] == stats["doors per world"]
     assert "steal_gem" in str(world.level_stats(None, range(3)))
-    with pytest.raises(ValueError, match="at least one seed"):
+    with pytest.raises(ValueError, match="the list of seeds is empty"):
         world.level_stats(None, ())
