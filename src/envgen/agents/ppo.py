@@ -29,7 +29,7 @@ from envgen.worlds.world import Layout
 
 from .errors import SpaceError, describe_batch
 from .memory import NO_INFOS
-from .networks import (  # fmt: skip
+from .networks import (
     ActorCritic,
     Categorical,
     PolicyNetwork,
@@ -43,6 +43,7 @@ from .optimizers import load_optimizer, optimizer_arrays
 from .parallel import Minibatch, ProcessGroup, ThreadedGradients, local_device, set_device, single_thread, supports_bf16
 from .policy import NetworkFactory, Policy
 from .regret import RegretEstimator, SelectsEpisodes
+from .return_normalizer import ReturnNormalizer
 from .rollout import Rollout, UpdateResult, VecEnvRunner
 from .settings import PpoSettings, ppo_settings_for
 
@@ -105,44 +106,6 @@ def ppo_loss(
         approx_kl = ((ratio - 1) - logratio).sum() / count  # http://joschu.net/blog/kl-approx.html
         clipfrac = ((ratio - 1).abs() > clip_coef).sum() / count
         return loss, torch.stack([pg_loss, v_loss, entropy_loss, approx_kl, clipfrac])
-
-
-class ReturnNormalizer(nn.Module):
-    """Exponentially weighted mean and variance of returns, debiased. With `decay=None` it does nothing."""
-
-    running_mean: torch.Tensor
-    running_mean_sq: torch.Tensor
-    debiasing_term: torch.Tensor
-    MIN_VARIANCE = 1e-2
-
-    def __init__(self, decay: float | None):
-        super().__init__()
-        self.decay = decay
-        for name in ("running_mean", "running_mean_sq", "debiasing_term"):
-            self.register_buffer(name, torch.zeros(()))
-
-    def update(self, mean: torch.Tensor, mean_sq: torch.Tensor) -> None:
-        """Add the mean and the mean square of a batch of returns."""
-        if self.decay is not None:
-            for buffer, new in ((self.running_mean, mean), (self.running_mean_sq, mean_sq), (self.debiasing_term, 1.0)):
-                buffer.mul_(self.decay).add_(new * (1 - self.decay))
-
-    def _mean_and_std(self) -> tuple[torch.Tensor, torch.Tensor]:
-        zero, one = torch.zeros_like(self.running_mean), torch.ones_like(self.running_mean)
-        if self.decay is None:
-            return zero, one
-        mean = self.running_mean / self.debiasing_term
-        variance = self.running_mean_sq / self.debiasing_term - mean.square()
-        has_data = self.debiasing_term > 0  # not a branch, which would wait for a GPU
-        return mean.where(has_data, zero), variance.clamp(min=self.MIN_VARIANCE).sqrt().where(has_data, one)
-
-    def normalize(self, returns: torch.Tensor) -> torch.Tensor:
-        mean, std = self._mean_and_std()
-        return (returns - mean) / std
-
-    def denormalize(self, values: torch.Tensor) -> torch.Tensor:
-        mean, std = self._mean_and_std()
-        return values * std + mean
 
 
 @dataclass(frozen=True)
