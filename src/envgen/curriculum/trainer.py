@@ -65,12 +65,12 @@ def make_learner(
     settings = {**world_defaults, **(settings or {})}
     with closing(world.make(num_envs=1, observation=observation)) as envs:
         network = {**world_defaults.get("network", {}), **settings.get("network", {})}
-        if network:
-            settings["network"] = network
         if network.get("encoder", "auto") == "auto" and is_image(envs.single_observation_space):
             # recorded in the run, which may be resumed or evaluated on another device
             uses_tiles = device == "cpu" and isinstance(layout_of(envs), TileGrid)
-            settings["network"] = {**network, "encoder": "tiles" if uses_tiles else "impala"}
+            network["encoder"] = "tiles" if uses_tiles else "impala"
+        if network:
+            settings["network"] = network
         complete: Any = cls.settings_for(envs.single_observation_space, **settings)
         if isinstance(complete, PpoSettings) and complete.is_annealed and complete.anneal_steps is None:
             complete = complete.model_copy(update={"anneal_steps": total_steps})
@@ -337,7 +337,7 @@ class PhaseEnvs:
         """Return the episodes that ended in the environments of this process, with their entries."""
         stages = [-1] * len(episodes)
         current_stages: dict[int, int] = {}
-        practice_entries = [0] * len(episodes.practice_lengths)  # practice beside a sampler is in the original
+        practice_entries: list[int] = []  # there is no practice beside a sampler
         if self.sampler is not None:
             entries = [int(level != ORIGINAL_ID) for level in episodes.levels]
         else:
