@@ -116,11 +116,16 @@ def _coevolution_arguments(
     pretrain: Mapping[str, Any] | None, model_size: Mapping[str, Any] | None, seed: int,
 ) -> "tuple[Any, CoevolveRequest, dict[str, Any] | None]":  # fmt: skip
     """The domain, the request, and how the models are pretrained unless they are given."""
+    from envgen.coevolution.registry import PROPOSERS
     from envgen.coevolution.settings import ModelSize, PretrainSettings
     from envgen.coevolution.train import CoevolveRequest
 
     loaded = _load_domain(domain)
     agent = str(agent or "")
+    if proposer in PROPOSERS and not PROPOSERS[proposer].needs_model:
+        settings = [f"environment.{name}" for name in environment_settings or ()]
+        if given := (["environment"] if environment else []) + settings:
+            raise ArgumentError(f"the proposer {proposer} has no environment policy; remove {', '.join(given)}")
     if environment and not agent:
         raise ArgumentError("environment requires agent: without it, both models are small ones, pretrained first")
     if agent and (given := [name for name, value in (("pretrain", pretrain), ("model_size", model_size)) if value]):
@@ -249,11 +254,15 @@ def resume_coevolution(
 
 def _load_domain(domain: Any) -> Any:
     from envgen.coevolution.domains.registry import load_domain
+    from envgen.coevolution.tasks import Domain
 
     try:
-        return load_domain(domain) if isinstance(domain, str) else domain
+        loaded = load_domain(domain) if isinstance(domain, str) else domain
     except (ValueError, ImportError) as error:
         raise ArgumentError(str(error)) from None
+    if not isinstance(loaded, Domain):
+        raise ArgumentError(f"domain must be the name of a domain or a Domain object, not {domain!r:.80}")
+    return loaded
 
 
 def _check_dtype(folder: Path, dtype: str) -> None:
@@ -283,18 +292,23 @@ def _coevolve(
     folder: Path, domain: Any, request: "CoevolveRequest", recipe: Mapping[str, Any] | None, models_folder: Path,
     servers: tuple[str | None, str | None], dtype: str, log: Sequence[str], verbose: bool,
 ) -> CoevolutionRun:  # fmt: skip
+    from envgen.runs.loggers import CoevolutionLogger, check_loggers
+
     _check_dtype(folder, dtype)
+    check_loggers(log)
     from accelerate import Accelerator
 
     from envgen.coevolution.display import CoevolutionDisplay
     from envgen.coevolution.pretraining import pretrain as pretrain_models
+    from envgen.coevolution.registry import PROPOSERS
     from envgen.coevolution.settings import ModelSize, PretrainSettings
     from envgen.coevolution.train import coevolve as run_loop
     from envgen.coevolution.train import recorded_models
     from envgen.coevolution.vllm import GROUP_PORTS, VllmSampler
-    from envgen.runs.loggers import CoevolutionLogger
     from envgen.runs.store import read_request
 
+    if servers[1] and not PROPOSERS[request.proposer].needs_model:
+        raise ArgumentError(f"the proposer {request.proposer} has no environment policy; remove environment_server")
     console, print_line = terminal(verbose)
     agent_sampler, environment_sampler = (
         VllmSampler(server, port) if server else None for server, port in zip(servers, GROUP_PORTS, strict=True)

@@ -1,6 +1,10 @@
 """Text from outside, such as a server's message or a name in a run directory, made safe to show or to name a
-directory.
+directory, and the replies of language models without their reasoning.
 """
+
+import re
+
+REASONING_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -12,6 +16,11 @@ def printable(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in keep else " " for char in text)
+
+
+def strip_reasoning(reply: str) -> str:
+    """A reply of a language model without its reasoning: what follows the last `</think>`."""
+    return REASONING_END.split(reply)[-1]
 
 
 def to_label(name: str) -> str:

@@ -77,6 +77,12 @@ def test_an_episode_ends_after_fifty_steps(rooms):
     assert (verdict.score, verdict.error, dict(verdict.counts)) == (0, "not solved", {"possible commands": (1, 50)})
 
 
+def test_an_empty_reply_is_not_sent_back_as_an_empty_message(rooms):
+    episode = rooms.episode(rooms.items(TASK_TYPES[0])[0])
+    next(episode)
+    assert [message.content for message in episode.send(text_reply("")).messages][2] == "(no reply)"
+
+
 @pytest.mark.parametrize(("reply", "command"), [
     ("go to cabinet 1", "go to cabinet 1"),
     ("Action: go to cabinet 1", "go to cabinet 1"),
@@ -84,6 +90,9 @@ def test_an_episode_ends_after_fifty_steps(rooms):
     ("ACTION: look\nAction:  take mug 1  from shelf 2 ", "take mug 1 from shelf 2"),
     ("> use desklamp 1", "use desklamp 1"),
     ("first\n\nlook\n", "look"), ("", ""), ("Action:", ""),
+    ("Action:\n\ngo to desk 1\n", "go to desk 1"), ("**Action:**\n```\nlook\n```", "look"),
+    ("Action: go to desk 1\n\n> I chose this", "go to desk 1"), ("> look\nis my command", "look"),
+    ("- Action: go to desk 1", "go to desk 1"), ("2. **Action**: Open Drawer 2", "open drawer 2"),
 ])  # fmt: skip
 def test_the_command_of_a_reply(reply, command):
     assert find_command(reply) == command

@@ -116,6 +116,48 @@ def test_a_request_that_the_server_refuses_costs_one_item_but_a_wrong_key_stops_
         run_benchmark(Sums(), openai(server, parallel=1), folder=tmp_path / "key", verbose=False)
 
 
+def test_reasoning_in_a_reply_is_recorded_but_not_judged(tmp_path):
+    def think(handler, body):
+        first, second = body["messages"][0]["content"].removesuffix(" = ?").split(" + ")
+        completion(f"<think>\nIs it 7?\n</think>\n\n{int(first) + int(second)}")(handler, body)
+
+    class Stripped(Sums):
+        def episode(self, item):
+            reply = yield Prompt.user("{} + {} = ?".format(*item.data))
+            assert "think" not in reply.text
+            return Verdict(float(reply.text.strip() == str(sum(item.data))))
+
+    with FakeLlmServer([think] * 6) as server:
+        result = run_benchmark(Stripped(), openai(server), categories=["one"], folder=tmp_path, verbose=False)
+    assert result.total.accuracy == 100
+    assert "Is it 7?" in read_lines(tmp_path)[0]["completions"][0]["text"]
+
+
+def test_what_a_server_does_not_support_is_left_out_of_later_items(tmp_path):
+    def refuse_temperature(handler, body):
+        if "temperature" in body:
+            status(400, "'temperature' does not support 0.0 with this model")(handler, body)
+        else:
+            solve(handler, body)
+
+    with FakeLlmServer([refuse_temperature] * 100) as server:
+        model = openai(server, parallel=1)
+        run_benchmark(Sums(), model, categories=["one"], folder=tmp_path, verbose=False)
+        assert ["temperature" in request.body for request in server.requests] == [True, *[False] * 6]
+
+
+@pytest.mark.parametrize(("model", "message"), [
+    ({"llm": "gold", "device": "cuda"}, "device has no effect with gold"),
+    ({"llm": "empty", "base_url": "http://localhost:1"}, "base_url has no effect with empty"),
+    ({"llm": "manual", "key_env": "KEY"}, "key_env has no effect with manual"),
+    ({"llm": "openai:model", "base_url": "http://localhost:1", "dtype": "bfloat16"}, "dtype has no effect with openai"),
+    ({"llm": "openai:model", "price_prompt": "inf", "price_reply": 1}, "price_prompt: Input should be a finite number"),
+])  # fmt: skip
+def test_options_without_effect_and_infinite_prices_are_refused(tmp_path, model, message):
+    with pytest.raises((ChatError, BenchmarkError), match=message):
+        run_benchmark(Sums(), model, folder=tmp_path, verbose=False)
+
+
 def test_a_limit_samples_items_and_can_be_raised(tmp_path):
     names = [[item.id for item in select_items(Sums(50), ["one"], limit, seed)] for limit, seed in
              ((5, 0), (20, 0), (5, 1), (None, 0))]  # fmt: skip

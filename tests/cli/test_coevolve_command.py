@@ -46,7 +46,7 @@ def test_a_finished_run_is_reported_again_with_the_same_models(finished):
 def test_a_model_folder_replaces_pretraining(finished):
     folder, _ = finished
     (agent,) = folder.glob("out/models/*/agent")
-    result = envgen_forked("coevolve", "tools", "--proposer", "uniform", "--agent", agent, *SHORT, cwd=folder)
+    result = envgen_forked("coevolve", "tools", "--proposer", "uniform", "--agent", agent, *SHORT[:-2], cwd=folder)
     assert result.returncode == 0, result.stderr
     assert "step 12 of 12" not in result.stdout
 

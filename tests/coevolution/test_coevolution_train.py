@@ -23,8 +23,11 @@ from envgen.coevolution.proposers import UniformProposer
 from envgen.coevolution.registry import PROPOSERS
 from envgen.coevolution.settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSettings
 from envgen.coevolution.task_stores import TaskStores
+from envgen.coevolution.tasks import DomainError
 from envgen.coevolution.train import CoevolveRequest, coevolve, setup_tasks
+from envgen.coevolution.vllm import VllmSampler
 from envgen.coevolution_api import coevolution_request, resume_coevolution
+from envgen.errors import EnvgenError
 from envgen.runs.checkpoint import load_latest
 from envgen.runs.compare import compare
 from envgen.runs.store import Run, read_progress, read_request
@@ -57,6 +60,8 @@ def test_every_proposer_spends_its_budget_and_accounts_for_it(models, tmp_path, 
     assert (summary.counts["environment_update_tokens"] > 0) == proposer.startswith("genenv")
     all_tokens = [value for name, value in summary.counts.items() if name.endswith("tokens")]
     assert (len(all_tokens), summary.accuracy_curve[-1][1]) == (4, sum(all_tokens))
+    assert lines[0]["seconds"]["evaluation"] > 0
+    assert (lines[0]["seconds"]["environment"] > 0.1) >= (proposer == "static")  # it generates its tasks first
     for line in lines[1:]:
         assert set(line["rejected"]) == {"malformed", "unsolvable", "held_out", "duplicate"}
         assert 0 <= line["success_rate"] <= 1
@@ -217,9 +222,37 @@ def test_failure_before_training_leaves_no_run_directory(models, tmp_path):
     for names in ((str(tmp_path / "missing"), environment), (agent, str(tmp_path / "missing"))):
         with pytest.raises(ModelError, match="cannot load the model"):
             coevolve(tmp_path / "run", Toy(), make_request(names))
+    no_server = VllmSampler("http://127.0.0.1:9", max_attempts=1)
+    for samplers in ((no_server, None), (None, no_server)):
+        with pytest.raises(ModelError, match=r"127\.0\.0\.1:9"):
+            coevolve(tmp_path / "run", Toy(), make_request(models), samplers=samplers)
     assert not (tmp_path / "run").exists()
     plan = PLAN.model_copy(update={"rollouts": 64})
     coevolve(tmp_path / "run", Toy(), make_request(models, plan=plan))  # the same directory, with the right models
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"log": ["foo"]}, "log 'foo' is not one of tensorboard, wandb"),
+    ({"proposer": "greedy", "environment_settings": {"learning_rate": 1e-3}}, r"remove environment\.learning_rate"),
+    ({"proposer": "uniform", "agent": "a", "environment": "b"}, "has no environment policy; remove environment"),
+    ({"proposer": "dapo", "environment_server": "http://localhost:1"}, "remove environment_server"),
+    ({"domain": Toy}, "must be the name of a domain or a Domain object, not <class"),
+    ({"domain": 5}, "not 5"),
+])  # fmt: skip
+def test_wrong_arguments_are_refused_before_models_are_pretrained(tmp_path, arguments, message, monkeypatch):
+    monkeypatch.setattr("envgen.coevolution.pretraining.pretrain", lambda *args: pytest.fail("pretrained"))
+    with pytest.raises(EnvgenError, match=message):
+        envgen.coevolve(**{"domain": "tools", "folder": tmp_path, "verbose": False, **arguments})
+
+
+def test_a_domain_needs_specs_that_are_not_held_out(models, tmp_path):
+    class Tiny(Toy):
+        def sample(self, rng):
+            return ToySpec(which=1, letters=str(rng.choice(["a", "b", "c", "d"])))
+
+    plan = PLAN.model_copy(update={"num_eval_tasks": 4})
+    with pytest.raises(DomainError, match="all specs of toy are held out"):
+        coevolve(tmp_path / "run", Tiny(), make_request(models, plan=plan))
 
 
 @pytest.mark.parametrize(
@@ -298,8 +331,7 @@ def test_the_domain_sets_the_default_of_the_loss_aggregation(domain, settings, l
 
 
 def test_a_run_resumes_with_its_data_type(models, tmp_path, capsys):
-    arguments = {"agent": models[0], "environment": models[1], "plan": PLAN.model_dump() | {"rollouts": 64},
-                 "folder": tmp_path / "run"}  # fmt: skip
+    arguments = {"agent": models[0], "plan": PLAN.model_dump() | {"rollouts": 64}, "folder": tmp_path / "run"}
     envgen.coevolve(Toy(), "uniform", dtype="bfloat16", **arguments)
     assert "lost in bfloat16" in capsys.readouterr().out
     with pytest.raises(ArgumentError, match="was started with the data type bfloat16; pass dtype=bfloat16"):

@@ -42,7 +42,9 @@ class Setup:
         perturb(lm.model, 0.02, 2)
 
     def loss(self, old_logps, loss_type="ppo_clip"):
-        losses, metrics = self.policy._token_losses(self.batch, self.indices, old_logps, loss_type)
+        has_kl = self.policy.settings.kl_coef > 0
+        ref_logps = self.policy._ref_logps(self.batch, self.indices, loss_type) if has_kl else None
+        losses, metrics = self.policy._token_losses(self.batch, self.indices, old_logps, ref_logps, loss_type)
         weights = token_weights(self.batch.completions.mask, self.policy.settings.loss_agg)
         return (losses * weights).sum(), [(metric * weights).sum() for metric in metrics]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from envgen.coevolution.metrics import spec_diversity
+from envgen.coevolution.metrics import combine_update_metrics, spec_diversity
 
 
 def test_copies_have_no_diversity():
@@ -31,3 +31,12 @@ def test_entropy_of_a_feature_covers_the_specs_that_have_it():
 def test_empty_batches_have_zero_diversity():
     assert spec_diversity([], []) == {"distinct_fraction": 0.0, "ngram_overlap": 0.0, "entropy": {}}
     assert spec_diversity(["not a spec"], [])["entropy"] == {}
+
+
+def test_counts_of_several_updates_are_added_and_losses_averaged_over_gradient_steps():
+    first = {"loss": 1.0, "gradient_steps": 3.0, "num_specs": 6.0, "num_tokens": 30}
+    second = {"loss": 5.0, "gradient_steps": 1.0, "num_specs": 2.0, "num_tokens": 10}
+    combined = combine_update_metrics([first, second, {"num_specs": 0.0}])
+    assert combined == {"loss": 2.0, "gradient_steps": 4.0, "num_specs": 8.0, "num_tokens": 40}
+    assert combine_update_metrics([first]) == first
+    assert combine_update_metrics([]) == {}

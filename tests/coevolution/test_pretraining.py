@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy import Toy
 
+from envgen.coevolution import pretraining
 from envgen.coevolution.language_model import load_model, new_model, train_tokenizer
 from envgen.coevolution.losses import completion_logps
 from envgen.coevolution.pretrain_data import PretrainData
@@ -109,7 +110,21 @@ def test_models_are_reproducible(tmp_path):
     assert read_weights(first) == read_weights(second)
 
 
-def test_of_two_processes_the_first_to_finish_publishes_its_models(tmp_path):
+def test_of_two_processes_the_second_waits_for_the_models_of_the_first(tmp_path):
+    output, lines = tmp_path / "stdout", []
+    with forked(pretrain_and_print, tmp_path / "models", stdout=output) as process:
+        while process.is_alive() and not (output.exists() and "loss" in output.read_text()):
+            time.sleep(0.002)
+        models = pretrain(DOMAIN, tmp_path / "models", 0, SIZE, RESUMED, lines.append)
+        process.join()
+    assert lines == ["another process is pretraining these models; waiting for it"]
+    assert "environment (2 of 2): step 20 of 20" in output.read_text()
+    assert [path.name for path in (tmp_path / "models").iterdir()] == [models[0].parent.name]
+    load_model(models[1])
+
+
+def test_without_file_locks_the_first_to_finish_publishes_its_models(tmp_path, monkeypatch):
+    monkeypatch.setattr(pretraining, "fcntl", None)
     concurrent = []
 
     def pretrain_concurrently(line):
@@ -118,7 +133,8 @@ def test_of_two_processes_the_first_to_finish_publishes_its_models(tmp_path):
             concurrent[0] = pretrain(DOMAIN, tmp_path, 0, SIZE, SHORT)
 
     assert pretrain(DOMAIN, tmp_path, 0, SIZE, SHORT, pretrain_concurrently) == concurrent[0]
-    assert [path.name for path in tmp_path.iterdir()] == [concurrent[0][0].parent.name]
+    finished = [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")]
+    assert finished == [concurrent[0][0].parent.name]
     load_model(concurrent[0][0])
 
 

@@ -10,7 +10,7 @@ from toy import Toy, ToySpec
 from envgen.coevolution.domains.answers import AnswersDomain
 from envgen.coevolution.domains.registry import load_domain
 from envgen.coevolution.domains.tools.domain import ToolsDomain
-from envgen.coevolution.tasks import CheckResult, DomainError, SpecError, Task, check_domain
+from envgen.coevolution.tasks import CheckResult, DomainError, Spec, SpecError, Task, check_domain
 
 
 @pytest.mark.parametrize("domain", [Toy(), AnswersDomain(), ToolsDomain()], ids=lambda domain: domain.name)
@@ -175,3 +175,17 @@ def test_spec_that_does_not_round_trip_is_explained():
 
     with pytest.raises(DomainError, match="is parsed as"):
         check_domain(LossyText())
+
+
+def test_a_variation_of_a_spec_with_one_field_is_another_sample():
+    class Letter(Spec):
+        letter: str
+
+    class Letters(Toy):
+        Spec = Letter
+
+        def sample(self, rng):
+            return Letter(letter=str(rng.choice(list("abc"))))
+
+    rng = np.random.default_rng(0)
+    assert {Letters().vary(Letter(letter="a"), rng).letter for _ in range(30)} == set("abc")

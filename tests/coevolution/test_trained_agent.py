@@ -7,6 +7,8 @@ import pytest
 import torch
 from toy import Toy
 
+from envgen import run_benchmark
+from envgen.benchmarks.benchmark import Benchmark, Item, Prompt, Verdict
 from envgen.benchmarks.models import LocalBackend
 from envgen.coevolution.language_model import load_model
 from envgen.coevolution.settings import AgentSettings, CoevolutionPlan
@@ -29,6 +31,20 @@ def run(models, tmp_path_factory):
     )
     coevolve(folder, Toy(), request)
     return folder
+
+
+class Sums(Benchmark):
+    name, data_version, categories = "sums", "1", ("one",)
+
+    def __init__(self, count):
+        self.count = count
+
+    def items(self, category):
+        return [Item(f"{k}", category, k) for k in range(self.count)]
+
+    def episode(self, item):
+        reply = yield Prompt.user(f"{item.data} + 1 = ?")
+        return Verdict(float(reply.text == str(item.data + 1)))
 
 
 def ask(text, **more):
@@ -65,6 +81,22 @@ def test_sampled_replies_depend_only_on_the_request_and_the_seed(models):
                 text = backend.send(ask(f"{'abcdefgh'[k]} a : 1", temperature=2.0)).text
                 assert texts.setdefault((seed, k), text) == text
     assert len({tuple(texts[seed, k] for k in range(8)) for seed in (0, 1)}) == 2
+
+
+def test_a_benchmark_is_not_continued_with_other_weights(models, tmp_path):
+    for source, target in ((models[0], tmp_path / "model"), (models[1], tmp_path / "later")):
+        shutil.copytree(source, target)
+    model = {"llm": f"hf:{tmp_path / 'model'}", "max_reply_tokens": 16}
+    first = run_benchmark(Sums(2), model, folder=tmp_path / "run", verbose=False)
+    assert run_benchmark(Sums(2), model, folder=tmp_path / "run", verbose=False) == first
+    (tmp_path / "model").rename(tmp_path / "earlier")
+    (tmp_path / "later").rename(tmp_path / "model")
+    with pytest.raises(RunError, match="was started with weights 'sha256"):
+        run_benchmark(Sums(2), model, folder=tmp_path / "run", verbose=False)
+    shutil.rmtree(tmp_path / "model")
+    (tmp_path / "earlier").rename(tmp_path / "model")
+    with pytest.raises(RunError, match="was started with weights 'sha256"):
+        run_benchmark(Sums(2), {**model, "dtype": "bfloat16"}, folder=tmp_path / "run", verbose=False)
 
 
 def test_what_a_local_model_cannot_do_is_explained(models):

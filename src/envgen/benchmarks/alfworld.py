@@ -35,10 +35,11 @@ from envgen.coevolution.domains.alfworld.planner import plan_commands
 from envgen.coevolution.domains.random_choice import choose
 from envgen.designers.chat.protocol import Message, Reply
 
-from .benchmark import Benchmark, BenchmarkError, Episode, Item, Prompt, Verdict, text_reply
+from .benchmark import NO_TEXT, Benchmark, BenchmarkError, Episode, Item, Prompt, Verdict, text_reply
 
 NUM_GAMES = 20  # generated for each task type
 MAX_REPLY_CHARS = 20_000  # of a reply; what comes before is ignored
+ACTION_LABEL = re.compile(r"(?:[-•]|\d{1,2}[.)])?[>*_#\s]{0,8}action[*_\s]{0,4}:(.*)", re.IGNORECASE)
 NOT_SOLVED = "not solved"
 INSTRUCTIONS = (
     "You are in a room with receptacles that hold objects, and have a task. In each turn you give one command and are "
@@ -105,7 +106,7 @@ class Alfworld(Benchmark):
             step = game.step(find_command(reply.text))
             num_possible += step.observation != NOTHING_HAPPENS
             messages = (
-                *messages, Message(role="assistant", content=reply.text),
+                *messages, Message(role="assistant", content=reply.text or NO_TEXT),
                 Message(role="user", content=step.observation),
             )  # fmt: skip
         counts = {"possible commands": (num_possible, game.num_steps)}
@@ -147,12 +148,21 @@ def _floor_plan(from_package: bool, rng: Random) -> FloorPlan:
 
 
 def find_command(text: str) -> str:
-    """The command of a reply: after the last `Action:` (or `>`) at the beginning of a line, else the last line."""
-    lines = [line.strip() for line in text[-MAX_REPLY_CHARS:].splitlines()]
-    marked = [
-        match[1] or match[2] or ""
-        for line in lines
-        if (match := re.match(r"(?i)(?:[*_#\s]{0,4}action[*_\s]{0,4}:[*_\s]{0,4}(.*)|>\s*(.*))", line))
-    ]
-    command = marked[-1] if marked else next((line for line in reversed(lines) if line), "")
-    return " ".join(command.strip("`*_\"'. ").split())
+    """The command of a reply, in lower case.
+
+    It follows the last `Action:` at the beginning of a line, in this line or the next one that is not empty. Without
+    one, it is the last line that begins with `>`, or the last line.
+    """
+    lines = [line for line in map(str.strip, text[-MAX_REPLY_CHARS:].splitlines()) if _strip_quotes(line)]
+    labels = [(k, match) for k, line in enumerate(lines) if (match := ACTION_LABEL.match(line))]
+    prompts = [line[1:] for line in lines if line.startswith(">")]
+    if labels:
+        k, match = labels[-1]
+        command = _strip_quotes(match[1]) or next(iter(lines[k + 1 :]), "")
+    else:
+        command = next(reversed(prompts or lines), "")
+    return " ".join(_strip_quotes(command).lower().split())
+
+
+def _strip_quotes(text: str) -> str:
+    return text.strip("`*_\"'.> ")  # also of a line that only begins or ends a code block

@@ -1,6 +1,7 @@
 """What a benchmark is: items in categories, an episode for each of them, and a verdict.
 
-An episode is a generator. It yields what to send to the model, receives the reply, and returns the verdict:
+An episode is a generator. It yields what to send to the model, receives the reply without the model's reasoning, and
+returns the verdict:
 
     def episode(self, item):
         reply = yield Prompt.user("What is the capital of " + item.data["country"] + "?")
@@ -25,6 +26,7 @@ from envgen.errors import EnvgenError
 from envgen.runs.files import parse_json, read_regular
 
 MAX_DATA_BYTES = 512 << 20  # of one file of a benchmark
+NO_TEXT = "(no reply)"  # an empty reply in a conversation that goes on: some servers refuse empty messages
 
 
 class BenchmarkError(EnvgenError):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envgen.designers.chat.backends import LLM_FORMS, make_backend
+from envgen.designers.chat.backends import KEY_VARIABLES, LLM_FORMS, make_backend
 from envgen.designers.chat.ledger import LEDGER
 from envgen.designers.chat.offline import ReplayBackend
 from envgen.designers.chat.protocol import Backend, ChatError, ChatRequest, RejectedError, Reply, Usage
@@ -31,8 +31,13 @@ FORMS = {
 TOO_LONG = 413  # the HTTP status of a request that is too large
 
 
+LOCAL = ("hf", "run")  # models in this process
+
+
 class ModelSource:
-    """Opens the model of a run for one item after another. Models in this process are loaded once."""
+    """Opens the model of a run for one item after another. Models in this process are loaded once, and there is one
+    connection to a server.
+    """
 
     def __init__(self, config: BenchmarkConfig, benchmark: Benchmark, seed: int):
         self.config, self.benchmark, self.seed = config, benchmark, seed
@@ -42,12 +47,26 @@ class ModelSource:
             raise ChatError(f"llm {choices}; valid forms: {'; '.join(FORMS.values())}")
         if bool(self.argument) != (":" in FORMS[self.kind]):
             raise ChatError(f"{config.llm!r} is not valid; write {FORMS[self.kind]}")
-        self._local = _load_local_model(config, self.kind, self.argument, seed) if self.kind in ("hf", "run") else None
+        self._check_options()
+        self.local = _load_local_model(config, self.kind, self.argument, seed) if self.kind in LOCAL else None
+        self._server = self._make_backend(None) if self.kind in KEY_VARIABLES else None
+
+    def _check_options(self) -> None:
+        """Raise ChatError for an option that this kind of model does not use."""
+        unused = [] if self.kind in KEY_VARIABLES else ["base_url", "key_env"]
+        unused += [] if self.kind in LOCAL else ["device", "dtype"]
+        for name in unused:
+            if getattr(self.config, name) != BenchmarkConfig.model_fields[name].default:
+                raise ChatError(f"{name} has no effect with {self.kind}; remove it")
+
+    def _make_backend(self, folder: Path | None) -> Backend:
+        config = self.config
+        return make_backend(config.llm, config.base_url, folder, config.timeout, config.key_env)
 
     def open(self, item: Item, folder: Path) -> Backend:
         """The model for one item. `folder` is that of its conversation."""
-        if self._local is not None:
-            return self._local
+        if backend := self.local or self._server:
+            return backend
         if self.kind == "gold":
             replies = self.benchmark.gold_replies(item)
             if replies is None:
@@ -63,8 +82,7 @@ class ModelSource:
             if not ledger.is_file():
                 raise ChatError(f"there is no {ledger} to replay; pass the directory of a run of this benchmark")
             return ReplayBackend(ledger)
-        config = self.config
-        return make_backend(config.llm, config.base_url, folder / "requests", config.timeout, config.key_env)
+        return self._make_backend(folder / "requests")
 
 
 class EmptyBackend(Backend):
@@ -101,6 +119,16 @@ class LocalBackend(Backend):
     def __init__(self, name: str, lm: "LanguageModel", seed: int):
         self.name, self.lm, self.seed = name, lm, seed
         self._lock = threading.Lock()
+
+    def checksum(self) -> str:
+        """A checksum of the weights. Those of a run change while it trains, and a folder can be written again."""
+        import torch
+
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.lm.model.state_dict().items()):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            digest.update(memoryview(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()))
+        return f"sha256 {digest.hexdigest()[:16]}"
 
     def send(self, request: ChatRequest) -> Reply:
         import torch

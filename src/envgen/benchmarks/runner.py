@@ -31,6 +31,7 @@ from envgen.designers.chat.threads import Interrupted, open_chat, run_in_threads
 from envgen.designers.chat.usage import ChatUsage
 from envgen.runs.files import exists, flush_folder, open_regular, parse_json
 from envgen.runs.store import Run, RunError
+from envgen.text import strip_reasoning
 
 from .benchmark import Benchmark, BenchmarkError, Item, Verdict
 from .models import ModelSource
@@ -78,6 +79,8 @@ def run_benchmark(
         "policy": "llm", "benchmark": benchmark.name, "data_version": benchmark.data_version, "options": given,
         "seed": seed, "llm": config.llm, "settings": config.model_settings.model_dump(mode="json"),
     }  # fmt: skip
+    if source.local is not None:
+        request["weights"] = source.local.checksum()
     with Run(folder, request, runtime_options=config.for_record()) as run:
         runner = Runner(benchmark, config, source, folder, on_progress, log)
         results = runner.run(items)
@@ -178,7 +181,7 @@ class Runner:
                         return Verdict(0.0, "request refused", str(error))
                     self._has_reply = True
                     completions.append(_describe_reply(reply))
-                    question = episode.send(reply)
+                    question = episode.send(reply.model_copy(update={"text": strip_reasoning(reply.text)}))
             except StopIteration as end:
                 return end.value
         return Verdict(0.0, "too many requests", f"the episode did not end after {MAX_REQUESTS:,} requests")

@@ -4,6 +4,8 @@ An option that is left out is None, so a command knows which ones the user gave.
 written `none` on the command line.
 """
 
+import functools
+import operator
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -52,7 +54,11 @@ def _description(settings_class: type[BaseModel], name: str) -> str:
 
 def _optional(field: FieldInfo) -> Any:
     annotation: Any = field.annotation
-    return annotation | Literal["none"] if _is_nullable(field) else annotation | None
+    if not _is_nullable(field):
+        return annotation | None
+    # without the bounds of the values, which are checked with an error message of one line later
+    types = [get_args(each)[0] if get_origin(each) is Annotated else each for each in get_args(annotation)]
+    return functools.reduce(operator.or_, [*types, Literal["none"]])
 
 
 def _is_nullable(field: FieldInfo) -> bool:

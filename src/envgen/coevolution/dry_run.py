@@ -280,7 +280,8 @@ def estimate_hours(
     generation = tokens * seconds_per_token(shape, dtype_bytes)
     passes = 3 if agent.lora_rank is None else 2  # the gradients of frozen weights are not computed
     operations = 2 * shape.num_parameters * lengths.total * plan.rollouts
-    operations *= agent.epochs * passes + 1 + bool(agent.kl_coef)
+    several_steps = agent.epochs * agent.num_minibatches > 1  # then the initial log-probabilities are computed first
+    operations *= agent.epochs * passes + several_steps + bool(agent.kl_coef)
     return (generation + operations / TRAIN_FLOPS / layout.num_training_gpus) / 3600
 
 

@@ -24,7 +24,7 @@ from envgen.runs.store import Run, read_progress
 
 from .episodes import episode_starter
 from .losses import group_advantages
-from .metrics import eval_metrics, step_metrics
+from .metrics import combine_update_metrics, eval_metrics, step_metrics
 from .policy import LanguageModelPolicy, TrainBatch
 from .proposers import Candidate, ProposalBatch, Proposer, UniformProposer
 from .reward import SuccessStats, curriculum_rewards, success_rates
@@ -182,13 +182,13 @@ class Coevolution:
         broadcast = self.agent.policy.broadcast_bool
         last_save = time.monotonic()
         if not self.counts["step"]:
-            self._log({**self.counts, **self._evaluate()})
+            self._log({**self.counts, **self._evaluate(), **self._phase_seconds()})
         while self.counts["rollouts"] < self.plan.rollouts:
             line = self.step()
             is_last = self.counts["rollouts"] >= self.plan.rollouts
             if is_last or self.counts["step"] % self.plan.eval_every == 0:
                 line |= self._evaluate()
-            self._log({**line, "seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()}})
+            self._log({**line, **self._phase_seconds()})
             is_interrupted = broadcast(interrupt.requested)
             if is_last or is_interrupted or broadcast(time.monotonic() - last_save >= self.save_every):
                 self._save()
@@ -209,13 +209,11 @@ class Coevolution:
         with self._timed("update"):
             agent_metrics = self.agent.update([batch.rollouts for batch in batches])
         self.counts["step"] += 1
-        environment_metrics: dict[str, float] = {}
-        for batch in batches:
-            environment_metrics = self._update_stores_and_environment(batch) or environment_metrics
+        updates = [metrics for batch in batches if (metrics := self._update_stores_and_environment(batch))]
         self.success_stats.decay()
         new_counts = {name: self.counts[name] - counts_before[name] for name in self.counts}
         metrics = step_metrics(self.domain, batches, self.curriculum, new_counts, self.seconds)
-        return {**self.counts, **metrics, "agent": agent_metrics, "environment": environment_metrics}
+        return {**self.counts, **metrics, "agent": agent_metrics, "environment": combine_update_metrics(updates)}
 
     def _collect(self, count: int) -> StepBatch:
         """Propose and roll out `count` tasks."""
@@ -298,6 +296,9 @@ class Coevolution:
                 self.eval_tasks, self.plan.tasks_per_step * self.agent.settings.num_generations
             )
             return eval_metrics(self.domain, self.eval_tasks, scores)
+
+    def _phase_seconds(self) -> ProgressLine:
+        return {"seconds": {phase: round(seconds, 3) for phase, seconds in self.seconds.items()}}
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:

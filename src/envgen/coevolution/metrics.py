@@ -15,6 +15,7 @@ from .tasks import Domain, Task
 if TYPE_CHECKING:
     from .loop import StepBatch
 
+SUMMED_METRICS = ("num_specs", "gradient_steps", "num_tokens")  # of an update
 NEAR_TARGET = 0.1  # the paper's k_min: the distance from alpha that is logged as near, whatever the filter setting
 
 
@@ -45,6 +46,21 @@ def step_metrics(
         ),
         "tokens_per_second": round(num_tokens / max(1e-9, generation_seconds)),
     }
+
+
+def combine_update_metrics(updates: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The metrics of all updates of a proposer in one step: counts are added, others averaged over gradient steps."""
+    if len(updates) <= 1:
+        return dict(updates[0]) if updates else {}
+    num_steps = max(1.0, sum(update.get("gradient_steps", 0.0) for update in updates))
+    combined: dict[str, float] = {}
+    for name in dict.fromkeys(name for update in updates for name in update):
+        if name in SUMMED_METRICS:
+            combined[name] = sum(update.get(name, 0.0) for update in updates)
+        else:
+            total = sum(update["gradient_steps"] * update[name] for update in updates if name in update)
+            combined[name] = total / num_steps
+    return combined
 
 
 def eval_metrics(domain: Domain, tasks: Sequence[Task], scores: np.ndarray) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.distributed.tensor import DTensor
 
 from envgen.errors import NonFiniteLossError
+from envgen.imports import require_extra
 
 from .episodes import StartEpisode
 from .language_model import LanguageModel, ModelError
@@ -68,6 +69,25 @@ class TrainBatch:
         return torch.from_numpy(indices.reshape(-1))
 
 
+def check_launch(settings: PolicySettings, accelerator: Accelerator, sampler: Sampler) -> None:
+    """Raise an error if a policy with these settings cannot be trained by these processes, or cannot generate."""
+    kind = accelerator.distributed_type
+    if kind == DistributedType.FSDP and isinstance(sampler, HfSampler):
+        raise ModelError(
+            "a model sharded by FSDP cannot generate by itself: each process would wait for the others at "
+            "different tokens; pass the address of a vLLM server, or launch without FSDP"
+        )
+    if kind == DistributedType.FSDP and not accelerator.is_fsdp2:
+        raise ModelError("only version 2 of FSDP is supported: set fsdp_version: 2")
+    if kind == DistributedType.FSDP and settings.lora_rank is not None:
+        raise ModelError("adapters (lora_rank) are not supported with FSDP; launch data-parallel, without FSDP")
+    if kind in (DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
+        raise ModelError(f"{kind.value} is not supported: launch with FSDP (launch/fsdp.yaml) or data-parallel")
+    if settings.lora_rank is not None:
+        require_extra("lora", "lora_rank")
+    sampler.check()
+
+
 class LanguageModelPolicy:
     def __init__(
         self, lm: LanguageModel, settings: PolicySettings, seed: int, accelerator: Accelerator | None = None,
@@ -75,7 +95,7 @@ class LanguageModelPolicy:
     ):  # fmt: skip
         self.settings, self.accelerator = settings, accelerator or Accelerator()
         self.sampler = sampler or HfSampler()
-        self._check_distributed_type()
+        check_launch(settings, self.accelerator, self.sampler)
         self.device = self.accelerator.device
         lm.model.eval()  # no dropout: train on the distribution that was sampled from
         self.ref_model: Any = None  # with adapters, the initial model is the model without them
@@ -92,20 +112,6 @@ class LanguageModelPolicy:
         self.rng = torch.Generator(self.device).manual_seed(seed + 1_000_003 * self.accelerator.process_index)
         self.shuffle_rng = np.random.default_rng(seed)
         self.sampler.sync_weights(self.model, self.accelerator)
-
-    def _check_distributed_type(self) -> None:
-        kind = self.accelerator.distributed_type
-        if kind == DistributedType.FSDP and isinstance(self.sampler, HfSampler):
-            raise ModelError(
-                "a model sharded by FSDP cannot generate by itself: each process would wait for the others at "
-                "different tokens; pass the address of a vLLM server, or launch without FSDP"
-            )
-        if kind == DistributedType.FSDP and not self.accelerator.is_fsdp2:
-            raise ModelError("only version 2 of FSDP is supported: set fsdp_version: 2")
-        if kind == DistributedType.FSDP and self.settings.lora_rank is not None:
-            raise ModelError("adapters (lora_rank) are not supported with FSDP; launch data-parallel, without FSDP")
-        if kind in (DistributedType.DEEPSPEED, DistributedType.MEGATRON_LM):
-            raise ModelError(f"{kind.value} is not supported: launch with FSDP (launch/fsdp.yaml) or data-parallel")
 
     # ------------------------------------------------------------------------------------------------- generation
 
@@ -179,6 +185,7 @@ class LanguageModelPolicy:
         s, (indices, is_real) = self.settings, self._local_indices(len(batch.prompts))
         # With a single gradient step the updated model is the one that generated, so old_logps equal logps.
         old_logps = self._logps(batch, indices, loss_type) if s.epochs * s.num_minibatches > 1 else None
+        ref_logps = self._ref_logps(batch, indices, loss_type) if s.kl_coef else None
         num_minibatches = min(s.num_minibatches, len(indices))
         permutations = (self.shuffle_rng.permutation(len(indices)) for _ in range(s.epochs))
         minibatches = (
@@ -186,7 +193,8 @@ class LanguageModelPolicy:
         )
         totals, num_steps = np.zeros(len(METRICS)), 0
         for minibatch in minibatches:
-            metrics = self._gradient_step(batch, indices[minibatch], is_real[minibatch], old_logps, loss_type)
+            selected = indices[minibatch], is_real[minibatch]
+            metrics = self._gradient_step(batch, *selected, old_logps, ref_logps, loss_type)
             if metrics is None:
                 break
             totals, num_steps = totals + metrics, num_steps + 1
@@ -199,7 +207,7 @@ class LanguageModelPolicy:
 
     def _gradient_step(
         self, batch: TrainBatch, indices: np.ndarray, is_real: np.ndarray, old_logps: Tensor | None,
-        loss_type: LossType,
+        ref_logps: Tensor | None, loss_type: LossType,
     ) -> np.ndarray | None:  # fmt: skip
         """One gradient step on the completions of some prompts; returns METRICS, or None beyond `target_kl`."""
         s, group_size = self.settings, batch.num_generations
@@ -213,7 +221,7 @@ class LanguageModelPolicy:
             microbatch = indices[start : start + prompts_per_pass]
             is_last = start + prompts_per_pass >= len(indices)
             with nullcontext() if is_last else self._no_sync():
-                losses, metrics = self._token_losses(batch, microbatch, old_logps, loss_type)
+                losses, metrics = self._token_losses(batch, microbatch, old_logps, ref_logps, loss_type)
                 weight = weights[start * group_size : (start + len(microbatch)) * group_size, : losses.shape[1]]
                 loss = (losses * weight).sum()
                 self.accelerator.backward(loss * self.accelerator.num_processes)  # gradients are averaged over them
@@ -230,34 +238,37 @@ class LanguageModelPolicy:
         return metrics
 
     def _token_losses(
-        self, batch: TrainBatch, indices: np.ndarray, old_logps: Tensor | None, loss_type: LossType
-    ) -> tuple[Tensor, list[Tensor]]:
+        self, batch: TrainBatch, indices: np.ndarray, old_logps: Tensor | None, ref_logps: Tensor | None,
+        loss_type: LossType,
+    ) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
         """The loss of each token of the completions of some prompts, and METRICS without `loss` and `grad_norm`."""
-        rows, temperature = batch.completion_indices(indices), self._temperature(loss_type)
-        logps, entropy = self._forward(self.model, batch, indices, temperature)
+        s, rows = self.settings, batch.completion_indices(indices)
+        logps, entropy = self._forward(self.model, batch, indices, self._temperature(loss_type))
         old = logps.detach() if old_logps is None else old_logps[rows, : logps.shape[1]]
-        ref_logps = self._ref_logps(batch, indices, temperature) if self.settings.kl_coef else None
+        ref = None if ref_logps is None else ref_logps[rows, : logps.shape[1]]
         advantages = batch.advantages[rows, None].to(self.device)
-        s = self.settings
-        return token_losses(loss_type, logps, old, ref_logps, advantages, entropy, s.clip_coef, s.kl_coef)
+        return token_losses(loss_type, logps, old, ref, advantages, entropy, s.clip_coef, s.kl_coef)
 
-    @torch.no_grad()
-    def _ref_logps(self, batch: TrainBatch, indices: np.ndarray, temperature: float) -> Tensor:
-        """Log-probabilities of the completions of some prompts under the initial model."""
+    def _ref_logps(self, batch: TrainBatch, indices: np.ndarray, loss_type: LossType) -> Tensor:
+        """The log-probabilities under the initial model, as in `_logps`."""
         model, adapters = self.ref_model, nullcontext()
         if model is None:
             model, adapters = self.lm.model, adapters_disabled(self.lm.model)
         with adapters, self.accelerator.autocast():
-            return self._forward(model, batch, indices, temperature)[0]
+            return self._logps(batch, indices, loss_type, model)
 
     @torch.no_grad()
-    def _logps(self, batch: TrainBatch, indices: np.ndarray, loss_type: LossType) -> Tensor:
-        """Log-probabilities of the completions of some prompts under the current model, (all completions, T)."""
+    def _logps(self, batch: TrainBatch, indices: np.ndarray, loss_type: LossType, model: Any = None) -> Tensor:
+        """Log-probabilities of the completions of some prompts under the current model or `model`.
+
+        The result has a row for each completion of the batch; those of other prompts are zeros.
+        """
+        model = self.model if model is None else model
         prompts_per_pass = max(1, self.settings.microbatch_size // batch.num_generations)
         out = torch.zeros(batch.completions.ids.shape, device=self.device)
         for start in range(0, len(indices), prompts_per_pass):
             microbatch = indices[start : start + prompts_per_pass]
-            logps, _ = self._forward(self.model, batch, microbatch, self._temperature(loss_type))
+            logps, _ = self._forward(model, batch, microbatch, self._temperature(loss_type))
             out[batch.completion_indices(microbatch), : logps.shape[1]] = logps
         return out
 

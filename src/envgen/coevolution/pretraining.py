@@ -76,7 +76,9 @@ def pretrain(
         examples = (data.agent_example, data.environment_example)
         evaluations = (data.evaluate_agent, data.evaluate_environment)
         num_steps = (settings.agent_steps, settings.environment_steps)
-        with _work_folder(folder, final.name) as work:
+        with _work_folder(folder, final, report) as work:
+            if final.exists():  # another process has finished them in the meantime
+                return final / names[0], final / names[1]
             checkpoint = load_latest(work / "checkpoints")
             finished = checkpoint.values["finished"] if checkpoint else []
             for k, name in enumerate(names):
@@ -272,19 +274,23 @@ def completion_loss(lm: LanguageModel, examples: list[EncodedExample]) -> torch.
 
 
 @contextmanager
-def _work_folder(folder: Path, name: str) -> Iterator[Path]:
+def _work_folder(folder: Path, final: Path, report: ReportFn) -> Iterator[Path]:
     """A folder for unfinished models, which an interrupted process leaves behind to be resumed.
 
-    A process that cannot lock it works in a temporary folder of its own.
+    It is locked. Where there are no file locks, a process works in a temporary folder of its own.
     """
-    work = folder / f".unfinished-{name}"
+    work = folder / f".unfinished-{final.name}"
     with ExitStack() as stack:
         work.mkdir(parents=True, exist_ok=True)
         lock = stack.enter_context(open(work / "lock", "a"))
         try:
             if fcntl is None:
                 raise OSError("no file locks")
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                report("another process is pretraining these models; waiting for it")
+                fcntl.flock(lock, fcntl.LOCK_EX)
         except OSError:
             temporary = TemporaryDirectory(prefix=".unfinished-", dir=folder, ignore_cleanup_errors=True)
             yield Path(stack.enter_context(temporary))

@@ -1,6 +1,6 @@
 """The contract of proposers, which decide which tasks the agent gets next, and the proposers that need no model.
 
-    uniform        every field sampled uniformly: no curriculum
+    uniform        random specs from the domain's own distribution: no curriculum
     greedy         of several uniform specs, the one with the highest predicted reward
     learnability   of several uniform specs, one with probability proportional to its predicted p (1 - p)
 

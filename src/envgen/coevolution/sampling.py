@@ -76,6 +76,10 @@ Generate = Callable[[Sequence[Sequence[int]], int], Completions]  # prompts and 
 class Sampler(Protocol):
     """Generates completions from a model that is being trained."""
 
+    def check(self) -> None:
+        """Raise ModelError if it cannot generate."""
+        ...
+
     def generate(
         self, lm: LanguageModel, prompts: Sequence[Sequence[int]], num_generations: int, max_new_tokens: int,
         rng: torch.Generator | None, temperature: float, conversations: Sequence[Conversation] | None = None,
@@ -93,6 +97,9 @@ class Sampler(Protocol):
 
 class HfSampler:
     """Generates with the trained model itself, in this process."""
+
+    def check(self) -> None:
+        return
 
     def generate(
         self, lm: LanguageModel, prompts: Sequence[Sequence[int]], num_generations: int, max_new_tokens: int,

@@ -124,7 +124,7 @@ class Domain(ABC):
 
     @abstractmethod
     def sample(self, rng: np.random.Generator) -> Any:
-        """A random spec, uniform over the values of each field."""
+        """A random spec from the distribution of the domain's tasks."""
 
     @abstractmethod
     def sample_easy(self, rng: np.random.Generator) -> Any:
@@ -139,11 +139,12 @@ class Domain(ABC):
         """The difficulty of a spec by a measure of the domain's own, independent of any agent."""
 
     def vary(self, spec: Any, rng: np.random.Generator) -> Any:
-        """A variation of a spec: some of its fields are sampled again."""
-        other = self.sample(rng)
+        """A variation of a spec: some of its fields are sampled again, or the only one."""
+        other, names = self.sample(rng), list(type(spec).model_fields)
+        if len(names) == 1:
+            return other
         for _ in range(1000):
             other = self.sample(rng)
-            names = list(type(spec).model_fields)
             is_new = rng.random(len(names)) < 0.5
             if is_new.all() or not is_new.any():
                 continue

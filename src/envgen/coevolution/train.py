@@ -1,6 +1,7 @@
 """The entry point of the co-evolution: from a request to a finished run directory."""
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +17,14 @@ from envgen.settings import format_choice_error
 from .domains.registry import domain_path
 from .language_model import LanguageModel, load_model
 from .loop import COUNTS, AgentPolicy, Coevolution, ProgressLine
-from .policy import LanguageModelPolicy
+from .policy import LanguageModelPolicy, check_launch
 from .proposers import ProposerContext, UniformProposer
 from .registry import PROPOSERS
 from .reward import SuccessStats
-from .sampling import Sampler
+from .sampling import HfSampler, Sampler
 from .settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSettings
 from .task_stores import TaskFilter, TaskStores
-from .tasks import Domain, Spec, Task, validate
+from .tasks import Domain, DomainError, Spec, Task, validate
 
 BASE_SEED = 20_251_219  # of the base tasks, the same in every run
 VALIDATION_TASKS = 200  # tasks on which a domain is validated before a run
@@ -129,20 +130,25 @@ def coevolve(
     runtime_options = {"dtype": dtype}
     if pretrain_recipe is not None:
         runtime_options |= {PRETRAINED: Path(agent_path).parent.name}
+    if entry.needs_model:
+        check_launch(request.environment_settings, accelerator, samplers[1] or HfSampler())
+    policy = LanguageModelPolicy(agent_lm, agent_settings, request.seed, accelerator, samplers[0])
     with Run(folder, stored, is_main, runtime_options) as run:
-        policy = LanguageModelPolicy(agent_lm, agent_settings, request.seed, accelerator, samplers[0])
         stores = TaskStores(run)
         context = ProposerContext(
             domain=domain, curriculum=request.curriculum, environment_settings=request.environment_settings,
             plan=request.plan, seed=request.seed + 10, run=run, stores=stores, task_filter=setup.task_filter,
             base_specs=setup.base_specs, build_policy=build_environment_policy,
         )  # fmt: skip
+        start = time.perf_counter()
+        proposer = entry.build(context)  # `static` generates its tasks
         loop = Coevolution(
-            run, domain, AgentPolicy(domain, policy, agent_settings), entry.build(context), stores=stores,
+            run, domain, AgentPolicy(domain, policy, agent_settings), proposer, stores=stores,
             task_filter=setup.task_filter, base_specs=setup.base_specs, eval_tasks=setup.eval_tasks,
             curriculum=request.curriculum, plan=request.plan, seed=request.seed, on_progress=on_progress,
             save_every=save_every,
         )  # fmt: skip
+        loop.seconds["environment"] = time.perf_counter() - start
         lines = loop.execute()
         with reading(run.folder / PROGRESS):
             summary = summarize(lines)
@@ -187,6 +193,10 @@ def setup_tasks(domain: Domain, plan: CoevolutionPlan) -> TaskSetup:
     task_filter = TaskFilter(domain, eval_tasks)
     proposals = UniformProposer(domain, BASE_SEED).propose(plan.num_base_tasks, [], SuccessStats(), task_filter)
     base_specs = [candidate.task.spec for candidate in proposals.accepted if candidate.task is not None]
+    if not base_specs:
+        raise DomainError(
+            f"all specs of {domain.name} are held out, so none is left to train on; lower num_eval_tasks of the plan"
+        )
     return TaskSetup(task_filter, base_specs, eval_tasks)
 
 

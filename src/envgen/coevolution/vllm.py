@@ -82,6 +82,9 @@ class VllmSampler:
         self.max_attempts, self.retry_delay, self.timeout = max_attempts, retry_delay, timeout
         self._model: dict[str, Any] | None = None  # the id of the served model and the length of its context
 
+    def check(self) -> None:
+        self.model_id()
+
     def generate(
         self, lm: LanguageModel, prompts: Sequence[Sequence[int]], num_generations: int, max_new_tokens: int,
         rng: torch.Generator | None, temperature: float, conversations: Sequence[Conversation] | None = None,

@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
+from envgen.text import strip_reasoning
+
 MAX_CHARS = 20_000  # of an answer; what comes before is ignored
 LABEL = re.compile(r"\b(?:action|answer|choice|move)\b[\s*_`\"']*(?::|=|(?P<verb>\bis\b))", re.IGNORECASE)
 ARTICLE = re.compile(r"\s*an? +\w", re.IGNORECASE)  # after "is": the name "a" does not count in "is a good move"
@@ -23,12 +25,11 @@ NEGATED = re.compile(  # before a name
     re.IGNORECASE,
 )
 MAX_NEGATION_CHARS = 60
-THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 
 
 def parse_action(text: str, actions: Sequence[str]) -> str | None:
     """The action that an answer chooses; None if it chooses none, or more than one."""
-    text = THOUGHT_END.split(text)[-1][-MAX_CHARS:]
+    text = strip_reasoning(text)[-MAX_CHARS:]
     names = {_normalize(name): name for name in actions}
     action, text = _find_in_json(text, names)
     if action is not None:

@@ -10,7 +10,7 @@ import pytest
 from budget_worker import MAX_TOKENS, PROMPT_TOKENS, REPLY_TOKENS, make_request, open_chat
 
 from envgen.designers.chat import budget_file
-from envgen.designers.chat.budget_file import BudgetFile, SharedBudgetError, SharedLimits, total_usage
+from envgen.designers.chat.budget_file import BudgetFile, SharedBudgetError, SharedLimits
 from envgen.designers.chat.protocol import ChatError
 from envgen.designers.chat.runtime import LlmRuntime
 
@@ -23,6 +23,11 @@ def file(tmp_path):
     file = tmp_path / "budget.json"
     BudgetFile.create(file, SharedLimits(max_tokens=1000))
     return file
+
+
+def total_usage(file):
+    entries = json.loads(file.read_text())["usage"].values()
+    return {name: sum(entry[name] for entry in entries) for name in ("calls", "tokens", "cost")}
 
 
 def start(file, name, *args):

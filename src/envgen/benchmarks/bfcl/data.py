@@ -23,7 +23,7 @@ LIVE = ("live_simple", "live_multiple", "live_parallel", "live_parallel_multiple
 RELEVANCE = ("irrelevance", "live_irrelevance", "live_relevance")
 MULTI_TURN = ("multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context")
 CATEGORIES = (*SINGLE_TURN, "irrelevance", *LIVE, "live_irrelevance", "live_relevance", *MULTI_TURN)
-CLASS_DOCUMENTATION = {
+CLASS_MODULES = {  # of the multi-turn categories; their documentation has the same names
     "GorillaFileSystem": "gorilla_file_system", "MathAPI": "math_api", "MessageAPI": "message_api",
     "TwitterAPI": "posting_api", "TicketAPI": "ticket_api", "TradingBot": "trading_bot", "TravelAPI": "travel_booking",
     "VehicleControlAPI": "vehicle_control",
@@ -63,7 +63,7 @@ def _read_lines(file: Path) -> list[Any]:
 @functools.cache
 def load_class_functions(package: Path, name: str) -> tuple[dict[str, Any], ...]:
     """The functions of one of the classes of the multi-turn categories."""
-    return tuple(_read_lines(package / "data" / "multi_turn_func_doc" / f"{CLASS_DOCUMENTATION[name]}.json"))
+    return tuple(_read_lines(package / "data" / "multi_turn_func_doc" / f"{CLASS_MODULES[name]}.json"))
 
 
 def multi_turn_functions(package: Path, entry: dict[str, Any]) -> tuple[list[Any], dict[int, list[Any]]]:

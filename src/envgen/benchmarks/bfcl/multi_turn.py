@@ -12,12 +12,11 @@ from typing import Any
 from envgen.designers.chat.protocol import Message, Reply
 from envgen.function_calls.calls import Call, CallError, parse_calls, parse_native, write_call
 
-from ..benchmark import Episode, Prompt, Verdict
+from ..benchmark import NO_TEXT, Episode, Prompt, Verdict
 from . import prompts
 from .data import gold_turns, multi_turn_functions
 from .process import Worker, WorkerError
 
-NO_TEXT = "(no reply)"  # some servers refuse empty messages
 MAX_STEPS = 20  # replies with calls in one turn; one more and the item is wrong, as in the official harness
 
 

@@ -14,6 +14,7 @@ from envgen.function_calls.calls import Call
 from envgen.runs.files import parse_json
 
 from ..benchmark import BenchmarkError
+from .data import CLASS_MODULES
 
 START_SECONDS = 60.0  # on a busy machine, importing the classes takes a while
 CALL_SECONDS = 20.0  # for all calls of one reply
@@ -36,7 +37,8 @@ class Worker:
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, name="envgen-bfcl-worker", daemon=True)
         self._reader.start()
-        start = {"classes": list(classes), "config": config, "long_context": long_context}
+        modules = {name: CLASS_MODULES[name] for name in classes}
+        start = {"classes": modules, "config": config, "long_context": long_context}
         try:
             self._ask({"start": start}, START_SECONDS)
         except WorkerError as error:

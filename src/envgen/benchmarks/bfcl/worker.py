@@ -3,7 +3,7 @@
 It is started as a script and imports nothing from envgen. Each line of its input is a request, each line of its output
 the answer, both JSON:
 
-    {"start": {"classes": [...], "config": {...}, "long_context": false}}    -> {}
+    {"start": {"classes": {name: module}, "config": {...}, "long_context": false}}    -> {}
     {"run": "model" or "gold", "calls": [[name, arguments], ...]}            -> {"results": [...]}
     {"compare": true}                                                        -> {"differences": [...]}
 
@@ -24,11 +24,6 @@ MEMORY_BYTES = 2 << 30
 CPU_SECONDS = 120
 MAX_OPEN_FILES = 64
 MAX_RESULT_CHARS = 200_000
-MODULES = {
-    "GorillaFileSystem": "gorilla_file_system", "MathAPI": "math_api", "MessageAPI": "message_api",
-    "TwitterAPI": "posting_api", "TicketAPI": "ticket_api", "TradingBot": "trading_bot", "TravelAPI": "travel_booking",
-    "VehicleControlAPI": "vehicle_control",
-}  # fmt: skip
 PACKAGE = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 STATELESS = ("MathAPI",)
 REFUSED_EVENTS = (
@@ -64,11 +59,11 @@ def refuse(event: str, args: tuple[Any, ...]) -> None:
 class Instances:
     """The instances of the classes of one side: the model's, or those of the expected calls."""
 
-    def __init__(self, classes: list[str], config: dict[str, Any], long_context: bool):
+    def __init__(self, classes: dict[str, str], config: dict[str, Any], long_context: bool):
         self.instances: dict[str, Any] = {}
         self.methods: dict[str, Any] = {}
-        for name in classes:
-            instance = getattr(importlib.import_module(f"{PACKAGE}.{MODULES[name]}"), name)()
+        for name, module in classes.items():
+            instance = getattr(importlib.import_module(f"{PACKAGE}.{module}"), name)()
             if name not in STATELESS:
                 instance._load_scenario(copy.deepcopy(config.get(name, {})), long_context=long_context)
             self.instances[name] = instance

@@ -76,8 +76,9 @@ def make_backend(
             if argument
             else f"{llm!r} is incomplete; write {LLM_FORMS[kind]}"
         )
-    if base_url and kind not in KEY_VARIABLES:
-        raise ChatError(f"{kind} uses no server; remove base_url")
+    for name, value in (("base_url", base_url), ("key_env", key_env)):
+        if value and kind not in KEY_VARIABLES:
+            raise ChatError(f"{kind} uses no server; remove {name}")
     if kind == "openai":
         return OpenAIBackend(argument, base_url, key_env or KEY_VARIABLES[kind], timeout)
     if kind == "anthropic":
@@ -96,7 +97,10 @@ def _usage(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class HttpBackend(Backend):
-    """A chat server. A part of the request that it reports as unsupported is left out, for the rest of the process."""
+    """A chat server. A part of a request that it reports as unsupported is left out of later ones, too.
+
+    Several threads may use one.
+    """
 
     optional_parts: ClassVar[Mapping[str, tuple[str, ...]]]  # part of a request: the names that servers give it
 
@@ -134,7 +138,7 @@ class HttpBackend(Backend):
                     raise
                 unsupported |= {part}
                 continue
-            self._unsupported = unsupported  # only now that leaving them out has helped
+            self._unsupported |= unsupported  # only now that leaving them out has helped
             try:
                 return self.parse_response(body).for_record(self.secrets)
             except (TypeError, KeyError, AttributeError, IndexError, ValueError, RecursionError):

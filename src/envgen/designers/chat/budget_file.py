@@ -13,10 +13,9 @@ and its ledger says what was charged.
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -212,11 +211,3 @@ def _write(file: Path, content: _Content) -> None:
         write_json(file, content.model_dump(mode="json"))
     except RunError as error:
         raise SharedBudgetError(str(error)) from None
-
-
-def total_usage(file: Path) -> Mapping[str, Any]:
-    """What all conversations have used together, without what is reserved."""
-    total = _Amounts()
-    for entry in _read(file).usage.values():
-        total = total.plus(entry)
-    return total.model_dump()

@@ -169,11 +169,6 @@ class Ledger:
         replies = self._replies.get(digest)
         return replies.popleft() if replies else None
 
-    @property
-    def unused_replies(self) -> dict[str, list[Reply]]:
-        """Recorded replies that have not been returned yet, by digest."""
-        return {digest: list(replies) for digest, replies in self._replies.items() if replies}
-
     def record_request(
         self, digest: str, request: dict[str, Any], backend: str, free: bool = False, timeout: float | None = None
     ) -> int:
