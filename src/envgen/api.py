@@ -213,6 +213,8 @@ def _training_arguments(
     if network_settings:
         settings["network"] = network_settings
     practice = preset_practice | practice_changes
+    if (unused := [name for name in practice_changes if name != "share"]) and not practice.get("share"):
+        raise ArgumentError(f"practice.{unused[0]} has no effect without practice; set practice.share as well")
     initial = None if initial_policy is None else _initial_policy(initial_policy)
     return TrainingArguments(
         run_folder, world, built, plan, observation=observation, seed=seed, learner=learner, settings=settings,

@@ -6,7 +6,7 @@ import json
 import pytest
 from rich.console import Console
 
-from envgen.curriculum.display import TrainDisplay
+from envgen.curriculum.display import IN_LEVELS, IN_ORIGINAL, TrainDisplay
 from envgen.runs.display import SPARKLINE_WIDTH, SPARKS, Sparkline, is_live
 
 PROGRESS = {
@@ -94,6 +94,14 @@ def test_skills_whose_success_changed_are_marked(tmp_path):
     assert display.changes()["eat_cow"] == 10  # since 200, not since 100: a tenth of the run ago
     display.remember(progress("final 2", 950, [0, 0, 0]))
     assert set(display.changes().values()) == {0}  # another phase has other environments
+
+
+def test_a_cycle_without_levels_is_drawn_as_the_original(tmp_path):
+    for phase, is_in_levels in (("levels", False), ("mixed", False), ("sampled levels", True)):
+        (tmp_path / "cycles" / "1").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "cycles" / "1" / "levels.json").write_text(json.dumps({"proposal": {"levels": []}}))
+        display = display_of(tmp_path, progress(f"cycle 1: {phase}", 500, [50, 50, 50]))
+        assert set(display.scores.kinds()) == {IN_LEVELS if is_in_levels else IN_ORIGINAL}
 
 
 def test_the_score_is_drawn_for_levels_and_the_original(tmp_path):

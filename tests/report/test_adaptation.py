@@ -3,14 +3,20 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_page import read_page
 
-from envgen.report.level_progress import level_results, phase_slots, skill_names, skill_steps
+from envgen.report.compare_section import _last_phase
+from envgen.report.level_progress import level_results, phase_slots, plays_levels, skill_names, skill_steps
 from envgen.report.read import open_run
 from run_files import PLAN, SKILLS, evaluation, write_json, write_lines, write_train_run
 
 WOOD, TABLE, DIAMOND = SKILLS
+
+
+def run_score(rates):
+    return float(np.exp(np.mean(np.log(1 + np.minimum(rates, 100)))) - 1)
 
 
 def write_run(folder: Path, seed: int = 0, delay: int = 0, mixing: str = "alternate") -> Path:
@@ -177,3 +183,23 @@ def test_runs_without_levels_show_first_successes_only(tmp_path):
     assert "First successes" in page.text
     assert "a level for" not in page.text
     assert not [spec for spec in page.charts if spec["yLabel"] == "success %"]
+
+
+def test_the_curve_of_a_last_phase_with_levels_shows_the_episodes_in_the_original(tmp_path):
+    run = open_run(write_run(tmp_path / "mixed", mixing="mixed"), "mixed")
+    points = _last_phase(run)
+    assert 5 < len(points) <= 40
+    assert points[-1][1] == pytest.approx(run_score([100 * 39 / 30, 0, 100 * 6 / 30]), rel=0.1)
+    assert plays_levels("cycle 2: mixed", phase_slots(run))
+
+
+def test_phases_without_levels_are_in_the_original(tmp_path):
+    folder = write_run(tmp_path / "none")
+    for cycle in (1, 2):
+        write_json(folder / f"cycles/{cycle}/levels.json", {"proposal": {"levels": []}, "audits": []})
+    slots = phase_slots(open_run(folder, "none"))
+    assert not any(plays_levels(f"cycle 1: {kind}", slots) for kind in ("levels", "mixed", "original"))
+    assert plays_levels("cycle 1: sampled levels", slots)
+    assert plays_levels("cycle 3: levels", slots)  # whose levels are not known
+    assert not plays_levels("final", slots)
+    assert "designer's levels, which" not in read_page(folder).text

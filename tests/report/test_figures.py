@@ -27,7 +27,8 @@ def write_json(file: Path, value) -> None:
 def run(tmp_path) -> Path:
     """A run with two cycles and four updates in its last phase, in two environments."""
     folder = tmp_path / "run"
-    write_json(folder / "run.json", {"format": 2, "request": {"learner": {"name": "ppo", "num_envs": 2}}})
+    request = {"designer": {"name": "expert"}, "learner": {"name": "ppo", "num_envs": 2}}
+    write_json(folder / "run.json", {"format": 2, "request": request})
     for cycle, score in ((1, 5.0), (2, 8.0)):
         result = {"cycle": {"steps": 100 * cycle}, "evaluation": {"score": {"value": score}}}
         write_json(folder / "cycles" / str(cycle) / "evaluation.json", result)
@@ -65,6 +66,8 @@ def test_training_scores_are_plotted_only_where_the_last_phase_is_in_the_origina
     progress = run / "progress.jsonl"
     progress.write_text(progress.read_text().replace("final", "cycle 2: mixed"))
     assert width(tmp_path / "one.png") == pytest.approx(both / 2, abs=2)
+    write_json(run / "run.json", {"format": 2, "request": {"designer": {"name": "none"}, "learner": {"num_envs": 2}}})
+    assert width(tmp_path / "none.png") == both  # without levels, a mixed phase is in the original
 
 
 def write_run(folder, seed, evaluations):

@@ -148,6 +148,21 @@ def test_runs_are_compared_group_by_group_with_intervals_over_seeds(tmp_path):
     assert "not finished" in page.text
 
 
+def test_groups_are_compared_with_the_baseline_of_the_same_settings(tmp_path):
+    for learning_rate, none, llm in ((1e-4, 10.0, 12.0), (3e-4, 30.0, 28.0)):
+        for name, value in (("none", none), ("llm", llm)):
+            folder = write_train_run(tmp_path / f"{name}-{learning_rate}", name, 0, value)
+            entry = json.loads((folder / "run.json").read_text())
+            entry["request"]["learner"]["learning_rate"] = learning_rate
+            (folder / "run.json").write_text(json.dumps(entry))
+    page = read_page(tmp_path)
+    assert "Difference from the baseline, seed by seed" in page.text
+    table = page.text[page.text.index("Difference from the baseline, seed by seed") :]
+    rows = re.findall(r"(llm|none) \S+=(0\.\d+) none \S+=(0\.\d+) ([+-]\d+\.\d)", table)
+    assert rows[:2] == [("none", "0.0003", "0.0001", "+20.0"), ("llm", "0.0001", "0.0001", "+2.0")]
+    assert rows[2] == ("llm", "0.0003", "0.0003", "-2.0")
+
+
 def test_the_first_run_counts_where_a_seed_occurs_twice(tmp_path):
     def tables():
         source = build_report([tmp_path], clips=False)

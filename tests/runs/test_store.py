@@ -81,15 +81,15 @@ def test_extension_updates_the_request_and_removes_the_results(tmp_path):
         run.write("summary", {})
         run.write("reference", {})
         assert run.extended_from == []
-    with Run(tmp_path, plan(3, 100), extendable=EXTENDABLE) as run:
+    with Run(tmp_path, plan(3, 100), extendable=EXTENDABLE, extend=True) as run:
         assert not run.has("summary")
         assert not run.has("reference")
         assert run.extended_from == [{"plan.cycles": 2, "plan.steps": 100}]
     assert read_request(tmp_path)[0] == plan(3, 100)
-    with Run(tmp_path, plan(3, 100), extendable=EXTENDABLE) as run:  # resumes
+    with Run(tmp_path, plan(3, 100), extendable=EXTENDABLE, extend=True) as run:  # resumes
         assert len(run.extended_from) == 1
         run.write("summary", {})
-    with Run(tmp_path, plan(3, 150), extendable=EXTENDABLE) as run:
+    with Run(tmp_path, plan(3, 150), extendable=EXTENDABLE, extend=True) as run:
         assert run.extended_from[1:] == [{"plan.cycles": 3, "plan.steps": 100}]
 
 
@@ -98,20 +98,20 @@ def test_extension_only_grows_the_numbers_it_may_grow(tmp_path, request_now):
     with Run(tmp_path, plan(2, 100)) as run:
         run.write("summary", {})
     with pytest.raises(RunError, match="was started with"):
-        Run(tmp_path, request_now, extendable=EXTENDABLE)
+        Run(tmp_path, request_now, extendable=EXTENDABLE, extend=True)
     assert (tmp_path / "summary.json").exists()
 
 
 def test_a_run_that_does_not_exist_cannot_be_extended(tmp_path):
     with pytest.raises(RunError, match="missing has no run to extend"):
-        Run(tmp_path / "missing", plan(3, 100), extendable=EXTENDABLE)
+        Run(tmp_path / "missing", plan(3, 100), extendable=EXTENDABLE, extend=True)
     assert not (tmp_path / "missing").exists()
 
 
 def test_unfinished_run_cannot_be_extended(tmp_path):
     Run(tmp_path, plan(2, 100)).close()
     with pytest.raises(RunError, match="is not finished; resume it"):
-        Run(tmp_path, plan(3, 100), extendable=EXTENDABLE)
+        Run(tmp_path, plan(3, 100), extendable=EXTENDABLE, extend=True)
     assert read_request(tmp_path)[0] == plan(2, 100)
 
 
@@ -347,7 +347,7 @@ def test_an_extension_of_a_damaged_request_is_refused(tmp_path, request_value):
     with Run(tmp_path, {"plan": request_value}) as run:
         run.write("summary", {})
     with pytest.raises(RunError, match="was started with"):
-        Run(tmp_path, {"plan": {"cycles": 5}}, extendable=("plan.cycles",))
+        Run(tmp_path, {"plan": {"cycles": 5}}, extendable=("plan.cycles",), extend=True)
 
 
 @pytest.mark.parametrize("value", [3, {}, ["plan"], [{"plan.cycles": "4"}], [{"plan.cycles": True}], None])

@@ -9,7 +9,7 @@ import torch
 
 from envgen.api import train
 from envgen.cli.main import main
-from envgen.cli.sweep import FILE_SETTINGS, check_run, split_args, without_unused_llm_options
+from envgen.cli.sweep import FILE_SETTINGS, check_run, split_args, without_unused_options
 from envgen.errors import EnvgenError
 from envgen.runs.store import read_request
 from envgen.sweep.grid import MAX_NAME_CHARS, PlannedRun, SweepError, expand_range, parse_flags, read_toml
@@ -235,12 +235,12 @@ def test_the_language_model_goes_to_the_runs_that_use_one():
     spec = parse_flags(
         ["--designer", "none,expert,llm,easy-to-hard", "--llm", "manual", "--max-calls", "3", "--cycles", "2"]
     )
-    with_llm = {run.name: "llm" in run.options for run in without_unused_llm_options(spec)}
+    with_llm = {run.name: "llm" in run.options for run in without_unused_options(spec)}
     assert with_llm == {"designer=none": False, "designer=expert": False, "designer=llm": True,
                         "designer=easy-to-hard": True}  # fmt: skip
-    assert "max-calls" not in without_unused_llm_options(spec)[0].options
+    assert "max-calls" not in without_unused_options(spec)[0].options
     nobody = parse_flags(["--designer", "none,expert", "--llm", "manual"])
-    assert all("llm" in run.options for run in without_unused_llm_options(nobody))  # which is then an error
+    assert all("llm" in run.options for run in without_unused_options(nobody))  # which is then an error
 
 
 @pytest.mark.parametrize(

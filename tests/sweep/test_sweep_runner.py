@@ -47,7 +47,11 @@ class ScriptedEngine(Engine):
             if end == 0:
                 (job.folder / "summary.json").write_text(json.dumps(SUMMARY))
             elif end == 2:
-                job.log_file.write_text("starting\n\nenvgen: the disk is full\nResume with: ...\n")
+                with job.log_file.open("a") as log:
+                    log.write("starting\n\nenvgen: the disk is full\nResume with: ...\n")
+            elif end == 3:
+                with job.log_file.open("a") as log:
+                    log.write("ImportError: no such module\n")
             self.running.remove(job)
             ends.append(JobEnd(job.name, end))
         return ends
@@ -136,6 +140,26 @@ def test_a_run_that_ends_without_a_result_has_failed(tmp_path):
     Sweep(tmp_path, runs, retries=0).run(engine, Messages())
     assert runs[0].state == "failed"
     assert runs[0].reason == "exit code 1"
+
+
+def test_the_reason_of_a_failure_is_that_of_the_last_attempt(tmp_path):
+    runs = make_runs(tmp_path, "a")
+    Sweep(tmp_path, runs, retries=1).run(ScriptedEngine({"a": [2, 3]}), Messages())
+    assert (runs[0].state, runs[0].reason) == ("failed", "ImportError: no such module")
+
+
+def test_a_closed_terminal_does_not_keep_the_runs_from_ending(tmp_path):
+    class Closed(Messages):
+        def message(self, text):
+            raise OSError(5, "Input/output error")
+
+    runs = make_runs(tmp_path, "a")
+    engine = ScriptedEngine({"a": []})
+    signals = deque([signal.SIGHUP])
+    stop = Closed(lambda: signal.raise_signal(signals.pop()) if signals and engine.started else None)
+    assert not Sweep(tmp_path, runs, retries=0).run(engine, stop)
+    assert engine.interrupted
+    assert runs[0].state == "interrupted"
 
 
 def test_a_killed_run_is_resumed_as_long_as_it_advances(tmp_path):

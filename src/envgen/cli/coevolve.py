@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional
 
-from envgen.coevolution.registry import PROPOSERS
+from envgen.coevolution.registry import DEFAULT_PROPOSER, PROPOSERS
 from envgen.coevolution.settings import (
     AgentSettings,
     AlphaCurriculumSettings,
@@ -132,7 +132,7 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
             read_request(resume)
             _run(lambda: api.resume_coevolution(resume, dtype=dtype, **runtime), resume, _resume_flags(runtime))
             return
-        domain, proposer, seed = domain or "tools", proposer or "genenv", require_seed(seed or 0)
+        domain, proposer, seed = domain or "tools", proposer or DEFAULT_PROPOSER, require_seed(seed or 0)
         require_choice("proposer", proposer, tuple(PROPOSERS))
         arguments = {
             "plan": explicitly_set(plan), "curriculum": explicitly_set(curriculum), "agent": agent,
@@ -200,7 +200,9 @@ def _resume_flags(arguments: Mapping[str, Any]) -> str:
     values = {name: arguments[name] for name in ("agent_server", "environment_server", "models_folder")}
     if values["models_folder"] == MODELS_FOLDER:
         del values["models_folder"]
-    return " ".join(f"{flag(name)} {shlex.quote(str(value))}" for name, value in values.items() if value)
+    flags = [f"{flag(name)} {shlex.quote(str(value))}" for name, value in values.items() if value]
+    flags += [f"--log {shlex.join(arguments['log'])}"] if arguments["log"] else []
+    return " ".join(flags)
 
 
 def _run(call: "Callable[[], CoevolutionRun]", folder: Path, resume_flags: str | None) -> None:

@@ -90,8 +90,9 @@ def main() -> None:
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-    except OSError as error:  # a path that no command expects, such as a name that is too long
-        if error.filename is None or os.environ.get("ENVGEN_DEBUG"):
+    except OSError as error:  # a full disk, or a path that no command expects, such as a name that is too long
+        if error.strerror is None or os.environ.get("ENVGEN_DEBUG"):
             raise
-        print(f"envgen: {printable(f'{error.filename}: {error.strerror}')}", file=sys.stderr)
+        place = "" if error.filename is None else f"{error.filename}: "
+        print(f"envgen: {printable(f'{place}{error.strerror}')}", file=sys.stderr)
         sys.exit(2)

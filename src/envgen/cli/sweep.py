@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from tyro.conf import OmitArgPrefixes, Positional
 
 from envgen.api import DEFAULT_DESIGNER
+from envgen.coevolution.registry import DEFAULT_PROPOSER, PROPOSERS
 from envgen.designers.chat.budget_file import BudgetFile, SharedLimits
 from envgen.designers.designer import DesignError, DesignerWrapper
 from envgen.designers.llm import LlmDesigner
@@ -21,8 +22,9 @@ from envgen.designers.registry import LlmConfig, load_designer_class
 from envgen.interrupts import INTERRUPTED
 from envgen.runs.files import suggest_path
 from envgen.settings import format_validation_error
-from envgen.sweep.grid import PlannedRun, SweepError, SweepSpec, parse_flags, read_toml
+from envgen.sweep.grid import PlannedRun, SweepError, SweepSpec, Value, parse_flags, read_toml
 from envgen.sweep.settings import ENGINES, SweepSettings
+from envgen.text import to_label
 
 from .coevolve import coevolve_command
 from .common import UserError, require_extra
@@ -116,8 +118,9 @@ def sweep_command(run_args: Sequence[str]) -> Callable[..., None]:
             raise UserError(
                 f"the engine local has no options; choose {' or '.join(ENGINES[1:])} for --{ENGINE_OPTIONS}"
             )
-        stem = Path(target).stem if target else "crafter" if spec.command == "train" else "tools"
-        folder = Path(folder or spec.settings.get("folder") or f"out/sweep-{stem.replace(':', '-')}")
+        name = target or ("crafter" if spec.command == "train" else "tools")
+        label = Path(name).stem if name.endswith(".toml") else to_label(name).replace("/", "-")
+        folder = Path(folder or spec.settings.get("folder") or f"out/sweep-{label}")
         _run(spec, folder, chosen, limits, options, dry_run, quiet)
 
     return sweep
@@ -163,17 +166,18 @@ def _run(
     console, log = terminal(verbose=True)
     has_budget = bool(limits.model_dump(exclude_none=True))
     budget_file = (folder / BUDGET).absolute()
-    plans = without_unused_llm_options(spec)
+    plans = without_unused_options(spec)
     check = partial(check_run, limits=limits, has_device=settings.engine == "local")
     runs = open_runs(folder.absolute(), plans, check_runs(plans, check))
+    memory = None if settings.memory_per_run is None else round(settings.memory_per_run * 1e9)
+    uses_llm = [run for run in runs if "llm" in run.plan.options]
+    if has_budget and not uses_llm:
+        advice = ", or add --llm" if spec.command == "train" else ""
+        raise SweepError(f"no run of this sweep uses a language model over an API; leave out the budget{advice}")
     if dry_run:
         for run in runs:
             log(f"{run.name}: {run.state}\n    {shlex.join(['envgen', run.plan.command, *run.plan.args()])}")
         return
-    memory = None if settings.memory_per_run is None else round(settings.memory_per_run * 1e9)
-    uses_llm = [run for run in runs if "llm" in run.plan.options]
-    if has_budget and not uses_llm:
-        raise SweepError("no run of this sweep uses a language model; leave out the budget, or add --llm")
     engine = make_engine(settings, folder.absolute(), memory, read_peak_memory(folder), options)
     try:
         with locked(folder):
@@ -208,11 +212,16 @@ def _report(sweep: Any, folder: Path, is_complete: bool, console: Any, log: Call
         sys.exit(1)
 
 
-def without_unused_llm_options(spec: SweepSpec) -> list[PlannedRun]:
-    """The runs. The language model that all have in common goes to those whose designer uses one."""
+def without_unused_options(spec: SweepSpec) -> list[PlannedRun]:
+    """The runs. The language model that all have in common goes to those whose designer uses one.
+
+    In the same way, the options of the environment policy go to the runs whose proposer has one.
+    """
     plans = spec.planned_runs()
+    if spec.command == "coevolve":
+        return [_without_environment_options(plan, spec.base) for plan in plans]
     common = [option for option in LLM_OPTIONS if option in spec.base]
-    if spec.command != "train" or not common or not any(_takes_llm(plan) for plan in plans):
+    if not common or not any(_takes_llm(plan) for plan in plans):
         return plans
     return [
         plan if _takes_llm(plan) else PlannedRun(
@@ -220,6 +229,16 @@ def without_unused_llm_options(spec: SweepSpec) -> list[PlannedRun]:
         )
         for plan in plans
     ]  # fmt: skip
+
+
+def _without_environment_options(plan: PlannedRun, base: Mapping[str, Value]) -> PlannedRun:
+    entry = PROPOSERS.get(str(plan.options.get("proposer", DEFAULT_PROPOSER)))
+    if entry is None or entry.needs_model:  # a wrong name is reported when the run is checked
+        return plan
+    unused = [name for name in base if name.startswith("environment.") or name in ("environment", "environment-server")]
+    return PlannedRun(
+        plan.name, plan.command, {name: value for name, value in plan.options.items() if name not in unused}
+    )
 
 
 def _takes_llm(plan: PlannedRun) -> bool:

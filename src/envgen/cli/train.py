@@ -1,5 +1,6 @@
 """`envgen train`: start or resume a run of EnvGen's loop."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -187,6 +188,7 @@ def _start(world: World, designer: str, arguments: dict[str, Any], reference_epi
     _run(
         lambda: api_train(world, designer, **arguments),
         arguments["folder"], arguments["llm"], reference_episodes,
+        _given_flags(arguments["device"], arguments["compile"], arguments["log"], reference_episodes),
         can_resume=world.name in world_names() and ":" not in designer and ":" not in arguments["learner"],
     )  # fmt: skip
 
@@ -232,13 +234,23 @@ def _resume(
         require_reference(make_world(request["world"]))
     _run(
         lambda: resume(folder, runtime_options=runtime, device=device, compile=compile, log=log, verbose=not quiet),
-        folder, runtime, reference_episodes,
+        folder, runtime, reference_episodes, _given_flags(device, compile, log, reference_episodes),
     )  # fmt: skip
 
 
+def _given_flags(device: str, compile: bool, log: Sequence[str], reference_episodes: int) -> str:
+    """The options that a run directory does not record, where they differ from the defaults."""
+    flags = [] if device == "cpu" else ["--device", device]
+    flags += ["--compile"] if compile else []
+    flags += ["--log", *log] if log else []
+    flags += ["--reference-episodes", str(reference_episodes)] if reference_episodes else []
+    return shlex.join(flags)
+
+
 def _run(
-    call: Callable[[], Any], folder: Path, runtime: dict[str, Any], reference_episodes: int, can_resume: bool = True
-) -> None:
+    call: Callable[[], Any], folder: Path, runtime: dict[str, Any], reference_episodes: int, given_flags: str,
+    can_resume: bool = True,
+) -> None:  # fmt: skip
     from envgen.api import is_main_process, terminal
     from envgen.designers.registry import resume_flags
     from envgen.runs.store import write_json
@@ -247,7 +259,8 @@ def _run(
 
     _, log = terminal(verbose=True)
     is_main = is_main_process()
-    with resume_hint("train", folder, resume_flags(runtime) if can_resume else None):
+    flags = f"{resume_flags(runtime)} {given_flags}".strip() if can_resume else None
+    with resume_hint("train", folder, flags):
         run = call()
         if not is_main:
             return

@@ -31,6 +31,7 @@ class ProposerEntry:
         return cls.from_context(context, **self.options)
 
 
+DEFAULT_PROPOSER = "genenv"
 PROPOSERS: dict[str, ProposerEntry] = {
     "genenv": ProposerEntry(
         "the environment policy, trained by reward-weighted regression as in the paper",

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from envgen.runs.display import MIN_CHANGE, PROGRESS_ERRORS, ProgressDisplay, Sparkline, rate_bars
-from envgen.runs.phases import cycle_of, plays_levels
+from envgen.runs.phases import cycle_of, has_levels, is_sampled
 from envgen.runs.statistics import EpisodeWindow, score
 from envgen.runs.store import exists, read_json
 from envgen.text import printable
@@ -46,6 +46,7 @@ class TrainDisplay(ProgressDisplay):
         self.scores = Sparkline(total_steps, STYLES)
         self.cycle: int | None = None
         self.levels: list[str] = []  # what the levels of the current cycle are for
+        self._has_empty_proposal = False  # whether the designer has proposed none for it
         self._phase: str | None = None
         self._begin_phase(None)
 
@@ -56,7 +57,7 @@ class TrainDisplay(ProgressDisplay):
         self._level_results: list[tuple[int, float]] = []  # episodes and sum of returns in each level
         cycle = cycle_of(phase or "")
         if cycle != self.cycle:
-            self.cycle, self.levels = cycle, []
+            self.cycle, self.levels, self._has_empty_proposal = cycle, [], False
             with suppress(*PROGRESS_ERRORS):
                 self.levels = self._read_levels(cycle)
 
@@ -66,6 +67,7 @@ class TrainDisplay(ProgressDisplay):
         if self.folder is None or cycle is None or not exists(file):
             return []
         proposed = read_json(file)["proposal"]["levels"]
+        self._has_empty_proposal = not proposed
         purposes: dict[str, str] = {}
         for item in proposed:
             purpose = item["purpose"] or str(item["level"] or "the original")
@@ -77,7 +79,8 @@ class TrainDisplay(ProgressDisplay):
             self._begin_phase(line["phase"])
         if line.get("episodes") and line.get("succeeded"):
             self._window.add(line)
-            kind = IN_LEVELS if plays_levels(line["phase"]) else IN_ORIGINAL
+            is_level = has_levels(line["phase"]) and (is_sampled(line["phase"]) or not self._has_empty_proposal)
+            kind = IN_LEVELS if is_level else IN_ORIGINAL
             self.scores.add(line["steps"], float(score(self._window.success_rates())), kind)
         self._phase_episodes += line.get("episodes", 0)
         results = line.get("levels", ())

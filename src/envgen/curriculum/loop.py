@@ -120,8 +120,7 @@ def train(
         world, designer, plan, observation=observation, seed=seed, learner=learner, learner_settings=learner_settings,
         device=device, compile=compile, practice=practice, initial_policy=initial_policy,
     )  # fmt: skip
-    extendable = EXTENDABLE if extend else ()
-    with Run(Path(folder), request, agent.process_group.is_main, designer.runtime_options(), extendable) as run:
+    with Run(Path(folder), request, agent.process_group.is_main, designer.runtime_options(), EXTENDABLE, extend) as run:
         agent.process_group.barrier()
         trainer = PhaseTrainer(
             run, world, observation, agent, seed, save_every=save_every, on_progress=on_progress,

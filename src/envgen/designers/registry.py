@@ -193,6 +193,8 @@ def resume_runtime(config: Mapping[str, Any], stored: Mapping[str, Any], new: Ma
     The run may be someone else's, and a key is sent to its server. A server or key variable that is not the provider's
     own is therefore not taken from the run: it must be given again. So must the shared budget of a run that had one.
     """
+    if new and not _uses_llm(config):
+        raise DesignError(f"this run uses no language model; remove {_format_flags(new)}")
     stored = {name: value for name, value in stored.items() if name != "shared_budget"}
     if stored.pop(HAS_SHARED_BUDGET, False) and "shared_budget" not in new:
         raise DesignError(
@@ -208,10 +210,20 @@ def resume_runtime(config: Mapping[str, Any], stored: Mapping[str, Any], new: Ma
     return {**stored, **new}
 
 
-def _custom_endpoint(config: Mapping[str, Any], runtime_options: Mapping[str, Any]) -> dict[str, Any]:
-    """The server and the key variable, where they differ from the defaults of the model's provider."""
+def _innermost(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings of the designer that uses a language model, which others may wrap."""
     while "llm" not in config and "source" in config:
         config = config["source"]
+    return config
+
+
+def _uses_llm(config: Mapping[str, Any]) -> bool:
+    return "llm" in _innermost(config)
+
+
+def _custom_endpoint(config: Mapping[str, Any], runtime_options: Mapping[str, Any]) -> dict[str, Any]:
+    """The server and the key variable, where they differ from the defaults of the model's provider."""
+    config = _innermost(config)
     provider = str(config.get("llm", "")).partition(":")[0]
     defaults = {"base_url": None, "key_env": KEY_VARIABLES.get(provider)}
     return {

@@ -26,6 +26,7 @@ from .html import (
     table,
     tag,
 )
+from .level_progress import phase_slots, results_in_original
 from .read import RunFiles
 
 MAX_SKILL_ROWS = 60
@@ -106,7 +107,7 @@ def _key_figures(groups: Sequence[RunGroup]) -> Html:
         cost = "unknown" if None in costs else f"${sum(cost or 0 for cost in costs):,.2f}"
         items[f"LLM cost{of_finished}"] = cost if costs else "-"
     else:
-        tokens = [total_tokens(get_path(run.summary, "counts")) for run in runs]
+        tokens = [total_tokens(get_path(run.summary, "counts") or run.last_line) for run in runs]
         items["tokens"] = format_steps(sum(count or 0 for count in tokens))
     return definitions(items)
 
@@ -132,12 +133,14 @@ def _curves(groups: Sequence[RunGroup]) -> Html | None:
     if evaluations:
         charts.append(chart("Score in the original, after each cycle", evaluations, "steps", "score %", note))
     if trainings:
-        charts.append(chart("Score of training episodes, last phase", trainings, "steps", "score %", note))
+        title = "Score of training episodes in the original, last phase"
+        charts.append(chart(title, trainings, "steps", "score %", note))
     return figure_row(*charts) if charts else None
 
 
 def _last_phase(run: RunFiles) -> list[tuple[float, float]]:
-    points, phases = training_points(run)
+    slots = phase_slots(run)
+    points, phases = training_points(run, lambda line: results_in_original(line, slots))
     return [point for point in points if phases and point[0] > phases[-1][0]]
 
 
@@ -175,17 +178,20 @@ def _results(results: Table, rows: Sequence[tuple[RunGroup, Group]], name: str, 
 
 def _differences(rows: Sequence[tuple[RunGroup, Group]], path: Sequence[str]) -> Html | None:
     """Differences from the baseline, seed by seed."""
-    baseline = next((group for group, _ in rows if group.is_baseline), None)
-    if baseline is None:
+    baselines = [group for group, _ in rows if group.is_baseline]
+    if not baselines:
         return None
-    at_seed = _values(baseline, path)
     differences: dict[int, tuple[RunGroup, dict[Any, float]]] = {}
+    used: dict[int, RunGroup] = {}  # baselines
     for group, _ in rows:
+        baseline = _baseline_of(group, baselines)
+        at_seed = _values(baseline, path)
         by_seed = {s: value - at_seed[s] for s, value in _values(group, path).items() if s in at_seed}
         if by_seed and group is not baseline:
-            differences[group.index] = (group, by_seed)
+            differences[group.index], used[group.index] = (group, by_seed), baseline
     if not differences:
         return None
+    labels = list(dict.fromkeys(baseline.label for baseline in used.values()))
     intervals = {k: iqm_with_ci(list(by_seed.values())) for k, (_, by_seed) in differences.items()}
     axis = Axis([value for _, by_seed in differences.values() for value in by_seed.values()], include_zero=True)
     body = []
@@ -202,14 +208,35 @@ def _differences(rows: Sequence[tuple[RunGroup, Group]], path: Sequence[str]) ->
         )
         in_order = sorted(by_seed.items(), key=lambda item: (number(item[0]) or 0.0, str(item[0])))
         per_seed = ", ".join(f"{seed}: {value:+.1f}" for seed, value in in_order)
-        body.append([labeled(group.index, group.label), tag("td", bar, class_="wide"), _signed(interval), per_seed])
-    header = ["group", join("difference in points", axis_labels(axis)), "interquartile mean", "seed by seed"]
-    title = f"Difference from the baseline ({baseline.label})"
+        of_baseline = [used[k].label] if len(labels) > 1 else []
+        first = [labeled(group.index, group.label), *of_baseline]
+        body.append([*first, tag("td", bar, class_="wide"), _signed(interval), per_seed])
+    columns = [join("difference in points", axis_labels(axis)), "interquartile mean", "seed by seed"]
+    header = ["group", *(["baseline"] if len(labels) > 1 else []), *columns]
+    title = "Difference from the baseline" + (f" ({labels[0]})" if len(labels) == 1 else "")
     return tag(
         "section", tag("h3", f"{title}, seed by seed"), table(header, body, "results", title),
         tag("p", "Runs are paired with the baseline's run of the same seed. An interval that includes 0 does not show "
             "a difference.", class_="note"),
     )  # fmt: skip
+
+
+def _baseline_of(group: RunGroup, baselines: Sequence[RunGroup]) -> RunGroup:
+    """The baseline whose settings, apart from those of the designer or proposer, are most like those of a group.
+
+    Of several, the first one. A baseline itself is compared with the first baseline.
+    """
+    if group.is_baseline:
+        return baselines[0]
+    prefix = f"{group.runs[0].kind.group_key}."
+    settings = settings_without_seeds(group.runs[0].request)
+
+    def num_different(baseline: RunGroup) -> int:
+        others = settings_without_seeds(baseline.runs[0].request)
+        names = settings.keys() | others.keys()
+        return sum(settings.get(n) != others.get(n) for n in names if not n.startswith(prefix))
+
+    return min(baselines, key=num_different)
 
 
 def _signed(interval: Any) -> str:

@@ -14,7 +14,9 @@ from .read import RunFiles, counts, iter_points
 NUM_WINDOWS = 40  # of a training curve
 NUM_GRID = 48  # points of an aggregate, unless all curves have the same ones
 Points = list[tuple[float, float]]
+Phase = tuple[float, float, str]
 Metric = Callable[[Mapping[str, Any]], float | None]
+Select = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 def evaluation_points(run: RunFiles) -> Points:
@@ -31,10 +33,13 @@ def num_skills(run: RunFiles) -> int:
     return next((len(line["succeeded"]) for line in run.lines if isinstance(line.get("succeeded"), list)), 0)
 
 
-def training_points(run: RunFiles) -> tuple[Points, list[tuple[float, float, str]]]:
+def training_points(run: RunFiles, select: Select = lambda line: line) -> tuple[Points, list[Phase]]:
     """The score of the training episodes in parts of the run, over steps, and its phases (first step, last, name).
 
     A part never spans two phases, because their episodes play different levels.
+
+    Args:
+        select: Returns the counts of the episodes of a progress line to use.
     """
     n, phases = num_skills(run), _phases(run)
     total = max(1.0, run.steps)
@@ -43,7 +48,7 @@ def training_points(run: RunFiles) -> tuple[Points, list[tuple[float, float, str
         parts = max(1, round(NUM_WINDOWS * (end - start) / total))
         for part in np.array_split(np.arange(len(lines)), min(parts, len(lines))):
             succeeded, possible = np.zeros(n), np.zeros(n)
-            for line in (lines[k] for k in part):
+            for line in (select(lines[k]) for k in part):
                 successes = counts(line.get("succeeded"), n)
                 if successes is not None:
                     episodes = counts(line.get("possible"), n) or [number(line, "episodes") or 0.0] * n

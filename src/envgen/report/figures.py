@@ -10,7 +10,7 @@ import numpy as np
 
 from envgen.runs.files import exists
 from envgen.runs.kinds import total_tokens
-from envgen.runs.phases import plays_levels
+from envgen.runs.phases import has_levels
 from envgen.runs.statistics import Aggregate, iqm_with_ci, score, success_counts, success_rates
 from envgen.runs.store import read_json, read_progress, read_request, reading
 
@@ -80,7 +80,8 @@ def ends_in_the_original(folder: Path) -> bool:
     """Return whether no environment plays a level in the last phase of a run."""
     with reading(folder):
         lines = list(read_progress(folder))
-        return bool(lines) and not plays_levels(lines[-1]["phase"])
+        has_designer = read_request(folder)[0]["designer"]["name"] != "none"
+        return bool(lines) and not (has_designer and has_levels(lines[-1]["phase"]))
 
 
 def training_curve(folder: Path) -> Curve:

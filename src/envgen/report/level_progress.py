@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from envgen.runs.kinds import get_path, number, skill_rates
-from envgen.runs.phases import cycle_phase_name, is_final
+from envgen.runs.phases import cycle_phase_name, has_levels, is_final
 
 from .curves import num_skills
 from .read import RunFiles, counts, objects, texts
@@ -75,6 +75,21 @@ def slots_of(line: Mapping[str, Any], slots: Mapping[str, tuple[LevelSlot, ...]]
     if not isinstance(name, str):
         return ()
     return slots.get(name) or (ORIGINAL if is_final(name) else ())
+
+
+def plays_levels(phase: str, slots: Mapping[str, tuple[LevelSlot, ...]]) -> bool:
+    """Whether environments play levels in a phase, and not only the original; without its levels, by its name."""
+    if phase in slots:
+        return not all(slot.is_original for slot in slots[phase])
+    return has_levels(phase)
+
+
+def results_in_original(line: Mapping[str, Any], slots: Mapping[str, tuple[LevelSlot, ...]]) -> Mapping[str, Any]:
+    """The counts of the episodes of a progress line that were played in the original."""
+    if not plays_levels(str(line.get("phase")), slots):
+        return line
+    entries = zip(slots_of(line, slots), objects(line, "levels"), strict=False)
+    return next((entry for slot, entry in entries if slot.is_original), {})
 
 
 class LevelResult(NamedTuple):

@@ -83,8 +83,8 @@ def build_report(
             details_of_runs.append(section)
         nav.append((anchor, task, links))
     problems = [f"{run.name}: {problem}" for run in runs for problem in run.problems] + unreadable
-    if store.num_left_out:
-        problems.append(f"{plural(store.num_left_out, 'picture')} left out to keep the page small")
+    if store.left_out:
+        problems.append(f"{plural(len(store.left_out), 'picture')} left out to keep the page small")
     for problem in problems:
         on_message(problem)
     return _page(_title(runs), overviews, details_of_runs, nav, problems, store)

@@ -22,22 +22,20 @@ SMALL_BYTES = 24_000  # up to this size, a lossless encoding is not compared wit
 
 
 class PictureStore:
-    """Pictures as data URLs by name. Past `max_bytes` no more are added, and `num_left_out` counts them."""
+    """Pictures as data URLs by name, of `max_bytes` in all. From the first that does not fit, all are left out."""
 
     def __init__(self, max_bytes: int):
-        self.max_bytes, self.num_bytes, self.num_left_out = max_bytes, 0, 0
+        self.max_bytes, self.num_bytes = max_bytes, 0
         self.urls: dict[str, str] = {}
+        self.left_out: set[str] = set()  # names
 
     def add(self, key: str, create: Callable[[], bytes]) -> str | None:
         """The name of the picture with this key, which `create` makes as WebP if it is new; None if it does not fit."""
         name = hashlib.sha256(key.encode()).hexdigest()[:12]
         if name not in self.urls:
-            if self.num_bytes >= self.max_bytes:
-                self.num_left_out += 1
-                return None
-            url = f"data:image/webp;base64,{base64.b64encode(create()).decode()}"
-            if self.num_bytes + len(url) > self.max_bytes:
-                self.num_left_out += 1
+            url = "" if self.left_out else f"data:image/webp;base64,{base64.b64encode(create()).decode()}"
+            if self.left_out or self.num_bytes + len(url) > self.max_bytes:
+                self.left_out.add(name)
                 return None
             self.urls[name] = url
             self.num_bytes += len(url)

@@ -80,7 +80,10 @@ class RunFiles:
             names = [entry.name for entry in folder.iterdir() if entry.name.isascii() and entry.name.isdigit()]
         except OSError:
             return []
-        numbers = sorted({int(name) for name in names if len(name) < 9 and name == str(int(name))})[:MAX_CYCLES]
+        all_numbers = sorted({int(name) for name in names if len(name) < 9 and name == str(int(name))})
+        numbers = all_numbers[:MAX_CYCLES]
+        if len(all_numbers) > MAX_CYCLES:
+            self.problems.append(f"{len(all_numbers) - MAX_CYCLES} cycles after the first {MAX_CYCLES}")
         return [
             CycleFiles(
                 number,

@@ -7,7 +7,6 @@ from typing import Any
 from PIL import Image
 
 from envgen.runs.kinds import number
-from envgen.runs.phases import plays_levels
 from envgen.settings import flatten
 
 from .adaptation import adaptation_section
@@ -32,6 +31,7 @@ from .html import (
     tag,
     to_json,
 )
+from .level_progress import phase_slots, plays_levels
 from .pictures import LevelMaps, PictureStore, to_animation, to_webp
 from .read import CycleFiles, RunFiles, as_text, estimate, numbers, objects, texts
 
@@ -122,7 +122,8 @@ def score_chart(run: RunFiles) -> Html | None:
         curves.append(curve("evaluations in the original", 1, point_data(evaluation), points=True))
     if not curves:
         return None
-    shades = [(start, end, name) for start, end, name in phases if plays_levels(name)]
+    slots = phase_slots(run)
+    shades = [(start, end, name) for start, end, name in phases if plays_levels(name, slots)]
     note = "Shaded: phases in the designer's levels, which can be easier or harder than the original."
     return chart("Score", curves, "steps", "score %", note if shades else "", shades=shades)
 

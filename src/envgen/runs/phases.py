@@ -28,7 +28,13 @@ def is_final(phase: str) -> bool:
     return phase.split(" ")[0] == FINAL
 
 
-def plays_levels(phase: str) -> bool:
-    """Whether environments play levels in a phase, and not only the original."""
+def has_levels(phase: str) -> bool:
+    """Whether environments play the levels of a cycle in a phase, if the designer has proposed any."""
     match = CYCLE.match(phase)
     return match is not None and match[2] != WITHOUT_LEVELS
+
+
+def is_sampled(phase: str) -> bool:
+    """Whether a sampler chooses the level of every episode of a phase."""
+    match = CYCLE.match(phase)
+    return match is not None and match[2] == "sampled levels"

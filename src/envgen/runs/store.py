@@ -13,7 +13,7 @@ import os
 import platform
 import shlex
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
@@ -66,6 +66,7 @@ class Run:
         is_main: bool = True,
         runtime_options: Mapping[str, Any] | None = None,
         extendable: Collection[str] = (),
+        extend: bool = False,
     ):
         """Create the run directory, or open it to resume the run.
 
@@ -74,24 +75,24 @@ class Run:
             request: All settings that decide the result. They must equal those that the run was started with.
             is_main: Whether this process writes. Of several processes that train together, one does.
             runtime_options: Saved with the request, but may differ when the run resumes.
-            extendable: Dotted names of numbers in the request that may be larger than those of the finished run in
-                `folder`, which must exist. Its results are then removed, to be computed again, and `extended_from`
-                holds the old values.
+            extendable: Dotted names of numbers in the request by which a finished run can be extended.
+            extend: Extend the run in `folder`, which must exist, if these numbers are larger than before. Its results
+                are then removed, to be computed again, and `extended_from` holds the old values.
         """
         self.folder, self.request, self.is_main = folder, json.loads(json.dumps(request)), is_main
         self.runtime_options = dict(runtime_options or {})
-        self._lock = None
+        self._extendable, self._lock = extendable, None
         if is_main:
             try:
-                self._open(extendable)
+                self._open(extend)
             except BaseException:
                 self.close()
                 raise
 
-    def _open(self, extendable: Collection[str]) -> None:
+    def _open(self, extend: bool) -> None:
         folder = self.folder
-        if extendable and not exists(folder / "run.json"):
-            raise RunError(f"{folder} has no run to extend; to start a new run, do not pass extend")
+        if extend and not exists(folder / "run.json"):
+            raise RunError(f"{folder} has no run to extend; to start a new run, leave out extend")
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -110,33 +111,34 @@ class Run:
             )
             return
         previous = read_request(folder)[0]
-        if extendable and self._is_extension(previous, extendable):
-            self._extend(previous, extendable)
+        if extend and self._is_extension(previous):
+            self._extend(previous)
         else:
             self._check_same_request(previous)
 
     def _check_same_request(self, previous: Mapping[str, Any]) -> None:
         if changes := differences(previous, self.request):
+            hint = ", or pass --extend" if self._is_extension(previous) and self.has("summary") else ""
             raise RunError(
                 f"{self.folder} was started with {', '.join(changes)}; "
-                f"choose another directory, or use the settings it was started with"
+                f"choose another directory, or use the settings it was started with{hint}"
             )
 
-    def _is_extension(self, previous: Mapping[str, Any], extendable: Collection[str]) -> bool:
-        """Return whether the request grows `extendable` numbers and changes nothing else."""
+    def _is_extension(self, previous: Mapping[str, Any]) -> bool:
+        """Return whether the request grows extendable numbers and changes nothing else."""
         before, now = flatten(previous), flatten(self.request)
         changed = [name for name in before.keys() | now.keys() if before.get(name) != now.get(name)]
         return bool(changed) and all(
-            name in extendable and name in before and name in now and _is_more(now[name], before[name])
+            name in self._extendable and name in before and name in now and _is_more(now[name], before[name])
             for name in changed
         )
 
-    def _extend(self, previous: Mapping[str, Any], extendable: Collection[str]) -> None:
+    def _extend(self, previous: Mapping[str, Any]) -> None:
         if not self.has("summary"):
             raise RunError(f"{self.folder} is not finished; resume it as it was started, then extend it")
         entry = self.read("run")
         before = flatten(previous)
-        old_values = {name: before[name] for name in sorted(extendable)}
+        old_values = {name: before[name] for name in sorted(self._extendable)}
         for name in ("summary.json", "reference.json", "diagnosis.json", "diagnosis.png"):  # of the shorter run
             (self.folder / name).unlink(missing_ok=True)
         extended_from = [*entry.get("extended_from", []), old_values]
@@ -242,7 +244,7 @@ class Run:
 
 
 def lock_folder(folder: Path) -> IO[str]:
-    """Lock a run directory until the returned file is closed."""
+    """Lock a run directory until the returned file is closed, if its file system has locks."""
     try:
         lock = open_regular(folder / "lock", "a")
     except OSError as error:
@@ -250,18 +252,20 @@ def lock_folder(folder: Path) -> IO[str]:
     if fcntl is not None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             lock.close()
             raise RunError(
                 f"another process is using {folder}; wait until it ends, or choose another directory"
             ) from None
+        except OSError:  # a file system without locks
+            pass
     return lock
 
 
 def read_request(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the request of a run and its runtime options."""
     entry = read_entry(folder)
-    return _with_encoder(entry["request"]), entry.get("runtime_options", {})
+    return entry["request"], entry.get("runtime_options", {})
 
 
 def _with_encoder(request: dict[str, Any]) -> dict[str, Any]:
@@ -291,7 +295,7 @@ def read_entry(folder: Path, any_format: bool = False) -> dict[str, Any]:
         check_format(folder, entry)
     if not isinstance(entry.get("runtime_options", {}), dict):
         raise RunError(f"{file} has no valid runtime options; {RESTORE}")
-    return entry
+    return entry if any_format else {**entry, "request": _with_encoder(entry["request"])}
 
 
 def check_format(folder: Path, entry: Mapping[str, Any]) -> None:
@@ -323,13 +327,15 @@ def write_json(file: Path, value: Any) -> None:
 
 def write_bytes(file: Path, data: bytes) -> None:
     """Write a file atomically, creating its directory."""
-    temp = file.with_name(f".{file.name}.unfinished")
+    temp = file.with_name(f".{file.name}.{os.getpid()}.unfinished")  # several processes may write a report
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_flushed(temp, data)
         os.replace(temp, file)
         flush_folder(file.parent)
     except OSError as error:
+        with suppress(OSError):
+            temp.unlink()
         raise RunError(f"cannot write {file}: {error.strerror}") from error
 
 

@@ -47,11 +47,13 @@ def wait_for_lock(file: str) -> None:
         while time.monotonic() < deadline:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 if not is_waiting:
                     print(f"waiting for another process that uses {os.path.dirname(file)}", flush=True)
                 is_waiting = True
                 time.sleep(0.2)
+            except OSError:  # a file system without locks
+                return
             else:
                 return
 

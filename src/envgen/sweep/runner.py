@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -35,7 +35,6 @@ DISPLAY_SECONDS = 1.0
 MAX_TAIL_BYTES = 1 << 16  # of a log
 MAX_REASON_CHARS = 500
 STOP_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-RESULTS = ("final score %", "final %")
 
 
 class SweepRun(RunFiles):
@@ -50,6 +49,7 @@ class SweepRun(RunFiles):
         self.reason = ""  # why it failed last
         self.started: float | None = None
         self._mark: object = None
+        self._log_start = 0  # size of the log before the last start
 
     @property
     def is_finished(self) -> bool:
@@ -75,11 +75,9 @@ class SweepRun(RunFiles):
     @property
     def result(self) -> tuple[str, float] | None:
         """The name and the value of the result that the table shows."""
-        for name in RESULTS:
-            if name in self.kind.results:
-                value = number(self.summary, *self.kind.results[name])
-                return None if value is None else (name, value)
-        return None
+        name = self.kind.main_result
+        value = number(self.summary, *self.kind.results[name])
+        return None if value is None else (name, value)
 
     def read_object(self, name: str) -> dict[str, Any]:
         if name == "summary.json" and self.state != "finished":
@@ -92,6 +90,7 @@ class SweepRun(RunFiles):
 
     def begin(self) -> None:
         self.state, self.started, self._mark = "running", time.monotonic(), self._progress_mark()
+        self._log_start = self._log_size()
 
     def has_advanced(self) -> bool:
         """Whether the run has saved anything since it was started."""
@@ -101,11 +100,17 @@ class SweepRun(RunFiles):
         files = (*self.folder.glob("checkpoints/[0-9]*"), *self.folder.glob("cycles/*/*.json"))
         return sorted(str(file.relative_to(self.folder)) for file in files)
 
+    def _log_size(self) -> int:
+        try:
+            return (self.folder / LOG).stat().st_size
+        except OSError:
+            return 0
+
     def last_log_line(self) -> str:
-        """The error that the run printed last, or its last line."""
+        """The error that the run has printed last since it was started, or its last line."""
         try:
             with (self.folder / LOG).open("rb") as log:
-                log.seek(max(0, log.seek(0, 2) - MAX_TAIL_BYTES))
+                log.seek(max(self._log_start, log.seek(0, 2) - MAX_TAIL_BYTES))
                 lines = [line.strip(" │╭╰─╮╯") for line in log.read().decode(errors="replace").splitlines()]
         except OSError:
             return ""
@@ -162,8 +167,9 @@ class Sweep:
                     self.save(engine.peak_memory)
                 if stop.count and not is_stopping:
                     is_stopping = True
-                    display.message("Stopping: runs write their checkpoints. Press Ctrl-C again to stop at once.")
                     engine.interrupt()
+                    with suppress(OSError):  # the terminal may have been closed
+                        display.message("Stopping: runs write their checkpoints. Press Ctrl-C again to stop at once.")
                 if stop.count > 1:
                     engine.kill()
                     for run in running.values():

@@ -1,16 +1,17 @@
 """The settings of a sweep itself."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
 from envgen.settings import Settings
 
-ENGINES = ("local", "submitit", "ray")
+Engine = Literal["local", "submitit", "ray"]
+ENGINES: tuple[str, ...] = get_args(Engine)
 
 
 class SweepSettings(Settings):
-    engine: Literal["local", "submitit", "ray"] = "local"
+    engine: Engine = "local"
     """Where the runs are executed: on this machine, as Slurm jobs (submitit), or on a Ray cluster."""
     workers: int | None = Field(default=None, ge=1)
     """Runs at the same time. By default as many as cores and memory allow; with Slurm and Ray, all of them."""
