@@ -48,7 +48,7 @@ class GridEnv(PythonEnv):
 class GridWorld(PythonWorld):
     name, Level, env_class = "grid", GridLevel, GridEnv
     skills, actions = (Skill("reach_goal"),), ("left", "right", "up", "down")
-    observations = ("symbols",)
+    observations = ("vector",)
     rules = "Walk to the goal. The observation is its offset from the agent."
 
 

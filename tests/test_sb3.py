@@ -95,6 +95,13 @@ def test_levels_can_be_replaced_during_training():
         envs.env_method("set_levels", [{}], indices=[0])
 
 
+def test_options_of_single_environments_are_refused():
+    envs = make_vec_env("crafter", 2, None, "symbols", seed=0)
+    envs.set_options({"level": {"trees": "none"}})
+    with pytest.raises(NotImplementedError, match="set_levels"):
+        envs.reset()
+
+
 def test_render_shows_all_environments():
     envs = make_vec_env("crafter", 2, None, "symbols", seed=0, render_mode="rgb_array", render_size=(99, 77))
     envs.reset()

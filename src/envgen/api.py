@@ -576,6 +576,8 @@ def _load_run_policy(
     if learner is None:
         check_learner_name(name, PASS_LEARNER)
     chosen = make_world(world or world_name)
+    if world is not None and chosen.name != world_name and observation not in chosen.observations:
+        raise RunError(f"{folder} was trained in the world {world_name}, which {chosen.name} does not match")
     check_observation(chosen, observation)
     agent = make_learner(chosen, observation, learner or name, settings, device=device)
     try:

@@ -79,6 +79,11 @@ class Sb3VecEnv(VecEnv):
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     def reset(self) -> Any:
+        if any(self._options):
+            raise NotImplementedError(
+                "options of single environments are not supported; to change the levels, call "
+                'env_method("set_levels", levels)'
+            )
         obs, _ = self.envs.reset(seed=self._seed)
         self._seed = None  # as in Stable-Baselines3: a seed is used once
         self.reset_infos = [{} for _ in range(self.num_envs)]

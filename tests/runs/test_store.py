@@ -67,6 +67,13 @@ def test_another_format_is_refused_and_the_old_one_names_the_command(tmp_path):
             Run(tmp_path, {})
 
 
+def test_a_folder_of_other_runs_does_not_become_a_run(tmp_path):
+    Run(tmp_path / "first", {}).close()
+    with pytest.raises(RunError, match="holds other runs, such as first"):
+        Run(tmp_path, {})
+    assert not (tmp_path / "run.json").exists()
+
+
 # --- extension
 
 EXTENDABLE = ("plan.cycles", "plan.steps")

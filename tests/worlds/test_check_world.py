@@ -26,6 +26,22 @@ def test_small_world_keeps_the_contract():
     check_world(LineWorld())
 
 
+class SkillsAsStrings(LineWorld):
+    skills = ("ring_bell",)
+
+
+class UnknownPreset(LineWorld):
+    plan_defaults = {"qick": {"cycles": 3}}  # noqa: RUF012
+
+
+class UnknownPlanField(LineWorld):
+    plan_defaults = {"quick": {"cycels": 3}}  # noqa: RUF012
+
+
+class UnknownPpoSetting(LineWorld):
+    ppo_defaults = {"gama": 0.5}  # noqa: RUF012
+
+
 class UnknownPrerequisite(LineWorld):
     skills = (Skill("ring_bell"), Skill("reach_flag", ("walk",)))
 
@@ -272,6 +288,8 @@ class GridOnSymbols(LineWorld):
 @pytest.mark.parametrize(
     ("world", "violation"),
     [
+        (SkillsAsStrings, "skills must be a tuple of Skill, at least one"),
+        (UnknownPreset, "plan_defaults: preset 'qick' is not one of paper, quick, long; did you mean 'quick'?"),
         (UnknownPrerequisite, "skills: the prerequisite 'walk' of 'reach_flag' is not a skill"),
         (CircularSkills, "skills: 'ring_bell' is its own prerequisite"),
         (UnknownAction, "key_bindings: 'up' is bound to 'jump', not to an action"),
@@ -328,9 +346,20 @@ def test_each_violation_is_named(world, violation):
     assert violation in violations(world())
 
 
+@pytest.mark.parametrize(("world", "start", "end"), [
+    (UnknownPlanField, "plan_defaults['quick']: TrainingPlan: setting 'cycels' is", "; did you mean 'cycles'?"),
+    (UnknownPpoSetting, "ppo_defaults: PpoSettings: setting 'gama' is", "; did you mean 'gamma'?"),
+])  # fmt: skip
+def test_wrong_defaults_of_training_are_named(world, start, end):
+    (violation,) = violations(world())
+    assert violation.startswith(start)
+    assert violation.endswith(end)
+
+
 @pytest.mark.parametrize(
     "world",
-    [UnknownPrerequisite, CircularSkills, UnknownAction, InvalidSkillLevel, PermissiveWorld, IncompleteState,
+    [SkillsAsStrings, UnknownPreset, UnknownPlanField, UnknownPpoSetting, UnknownPrerequisite,
+     CircularSkills, UnknownAction, InvalidSkillLevel, PermissiveWorld, IncompleteState,
      WrongAchievements, NoFinalInfo, IgnoresOptions, WrongActionSpace, AcceptsAnyState, RandomStats, NoRender,
      ExpertOutOfRange, WrongProbe, MeddlingProbe, FlatProbe, SilentProbe, ConditionsWithoutProbe,
      ConditionOfUnknownSkill],

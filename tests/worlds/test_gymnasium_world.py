@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.envs.classic_control import CartPoleEnv
 from gymnasium_examples import LanderLevel, door_key_world, lander_world
 from pydantic import Field
 
@@ -327,3 +328,34 @@ def test_prompts_give_the_range_of_floats():
     assert describe_settings(LanderLevel, {}).splitlines()[0] == (
         "- gravity: -11.9 to -1.0 (default -10.0). Gravity in m/s^2."
     )
+
+
+class DocumentedCartPole(CartPoleEnv):
+    """
+    ## Description
+    A pole is attached
+    to a cart.
+
+    ## Action Space
+    Two actions.
+    """
+
+
+def test_the_default_rules_are_the_description_in_the_docstring():
+    world = from_gymnasium(
+        lambda level: DocumentedCartPole(), Level, {"go": lambda step: True}, max_episode_steps=5,
+        reward_rule="1 for each step.",
+    )  # fmt: skip
+    assert world.rules == "The environment DocumentedCartPole of Gymnasium. A pole is attached\nto a cart."
+    assert world.reward_rule == "1 for each step."
+
+
+def test_the_default_name_has_no_namespace():
+    gymnasium.register("Ns/Pole-v0", CartPoleEnv, max_episode_steps=5)
+    try:
+        assert (
+            from_gymnasium(lambda level: gymnasium.make("Ns/Pole-v0"), Level, {"go": lambda step: True}).name
+            == "pole-v0"
+        )
+    finally:
+        del gymnasium.registry["Ns/Pole-v0"]

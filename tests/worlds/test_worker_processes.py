@@ -161,6 +161,42 @@ def test_closed_environments_leave_their_processes_to_the_next():
             os.kill(process, 0)
 
 
+def test_classes_of_a_reloaded_module_get_processes_of_their_own(monkeypatch):
+    class Reloaded(Walk):
+        pass
+
+    with closing(make(2)) as envs:
+        processes = set(envs.call("process"))
+    with closing(Reloaded().make(LEVELS, NUM_ENVS, num_workers=2)) as envs:
+        assert not processes & set(envs.call("process"))
+    with closing(make(2)) as envs:
+        assert set(envs.call("process")) == processes
+    monkeypatch.syspath_prepend("/nowhere")
+    with closing(make(2)) as envs:
+        assert not processes & set(envs.call("process"))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="cannot fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_leaves_the_environments_of_its_parent_alone():
+    with closing(make(2)) as envs, closing(make(2)) as others:
+        for each in (envs, others):
+            each.reset()
+        expected = play(others, actions(1))
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                with pytest.raises(WorkerError, match="forked from"):
+                    envs.step(actions(1)[0])
+                envs.close()
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert are_equal(play(envs, actions(1)), expected)
+
+
 def test_errors_of_environments_are_raised_here():
     envs = make(2)
     envs.reset()

@@ -184,8 +184,9 @@ def describe_summary(summary: TrainingSummary, world: World) -> str:
         cost = "cost unknown" if llm["cost"] is None else f"${llm['cost']:.2f}"
         tokens = llm.get("estimated_tokens", 0)  # where the server did not report them
         estimated = f", about {tokens:,} not counted by the server" if tokens else ""
+        calls = "1 call" if llm["calls"] == 1 else f"{llm['calls']} calls"
         lines.append(
-            f"language model: {llm['calls']} calls, {llm['prompt_tokens']:,} tokens sent, "
+            f"language model: {calls}, {llm['prompt_tokens']:,} tokens sent, "
             f"{llm['reply_tokens']:,} received{estimated}, {cost}"
         )
     return "\n".join(lines)

@@ -110,7 +110,13 @@ def plan_for(preset: str, world: World | None = None, /, **changes: Any) -> Trai
     """Return the plan of a preset, with the world's own defaults for it and then with `changes`."""
     if preset not in PRESETS:
         raise PlanError(f"preset {format_choice_error(preset, list(PRESETS))}")
-    world_defaults: Mapping[str, Any] = world.plan_defaults.get(preset, {}) if world else {}
+    all_defaults = world.plan_defaults if world else {}
+    for name in all_defaults:
+        if name not in PRESETS:
+            raise PlanError(
+                f"plan_defaults of {getattr(world, 'name', '')}: {format_choice_error(name, list(PRESETS))}"
+            )
+    world_defaults: Mapping[str, Any] = all_defaults.get(preset, {})
     try:
         return TrainingPlan(**{**PRESETS[preset], **world_defaults, **changes})
     except ValidationError as error:

@@ -390,6 +390,6 @@ def check_proposal(proposal: object, designer: Designer, brief: Brief) -> Propos
         for name in (*proposed.skills, *([chain.skill] if chain is not None else ())):
             if name not in names:
                 raise DesignError(
-                    f"the designer {designer.name} proposed a level for the skill {format_choice_error(name, names)}"
+                    f"the designer {designer.name} proposed a level for a skill: {format_choice_error(name, names)}"
                 )
     return proposal

@@ -99,6 +99,7 @@ class Run:
             raise RunError(f"cannot create the run directory {folder}: {error.strerror}") from error
         self._lock = lock_folder(folder)
         if not exists(folder / "run.json"):
+            self._check_no_runs_below()
             self.write(
                 "run",
                 {
@@ -115,6 +116,15 @@ class Run:
             self._extend(previous)
         else:
             self._check_same_request(previous)
+
+    def _check_no_runs_below(self) -> None:
+        """Raise RunError in a folder that holds run directories: they would no longer be found."""
+        runs = sorted(entry.name for entry in self.folder.iterdir() if exists(entry / "run.json"))
+        if runs:
+            raise RunError(
+                f"{self.folder} holds other runs, such as {runs[0]}; choose a directory for this run alone, such as "
+                f"{self.folder / 'NAME'}"
+            )
 
     def _check_same_request(self, previous: Mapping[str, Any]) -> None:
         if changes := differences(previous, self.request):

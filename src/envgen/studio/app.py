@@ -131,8 +131,8 @@ class Studio:
         }
         if view not in views:
             raise RequestError("there are no events of this name", 404)
-        if view == "run":
-            self._run(request)  # an unknown run is an error, one that is deleted later is not
+        if view in ("run", "request"):
+            views[view]()  # an unknown one is an error, one that is deleted later is not
 
         def parts() -> dict[str, str]:
             with self.folder.lock:

@@ -9,8 +9,10 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from PIL import Image
+from pydantic import ValidationError
 
 from envgen.errors import EnvgenError
+from envgen.settings import Settings, format_choice_error, format_validation_error
 
 from .check_episodes import NUM_ENVS, EpisodeChecker, are_equal, env_observation
 from .level_space import setting_values
@@ -102,7 +104,8 @@ class _Checker(EpisodeChecker):
                 f"{name} must be distinct strings",
             )
         self.require(world.observations, "observations must name at least one observation")
-        self.check_skills()
+        if not self.check_skills():
+            return False
         for key, action in world.key_bindings.items():
             self.require(
                 action in (world.actions or world.manual_actions),
@@ -113,15 +116,34 @@ class _Checker(EpisodeChecker):
         for name in ("ppo_defaults", "plan_defaults"):
             with self.no_error(name):
                 json.dumps({key: value for key, value in getattr(world, name).items()})
+        self.check_defaults()
         return True
 
-    def check_skills(self) -> None:
+    def check_defaults(self) -> None:
+        """Check the settings of training that the world recommends."""
+        from envgen.agents.settings import PpoSettings
+        from envgen.curriculum.plan import PRESETS, TrainingPlan
+
+        world = self.world
+        for preset in world.plan_defaults:
+            self.require(preset in PRESETS, f"plan_defaults: preset {format_choice_error(str(preset), list(PRESETS))}")
+            self.check_settings(f"plan_defaults[{preset!r}]", TrainingPlan, world.plan_defaults[preset])
+        self.check_settings("ppo_defaults", PpoSettings, world.ppo_defaults)
+
+    def check_settings(self, name: str, settings_class: type[Settings], values: Mapping[str, Any]) -> None:
+        try:
+            settings_class(**values)
+        except ValidationError as error:
+            self.require(False, f"{name}: {format_validation_error(error)}")
+
+    def check_skills(self) -> bool:
+        """Check skills; False if they are not of the right types."""
         skills = self.world.skills
         if not self.require(
             len(skills) > 0 and all(isinstance(skill, Skill) for skill in skills),
             "skills must be a tuple of Skill, at least one",
         ):
-            return
+            return False
         names = [skill.name for skill in skills]
         for name in sorted({name for name in names if names.count(name) > 1}):
             self.require(False, f"skills: {name!r} appears more than once")
@@ -137,6 +159,7 @@ class _Checker(EpisodeChecker):
                     required.add(skill_name)
                     pending += prerequisites.get(skill_name, ())
             self.require(name not in required, f"skills: {name!r} is its own prerequisite")
+        return True
 
     # --- levels
 

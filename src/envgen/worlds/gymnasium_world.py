@@ -17,7 +17,9 @@ is. The random numbers after a restored state are therefore those of the saved e
 seeds: these only seed later episodes. Environments are stepped in turn, by one process or by `num_workers`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -197,8 +199,8 @@ class GymnasiumWorld(PythonWorld):
         name = env.spec.id if env.spec else type(env.unwrapped).__name__
         env.close()
         defaults = {
-            "name": name.lower(),
-            "rules": f"The environment {name} of Gymnasium. {(type(env.unwrapped).__doc__ or '').strip()}",
+            "name": name.rpartition("/")[2].lower(),  # without the namespace of an id
+            "rules": f"The environment {name} of Gymnasium. {_description(type(env.unwrapped))}".strip(),
             "actions": _action_names(self.action_space),
         }
         for key, value in {**defaults, **attributes}.items():
@@ -250,17 +252,32 @@ def from_gymnasium(
         prerequisites: The skills that a skill requires.
         max_episode_steps: An episode is truncated after this many steps. Default: that of the environment's spec.
         image_size: Width and height of pictures in pixels.
-        attributes: Attributes of `World`: `name`, `rules`, `actions` (a name for each discrete action), `ppo_defaults`,
-            `plan_defaults`, `skill_levels`, `random_baseline`, `key_bindings`, `manual_actions`,
-            `steps_per_key`; and `num_workers`, the processes that step the environments: 1 by default, None for one
-            per core with at least four environments each.
+        attributes: Attributes of `World`: `name`, `rules` (pass them if a language model designs or plays; the default
+            is the description in the environment's docstring), `actions` (a name for each discrete action),
+            `reward_rule`, `action_descriptions`, `ppo_defaults`, `plan_defaults`, `skill_levels`, `random_baseline`,
+            `published_skill`, `key_bindings`, `manual_actions`, `steps_per_key`; and `num_workers`, the processes that
+            step the environments: 1 by default, None for one per core with at least four environments each.
     """
-    allowed = ("name", "rules", "actions", "ppo_defaults", "plan_defaults", "skill_levels", "random_baseline",
-               "key_bindings", "manual_actions", "steps_per_key", "num_workers")  # fmt: skip
+    allowed = ("name", "rules", "actions", "reward_rule", "action_descriptions", "ppo_defaults", "plan_defaults",
+               "skill_levels", "random_baseline", "published_skill", "key_bindings", "manual_actions", "steps_per_key",
+               "num_workers")  # fmt: skip
     for name in attributes:
         if name not in allowed:
             raise TypeError(f"from_gymnasium() has no argument {name!r}; attributes are {', '.join(allowed)}")
     return GymnasiumWorld(make_env, level_class, skills, prerequisites or {}, attributes, max_episode_steps, image_size)
+
+
+def _description(env_class: type) -> str:
+    """The first section of the docstring of an environment, without its heading."""
+    text = inspect.cleandoc(env_class.__doc__ or "")
+    sections = [section.partition("\n")[2] if is_heading else section for section, is_heading in _sections(text)]
+    return next((stripped for section in sections if (stripped := section.strip())), "")
+
+
+def _sections(text: str) -> Iterator[tuple[str, bool]]:
+    """The sections of a Markdown text, and whether they begin with a heading."""
+    for section in re.split(r"^(?=#)", text, flags=re.MULTILINE):
+        yield section, section.startswith("#")
 
 
 def _flatten(env: gymnasium.Env) -> gymnasium.Env:

@@ -14,6 +14,8 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 from PIL import Image, ImageDraw
 
+from envgen.settings import format_choice_error
+
 from . import validation as checks
 from .observations import RenderedEnv, image_grid
 from .python_vector_env import PythonVectorEnv
@@ -102,7 +104,10 @@ class PythonEnv(RenderedEnv):
 
     def achieve(self, skill: str) -> None:
         """Count a success of a skill."""
-        self.achievements[[s.name for s in self.world.skills].index(skill)] += 1
+        names = [s.name for s in self.world.skills]
+        if skill not in names:
+            raise ValueError(f"achieve: skill {format_choice_error(skill, names)}")
+        self.achievements[names.index(skill)] += 1
 
     @property
     def level(self) -> Any:

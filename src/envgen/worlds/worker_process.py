@@ -153,9 +153,14 @@ def _receive(file: BinaryIO) -> bytes | None:
 
 
 class Worker:
-    """A worker process. Each `start` of a call must be followed by a `finish`."""
+    """A worker process. Each `start` of a call must be followed by a `finish`.
 
-    def __init__(self) -> None:
+    Args:
+        key: What it may be used for: other classes of the same modules would be those that it has imported before.
+    """
+
+    def __init__(self, key: Any = None) -> None:
+        self.key = key
         code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import run_worker; run_worker()"
         self.process = subprocess.Popen(
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -214,22 +219,29 @@ _idle_workers: list[Worker] = []
 _lock = threading.Lock()
 
 
-def _take_worker() -> Worker:
+def _take_worker(world: "PythonWorld") -> Worker:
+    """An idle worker that has had environments of this class, or a new one."""
+    key = (type(world), tuple(sys.path))  # after a reload of its module, a class is another object
     with _lock:
-        while _idle_workers:
-            worker = _idle_workers.pop()
-            if worker.is_alive:
-                return worker
-            worker.close()
-    return Worker()
+        dead = [worker for worker in _idle_workers if not worker.is_alive]
+        alive = [worker for worker in _idle_workers if worker.is_alive]
+        taken = next((worker for worker in reversed(alive) if worker.key == key), None)
+        _idle_workers[:] = [worker for worker in alive if worker is not taken]
+    for worker in dead:
+        worker.close()
+    return taken or Worker(key)
 
 
 def _return_worker(worker: Worker) -> None:
+    """Keep a worker for later environments. Of more than MAX_IDLE_WORKERS, those that have waited longest end."""
+    superfluous = [] if worker.is_alive else [worker]
     with _lock:
-        if worker.is_alive and len(_idle_workers) < MAX_IDLE_WORKERS:
+        if worker.is_alive:
             _idle_workers.append(worker)
-            return
-    worker.close()
+        while len(_idle_workers) > MAX_IDLE_WORKERS:
+            superfluous.append(_idle_workers.pop(0))
+    for ended in superfluous:
+        ended.close()
 
 
 def close_idle_workers() -> None:
@@ -263,13 +275,14 @@ class WorkerPool:
         descriptor, path = tempfile.mkstemp(prefix="envgen-", dir=SHARED_MEMORY_FOLDER)
         os.close(descriptor)
         self.workers: list[Worker] = []
-        weakref.finalize(self, _kill, self.workers)
+        self._process = os.getpid()
+        weakref.finalize(self, _kill, self.workers, self._process)
         try:
             self.arrays = map_arrays(path, layout, num_envs)
-            self.workers += [_take_worker() for _ in self.slices]
+            self.workers += [_take_worker(world) for _ in self.slices]
             self.call("create", [(pickled_world, path, dict(layout), num_envs, rows) for rows in self.slices])
         except BaseException:
-            _kill(self.workers)
+            _kill(self.workers, self._process)
             raise
         finally:
             with suppress(OSError):  # the memory lives on until all have closed it
@@ -281,6 +294,11 @@ class WorkerPool:
         Waits for all groups, even if one raises an error or the user presses Ctrl-C, which is raised afterwards. A
         second Ctrl-C ends the workers.
         """
+        if os.getpid() != self._process:
+            raise WorkerError(
+                "these environments belong to the process that this one was forked from; make them in this process, or "
+                "with num_workers=1"
+            )
         if not self.workers:
             raise WorkerError("the worker processes of these environments have ended; make the environments again")
         results, error, interrupt = [], None, None
@@ -301,25 +319,25 @@ class WorkerPool:
                 else:
                     error = error or result
         except BaseException:  # it is unknown which answers were read
-            _kill(self.workers)
+            _kill(self.workers, self._process)
             raise
         if not all(worker.is_alive for worker in self.workers):
-            _kill(self.workers)
+            _kill(self.workers, self._process)
         if interrupt is not None or error is not None:
             raise interrupt or error  # pyright: ignore[reportGeneralTypeIssues]
         return results
 
     def close(self) -> None:
         """Close the environments. The processes then wait for others."""
-        if self.workers:
+        if self.workers and os.getpid() == self._process:
             self.call("close")
             while self.workers:
                 _return_worker(self.workers.pop())
 
 
-def _kill(workers: list[Worker]) -> None:
-    """End workers at once, and empty the list."""
-    while workers:
+def _kill(workers: list[Worker], process: int) -> None:
+    """End workers at once, and empty the list. In a fork of the process that started them, they stay."""
+    while workers and os.getpid() == process:
         worker = workers.pop()
         worker.process.kill()
         worker.close()
