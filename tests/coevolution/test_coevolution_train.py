@@ -61,7 +61,8 @@ def test_every_proposer_spends_its_budget_and_accounts_for_it(models, tmp_path, 
     all_tokens = [value for name, value in summary.counts.items() if name.endswith("tokens")]
     assert (len(all_tokens), summary.accuracy_curve[-1][1]) == (4, sum(all_tokens))
     assert lines[0]["seconds"]["evaluation"] > 0
-    assert (lines[0]["seconds"]["environment"] > 0.1) >= (proposer == "static")  # it generates its tasks first
+    if proposer == "static":  # it generates its tasks first
+        assert lines[0]["seconds"]["environment"] > 0
     for line in lines[1:]:
         assert set(line["rejected"]) == {"malformed", "unsolvable", "held_out", "duplicate"}
         assert 0 <= line["success_rate"] <= 1

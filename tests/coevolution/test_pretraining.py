@@ -110,15 +110,32 @@ def test_models_are_reproducible(tmp_path):
     assert read_weights(first) == read_weights(second)
 
 
-def test_of_two_processes_the_second_waits_for_the_models_of_the_first(tmp_path):
-    output, lines = tmp_path / "stdout", []
-    with forked(pretrain_and_print, tmp_path / "models", stdout=output) as process:
-        while process.is_alive() and not (output.exists() and "loss" in output.read_text()):
+def pretrain_slowly(folder: Path, started: Path, waiting: Path) -> None:
+    """Announces its start, and goes on when another process waits."""
+
+    def report(line: str) -> None:
+        started.touch()
+        deadline = time.monotonic() + 60
+        while not waiting.exists() and time.monotonic() < deadline:
             time.sleep(0.002)
-        models = pretrain(DOMAIN, tmp_path / "models", 0, SIZE, RESUMED, lines.append)
+
+    pretrain(DOMAIN, folder, 0, SIZE, RESUMED, report)
+
+
+def test_of_two_processes_the_second_waits_for_the_models_of_the_first(tmp_path):
+    started, waiting, lines = tmp_path / "started", tmp_path / "waiting", []
+
+    def report(line):
+        lines.append(line)
+        waiting.touch()
+
+    with forked(pretrain_slowly, tmp_path / "models", started, waiting) as process:
+        while process.is_alive() and not started.exists():
+            time.sleep(0.002)
+        models = pretrain(DOMAIN, tmp_path / "models", 0, SIZE, RESUMED, report)
         process.join()
+        assert process.exitcode == 0
     assert lines == ["another process is pretraining these models; waiting for it"]
-    assert "environment (2 of 2): step 20 of 20" in output.read_text()
     assert [path.name for path in (tmp_path / "models").iterdir()] == [models[0].parent.name]
     load_model(models[1])
 

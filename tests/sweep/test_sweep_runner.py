@@ -1,13 +1,16 @@
 """How a sweep starts, resumes, retries and stops its runs, with an engine that runs nothing."""
 
+import io
 import json
 import os
 import signal
 from collections import deque
 
 import pytest
+from rich.console import Console
 
 from envgen.errors import EnvgenError
+from envgen.sweep.display import SweepDisplay
 from envgen.sweep.engines.engine import Engine, JobEnd
 from envgen.sweep.grid import PlannedRun, SweepError
 from envgen.sweep.runner import Sweep, check_runs, locked, open_runs, read_peak_memory
@@ -149,15 +152,22 @@ def test_the_reason_of_a_failure_is_that_of_the_last_attempt(tmp_path):
 
 
 def test_a_closed_terminal_does_not_keep_the_runs_from_ending(tmp_path):
-    class Closed(Messages):
-        def message(self, text):
-            raise OSError(5, "Input/output error")
+    class Terminal(io.StringIO):
+        def write(self, text):
+            if not signals:  # it has been closed
+                raise OSError(5, "Input/output error")
+            return super().write(text)
+
+    class Display(SweepDisplay):
+        def update(self, runs, run=None):
+            super().update(runs, run)
+            if signals and engine.started:
+                signal.raise_signal(signals.pop())
 
     runs = make_runs(tmp_path, "a")
     engine = ScriptedEngine({"a": []})
     signals = deque([signal.SIGHUP])
-    stop = Closed(lambda: signal.raise_signal(signals.pop()) if signals and engine.started else None)
-    assert not Sweep(tmp_path, runs, retries=0).run(engine, stop)
+    assert not Sweep(tmp_path, runs, retries=0).run(engine, Display(Console(file=Terminal()), live=False))
     assert engine.interrupted
     assert runs[0].state == "interrupted"
 

@@ -346,6 +346,15 @@ def test_each_violation_is_named(world, violation):
     assert violation in violations(world())
 
 
+@pytest.mark.parametrize(("name", "value"), [
+    ("plan_defaults", None), ("plan_defaults", {"quick": 3}), ("ppo_defaults", {1: 2}), ("ppo_defaults", [("gamma", 1)])
+])  # fmt: skip
+def test_defaults_of_training_of_another_type_are_violations(name, value):
+    world = LineWorld()
+    setattr(world, name, value)
+    assert any(name in violation for violation in violations(world))
+
+
 @pytest.mark.parametrize(("world", "start", "end"), [
     (UnknownPlanField, "plan_defaults['quick']: TrainingPlan: setting 'cycels' is", "; did you mean 'cycles'?"),
     (UnknownPpoSetting, "ppo_defaults: PpoSettings: setting 'gama' is", "; did you mean 'gamma'?"),

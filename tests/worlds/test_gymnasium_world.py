@@ -331,7 +331,8 @@ def test_prompts_give_the_range_of_floats():
 
 
 class DocumentedCartPole(CartPoleEnv):
-    """
+    """A summary.
+
     ## Description
     A pole is attached
     to a cart.
@@ -359,3 +360,12 @@ def test_the_default_name_has_no_namespace():
         )
     finally:
         del gymnasium.registry["Ns/Pole-v0"]
+
+
+def test_worker_processes_are_reused_for_the_same_functions_only():
+    def make_world():
+        make = lambda level: gymnasium.make("CartPole-v1")  # noqa: E731
+        return from_gymnasium(make, Level, {"go": lambda step: True}, num_workers=2)
+
+    world, reloaded = make_world(), make_world()
+    assert world.worker_key() == world.worker_key() != reloaded.worker_key()

@@ -218,10 +218,10 @@ def without_unused_options(spec: SweepSpec) -> list[PlannedRun]:
     In the same way, the options of the environment policy go to the runs whose proposer has one.
     """
     plans = spec.planned_runs()
-    if spec.command == "coevolve":
+    if spec.command == "coevolve" and any(_has_environment(plan) for plan in plans):
         return [_without_environment_options(plan, spec.base) for plan in plans]
     common = [option for option in LLM_OPTIONS if option in spec.base]
-    if not common or not any(_takes_llm(plan) for plan in plans):
+    if spec.command != "train" or not common or not any(_takes_llm(plan) for plan in plans):
         return plans
     return [
         plan if _takes_llm(plan) else PlannedRun(
@@ -231,9 +231,14 @@ def without_unused_options(spec: SweepSpec) -> list[PlannedRun]:
     ]  # fmt: skip
 
 
-def _without_environment_options(plan: PlannedRun, base: Mapping[str, Value]) -> PlannedRun:
+def _has_environment(plan: PlannedRun) -> bool:
+    """Whether the proposer of a co-evolution has an environment policy. A wrong name is reported later."""
     entry = PROPOSERS.get(str(plan.options.get("proposer", DEFAULT_PROPOSER)))
-    if entry is None or entry.needs_model:  # a wrong name is reported when the run is checked
+    return entry is None or entry.needs_model
+
+
+def _without_environment_options(plan: PlannedRun, base: Mapping[str, Value]) -> PlannedRun:
+    if _has_environment(plan):
         return plan
     unused = [name for name in base if name.startswith("environment.") or name in ("environment", "environment-server")]
     return PlannedRun(

@@ -130,10 +130,11 @@ def coevolve(
     runtime_options = {"dtype": dtype}
     if pretrain_recipe is not None:
         runtime_options |= {PRETRAINED: Path(agent_path).parent.name}
+    check_launch(agent_settings, accelerator, samplers[0] or HfSampler())
     if entry.needs_model:
         check_launch(request.environment_settings, accelerator, samplers[1] or HfSampler())
-    policy = LanguageModelPolicy(agent_lm, agent_settings, request.seed, accelerator, samplers[0])
     with Run(folder, stored, is_main, runtime_options) as run:
+        policy = LanguageModelPolicy(agent_lm, agent_settings, request.seed, accelerator, samplers[0])
         stores = TaskStores(run)
         context = ProposerContext(
             domain=domain, curriculum=request.curriculum, environment_settings=request.environment_settings,

@@ -231,12 +231,12 @@ def _baseline_of(group: RunGroup, baselines: Sequence[RunGroup]) -> RunGroup:
     prefix = f"{group.runs[0].kind.group_key}."
     settings = settings_without_seeds(group.runs[0].request)
 
-    def num_different(baseline: RunGroup) -> int:
+    def num_differences(baseline: RunGroup) -> int:
         others = settings_without_seeds(baseline.runs[0].request)
         names = settings.keys() | others.keys()
         return sum(settings.get(n) != others.get(n) for n in names if not n.startswith(prefix))
 
-    return min(baselines, key=num_different)
+    return min(baselines, key=num_differences)
 
 
 def _signed(interval: Any) -> str:

@@ -7,10 +7,12 @@ checkpoints/      see checkpoint.py
 lock              held while a process works in the directory
 """
 
+import errno
 import hashlib
 import json
 import os
 import platform
+import secrets
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -43,6 +45,7 @@ try:
 except ImportError:  # Windows: two processes in one run directory are not detected
     fcntl = None
 
+NO_LOCKS = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)  # of a file system without locks
 FORMAT = 2  # of run directories; migrate.py rewrites older ones
 PROGRESS = "progress.jsonl"
 LIBRARIES = ("numpy", "numba", "gymnasium", "torch")
@@ -128,7 +131,11 @@ class Run:
 
     def _check_same_request(self, previous: Mapping[str, Any]) -> None:
         if changes := differences(previous, self.request):
-            hint = ", or pass --extend" if self._is_extension(previous) and self.has("summary") else ""
+            hint = (
+                ", or extend the run (--extend, or extend=True)"
+                if self._is_extension(previous) and self.has("summary")
+                else ""
+            )
             raise RunError(
                 f"{self.folder} was started with {', '.join(changes)}; "
                 f"choose another directory, or use the settings it was started with{hint}"
@@ -267,8 +274,10 @@ def lock_folder(folder: Path) -> IO[str]:
             raise RunError(
                 f"another process is using {folder}; wait until it ends, or choose another directory"
             ) from None
-        except OSError:  # a file system without locks
-            pass
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                lock.close()
+                raise RunError(f"cannot lock the run directory {folder}: {error.strerror}") from error
     return lock
 
 
@@ -337,7 +346,7 @@ def write_json(file: Path, value: Any) -> None:
 
 def write_bytes(file: Path, data: bytes) -> None:
     """Write a file atomically, creating its directory."""
-    temp = file.with_name(f".{file.name}.{os.getpid()}.unfinished")  # several processes may write a report
+    temp = file.with_name(f".{file.name}.{secrets.token_hex(4)}.unfinished")  # several processes may write a report
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_flushed(temp, data)

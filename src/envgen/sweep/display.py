@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 from rich.console import Console, Group
 from rich.progress_bar import ProgressBar
@@ -22,7 +23,7 @@ NUM_OTHER_LINES = 6  # of the terminal that the table leaves free
 
 
 class SweepDisplay(LiveDisplay):
-    """A context manager that shows the runs of a sweep.
+    """A context manager that shows the runs of a sweep. If the terminal is closed, the sweep goes on.
 
     Args:
         quiet: Show nothing.
@@ -36,7 +37,8 @@ class SweepDisplay(LiveDisplay):
 
     def update(self, runs: Sequence[SweepRun], run: SweepRun | None = None) -> None:
         if self.live:
-            self.live.update(self._render(runs), refresh=True)
+            with suppress(OSError):
+                self.live.update(self._render(runs), refresh=True)
         elif run is not None and not self.quiet:
             finished = sum(other.state == "finished" for other in runs)
             self._print(f"[{finished}/{len(runs)}] {run.name}: {_describe(run)}")
@@ -45,7 +47,8 @@ class SweepDisplay(LiveDisplay):
         self._print(text)
 
     def _print(self, text: str) -> None:
-        self.console.print(printable(text), soft_wrap=True, markup=False, highlight=False)
+        with suppress(OSError):
+            self.console.print(printable(text), soft_wrap=True, markup=False, highlight=False)
 
     def _render(self, runs: Sequence[SweepRun]) -> Group:
         counts = Counter(run.state for run in runs)

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -168,8 +168,7 @@ class Sweep:
                 if stop.count and not is_stopping:
                     is_stopping = True
                     engine.interrupt()
-                    with suppress(OSError):  # the terminal may have been closed
-                        display.message("Stopping: runs write their checkpoints. Press Ctrl-C again to stop at once.")
+                    display.message("Stopping: runs write their checkpoints. Press Ctrl-C again to stop at once.")
                 if stop.count > 1:
                     engine.kill()
                     for run in running.values():

@@ -116,7 +116,8 @@ class _Checker(EpisodeChecker):
         for name in ("ppo_defaults", "plan_defaults"):
             with self.no_error(name):
                 json.dumps({key: value for key, value in getattr(world, name).items()})
-        self.check_defaults()
+        with self.no_error("plan_defaults and ppo_defaults"):
+            self.check_defaults()
         return True
 
     def check_defaults(self) -> None:
@@ -132,7 +133,7 @@ class _Checker(EpisodeChecker):
 
     def check_settings(self, name: str, settings_class: type[Settings], values: Mapping[str, Any]) -> None:
         try:
-            settings_class(**values)
+            settings_class.model_validate(values)
         except ValidationError as error:
             self.require(False, f"{name}: {format_validation_error(error)}")
 

@@ -19,7 +19,7 @@ seeds: these only seed later episodes. Environments are stepped in turn, by one 
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -209,6 +209,9 @@ class GymnasiumWorld(PythonWorld):
         if isinstance(self.action_space, spaces.Discrete) and len(self.actions) != self.action_space.n:
             raise ValueError(f"{len(self.actions)} names for {self.action_space.n} actions: {', '.join(self.actions)}")
 
+    def worker_key(self) -> tuple[Any, ...]:
+        return self._make_env, self.Level, *self.success_predicates.values()
+
     def make_wrapped_env(self, level: Level) -> gymnasium.Env:
         """The environment of a level. Levels may not change the spaces."""
         env = _flatten(self._make_env(level))
@@ -268,16 +271,11 @@ def from_gymnasium(
 
 
 def _description(env_class: type) -> str:
-    """The first section of the docstring of an environment, without its heading."""
+    """The section "Description" of the docstring of an environment; without one, what is before the first section."""
     text = inspect.cleandoc(env_class.__doc__ or "")
-    sections = [section.partition("\n")[2] if is_heading else section for section, is_heading in _sections(text)]
-    return next((stripped for section in sections if (stripped := section.strip())), "")
-
-
-def _sections(text: str) -> Iterator[tuple[str, bool]]:
-    """The sections of a Markdown text, and whether they begin with a heading."""
-    for section in re.split(r"^(?=#)", text, flags=re.MULTILINE):
-        yield section, section.startswith("#")
+    before, *sections = re.split(r"^##+ *(.+)\n", text, flags=re.MULTILINE)  # with the titles in between
+    titled = dict(zip((title.strip().lower() for title in sections[::2]), sections[1::2], strict=True))
+    return titled.get("description", before).strip()
 
 
 def _flatten(env: gymnasium.Env) -> gymnasium.Env:

@@ -194,6 +194,11 @@ class PythonWorld(World):
     num_workers: int | None = 1  # processes that step them; None: one per core, with at least 4 environments each
     metadata: ClassVar[Mapping[str, Any]] = {}  # of all environments, such as a "symbol_map" or "tile_grid"
 
+    def worker_key(self) -> tuple[Any, ...]:
+        """The classes and functions that environments consist of. Idle worker processes that have run the environments
+        of a world are reused by those with the same ones."""
+        return (type(self),)
+
     def make(
         self,
         levels: Sequence[Any] = (),

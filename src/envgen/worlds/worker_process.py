@@ -220,8 +220,8 @@ _lock = threading.Lock()
 
 
 def _take_worker(world: "PythonWorld") -> Worker:
-    """An idle worker that has had environments of this class, or a new one."""
-    key = (type(world), tuple(sys.path))  # after a reload of its module, a class is another object
+    """An idle worker that has had environments made by the same code, or a new one."""
+    key = (*world.worker_key(), *sys.path)  # after a reload of its module, a class is another object
     with _lock:
         dead = [worker for worker in _idle_workers if not worker.is_alive]
         alive = [worker for worker in _idle_workers if worker.is_alive]
