@@ -188,7 +188,7 @@ def _training_arguments(
     designer_options: Mapping[str, Any] | None, levels: Sequence[Any], llm: str | Mapping[str, Any] | None,
     practice: Any, initial_policy: Any,
 ) -> TrainingArguments:  # fmt: skip
-    from envgen.curriculum.plan import TrainingPlan, check_training_seed, plan_for
+    from envgen.curriculum.plan import PracticeSettings, TrainingPlan, check_training_seed, plan_for
     from envgen.curriculum.plan import learner_preset as chosen_preset
 
     check_training_seed(seed)
@@ -213,7 +213,8 @@ def _training_arguments(
     if network_settings:
         settings["network"] = network_settings
     practice = preset_practice | practice_changes
-    if (unused := [name for name in practice_changes if name != "share"]) and not practice.get("share"):
+    known = PracticeSettings.model_fields.keys() - {"share"}  # others are refused by their names later
+    if (unused := [name for name in practice_changes if name in known]) and not practice.get("share"):
         raise ArgumentError(f"practice.{unused[0]} has no effect without practice; set practice.share as well")
     initial = None if initial_policy is None else _initial_policy(initial_policy)
     return TrainingArguments(

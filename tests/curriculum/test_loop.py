@@ -145,7 +145,7 @@ class BrokenDesigner(Designer):
         ([{}], r"returned \[\{\}\]; design\(\) must return a Proposal"),
         (
             Proposal(levels=(ProposedLevel(level=Crafter.Level(), skills=("collect_wod",)),)),
-            "a level for the skill 'collect_wod' is not one of .* did you mean 'collect_wood'",
+            "a level for a skill: 'collect_wod' is not one of .* did you mean 'collect_wood'",
         ),
     ],
 )

@@ -15,6 +15,7 @@ from envgen.agents.memory import AgentMemory, HistorySpec
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats, VecEnvRunner
 from envgen.agents.settings import PpoSettings
+from envgen.api import ArgumentError
 from envgen.curriculum.evaluate import level_outcomes
 from envgen.curriculum.plan import PlanError, PracticeSettings
 from envgen.curriculum.practice import (
@@ -609,7 +610,7 @@ def test_processes_with_too_few_environments_of_the_original_do_not_practice(num
 
 
 def test_training_without_practice_writes_nothing_about_it(tmp_path):
-    for kw in ({}, {"practice": {"share": 0.0, "max_steps": 7}}):
+    for kw in ({}, {"practice": {"share": 0.0}}):
         run = train(tmp_path / "run", **kw)  # the second time, the same request
     assert "practice" not in json.loads((run.folder / "run.json").read_text())["request"]
     assert all("practice" not in line for line in read_progress(run.folder))
@@ -618,6 +619,9 @@ def test_training_without_practice_writes_nothing_about_it(tmp_path):
 def test_wrong_settings_are_refused_with_a_one_line_message(tmp_path):
     with pytest.raises(PracticeError, match="did you mean 'share'"):
         train(tmp_path / "run", practice={"shar": 0.2})
+    for practice in ({"max_steps": 7}, {"share": 0.0, "max_steps": 7}):
+        with pytest.raises(ArgumentError, match=r"practice\.max_steps has no effect without practice"):
+            train(tmp_path / "run", practice=practice)
     with pytest.raises(PracticeError, match="share: Input should be less than 1"):
         train(tmp_path / "run", practice={"share": 1.0})
     with pytest.raises(PracticeError, match="practice is impossible in LadderEnvs"):

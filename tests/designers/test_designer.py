@@ -124,7 +124,7 @@ def test_a_proposal_must_fit_the_world():
         lambda designer: request_proposal(designer, toy_brief(), ()),
         lambda designer: request_revision(designer, toy_brief(), (), Proposal(), ()),
     ):
-        with pytest.raises(DesignError, match="for the skill 'climbs' is not one of climb; did you mean 'climb'"):
+        with pytest.raises(DesignError, match="for a skill: 'climbs' is not one of climb; did you mean 'climb'"):
             request(OneMethod(wrong_skill))
 
 
