@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from envgen.episodes_api import record_episodes, watch
     from envgen.errors import EnvgenError
     from envgen.llm_agent_api import evaluate_llm_agent
-    from envgen.worlds.check_world import check_world
+    from envgen.world_api import check_world
     from envgen.worlds.registry import make_world
     from envgen.worlds.world import Level, World
 
@@ -29,7 +29,7 @@ _MODULES = {
     "Level": "worlds.world",
     "TrainingRun": "api",
     "World": "worlds.world",
-    "check_world": "worlds.check_world",
+    "check_world": "world_api",
     "coevolve": "coevolution_api",
     "compare": "api",
     "diagnose": "api",

@@ -5,7 +5,8 @@ import pytest
 from gymnasium import spaces
 from line_world import RING, LineEnv, LineLevel, LineVectorEnv, LineWorld
 
-from envgen.worlds.check_world import ContractError, check_world
+from envgen import check_world
+from envgen.worlds.check_world import ContractError
 from envgen.worlds.registry import BUILTIN_WORLDS, make_world
 from envgen.worlds.validation import find_tile_grid_problem
 from envgen.worlds.world import EpisodeEnd, Level, LevelError, Skill, SkillCheck, TileGrid, World

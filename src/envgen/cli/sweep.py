@@ -2,9 +2,11 @@
 
 import contextlib
 import io
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,7 +24,7 @@ from envgen.designers.registry import LlmConfig, load_designer_class
 from envgen.interrupts import INTERRUPTED
 from envgen.runs.files import suggest_path
 from envgen.settings import format_validation_error
-from envgen.sweep.grid import PlannedRun, SweepError, SweepSpec, Value, parse_flags, read_toml
+from envgen.sweep.grid import PlannedRun, SweepError, SweepSpec, parse_flags, read_toml
 from envgen.sweep.settings import ENGINES, SweepSettings
 from envgen.text import to_label
 
@@ -44,6 +46,7 @@ OWN_OPTIONS = (
     *(f"budget.{name.replace('_', '-')}" for name in SharedLimits.model_fields),
 )  # fmt: skip
 FILE_SETTINGS = ("folder", "engine_options", "budget", *SweepSettings.model_fields)
+ENVIRONMENT = re.compile(r"environment($|\.|-server$)")  # options of the environment policy
 LLM_OPTIONS = tuple(name.replace("_", "-") for name in LlmConfig.model_fields)
 
 
@@ -218,14 +221,15 @@ def without_unused_options(spec: SweepSpec) -> list[PlannedRun]:
     In the same way, the options of the environment policy go to the runs whose proposer has one.
     """
     plans = spec.planned_runs()
-    if spec.command == "coevolve" and any(_has_environment(plan) for plan in plans):
-        return [_without_environment_options(plan, spec.base) for plan in plans]
-    common = [option for option in LLM_OPTIONS if option in spec.base]
-    if spec.command != "train" or not common or not any(_takes_llm(plan) for plan in plans):
+    if spec.command == "train":
+        common, takes_options = [option for option in spec.base if option in LLM_OPTIONS], _takes_llm
+    else:
+        common, takes_options = [option for option in spec.base if ENVIRONMENT.match(option)], _has_environment
+    if not any(takes_options(plan) for plan in plans):
         return plans
     return [
-        plan if _takes_llm(plan) else PlannedRun(
-            plan.name, plan.command, {key: value for key, value in plan.options.items() if key not in common}
+        plan if takes_options(plan) else replace(
+            plan, options={option: value for option, value in plan.options.items() if option not in common}
         )
         for plan in plans
     ]  # fmt: skip
@@ -235,15 +239,6 @@ def _has_environment(plan: PlannedRun) -> bool:
     """Whether the proposer of a co-evolution has an environment policy. A wrong name is reported later."""
     entry = PROPOSERS.get(str(plan.options.get("proposer", DEFAULT_PROPOSER)))
     return entry is None or entry.needs_model
-
-
-def _without_environment_options(plan: PlannedRun, base: Mapping[str, Value]) -> PlannedRun:
-    if _has_environment(plan):
-        return plan
-    unused = [name for name in base if name.startswith("environment.") or name in ("environment", "environment-server")]
-    return PlannedRun(
-        plan.name, plan.command, {name: value for name, value in plan.options.items() if name not in unused}
-    )
 
 
 def _takes_llm(plan: PlannedRun) -> bool:

@@ -3,7 +3,7 @@
 The paper's ablations of the schedule (EnvGen, tables 3, 4, 6 and 7) change settings of `TrainingPlan`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -121,6 +121,20 @@ def plan_for(preset: str, world: World | None = None, /, **changes: Any) -> Trai
         return TrainingPlan(**{**PRESETS[preset], **world_defaults, **changes})
     except ValidationError as error:
         raise PlanError(format_validation_error(error)) from None
+
+
+def find_wrong_defaults(world: World) -> Iterator[str]:
+    """A sentence about each setting of training that a world recommends and that does not exist or is not valid."""
+    recommended: list[tuple[str, type[Settings], Any]] = [("ppo_defaults", PpoSettings, world.ppo_defaults)]
+    for preset, changes in world.plan_defaults.items():
+        if preset not in PRESETS:
+            yield f"plan_defaults: preset {format_choice_error(str(preset), list(PRESETS))}"
+        recommended.append((f"plan_defaults[{preset!r}]", TrainingPlan, changes))
+    for name, settings_class, values in recommended:
+        try:
+            settings_class.model_validate(values)
+        except ValidationError as error:
+            yield f"{name}: {format_validation_error(error)}"
 
 
 LEARNER_PRESETS: dict[str, dict[str, Any]] = {

@@ -1,7 +1,7 @@
 """`check_world` checks that a world follows the contract of `envgen.worlds.world`."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,10 +9,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from PIL import Image
-from pydantic import ValidationError
 
 from envgen.errors import EnvgenError
-from envgen.settings import Settings, format_choice_error, format_validation_error
 
 from .check_episodes import NUM_ENVS, EpisodeChecker, are_equal, env_observation
 from .level_space import setting_values
@@ -28,8 +26,16 @@ class ContractError(EnvgenError):
         super().__init__(f"the world {world} breaks its contract:\n" + "\n".join(f"- {text}" for text in violations))
 
 
-def check_world(world: World, level: Any = None, steps: int = 200, seed: int = 0) -> None:
+def check_world(
+    world: World,
+    level: Any = None,
+    steps: int = 200,
+    seed: int = 0,
+    find_wrong_defaults: Callable[[World], Iterable[str]] = lambda world: (),
+) -> None:
     """Check everything that this project requires of a world, and raise one ContractError about all violations.
+
+    `envgen.check_world` also checks the settings of training that the world recommends.
 
     Args:
         world: The world to check.
@@ -37,14 +43,18 @@ def check_world(world: World, level: Any = None, steps: int = 200, seed: int = 0
             too. By default the original.
         steps: Steps to play in each check.
         seed: The seed of the environments and of the random actions.
+        find_wrong_defaults: Returns a sentence about each violation in `ppo_defaults` and `plan_defaults`.
     """
     checker = _Checker(world, level, check_count("steps", steps), seed)
+    checker.find_wrong_defaults = find_wrong_defaults
     checker.run()
     if checker.violations:
         raise ContractError(getattr(world, "name", type(world).__name__), checker.violations)
 
 
 class _Checker(EpisodeChecker):
+    find_wrong_defaults: Callable[[World], Iterable[str]]
+
     def run(self) -> None:
         if not self.check_declarations() or not self.check_levels():
             return
@@ -117,25 +127,9 @@ class _Checker(EpisodeChecker):
             with self.no_error(name):
                 json.dumps({key: value for key, value in getattr(world, name).items()})
         with self.no_error("plan_defaults and ppo_defaults"):
-            self.check_defaults()
+            for violation in self.find_wrong_defaults(world):
+                self.require(False, violation)
         return True
-
-    def check_defaults(self) -> None:
-        """Check the settings of training that the world recommends."""
-        from envgen.agents.settings import PpoSettings
-        from envgen.curriculum.plan import PRESETS, TrainingPlan
-
-        world = self.world
-        for preset in world.plan_defaults:
-            self.require(preset in PRESETS, f"plan_defaults: preset {format_choice_error(str(preset), list(PRESETS))}")
-            self.check_settings(f"plan_defaults[{preset!r}]", TrainingPlan, world.plan_defaults[preset])
-        self.check_settings("ppo_defaults", PpoSettings, world.ppo_defaults)
-
-    def check_settings(self, name: str, settings_class: type[Settings], values: Mapping[str, Any]) -> None:
-        try:
-            settings_class.model_validate(values)
-        except ValidationError as error:
-            self.require(False, f"{name}: {format_validation_error(error)}")
 
     def check_skills(self) -> bool:
         """Check skills; False if they are not of the right types."""
