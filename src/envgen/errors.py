@@ -1,4 +1,12 @@
-"""The base class of every error with a message for the user, and `NonFiniteLossError`, common to all learners."""
+"""The base class of every error with a message for the user, errors common to all learners, and how to describe
+exceptions of other code."""
+
+import sysconfig
+import traceback
+from pathlib import Path
+
+LIBRARY_FOLDERS = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+PROJECT_FOLDER = Path(__file__).parent
 
 
 class EnvgenError(Exception):
@@ -7,3 +15,25 @@ class EnvgenError(Exception):
 
 class NonFiniteLossError(EnvgenError, ArithmeticError):
     """The loss or gradient norm is NaN or infinite. The weights were not updated."""
+
+
+def describe_exception(error: BaseException) -> str:
+    """The type and message of an exception, and the line of the user's own code that raised it or called what did."""
+    text = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+    if isinstance(error, SyntaxError):  # the message names the line
+        return text
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if _is_users_file(frame.filename):
+            return f"{text} ({_short_path(frame.filename)}, line {frame.lineno})"
+    return text
+
+
+def _is_users_file(path: str) -> bool:
+    folders = PROJECT_FOLDER, *LIBRARY_FOLDERS
+    return not path.startswith("<") and not any(Path(path).is_relative_to(folder) for folder in folders)
+
+
+def _short_path(path: str) -> str:
+    """Relative to the current folder, if the file lies there."""
+    folder = Path.cwd()
+    return str(Path(path).relative_to(folder)) if Path(path).is_relative_to(folder) else path

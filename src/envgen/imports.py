@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from .errors import EnvgenError
+from .errors import EnvgenError, describe_exception
 
 EXTRAS = {  # packages that an optional extra of this project installs
     "train": ("torch", "safetensors", "rich", "matplotlib"),
@@ -54,7 +54,7 @@ def import_object(path: str, base: type) -> Any:
     except Exception as error:  # whatever the module raises while it is imported
         if isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}."):
             raise ImportPathError(f"there is no module {module_name!r} (check the spelling and PYTHONPATH)") from None
-        raise ImportPathError(f"{error!r:.200}") from error
+        raise ImportPathError(describe_exception(error)) from error
     try:
         return getattr(module, attribute)
     except AttributeError:

@@ -10,7 +10,7 @@ from gymnasium.vector.utils import batch_space
 from PIL import Image
 from pydantic import Field
 
-from envgen.worlds.validation import check_options, parse_levels
+from envgen.worlds.validation import check_options, check_seeds, parse_levels
 from envgen.worlds.world import Level, LevelEnv, LevelVectorEnv, Skill, World
 
 LEFT, RIGHT, RING = range(3)
@@ -81,9 +81,10 @@ class LineVectorEnv(LevelVectorEnv):
 
     def reset(self, *, seed=None, options=None):
         mask = check_options(options, ("reset_mask",)).get("reset_mask", np.ones(self.num_envs, np.bool_))
+        seeds = [None] * self.num_envs if seed is None else check_seeds(seed, self.num_envs)
         for i in np.flatnonzero(mask):
-            if seed is not None:
-                self.seed(i, seed + i)
+            if seeds[i] is not None:
+                self.seed(i, seeds[i])
             self._begin(i)
         return self._obs(), self._infos()
 

@@ -1,5 +1,7 @@
 """check_world accepts the worlds of this project and names each violation of a broken one."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -12,7 +14,7 @@ from envgen.worlds.validation import find_tile_grid_problem
 from envgen.worlds.world import EpisodeEnd, Level, LevelError, Skill, SkillCheck, TileGrid, World
 
 
-def violations(world: LineWorld) -> list[str]:
+def violations(world: World) -> list[str]:
     with pytest.raises(ContractError) as error:
         check_world(world)
     return error.value.violations
@@ -110,6 +112,81 @@ class ForgetfulEnvs(LineVectorEnv):
 
 class IncompleteState(LineWorld):
     vector_env_class = ForgetfulEnvs
+
+
+class ResetsAllEnvs(LineVectorEnv):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed, options={k: v for k, v in (options or {}).items() if k != "reset_mask"})
+
+
+class ResetsAll(LineWorld):
+    vector_env_class = ResetsAllEnvs
+
+
+class IgnoresListsOfSeedsEnvs(LineVectorEnv):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=None if isinstance(seed, list) else seed, options=options)
+
+
+class IgnoresListsOfSeeds(LineWorld):
+    vector_env_class = IgnoresListsOfSeedsEnvs
+
+
+class SkippingEnvs(LineVectorEnv):
+    """Environments outside of `active` do not take steps."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.active = np.ones(self.num_envs, np.bool_)
+
+    def set_active(self, mask):
+        self.active = mask
+
+    def reset(self, *, seed=None, options=None):
+        self.active = np.ones(self.num_envs, np.bool_)
+        return super().reset(seed=seed, options=options)
+
+    def step(self, actions):
+        kept = {name: array[~self.active].copy() for name, array in {**self.data, "returns": self.returns}.items()}
+        _, rewards, terminated, truncated, infos = super().step(actions)
+        for name, rows in kept.items():
+            {**self.data, "returns": self.returns}[name][~self.active] = rows
+        rewards[~self.active] = terminated[~self.active] = truncated[~self.active] = 0
+        return self._obs(), rewards, terminated, truncated, {**infos, **self._infos()}
+
+
+class SkippingWorld(LineWorld):
+    vector_env_class = SkippingEnvs
+
+
+class NeverSkippingEnvs(LineVectorEnv):
+    def set_active(self, mask):
+        pass
+
+
+class NeverSkipping(LineWorld):
+    vector_env_class = NeverSkippingEnvs
+
+
+class SkippingForeverEnvs(SkippingEnvs):
+    def reset(self, *, seed=None, options=None):
+        active = self.active
+        result = super().reset(seed=seed, options=options)
+        self.active = active
+        return result
+
+
+class SkippingForever(LineWorld):
+    vector_env_class = SkippingForeverEnvs
+
+
+class LevelOfAllEnvs(LineVectorEnv):
+    def set_env_levels(self, env_ids, levels):
+        self.set_levels(levels)
+
+
+class LevelOfAll(LineWorld):
+    vector_env_class = LevelOfAllEnvs
 
 
 class WrongShapeEnvs(LineVectorEnv):
@@ -266,6 +343,25 @@ class ConditionOfUnknownSkill(ProbedLine):
         return Flying(envs)
 
 
+def test_a_world_that_skips_environments_keeps_the_contract():
+    check_world(SkippingWorld())
+
+
+def test_the_line_of_the_users_code_is_named(tmp_path, monkeypatch):
+    (tmp_path / "my_line.py").write_text(
+        "from line_world import LineWorld\n\n\n"
+        "class Broken(LineWorld):\n"
+        "    def expert_actions(self, envs):\n"
+        "        return {}['missing']\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.chdir(tmp_path)
+    assert violations(make_world("my_line:Broken")) == [
+        "expert_actions raised KeyError: 'missing' (my_line.py, line 6)"
+    ]
+
+
 def test_a_world_with_a_probe_keeps_the_contract():
     check_world(ProbedLine())
 
@@ -310,6 +406,15 @@ class GridOnSymbols(LineWorld):
         (UndocumentedLevel, "Level: the setting 'length' needs a docstring"),
         (NotDeterministic, "the same seed and actions must give the same episodes"),
         (IncompleteState, "environments must continue exactly from a saved state"),
+        (ResetsAll, "reset() with a reset_mask must not change the environments outside of the mask"),
+        (
+            IgnoresListsOfSeeds,
+            "reset(seed=[None, s, None], options={'reset_mask': mask}) must begin the first episode of seed s in "
+            "the masked environment",
+        ),
+        (NeverSkipping, "after set_active, environments outside of the mask must stay as they are, with reward 0"),
+        (SkippingForever, "after reset(), all environments must be active again"),
+        (LevelOfAll, "set_env_levels must set the levels of later episodes of these environments and of no others"),
         (
             WrongAchievements,
             "infos['achievements'] must have shape (3, 2) and dtype kind 'iu', not (3, 1) and 'i'",

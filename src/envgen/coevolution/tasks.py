@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, Self, get_args
 import numpy as np
 from pydantic import ValidationError
 
-from envgen.errors import EnvgenError
+from envgen.errors import EnvgenError, describe_exception
 from envgen.settings import Settings, format_validation_error
 
 from .settings import LossAggregation
@@ -272,7 +272,9 @@ def _check_replies(domain: Domain, task: Task) -> None:
         try:
             result = domain.check(task, reply)
         except Exception as error:
-            raise DomainError(f"{domain.name}: check fails on the reply {reply!r:.60}: {error!r:.200}") from error
+            raise DomainError(
+                f"{domain.name}: check fails on the reply {reply!r:.60}: {describe_exception(error)}"
+            ) from error
         if not isinstance(result, CheckResult) or not 0 <= result.score <= 1:
             raise DomainError(
                 f"{domain.name}: check must return a CheckResult with a score from 0 to 1, not {result!r:.100} "
@@ -297,7 +299,9 @@ def _check_episode(domain: Domain, task: Task) -> None:
         try:
             domain.start_episode(task).step(reply)
         except Exception as error:
-            raise DomainError(f"{domain.name}: an episode fails on the turn {reply!r:.60}: {error!r:.200}") from error
+            raise DomainError(
+                f"{domain.name}: an episode fails on the turn {reply!r:.60}: {describe_exception(error)}"
+            ) from error
 
 
 def _check_features(domain: Domain, spec: Any, names: set[str]) -> None:

@@ -8,7 +8,9 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from .world import EpisodeEnd, Level, LevelVectorEnv, Probe, SupportsEnvState, World, sample_actions
+from envgen.errors import describe_exception
+
+from .world import EpisodeEnd, Level, LevelVectorEnv, Probe, SupportsActive, SupportsEnvState, World, sample_actions
 
 NUM_ENVS = 3
 REQUIRED_INFOS = ("level", "episode_number", "episode_return", "episode_length", "achievements")
@@ -35,7 +37,7 @@ class EpisodeChecker:
         try:
             yield
         except Exception as error:  # noqa: BLE001  the code under test may fail in any way
-            self.require(False, f"{operation} raised {type(error).__name__}: {error}")
+            self.require(False, f"{operation} raised {describe_exception(error)}")
 
     def raises(self, kind: type[Exception], function: Callable[[], Any], violation: str) -> Exception | None:
         try:
@@ -43,7 +45,7 @@ class EpisodeChecker:
         except kind as error:
             return error
         except Exception as error:  # noqa: BLE001
-            self.require(False, f"{violation}; it raised {type(error).__name__}: {error}")
+            self.require(False, f"{violation}; it raised {describe_exception(error)}")
             return None
         self.require(False, violation)
         return None
@@ -302,6 +304,72 @@ class EpisodeChecker:
         self.require(same, "environment i of make(seed=s) must play the episodes of seed s + i")
         shifted.close()
         envs.close()
+
+    def check_partial_reset(self) -> None:
+        """A reset of one environment begins an episode of its new seed; the others play on."""
+        actions, mask = self.actions(NUM_ENVS), np.array([False, True, False])
+        envs, other, seed = self.make(), self.make(), self.seed + 1000
+        for each in (envs, other):
+            each.reset(seed=self.seed)
+            before, _, terminated, truncated, infos_before = copy_values(each.step(actions[0]))
+        if not (terminated | truncated).any():
+            obs, infos = copy_values(envs.reset(seed=[None, seed, None], options={"reset_mask": mask}))
+            single = self.make(num_envs=1, seed=seed)
+            first, _ = single.reset(seed=seed)
+            self.require(
+                are_equal(env_observation(obs, 1), env_observation(first, 0)) and infos["episode_number"][1] == 1,
+                "reset(seed=[None, s, None], options={'reset_mask': mask}) must begin the first episode of seed s in "
+                "the masked environment",
+            )
+            single.close()
+            self.require(
+                all(are_equal(env_observation(obs, i), env_observation(before, i)) for i in (0, 2))
+                and all((infos[key] == infos_before[key])[~mask].all() for key in ("episode_number", "episode_length")),
+                "reset() with a reset_mask must not change the environments outside of the mask",
+            )
+            self.check_same_steps(envs, other, actions[1:], "reset() with a reset_mask")
+        envs.close()
+        other.close()
+
+    def check_active(self) -> None:
+        """Leaving out environments, which a world need not support."""
+        actions, mask = self.actions(NUM_ENVS), np.array([True, False, True])
+        envs, other = self.make(), self.make()
+        if isinstance(envs, SupportsActive):
+            obs, infos = copy_values(envs.reset(seed=self.seed))
+            other.reset(seed=self.seed)
+            envs.set_active(mask)
+            new_obs, rewards, terminated, truncated, new_infos = copy_values(envs.step(actions[0]))
+            other.step(actions[0])
+            self.require(
+                are_equal(env_observation(new_obs, 1), env_observation(obs, 1))
+                and new_infos["episode_length"][1] == infos["episode_length"][1]
+                and not (rewards[1] or terminated[1] or truncated[1]),
+                "after set_active, environments outside of the mask must stay as they are, with reward 0",
+            )
+            if not (terminated | truncated).any():
+                self.check_same_steps(envs, other, actions[1:], "set_active")
+            envs.reset(seed=self.seed)
+            lengths = envs.step(actions[0])[4]["episode_length"]
+            other.reset(seed=self.seed)
+            self.require(
+                np.array_equal(lengths, other.step(actions[0])[4]["episode_length"]),
+                "after reset(), all environments must be active again",
+            )
+        envs.close()
+        other.close()
+
+    def check_same_steps(self, envs: LevelVectorEnv, other: LevelVectorEnv, actions: np.ndarray, cause: str) -> None:
+        """The first and the last environment must play the same episode in both, until one of them ends."""
+        same = True
+        for row in actions:
+            results = [envs.step(row), other.step(row)]
+            for i in (0, NUM_ENVS - 1):
+                first, second = ([env_observation(obs, i), *(array[i] for array in rest)] for obs, *rest, _ in results)
+                same = same and are_equal(first, second)
+            if not same or any((terminated | truncated).any() for _, _, terminated, truncated, _ in results):
+                break
+        self.require(same, f"{cause} must not change the episodes of the other environments")
 
     def check_state(self) -> None:
         actions = self.actions(NUM_ENVS)

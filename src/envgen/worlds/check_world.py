@@ -10,12 +10,12 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from PIL import Image
 
-from envgen.errors import EnvgenError
+from envgen.errors import EnvgenError, describe_exception
 
 from .check_episodes import NUM_ENVS, EpisodeChecker, are_equal, env_observation
 from .level_space import setting_values
 from .validation import check_count, find_tile_grid_problem
-from .world import Level, LevelEnv, LevelError, LevelVectorEnv, Skill, World
+from .world import Level, LevelEnv, LevelError, LevelVectorEnv, Skill, SupportsEnvLevels, World
 
 
 class ContractError(EnvgenError):
@@ -68,9 +68,12 @@ class _Checker(EpisodeChecker):
         checks: dict[str, Callable[[], None]] = {
             "playing": self.check_episodes,
             "seeding": self.check_seeding,
+            "reset(options={'reset_mask': mask})": self.check_partial_reset,
+            "set_active": self.check_active,
             "get_state or set_state": self.check_state,
             "get_env_state or set_env_state": self.check_env_state,
             "set_levels": self.check_set_levels,
+            "set_env_levels": self.check_set_env_levels,
             "a single environment": self.check_single,
             "level_stats": self.check_level_stats,
             "rendering": self.check_rendering,
@@ -169,7 +172,7 @@ class _Checker(EpisodeChecker):
         try:
             original = level_class()
         except Exception as error:  # noqa: BLE001
-            return self.require(False, f"Level() raised {type(error).__name__}: {error}")
+            return self.require(False, f"Level() raised {describe_exception(error)}")
         try:
             self.level = level_class.parse(self.level)
         except Exception as error:  # noqa: BLE001
@@ -325,6 +328,25 @@ class _Checker(EpisodeChecker):
             lambda: envs.reset(options={"no_such_option": 1}),
             "reset() of a vector environment must raise ValueError for an unknown option",
         )
+        envs.close()
+
+    def check_set_env_levels(self) -> None:
+        """Setting the levels of some environments, which a world need not support."""
+        envs = self.make()
+        if isinstance(envs, SupportsEnvLevels):
+            levels = [self.level, [*self.skill_levels, self.level][0], self.world.original]
+            envs.reset(seed=self.seed)
+            envs.set_env_levels([1, 2], levels[1:])
+            _, infos = envs.reset()
+            self.require(
+                [envs.levels[k] for k in infos["level"]] == levels,
+                "set_env_levels must set the levels of later episodes of these environments and of no others",
+            )
+            self.raises(
+                ValueError,
+                lambda: envs.set_env_levels([0], [{"no_such_setting": 1}]),
+                "set_env_levels must refuse a level that is not valid",
+            )
         envs.close()
 
     def check_single(self) -> None:

@@ -5,7 +5,7 @@ import warnings
 from importlib import metadata
 from typing import Any
 
-from envgen.errors import EnvgenError
+from envgen.errors import EnvgenError, describe_exception
 from envgen.imports import ImportPathError, import_object
 from envgen.settings import format_choice_error
 
@@ -58,7 +58,9 @@ def make_world(world: "str | World | type[World]") -> World:
     except WorldError:
         raise
     except Exception as error:
-        raise WorldError(f"cannot load the world {world!r} from {entry_point.value}: {error}") from error
+        raise WorldError(
+            f"cannot load the world {world!r} from {entry_point.value}: {describe_exception(error)}"
+        ) from error
 
 
 def _entry_points() -> dict[str, metadata.EntryPoint]:
