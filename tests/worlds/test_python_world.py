@@ -289,6 +289,26 @@ def test_level_stats_and_images():
     assert world.single(render_mode="rgb_array").render_mode == "rgb_array"
 
 
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_vector_environments_have_images(num_workers):
+    envs = Line().make([{"length": 9}], 2, seed=0, num_workers=num_workers, render_mode="rgb_array")
+    with pytest.raises(ResetNeeded, match="call reset"):
+        envs.render()
+    envs.reset()
+    envs.step([0, 1])
+    images = envs.render()
+    singles = []
+    for i, action in enumerate([0, 1]):
+        env = Line().single({"length": 9}, seed=i, render_mode="rgb_array")
+        env.reset()
+        env.step(action)
+        singles.append(env.render())
+    np.testing.assert_array_equal(images, singles)
+    assert (images[0] != images[1]).any()
+    assert Line().make(num_envs=1).render() is None
+    envs.close()
+
+
 def test_default_rendering_shows_the_state_as_text():
     class TextEnv(LineEnv):
         render_frame = PythonEnv.render_frame
@@ -343,6 +363,11 @@ def test_a_window_shows_every_frame(monkeypatch):
     assert env.render() is None
     env.close()
     assert (len(shown), closed) == (4, [True])
+    envs = Line().make([{"length": 9}], 2, seed=0, render_mode="human")
+    envs.reset()
+    assert envs.render() is None
+    envs.close()
+    assert (shown[4:], len(closed)) == ([0], 2)
 
 
 def test_a_window_opens_without_a_display():

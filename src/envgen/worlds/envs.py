@@ -16,7 +16,7 @@ from PIL import Image
 
 from . import validation as checks
 from .engine import ENDED, NOT_STARTED, RUNNING, BatchEngine, FinishedEpisodes
-from .observations import ObservationFormat, RenderedEnv, RenderWindow, image_grid
+from .observations import HasWindow, ObservationFormat, RenderedEnv, image_grid
 from .world import LevelVectorEnv, SymbolMap, TileGrid, World
 
 E = TypeVar("E", bound=BatchEngine)
@@ -149,7 +149,7 @@ class SingleEnv(RenderedEnv, Generic[E]):
         return self.engine.render(0, self.render_size)
 
 
-class EngineVectorEnv(LevelVectorEnv, Generic[E]):
+class EngineVectorEnv(HasWindow, LevelVectorEnv, Generic[E]):
     """`num_envs` environments of a world stepped together.
 
     Environment i plays `levels[i % len(levels)]`. With `sample_levels`, each episode plays a random one of the levels,
@@ -179,7 +179,6 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         threads = checks.choose_threads(threads, num_envs, config.observation.name)
         levels = checks.check_all_used(parse_levels(self.engine_class, levels), num_envs, sample_levels)
         self.engine = config.make_engine(num_envs, levels, sample_levels, threads)
-        self._window: RenderWindow | None = None
 
     @property
     def levels(self) -> list[Any]:
@@ -281,6 +280,10 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
             infos["done_events"], infos["_done_events"] = self.engine.done_events(reports), mask
         return infos
 
+    @property
+    def window_title(self) -> str:
+        return self.engine.title
+
     def render(self):
         self._check_open()
         if self.render_mode is None:
@@ -290,8 +293,7 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
         images = tuple(self.engine.render(i, self.render_size) for i in range(count))
         if self.render_mode == "rgb_array":
             return images
-        self._window = self._window or RenderWindow(self.engine.title, self.metadata["render_fps"])
-        self._window.show(images[0])
+        self.show(images[0])
         return None
 
     def get_state(self) -> dict[str, np.ndarray]:
@@ -323,8 +325,7 @@ class EngineVectorEnv(LevelVectorEnv, Generic[E]):
 
     def close_extras(self, **kwargs: Any) -> None:
         self.engine.close()
-        if self._window is not None:
-            self._window.close()
+        self.close_window()
 
 
 def _require_started(phase: np.ndarray, call: str) -> None:

@@ -171,21 +171,35 @@ class RenderWindow:
             self._screen = None
 
 
-class RenderedEnv(LevelEnv):
+class HasWindow:
+    """An environment that can show images in a window. A subclass sets `metadata["render_fps"]` and `window_title`."""
+
+    metadata: dict[str, Any]
+    _window: RenderWindow | None = None
+
+    @property
+    def window_title(self) -> str:
+        raise NotImplementedError
+
+    def show(self, image: np.ndarray) -> None:
+        self._window = self._window or RenderWindow(self.window_title, self.metadata["render_fps"])
+        self._window.show(image)
+
+    def close_window(self) -> None:
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+
+
+class RenderedEnv(HasWindow, LevelEnv):
     """A single environment whose `render_frame` is returned by `render`, or shown in a window.
 
-    A subclass sets `render_mode`, `metadata["render_fps"]`, `has_begun` and `window_title`.
+    A subclass sets `render_mode` and `has_begun`, and what `HasWindow` needs.
     """
-
-    _window: RenderWindow | None = None
 
     @property
     def has_begun(self) -> bool:
         """Whether `reset` has been called."""
-        raise NotImplementedError
-
-    @property
-    def window_title(self) -> str:
         raise NotImplementedError
 
     def render_frame(self) -> np.ndarray:
@@ -203,11 +217,8 @@ class RenderedEnv(LevelEnv):
         image = self.render_frame()
         if self.render_mode == "rgb_array":
             return image
-        self._window = self._window or RenderWindow(self.window_title, self.metadata["render_fps"])
-        self._window.show(image)
+        self.show(image)
         return None
 
     def close(self) -> None:
-        if self._window is not None:
-            self._window.close()
-            self._window = None
+        self.close_window()

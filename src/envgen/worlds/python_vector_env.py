@@ -13,6 +13,7 @@ from gymnasium.vector.utils import batch_space
 from . import validation as checks
 from .engine import place_levels
 from .env_group import Arrays, EnvGroup, array_layout, check_arrays
+from .observations import HasWindow
 from .worker_process import WorkerPool
 from .world import LevelVectorEnv
 
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 STATE_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 
 
-class PythonVectorEnv(LevelVectorEnv):
+class PythonVectorEnv(HasWindow, LevelVectorEnv):
     """`num_envs` environments of a `PythonWorld`, with same-step autoreset. See `LevelVectorEnv`.
 
     Args:
+        render_mode: With "rgb_array", `render` returns an image of each environment; with "human", it shows the first.
         num_workers: Processes that step the environments, by default `world.num_workers`. With 1, this process does.
             It does not affect the episodes.
     """
@@ -39,13 +41,15 @@ class PythonVectorEnv(LevelVectorEnv):
         sample_levels: bool = False,
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
         num_workers: int | None = None,
+        render_mode: str | None = None,
     ):
         if checks.check_autoreset_mode(autoreset_mode) != AutoresetMode.SAME_STEP:
             raise TypeError(f"a PythonWorld supports only same-step autoreset, not {autoreset_mode}")
-        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, **world.metadata}
-        self.num_envs, self.world, self.render_mode = checks.check_count("num_envs", num_envs), world, None
+        self.num_envs, self.world = checks.check_count("num_envs", num_envs), world
+        self.render_mode = checks.check_render_mode(render_mode)
         levels = checks.check_all_used(self._parse_levels(levels), num_envs, sample_levels)
         env = world.env_class(world, [world.original], False)
+        self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
         self.single_observation_space, self.single_action_space = env.observation_space, env.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -223,7 +227,23 @@ class PythonVectorEnv(LevelVectorEnv):
             infos["_" + name] = mask.copy()
         return infos
 
+    @property
+    def window_title(self) -> str:
+        return self.world.name
+
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        if self.render_mode is None:
+            return None
+        if not self._has_begun.all():
+            raise ResetNeeded("call reset() before the first render()")
+        if self.render_mode == "rgb_array":
+            return tuple(self.call("render_frame"))
+        (image,) = self.call("render_frame", env_ids=[0])
+        self.show(image)
+        return None
+
     def close_extras(self, **kwargs: Any) -> None:
+        self.close_window()
         if self._pool is not None:
             self._pool.close()
         elif self._group is not None:
