@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 OUT = Path("out")
 DEFAULT_DESIGNER, DEFAULT_LEARNER, DEFAULT_LEARNER_PRESET = "expert", "ppo", "fast"
 PASS_WORLD = "in Python, pass world=...; on the command line, add --world module:Class"
-PASS_LEARNER = "pass learner=... to envgen.evaluate, diagnose or load_policy in Python"
+PASS_LEARNER = "in Python, pass learner=...; on the command line, add --learner module:Class"
 REPEAT = "resume by repeating the command or call that started the run"
 
 

@@ -1,4 +1,4 @@
-"""Runs in a world that is not installed: the commands take it as `--world module:Class`."""
+"""Runs with a world or learner that is not installed: the commands take it as `--world` or `--learner module:Class`."""
 
 from pathlib import Path
 
@@ -32,6 +32,21 @@ def test_policies_are_played_in_the_given_world(run, command, monkeypatch, capsy
     assert "no module" in get_error_line([*arguments, "--world", "no_such_module:World"], monkeypatch, capsys)
     run_in_process([*arguments, "--world", "gymnasium_world:world"], monkeypatch)
     assert "balance_50" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["evaluate", "diagnose", "watch"])
+def test_policies_of_the_given_learner_are_played(command, tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_learner.py").write_text("from envgen.agents.ppo import PPO\n\n\nclass MyLearner(PPO):\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    envgen.train(
+        "heist", "none", plan={"cycles": 0, "final_steps": 64, "episodes": 2}, folder=tmp_path / "run", verbose=False,
+        learner="my_learner:MyLearner", hyperparameters={"num_envs": 2, "num_steps": 32},
+    )  # fmt: skip
+    arguments = [command, str(tmp_path / "run"), "--episodes", "1", *(["--terminal"] if command == "watch" else [])]
+    assert "add --learner module:Class" in get_error_line(arguments, monkeypatch, capsys)
+    assert "has no 'Mine'" in get_error_line([*arguments, "--learner", "my_learner:Mine"], monkeypatch, capsys)
+    run_in_process([*arguments, "--learner", "my_learner:MyLearner"], monkeypatch)
+    assert "take_blue_key" in capsys.readouterr().out
 
 
 def test_policies_are_watched_and_filmed_in_the_given_world(run, tmp_path, monkeypatch, capsys):

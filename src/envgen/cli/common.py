@@ -31,12 +31,12 @@ def require_reference(world: World) -> SupportsReference:
     return world
 
 
-def load_policy_and_world(run: Path, device: str, world: str | None) -> tuple[Any, World]:
+def load_policy_and_world(run: Path, device: str, world: str | None, learner: str | None) -> tuple[Any, World]:
     """The policy of a run, and the world to play in: `world`, or by default the one that it was trained in."""
     from envgen import api
 
     chosen = None if world is None else make_world(world)
-    policy = api.load_policy(run, device, chosen)
+    policy = api.load_policy(run, device, chosen, learner)
     if chosen is not None:
         return policy, chosen
     if "world" not in policy.metadata:

@@ -23,6 +23,7 @@ def diagnose(
     episodes: int = 256,
     threshold: float = 50.0,
     world: Annotated[str | None, default("the one of the run")] = None,
+    learner: Annotated[str | None, default("the one of the run")] = None,
     level: Annotated[Path | None, default("the original")] = None,
     seed: Annotated[int | None, default("one that training never uses")] = None,
     deterministic: bool = False,
@@ -39,6 +40,7 @@ def diagnose(
         episodes: Number of episodes.
         threshold: Skills that succeed in at least this percentage of the episodes are mastered.
         world: A world, or module:Class. Needed for runs in a world of your own that is not installed.
+        learner: The learner of the run, if it is one of your own: module:Class.
         level: A JSON file with a level.
         seed: Seed of environments and actions.
         deterministic: Take the most likely action instead of sampling.
@@ -57,7 +59,7 @@ def diagnose(
     from envgen.report.diagnosis import diagnosis_tables, plot_diagnosis
     from envgen.runs.store import write_json
 
-    policy, chosen = load_policy_and_world(run, device, world)
+    policy, chosen = load_policy_and_world(run, device, world, learner)
     folder = output_folder(run)
     folder.mkdir(parents=True, exist_ok=True)  # before the episodes, which take a while
     result = api.diagnose(

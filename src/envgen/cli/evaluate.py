@@ -40,6 +40,7 @@ def evaluate(
     policy: str = "run",
     episodes: Annotated[int | None, default("256; 1 with --policy llm")] = None,
     world: Annotated[str | None, default("the one of the run")] = None,
+    learner: Annotated[str | None, default("the one of the run")] = None,
     level: Annotated[Path | None, default("the original")] = None,
     seed: Annotated[int | None, default("one that training never uses")] = None,
     deterministic: bool = False,
@@ -65,6 +66,7 @@ def evaluate(
         policy: What plays: run (the policy of the run) or llm (a language model).
         episodes: Number of episodes.
         world: A world, or module:Class. Needed for runs in a world of your own that is not installed.
+        learner: The learner of the run, if it is one of your own: module:Class.
         level: A JSON file with a level.
         seed: Seed of environments and actions.
         deterministic: Take the most likely action instead of sampling.
@@ -93,7 +95,7 @@ def evaluate(
     _check_video_options(episodes, video, best, skill, video_folder, video_format)
     if policy == "llm":
         unused = {"deterministic": deterministic, "reference_episodes": reference_episodes, "device": device != "cpu",
-                  "world": world is not None, "video": video}  # fmt: skip
+                  "world": world is not None, "learner": learner is not None, "video": video}  # fmt: skip
         for name in [name for name, is_given in unused.items() if is_given]:
             raise UserError(f"{flag(name)} cannot be combined with --policy llm")
         play_with_llm(make_world(str(run)), episodes, level, seed, folder, model)
@@ -110,7 +112,7 @@ def evaluate(
     from envgen.episodes_api import record_episodes
     from envgen.report.videos import choose_format, prepare_folder
 
-    trained_policy, chosen = load_policy_and_world(run, device, world)
+    trained_policy, chosen = load_policy_and_world(run, device, world, learner)
     if reference_episodes:
         require_reference(chosen)
     if skill is not None:

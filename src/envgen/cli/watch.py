@@ -23,6 +23,7 @@ def watch(
     best: bool = False,
     skill: Annotated[str | None, default("any")] = None,
     world: Annotated[str | None, default("the one of the run")] = None,
+    learner: Annotated[str | None, default("the one of the run")] = None,
     level: Annotated[Path | None, default("the original")] = None,
     seed: Annotated[int | None, default("one that training never uses")] = None,
     deterministic: bool = False,
@@ -44,6 +45,7 @@ def watch(
         skill: Play up to 512 episodes first, and show those that achieve this skill, the quickest first unless --best
             is given.
         world: A world, or module:Class. Needed for runs in a world of your own that is not installed.
+        learner: The learner of the run, if it is one of your own: module:Class.
         level: A JSON file with a level.
         seed: Seed of the first episode; the next ones count up from it.
         deterministic: Take the most likely action instead of sampling.
@@ -61,7 +63,7 @@ def watch(
     require_run(run)
     from envgen.episodes_api import watch as watch_policy
 
-    policy, chosen = load_policy_and_world(run, device, world)
+    policy, chosen = load_policy_and_world(run, device, world, learner)
     if skill is not None:
         require_choice("skill", skill, [known.name for known in chosen.skills])
     watch_policy(
