@@ -93,4 +93,4 @@ procgen: .procgen/installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) .peers .procgen out
+	rm -rf $(VENV) .peers .procgen dist site

@@ -11,6 +11,7 @@ and the facts about positions and states.
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -180,6 +181,8 @@ def main() -> None:
             args.out.write_text(json.dumps(result, indent=1))
             if result["games"] % 10 == 0:
                 print(result["games"], dict(commands), f"{len(differences)} differences", flush=True)
+    print(f"{sum(games_of.values())} games, {dict(commands)}, {len(differences)} differences")
+    sys.exit(bool(differences))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 Each run trains without a designer and writes a run directory. Its final policy plays 1,024 episodes on maps that are
 common to all runs, and 128 of the same in the `crafter` package. The results of each run are a JSON file under
 docs/results/crafter-learners/, from which the page and the figure are made. Finished runs are not repeated,
-and interrupted ones resume. `--jobs 2` trains two runs at a time, with one thread each.
+and interrupted ones resume. `--jobs` runs are trained at a time, which share the cores.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import numpy as np
 import envgen
 from envgen.curriculum.evaluate import evaluate
 from envgen.curriculum.trainer import training_stats
+from envgen.report.figures import line_style
 from envgen.runs.statistics import iqm_with_ci, score
 from envgen.runs.store import read_progress, write_json
 from envgen.worlds.crafter.world import Crafter
@@ -27,6 +28,7 @@ from training_runs import (
     CONSTANT_HORIZON,
     add_options,
     describe_machine,
+    describe_machines,
     load_groups,
     num_threads,
     read_discussion,
@@ -100,10 +102,17 @@ def run(variant: str, seed: int, all_steps: list[int], runs: Path, results: Path
     if all(file.exists() for file in files.values()):
         return f"{variant}, seed {seed}: the results already exist"
     torch.set_num_threads(threads)
+    anneal_steps = max(all_steps)
+    for file in files.values():
+        trained_for = json.loads(file.read_text()).get("anneal_steps", anneal_steps) if file.exists() else anneal_steps
+        if trained_for != anneal_steps:
+            raise SystemExit(
+                f"{file} is from a run of {trained_for:,} steps, not {anneal_steps:,}; pass other --results"
+            )
     start = time.perf_counter()
     folder = runs / f"{variant}-{max(all_steps)}" / str(seed)
     arguments = {**VARIANTS[variant], "device": device}
-    arguments["hyperparameters"] = {"anneal_steps": max(all_steps), **arguments.get("hyperparameters", {})}
+    arguments["hyperparameters"] = {"anneal_steps": anneal_steps, **arguments.get("hyperparameters", {})}
     scores = []
     for k, (steps, file) in enumerate(files.items()):
         plan = {"cycles": 0, "final_steps": steps, "episodes": EPISODES}
@@ -114,8 +123,11 @@ def run(variant: str, seed: int, all_steps: list[int], runs: Path, results: Path
                 "crafter", "none", plan=plan, seed=seed, folder=folder, extend=extend, verbose=False, **arguments
             )
         if not file.exists() and not is_done:
-            write_json(file, describe_run(variant, seed, steps, folder, threads, device))
-        if file.exists():
+            result = describe_run(variant, seed, steps, folder, threads, device)
+            write_json(file, result | {"anneal_steps": anneal_steps, "machine": describe_machine()})
+        if not file.exists():
+            scores.append(f"none after {steps:,} steps, because {folder} has been trained further")
+        else:
             scores.append(f"{json.loads(file.read_text())['final']['score']['value']:.1f}")
     return f"{variant}, seed {seed}: scores {', '.join(scores)}, {time.perf_counter() - start:.0f} s"
 
@@ -225,7 +237,7 @@ def plot_curves(groups: dict[tuple[str, int], list[dict[str, Any]]], file: Path)
 
     all_steps = sorted({steps for _, steps in groups})
     variants = list(dict.fromkeys(variant for variant, _ in groups))
-    colors = dict(zip(variants, plt.get_cmap("tab20").colors[::2] + plt.get_cmap("tab20").colors[1::2], strict=False))
+    styles = {variant: line_style(k) for k, variant in enumerate(variants)}
     figure, axes = plt.subplots(1, len(all_steps), figsize=(6 * len(all_steps), 4), squeeze=False, layout="constrained")
     for axis, steps in zip(axes[0], all_steps, strict=True):
         for (variant, count), results in groups.items():
@@ -238,8 +250,8 @@ def plot_curves(groups: dict[tuple[str, int], list[dict[str, Any]]], file: Path)
             length = min(len(curve) for curve in curves)
             values = np.array([curve[:length] for curve in curves])
             x = np.array([point["steps"] for point in results[0]["curve"][:length]]) / 1e6
-            axis.plot(x, np.median(values, 0), label=variant, color=colors[variant])
-            axis.fill_between(x, values.min(0), values.max(0), alpha=0.15, color=colors[variant], linewidth=0)
+            axis.plot(x, np.median(values, 0), label=variant, **styles[variant])
+            axis.fill_between(x, values.min(0), values.max(0), alpha=0.15, color=styles[variant]["color"], linewidth=0)
         axis.set(xlabel="million steps", ylabel="score of training episodes, %", title=f"{steps / 1e6:g}M steps")
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.3)
@@ -270,7 +282,7 @@ def write_page(folder: Path) -> str:
         privileged = " `-unlocked` sees which achievements are unlocked, which is privileged information."
     text = f"""# Learners in the original Crafter
 
-{format_commands(groups)}; {describe_machine()}
+{format_commands(groups)}; {describe_machines(result for results in groups.values() for result in results)}
 
 Training without a designer. Training score and reward are measured as published: over all training episodes, and over
 those of the last 100,000 steps. Score and reward are those of the final policies in {EPISODES:,} episodes on maps

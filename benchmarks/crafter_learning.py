@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student_t
 
 from envgen.api import load_policy
 from envgen.curriculum.display import TrainDisplay
@@ -31,8 +32,6 @@ from envgen.worlds.crafter.world import Crafter
 
 PUBLISHED = {"score": 15.5, "reward": 10.5}  # from images, with a network of 4M parameters (EnvGen, table 1)
 NUM_CURVE_POINTS = 50
-# 97.5% quantile of Student's t, by number of seeds
-STUDENT_T = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
 
 
 def run_seed(
@@ -88,7 +87,7 @@ def format_interval(values: list[float]) -> str:
     """Mean and 95% interval over seeds (Student's t)."""
     if len(values) == 1:
         return f"{values[0]:.1f}"
-    half_width = STUDENT_T.get(len(values), 2.0) * np.std(values, ddof=1) / np.sqrt(len(values))
+    half_width = float(student_t.ppf(0.975, len(values) - 1)) * np.std(values, ddof=1) / np.sqrt(len(values))
     return f"{np.mean(values):.1f} ± {half_width:.1f}"
 
 

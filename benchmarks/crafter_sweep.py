@@ -90,6 +90,8 @@ def run_rung(
                     futures[executor.submit(train_to, *task)] = trial, seed
         for future in as_completed(futures):
             trial, seed = futures[future]
+            if future.exception() is not None:
+                executor.shutdown(cancel_futures=True)  # after the trials in progress, whose scores are lost
             scores[trial, steps][seed] = future.result()
             record({"trial": trial, "seed": seed, "steps": steps, "score": future.result(), "values": sample(trial)})
 

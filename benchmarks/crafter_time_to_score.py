@@ -238,7 +238,7 @@ def load_results(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def format_table(groups: dict[str, list[dict[str, Any]]]) -> str:
-    """Medians over seeds of the minutes and steps to each score; a dash where fewer than half of the seeds reach it."""
+    """Medians over seeds of the minutes and steps to each score; a dash where the median seed does not reach it."""
     rows = ["| trainer | seeds | steps/s | " + " | ".join(f"{target:g}" for target in TARGETS) + " | last score |"]
     rows.append("|---|---:|---:" + "|---:" * (len(TARGETS) + 1) + "|")
     for trainer, results in groups.items():
@@ -248,14 +248,9 @@ def format_table(groups: dict[str, list[dict[str, Any]]]) -> str:
         speed = np.median([point["steps"] / point["seconds"] for point in last])
         cells = [trainer, str(len(results)), f"{speed:,.0f}"]
         for target in TARGETS:
-            reached = sorted(time for result in results if (time := time_to(result["curve"], target)))
-            if 2 * len(reached) < len(results) or not reached:
-                cells.append("-")
-            else:  # seeds that never reach it count as infinitely late
-                minutes, steps = (
-                    reached[(len(results) - 1) // 2] if len(results) % 2 else reached[len(results) // 2 - 1]
-                )
-                cells.append(f"{minutes:.1f} min, {steps / 1e6:.1f}M")
+            times = [time_to(result["curve"], target) or (np.inf, np.inf) for result in results]
+            minutes, steps = np.median(times, axis=0)
+            cells.append(f"{minutes:.1f} min, {steps / 1e6:.1f}M" if np.isfinite(minutes) else "-")
         scores = [point["score"] for point in last]
         spread = f" ({min(scores):.1f} to {max(scores):.1f})" if len(scores) > 1 else ""
         cells.append(f"{np.median(scores):.1f}{spread}")
@@ -297,13 +292,15 @@ def plot(groups: dict[str, list[dict[str, Any]]], file: Path) -> None:
 def write_page(folder: Path) -> str:
     groups = load_results(folder)
     plot(groups, folder / "time-to-score.png")
+    minutes = sorted({result["minutes"] for results in groups.values() for result in results})
+    duration = f" within {' or '.join(f'{value:g}' for value in minutes)} minutes"
     text = f"""# Time to score in Crafter
 
 `python benchmarks/crafter_time_to_score.py`, {describe_machine()}
 
 Each trainer learns the original Crafter from symbols in envgen's vector environment. The score is that of the most
-recent {WINDOW:,} training episodes. The columns are minutes and million steps until it reaches 10, 20, 30, 40 and that
-of human experts, 50.5: medians over seeds, with a dash where fewer than half of the seeds reach it.
+recent {WINDOW:,} training episodes. The columns are minutes and millions of steps until it reaches 10, 20, 30, 40 and
+that of human experts, 50.5: medians over seeds, with a dash where the median seed does not reach it{duration}.
 
 {format_table(groups)}
 
@@ -334,6 +331,9 @@ def main() -> None:
             label = "-".join(trainer.lower().replace(",", "").replace(".", "-").split())
             file = args.results / f"{label}-{seed}.json"
             if file.exists():
+                minutes = json.loads(file.read_text())["minutes"]
+                if minutes != args.minutes:
+                    raise SystemExit(f"{file} has results of {minutes:g} minutes; pass --minutes {minutes:g}")
                 continue
             process = context.Process(target=run, args=(trainer, seed, args, file))
             process.start()

@@ -10,9 +10,9 @@
     python benchmarks/envgen_designers.py crafter-long     # 20 million steps for each run
     python benchmarks/envgen_designers.py crafter-forgetting     # what keeps the skill wake_up in random levels
 
-All designers are compared with the same plan, number of steps and seeds; `practice` is `none` with the practice of
-the learner preset, or in a fifth of the environments. The results of each run are copied to the results folder, so that
-`envgen compare docs/results/envgen-<study>-<observation>/runs` prints the tables, with settings as the labels of
+All designers are compared with the same plan, number of steps and seeds; `practice` is `none` with practice: that of
+the learner preset, or a share of a fifth if it has none. The results of each run are copied to the results folder, so
+that `envgen compare docs/results/envgen-<study>-<observation>/runs` prints the tables, with settings as the labels of
 variants. Interrupted runs resume, and runs in the results folder are not repeated: a study can be extended by further
 seeds, and the page is written from all of its runs. `--more` adds runs such as those of a language model, with their
 ledgers.
@@ -24,6 +24,7 @@ import json
 import math
 import os
 import platform
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -179,9 +180,7 @@ RESULT_FILES = (  # copied from each run
     "run.json", "cycles/*/levels.json", "cycles/*/archive.json", "cycles/*/evaluation.json", "ledger.jsonl",
     "progress.jsonl", "summary.json",
 )  # fmt: skip
-PROGRESS_KEYS = ("phase", "steps", "episodes", "return_sum", "length_sum", "succeeded")  # what curves are made of
-
-
+PROGRESS_KEYS = ("phase", "steps", "episodes", "return_sum", "length_sum", "succeeded", "possible")  # for curves
 MIN_STAGE_EPISODES = 20  # of a stage in a cycle, for its success rate to be shown
 
 
@@ -222,7 +221,7 @@ def copy_results(folder: Path, results: Path) -> None:
             copy.parent.mkdir(parents=True, exist_ok=True)
             values = read_values(file)
             if file.name == "progress.jsonl":
-                values = [{key: line[key] for key in PROGRESS_KEYS} for line in values]
+                values = [{key: line[key] for key in PROGRESS_KEYS if key in line} for line in values]
             copy.write_text("\n".join(json.dumps(value) for value in values) + "\n")
 
 
@@ -255,13 +254,18 @@ def stage_table(skill: str, folders: dict[str, list[Path]]) -> str:
                 episodes[stage, cycle] += counts[0]
                 successes[stage, cycle] += counts[1]
         shown = {key for key, count in episodes.items() if count >= MIN_STAGE_EPISODES}
-        cycles = range(1, max((cycle for _, cycle in shown), default=0) + 1)
+        cycles, num_stages = range(1, num_cycles(group) + 1), max((stage for stage, _ in episodes), default=0)
         for stage in sorted({stage for stage, _ in shown}):
             keys = [(stage, cycle) for cycle in cycles]
             cells = [f"{100 * successes[key] / episodes[key]:.0f}" if key in shown else "-" for key in keys]
-            rows.append(f"| {name} | {stage} | {', '.join(cells)} |")
+            rows.append(f"| {name} | {stage} of {num_stages} | {', '.join(cells)} |")
     header = [f"| success % in the chain for {skill} | stage | in each cycle |", "| --- | --: | --- |"]
     return "\n".join([*header, *rows]) if rows else ""
+
+
+def num_cycles(group: Sequence[Path]) -> int:
+    """The number of cycles of the longest run of a group."""
+    return max(file["cycle"]["number"] for run in group for file in files_after_cycles(run))
 
 
 def chains_of(folder: Path, skill: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -279,7 +283,7 @@ def level_table(skills: Sequence[str], folders: dict[str, list[Path]]) -> str:
         for run in group:
             for skill in skills:
                 if rates := dict(level_rates(run, skill)):
-                    cells = [f"{rates[k]:.0f}" if k in rates else "-" for k in range(1, max(rates) + 1)]
+                    cells = [f"{rates[k]:.0f}" if k in rates else "-" for k in range(1, num_cycles([run]) + 1)]
                     rows.append(f"| {name}, seed {run.name.rpartition('-')[2]} | {skill} | {', '.join(cells)} |")
     header = ["| success % in levels for a skill | skill | in each cycle |", "| --- | --- | --- |"]
     return "\n".join([*header, *rows]) if rows else ""
@@ -354,7 +358,7 @@ def format_seed_counts(folders: dict[str, list[Path]]) -> str:
     return f"{counts[0]} seeds" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
 
 
-def results_page(study: Study, folders: dict[str, list[Path]], options: str, discussion: str) -> str:
+def results_page(study: Study, folders: dict[str, list[Path]], options: str, date: str, discussion: str) -> str:
     first = json.loads((next(iter(folders.values()))[0] / "run.json").read_text())
     libraries = ", ".join(f"{name} {number}" for name, number in first["versions"].items())
     random_evaluation = evaluate(
@@ -368,7 +372,7 @@ def results_page(study: Study, folders: dict[str, list[Path]], options: str, dis
     ]
     return f"""# {study.title} {type(study.world).__name__} with `{study.observed}` observations
 
-`python benchmarks/envgen_designers.py {options}`, {datetime.date.today()},
+`python benchmarks/envgen_designers.py {options}`, {date},
 {format_seed_counts(folders)} each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
 
 {study.description}
@@ -424,8 +428,8 @@ def format_stages(study: Study, folders: dict[str, list[Path]]) -> str:
 
 {(2 * chr(10)).join(tables)}
 
-Over the training episodes of all seeds; a dash where a stage had fewer than {MIN_STAGE_EPISODES} in a cycle. Stage 1 is
-the easiest, the last is the original.
+Over the training episodes of all seeds; a dash where a stage had fewer than {MIN_STAGE_EPISODES} in a cycle, and no row
+where it had fewer in every cycle. Stage 1 is the easiest, and the last stage is the original.
 """
 
 
@@ -436,17 +440,18 @@ def main() -> None:
     parser.add_argument("--designers", nargs="+", help="default: all designers of the study")
     parser.add_argument("--runs", type=Path, help="default: out/envgen-<study>-<observation>")
     parser.add_argument("--results", type=Path, help="default: docs/results/envgen-<study>-<observation>")
+    parser.add_argument("--page", action="store_true", help="train nothing, write the page")
     parser.add_argument("--more", type=Path, nargs="*", default=[], help="finished runs to add, in folders NAME-SEED")
     args = parser.parse_args()
     study, name = STUDIES[args.study], f"envgen-{args.study}-{STUDIES[args.study].observed}"
     runs, results = args.runs or Path("out") / name, args.results or Path("docs/results") / name
-    for seed in args.seeds:
+    for seed in args.seeds if not args.page else ():
         for designer in args.designers or study.designers:
             if not (results / "runs" / f"{designer}-{seed}" / "summary.json").exists():
                 copy_results(run_designer(study, designer, seed, runs), results)
     for folder in args.more:
         copy_results(folder, results)
-    write_page(study, args.study, results)
+    write_page(study, args.study, results, keep_date=args.page)
 
 
 def group_results(study: Study, results: Path) -> dict[str, list[Path]]:
@@ -457,7 +462,7 @@ def group_results(study: Study, results: Path) -> dict[str, list[Path]]:
     return {name: folders for name, folders in groups.items() if folders}
 
 
-def write_page(study: Study, name: str, results: Path) -> None:
+def write_page(study: Study, name: str, results: Path, keep_date: bool = False) -> None:
     groups = group_results(study, results)
     plot_training_runs(groups, results / "curves.png")
     trained = [folder for designer in study.designers for folder in groups.get(designer, ())]
@@ -465,7 +470,13 @@ def write_page(study: Study, name: str, results: Path) -> None:
     discussion_file = results / "discussion.md"  # written by hand
     discussion = discussion_file.read_text() if discussion_file.exists() else ""
     options = f"{name} --seeds {' '.join(map(str, seeds))}"
-    (results / "README.md").write_text(results_page(study, groups, options, discussion))
+    of_study = [designer for designer in study.designers if designer in groups]
+    if len(of_study) < len(study.designers):
+        options += f" --designers {' '.join(of_study)}"
+    page, date = results / "README.md", str(datetime.date.today())
+    if keep_date and page.exists():
+        date = re.findall(r"`, (\d{4}-\d{2}-\d{2}),$", page.read_text(), re.MULTILINE)[0]
+    page.write_text(results_page(study, groups, options, date, discussion))
 
 
 if __name__ == "__main__":

@@ -239,8 +239,9 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)))
     study = STUDIES[args.domain]
-    runs = args.runs or Path(f"out/genenv-{args.domain}")
     results = args.results or Path(f"docs/results/genenv-{args.domain}")
+    default_runs = Path(f"out/genenv-{args.domain}")
+    runs = args.runs or (results / "runs" if args.page and not default_runs.exists() else default_runs)
     if not args.page:
         for seed in args.seeds:
             for name in args.only or study.variants:
@@ -253,6 +254,8 @@ def main() -> None:
         for name, folders in groups.items()
         if all((folder / file).exists() for folder in folders for file in COPIED_FILES)
     }
+    if BASELINE not in groups:
+        raise SystemExit(f"{runs} has no finished runs of {BASELINE} with the seeds {args.seeds}")
     for folder in (folder for folders in groups.values() for folder in folders):
         copy = results / "runs" / folder.name
         copy.mkdir(parents=True, exist_ok=True)

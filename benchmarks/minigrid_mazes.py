@@ -50,6 +50,8 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=256)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
+    if args.out:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
     solved: dict[str, dict[str, float]] = {}  # by maze and agent
     for name, overrides in HELD_OUT_LEVELS.items():
         level: Any = MiniGridLevel.parse(overrides)

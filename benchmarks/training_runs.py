@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import platform
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -32,11 +33,26 @@ def num_threads(args: argparse.Namespace) -> int:
 
 
 def run_tasks(function: Callable[..., str], tasks: Iterable[tuple[Any, ...]], jobs: int) -> None:
-    """Call a function with the arguments of each task, `jobs` processes at a time, and print what it returns."""
+    """Call a function with the arguments of each task, `jobs` processes at a time, and print what it returns.
+
+    If tasks fail, the others go on, and the program ends after the last of them.
+    """
+    failures = 0
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as executor:
-        futures = [executor.submit(function, *task) for task in tasks]
+        futures = [executor.submit(_call, function, task) for task in tasks]
         for future in as_completed(futures):
-            print(future.result(), flush=True)
+            succeeded, text = future.result()
+            failures += not succeeded
+            print(text, flush=True)
+    if failures:
+        raise SystemExit(f"{failures} of {len(futures)} runs failed")
+
+
+def _call(function: Callable[..., str], task: tuple[Any, ...]) -> tuple[bool, str]:
+    try:
+        return True, function(*task)
+    except (Exception, SystemExit):  # noqa: BLE001  whatever happens in a run, the others go on
+        return False, f"{task}:\n{traceback.format_exc()}"
 
 
 def load_groups(
@@ -47,12 +63,19 @@ def load_groups(
     for file in sorted(folder.glob("*.json")):
         result = json.loads(file.read_text())
         groups[key(result)].append(result)
+    if order is not None and (unknown := groups.keys() - set(order := list(order))):
+        raise SystemExit(f"{folder} has results of {', '.join(map(str, unknown))}, which this script does not train")
     return {name: groups[name] for name in (groups if order is None else order) if name in groups}
 
 
 def to_file_name(name: str, seed: int) -> str:
     """The name of the results of a run, without its suffix."""
     return f"{name.replace(' ', '-').replace(',', '').replace('%', '-percent')}-{seed}"
+
+
+def describe_machines(results: Iterable[dict[str, Any]]) -> str:
+    """`describe_machine` of all machines that results were made on. Early results do not name theirs."""
+    return "; ".join(sorted({result["machine"] for result in results if "machine" in result})) or describe_machine()
 
 
 def describe_machine() -> str:

@@ -65,6 +65,8 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=100)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
+    if args.out:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
     world, levels = Walker(), suite_levels(args.suite)
     returns, arrivals = saved_values(args.out, args.suite, args.episodes)  # by terrain and agent
     for name, level in levels.items():
@@ -78,14 +80,15 @@ def main() -> None:
                 evaluation = envgen.evaluate(run, args.episodes, level=level, seed=EVALUATION_SEED)
                 returns[name][run.name] = evaluation.reward.value
                 arrivals[name][run.name] = evaluation.skills["walk_100"].value
+        if args.out:
+            values = {"suite": args.suite, "episodes": args.episodes, "returns": returns, "arrivals": arrivals}
+            args.out.with_suffix(".json").write_text(json.dumps(values, indent=1) + "\n")
     text = format_table("mean return", returns)
     if any(arrivals.values()):
         text += f"\n\n{format_table('% of episodes that arrive', arrivals)}"
     print(text)
     if args.out:
         args.out.with_suffix(".md").write_text(text + "\n")
-        values = {"suite": args.suite, "episodes": args.episodes, "returns": returns, "arrivals": arrivals}
-        args.out.with_suffix(".json").write_text(json.dumps(values, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,10 @@ def test_the_data_set_is_built_and_its_levels_are_valid(tmp_path):
     for name, rows in tables.items():
         assert f"| `{name}` | {len(rows):,} |" in text
         assert len({tuple(row) for row in rows}) == 1  # all rows have the same fields
+    for name, columns in {"runs": ("study", "run"), "levels": ("study", "run", "cycle", "number")}.items():
+        keys = [tuple(row[column] for column in columns) for row in tables[name]]
+        assert len(keys) == len(set(keys))
+    assert any(json.loads(row["chain"])["skill"] for row in tables["levels"] if row["chain"])
     worlds = {name: envgen.make_world(name) for name in {row["world"] for row in tables["levels"]}}
     for row in tables["levels"]:
         worlds[row["world"]].Level.parse(json.loads(row["level"]))

@@ -24,6 +24,7 @@ DESCRIPTIONS = {
     "learners": "one run without a designer: score in training, of the final policy, and in the `crafter` package",
     "coevolution": "one run of the GenEnv loop: proposer, held-out accuracy, rollouts and tokens",
 }
+SETTINGS = ("designer", "plan", "learner", "practice", "initial_policy")  # of a request
 CARD = """---
 license: mit
 pretty_name: Results and levels of envgen
@@ -50,7 +51,9 @@ from datasets import load_dataset
 levels = load_dataset("path/to/this/folder", "levels", split="train")
 ```
 
-- `level`, `settings` and `skills` are JSON in a string, because worlds and designers have different fields.
+- `study` and `run` identify a run; runs of one designer can differ in their settings.
+- `level`, `chain`, `settings` and `skills` are JSON in a string, because worlds and designers have different fields.
+  A level with a `chain` is its first stage.
   `envgen.make_world(row["world"]).Level.parse(json.loads(row["level"]))` makes the level again.
 - Scores and success rates are percentages. `training` counts all training episodes of the last phase, `final` those of
   the final policy in the untouched original. Do not compare one with the other.
@@ -79,8 +82,9 @@ def level_rows() -> Iterator[dict[str, Any]]:
             ):
                 yield {
                     "study": study, "world": request["world"], "designer": request["designer"]["name"],
-                    "seed": request["seed"], "cycle": int(file.parent.name), "number": number,
-                    "level": json.dumps(proposed["level"]), "purpose": proposed["purpose"],
+                    "run": run.name, "seed": request["seed"], "cycle": int(file.parent.name), "number": number,
+                    "level": json.dumps(proposed["level"]), "chain": _to_json(proposed.get("chain")),
+                    "weight": proposed.get("weight"), "purpose": proposed["purpose"],
                     "skills": json.dumps(proposed["skills"]), "audit": audit["verdict"],
                 }  # fmt: skip
 
@@ -93,12 +97,12 @@ def run_rows() -> Iterator[dict[str, Any]]:
         training, final = summary["training"] or {}, summary["final"]
         yield {
             "study": study, "world": request["world"], "designer": request["designer"]["name"],
-            "observation": request["observation"], "seed": request["seed"],
+            "run": run.name, "observation": request["observation"], "seed": request["seed"],
             "level_steps": summary["steps"]["levels"], "original_steps": summary["steps"]["original"],
             "training_score": training.get("score"), "training_reward": training.get("reward"),
             "final_score": (final["score"] or {}).get("value"), "final_reward": final["reward"]["value"],
             "episodes": final["episodes"], "skills": json.dumps(_values(final["skills"])),
-            "settings": json.dumps({key: request[key] for key in ("designer", "plan", "learner")}),
+            "settings": json.dumps({key: request.get(key) for key in SETTINGS}),
         }  # fmt: skip
 
 
@@ -128,6 +132,10 @@ def coevolution_rows() -> Iterator[dict[str, Any]]:
             "environment_tokens": summary["counts"]["environment_tokens"],
             "settings": json.dumps({key: request[key] for key in ("proposer", "curriculum", "agent_settings")}),
         }  # fmt: skip
+
+
+def _to_json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value)
 
 
 def _values(skills: dict[str, Any]) -> dict[str, float]:

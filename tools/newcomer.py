@@ -38,7 +38,8 @@ GUIDES = ("README.md", "docs/get-started.md", "docs/tutorials/train.md")  # read
 COMPILER = re.compile(r"(.*-)?(gcc|g\+\+|cc|c\+\+|clang|clang\+\+|cpp|ld|as|c89|c99|nvcc|rustc|cargo)(-[\d.]+)?")
 BLOCK = re.compile(r"((?:^<!-- [^\n]* -->\n)*)^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"<!-- newcomer(?: \(([^)]*)\))?: (.*?) -->")
-PROGRAMS = ("envgen", "pip", "python", "python3", "make", "export", "cd", "source", "torchrun", "tensorboard", "curl")
+PROGRAMS = ("envgen", "pip", "python", "python3", "make", "export", "cd", "source", "torchrun", "tensorboard", "curl",
+            "accelerate", "echo")  # fmt: skip
 PATTERN = re.compile(r"(?<![\w$./-])(RUN|DIR|FILE|WORLD|MODEL|HOST|NAME|MyWorld|DOMAIN|CONFIG)\b|\.\.\.|module:")
 KEPT_LINES = ("cd ", "export ", "source ")  # lines of a block that its later commands depend on
 NETWORK = re.compile(r"PIP_\w+|SSL_CERT_\w+|REQUESTS_CA_BUNDLE|https?_proxy|no_proxy", re.IGNORECASE)

@@ -136,9 +136,10 @@ def pack(folder: Path, out: Path) -> Path:
     """Write a policy's folder as a release file."""
     out.mkdir(parents=True, exist_ok=True)
     file = out / f"{folder.name}.zip"
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(file, "w") as archive:
         for name in FILES:
-            archive.writestr(zipfile.ZipInfo(f"{folder.name}/{name}", TIMESTAMP), (folder / name).read_bytes())
+            info = zipfile.ZipInfo(f"{folder.name}/{name}", TIMESTAMP)
+            archive.writestr(info, (folder / name).read_bytes(), zipfile.ZIP_DEFLATED)
     return file
 
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from envgen.report.figures import (
@@ -68,6 +69,25 @@ def test_training_scores_are_plotted_only_where_the_last_phase_is_in_the_origina
     assert width(tmp_path / "one.png") == pytest.approx(both / 2, abs=2)
     write_json(run / "run.json", {"format": 2, "request": {"designer": {"name": "none"}, "learner": {"num_envs": 2}}})
     assert width(tmp_path / "none.png") == both  # without levels, a mixed phase is in the original
+
+
+@pytest.mark.parametrize(("recorded_score", "num_panels"), [(None, 2), (100 * 4 / 6, 2), (80.0, 1)])
+def test_training_scores_are_not_plotted_if_the_progress_contradicts_them(recorded_score, num_panels, run, tmp_path):
+    training = {"score": recorded_score, "skills": {"collect_wood": recorded_score}}
+    summary = json.loads((run / "summary.json").read_text()) | {"training": recorded_score and training}
+    write_json(run / "summary.json", summary)
+    plot_training_runs({"none": [run]}, tmp_path / "curves.png")
+    width = int.from_bytes((tmp_path / "curves.png").read_bytes()[16:20], "big")
+    assert width == pytest.approx(660 * num_panels, abs=2)
+
+
+def test_the_last_evaluation_of_a_run_without_progress_is_at_the_steps_of_its_summary(run):
+    expected = evaluation_curve(run)
+    summary = json.loads((run / "summary.json").read_text())
+    steps = int(expected[0][-1])
+    write_json(run / "summary.json", summary | {"steps": {"levels": 0, "original": steps, "ranking": 7}})
+    (run / "progress.jsonl").unlink()
+    np.testing.assert_array_equal(evaluation_curve(run), expected)
 
 
 def write_run(folder, seed, evaluations):

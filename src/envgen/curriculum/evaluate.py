@@ -69,7 +69,8 @@ class Evaluation(BaseModel):
     @property
     def summary(self) -> str:
         """The evaluation in one line."""
-        return f"{self.episodes} episodes of {self.world}, reward {self.reward}, length {self.length}"
+        episodes = f"{self.episodes} episode{'s' * (self.episodes != 1)}"
+        return f"{episodes} of {self.world}, reward {self.reward}, length {self.length}"
 
     def __str__(self) -> str:
         impossible = [name for name, rate in self.skills.items() if is_unmeasured(rate.low, rate.high)]

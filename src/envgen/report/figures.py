@@ -20,13 +20,15 @@ Curve = tuple[np.ndarray, np.ndarray]  # steps and scores, or other values of x 
 Line = Mapping[str, Any]
 Groups = Mapping[str, Sequence[Path]]
 Metric = Callable[[Line], float | None]  # of a progress line
+MAX_ROUNDING = 0.1  # difference between equal scores
 SMOOTHING = 5  # steps over which noisy metrics are averaged
 
 
 def plot_training_runs(groups: Mapping[str, Sequence[Path]], file: Path) -> None:
     """Plot the scores of groups of `train` runs: for each group, a thin line per run and a thick one for the mean.
 
-    Scores of training episodes are shown only if all runs end with a phase in the original alone.
+    Scores of training episodes are shown only if all runs end with a phase in the original alone, and if their progress
+    says which episodes allowed which skill.
     """
     import matplotlib
 
@@ -34,7 +36,8 @@ def plot_training_runs(groups: Mapping[str, Sequence[Path]], file: Path) -> None
     import matplotlib.pyplot as plt
 
     panels = {"evaluation score in the original after each cycle": evaluation_curve}
-    if all(ends_in_the_original(folder) for folders in groups.values() for folder in folders):
+    runs = [folder for folders in groups.values() for folder in folders]
+    if all(ends_in_the_original(folder) and has_all_counts(folder) for folder in runs):
         panels["score of training episodes in the last phase"] = training_curve
     figure, grid = plt.subplots(1, len(panels), figsize=(6 * len(panels), 4.6), layout="constrained", squeeze=False)
     axes = grid[0]
@@ -71,8 +74,7 @@ def evaluation_curve(folder: Path) -> Curve:
             if result := _read_if_exists(folder / "cycles" / str(cycle) / "evaluation.json"):
                 points.append((result["cycle"]["steps"], result["evaluation"]["score"]["value"]))
         if summary := _read_if_exists(folder / "summary.json"):
-            lines = list(read_progress(folder))
-            points.append((lines[-1]["steps"], summary["final"]["score"]["value"]))
+            points.append((_last_step(folder, summary), summary["final"]["score"]["value"]))
         return _to_curve(points)
 
 
@@ -84,14 +86,27 @@ def ends_in_the_original(folder: Path) -> bool:
         return bool(lines) and not (has_designer and has_levels(lines[-1]["phase"]))
 
 
+def has_all_counts(folder: Path) -> bool:
+    """Return whether the progress of a run gives the score of its last phase, if it has finished.
+
+    Copies made by earlier versions of the benchmarks lack the number of episodes that allowed each skill.
+    """
+    with reading(folder):
+        training = (_read_if_exists(folder / "summary.json") or {}).get("training")
+        if not training:
+            return True
+        succeeded, possible = success_counts(_last_phase(folder), len(training["skills"]))
+        rates = success_rates(succeeded.sum(0), possible.sum(0))
+        return abs(score(rates) - training["score"]) < MAX_ROUNDING
+
+
 def training_curve(folder: Path) -> Curve:
     """Return the score of the episodes that ended in each part of the last phase.
 
     All episodes start together and the short ones end first, so the first part has as many episodes as environments.
     """
     with reading(folder):
-        lines = list(read_progress(folder))
-        lines = [line for line in lines if line["phase"] == lines[-1]["phase"]]
+        lines = _last_phase(folder)
         num_ended = np.cumsum([line["episodes"] for line in lines])
         num_envs = read_request(folder)[0]["learner"]["num_envs"]
         first_part = int(np.searchsorted(num_ended, num_envs)) + 1
@@ -104,6 +119,18 @@ def training_curve(folder: Path) -> Curve:
                 succeeded, possible = success_counts(selected, len(selected[0]["succeeded"]))
                 points.append((selected[-1]["steps"], score(success_rates(succeeded.sum(0), possible.sum(0)))))
         return _to_curve(points)
+
+
+def _last_phase(folder: Path) -> list[dict[str, Any]]:
+    """Return the progress lines of the last phase of a run."""
+    lines = list(read_progress(folder))
+    return [line for line in lines if line["phase"] == lines[-1]["phase"]]
+
+
+def _last_step(folder: Path, summary: Mapping[str, Any]) -> float:
+    """Return the steps of a finished run; those of the summary, without the ranking, if there is no progress."""
+    lines = list(read_progress(folder))
+    return lines[-1]["steps"] if lines else summary["steps"]["levels"] + summary["steps"]["original"]
 
 
 def _to_curve(points: Sequence[tuple[float, float]]) -> Curve:
