@@ -95,6 +95,38 @@ def test_bootstrap_on_truncation_adds_the_discounted_value():
     assert expected.dones.sum() == 2
 
 
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_bootstrap_uses_the_last_observation_of_the_truncated_episode(mode):
+    class FirstEntryAsValue(PPO):
+        def _values(self, network, return_normalizer, obs, *args):
+            return obs[:, 0]
+
+    envs = gymnasium.vector.SyncVectorEnv(
+        [lambda: gymnasium.wrappers.TimeLimit(gymnasium.make("Pendulum-v1").unwrapped, 5)], autoreset_mode=mode
+    )
+    last_obs, step = [], envs.step
+
+    def record(actions):
+        result = step(actions)
+        if result[3][0]:
+            last_obs.append(result[4]["final_obs"][0] if mode == AutoresetMode.SAME_STEP else result[0][0].copy())
+        return result
+
+    settings = PpoSettings(num_envs=1, num_steps=12, bootstrap_on_truncation=True, return_norm_decay=None)
+    bootstrapping = FirstEntryAsValue.for_envs(envs, settings=settings)
+    plain = PPO.for_envs(envs, settings=settings.model_copy(update={"bootstrap_on_truncation": False}))
+    plain.network.load_state_dict(bootstrapping.network.state_dict())
+    envs.step = record
+    bootstrapped = bootstrapping.collect(VecEnvRunner(envs, seed=1), 12)
+    expected_obs = [obs[0] for obs in last_obs]
+    assert len(set(expected_obs)) == 2
+    envs.step = step
+    expected = plain.collect(VecEnvRunner(envs, seed=1), 12)
+    added = bootstrapped.rewards - expected.rewards
+    np.testing.assert_allclose(added[expected.dones], 0.95 * np.array(expected_obs), atol=1e-5)
+    assert not added[~expected.dones].any()
+
+
 def test_training_continues_in_other_environments_and_drops_open_episodes():
     settings = PpoSettings(num_envs=4, num_steps=16, update_epochs=1, num_minibatches=2)
     long, short = CrafterVectorEnv(4, None, "symbols"), CrafterVectorEnv(4, {"length": 7}, "symbols")
@@ -188,20 +220,28 @@ def test_divergence_from_uniform_requires_discrete_actions():
         PPO.for_envs(make_envs("Pendulum-v1", 8), settings=PpoSettings(uniform_kl_coef=0.1))
 
 
-def test_discount_and_lambda_change_to_their_final_values(monkeypatch):
-    used = []
+def test_annealed_settings_change_to_their_final_values(monkeypatch):
+    used, learners = [], []
 
     def record(rewards, values, dones, last_values, gamma, gae_lambda):
-        used.append((gamma, gae_lambda))
+        (learner,) = learners
+        used.append((gamma, gae_lambda, learner.optimizer.param_groups[0]["lr"], learner._ent_coef))
         return np.zeros_like(rewards)
 
     monkeypatch.setattr(ppo, "gae", record)
     envs = make_envs("CartPole-v1", 8)
-    changes = {"gamma": 0.9, "final_gamma": 0.98, "gae_lambda": 0.5, "final_gae_lambda": 0.9}
+    changes = {
+        "gamma": 0.9, "final_gamma": 0.98, "gae_lambda": 0.5, "final_gae_lambda": 0.9,
+        "learning_rate": 5e-4, "final_learning_rate": 1e-4, "ent_coef": 0.05, "final_ent_coef": 0.01,
+    }  # fmt: skip
     settings = PpoSettings(num_envs=8, num_steps=32, anneal_steps=1024, **changes)
-    PPO.for_envs(envs, settings=settings).train(envs, 1536, seed=0)
-    expected = [(0.9, 0.5), (0.92, 0.6), (0.94, 0.7), (0.96, 0.8), (0.98, 0.9), (0.98, 0.9)]
-    assert used == [pytest.approx(pair) for pair in expected]
+    learners.append(PPO.for_envs(envs, settings=settings))
+    learners[0].train(envs, 1536, seed=0)
+    expected = [
+        (0.9, 0.5, 5e-4, 0.05), (0.92, 0.6, 4e-4, 0.04), (0.94, 0.7, 3e-4, 0.03), (0.96, 0.8, 2e-4, 0.02),
+        (0.98, 0.9, 1e-4, 0.01), (0.98, 0.9, 1e-4, 0.01),
+    ]  # fmt: skip
+    assert used == [pytest.approx(values) for values in expected]
 
     constant = PpoSettings(final_gamma=0.98)  # without anneal_steps nothing changes
     assert constant.annealed("gamma", 10**9) == 0.95

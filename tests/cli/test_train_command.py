@@ -387,7 +387,7 @@ def test_every_setting_is_an_option_and_designers_have_their_own():
 
 
 def test_two_processes_train_one_agent(tmp_path):
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=29611"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     result = subprocess.run(
         [*command, "-m", "envgen", "train", *SMALL, "--folder", "run"],
         capture_output=True,

@@ -15,12 +15,14 @@ from pydantic import Field
 from run_results import assert_same_run
 
 from envgen.agents.ppo import PPO
+from envgen.agents.rollout import EpisodeStats
 from envgen.curriculum.evaluate import Evaluation
 from envgen.curriculum.loop import check_can_sample, train
 from envgen.curriculum.plan import PlanError, PracticeSettings, TrainingPlan
 from envgen.curriculum.sampling import SampledLevelsVectorEnv, measure_levels
+from envgen.curriculum.trainer import PhaseTrainer
 from envgen.designers.baselines import random_level
-from envgen.designers.buffer import NO_SEED
+from envgen.designers.buffer import NO_SEED, LevelEpisode
 from envgen.designers.registry import build_designer
 from envgen.designers.sampler import ORIGINAL_ID, LevelSampler, SampledLevel
 from envgen.errors import EnvgenError
@@ -437,6 +439,25 @@ def test_practice_and_several_processes_are_refused(tmp_path):
     designer = build_designer("plr", tmp_path)
     with pytest.raises(PlanError, match="trains in one process, not 2; start it without torchrun"):
         check_can_sample(designer, 2, PracticeSettings())
+
+
+def test_the_sampler_is_told_each_result_of_the_episodes_in_its_levels():
+    class Recorder:
+        def update(self, episodes):
+            self.episodes = episodes
+
+        def refresh(self, measure):
+            pass
+
+    counts = [np.array([k]) for k in range(3)]
+    stats = EpisodeStats(returns=[1.0, 2.0, 3.0], lengths=[9, 9, 9], levels=[4, ORIGINAL_ID, 6], skill_counts=counts)
+    stats.set_regret([0.1, 0.2, 0.3], [10.0, 20.0, 30.0])
+    trainer, recorder = PhaseTrainer.__new__(PhaseTrainer), Recorder()
+    trainer._update_sampler(recorder, stats)  # pyright: ignore[reportArgumentType]
+    assert recorder.episodes == [
+        LevelEpisode(level_id=4, episode_return=1.0, skill_counts=counts[0], positive_value_loss=0.1, mean_value=10.0),
+        LevelEpisode(level_id=6, episode_return=3.0, skill_counts=counts[2], positive_value_loss=0.3, mean_value=30.0),
+    ]
 
 
 class SilentPPO(PPO):

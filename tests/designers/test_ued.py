@@ -119,6 +119,17 @@ def test_plr_learns_only_from_replayed_levels(tmp_path):
     assert counts == {"random": len(seen), "replay": sum(replayed)}
 
 
+def test_a_replayed_level_is_no_longer_stale(tmp_path):
+    sampler = make_sampler("plr", tmp_path, replay_prob=1.0)
+    play(sampler, 10)
+    level_id = sampler.sample().level_id
+    row = sampler.buffer.row_of_id(level_id)
+    assert row is not None
+    assert sampler.buffer.last_sampled[row] == sampler.buffer.num_sampled
+    others = [k for k in range(len(sampler.buffer.levels)) if k != row]
+    assert (sampler.buffer.last_sampled[others] < sampler.buffer.num_sampled).all()
+
+
 def test_plr_replays_levels_with_high_scores(tmp_path):
     played = play(make_sampler("plr", tmp_path, keep_prob=0.0), 60)
     rows = {learns: np.mean([item.level.rows for item in played if item.learns == learns]) for learns in (False, True)}

@@ -309,11 +309,12 @@ class EpisodeChecker:
         """A reset of one environment begins an episode of its new seed; the others play on."""
         actions, mask = self.actions(NUM_ENVS), np.array([False, True, False])
         envs, other, seed = self.make(), self.make(), self.seed + 1000
+        seeds: Any = [None, seed, None]  # Gymnasium's type does not say that vector environments take lists
         for each in (envs, other):
             each.reset(seed=self.seed)
             before, _, terminated, truncated, infos_before = copy_values(each.step(actions[0]))
         if not (terminated | truncated).any():
-            obs, infos = copy_values(envs.reset(seed=[None, seed, None], options={"reset_mask": mask}))
+            obs, infos = copy_values(envs.reset(seed=seeds, options={"reset_mask": mask}))
             single = self.make(num_envs=1, seed=seed)
             first, _ = single.reset(seed=seed)
             self.require(
