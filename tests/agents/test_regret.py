@@ -5,6 +5,7 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode
 
+from envgen.agents import ppo
 from envgen.agents.distillation import AchievementDistillation
 from envgen.agents.ppo import PPO, gae
 from envgen.agents.regret import RegretEstimator
@@ -87,6 +88,28 @@ def test_agent_does_not_learn_from_episodes_that_are_left_out(cls):
         episodes = result.episodes
         assert len(episodes) == len(episodes.positive_value_losses) == len(episodes.mean_values) > 0
         assert min(episodes.positive_value_losses) >= 0
+
+
+def test_regret_is_estimated_from_advantages_that_are_not_normalized(monkeypatch):
+    computed, used = [], []
+    gae, update = ppo.gae, RegretEstimator.update
+
+    def record_computed(*args):
+        computed.append(gae(*args))
+        return computed[-1].copy()
+
+    def record_used(self, advantages, *args):
+        used.append(advantages.copy())
+        return update(self, advantages, *args)
+
+    monkeypatch.setattr(ppo, "gae", record_computed)
+    monkeypatch.setattr(RegretEstimator, "update", record_used)
+    envs = make_envs(range(4))
+    learner = make_learner(PPO, envs)
+    assert learner.settings.norm_adv
+    learner.train(envs, 256, seed=0)
+    assert len(used) == len(computed) == 2
+    np.testing.assert_array_equal(used, computed)
 
 
 def test_agent_learns_from_selected_episodes_alone():

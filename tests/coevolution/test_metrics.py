@@ -1,8 +1,53 @@
 """How different the specs of a step are: a collapsed environment policy repeats itself."""
 
-import pytest
+from types import SimpleNamespace
 
-from envgen.coevolution.metrics import combine_update_metrics, spec_diversity
+import numpy as np
+import pytest
+from toy import Toy, ToySpec
+
+from envgen.coevolution.loop import StepBatch, StepTask
+from envgen.coevolution.metrics import combine_update_metrics, eval_metrics, spec_diversity, step_metrics
+from envgen.coevolution.proposers import Candidate, ProposalBatch
+from envgen.coevolution.settings import AlphaCurriculumSettings
+
+
+def test_accuracy_is_the_mean_score_overall_and_by_feature():
+    specs = [
+        ToySpec(which=which, letters="ab", loud=loud) for which, loud in ((1, "no"), (1, "yes"), (2, "no"), (2, "no"))
+    ]
+    metrics = eval_metrics(Toy(), [Toy().make_task(spec) for spec in specs], np.array([1.0, 0.0, 1.0, 0.5]))
+    by_feature = {"which": {"1": 0.5, "2": 0.75}, "loud": {"no": 0.8333, "yes": 0.0}}
+    assert metrics == {"eval_accuracy": 0.625, "eval_accuracy_by": by_feature}
+
+
+def test_metrics_of_a_step_cover_its_tasks_and_proposals():
+    specs = [ToySpec(which=which, letters="ab") for which in (1, 2, 1)]
+    tasks = [Toy().make_task(spec) for spec in specs]
+    candidates = (
+        Candidate(specs[0].text, "genenv", 0, 0, tasks[0]), Candidate("not a spec", "genenv", 1, 0, None, "malformed"),
+        Candidate(specs[1].text, "genenv", 2, 1, tasks[1]),
+    )  # fmt: skip
+    steps = [StepTask(tasks[0], "proposer", candidates[0]), StepTask(tasks[1], "proposer", candidates[2]),
+             StepTask(tasks[2], "fallback")]  # fmt: skip
+    rollouts = SimpleNamespace(
+        scores=np.array([[1, 0, 0, 1], [0, 0, 0, 1], [1, 1, 1, 1]], float),
+        valid=np.array([[1, 1, 1, 1], [0, 0, 1, 1], [1, 1, 1, 1]], bool),
+    )
+    batch = StepBatch(ProposalBatch(candidates), steps, rollouts, {0: 0.5, 2: 0.25})  # pyright: ignore
+    counts = {"agent_tokens": 60, "environment_tokens": 40}
+    metrics = step_metrics(
+        Toy(), [batch], AlphaCurriculumSettings(beta=4.0), counts, {"rollout": 1.5, "environment": 0.5}
+    )
+    diversity = metrics.pop("diversity")
+    assert (diversity["distinct_fraction"], diversity["entropy"]) == (1.0, {"which": 1.0, "loud": 0.0})
+    assert metrics.pop("rejected")["malformed"] == 1
+    assert metrics == {
+        "success_rate": pytest.approx(7 / 12), "valid_rate": pytest.approx(10 / 12),
+        "zero_variance_fraction": pytest.approx(1 / 3), "proposed_success_rate": 0.375,
+        "near_target_fraction": 0.5, "environment_reward": pytest.approx((1 + np.exp(-0.25)) / 2),
+        "difficulty": 1.5, "fallback_tasks": 1, "tokens_per_second": 50,
+    }  # fmt: skip
 
 
 def test_copies_have_no_diversity():

@@ -21,6 +21,8 @@ from envgen.curriculum.plan import PlanError, PracticeSettings
 from envgen.curriculum.practice import (
     BEFORE_SUCCESS,
     NO_GROUP,
+    PRACTICE_RATE_DECAY,
+    RATE_DECAY,
     WITHIN_REACH,
     PracticeError,
     PracticeVectorEnv,
@@ -313,6 +315,26 @@ def test_states_from_which_practice_sometimes_succeeds_are_preferred():
     p = np.array([0.01, 0.5, 0.99, 0.2])
     weights = p * (1 - p) + 0.01
     np.testing.assert_allclose(shares, weights / weights.sum(), atol=0.02)
+
+
+def test_results_of_practice_and_of_ordinary_episodes_are_counted_separately():
+    envs, decay = make_corridors(), PRACTICE_RATE_DECAY
+    envs.reset(seed=1)
+    group = 2 * SPRINT + 1
+    envs.practice_group[0] = group
+    ended, achieved = np.arange(10) < 2, np.zeros((10, 2), np.bool_)
+    achieved[0] = achieved[1] = [False, True]
+    possible = {"possible": np.array([[False, True]] * 10)}
+    envs._count_episodes(achieved, ended, possible)
+    assert (envs.group_tries[group], envs.group_successes[group]) == (1, 1)
+    assert (envs.possible.tolist(), envs.successes.tolist()) == ([0, 1], [0, 1])  # of environment 1
+    achieved[:, WALK], achieved[:, SPRINT] = True, False
+    envs._count_episodes(achieved, ended, possible)
+    assert (envs.group_tries[group], envs.group_successes[group]) == (decay + 1, decay)
+    assert (envs.possible.tolist(), envs.successes.tolist()) == ([0, RATE_DECAY + 1], [0, RATE_DECAY])
+    assert envs.group_tries.sum() == decay + 1
+    envs._count_episodes(achieved, ended, {})  # everything is possible
+    assert (envs.possible[WALK], envs.successes[WALK]) == (1, 1)
 
 
 def test_rows_grow_with_later_states():
