@@ -21,7 +21,7 @@ WORK, SLEEP = 0, 1
 NUM_ENVS, NUM_STEPS = 16, 32
 SETTINGS = {
     "num_envs": NUM_ENVS, "num_steps": NUM_STEPS, "learning_rate": 0.01, "ent_coef": 0.0, "update_epochs": 4,
-    "num_minibatches": 1, "async_collect": False,
+    "num_minibatches": 1, "async_collect": False, "bfloat16": False,
 }  # fmt: skip
 
 
@@ -61,10 +61,10 @@ class NapWorld(PythonWorld):
     observations, rules = ("symbols",), "Sleep, or work."
 
 
-def train_phases(*phases: tuple[list[dict[str, int]], int], **settings: Any) -> list[float]:
+def train_phases(*phases: tuple[list[dict[str, int]], int], seed: int = 0, **settings: Any) -> list[float]:
     """The success rate of `wake_up` in the original after each phase of (levels, updates)."""
     world, rates = NapWorld(), []
-    agent = make_learner(world, "symbols", PPO, {**SETTINGS, **settings}, seed=0)
+    agent = make_learner(world, "symbols", PPO, {**SETTINGS, **settings}, seed)
     for levels, updates in phases:
         agent.train(world.make(levels, NUM_ENVS, seed=1), updates * NUM_ENVS * NUM_STEPS)
         rates.append(evaluate(agent, world, None, 64, seed=5).skills["wake_up"].value)
@@ -90,4 +90,5 @@ def test_the_original_in_the_same_batches_prevents_forgetting():
 def test_a_floor_under_rare_actions_makes_them_learnable_again():
     phases = (ORIGINAL, 15), (DANGEROUS, 40), (ORIGINAL, 15)
     assert train_phases(*phases)[-1] < 20
-    assert train_phases(*phases, network={"unimix": 0.05})[-1] > 60
+    rates = [train_phases(*phases, seed=seed, network={"unimix": 0.05})[-1] for seed in range(3)]
+    assert np.median(rates) > 60  # few seeds do not learn it within these updates
