@@ -106,11 +106,11 @@ def run(variant: str, seed: int, all_steps: list[int], runs: Path, results: Path
     for file in files.values():
         trained_for = json.loads(file.read_text()).get("anneal_steps", anneal_steps) if file.exists() else anneal_steps
         if trained_for != anneal_steps:
-            raise SystemExit(
+            raise RuntimeError(
                 f"{file} is from a run of {trained_for:,} steps, not {anneal_steps:,}; pass other --results"
             )
     start = time.perf_counter()
-    folder = runs / f"{variant}-{max(all_steps)}" / str(seed)
+    folder = runs / f"{variant}-{anneal_steps}" / str(seed)
     arguments = {**VARIANTS[variant], "device": device}
     arguments["hyperparameters"] = {"anneal_steps": anneal_steps, **arguments.get("hyperparameters", {})}
     scores = []

@@ -51,7 +51,7 @@ def run_tasks(function: Callable[..., str], tasks: Iterable[tuple[Any, ...]], jo
 def _call(function: Callable[..., str], task: tuple[Any, ...]) -> tuple[bool, str]:
     try:
         return True, function(*task)
-    except (Exception, SystemExit):  # noqa: BLE001  whatever happens in a run, the others go on
+    except Exception:  # noqa: BLE001  whatever happens in a run, the others go on
         return False, f"{task}:\n{traceback.format_exc()}"
 
 

@@ -5,9 +5,6 @@ import sysconfig
 import traceback
 from pathlib import Path
 
-LIBRARY_FOLDERS = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-PROJECT_FOLDER = Path(__file__).parent
-
 
 class EnvgenError(Exception):
     """Something a user can correct: a wrong setting, file, run directory, model or server. The message says how."""
@@ -29,7 +26,9 @@ def describe_exception(error: BaseException) -> str:
 
 
 def _is_users_file(path: str) -> bool:
-    folders = PROJECT_FOLDER, *LIBRARY_FOLDERS
+    """Whether a file is neither of this project nor of Python or an installed package."""
+    libraries = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    folders = Path(__file__).parent, *libraries
     return not path.startswith("<") and not any(Path(path).is_relative_to(folder) for folder in folders)
 
 

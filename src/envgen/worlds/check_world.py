@@ -1,4 +1,4 @@
-"""`check_world` checks that a world follows the contract of `envgen.worlds.world`."""
+"""`check_world` checks that a world follows the contract of `envgen.worlds.world`. Use it as `envgen.check_world`."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,16 +33,9 @@ def check_world(
     seed: int = 0,
     find_wrong_defaults: Callable[[World], Iterable[str]] = lambda world: (),
 ) -> None:
-    """Check everything that this project requires of a world, and raise one ContractError about all violations.
-
-    `envgen.check_world` also checks the settings of training that the world recommends.
+    """`envgen.check_world`, which describes the other arguments, without the settings that the world recommends.
 
     Args:
-        world: The world to check.
-        level: A level in which episodes end within `steps` random actions, so that the ends of episodes are checked
-            too. By default the original.
-        steps: Steps to play in each check.
-        seed: The seed of the environments and of the random actions.
         find_wrong_defaults: Returns a sentence about each violation in `ppo_defaults` and `plan_defaults`.
     """
     checker = _Checker(world, level, check_count("steps", steps), seed)

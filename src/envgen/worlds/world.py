@@ -1,6 +1,6 @@
 """The contracts of this package: `Level`, `Skill`, the environments that play levels, and `World`, which makes them.
 
-A world of your own subclasses `World` and `Level`. `envgen.worlds.check_world.check_world` checks that it follows these
+A world of your own subclasses `World` and `Level`. `envgen.check_world` checks that it follows these
 contracts; docs/worlds.md shows a complete example.
 """
 
