@@ -204,6 +204,38 @@ def test_a_minibatch_holds_one_episode_and_negatives_have_other_goals():
             assert goal != other_goal
 
 
+def test_matching_pairs_an_achievement_with_its_match_and_another_of_that_episode():
+    learner, envs = make_learner()
+    rollout, buffer = collect_buffer(learner, envs)
+    steps, episodes, features, _ = prepare_steps(learner, buffer, rollout)
+    rows = [episode.rows[episode.achieved] for episode in episodes]
+    representations = [normalize(features[r + 4] - features[r]) for r in rows]
+
+    def find(vector):
+        """The episode and the achievement that have this representation."""
+        distances = [(r - vector).abs().amax(1) for r in representations]
+        episode = int(np.argmin([d.min() for d in distances]))
+        assert distances[episode].min() < 1e-4
+        return episode, int(distances[episode].argmin())
+
+    num_pairs = 0
+    for mb in learner._matching_minibatches(steps, episodes, 4):
+        source = next(k for k, r in enumerate(rows) if mb["achievements"][0] in r)
+        for row, positive, negative in zip(mb["achievements"], mb["positives"], mb["negatives"], strict=True):
+            (target, match_id), (same_target, other_id) = find(positive), find(negative)
+            assert source != target == same_target
+            assert match_id != other_id
+            cost = 1 - (representations[source] @ representations[target].T).double().numpy()
+            plan = ot.partial.entropic_partial_wasserstein(
+                *map(np.ones, cost.shape), cost, learner.settings.transport_reg, min(cost.shape), numItermax=100
+            )
+            (i,) = np.flatnonzero(rows[source] == row)
+            assert plan[i].argmax() == match_id
+            assert plan[i, match_id] > learner.settings.match_threshold
+            num_pairs += 1
+    assert num_pairs > 20
+
+
 def test_auxiliary_losses_equal_direct_computations():
     """The contrastive losses of pairs, with the divergence and the value loss of other steps beside them."""
     learner, envs = make_learner()

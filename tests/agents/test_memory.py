@@ -205,6 +205,22 @@ def test_update_sees_the_probabilities_and_values_of_the_rollout(name, num_steps
 
 
 @pytest.mark.parametrize("name", NETWORKS)
+def test_truncated_episodes_bootstrap_from_the_value_that_a_longer_episode_has_there(name):
+    rollouts = []
+    for length in (9, 10_000):
+        learner, envs = make_learner(name, length, bootstrap_on_truncation=True, return_norm_decay=None)
+        runner = VecEnvRunner(envs, seed=0, memory=learner.network.new_memory(4, learner.device))
+        rollouts.append(learner.collect(runner, 10))
+    short, long = rollouts
+    assert short.dones[8].all()
+    assert not long.dones.any()
+    np.testing.assert_array_equal(short.rewards[:8], long.rewards[:8])
+    added = short.rewards[8] - long.rewards[8]
+    np.testing.assert_allclose(added, learner.settings.gamma * long.values[9], rtol=1e-4, atol=1e-5)
+    assert np.ptp(added) > 0.01
+
+
+@pytest.mark.parametrize("name", NETWORKS)
 def test_policy_remembers_like_the_learner(name):
     """Greedy play through Policy.act and observe meets the same observations as VecEnvRunner with the same network."""
     learner, envs = make_learner(name)

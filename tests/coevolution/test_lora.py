@@ -63,7 +63,7 @@ def test_the_kl_penalty_refers_to_the_model_without_adapters(models):
     initial = LanguageModelPolicy(load_model(models[0]), PolicySettings(kl_coef=0.0), seed=3)
     indices = np.arange(len(TEXTS))
     mask = batch.completions.mask
-    ref_logps = policy._ref_logps(batch, indices, 1.0)
+    ref_logps = policy._ref_logps(batch, indices, "weighted_nll")
     torch.testing.assert_close(ref_logps[mask], initial._logps(batch, indices, "weighted_nll")[mask])
     assert (policy._logps(batch, indices, "weighted_nll") - ref_logps)[mask].abs().max() > 1e-3
     assert policy.ref_model is None
