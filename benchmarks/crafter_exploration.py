@@ -23,6 +23,7 @@ from envgen.runs.statistics import iqm_with_ci
 from envgen.runs.store import write_json
 from envgen.worlds.crafter.world import Crafter
 from training_runs import (
+    EVALUATION_SEED,
     add_options,
     describe_machine,
     load_groups,
@@ -32,7 +33,6 @@ from training_runs import (
     to_file_name,
 )  # fmt: skip
 
-EVALUATION_SEED = 9_000_000_000
 EPISODES, LEVEL_EPISODES = 1024, 512
 EVALUATION_STEPS = (0, 250_000, 500_000, 1_000_000)  # of training, after which the levels are played
 

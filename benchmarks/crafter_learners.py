@@ -26,6 +26,7 @@ from envgen.runs.store import read_progress, write_json
 from envgen.worlds.crafter.world import Crafter
 from training_runs import (
     CONSTANT_HORIZON,
+    EVALUATION_SEED,
     add_options,
     describe_machine,
     describe_machines,
@@ -35,7 +36,6 @@ from training_runs import (
     run_tasks,
 )
 
-EVALUATION_SEED = 9_000_000_000  # the same maps for all runs
 EPISODES, PACKAGE_EPISODES = 1024, 128
 DEFAULT_STEPS = [1_000_000, 1_960_000]
 LONG_STEPS = 20_000_000

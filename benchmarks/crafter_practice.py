@@ -15,8 +15,8 @@ from typing import Any
 import envgen
 from envgen.runs.compare import compare
 from envgen.runs.statistics import iqm_with_ci
+from training_runs import EVALUATION_SEED
 
-EVALUATION_SEED = 9_000_000_000  # the same maps for all runs
 EPISODES = 1024
 
 

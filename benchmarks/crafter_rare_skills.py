@@ -21,6 +21,7 @@ from envgen.runs.store import write_json
 from envgen.worlds.crafter.world import Crafter
 from training_runs import (
     CONSTANT_HORIZON,
+    EVALUATION_SEED,
     add_options,
     describe_machine,
     load_groups,
@@ -31,7 +32,6 @@ from training_runs import (
 )  # fmt: skip
 
 POLICY = Path("policies/crafter-far")
-EVALUATION_SEED = 9_000_000_000
 EPISODES, DIAGNOSIS_EPISODES = 1024, 512
 STEPS, CYCLES = 4_000_000, 4
 RARE_SKILLS = ("make_iron_pickaxe", "make_iron_sword", "collect_diamond", "eat_plant")

@@ -25,8 +25,7 @@ from envgen.worlds.minigrid.env import MiniGridVectorEnv
 from envgen.worlds.minigrid.expert_policy import expert_actions
 from envgen.worlds.minigrid.held_out import HELD_OUT_LEVELS, PUBLISHED_SOLVED
 from envgen.worlds.minigrid.level import MiniGridLevel
-
-EVALUATION_SEED = 9_000_000_000  # the same episodes for all agents
+from training_runs import EVALUATION_SEED
 
 
 def solved_by(policy: str, level: MiniGridLevel, episodes: int) -> float:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from envgen.runs.store import library_versions
 
 K = TypeVar("K", bound=Hashable)
+EVALUATION_SEED = 9_000_000_000  # of final evaluations: the same episodes for all runs
 CONSTANT_HORIZON = {"final_gamma": None, "final_gae_lambda": None}  # in the preset far, the horizon grows
 
 

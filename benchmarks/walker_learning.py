@@ -14,10 +14,10 @@ import numpy as np
 
 import envgen
 from envgen.runs.store import read_progress
+from training_runs import EVALUATION_SEED
 
 SOLVED = 300
 WINDOW = 100  # episodes
-EVALUATION_SEED = 9_000_000_000
 
 
 def make_curve(folder: Path, num_points: int = 20) -> list[tuple[int, float, float, int]]:

@@ -21,8 +21,8 @@ from envgen.worlds.walker.held_out import HELD_OUT_LEVELS, POET_LEVELS, PUBLISHE
 from envgen.worlds.walker.level import WalkerLevel
 from envgen.worlds.walker.world import Walker
 from minigrid_mazes import format_table
+from training_runs import EVALUATION_SEED
 
-EVALUATION_SEED = 9_000_000_000  # the same episodes for all agents
 NUM_CHALLENGING = 5  # levels of the suite `challenging`
 Values = dict[str, dict[str, float]]
 

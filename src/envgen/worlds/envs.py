@@ -16,8 +16,8 @@ from PIL import Image
 
 from . import validation as checks
 from .engine import ENDED, NOT_STARTED, RUNNING, BatchEngine, FinishedEpisodes
-from .observations import HasWindow, ObservationFormat, RenderedEnv, image_grid
-from .world import LevelVectorEnv, SymbolMap, TileGrid, World
+from .observations import ObservationFormat, RenderedEnv, RenderedVectorEnv, image_grid
+from .world import SymbolMap, TileGrid, World
 
 E = TypeVar("E", bound=BatchEngine)
 
@@ -149,7 +149,7 @@ class SingleEnv(RenderedEnv, Generic[E]):
         return self.engine.render(0, self.render_size)
 
 
-class EngineVectorEnv(HasWindow, LevelVectorEnv, Generic[E]):
+class EngineVectorEnv(RenderedVectorEnv, Generic[E]):
     """`num_envs` environments of a world stepped together.
 
     Environment i plays `levels[i % len(levels)]`. With `sample_levels`, each episode plays a random one of the levels,
@@ -284,17 +284,10 @@ class EngineVectorEnv(HasWindow, LevelVectorEnv, Generic[E]):
     def window_title(self) -> str:
         return self.engine.title
 
-    def render(self):
+    def render_frames(self, count: int) -> tuple[np.ndarray, ...]:
         self._check_open()
-        if self.render_mode is None:
-            return None
-        count = self.num_envs if self.render_mode == "rgb_array" else 1
         _require_started(self.engine.results.phase[:count], "render()")
-        images = tuple(self.engine.render(i, self.render_size) for i in range(count))
-        if self.render_mode == "rgb_array":
-            return images
-        self.show(images[0])
-        return None
+        return tuple(self.engine.render(i, self.render_size) for i in range(count))
 
     def get_state(self) -> dict[str, np.ndarray]:
         return self.engine.snapshot()

@@ -14,7 +14,7 @@ from gymnasium.error import DependencyNotInstalled, ResetNeeded
 from PIL import Image, ImageDraw
 
 from .validation import check_choice
-from .world import LevelEnv
+from .world import LevelEnv, LevelVectorEnv
 
 NO_OBSERVATION, SYMBOLS, PIXELS = 0, 1, 2  # what a kernel writes
 UNLOCKED = "symbols+unlocked"
@@ -189,6 +189,26 @@ class HasWindow:
         if self._window is not None:
             self._window.close()
             self._window = None
+
+
+class RenderedVectorEnv(HasWindow, LevelVectorEnv):
+    """Environments whose images `render` returns; in a window, it shows that of the first.
+
+    A subclass sets `render_mode`, and what `HasWindow` needs.
+    """
+
+    def render_frames(self, count: int) -> tuple[np.ndarray, ...]:
+        """Images of the current states of the first `count` environments, (height, width, 3) uint8."""
+        raise NotImplementedError
+
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        if self.render_mode is None:
+            return None
+        images = self.render_frames(self.num_envs if self.render_mode == "rgb_array" else 1)
+        if self.render_mode == "rgb_array":
+            return images
+        self.show(images[0])
+        return None
 
 
 class RenderedEnv(HasWindow, LevelEnv):

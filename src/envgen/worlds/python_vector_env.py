@@ -13,9 +13,8 @@ from gymnasium.vector.utils import batch_space
 from . import validation as checks
 from .engine import place_levels
 from .env_group import Arrays, EnvGroup, array_layout, check_arrays
-from .observations import HasWindow
+from .observations import RenderedVectorEnv
 from .worker_process import WorkerPool
-from .world import LevelVectorEnv
 
 if TYPE_CHECKING:
     from .python_world import PythonEnv, PythonWorld
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 STATE_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 
 
-class PythonVectorEnv(HasWindow, LevelVectorEnv):
+class PythonVectorEnv(RenderedVectorEnv):
     """`num_envs` environments of a `PythonWorld`, with same-step autoreset. See `LevelVectorEnv`.
 
     Args:
@@ -231,16 +230,10 @@ class PythonVectorEnv(HasWindow, LevelVectorEnv):
     def window_title(self) -> str:
         return self.world.name
 
-    def render(self) -> tuple[np.ndarray, ...] | None:
-        if self.render_mode is None:
-            return None
+    def render_frames(self, count: int) -> tuple[np.ndarray, ...]:
         if not self._has_begun.all():
             raise ResetNeeded("call reset() before the first render()")
-        if self.render_mode == "rgb_array":
-            return tuple(self.call("render_frame"))
-        (image,) = self.call("render_frame", env_ids=[0])
-        self.show(image)
-        return None
+        return tuple(self.call("render_frame", env_ids=range(count)))
 
     def close_extras(self, **kwargs: Any) -> None:
         self.close_window()
