@@ -198,6 +198,29 @@ def test_practice_within_a_chain_is_not_counted_and_keeps_its_states_when_the_st
     assert chain_envs.stage_of(CHAIN) > 0
 
 
+def test_episodes_of_a_chain_and_practice_end_in_the_same_step(short_cutoffs):
+    """The chain ends ordinary episodes, practice its own, and both are bootstrapped from their own last observations."""
+    chain = CHAIN.model_copy(update={"levels": (CorridorLevel(length=6), ORIGINAL), "advance_at": 100, "cutoff": 1.0})
+    settings = PracticeSettings(share=0.5, max_steps=4, snapshot_interval=2, max_success_rate=1.0)
+    envs = PracticeVectorEnv(make_envs(chain, num_envs=8), Corridor.skills, settings, 0)
+    runner, episodes = VecEnvRunner(envs, seed=1), EpisodeStats()
+    num_cut, num_practiced, num_both = 0, 0, 0
+    for row in np.random.default_rng(0).random((400, 8)):
+        practicing, before, actions = envs.practice_group >= 0, runner.obs[:, 0].copy(), (row < 0.7).astype(int)
+        num_ended = len(episodes)
+        result = runner.step(actions, episodes)
+        np.testing.assert_array_equal(result.cut_off, result.dones & (practicing | result.truncated))
+        for i in np.flatnonzero(result.truncated):
+            assert result.final_obs[i][0] == before[i] + actions[i]
+        assert len(episodes) - num_ended == (result.dones & ~practicing).sum()
+        cut, practiced = (result.cut_off & ended for ended in (~practicing, practicing))
+        num_cut, num_practiced = num_cut + cut.sum(), num_practiced + practiced.sum()
+        num_both += cut.any() and practiced.any()
+    assert num_cut > 10
+    assert num_practiced > 100
+    assert num_both > 5
+
+
 # --- in a run
 
 
