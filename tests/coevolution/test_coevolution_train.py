@@ -32,6 +32,7 @@ from envgen.runs.checkpoint import load_latest
 from envgen.runs.compare import compare
 from envgen.runs.store import Run, read_progress, read_request
 from envgen.settings import format_validation_error
+from run_results import without_times
 
 PLAN = CoevolutionPlan(rollouts=256, tasks_per_step=8, num_base_tasks=8, num_eval_tasks=12, eval_every=2)
 STORES = ("tasks.jsonl", "agent_traces.jsonl", "environment_specs.jsonl")
@@ -296,10 +297,9 @@ def read_files(folder):
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         name, data = str(file.relative_to(folder)), file.read_bytes()
         if file.name == "progress.jsonl":
-            lines = [json.loads(line) for line in data.splitlines()]
-            data = [{k: v for k, v in line.items() if k not in ("seconds", "tokens_per_second")} for line in lines]
+            data = without_times([json.loads(line) for line in data.splitlines()])
         elif file.name == "summary.json":
-            data = {k: v for k, v in json.loads(data).items() if k not in ("seconds", "total_seconds")}
+            data = without_times(json.loads(data))
         elif file.name in ("values.json", "manifest.json"):  # describe progress.jsonl, which has times
             names = ("progress_bytes", "progress_sha256", "values.json")
             data = {k: v for k, v in json.loads(data).items() if k not in names}

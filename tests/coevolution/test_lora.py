@@ -1,7 +1,6 @@
 """Adapters learn in place of the weights, and everything that uses a policy sees the model with them."""
 
 import copy
-import json
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from envgen.coevolution.train import CoevolveRequest, coevolve
 from envgen.coevolution.trained_agent import load_agent
 from envgen.coevolution.vllm import VllmSampler
 from envgen.imports import MissingExtraError
+from run_results import progress_without_times
 
 pytest.importorskip("peft")
 SETTINGS = PolicySettings(learning_rate=1e-2, lora_rank=4, lora_alpha=8, kl_coef=0.1, epochs=2, num_minibatches=2)
@@ -144,14 +144,7 @@ def test_a_whole_run_resumes_exactly_and_its_agent_can_be_loaded(models, tmp_pat
     with pytest.raises(Interrupted):
         coevolve(tmp_path / "parts", Toy(), request, on_progress=interrupt, save_every=0)
     coevolve(tmp_path / "parts", Toy(), request)
-    lines = [
-        [
-            {name: value for name, value in json.loads(line).items() if name not in ("seconds", "tokens_per_second")}
-            for line in (tmp_path / name / "progress.jsonl").read_text().splitlines()
-        ]
-        for name in ("whole", "parts")
-    ]
-    assert lines[0] == lines[1]
+    assert progress_without_times(tmp_path / "whole") == progress_without_times(tmp_path / "parts")
     agents = [load_agent(tmp_path / name, tmp_path).model for name in ("whole", "parts")]
     assert torch.equal(logits(agents[0]), logits(agents[1]))
     assert not torch.equal(logits(agents[0]), logits(load_model(agent).model))

@@ -199,7 +199,7 @@ def test_practice_within_a_chain_is_not_counted_and_keeps_its_states_when_the_st
 
 
 def test_episodes_of_a_chain_and_practice_end_in_the_same_step(short_cutoffs):
-    """The chain ends ordinary episodes, practice its own, and both are bootstrapped from their own last observations."""
+    """The chain ends ordinary episodes, and practice its own. Both bootstrap from their own last observations."""
     chain = CHAIN.model_copy(update={"levels": (CorridorLevel(length=6), ORIGINAL), "advance_at": 100, "cutoff": 1.0})
     settings = PracticeSettings(share=0.5, max_steps=4, snapshot_interval=2, max_success_rate=1.0)
     envs = PracticeVectorEnv(make_envs(chain, num_envs=8), Corridor.skills, settings, 0)

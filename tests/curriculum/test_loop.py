@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from loop_worker import PLAN, SETTINGS, main
-from run_results import assert_same_run, assert_same_weights, results_of, without_times
 
 from envgen.curriculum.loop import train
 from envgen.curriculum.plan import PlanError, TrainingPlan
@@ -23,6 +22,7 @@ from envgen.runs.store import RunError, read_progress, read_request
 from envgen.worlds.crafter.world import Crafter
 from fake_llm_server import FakeLlmServer, hang_response
 from forked import forked, run_forked
+from run_results import assert_same_run, assert_same_weights, progress_without_times, results_of
 
 WORKER = Path(__file__).with_name("loop_worker.py")
 DESIGNS = [
@@ -279,9 +279,7 @@ def test_added_cycles_equal_a_new_run_if_there_was_no_final_phase(tmp_path):
     assert_same_weights(tmp_path / "new", tmp_path / "extended")
     entry = json.loads((tmp_path / "extended" / "run.json").read_text())
     assert entry["extended_from"] == [{"plan.cycles": 1, "plan.final_steps": 0}]
-    assert without_times(list(read_progress(tmp_path / "new"))) == without_times(
-        list(read_progress(tmp_path / "extended"))
-    )
+    assert progress_without_times(tmp_path / "new") == progress_without_times(tmp_path / "extended")
 
 
 def test_added_final_steps_are_a_phase_of_their_own(tmp_path):
@@ -290,8 +288,8 @@ def test_added_final_steps_are_a_phase_of_their_own(tmp_path):
     before = results_of(tmp_path)[1]
     longer = one_cycle.model_copy(update={"cycles": 2, "final_steps": 128})
     summary = main(tmp_path, plan=longer, extend=True)
-    lines = list(read_progress(tmp_path))
-    assert without_times(lines)[: len(before)] == before
+    lines = progress_without_times(tmp_path)
+    assert lines[: len(before)] == before
     phases = list(dict.fromkeys(line["phase"] for line in lines))
     assert phases == [
         "cycle 1: levels",

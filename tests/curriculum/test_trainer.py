@@ -31,8 +31,8 @@ from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 from forked import forked, run_forked
+from run_results import progress_without_times
 
-TIME_KEYS = {"steps_per_second", "seconds"}
 SETTINGS = {"num_envs": 2, "num_steps": 8, "update_epochs": 1, "num_minibatches": 1}
 
 
@@ -66,14 +66,11 @@ def test_killed_run_resumes_to_the_same_result(tmp_path, observation, practice_s
     assert resumed.arrays["agent"].keys() == expected.arrays["agent"].keys()
     for name, array in expected.arrays["agent"].items():
         np.testing.assert_array_equal(resumed.arrays["agent"][name], array, err_msg=name)
-    progress = [
-        [{key: value for key, value in line.items() if key not in TIME_KEYS} for line in read_progress(run)]
-        for run in (uninterrupted, folder)
-    ]
-    assert progress[0] == progress[1]
-    assert len(progress[0]) == NUM_UPDATES[observation]
+    progress = progress_without_times(folder)
+    assert progress == progress_without_times(uninterrupted)
+    assert len(progress) == NUM_UPDATES[observation]
     if practice_share:
-        assert sum(line["practice"]["episodes"] for line in progress[0]) > 10
+        assert sum(line["practice"]["episodes"] for line in progress) > 10
 
 
 def make_trainer(folder: Path, num_envs: int = 2, **kw) -> PhaseTrainer:

@@ -12,9 +12,8 @@ from envgen.coevolution import pretrain_data
 from envgen.coevolution.domains.registry import load_domain
 from envgen.coevolution.pretraining import pretrain
 from envgen.coevolution.settings import ModelSize, PretrainSettings
-from envgen.runs.store import read_progress
+from run_results import progress_without_times
 
-TIMES = ("seconds", "tokens_per_second")
 RUN = """
 import os, signal, sys
 from pathlib import Path
@@ -60,14 +59,9 @@ def test_a_killed_run_resumes_exactly(name: str, tmp_path: Path, monkeypatch: py
     assert run(name, agent, environment, killed, "no") == 0
     assert stores(tmp_path / "whole") == stores(tmp_path / "killed")
     assert "tasks.jsonl" in stores(tmp_path / "whole")
-    assert without_seconds(tmp_path / "whole") == without_seconds(tmp_path / "killed")
+    assert progress_without_times(tmp_path / "whole") == progress_without_times(tmp_path / "killed")
 
 
 def stores(folder: Path) -> dict[str, bytes]:
     names = ("tasks.jsonl", "agent_traces.jsonl", "environment_specs.jsonl")
     return {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
-
-
-def without_seconds(folder: Path) -> list[dict]:
-    """The lines of progress.jsonl without times."""
-    return [{name: value for name, value in line.items() if name not in TIMES} for line in read_progress(folder)]

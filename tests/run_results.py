@@ -1,4 +1,4 @@
-"""Compare two run directories."""
+"""Compare two run directories. Times are ignored."""
 
 import json
 from pathlib import Path
@@ -17,11 +17,15 @@ def without_times(value):
     return [without_times(inner) for inner in value] if isinstance(value, list) else value
 
 
+def progress_without_times(folder: Path) -> list:
+    return without_times(list(read_progress(folder)))
+
+
 def results_of(folder: Path) -> list:
     """Return everything that a run wrote, except times and checkpoints."""
     files = [file for file in sorted(folder.rglob("*.json")) if "checkpoints" not in file.parts]
     results = [[str(file.relative_to(folder)), json.loads(file.read_text())] for file in files]
-    return without_times([results, list(read_progress(folder))])
+    return [without_times(results), progress_without_times(folder)]
 
 
 def assert_same_weights(first: Path, second: Path) -> None:
