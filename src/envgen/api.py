@@ -191,24 +191,24 @@ def _training_arguments(
     from envgen.curriculum.plan import PracticeSettings, TrainingPlan, check_training_seed, plan_for
     from envgen.curriculum.plan import learner_preset as chosen_preset
 
-    check_training_seed(seed)
+    seed = check_training_seed(seed)
     world = make_world(world)
     observation = world.default_observation if observation is None else observation
     check_observation(world, observation)
     if not isinstance(plan, TrainingPlan):
-        plan = plan_for(preset, world, **(plan or {}))
+        plan = plan_for(preset, world, **_changes("plan", plan))
     name = designer if isinstance(designer, str) else check_designer_type(designer).name
-    network_changes = {"encoder": network} if isinstance(network, str) else _changes(network)
-    practice_changes = _changes(practice)
+    network_changes = _changes("network", network)
+    practice_changes = _changes("practice", practice)
     run_folder = Path(folder) if folder else default_folder(
         world, name, preset, observation, seed, learner, learner_preset, network_changes, practice_changes
     )  # fmt: skip
-    model = {"llm": llm} if isinstance(llm, str) else dict(llm or {})
+    model = {"llm": llm} if isinstance(llm, str) else _changes("llm", llm)
     parsed_levels = [_parse_level(level, world) for level in levels]
     built = build_designer(designer, run_folder, model, designer_options, parsed_levels)
     settings, preset_practice = chosen_preset(learner_preset, world)
-    changes = _changes(hyperparameters)
-    network_settings = settings.get("network", {}) | _changes(changes.get("network")) | network_changes
+    changes = _changes("hyperparameters", hyperparameters)
+    network_settings = settings.get("network", {}) | _changes("network", changes.get("network")) | network_changes
     settings |= changes
     if network_settings:
         settings["network"] = network_settings
@@ -397,9 +397,15 @@ def check_device(device: str, is_local: bool = True) -> None:
         raise ArgumentError(f"device {device!r} is not available: {reason}") from None
 
 
-def _changes(settings: Any) -> dict[str, Any]:
-    """The fields of settings that were set, or a copy of a mapping."""
-    return settings.model_dump(exclude_unset=True) if hasattr(settings, "model_dump") else dict(settings or {})
+def _changes(name: str, settings: Any) -> dict[str, Any]:
+    """The fields of an argument with settings that were set, or a copy of a mapping."""
+    if hasattr(settings, "model_dump"):
+        return settings.model_dump(exclude_unset=True)
+    if name == "network" and isinstance(settings, str):
+        return {"encoder": settings}
+    if not isinstance(settings, Mapping | None):
+        raise ArgumentError(f"{name} must be a mapping, not {settings!r:.80}")
+    return dict(settings or {})
 
 
 def evaluate(
@@ -478,13 +484,11 @@ def check_play_arguments(
 ) -> "tuple[Policy, World, Level, int, str]":  # fmt: skip
     """Check the arguments of `evaluate` and return what they stand for: policy, world, level, seed and observation."""
     from envgen.agents.policy import Policy
-    from envgen.curriculum.plan import EVALUATION_SEED
+    from envgen.curriculum.plan import EVALUATION_SEED, check_seed
 
     if episodes < 1:
         raise ArgumentError(f"episodes must be at least 1, not {episodes}")
-    seed = EVALUATION_SEED if seed is None else seed
-    if seed < 0:
-        raise ArgumentError(f"seed must be 0 or greater, not {seed}")
+    seed = check_seed(EVALUATION_SEED if seed is None else seed)
     if isinstance(run, TrainingRun):
         world = world or run.world
         policy = run.policy(device)
@@ -495,9 +499,11 @@ def check_play_arguments(
             raise ArgumentError("this policy does not name its world; pass world=...")
         check_world_name(policy.metadata["world"], PASS_WORLD)
     world = make_world(policy.metadata["world"] if world is None else world)
-    if observation is not None:
-        check_observation(world, observation)
-    observation = str(observation or policy.metadata.get("observation", world.default_observation))
+    trained = policy.metadata.get("observation", world.default_observation)
+    if observation is None and trained not in world.observations:
+        raise ArgumentError(f"the policy observes {trained}, which the world {world.name} does not have")
+    observation = observation or str(trained)
+    check_observation(world, observation)
     return policy, world, world.Level.parse(level), seed, observation
 
 

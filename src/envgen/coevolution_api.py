@@ -151,7 +151,7 @@ def _coevolution_arguments(
                     f"the agent is evaluated on {num_eval_tasks} held-out tasks, but pretraining leaves out only "
                     f"{num_held_out}; set pretrain.num_held_out to {num_eval_tasks} or more"
                 )
-            recipe = {"model_size": dict(model_size or {}), "pretrain": dict(pretrain or {}), "seed": seed}
+            recipe = {"model_size": dict(model_size or {}), "pretrain": dict(pretrain or {}), "seed": request.seed}
     except ValidationError as error:
         raise ArgumentError(format_validation_error(error)) from None
     _check_proposer_settings(request)
@@ -265,7 +265,7 @@ def _load_domain(domain: Any) -> Any:
     return loaded
 
 
-def _check_dtype(folder: Path, dtype: str) -> None:
+def check_dtype(folder: Path, dtype: str) -> None:
     """Raise ArgumentError if there is no such data type, or the run in a folder was started with another one."""
     from envgen.runs.store import read_request
 
@@ -275,7 +275,7 @@ def _check_dtype(folder: Path, dtype: str) -> None:
         started_with = read_request(folder)[1].get("dtype", dtype)  # older runs did not store it
         if started_with != dtype:
             raise ArgumentError(
-                f"{folder} was started with the data type {started_with}; pass dtype={started_with} to resume it"
+                f"{folder} was started with the data type {started_with}, not {dtype}; pass {started_with} to resume it"
             )
 
 
@@ -294,7 +294,7 @@ def _coevolve(
 ) -> CoevolutionRun:  # fmt: skip
     from envgen.runs.loggers import CoevolutionLogger, check_loggers
 
-    _check_dtype(folder, dtype)
+    check_dtype(folder, dtype)
     check_loggers(log)
     from accelerate import Accelerator
 

@@ -4,7 +4,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType, TracebackType
 
 INTERRUPTED = 130  # the exit code of `envgen` after Ctrl-C or SIGTERM
@@ -75,6 +75,7 @@ class GracefulInterrupt:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
-        if not self.requested:
-            print("\nstopping after this update; press Ctrl-C again to stop at once", file=sys.stderr, flush=True)
-        self.requested = True
+        is_first, self.requested = not self.requested, True
+        if is_first:
+            with suppress(OSError):  # Ctrl-C has also ended the reader of the output, such as `tee`
+                print("\nstopping after this update; press Ctrl-C again to stop at once", file=sys.stderr, flush=True)

@@ -43,16 +43,14 @@ def evaluate_llm_agent(
         verbose: Show progress on the terminal.
     """
     require_extra("train", "envgen.evaluate_llm_agent")
-    from envgen.curriculum.plan import EVALUATION_SEED
+    from envgen.curriculum.plan import EVALUATION_SEED, check_seed
     from envgen.llm_agent.display import AgentDisplay
     from envgen.llm_agent.evaluate import evaluate_llm_agent as play
     from envgen.llm_agent.settings import LlmAgentConfig
 
     if episodes < 1:
         raise ArgumentError(f"episodes must be at least 1, not {episodes}")
-    seed = EVALUATION_SEED if seed is None else seed
-    if seed < 0:
-        raise ArgumentError(f"seed must be 0 or greater, not {seed}")
+    seed = check_seed(EVALUATION_SEED if seed is None else seed)
     try:
         config = LlmAgentConfig(**({"llm": llm} if isinstance(llm, str) else llm))
     except ValidationError as error:

@@ -337,7 +337,7 @@ def test_a_run_resumes_with_its_data_type(models, tmp_path, capsys):
     arguments = {"agent": models[0], "plan": PLAN.model_dump() | {"rollouts": 64}, "folder": tmp_path / "run"}
     envgen.coevolve(Toy(), "uniform", dtype="bfloat16", **arguments)
     assert "lost in bfloat16" in capsys.readouterr().out
-    with pytest.raises(ArgumentError, match="was started with the data type bfloat16; pass dtype=bfloat16"):
+    with pytest.raises(ArgumentError, match="was started with the data type bfloat16, not float32; pass bfloat16"):
         envgen.coevolve(Toy(), "uniform", **arguments)
 
 

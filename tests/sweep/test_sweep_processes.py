@@ -166,7 +166,8 @@ def test_threads_are_set_for_every_library(tmp_path, monkeypatch):
 def test_cores_are_divided_among_workers(monkeypatch):
     monkeypatch.setattr("envgen.sweep.engines.local.available_cores", lambda: [0, 1, 2, 3, 4])
     assert [worker.cores for worker in LocalEngine(threads=2).workers] == [(0, 1), (2, 3)]
-    assert [worker.cores for worker in LocalEngine(workers=7).workers] == [()] * 7
+    for workers in (1, 4, 7):  # others may use the remaining cores
+        assert [worker.cores for worker in LocalEngine(workers=workers).workers] == [()] * workers
     with pytest.raises(SweepError, match="threads is 6, but there are 5 cores"):
         LocalEngine(threads=6)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,5")
@@ -209,7 +210,7 @@ def test_submitit_resumes_a_job_that_was_killed(tmp_path, uninterrupted, monkeyp
 
     monkeypatch.setattr("envgen.sweep.runner.DISPLAY_SECONDS", 0.0)
     sweep = make_sweep(tmp_path)
-    engine = SubmititEngine(tmp_path, options={"cluster": "local", "timeout_min": "60"})
+    engine = SubmititEngine(tmp_path, options={"cluster": "local", "timeout_min": 60})
 
     def kill_job():  # what Slurm does when a node fails: the job ends without a result
         (job,) = engine.jobs.values()
@@ -228,7 +229,7 @@ def test_ray_resumes_a_run_whose_worker_was_killed(tmp_path, uninterrupted, monk
 
     monkeypatch.setattr("envgen.sweep.runner.DISPLAY_SECONDS", 0.0)
     sweep = make_sweep(tmp_path)
-    engine = RayEngine(options={"num_cpus": "1"})
+    engine = RayEngine(options={"num_cpus": 1})
 
     def find_worker():
         status = Path(f"/proc/{process_of(tmp_path / 'run')}/status").read_text()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional
@@ -18,7 +18,7 @@ from envgen.coevolution.settings import (
 )
 
 from .common import UserError, refuse_with_resume, require_choice, require_extra, require_seed, resume_hint
-from .options import default, explicitly_set, flag, given_flags, optional_settings
+from .options import choice, default, explicitly_set, flag, given_flags, optional_settings
 
 if TYPE_CHECKING:
     from envgen.coevolution_api import CoevolutionRun
@@ -33,6 +33,7 @@ AgentOptions = optional_settings(
 EnvironmentOptions = optional_settings(EnvironmentSettings, "EnvironmentOptions")
 PretrainOptions = optional_settings(PretrainSettings, "PretrainOptions")
 SizeOptions = optional_settings(ModelSize, "SizeOptions")
+Dtype = choice("float32", "bfloat16")
 
 
 MODELS_FOLDER = Path("out/models")
@@ -64,9 +65,7 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
         models_folder: Path = MODELS_FOLDER,
         agent_server: Annotated[str | None, default("none")] = None,
         environment_server: Annotated[str | None, default("none")] = None,
-        dtype: Annotated[
-            Literal["float32", "bfloat16"] | None, default("float32; with --resume, that of the run")
-        ] = None,
+        dtype: Annotated[Dtype, default("float32; with --resume, that of the run")] = None,
         log: Annotated[tuple[str, ...], default("none", "{tensorboard,wandb} ...")] = (),
         quiet: bool = False,
         dry_run: bool = False,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import tyro
 from pydantic import BaseModel, ConfigDict, create_model
 from pydantic.fields import FieldInfo
+from tyro.constructors import PrimitiveConstructorSpec
 
 NONE = "none"
 REQUIRED = "required"  # as the default of an option that a command demands
@@ -54,6 +55,8 @@ def _description(settings_class: type[BaseModel], name: str) -> str:
 
 def _optional(field: FieldInfo) -> Any:
     annotation: Any = field.annotation
+    if get_origin(annotation) is Literal:
+        return choice(*get_args(annotation))
     if not _is_nullable(field):
         return annotation | None
     # without the bounds of the values, which are checked with an error message of one line later
@@ -85,13 +88,27 @@ def explicitly_set(options: BaseModel | None) -> dict[str, Any]:
     }
 
 
+def choice(*values: str) -> Any:
+    """An optional string of a few. Unlike `Literal[...] | None`, an error message does not list None as a choice."""
+    return Annotated[
+        Literal[*values] | None,
+        PrimitiveConstructorSpec(
+            nargs=1, metavar=f"{{{','.join(values)}}}", instance_from_str=lambda words: words[0],
+            is_instance=lambda value: value is None or value in values, str_from_instance=lambda value: [str(value)],
+            choices=values,
+        ),
+    ]  # fmt: skip
+
+
 def flag(name: str) -> str:
     """How a field is written on the command line."""
     return "--" + name.replace("_", "-")
 
 
 def given_flags(prefix: str, options: Mapping[str, Any]) -> list[str]:
-    return [flag(f"{prefix}.{name}" if prefix else name) for name in options]
+    """How options were given. Those that are False were given by their negation."""
+    group = f"{prefix}." if prefix else ""
+    return [flag(f"{group}no_{name}" if value is False else group + name) for name, value in options.items()]
 
 
 def default(text: str, metavar: str | None = None) -> Any:

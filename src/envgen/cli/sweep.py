@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 from pydantic import ValidationError
@@ -24,19 +24,21 @@ from envgen.designers.registry import LlmConfig, load_designer_class
 from envgen.interrupts import INTERRUPTED
 from envgen.runs.files import suggest_path
 from envgen.settings import format_validation_error
-from envgen.sweep.grid import PlannedRun, SweepError, SweepSpec, parse_flags, read_toml
+from envgen.sweep.grid import COMMANDS, PlannedRun, SweepError, SweepSpec, parse_flags, read_toml
 from envgen.sweep.settings import ENGINES, SweepSettings
 from envgen.text import to_label
 
 from .coevolve import coevolve_command
 from .common import UserError, require_extra
-from .options import default, explicitly_set, optional_settings
+from .options import choice, default, explicitly_set, optional_settings
 from .train import train_command
 
 SweepOptions = optional_settings(
     SweepSettings, "SweepOptions", {"workers": "as many as possible", "memory_per_run": "measured"}
 )
 BudgetOptions = optional_settings(SharedLimits, "BudgetOptions")
+Command = choice(*COMMANDS)
+DEFAULT_ARGUMENTS = {"train": "crafter", "coevolve": "tools"}
 
 BUDGET = "budget.json"
 FLAGS = ("dry-run", "quiet")  # of the sweep, without a value
@@ -81,7 +83,7 @@ def sweep_command(run_args: Sequence[str]) -> Callable[..., None]:
             str | None, Positional, default("crafter; tools with --command coevolve", "[FILE.toml | WORLD]")
         ] = None,
         folder: Annotated[Path | None, default("out/sweep-<target>")] = None,
-        command: Annotated[Literal["train", "coevolve"] | None, default("train")] = None,
+        command: Annotated[Command, default("train")] = None,
         execution: Annotated[SweepOptions, OmitArgPrefixes] = SweepOptions(),  # pyright: ignore # noqa: B008
         engine_options: Annotated[tuple[str, ...], default("none", "NAME=VALUE ...")] = (),
         budget: BudgetOptions = BudgetOptions(),  # pyright: ignore # noqa: B008
@@ -150,12 +152,21 @@ def _table(spec: SweepSpec, name: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _parse_options(words: Sequence[str]) -> dict[str, str]:
+def _parse_options(words: Sequence[str]) -> dict[str, Any]:
     pairs = [word.partition("=") for word in words]
     for name, equals, _ in pairs:
         if not (name and equals):
             raise UserError(f"--{ENGINE_OPTIONS} are written as NAME=VALUE, not {name!r}")
-    return {name: value for name, _, value in pairs}
+    return {name: _parse_option(value) for name, _, value in pairs}
+
+
+def _parse_option(text: str) -> int | float | bool | str:
+    """The value of an option of an engine. `00123` is text, not a number."""
+    if re.fullmatch(r"-?(0|[1-9]\d*)", text):
+        return int(text)
+    if re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?(e-?\d+)?", text):
+        return float(text)
+    return {"true": True, "false": False}.get(text, text)
 
 
 def _run(
@@ -163,6 +174,7 @@ def _run(
     dry_run: bool, quiet: bool,
 ) -> None:  # fmt: skip
     from envgen.api import terminal
+    from envgen.coevolution_api import DEFAULT_DTYPE, check_dtype
     from envgen.sweep.display import SweepDisplay
     from envgen.sweep.runner import Sweep, check_runs, locked, open_runs, read_peak_memory
 
@@ -172,6 +184,9 @@ def _run(
     plans = without_unused_options(spec)
     check = partial(check_run, limits=limits, has_device=settings.engine == "local")
     runs = open_runs(folder.absolute(), plans, check_runs(plans, check))
+    if spec.command == "coevolve":
+        for run in runs:
+            check_dtype(run.folder, str(run.plan.options.get("dtype", DEFAULT_DTYPE)))
     memory = None if settings.memory_per_run is None else round(settings.memory_per_run * 1e9)
     uses_llm = [run for run in runs if "llm" in run.plan.options]
     if has_budget and not uses_llm:
@@ -222,7 +237,8 @@ def without_unused_options(spec: SweepSpec) -> list[PlannedRun]:
     """
     plans = spec.planned_runs()
     if spec.command == "train":
-        common, takes_options = [option for option in spec.base if option in LLM_OPTIONS], _takes_llm
+        common = [option for option in spec.base if option.removeprefix("no-") in LLM_OPTIONS]
+        takes_options = _takes_llm
     else:
         common, takes_options = [option for option in spec.base if ENVIRONMENT.match(option)], _has_environment
     if not any(takes_options(plan) for plan in plans):
@@ -257,6 +273,8 @@ def check_run(plan: PlannedRun, limits: SharedLimits | None = None, has_device: 
     """
     request: dict[str, Any] = {}
     args = plan.args()
+    if COMMANDS[plan.command] not in plan.options:  # further words of an option would otherwise take its place
+        args = [DEFAULT_ARGUMENTS[plan.command], *args]
 
     def start_train(world: Any, designer: str, arguments: dict[str, Any], reference_episodes: int) -> None:
         from envgen.api import training_request
@@ -277,7 +295,14 @@ def check_run(plan: PlannedRun, limits: SharedLimits | None = None, has_device: 
         with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
             tyro.cli(command, args=args, prog=f"envgen {plan.command}", config=(tyro.conf.DisallowNone,))
     except SystemExit:
-        raise SweepError(_parse_error(output.getvalue(), plan.command)) from None
+        message = _parse_error(output.getvalue(), plan.command)
+        if several := [
+            name
+            for name, value in plan.options.items()
+            if isinstance(value, tuple) and any(word in message for word in value[1:])
+        ]:
+            message += f" (a grid over --{several[0]} has its values separated by commas, or in [grid])"
+        raise SweepError(message) from None
     if limits is not None and limits.max_cost is not None and "llm" in plan.options:
         _check_prices(plan)
     return request

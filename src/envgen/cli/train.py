@@ -161,7 +161,7 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
         require_choice("learner-preset", learner_preset, tuple(LEARNER_PRESETS))
         require_choice("observation", observation, [name for name in chosen.observations if name != "text"])
         if model and "llm" not in model:
-            raise UserError(f"{flag(next(iter(model)))} requires --llm")
+            raise UserError(f"{given_flags('', model)[0]} requires --llm")
         levels = [level for file in level_files for level in read_levels(file, chosen, chains=True)]
         require_extra("train")
         if reference_episodes:

@@ -182,19 +182,25 @@ class Coevolution:
         broadcast = self.agent.policy.broadcast_bool
         last_save = time.monotonic()
         if not self.counts["step"]:
-            self._log({**self.counts, **self._evaluate(), **self._phase_seconds()})
+            line = {**self.counts, **self._evaluate(), **self._phase_seconds()}
+            self._log(line)
+            self.on_progress(line)
         while self.counts["rollouts"] < self.plan.rollouts:
             line = self.step()
             is_last = self.counts["rollouts"] >= self.plan.rollouts
             if is_last or self.counts["step"] % self.plan.eval_every == 0:
                 line |= self._evaluate()
-            self._log({**line, **self._phase_seconds()})
+            line |= self._phase_seconds()
+            self._log(line)
             is_interrupted = broadcast(interrupt.requested)
             if is_last or is_interrupted or broadcast(time.monotonic() - last_save >= self.save_every):
                 self._save()
                 last_save = time.monotonic()
-            if is_interrupted and not is_last:
-                raise KeyboardInterrupt
+            try:
+                self.on_progress(line)
+            finally:  # even if Ctrl-C has also ended the reader of the output, such as `tee`
+                if is_interrupted and not is_last:
+                    raise KeyboardInterrupt
 
     def step(self) -> ProgressLine:
         """One update of the agent and the proposer, from several batches if groups without variance are refilled."""
@@ -309,7 +315,6 @@ class Coevolution:
     def _log(self, line: ProgressLine) -> None:
         if self.run.is_main:
             self.run.log(line)
-        self.on_progress(line)
 
     # ------------------------------------------------------------------------------------------------ checkpoints
 

@@ -3,8 +3,9 @@
 The paper's ablations of the schedule (EnvGen, tables 3, 4, 6 and 7) change settings of `TrainingPlan`.
 """
 
+import operator
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, SupportsIndex
 
 from pydantic import Field, ValidationError
 
@@ -179,13 +180,23 @@ def learner_preset(name: str, world: World) -> tuple[dict[str, Any], dict[str, A
     return settings, settings.pop("practice", {})
 
 
-def check_seed(seed: int) -> None:
-    """Raise PlanError for a negative seed."""
-    if seed < 0:
-        raise PlanError(f"seed must be 0 or greater, not {seed}")
+def check_seed(seed: Any) -> int:
+    """A seed as an int. Raises PlanError for a negative one and for what is not an integer."""
+    number = _to_int(seed)
+    if number < 0:
+        raise PlanError(f"seed must be 0 or greater, not {number}")
+    return number
 
 
-def check_training_seed(seed: int) -> None:
-    """Raise PlanError for a seed that is negative or belongs to evaluations."""
-    if not 0 <= seed < EVALUATION_SEED:
-        raise PlanError(f"seed must be from 0 to {EVALUATION_SEED - 1}, not {seed}")
+def check_training_seed(seed: Any) -> int:
+    """A seed as an int. Raises PlanError for one that is negative or belongs to evaluations."""
+    number = _to_int(seed)
+    if not 0 <= number < EVALUATION_SEED:
+        raise PlanError(f"seed must be from 0 to {EVALUATION_SEED - 1}, not {number}")
+    return number
+
+
+def _to_int(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, SupportsIndex):
+        raise PlanError(f"seed must be an integer, not {seed!r}")
+    return operator.index(seed)

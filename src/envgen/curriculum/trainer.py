@@ -205,12 +205,15 @@ class PhaseTrainer:
         line = self._progress_line(phase, update, finished, now)
         if processes.is_main:
             self.run.log(line)
-        self.on_progress({**line, **self._recent_results(finished)})
+        is_interrupted = interrupt.requested
         # the main process has no access to the other processes' environments: with several, it saves between phases
-        if processes.size == 1 and (interrupt.requested or now - self._last_save >= self.save_every):
+        if processes.size == 1 and (is_interrupted or now - self._last_save >= self.save_every):
             self.save()
-        if interrupt.requested:
-            raise KeyboardInterrupt
+        try:
+            self.on_progress({**line, **self._recent_results(finished)})
+        finally:  # even if Ctrl-C has also ended the reader of the output, such as `tee`
+            if is_interrupted:
+                raise KeyboardInterrupt
 
     def _update_sampler(self, sampler: LevelSampler, episodes: EpisodeStats) -> None:
         """Tell the sampler which episodes have ended in its levels."""

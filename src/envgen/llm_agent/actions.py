@@ -14,6 +14,7 @@ from envgen.text import strip_reasoning
 
 MAX_CHARS = 20_000  # of an answer; what comes before is ignored
 LABEL = re.compile(r"\b(?:action|answer|choice|move)\b[\s*_`\"']*(?::|=|(?P<verb>\bis\b))", re.IGNORECASE)
+EARLIER = re.compile(r"\b(?:last|previous|past|prior|earlier)[\s*_`\"']*$", re.IGNORECASE)  # before a label
 ARTICLE = re.compile(r"\s*an? +\w", re.IGNORECASE)  # after "is": the name "a" does not count in "is a good move"
 QUOTED = re.compile(r"\*\*([^*\n]{1,60})\*\*|`([^`\n]{1,60})`|\"([^\"\n]{1,60})\"|'([^'\n]{1,60})'")
 SEPARATORS = r"[\s_-]+"
@@ -37,7 +38,7 @@ def parse_action(text: str, actions: Sequence[str]) -> str | None:
     text = _complete_alternatives(text, names)
     for label in [*LABEL.finditer(text)][::-1]:
         following = text[label.end() :]
-        if label["verb"] and ARTICLE.match(following):
+        if (label["verb"] and ARTICLE.match(following)) or EARLIER.search(text[: label.start()]):
             continue
         if chosen := _names_at_start(following, names):
             return chosen[0] if len(set(chosen)) == 1 else None
@@ -67,8 +68,8 @@ def _is_negated(text: str, match: re.Match[str]) -> bool:
 
 
 def _normalize(text: str) -> str:
-    """A name without markup, punctuation at its ends, and differences of case and separators."""
-    return re.sub(SEPARATORS, " ", text.strip(" \t\r\n*_`\"'.,;:!?()[]{}<>#")).lower()
+    """A name without markup, punctuation at its ends, separators, and differences of case."""
+    return re.sub(SEPARATORS, "", text.strip(" \t\r\n*_`\"'.,;:!?()[]{}<>#")).lower()
 
 
 def _lookup(text: str, names: dict[str, str]) -> str:
@@ -77,11 +78,12 @@ def _lookup(text: str, names: dict[str, str]) -> str:
 
 @cache
 def _pattern(actions: tuple[str, ...]) -> re.Pattern[str]:
-    """Any of the names as whole words, the longest first, with any separators between their words."""
-    words = [
-        [re.escape(word) for word in re.split(SEPARATORS, name)] for name in sorted(actions, key=len, reverse=True)
+    """Any of the names as whole words, the longest first. Separators may differ: "pick up" is `pickup`."""
+    spellings = [
+        r"[\s_-]*".join("[ _-]?".join(map(re.escape, word)) for word in re.split(SEPARATORS, name))
+        for name in sorted(actions, key=len, reverse=True)
     ]
-    return re.compile(rf"(?<![\w-])(?:{'|'.join(SEPARATORS.join(parts) for parts in words)})(?![\w-])", re.IGNORECASE)
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(spellings)})(?![\w-])", re.IGNORECASE)
 
 
 def _complete_alternatives(text: str, names: dict[str, str]) -> str:
@@ -89,8 +91,8 @@ def _complete_alternatives(text: str, names: dict[str, str]) -> str:
 
     def complete(match: re.Match[str]) -> str:
         name, conjunction, other = match.groups()
-        *shared, _ = _normalize(name).split()
-        if not shared or " ".join([*shared, other.lower()]) not in names:
+        *shared, _ = re.split(SEPARATORS, _lookup(name, names))
+        if not shared or _normalize("".join([*shared, other])) not in names:
             return match[0]
         return f"{name}{conjunction}{' '.join(shared)} {other}"
 

@@ -118,6 +118,12 @@ def _negated(option: str) -> str:
     return f"--{group}.no-{name}" if group else f"--no-{name}"
 
 
+def _positive(option: str) -> str:
+    """The name of an option without negation."""
+    group, dot, name = option.rpartition(".")
+    return f"{group}{dot}{name.removeprefix('no-')}"
+
+
 # --------------------------------------------------------------------------------------------------------------- flags
 
 
@@ -156,6 +162,9 @@ def _check_option(option: str, given: Mapping[str, Any]) -> str:
         raise SweepError(f"--{option} is not an option of the runs of a sweep: {RESERVED[option]}")
     if option in given:
         raise SweepError(f"--{option} is given twice; separate its values by commas")
+    other = next((name for name in given if _positive(name) == _positive(option)), None)
+    if other is not None:
+        raise SweepError(f"--{option} contradicts --{other}; leave one of them out")
     return option
 
 
@@ -229,21 +238,33 @@ def read_toml(file: Path, settings: Sequence[str]) -> SweepSpec:
             raise SweepError(f"{file}: {name} must be {expected}")
     return SweepSpec(
         command,
-        {option: _to_value(file, option, value) for option, value in _options(file, data.get("base", {}))},
-        [{option: _to_values(file, option, value) for option, value in _options(file, grid)} for grid in grids],
-        [{option: _to_value(file, option, value) for option, value in _options(file, run)} for run in runs],
+        {option: _to_value(file, option, value) for option, value in _options(file, data.get("base", {})).items()},
+        [{option: _to_values(file, option, value) for option, value in _options(file, grid).items()} for grid in grids],
+        [{option: _to_value(file, option, value) for option, value in _options(file, run).items()} for run in runs],
         {key: data[key] for key in data if key in settings},
     )
 
 
-def _options(file: Path, table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _options(file: Path, table: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a table. Each may be given once, by its name or by its negation."""
+    options: dict[str, Any] = {}
+    for option, value in _flatten(file, table):
+        given = next((other for other in options if _positive(other) == _positive(option)), None)
+        if given is not None:
+            names = option if given == option else f"{option}, also as {given},"
+            raise SweepError(f"{file}: {names} is given twice in a table; leave one of them out")
+        options[option] = value
+    return options
+
+
+def _flatten(file: Path, table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Options with their values. A table within a table is a group of options, as is a dot in a name."""
     for key, value in table.items():
         option = prefix + key.replace("_", "-")
         if option in RESERVED:
             raise SweepError(f"{file}: {option} is not an option of the runs of a sweep: {RESERVED[option]}")
         if isinstance(value, dict):
-            yield from _options(file, value, f"{option}.")
+            yield from _flatten(file, value, f"{option}.")
         else:
             yield option, value
 

@@ -244,9 +244,10 @@ class StopRequests:
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequests]:
-    """Count SIGINT, SIGTERM and SIGHUP in place of ending the process."""
-    requests = StopRequests()
-    with signal_handler(STOP_SIGNALS, requests.handle):
+    """Count SIGINT, SIGTERM and SIGHUP in place of ending the process. After `nohup`, SIGHUP remains ignored."""
+    requests, hangup = StopRequests(), getattr(signal, "SIGHUP", None)
+    ignored = {hangup} if hangup is not None and signal.getsignal(hangup) == signal.SIG_IGN else set()
+    with signal_handler([number for number in STOP_SIGNALS if number not in ignored], requests.handle):
         yield requests
 
 
@@ -269,23 +270,27 @@ def check_runs(plans: Sequence[PlannedRun], check: Callable[[PlannedRun], dict[s
 def open_runs(folder: Path, plans: Sequence[PlannedRun], requests: Sequence[dict[str, Any]]) -> list[SweepRun]:
     """The runs with their folders, new or from earlier. Nothing is written.
 
-    A run that the folder already has under another name keeps it: when an option is added to a grid, runs are named by
-    one more option.
+    A run that the folder already has under another name keeps it: when an option is added to a grid or left out, runs
+    are named by other options.
     """
+    if (folder / "run.json").exists():
+        raise SweepError(f"{folder} is the directory of a run; choose another folder for this sweep")
     existing = _read_requests(folder)
-    names = {plan.name for plan in plans}
-    others = {json.dumps(request, sort_keys=True): name for name, request in existing.items() if name not in names}
+    own = {
+        plan.name for plan, request in zip(plans, requests, strict=True)
+        if plan.name in existing and not differences(existing[plan.name], request)
+    }  # fmt: skip
+    others = {json.dumps(request, sort_keys=True): name for name, request in existing.items() if name not in own}
     runs = []
     for plan, request in zip(plans, requests, strict=True):
         name = plan.name
-        if name in existing:
-            if changes := differences(existing[name], request):
-                raise SweepError(
-                    f"{folder / name} was started with {', '.join(changes)}; choose another folder for this sweep, or "
-                    "use the settings it was started with"
-                )
-        else:
+        if name not in own:
             name = others.pop(json.dumps(request, sort_keys=True), name)
+        if name in existing and (changes := differences(existing[name], request)):
+            raise SweepError(
+                f"{folder / name} was started with {', '.join(changes)}; choose another folder for this sweep, or use "
+                "the settings it was started with"
+            )
         runs.append(SweepRun(plan, folder / name, request))
     return runs
 

@@ -8,9 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
-from envgen.settings import format_choice_error
 from envgen.sweep import child
 from envgen.sweep.grid import SweepError
 
@@ -128,24 +127,3 @@ class JobProcess:
                 return self._wait()
             except KeyboardInterrupt:
                 continue
-
-
-def read_options(engine: str, options: Mapping[str, Any], known: Sequence[str] = ()) -> dict[str, Any]:
-    """Parse the options of an engine: strings become numbers or booleans where they are written as such.
-
-    Args:
-        known: The names of all options, if the engine does not check them itself.
-    """
-    for name in options:
-        if known and name not in known:
-            raise SweepError(f"the engine {engine} has no such option: {format_choice_error(name, known)}")
-    return {name: _to_number(value) for name, value in options.items()}
-
-
-def _to_number(value: Any) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(value) if isinstance(value, str) else value
-        except ValueError:
-            continue
-    return {"true": True, "false": False}.get(value, value)

@@ -60,7 +60,7 @@ class LocalEngine(Engine):
                 )
             count = min(workers or len(gpu_groups), len(gpu_groups))
         core_groups = _groups(cores, threads)
-        pin = count <= len(core_groups)  # with more, they share all cores
+        pin = count == len(core_groups)  # otherwise they share all cores, and another sweep can use the rest
         self.workers = [
             Worker(core_groups[k] if pin else (), gpu_groups[k] if gpus else ()) for k in range(count)
         ]  # fmt: skip

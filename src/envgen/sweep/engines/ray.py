@@ -7,9 +7,10 @@ from typing import Any
 import ray  # pyright: ignore[reportMissingImports]
 from ray.exceptions import RayError  # pyright: ignore[reportMissingImports]
 
+from envgen.settings import format_choice_error
 from envgen.sweep.grid import SweepError
 
-from .engine import Engine, Job, JobEnd, JobProcess, read_options
+from .engine import Engine, Job, JobEnd, JobProcess
 
 OPTIONS = ("address", "resources", "num_cpus", "num_gpus")
 
@@ -31,7 +32,10 @@ class RayEngine(Engine):
         self, workers: int | None = None, threads: int = 1, gpus: int = 0, memory: int | None = None,
         options: Mapping[str, Any] | None = None,
     ):  # fmt: skip
-        given = read_options(self.name, options or {}, OPTIONS)
+        given = dict(options or {})
+        for name in given:
+            if name not in OPTIONS:
+                raise SweepError(f"the engine {self.name} has no such option: {format_choice_error(name, OPTIONS)}")
         resources = given.pop("resources", None)
         self._owns_ray = not ray.is_initialized()
         if self._owns_ray:

@@ -14,7 +14,7 @@ from submitit.helpers import DelayedSubmission
 
 from envgen.sweep.grid import SweepError
 
-from .engine import Engine, Job, JobEnd, JobProcess, read_options
+from .engine import Engine, Job, JobEnd, JobProcess
 
 JOBS = "slurm"  # subfolder of the sweep with the files of submitit
 DEFAULT_MINUTES = 24 * 60
@@ -50,7 +50,7 @@ class SubmititEngine(Engine):
     ):  # fmt: skip
         parameters = {"timeout_min": DEFAULT_MINUTES, "cpus_per_task": threads, "gpus_per_node": gpus}
         parameters |= {"mem_gb": memory / 1e9} if memory else {}
-        parameters |= read_options(self.name, options or {})
+        parameters |= options or {}
         cluster = str(parameters.pop("cluster", "slurm"))
         try:
             self.executor = submitit.AutoExecutor(folder / JOBS, cluster=cluster)
