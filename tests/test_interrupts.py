@@ -1,11 +1,12 @@
 """Ctrl-C during code that discards the exceptions of signal handlers."""
 
 import signal
+import sys
 import threading
 
 import pytest
 
-from envgen.interrupts import delay_interrupts
+from envgen.interrupts import GracefulInterrupt, delay_interrupts
 
 
 def interrupt():
@@ -99,3 +100,16 @@ def test_other_threads_leave_the_handler_alone():
     thread.start()
     thread.join()
     assert handlers == [signal.default_int_handler]
+
+
+def test_an_update_finishes_even_if_the_reader_of_the_output_has_ended(monkeypatch):
+    class Closed:
+        def write(self, text):
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stderr", Closed())
+    with GracefulInterrupt() as graceful:
+        interrupt()
+        assert graceful.requested
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()

@@ -1,5 +1,6 @@
 """`envgen watch` and the videos of `envgen evaluate`, and one-line errors for wrong input."""
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -94,6 +95,21 @@ def test_wrong_input_prints_a_one_line_error(run, level, tmp_path, monkeypatch, 
         (["evaluate", str(run), "--video", "1", "--video-folder", str(tmp_path / "file")], "cannot write videos to"),
     ):
         assert message in get_error_line(args, monkeypatch, capsys), args
+
+
+def test_videos_are_not_written_through_a_link(run, tmp_path, monkeypatch, capsys):
+    linked = shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("videos"))
+    (tmp_path / "elsewhere").mkdir()
+    (linked / "videos").symlink_to(tmp_path / "elsewhere")
+    line = get_error_line(["evaluate", str(linked), "--video", "1"], monkeypatch, capsys)
+    assert "cannot write videos to" in line
+    assert "pass --video-folder" in line
+
+
+def test_a_policy_of_another_world_is_an_error(monkeypatch, capsys):
+    far = str(Path(__file__).parents[2] / "policies" / "crafter-far")
+    line = get_error_line(["evaluate", far, "--world", "walker", "--episodes", "2"], monkeypatch, capsys)
+    assert "the policy observes symbols, which the world walker does not have" in line
 
 
 def test_watch_gives_up_on_a_skill_that_no_episode_achieves(run, level, monkeypatch, capsys):

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -106,6 +107,20 @@ def test_progress_lines_hold_the_results_of_each_update(tmp_path):
     assert all(line["seconds"] > 0 for line in lines)
     same = {key: lines[-1][key] for key in ("episodes", "return_sum", "length_sum", "succeeded")}
     assert lines[-1]["levels"] == [{**same, "env_steps": 16}]
+
+
+def test_an_interrupted_update_is_saved_before_its_progress_is_printed(tmp_path):
+    def lose_output(line):
+        signal.raise_signal(signal.SIGINT)
+        if line["steps"] >= 32:
+            raise BrokenPipeError  # Ctrl-C has also ended the reader
+
+    trainer = make_trainer(tmp_path, on_progress=lose_output, save_every=1e9)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run_phase("one", [CrafterLevel(length=4)], 64)
+    trainer.run.close()
+    assert load_latest(tmp_path / "checkpoints").values["agent"]["steps"] == 32
+    assert num_lines(tmp_path) == 2
 
 
 def test_progress_lines_hold_the_steps_of_each_level(tmp_path):

@@ -49,6 +49,10 @@ from envgen.worlds.crafter.constants import ACTIONS
         ('{"action": "move_left", "otherwise": {"action": "sleep"}}', "move_left"),
         ('{"result": {"action": "do"}}', "do"),
         ('{"action": ["move_left"]}', "move_left"),
+        ("Action: do\nReason: The last action: move_left did nothing.", "do"),
+        ("Previous action: do\n\nplace table", "place_table"),
+        ("no-op", "noop"),
+        ("Action: PlaceTable", "place_table"),
     ],
 )
 def test_an_action_is_found(text, action):
@@ -130,3 +134,9 @@ def test_names_of_actions_are_not_patterns():
     assert parse_action("Action: axb", ("a.b", "c")) is None
     assert parse_action("left up", ("left", "left_up")) == "left_up"
     assert parse_action("Action: left up", ("left", "left_up")) == "left_up"
+
+
+def test_separators_do_not_matter():
+    for text in ("Action: pick up", "pick-up", "I will pick up the key.", '{"action": "Pick_Up"}'):
+        assert parse_action(text, ("left", "pickup", "drop")) == "pickup"
+    assert parse_action("I will move forward.", ("for", "forward")) is None  # a word in prose

@@ -59,6 +59,16 @@ def test_run_does_not_start_over_if_every_checkpoint_is_damaged(tmp_path):
         load_latest(tmp_path)
 
 
+def test_damaged_checkpoints_are_removed_before_intact_ones(tmp_path):
+    for steps in range(3):
+        save_checkpoint(tmp_path, ARRAYS, {"steps": steps})
+    (tmp_path / "00000003" / "values.json").write_text("{}")
+    with pytest.warns(RuntimeWarning, match="trying the previous checkpoint"):
+        latest = load_latest(tmp_path)
+    save_checkpoint(tmp_path, ARRAYS, {"steps": 4}, latest.number)
+    assert list_checkpoints(tmp_path) == [2, 4]
+
+
 def test_unfinished_checkpoint_is_ignored_and_removed(tmp_path):
     save_checkpoint(tmp_path, ARRAYS, {"steps": 1})
     unfinished = tmp_path / f"{checkpoint.TEMP_PREFIX}00000002"

@@ -11,6 +11,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import envgen
 from envgen.runs import loggers
+from envgen.runs.loggers import LoggerError
 from envgen.runs.store import read_progress
 from envgen.worlds.crafter.world import Crafter
 from run_files import write_json, write_lines
@@ -207,3 +208,13 @@ def test_unknown_and_missing_loggers_are_refused(tmp_path, monkeypatch):
     with pytest.raises(envgen.EnvgenError, match=r"needs the package wandb: pip install 'envgen\[wandb\]'"):
         train(tmp_path / "run", log=["wandb"])
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+def test_folders_that_lead_elsewhere_are_not_written(name, folder, tmp_path):
+    run = shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("tensorboard", "wandb*"))
+    (tmp_path / "elsewhere").mkdir()
+    (run / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LoggerError, match=f"cannot write to .*{name}: it is outside"):
+        envgen.resume(run, log=[name], verbose=False)
+    assert not list((tmp_path / "elsewhere").iterdir())

@@ -9,7 +9,7 @@ import torch
 
 from envgen.api import train
 from envgen.cli.main import main
-from envgen.cli.sweep import FILE_SETTINGS, check_run, split_args, without_unused_options
+from envgen.cli.sweep import FILE_SETTINGS, _parse_options, check_run, split_args, without_unused_options
 from envgen.errors import EnvgenError
 from envgen.runs.store import read_request
 from envgen.sweep.grid import MAX_NAME_CHARS, PlannedRun, SweepError, expand_range, parse_flags, read_toml
@@ -146,6 +146,8 @@ def test_a_file_can_have_several_grids(tmp_path):
         ("[runs]\nseed = 1\n", "runs must be written as \\[\\[runs\\]\\]"),
         ("[[runs]]\nseed = 1\n[[runs]]\nseed = 1\n", "2 runs of this sweep have the same options"),
         ("seed = [", "is not valid TOML"),
+        ('[base]\n"ppo.num-envs" = 64\n[base.ppo]\nnum_envs = 32\n', "ppo.num-envs is given twice in a table"),
+        ("[base]\nhistory = true\nno-history = true\n", "no-history, also as history, is given twice"),
     ],
 )
 def test_wrong_files_are_explained(tmp_path, text, message):
@@ -172,6 +174,7 @@ def test_the_file_in_the_documentation_describes_valid_runs(tmp_path):
         ({"designer": "expart"}, "did you mean 'expert'"),
         ({"ppo.gamma": "1.5"}, "gamma: Input should be less than or equal to 1"),
         ({"log": "foo"}, "foo"),
+        ({"ppo.gamma": ("0.9", "0.95")}, r"Unrecognized options: 0.95; .*values separated by commas, or in \[grid\]"),
         ({"world": "heist", "observation": "text"}, "observation 'text' is not one of"),
     ],
 )
@@ -272,3 +275,25 @@ def test_a_deeply_nested_file_is_not_valid(tmp_path):
     (tmp_path / "deep.toml").write_text("a = " + "[" * 20_000)
     with pytest.raises(SweepError, match="is not valid TOML"):
         read_toml(tmp_path / "deep.toml", ())
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("60", 60), ("-1", -1), ("0.5", 0.5), ("1e-3", 0.001), ("true", True), ("gpu", "gpu"), ("00123", "00123"),
+     ("1_000", "1_000"), ("inf", "inf"), ("12:00:00", "12:00:00")],
+)  # fmt: skip
+def test_options_of_engines_are_numbers_only_if_they_are_written_as_such(text, value):
+    option = _parse_options([f"name={text}"])["name"]
+    assert (option, type(option)) == (value, type(value))
+
+
+def test_negated_options_of_the_language_model_go_to_the_runs_that_use_one():
+    spec = parse_flags(["--designer", "none,llm", "--llm", "manual", "--no-revise"], ["crafter"])
+    none, llm = without_unused_options(spec)
+    assert none.args() == ["crafter", "--designer", "none"]
+    assert llm.args() == ["crafter", "--llm", "manual", "--no-revise", "--designer", "llm"]
+
+
+def test_an_option_and_its_negation_are_refused():
+    with pytest.raises(SweepError, match="--no-history contradicts --history"):
+        parse_flags(["--history", "--no-history"])

@@ -104,6 +104,14 @@ def test_a_killed_run_is_resumed_from_its_checkpoint_with_the_same_result(tmp_pa
     assert engine.peak_memory > 50 << 20
 
 
+def test_the_log_of_a_run_is_not_a_link(tmp_path):
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "output.log").symlink_to(tmp_path / "other")
+    with pytest.raises(SweepError, match="cannot start the run x"):
+        start_process(Job("x", ("train",), tmp_path / "x", threads=1))
+    assert not (tmp_path / "other").exists()
+
+
 def test_ctrl_c_lets_runs_write_their_checkpoints(tmp_path):
     options = "--designer none --cycles 0 --final-steps 10000000 --ppo.num-envs 8 --seed 0,1 --workers 1 --folder out"
     command = [sys.executable, "-m", "envgen", "sweep", "crafter", *options.split()]

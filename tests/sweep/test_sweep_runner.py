@@ -219,6 +219,32 @@ def test_a_run_keeps_its_folder_when_the_grid_gets_another_option(tmp_path):
     assert [run.state for run in runs] == ["finished", "waiting"]
 
 
+def test_parts_of_a_sweep_find_their_runs_under_other_names(tmp_path):
+    requests = {name: {"world": "crafter", "designer": name, "plan": PLAN} for name in ("none", "expert")}
+    write_run(tmp_path / "seed=0", requests["none"])
+    write_run(tmp_path / "designer=expert,seed=0", requests["expert"])
+    (run,) = open_runs(tmp_path, plans("seed=0"), [requests["expert"]])
+    assert run.folder.name == "designer=expert,seed=0"
+    both = open_runs(tmp_path, plans("designer=none,seed=0", "designer=expert,seed=0"), [*requests.values()])
+    assert [run.folder.name for run in both] == ["seed=0", "designer=expert,seed=0"]
+
+
+def test_the_directory_of_a_run_is_no_folder_for_a_sweep(tmp_path):
+    write_run(tmp_path / "run", {"world": "crafter", "seed": 0, "plan": PLAN})
+    with pytest.raises(SweepError, match="run is the directory of a run; choose another folder"):
+        make_runs(tmp_path / "run", "a")
+
+
+def test_a_sweep_that_ignores_the_end_of_its_terminal_goes_on(tmp_path, monkeypatch):
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
+    try:
+        runs = make_runs(tmp_path, "a")
+        display = Messages(lambda: signal.raise_signal(signal.SIGHUP))
+        assert Sweep(tmp_path, runs).run(ScriptedEngine({}), display)
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+
+
 def test_errors_in_options_name_the_run(tmp_path):
     def check(plan):
         if plan.name == "b":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import OmitArgPrefixes, Positional
 
 from envgen.llm_agent.settings import LlmAgentConfig
+from envgen.runs.files import check_inside
 from envgen.text import printable
 from envgen.worlds.registry import make_world, world_names
 from envgen.worlds.world import World
@@ -117,7 +118,7 @@ def evaluate(
         require_reference(chosen)
     if skill is not None:
         require_choice("skill", skill, [known.name for known in chosen.skills])
-    video_folder = video_folder or output_folder(run) / "videos"
+    video_folder = video_folder or _default_video_folder(run)
     arguments = {"world": chosen, "level": read_level(level, chosen), "seed": seed, "deterministic": deterministic}
     recording = None
     if video:
@@ -135,6 +136,15 @@ def evaluate(
             video_folder, video, best=best, skill=skill, video_format=video_format,
             on_message=lambda text: print(printable(text), flush=True),
         )  # fmt: skip
+
+
+def _default_video_folder(run: Path) -> Path:
+    folder = output_folder(run) / "videos"
+    try:
+        check_inside(folder.parent, folder / "file")
+    except OSError as error:
+        raise UserError(f"cannot write videos to {folder}: {error.strerror}; pass --video-folder") from None
+    return folder
 
 
 def _check_video_options(

@@ -67,8 +67,14 @@ def describe_error(error: Exception) -> str:
     return " ".join(message.split())[:MAX_ERROR_CHARS] or type(error).__name__
 
 
-def save_checkpoint(folder: Path, arrays: Mapping[str, Mapping[str, np.ndarray]], values: Mapping[str, Any]) -> Path:
-    """Write the next checkpoint to `folder`, then remove all but the newest MAX_TO_KEEP."""
+def save_checkpoint(
+    folder: Path, arrays: Mapping[str, Mapping[str, np.ndarray]], values: Mapping[str, Any], intact: int | None = None
+) -> Path:
+    """Write the next checkpoint to `folder`, then remove all but the newest MAX_TO_KEEP.
+
+    Args:
+        intact: The number of the checkpoint that was loaded or written last. Later ones are damaged, and are removed.
+    """
     existing = list_checkpoints(folder)
     number = existing[-1] + 1 if existing else 1
     final, temp = folder / f"{number:08}", folder / f"{TEMP_PREFIX}{number:08}"
@@ -82,8 +88,10 @@ def save_checkpoint(folder: Path, arrays: Mapping[str, Mapping[str, np.ndarray]]
         shutil.rmtree(temp, ignore_errors=True)
         rest = f"checkpoint {existing[-1]} is intact" if existing else "there is no earlier checkpoint"
         raise CheckpointError(f"cannot write checkpoint {number} to {folder}: {error.strerror}; {rest}") from error
-    for old in [*existing, number][:-MAX_TO_KEEP]:
-        shutil.rmtree(folder / f"{old:08}", ignore_errors=True)
+    kept = [*(old for old in existing if intact is None or old <= intact), number][-MAX_TO_KEEP:]
+    for old in existing:
+        if old not in kept:
+            shutil.rmtree(folder / f"{old:08}", ignore_errors=True)
     return final
 
 

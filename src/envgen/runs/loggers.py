@@ -21,6 +21,7 @@ from envgen.errors import EnvgenError
 from envgen.settings import format_choice_error
 from envgen.worlds.world import World
 
+from .files import check_inside
 from .kinds import skill_rates
 from .phases import cycle_of
 from .statistics import EpisodeWindow, score
@@ -35,6 +36,14 @@ LOSSES = (
 
 class LoggerError(EnvgenError):
     """A logger cannot be used. The message says what to do."""
+
+
+def _check_no_link(folder: Path, name: str) -> None:
+    """Raise LoggerError if a subfolder of a run directory leads elsewhere."""
+    try:
+        check_inside(folder, folder / name / "file")
+    except OSError as error:
+        raise LoggerError(f"cannot write to {folder / name}: {error.strerror}; remove it") from None
 
 
 class Logger(Protocol):
@@ -61,6 +70,7 @@ class TensorBoardLogger:
     def __init__(self, folder: Path):
         from torch.utils.tensorboard import SummaryWriter
 
+        _check_no_link(folder, "tensorboard")
         shutil.rmtree(folder / "tensorboard", ignore_errors=True)
         self.writer = SummaryWriter(str(folder / "tensorboard"))
 
@@ -87,6 +97,7 @@ class WandbLogger:
     def __init__(self, folder: Path):
         import wandb
 
+        _check_no_link(folder, "wandb")
         self.file = folder / "wandb.json"
         state = read_json(self.file) if exists(self.file) else {}
         is_valid = isinstance(state, dict) and isinstance(state.get("steps", -1), int)

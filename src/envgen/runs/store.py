@@ -85,6 +85,7 @@ class Run:
         self.folder, self.request, self.is_main = folder, json.loads(json.dumps(request)), is_main
         self.runtime_options = dict(runtime_options or {})
         self._extendable, self._lock = extendable, None
+        self._intact: int | None = None  # the number of the checkpoint that was loaded or written last
         if is_main:
             try:
                 self._open(extend)
@@ -214,7 +215,8 @@ class Run:
             raise RunError(f"cannot write {file}: {error.strerror}") from error
         flush_folder(self.folder)
         values = {**values, "progress_bytes": length, "progress_sha256": digest.hexdigest()}
-        checkpoint.save_checkpoint(self.folder / "checkpoints", arrays, values)
+        written = checkpoint.save_checkpoint(self.folder / "checkpoints", arrays, values, self._intact)
+        self._intact = int(written.name)
 
     def resume(self) -> Checkpoint | None:
         """Load the last intact checkpoint and cut the progress back to it. Returns None if there is none yet.
@@ -223,6 +225,7 @@ class Run:
         run are computed from it.
         """
         last = checkpoint.load_latest(self.folder / "checkpoints")
+        self._intact = last.number if last else None
         if self.is_main:
             self._cut_progress(last)
         return last

@@ -128,10 +128,10 @@ def enforce(budget: Budget, usage: UsageTotals) -> None:
     """Raise BudgetExceededError if a limit is reached."""
     name = spent_limit(budget, usage)
     if name is not None:
+        cost = "" if usage.unpriced_calls else f", ${usage.total_cost:.4f}"  # unknown without prices
         raise BudgetExceededError(
             f"the budget is spent: {name} is {getattr(budget, name):,}, and the run has used {usage.calls} calls, "
-            f"{usage.tokens:,} tokens, ${usage.total_cost:.4f} and {usage.seconds:.0f} seconds; raise {name} and "
-            "resume the run"
+            f"{usage.tokens:,} tokens{cost} and {usage.seconds:.0f} seconds; raise {name} and resume the run"
         )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
+from envgen.runs.files import open_regular
 from envgen.sweep import child
 from envgen.sweep.grid import SweepError
 
@@ -85,7 +86,7 @@ def start_process(job: Job, cores: Sequence[int] = ()) -> subprocess.Popen[bytes
     program = [sys.executable, child.__file__, str(os.getpid()), ",".join(map(str, cores)), str(job.folder / "lock")]
     try:
         job.folder.mkdir(parents=True, exist_ok=True)
-        with job.log_file.open("ab") as log:
+        with open_regular(job.log_file, "ab") as log:
             return subprocess.Popen(
                 [*program, sys.executable, "-m", "envgen", *job.args],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment,
