@@ -130,6 +130,8 @@ def test_a_signal_lets_the_step_finish_and_be_saved(models, tmp_path, number):
     def stop(line):
         if line["step"] == 1:
             signal.raise_signal(number)
+            if number == signal.SIGINT:
+                raise BrokenPipeError  # Ctrl-C has also ended the reader of the output
 
     with pytest.raises(KeyboardInterrupt):
         coevolve(tmp_path, Toy(), request, on_progress=stop)

@@ -109,10 +109,10 @@ def test_progress_lines_hold_the_results_of_each_update(tmp_path):
     assert lines[-1]["levels"] == [{**same, "env_steps": 16}]
 
 
-def test_an_interrupted_update_is_saved_before_its_progress_is_printed(tmp_path):
+def test_an_interrupted_update_is_saved_even_if_its_progress_cannot_be_printed(tmp_path):
     def lose_output(line):
-        signal.raise_signal(signal.SIGINT)
         if line["steps"] >= 32:
+            signal.raise_signal(signal.SIGINT)
             raise BrokenPipeError  # Ctrl-C has also ended the reader
 
     trainer = make_trainer(tmp_path, on_progress=lose_output, save_every=1e9)

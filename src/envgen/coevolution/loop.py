@@ -192,13 +192,13 @@ class Coevolution:
                 line |= self._evaluate()
             line |= self._phase_seconds()
             self._log(line)
-            is_interrupted = broadcast(interrupt.requested)
-            if is_last or is_interrupted or broadcast(time.monotonic() - last_save >= self.save_every):
-                self._save()
-                last_save = time.monotonic()
             try:
                 self.on_progress(line)
-            finally:  # even if Ctrl-C has also ended the reader of the output, such as `tee`
+            finally:  # also if Ctrl-C has ended the reader of the output, such as `tee`, so that printing fails
+                is_interrupted = broadcast(interrupt.requested)
+                if is_last or is_interrupted or broadcast(time.monotonic() - last_save >= self.save_every):
+                    self._save()
+                    last_save = time.monotonic()
                 if is_interrupted and not is_last:
                     raise KeyboardInterrupt
 

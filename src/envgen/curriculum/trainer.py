@@ -205,13 +205,13 @@ class PhaseTrainer:
         line = self._progress_line(phase, update, finished, now)
         if processes.is_main:
             self.run.log(line)
-        is_interrupted = interrupt.requested
-        # the main process has no access to the other processes' environments: with several, it saves between phases
-        if processes.size == 1 and (is_interrupted or now - self._last_save >= self.save_every):
-            self.save()
         try:
             self.on_progress({**line, **self._recent_results(finished)})
-        finally:  # even if Ctrl-C has also ended the reader of the output, such as `tee`
+        finally:  # also if Ctrl-C has ended the reader of the output, such as `tee`, so that printing fails
+            is_interrupted = interrupt.requested
+            # the main process has no access to the other processes' environments: with several, it saves between phases
+            if processes.size == 1 and (is_interrupted or now - self._last_save >= self.save_every):
+                self.save()
             if is_interrupted:
                 raise KeyboardInterrupt
 
