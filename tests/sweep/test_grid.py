@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from envgen.api import train
 from envgen.cli.main import main
 from envgen.cli.sweep import FILE_SETTINGS, _parse_options, check_run, split_args, without_unused_options
 from envgen.errors import EnvgenError
-from envgen.runs.store import read_request
+from envgen.runs.store import FORMAT, read_request
 from envgen.sweep.grid import MAX_NAME_CHARS, PlannedRun, SweepError, expand_range, parse_flags, read_toml
 from envgen.sweep.settings import ENGINES
 
@@ -297,3 +298,16 @@ def test_negated_options_of_the_language_model_go_to_the_runs_that_use_one():
 def test_an_option_and_its_negation_are_refused():
     with pytest.raises(SweepError, match="--no-history contradicts --history"):
         parse_flags(["--history", "--no-history"])
+
+
+def test_another_data_type_of_a_run_that_exists_is_refused_before_any_run_starts(tmp_path, monkeypatch, capsys):
+    options = {"proposer": "greedy", "seed": "0"}
+    entry = {"format": FORMAT, "request": check_run(PlannedRun("run", "coevolve", options)),
+             "runtime_options": {"dtype": "float32"}}  # fmt: skip
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text(json.dumps(entry))
+    args = "sweep --command coevolve tools --proposer greedy --seed 0 --dtype bfloat16 --dry-run --folder"
+    monkeypatch.setattr(sys, "argv", ["envgen", *args.split(), str(tmp_path)])
+    with pytest.raises(SystemExit):
+        main()
+    assert "was started with the data type float32, not bfloat16" in capsys.readouterr().err
