@@ -83,7 +83,7 @@ def sweep_command(run_args: Sequence[str]) -> Callable[..., None]:
             str | None, Positional, default("crafter; tools with --command coevolve", "[FILE.toml | WORLD]")
         ] = None,
         folder: Annotated[Path | None, default("out/sweep-<target>")] = None,
-        command: Annotated[Command, default("train")] = None,
+        command: Annotated[Command, default("train")] = None,  # pyright: ignore
         execution: Annotated[SweepOptions, OmitArgPrefixes] = SweepOptions(),  # pyright: ignore # noqa: B008
         engine_options: Annotated[tuple[str, ...], default("none", "NAME=VALUE ...")] = (),
         budget: BudgetOptions = BudgetOptions(),  # pyright: ignore # noqa: B008
