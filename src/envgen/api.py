@@ -17,7 +17,7 @@ from envgen.designers.registry import build_designer, check_designer_type, rebui
 from envgen.errors import EnvgenError
 from envgen.imports import require_extra
 from envgen.settings import format_choice_error, format_validation_error
-from envgen.text import printable, to_label
+from envgen.text import printable, to_file_name, to_label
 from envgen.worlds.registry import make_world, world_names
 from envgen.worlds.world import Level, World
 
@@ -260,7 +260,7 @@ def default_folder(
         options += [f"no-{option}" for option, value in network.items() if value is False]
     options += ["practice"] if practice.get("share") else []
     variant = [choice for choice in choices if choice not in implied] + options
-    return OUT / "-".join([world.name, to_label(designer), preset, observation, *variant, str(seed)])
+    return OUT / "-".join([to_file_name(world.name), to_label(designer), preset, observation, *variant, str(seed)])
 
 
 def resume(

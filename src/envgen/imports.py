@@ -4,6 +4,7 @@ import inspect
 import sys
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 from .errors import EnvgenError, describe_exception
@@ -58,9 +59,17 @@ def import_object(path: str, base: type) -> Any:
     try:
         return getattr(module, attribute)
     except AttributeError:
-        classes = [name for name, value in vars(module).items() if is_concrete_subclass(value, base)]
-        hint = f"; it has {', '.join(classes)}" if classes else ""
+        names = [
+            name for name, value in vars(module).items() if isinstance(value, base) or _is_own(value, module, base)
+        ]
+        hint = f"; it has {', '.join(names)}" if names else ""
         raise ImportPathError(f"{module_name} has no {attribute!r}{hint}") from None
+
+
+def _is_own(value: Any, module: ModuleType, base: type) -> bool:
+    """Whether a value is a concrete subclass of `base`, and not one of envgen's that the module imports."""
+    is_imported = getattr(value, "__module__", "").startswith("envgen.") and not module.__name__.startswith("envgen.")
+    return is_concrete_subclass(value, base) and not is_imported
 
 
 def is_concrete_subclass(value: Any, base: type) -> bool:

@@ -23,6 +23,11 @@ def strip_reasoning(reply: str) -> str:
     return REASONING_END.split(reply)[-1]
 
 
+def to_file_name(name: str) -> str:
+    """A name without the separators of paths."""
+    return name.replace("/", "-").replace("\\", "-")
+
+
 def to_label(name: str) -> str:
     """A name as a part of the name of a directory: `module:Class` becomes `module-Class`."""
     return name.replace(":", "-").replace(".", "-")

@@ -560,3 +560,16 @@ def test_tile_grids_must_lie_within_the_image(change, message):
     grid = TileGrid(7, 7, 0, 0, 9, 9)
     assert find_tile_grid_problem(grid, space) is None
     assert message in str(find_tile_grid_problem(grid._replace(**change), space))
+
+
+def test_worlds_are_also_given_by_name_or_class():
+    check_world("heist", {"length": 20}, steps=40)
+    check_world(LineWorld)
+    check_world("line_world:LineWorld")
+
+
+def test_names_with_slashes_are_violations():
+    class Slashes(LineWorld):
+        name = "../line"
+
+    assert violations(Slashes()) == ["name must be a non-empty string without slashes: directories are named after it"]

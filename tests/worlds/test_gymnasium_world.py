@@ -369,3 +369,49 @@ def test_worker_processes_are_reused_for_the_same_functions_only():
 
     world, reloaded = make_world(), make_world()
     assert world.worker_key() == world.worker_key() != reloaded.worker_key()
+
+
+class OtherSpaces(gymnasium.Env):
+    def __init__(self, observation_space, action_space):
+        self.observation_space, self.action_space = observation_space, action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(3, self.observation_space.dtype), {}
+
+    def step(self, action):
+        return np.zeros(3, self.observation_space.dtype), 0.0, False, False, {}
+
+
+FLOATS = spaces.Box(-1, 1, (3,))
+
+
+@pytest.mark.parametrize(
+    ("observation_space", "action_space", "message"),
+    [
+        (spaces.Box(-5, 5, (3,), np.int64), spaces.Discrete(2), "must be an image .* or a flat Box of integers from 0"),
+        (spaces.Box(0, 1, (3,), np.bool_), spaces.Discrete(2), "must be an image .* or a flat Box of integers from 0"),
+        (FLOATS, spaces.Box(0, 3, (2,), np.int64), "the action space must be a bounded Box of floats"),
+        (FLOATS, spaces.Discrete(2), None),
+    ],
+)
+def test_spaces_in_which_agents_cannot_be_trained_break_the_contract(observation_space, action_space, message):
+    world = from_gymnasium(
+        lambda level: OtherSpaces(observation_space, action_space), Level, {"go": lambda step: False},
+        max_episode_steps=5, name="other",
+    )  # fmt: skip
+    if message is None:
+        check_world(world)
+        return
+    with pytest.raises(ContractError, match=message):
+        check_world(world)
+
+
+def test_a_time_limit_beyond_that_of_the_environment_is_refused():
+    def make(steps, make_env=lambda level: gymnasium.make("MountainCar-v0")):
+        return from_gymnasium(make_env, Level, {"go": lambda step: False}, max_episode_steps=steps)
+
+    assert make(100).max_episode_steps == 100
+    assert make(400, lambda level: gymnasium.make("MountainCar-v0").unwrapped).max_episode_steps == 400
+    with pytest.raises(ValueError, match=r"truncates episodes after 200 steps; make it with .*max_episode_steps=400"):
+        make(400)

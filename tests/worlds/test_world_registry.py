@@ -69,3 +69,12 @@ def test_invalid_entry_point_is_ignored_with_a_warning(monkeypatch, values, prob
 def test_unknown_worlds_are_refused(world, message):
     with pytest.raises(WorldError, match=message):
         make_world(world)
+
+
+def test_the_worlds_of_a_module_are_listed_without_base_classes(tmp_path, monkeypatch):
+    lines = ["from envgen.worlds.python_world import PythonWorld", "import line_world",
+             "class MyWorld(line_world.LineWorld): pass", "world = MyWorld()"]  # fmt: skip
+    (tmp_path / "my_two_worlds.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(WorldError, match=r"my_two_worlds has no 'word'; it has MyWorld, world$"):
+        make_world("my_two_worlds:word")

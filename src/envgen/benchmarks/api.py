@@ -1,10 +1,11 @@
 """`envgen.run_benchmark`, and what the command line shares with it."""
 
+import operator
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 from pydantic import ValidationError
 
@@ -25,7 +26,7 @@ def run_benchmark(
     llm: str | Mapping[str, Any] = "manual",
     *,
     options: Mapping[str, Any] | None = None,
-    categories: Sequence[str] = (),
+    categories: str | Sequence[str] = (),
     limit: int | None = None,
     seed: int = 0,
     folder: str | Path | None = None,
@@ -51,10 +52,8 @@ def run_benchmark(
         chosen = BenchmarkOptions(**(options or {}))
     except ValidationError as error:
         raise BenchmarkError(format_validation_error(error)) from None
-    if limit is not None and limit < 1:
-        raise BenchmarkError(f"limit must be at least 1, not {limit}")
-    if seed < 0:
-        raise BenchmarkError(f"seed must be 0 or greater, not {seed}")
+    limit = None if limit is None else _check_integer("limit", limit, 1, "at least 1")
+    seed = _check_integer("seed", seed, 0, "0 or greater")
     loaded = load_benchmark(benchmark, chosen) if isinstance(benchmark, str) else benchmark
     names = expand_categories(loaded, categories)
     run_folder = Path(folder) if folder else default_benchmark_folder(loaded.name, config.llm)
@@ -67,8 +66,17 @@ def run_benchmark(
             print(file=sys.stderr)
 
 
-def expand_categories(benchmark: Benchmark, names: Sequence[str]) -> list[str]:
+def _check_integer(name: str, value: Any, minimum: int, expected: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise BenchmarkError(f"{name} must be an integer, not {value!r}")
+    if (number := operator.index(value)) < minimum:
+        raise BenchmarkError(f"{name} must be {expected}, not {number}")
+    return number
+
+
+def expand_categories(benchmark: Benchmark, names: str | Sequence[str]) -> list[str]:
     """The categories that these names of categories and averages stand for, each once."""
+    names = [names] if isinstance(names, str) else names
     chosen: list[str] = []
     for name in names:
         if name not in benchmark.categories and name not in benchmark.averages:

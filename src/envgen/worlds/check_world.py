@@ -101,7 +101,10 @@ class _Checker(EpisodeChecker):
             self.require(False, f"{name} is not defined")
         if missing:
             return False
-        self.require(isinstance(world.name, str) and world.name, "name must be a non-empty string")
+        self.require(
+            isinstance(world.name, str) and world.name and not set(world.name) & set("/\\"),
+            "name must be a non-empty string without slashes: directories are named after it",
+        )
         self.require(isinstance(world.rules, str) and world.rules.strip(), "rules must explain the world in prose")
         for name in ("actions", "observations"):
             values = getattr(world, name)
@@ -222,6 +225,7 @@ class _Checker(EpisodeChecker):
         envs = self.world.make([self.level], num_envs=NUM_ENVS, seed=self.seed, observation=observation)
         self.require(isinstance(envs, LevelVectorEnv), "make must return a LevelVectorEnv")
         self.require(envs.num_envs == NUM_ENVS, f"make(num_envs={NUM_ENVS}) returned {envs.num_envs} environments")
+        self.check_observation_space(envs.single_observation_space, observation)
         self.check_action_space(envs.single_action_space)
         for name in ("observation_space", "action_space"):
             self.require(
@@ -259,6 +263,19 @@ class _Checker(EpisodeChecker):
         self.require(envs.num_envs == 2, "make must create one environment per level if num_envs is not given")
         envs.close()
 
+    def check_observation_space(self, space: spaces.Space, observation: str) -> None:
+        is_trainable = observation == "text"  # for language models
+        if isinstance(space, spaces.Box):
+            is_image = space.dtype == np.uint8 and len(space.shape) == 3
+            is_flat = len(space.shape) == 1
+            has_symbols = np.issubdtype(space.dtype, np.integer) and not space.low.any()
+            is_trainable |= is_image or (is_flat and (has_symbols or np.issubdtype(space.dtype, np.floating)))
+        self.require(
+            is_trainable,
+            f"observation={observation!r} must be an image (a uint8 Box of height x width x channels), a flat Box of "
+            f"floats, or a flat Box of integers from 0 on, not {space}",
+        )
+
     def check_action_space(self, space: spaces.Space) -> None:
         if self.world.actions:
             self.require(
@@ -267,8 +284,8 @@ class _Checker(EpisodeChecker):
             )
         else:
             self.require(
-                isinstance(space, spaces.Box) and space.is_bounded(),
-                f"without names of `actions`, the action space must be a bounded Box, not {space}",
+                isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded(),
+                f"without names of `actions`, the action space must be a bounded Box of floats, not {space}",
             )
             if isinstance(space, spaces.Box):
                 self.check_manual_actions(space)

@@ -27,7 +27,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ClosedEnvironmentError
-from gymnasium.wrappers import FlattenObservation
+from gymnasium.wrappers import FlattenObservation, TimeLimit
 from PIL import Image
 
 from . import validation as checks
@@ -190,6 +190,12 @@ class GymnasiumWorld(PythonWorld):
         env = make_env(level_class())
         if not isinstance(env, gymnasium.Env):
             raise TypeError(f"make_env must return a Gymnasium environment, not {env!r:.100}")
+        limit = _time_limit(env)
+        if max_episode_steps is not None and limit is not None and max_episode_steps > limit:
+            raise ValueError(
+                f"max_episode_steps is {max_episode_steps}, but the environment of make_env truncates episodes after "
+                f"{limit} steps; make it with gymnasium.make(..., max_episode_steps={max_episode_steps})"
+            )
         env = _flatten(env)
         self.observation_space, self.action_space = env.observation_space, env.action_space
         steps = max_episode_steps or (env.spec.max_episode_steps if env.spec else None)
@@ -253,7 +259,8 @@ def from_gymnasium(
         skills: For each skill, a function that tells whether it succeeded in a step. It is called after every step
             until it returns true; a skill counts once per episode.
         prerequisites: The skills that a skill requires.
-        max_episode_steps: An episode is truncated after this many steps. Default: that of the environment's spec.
+        max_episode_steps: An episode is truncated after this many steps. Default: that of the environment's spec. An
+            environment that truncates its episodes earlier is refused.
         image_size: Width and height of pictures in pixels.
         attributes: Attributes of `World`: `name`, `rules` (pass them if a language model designs or plays; the default
             is the description in the environment's docstring), `actions` (a name for each discrete action),
@@ -276,6 +283,16 @@ def _description(env_class: type) -> str:
     before, *sections = re.split(r"^##+ *(.+)\n", text, flags=re.MULTILINE)  # with the titles in between
     titled = dict(zip((title.strip().lower() for title in sections[::2]), sections[1::2], strict=True))
     return titled.get("description", before).strip()
+
+
+def _time_limit(env: gymnasium.Env) -> int | None:
+    """The steps after which a wrapper of Gymnasium truncates an episode."""
+    limits: list[int] = []
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, TimeLimit):
+            limits.append(env._max_episode_steps)
+        env = env.env
+    return min(limits, default=None)
 
 
 def _flatten(env: gymnasium.Env) -> gymnasium.Env:
