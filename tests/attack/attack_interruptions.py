@@ -17,7 +17,6 @@ from typing import Any
 import loop_worker
 import torch
 from attacks import attack, work_folder
-from run_results import assert_same_run
 from toy import Toy
 from toy_models import make_models
 
@@ -37,6 +36,7 @@ from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 from envgen.worlds.minigrid.world import MiniGrid
 from envgen.worlds.walker.world import Walker
+from run_results import assert_same_run
 
 PLAN = TrainingPlan(
     cycles=2, levels=2, cycle_steps=128, final_steps=64, feedback_groups=2, feedback_episodes=1, episodes=2,

@@ -12,7 +12,6 @@ from gymnasium.vector import AutoresetMode
 from loop_worker import DESIGNER_SETTINGS
 from loop_worker import SETTINGS as LEARNER
 from pydantic import Field
-from run_results import assert_same_run
 
 from envgen.agents.ppo import PPO
 from envgen.agents.rollout import EpisodeStats
@@ -40,6 +39,7 @@ from envgen.worlds.minigrid.world import MiniGrid
 from envgen.worlds.python_vector_env import PythonVectorEnv
 from envgen.worlds.python_world import PythonEnv, PythonWorld
 from envgen.worlds.world import Level, Skill, SupportsEnvLevels, World
+from run_results import assert_same_run
 
 LEFT, RIGHT = 0, 1
 WALK, ARRIVE = 0, 1  # the skills
