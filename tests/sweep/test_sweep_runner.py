@@ -151,6 +151,15 @@ def test_the_reason_of_a_failure_is_that_of_the_last_attempt(tmp_path):
     assert (runs[0].state, runs[0].reason) == ("failed", "ImportError: no such module")
 
 
+@pytest.fixture
+def hangups_end_processes():
+    """As without `nohup`."""
+    previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, previous)
+
+
+@pytest.mark.usefixtures("hangups_end_processes")
 def test_a_closed_terminal_does_not_keep_the_runs_from_ending(tmp_path):
     class Terminal(io.StringIO):
         def write(self, text):

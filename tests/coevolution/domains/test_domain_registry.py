@@ -75,7 +75,7 @@ def test_load_domain_by_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     domain = load_domain(path)
     assert domain.name == "mine"
     assert domain_path(domain) == path
-    with pytest.raises(ValueError, match="registry_test_module has no 'Other'; it has AnswersDomain, MyDomain"):
+    with pytest.raises(ValueError, match=r"registry_test_module has no 'Other'; it has MyDomain$"):
         load_domain("registry_test_module:Other")
     with pytest.raises(ValueError, match="'registry_test_module:function' is not a subclass of Domain"):
         load_domain("registry_test_module:function")
