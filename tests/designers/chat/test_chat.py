@@ -14,7 +14,7 @@ from chat_worker import make_request
 
 from envgen.designers.chat.backends import OpenAIBackend
 from envgen.designers.chat.chat import Chat, UsageTracker
-from envgen.designers.chat.ledger import Budget, Ledger, LedgerError, Prices, UsageTotals
+from envgen.designers.chat.ledger import Budget, Ledger, LedgerError, Prices, UsageTotals, enforce
 from envgen.designers.chat.offline import ReplayBackend
 from envgen.designers.chat.protocol import (
     AmbiguousError,
@@ -177,6 +177,11 @@ def test_limits_hold_across_resumes(open_chat, budget):
         assert len(server.requests) == 2
         raised = Budget(**{cap: 10 * value for cap, value in budget.items()})
         assert open_chat(server, budget=raised, prices=prices).complete(make_request("3")).text == "three"
+
+
+def test_an_unknown_cost_is_not_named_when_the_budget_is_spent():
+    with pytest.raises(BudgetExceededError, match="1 calls, 120 tokens and 2 seconds; raise max_calls"):
+        enforce(Budget(max_calls=1), UsageTotals(1, 100, 20, seconds=2.0, unpriced_calls=1))
 
 
 def test_time_is_limited_and_includes_failed_calls(open_chat):
