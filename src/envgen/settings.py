@@ -1,8 +1,9 @@
 """The base class of all settings, and error messages for invalid ones."""
 
 import difflib
+import operator
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, SupportsIndex, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
@@ -118,3 +119,10 @@ def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
             group = group.setdefault(part, {})
         group[last] = value
     return nested
+
+
+def to_integer(name: str, value: Any, error: type[Exception]) -> int:
+    """A value as an int, also if it is one of NumPy. Raises `error` for booleans and whatever is not an integer."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise error(f"{name} must be an integer, not {value!r}")
+    return operator.index(value)

@@ -1,17 +1,16 @@
 """`envgen.run_benchmark`, and what the command line shares with it."""
 
-import operator
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any
 
 from pydantic import ValidationError
 
 from envgen.designers.chat.ledger import UsageTotals
 from envgen.designers.chat.usage import ChatUsage, format_dollars
-from envgen.settings import format_choice_error, format_validation_error
+from envgen.settings import format_choice_error, format_validation_error, to_integer
 from envgen.text import printable
 
 from .benchmark import Benchmark, BenchmarkError
@@ -67,9 +66,7 @@ def run_benchmark(
 
 
 def _check_integer(name: str, value: Any, minimum: int, expected: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise BenchmarkError(f"{name} must be an integer, not {value!r}")
-    if (number := operator.index(value)) < minimum:
+    if (number := to_integer(name, value, BenchmarkError)) < minimum:
         raise BenchmarkError(f"{name} must be {expected}, not {number}")
     return number
 

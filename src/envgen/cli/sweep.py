@@ -174,7 +174,6 @@ def _run(
     dry_run: bool, quiet: bool,
 ) -> None:  # fmt: skip
     from envgen.api import terminal
-    from envgen.coevolution_api import DEFAULT_DTYPE, check_dtype
     from envgen.sweep.display import SweepDisplay
     from envgen.sweep.runner import Sweep, check_runs, locked, open_runs, read_peak_memory
 
@@ -185,6 +184,8 @@ def _run(
     check = partial(check_run, limits=limits, has_device=settings.engine == "local")
     runs = open_runs(folder.absolute(), plans, check_runs(plans, check))
     if spec.command == "coevolve":
+        from envgen.coevolution_api import DEFAULT_DTYPE, check_dtype
+
         for run in runs:
             check_dtype(run.folder, str(run.plan.options.get("dtype", DEFAULT_DTYPE)))
     memory = None if settings.memory_per_run is None else round(settings.memory_per_run * 1e9)

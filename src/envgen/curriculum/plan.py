@@ -3,15 +3,14 @@
 The paper's ablations of the schedule (EnvGen, tables 3, 4, 6 and 7) change settings of `TrainingPlan`.
 """
 
-import operator
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, SupportsIndex
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
 from envgen.agents.settings import SYMBOL_DEFAULTS, TILE_DEFAULTS, PpoSettings
 from envgen.errors import EnvgenError
-from envgen.settings import PositiveInt, Settings, format_choice_error, format_validation_error
+from envgen.settings import PositiveInt, Settings, format_choice_error, format_validation_error, to_integer
 from envgen.worlds.world import World
 
 EVALUATION_SEED = 1 << 31  # training seeds are smaller
@@ -182,7 +181,7 @@ def learner_preset(name: str, world: World) -> tuple[dict[str, Any], dict[str, A
 
 def check_seed(seed: Any) -> int:
     """A seed as an int. Raises PlanError for a negative one and for what is not an integer."""
-    number = _to_int(seed)
+    number = to_integer("seed", seed, PlanError)
     if number < 0:
         raise PlanError(f"seed must be 0 or greater, not {number}")
     return number
@@ -190,13 +189,7 @@ def check_seed(seed: Any) -> int:
 
 def check_training_seed(seed: Any) -> int:
     """A seed as an int. Raises PlanError for one that is negative or belongs to evaluations."""
-    number = _to_int(seed)
+    number = to_integer("seed", seed, PlanError)
     if not 0 <= number < EVALUATION_SEED:
         raise PlanError(f"seed must be from 0 to {EVALUATION_SEED - 1}, not {number}")
     return number
-
-
-def _to_int(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, SupportsIndex):
-        raise PlanError(f"seed must be an integer, not {seed!r}")
-    return operator.index(seed)

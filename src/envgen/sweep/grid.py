@@ -9,7 +9,7 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -118,10 +118,14 @@ def _negated(option: str) -> str:
     return f"--{group}.no-{name}" if group else f"--no-{name}"
 
 
-def _positive(option: str) -> str:
-    """The name of an option without negation."""
-    group, dot, name = option.rpartition(".")
-    return f"{group}{dot}{name.removeprefix('no-')}"
+def _find_given(option: str, given: Iterable[str]) -> str | None:
+    """The option itself or its negation, if one of them is given."""
+
+    def positive(name: str) -> str:
+        group, dot, last = name.rpartition(".")
+        return f"{group}{dot}{last.removeprefix('no-')}"
+
+    return next((other for other in given if positive(other) == positive(option)), None)
 
 
 # --------------------------------------------------------------------------------------------------------------- flags
@@ -162,8 +166,7 @@ def _check_option(option: str, given: Mapping[str, Any]) -> str:
         raise SweepError(f"--{option} is not an option of the runs of a sweep: {RESERVED[option]}")
     if option in given:
         raise SweepError(f"--{option} is given twice; separate its values by commas")
-    other = next((name for name in given if _positive(name) == _positive(option)), None)
-    if other is not None:
+    if (other := _find_given(option, given)) is not None:
         raise SweepError(f"--{option} contradicts --{other}; leave one of them out")
     return option
 
@@ -249,8 +252,7 @@ def _options(file: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a table. Each may be given once, by its name or by its negation."""
     options: dict[str, Any] = {}
     for option, value in _flatten(file, table):
-        given = next((other for other in options if _positive(other) == _positive(option)), None)
-        if given is not None:
+        if (given := _find_given(option, options)) is not None:
             names = option if given == option else f"{option}, also as {given},"
             raise SweepError(f"{file}: {names} is given twice in a table; leave one of them out")
         options[option] = value
