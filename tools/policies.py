@@ -4,7 +4,7 @@
     python tools/policies.py pack            # policies/*/ -> dist/*.zip, for a release or an upload to a hub
 
 `add` saves the policy of a run in policies/NAME, with a card whose numbers come from a file of
-`benchmarks/crafter_learners.py`. The run must have the seed and the number of steps of these results.
+`benchmarks/crafter_learners.py`. They must be the results of this run: its training statistics are computed again.
 """
 
 import argparse
@@ -116,15 +116,20 @@ def _cells(result: dict[str, Any]) -> str:
 def add(run: Path, name: str, results: Path) -> Path:
     """Save the policy of a run in policies/NAME, with its card."""
     import envgen
+    from envgen.curriculum.trainer import training_stats
+    from envgen.runs.store import read_progress
 
     request = json.loads((run / "run.json").read_text())["request"]
+    skills = [skill.name for skill in envgen.make_world(request["world"]).skills]
+    stats = training_stats(list(read_progress(run)), skills)
+    trained = {
+        "seed": request["seed"],
+        "steps": request["plan"]["final_steps"],
+        "training": stats and stats.model_dump(mode="json"),
+    }
     data = json.loads(results.read_text())
-    trained = (request["seed"], request["plan"]["final_steps"])
-    if trained != (data["seed"], data["steps"]):
-        sys.exit(
-            f"{run} has the seed {trained[0]} and {trained[1]:,} steps, but {results} has {data['seed']} and "
-            f"{data['steps']:,}; pass the results of this run with --results"
-        )
+    if different := [key for key, value in trained.items() if value != data[key]]:
+        sys.exit(f"{results} has the results of another run than {run}: {', '.join(different)} differ")
     policy = envgen.load_policy(run)
     policy.metadata["name"] = name
     folder = policy.save(POLICIES / name)

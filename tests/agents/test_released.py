@@ -1,6 +1,8 @@
 """Policies are loaded from release files, by a name in the cache, and from the hub; hostile files are refused."""
 
 import http.server
+import importlib
+import json
 import shutil
 import subprocess
 import sys
@@ -16,6 +18,8 @@ import envgen
 from envgen.agents.policy import Policy, PolicyError
 from envgen.agents.ppo import PPO
 from envgen.agents.settings import PpoSettings
+from envgen.curriculum.trainer import training_stats
+from envgen.runs.store import read_progress
 
 ROOT = Path(__file__).parents[2]
 
@@ -198,17 +202,41 @@ def test_without_the_library_the_extra_is_named(monkeypatch):
         envgen.load_policy("hf:someone/cart-pole")
 
 
-def test_the_published_policies_have_cards_with_the_numbers_of_the_results():
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        from policies import POLICIES, write_card
-    finally:
-        sys.path.remove(str(ROOT / "tools"))
-    for folder in POLICIES.iterdir():
+@pytest.fixture
+def tool(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    return importlib.import_module("policies")
+
+
+def test_a_policy_is_added_with_the_results_of_its_run_only(tool, tmp_path, monkeypatch):
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    monkeypatch.setattr(tool, "POLICIES", tmp_path / "policies")
+    plan = {"cycles": 0, "final_steps": 2048, "episodes": 4}
+    settings = {"plan": plan, "verbose": False, "hyperparameters": {"num_envs": 8, "num_steps": 64}}
+    run = envgen.train("crafter", "none", seed=1, folder=tmp_path / "run", **settings)
+    final = json.loads((run.folder / "summary.json").read_text())["final"]
+    lines = list(read_progress(run.folder))
+    stats = training_stats(lines, list(final["skills"]))
+    result = {"variant": "symbols", "seed": 1, "steps": 2048, "seconds": 1, "final": final, "package": final}
+    result["training"] = stats.model_dump(mode="json")
+    file = tmp_path / "results.json"
+    for name, value in {"seed": 2, "steps": 4096, "training": result["training"] | {"score": 0.0}}.items():
+        file.write_text(json.dumps(result | {name: value}))
+        with pytest.raises(SystemExit, match=f"results of another run than .*: {name} differ"):
+            tool.add(run.folder, "small", file)
+    assert not tool.POLICIES.exists()
+    file.write_text(json.dumps(result))
+    folder = tool.add(run.folder, "small", file)
+    assert f"score was {stats.score:.1f}" in (folder / "README.md").read_text()
+    assert envgen.load_policy(folder).metadata["name"] == "small"
+
+
+def test_the_published_policies_have_cards_with_the_numbers_of_the_results(tool):
+    for folder in tool.POLICIES.iterdir():
         policy = envgen.load_policy(folder)
         card = (folder / "README.md").read_text()
         (results,) = {word.strip("`.") for word in card.split() if word.startswith("`docs/results/")}
-        assert card == write_card(folder.name, policy.metadata["observation"], policy.has_memory, ROOT / results)
+        assert card == tool.write_card(folder.name, policy.metadata["observation"], policy.has_memory, ROOT / results)
         assert (folder / "policy.safetensors").stat().st_size < 5 << 20
 
 
