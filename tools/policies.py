@@ -121,7 +121,8 @@ def add(run: Path, name: str, results: Path) -> Path:
 
     request = json.loads((run / "run.json").read_text())["request"]
     skills = [skill.name for skill in envgen.make_world(request["world"]).skills]
-    stats = training_stats(list(read_progress(run)), skills)
+    # of all training, as in the results; the summary of an extended run is of its last phase only
+    stats = training_stats(read_progress(run), skills)
     trained = {
         "seed": request["seed"],
         "steps": request["plan"]["final_steps"],

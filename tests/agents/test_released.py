@@ -215,8 +215,7 @@ def test_a_policy_is_added_with_the_results_of_its_run_only(tool, tmp_path, monk
     settings = {"plan": plan, "verbose": False, "hyperparameters": {"num_envs": 8, "num_steps": 64}}
     run = envgen.train("crafter", "none", seed=1, folder=tmp_path / "run", **settings)
     final = json.loads((run.folder / "summary.json").read_text())["final"]
-    lines = list(read_progress(run.folder))
-    stats = training_stats(lines, list(final["skills"]))
+    stats = training_stats(read_progress(run.folder), list(final["skills"]))
     assert stats is not None
     result = {"variant": "symbols", "seed": 1, "steps": 2048, "seconds": 1, "final": final, "package": final}
     result["training"] = stats.model_dump(mode="json")
