@@ -25,6 +25,12 @@ def describe_exception(error: BaseException) -> str:
     return text
 
 
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed. Torch raises errors of its own, of which only those of GPUs have a class."""
+    is_torch = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    return is_torch or isinstance(error, MemoryError)
+
+
 def _is_users_file(path: str) -> bool:
     """Whether a file is neither of this project nor of Python or an installed package."""
     libraries = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))

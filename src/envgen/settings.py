@@ -28,7 +28,7 @@ class Settings(BaseModel):
     Options match regardless of case, with spaces, hyphens or underscores between words. Numbers may be strings.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
     LISTS_ARE_SETS: ClassVar[bool] = True
     """Whether lists of options are unique and in the order of the options, so that equal ones compare equal."""
 

@@ -106,6 +106,23 @@ def test_events_identify_crafters_skills():
     assert len(declared & skills_by_bit.keys()) >= 10
 
 
+@pytest.mark.parametrize("wrong", ["symbol", "facing"])
+def test_symbols_outside_the_observation_space_do_not_change_other_environments(wrong):
+    envs = CrafterVectorEnv(3, None, "symbols")
+    obs, _ = envs.reset(seed=0)
+    layout = envs.metadata["symbol_map"]
+    spec = HistorySpec(envs.single_observation_space, envs.single_action_space, layout, False, True)
+    memory = AgentMemory(0, spec, 3)
+    assert spec.facing is not None
+    if wrong == "symbol":
+        obs[0, spec.facing_cells[obs[0, layout.facing_index]]] = 250
+    else:
+        obs[0, layout.facing_index] = 250
+    memory.record_action(obs, np.array([const.ACTIONS.index("noop")] * 3))
+    memory.record_rewards(np.array([1.0, 0.0, 0.0]))
+    assert memory.bits.sum(1).tolist() == [1, 0, 0]
+
+
 def declared_events(envs, spec) -> np.ndarray:
     """The declared event of each skill, (skills,)."""
     events = envs.reset()[1]["done_events"][0].astype(int)

@@ -1,9 +1,12 @@
 """Policies act alone, follow Stable-Baselines3's convention, and can be saved and loaded without training state."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -197,6 +200,53 @@ def test_missing_and_damaged_policies_are_refused(tmp_path):
     (tmp_path / "policy.json").write_text("[]")
     with pytest.raises(PolicyError, match="damaged"):
         load_policy(tmp_path)
+
+
+def biased_policy(bias: float) -> Policy:
+    """A policy that can be told from others by its value estimates."""
+    policy, _ = make_policy("CartPole-v1")
+    assert isinstance(policy.network, ActorCritic)
+    policy.network.value_head.bias.data.fill_(bias)
+    return policy
+
+
+def loaded_bias(folder: Path) -> float:
+    return load_policy(folder).network.state_dict()["value_head.bias"].item()
+
+
+@pytest.mark.parametrize("renames", [0, 1])
+def test_a_policy_can_be_loaded_after_its_replacement_was_interrupted(renames, tmp_path, monkeypatch):
+    biased_policy(1).save(tmp_path)
+    replaced, replace = [], os.replace
+
+    def interrupt(source: Path, target: Path) -> None:
+        if len(replaced) == renames:
+            raise KeyboardInterrupt
+        replaced.append(target)
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            biased_policy(2).save(tmp_path)
+    assert loaded_bias(tmp_path) == [1, 2][renames]
+    biased_policy(3).save(tmp_path)
+    assert loaded_bias(tmp_path) == 3
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["policy.json", "policy.safetensors"]
+
+
+def test_a_policy_that_does_not_fit_on_the_disk_leaves_the_old_one(tmp_path, monkeypatch):
+    biased_policy(1).save(tmp_path)
+
+    def write_to_full_disk(file: Path, data: bytes) -> None:
+        file.write_bytes(data[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("envgen.agents.policy.write_flushed", write_to_full_disk)
+    with pytest.raises(PolicyError, match="No space left"):
+        biased_policy(2).save(tmp_path)
+    assert loaded_bias(tmp_path) == 1
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["policy.json", "policy.safetensors"]
 
 
 @pytest.mark.parametrize("name", ["policy.json", "policy.safetensors"])

@@ -1,6 +1,9 @@
 """What all commands print: errors as sentences, without control characters."""
 
+from unittest.mock import Mock
+
 import pytest
+import torch
 from commands import get_error_line
 
 from envgen import api
@@ -65,6 +68,34 @@ def test_commands_that_are_printed_can_be_pasted(tmp_path, capsys):
     with pytest.raises(KeyboardInterrupt), resume_hint("train", folder, ""):
         raise KeyboardInterrupt
     assert f"envgen train --resume '{folder}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MemoryError("Unable to allocate 8.00 TiB"), "envgen: out of memory: Unable to allocate 8.00 TiB"),
+        (MemoryError(), "envgen: out of memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory\nmore"),
+         "envgen: out of memory: DefaultCPUAllocator: can't allocate memory"),
+        (torch.OutOfMemoryError("CUDA out of memory."), "envgen: out of memory: CUDA out of memory."),
+    ],
+)  # fmt: skip
+def test_too_little_memory_is_one_line(error, message, monkeypatch, capsys):
+    monkeypatch.setattr("tyro.extras.subcommand_cli_from_dict", Mock(side_effect=error))
+    assert get_error_line(["worlds"], monkeypatch, capsys) == message
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("designer.buffer-size", "10000000000"), ("designer.temperature", "inf"), ("width", "10000000000000"),
+     ("memory-size", "100000000000"), ("depth", "100000"), ("ppo.num-envs", "1000000000000"),
+     ("practice.buffer-size", "10000000000"), ("practice.num-snapshots", "10000000000")],
+)  # fmt: skip
+def test_impossible_sizes_are_refused_by_name(option, value, tmp_path, monkeypatch, capsys):
+    args = ["train", "crafter", "--designer", "plr", "--folder", str(tmp_path / "run"), f"--{option}", value]
+    message = get_error_line(args, monkeypatch, capsys)
+    assert option.partition(".")[2].replace("-", "_") in message or option.replace("-", "_") in message
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

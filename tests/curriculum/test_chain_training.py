@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
+from pydantic import Field
 from test_practice import RIGHT, Corridor, CorridorLevel, random_actions
 
 import envgen
@@ -16,6 +18,8 @@ from envgen.curriculum.plan import PracticeSettings, TrainingPlan
 from envgen.curriculum.practice import PracticeVectorEnv
 from envgen.designers.designer import Brief, Designer, LevelChain, Proposal, ProposedLevel
 from envgen.runs.store import read_progress
+from envgen.worlds.python_world import PythonEnv, PythonWorld
+from envgen.worlds.world import Level, Skill
 
 ORIGINAL = CorridorLevel()
 LEVELS = (CorridorLevel(length=2), CorridorLevel(length=6), ORIGINAL)
@@ -69,6 +73,56 @@ def test_only_episodes_of_the_current_stage_count():
     *_, infos = envs.step(np.full(4, RIGHT))
     assert playing(envs, infos) == [LEVELS[1]] * 4
     assert envs.counts.tolist() == [0]
+
+
+class WaitLevel(Level):
+    number: int = Field(default=9, ge=1, le=9)
+    """Distinguishes the stages."""
+
+
+class WaitEnv(PythonEnv):
+    """The agent waits (0), wins (1) or loses (2)."""
+
+    observation_space = spaces.Box(0, 9, (1,), np.int64)
+    max_episode_steps = 200
+
+    def begin(self) -> dict[str, Any]:
+        return {"steps": 0}
+
+    def observe(self) -> np.ndarray:
+        return np.array([0])
+
+    def advance(self, action: int) -> tuple[float, bool]:
+        if action == 1:
+            self.achieve("win")
+        return 0.0, action > 0
+
+
+class WaitWorld(PythonWorld):
+    name, Level, env_class = "wait", WaitLevel, WaitEnv
+    skills, actions = (Skill("win"),), ("wait", "win", "lose")
+    observations, rules = ("symbols",), "Wait, win or lose."
+
+
+def test_episodes_from_before_a_change_do_not_count_when_their_stage_returns():
+    chain = LevelChain(
+        skill="win", levels=(WaitLevel(number=1), WaitLevel(number=2)), advance_at=75, fall_back_at=25, window=4
+    )
+    envs = ChainVectorEnv(WaitWorld().make([{}], 8, 0), [chain], WaitWorld.skills)
+    resumed = ChainVectorEnv(WaitWorld().make([{}], 8, 0), [chain], WaitWorld.skills)
+    envs.reset(seed=0)
+    visited = []
+    for others in (1, 1, 2, 2):  # environment 0 waits in the first stage meanwhile
+        envs.step(np.array([0] + [others] * 7))
+        visited.append(envs.stage_of(chain))
+    assert visited == [1, 1, 0, 0]
+    resumed.set_state(envs.get_state())
+    for each in (envs, resumed):
+        each.step(np.array([1] + [0] * 7))  # its episode began before both changes
+        assert each.counts.tolist() == [0]
+        each.step(np.array([1] + [0] * 7))  # the next one began after them
+        assert each.counts.tolist() == [1]
+        assert each.lengths[0, 0] == 1
 
 
 def test_a_rate_between_the_thresholds_changes_nothing():

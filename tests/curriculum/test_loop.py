@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 from loop_worker import PLAN, SETTINGS, main
 
-from envgen.curriculum.loop import train
+import envgen
+from envgen.curriculum.loop import prepare, train
 from envgen.curriculum.plan import PlanError, TrainingPlan
+from envgen.designers.baselines import NoDesigner
 from envgen.designers.designer import Brief, Cycle, Designer, DesignError, Proposal, ProposedLevel
 from envgen.runs.checkpoint import CheckpointError, load_latest, save_checkpoint
 from envgen.runs.store import RunError, read_progress, read_request
@@ -120,6 +122,21 @@ def test_plan_without_training_has_a_summary(tmp_path):
 
 
 # --- what is refused
+
+
+def test_an_annealed_run_without_steps_is_resumed(tmp_path):
+    def run() -> envgen.TrainingRun:
+        return envgen.train(
+            "crafter", "none", plan={"cycles": 0, "final_steps": 0, "episodes": 2}, learner_preset="far",
+            hyperparameters={"num_envs": 2}, folder=tmp_path, verbose=False,
+        )  # fmt: skip
+
+    assert run().summary == run().summary
+
+
+def test_without_a_designer_the_number_of_levels_needs_no_environments():
+    prepared = prepare(Crafter(), NoDesigner(), PLAN, observation="symbols", seed=0, learner_settings={"num_envs": 1})
+    assert prepared.request["designer"] == {"name": "none"}
 
 
 def test_more_levels_than_environments_are_refused_before_training(tmp_path):

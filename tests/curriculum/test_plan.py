@@ -97,7 +97,7 @@ INVALID = [
     ({"levels": 0}, "greater than or equal to 1"),
     ({"feedback_groups": 1}, "greater than or equal to 2"),
     ({"ratio": -1}, "greater than or equal to 0"),
-    ({"ratio": float("inf")}, "less than or equal to 1000000"),
+    ({"ratio": float("inf")}, "finite number"),
     ({"ratio": 1e306}, "less than or equal to 1000000"),
     ({"preset": "quick"}, "'preset' is not one of"),
     ({"world": "heist"}, "'world' is not one of"),

@@ -158,3 +158,22 @@ def test_defaults_are_left_out_of_a_proposal():
     assert item.model_dump(mode="json") == {"level": {"rungs": 3}, "purpose": "", "skills": []}
     weighted = Proposal(levels=(item.model_copy(update={"weight": 2.0, "base": "1.1"}),))
     assert Proposal.from_json(json.loads(weighted.model_dump_json()), LadderLevel) == weighted
+
+
+def test_a_designer_that_is_used_again_after_an_interruption_sends_no_request_twice(tmp_path, monkeypatch):
+    backend = Script()
+    designer = LlmDesigner(lambda: Chat(backend, Ledger(tmp_path / "ledger.jsonl")), LlmSettings(revise=False))
+
+    def train_again() -> None:
+        train(tmp_path, SavedLadder(), designer, PLAN, "number", 5, learner_settings=SETTINGS)
+
+    def interrupt(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("envgen.curriculum.loop.audit_all", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train_again()
+    assert len(backend.requests) == 1
+    train_again()
+    assert len(backend.requests) == read(tmp_path, "summary")["llm"]["calls"] == 3

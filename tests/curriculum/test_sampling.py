@@ -396,6 +396,16 @@ def test_levels_and_original_are_counted_separately(plr_run):
     assert read_request(plr_run)[0]["plan"]["original_share"] == 0.25
 
 
+def test_the_archive_counts_the_episodes_that_ended(plr_run):
+    ended = {1: 0, 2: 0}
+    for line in read_progress(plr_run):
+        if line["phase"] != "final":
+            ended[int(line["phase"].split()[1].rstrip(":"))] += line["levels"][1]["episodes"]
+    archives = [json.loads((plr_run / f"cycles/{k}/archive.json").read_text()) for k in (1, 2)]
+    assert [sum(archive["episodes"].values()) for archive in archives] == [ended[1], ended[1] + ended[2]]
+    assert [archive["levels_tried"] for archive in archives] == [archive["episodes"]["random"] for archive in archives]
+
+
 def test_run_can_be_extended(tmp_path):
     folder = tmp_path / "run"
     run(folder, "plr", PLAN.model_copy(update={"final_steps": 0}))

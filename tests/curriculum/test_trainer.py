@@ -9,6 +9,8 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -27,7 +29,7 @@ from envgen.curriculum.trainer import (
 )
 from envgen.runs.checkpoint import load_latest
 from envgen.runs.statistics import score
-from envgen.runs.store import FORMAT, Run, read_progress, read_request
+from envgen.runs.store import FORMAT, Run, RunError, read_progress, read_request
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
@@ -327,3 +329,22 @@ def test_episodes_of_several_processes_are_combined():
     assert (combined.episodes.returns, combined.episodes.lengths) == ([1.0, 2.0], [3, 3])
     assert (combined.entries, combined.stages, combined.current_stages) == ([0, 1], [0, 1], {0: 4, 1: 5})
     assert FinishedEpisodes.combine([second]) is second
+
+
+def test_a_phase_that_one_process_began_is_not_continued_by_several(tmp_path, monkeypatch):
+    def train(num_processes: int, on_progress: Any = lambda line: None) -> None:
+        with Run(tmp_path, {}) as run:
+            learner = make_learner(Crafter(), "symbols", settings=SETTINGS)
+            trainer = PhaseTrainer(run, Crafter(), "symbols", learner, save_every=0.0, on_progress=on_progress)
+            if num_processes > 1:
+                monkeypatch.setattr(learner, "process_group", Mock(size=num_processes, is_main=True))
+            trainer.run_phase("final", [], 64)
+
+    def interrupt(line: dict[str, Any]) -> None:
+        if line["steps"] == 32:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(1, interrupt)
+    with pytest.raises(RunError, match=r"interrupted within the phase 'final' .* without torchrun"):
+        train(2)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from samples import ToyLevel, make_cycle, make_outcome, make_proposal, toy_brief
 
 from envgen.designers.alpha import AlphaDesigner, AlphaSettings, softmax
@@ -25,6 +26,13 @@ def cycle_with(*levels_and_rates) -> Cycle:
     """A cycle with levels and the success rates in each, or None."""
     levels, rates = zip(*levels_and_rates, strict=True)
     return make_cycle(make_proposal(ToyLevel, *levels), [None if r is None else make_outcome(r) for r in rates])
+
+
+@pytest.mark.parametrize("name", ["beta", "learning_rate"])
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_settings_are_finite(name, value):
+    with pytest.raises(ValidationError, match=name):
+        AlphaSettings(**{name: value})
 
 
 def test_the_initial_policy_equals_random():

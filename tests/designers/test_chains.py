@@ -249,3 +249,27 @@ def test_two_chains_for_a_skill_continue_at_stages_of_their_own():
     assert [item.chain.levels for item in second.levels if item.chain] == [near.levels, many.levels]
     third = designer.design(world_brief(num_levels=2, cycle=2), [make_cycle(first, [outcomes[0], None])])
     assert [item.chain.start for item in third.levels if item.chain] == [2, 0]
+
+
+def test_two_chains_with_other_thresholds_continue_at_stages_of_their_own():
+    fast, slow = (parse_chain({"skill": "place_furnace", "advance_at": rate}, Crafter()) for rate in (30, 90))
+    assert fast.levels == slow.levels
+    designer = FixedDesigner(UserLevels([fast, slow]))
+    first = designer.design(world_brief(num_levels=2), ())
+    outcomes = [
+        LevelOutcome(
+            episodes=9, reward=0, skills={}, first_third={}, last_third={},
+            chain=ChainOutcome(stage=stage, episodes=(9, 0, 0), successes=(9, 0, 0)),
+        )
+        for stage in (2, 0)
+    ]  # fmt: skip
+    second = designer.design(world_brief(num_levels=2, cycle=2), [make_cycle(first, outcomes)])
+    assert [item.chain.start for item in second.levels if item.chain] == [2, 0]
+
+
+def test_levels_of_skills_are_written_as_settings_are():
+    skills = (Skill("saw"), Skill("make_axe", ("saw",)), Skill("fell", ("make_axe",)))
+    exact = {"axes": 1, "trees": "very many"}
+    chain = derive_chain("fell", ForestLevel, skills, {"fell": exact})
+    assert len(chain) == 4
+    assert derive_chain("fell", ForestLevel, skills, {"fell": {"axes": "1", "trees": "Very_Many"}}) == chain

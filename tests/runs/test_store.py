@@ -1,5 +1,6 @@
 """A run directory belongs to one process and one request, and its progress is cut back to the checkpoint."""
 
+import errno
 import json
 import os
 
@@ -107,6 +108,42 @@ def test_extension_only_grows_the_numbers_it_may_grow(tmp_path, request_now):
     with pytest.raises(RunError, match="was started with"):
         Run(tmp_path, request_now, extendable=EXTENDABLE, extend=True)
     assert (tmp_path / "summary.json").exists()
+
+
+def test_results_of_the_shorter_run_are_kept_until_the_extension_is_recorded(tmp_path, monkeypatch):
+    with Run(tmp_path, plan(2, 100)) as run:
+        run.write("summary", {})
+    with monkeypatch.context() as patch:
+        patch.setattr("envgen.runs.store.os.replace", fail_with_full_disk)
+        with pytest.raises(RunError, match="No space left"):
+            Run(tmp_path, plan(3, 100), extendable=EXTENDABLE, extend=True)
+    assert (tmp_path / "summary.json").exists()
+    assert read_request(tmp_path)[0] == plan(2, 100)
+
+
+def test_results_of_the_shorter_run_are_not_used_after_an_interrupted_extension(tmp_path, monkeypatch):
+    with Run(tmp_path, plan(2, 100)) as run:
+        run.write("summary", {})
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_remove_old_results", fail_with_full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            Run(tmp_path, plan(3, 100), extendable=EXTENDABLE, extend=True)
+    with Run(tmp_path, plan(3, 100), extendable=EXTENDABLE) as run:
+        assert run.extended_from == [{"plan.cycles": 2, "plan.steps": 100}]
+        assert not run.has("summary")
+        run.write("summary", {})
+    with Run(tmp_path, plan(3, 100), extendable=EXTENDABLE) as run:
+        assert run.has("summary")
+
+
+def fail_with_full_disk(*args: object, **kwargs: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_runtime_options_of_the_last_start_are_stored(tmp_path):
+    Run(tmp_path, {"seed": 0}, runtime_options={"max_calls": 2}).close()
+    with Run(tmp_path, {"seed": 0}, runtime_options={"max_calls": 50, "timeout": 900.0}):
+        assert read_request(tmp_path) == ({"seed": 0}, {"max_calls": 50, "timeout": 900.0})
 
 
 def test_a_run_that_does_not_exist_cannot_be_extended(tmp_path):

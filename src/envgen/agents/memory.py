@@ -50,11 +50,14 @@ def _update(actions, rewards, faced, threshold, last, rewarded):
 def _faced_symbols(obs, facing_index, facing_cells, num_cells, num_symbols, out):
     """The symbol of the cell that the agent faces, numbered over all planes; the last plane that has one counts."""
     for b in range(out.size):
-        cell = facing_cells[obs[b, facing_index]]
+        facing = np.int64(obs[b, facing_index])
         out[b], first = 0, 0
+        if not 0 <= facing < facing_cells.size:
+            continue
+        cell = facing_cells[facing]
         for plane in range(num_symbols.size):
             symbol = np.int64(obs[b, plane * num_cells + cell])
-            if symbol:
+            if 0 < symbol <= num_symbols[plane]:  # others are outside the observation space
                 out[b] = first + symbol
             first += num_symbols[plane]
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from .parallel import local_device
 from .settings import NetworkSettings
 
 ARRAYS_FILE, JSON_FILE = "policy.safetensors", "policy.json"
+NEW_ARRAYS_FILE, NEW_JSON_FILE = f".{ARRAYS_FILE}.tmp", f".{JSON_FILE}.tmp"
 FORMAT_VERSION = 1
 NETWORK, RETURN_STATISTICS = "network.", "return_normalizer."  # prefixes of arrays
 
@@ -223,11 +224,16 @@ class Policy:
         json_data = json.dumps(document, indent=1).encode()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            files = {ARRAYS_FILE: arrays_data, JSON_FILE: json_data}
-            for name, data in files.items():
-                write_flushed(folder / f".{name}.tmp", data)
-            for name in files:  # after all have been written, because they belong together
-                os.replace(folder / f".{name}.tmp", folder / name)
+            try:
+                write_flushed(folder / NEW_ARRAYS_FILE, arrays_data)
+                write_flushed(folder / NEW_JSON_FILE, json_data)
+            except BaseException:
+                for name in (NEW_ARRAYS_FILE, NEW_JSON_FILE):
+                    (folder / name).unlink(missing_ok=True)
+                raise
+            # From the first replacement on, the new policy is the one that is loaded (`_read_arrays`).
+            os.replace(folder / NEW_JSON_FILE, folder / JSON_FILE)
+            os.replace(folder / NEW_ARRAYS_FILE, folder / ARRAYS_FILE)
         except OSError as error:
             raise PolicyError(f"cannot save the policy to {folder}: {error.strerror}") from error
         return folder
@@ -246,12 +252,21 @@ def load_policy(
     folder = Path(path)
     try:
         json_data = read_regular(folder / JSON_FILE, max_bytes=MAX_JSON_BYTES)
-        arrays_data = read_regular(folder / ARRAYS_FILE)
+        arrays_data = _read_arrays(folder, json_data)
     except FileNotFoundError as error:
         raise PolicyError(f"{folder} is not a saved policy: {Path(error.filename).name} is missing") from error
     except OSError as error:
         raise PolicyError(f"cannot read the policy in {folder}: {error.strerror}") from error
     return parse_policy(json_data, arrays_data, str(folder), device, network_factory)
+
+
+def _read_arrays(folder: Path, json_data: bytes) -> bytes:
+    """Read the arrays that belong to the JSON file: those of a save that was killed are not in place yet."""
+    with suppress(FileNotFoundError):
+        new_data = read_regular(folder / NEW_ARRAYS_FILE)
+        if hashlib.sha256(new_data).hexdigest().encode() in json_data:
+            return new_data
+    return read_regular(folder / ARRAYS_FILE)
 
 
 def parse_policy(

@@ -13,6 +13,7 @@ from envgen.settings import Fraction, PositiveInt, Settings, format_validation_e
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 LearningRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Coefficient = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+MAX_WIDTH, MAX_DEPTH, MAX_ENVS = 1 << 16, 100, 1_000_000
 
 
 class HyperparameterError(EnvgenError, ValueError):
@@ -27,23 +28,23 @@ class NetworkSettings(Settings):
     the CPU, auto is tiles for images made of tiles, such as Crafter's, because it is many times faster there."""
     memory: Literal["none", "gru", "mingru"] = "none"
     """Recurrent core between encoder and heads. mingru is faster, because its gates do not depend on its state."""
-    memory_size: PositiveInt = 256
+    memory_size: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 256
     """Size of the recurrent state."""
     history: bool = False
     """Add bits to each observation that say which events of the episode were rewarded. An event is an action,
     together with the symbol of the cell that the agent faced if the observation says which one that is."""
     unimix: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of a uniform distribution mixed into the probabilities of discrete actions. It keeps them all above 0."""
-    width: PositiveInt = 256
+    width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 256
     """Size of the features of the symbols encoder; its first layer is twice as wide."""
-    depth: PositiveInt = 1
+    depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)] = 1
     """Dense layers of the symbols encoder after the first layer."""
 
 
 class LearnerSettings(Settings):
     """What the settings of every learner contain."""
 
-    num_envs: PositiveInt = 8
+    num_envs: Annotated[int, Field(ge=1, le=MAX_ENVS)] = 8
     """Number of parallel environments, over all processes."""
     network: NetworkSettings = NetworkSettings()
     """The network."""

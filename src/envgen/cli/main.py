@@ -10,7 +10,7 @@ from typing import Any
 import tyro
 
 from envgen import __version__
-from envgen.errors import EnvgenError
+from envgen.errors import EnvgenError, is_out_of_memory
 from envgen.interrupts import INTERRUPTED
 from envgen.text import printable
 
@@ -95,4 +95,10 @@ def main() -> None:
             raise
         place = "" if error.filename is None else f"{error.filename}: "
         print(f"envgen: {printable(f'{place}{error.strerror}')}", file=sys.stderr)
+        sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error) or os.environ.get("ENVGEN_DEBUG"):
+            raise
+        detail = str(error).partition("\n")[0]
+        print(f"envgen: out of memory{printable(f': {detail}' if detail else '')}", file=sys.stderr)
         sys.exit(2)

@@ -3,9 +3,9 @@
 `ChainVectorEnv` wraps the environments of a phase. It counts the episodes that end in the current stage of each chain.
 When the skill succeeds in at least `advance_at` percent of the last `window` of them, the chain goes on to the next
 stage; at `fall_back_at` percent or less, it returns to the stage before. Episodes that begin from then on play it.
-Only episodes since the last change of the stage count, and none that continued a saved state. Episodes in progress
-count as well if they are at least as long as those in the window on average: in worlds where success ends an episode,
-those that end first would all be successes. The stages and these counts are part of the state.
+Only episodes that began since the last change of the stage count, and none that continued a saved state. Episodes in
+progress count as well if they are at least as long as those in the window on average: in worlds where success ends an
+episode, those that end first would all be successes. The stages and these counts are part of the state.
 
 Most steps of an episode come after the skill of the chain has succeeded, or when it no longer can. With `cutoff`,
 episodes in all stages but the last are truncated after a multiple of the steps that success takes there.
@@ -67,6 +67,8 @@ class ChainVectorEnv(VectorEnvWrapper, LevelVectorEnv):
         self.first_success = np.full(self.num_envs, NO_SUCCESS, np.int64)  # steps of the episode until then
         self.skill_ids = [[s.name for s in skills].index(chain.skill) for chain in self.chains]
         self.restored = np.zeros(self.num_envs, np.bool_)  # whether the episode continued a saved state
+        self.num_changes = np.zeros(len(self.chains), np.int64)  # of the stage of each chain
+        self.env_changes = np.zeros(self.num_envs, np.int64)  # the number of changes when the episode began
         self._env_skills = np.array([self.skill_ids[c] if c != NO_CHAIN else 0 for c in self.env_chains])
         self._last_stages = np.array([len(self.chains[c].levels) - 1 if c != NO_CHAIN else 0 for c in self.env_chains])
         self._limits = np.full(len(self.chains), np.inf)  # steps of an episode; derived from the arrays above
@@ -112,8 +114,7 @@ class ChainVectorEnv(VectorEnvWrapper, LevelVectorEnv):
     def reset(self, *, seed: Any = None, options: dict | None = None):
         obs, infos = self.envs.reset(seed=seed, options=options)
         mask = (options or {}).get("reset_mask")
-        for values, start in ((self.restored, False), (self.first_success, NO_SUCCESS)):
-            values[slice(None) if mask is None else mask] = start
+        self._begin_episodes(slice(None) if mask is None else mask)
         return obs, self._translate(infos)
 
     def step(self, actions: Any):
@@ -131,13 +132,23 @@ class ChainVectorEnv(VectorEnvWrapper, LevelVectorEnv):
             truncated, ended = truncated | cut_off, ended | cut_off
         if ended.any():
             final_infos = infos.get("final_info", infos)
-            self._count_episodes(np.flatnonzero(ended & ~self.restored & (self.env_chains != NO_CHAIN)), final_infos)
-            self.restored[ended], self.first_success[ended] = False, NO_SUCCESS
+            self._count_episodes(np.flatnonzero(ended & self._in_stage(final_infos)), final_infos)
+            self._begin_episodes(ended)
             if cut_off.any():
                 infos["final_info"] |= {"cut_off": cut_off, "_cut_off": ended}
                 restart(self.envs, cut_off, obs, infos, translate=self._translate)
             self._update_stages(infos)
         return obs, rewards, terminated, truncated, infos
+
+    def _begin_episodes(self, envs: Any) -> None:
+        self.restored[envs], self.first_success[envs] = False, NO_SUCCESS
+        self.env_changes[envs] = self.num_changes[self.env_chains[envs]]  # unused without a chain
+
+    def _in_stage(self, infos: Mapping[str, Any]) -> np.ndarray:
+        """Whether each episode plays the current stage of its chain, and began since the last change of it."""
+        c = self.env_chains
+        in_stage = self.level_stages[infos["level"]] == self.stages[c]
+        return in_stage & (self.env_changes == self.num_changes[c]) & (c != NO_CHAIN) & ~self.restored
 
     def _note_successes(self, infos: Mapping[str, Any], ended: np.ndarray) -> None:
         """Note the step at which each episode first succeeds at the skill of its chain."""
@@ -165,15 +176,14 @@ class ChainVectorEnv(VectorEnvWrapper, LevelVectorEnv):
         """Count the episodes that ended in the current stage of their chain."""
         for i in env_ids:
             c = int(self.env_chains[i])
-            if self.level_stages[infos["level"][i]] == self.stages[c]:
-                row = self.counts[c] % self.chains[c].window
-                self.successes[c, row] = infos["achievements"][i, self.skill_ids[c]] > 0
-                self.lengths[c, row] = infos["episode_length"][i]
-                self.counts[c] += 1
-                if self.first_success[i] != NO_SUCCESS:
-                    self.success_steps[c, self.num_successes[c] % self.chains[c].window] = self.first_success[i]
-                    self.num_successes[c] += 1
-                    self._update_limit(c)
+            row = self.counts[c] % self.chains[c].window
+            self.successes[c, row] = infos["achievements"][i, self.skill_ids[c]] > 0
+            self.lengths[c, row] = infos["episode_length"][i]
+            self.counts[c] += 1
+            if self.first_success[i] != NO_SUCCESS:
+                self.success_steps[c, self.num_successes[c] % self.chains[c].window] = self.first_success[i]
+                self.num_successes[c] += 1
+                self._update_limit(c)
 
     def _update_stages(self, infos: Mapping[str, Any]) -> None:
         changed = False
@@ -189,6 +199,7 @@ class ChainVectorEnv(VectorEnvWrapper, LevelVectorEnv):
             if change:
                 self.stages[c] += change
                 self.counts[c] = self.num_successes[c] = 0
+                self.num_changes[c] += 1
                 self._update_limit(c)
                 changed = True
         if changed:
@@ -198,8 +209,8 @@ class ChainVectorEnv(VectorEnvWrapper, LevelVectorEnv):
         """The success rate in the current stage of a chain, in percent."""
         window = self.chains[c].window
         is_long = infos["episode_length"] >= self.lengths[c, :window].mean()
-        in_stage = (self.env_chains == c) & (self.level_stages[infos["level"]] == self.stages[c]) & ~self.restored
-        in_progress = infos["achievements"][in_stage & is_long, self.skill_ids[c]] > 0
+        counted = (self.env_chains == c) & self._in_stage(infos) & is_long
+        in_progress = infos["achievements"][counted, self.skill_ids[c]] > 0
         return 100 * float(np.concatenate([self.successes[c, :window], in_progress]).mean())
 
     def _translate(self, infos: dict[str, Any], env_ids: np.ndarray | None = None) -> dict[str, Any]:
@@ -220,6 +231,8 @@ class ChainVectorEnv(VectorEnvWrapper, LevelVectorEnv):
             PREFIX + "success_steps": self.success_steps.copy(),
             PREFIX + "num_successes": self.num_successes.copy(),
             PREFIX + "first_success": self.first_success.copy(),
+            PREFIX + "num_changes": self.num_changes.copy(),
+            PREFIX + "env_changes": self.env_changes.copy(),
         }
 
     def set_state(self, state: Mapping[str, np.ndarray]) -> Any:
@@ -231,6 +244,11 @@ class ChainVectorEnv(VectorEnvWrapper, LevelVectorEnv):
         success_steps = read_array(state, PREFIX + "success_steps", "i8", shape)
         num_successes = read_array(state, PREFIX + "num_successes", "i8", shape[:1])
         first_success = read_array(state, PREFIX + "first_success", "i8", (self.num_envs,))
+        if PREFIX + "num_changes" in state:
+            num_changes = read_array(state, PREFIX + "num_changes", "i8", shape[:1])
+            env_changes = read_array(state, PREFIX + "env_changes", "i8", (self.num_envs,))
+        else:  # saved before changes of the stage were counted
+            num_changes, env_changes = np.zeros_like(self.num_changes), np.zeros_like(self.env_changes)
         num_stages = np.array([len(chain.levels) for chain in self.chains])
         if (stages < 0).any() or (stages >= num_stages).any() or (counts < 0).any() or (num_successes < 0).any():
             raise ValueError("the state of the chains is damaged or was saved with other chains; use the same ones")
@@ -239,6 +257,7 @@ class ChainVectorEnv(VectorEnvWrapper, LevelVectorEnv):
         self.lengths, self.restored = lengths.copy(), restored.astype(np.bool_)
         self.success_steps, self.num_successes = success_steps.copy(), num_successes.copy()
         self.first_success = first_success.copy()
+        self.num_changes, self.env_changes = num_changes.copy(), env_changes.copy()
         for c in range(len(self.chains)):
             self._update_limit(c)
         return obs

@@ -122,6 +122,7 @@ def train(
     )  # fmt: skip
     with Run(Path(folder), request, agent.process_group.is_main, designer.runtime_options(), EXTENDABLE, extend) as run:
         agent.process_group.barrier()
+        designer.begin_run()
         trainer = PhaseTrainer(
             run, world, observation, agent, seed, save_every=save_every, on_progress=on_progress,
             practice=practice, sampler=sampler, original_share=plan.original_share,
@@ -169,7 +170,7 @@ def prepare(
         check_can_sample(designer, num_processes, practice)
         sampler = designer.make_sampler(world.Level, world.skills, seed)
     else:
-        check_plan(plan, num_envs)
+        check_plan(plan, num_envs, has_levels=designer.name != "none")
         if practice.share and plan.cycles and plan.mixing == "mixed" and designer.name != "none":
             num_original = num_envs - plan.num_level_envs(num_envs)  # the last ones
             num_in_last_process = min(num_original, num_envs // num_processes)
@@ -206,8 +207,12 @@ def check_can_sample(designer: Designer, num_processes: int, practice: PracticeS
         )
 
 
-def check_plan(plan: TrainingPlan, num_envs: int) -> None:
-    """Raise PlanError where a plan does not fit a designer that proposes the levels of a cycle."""
+def check_plan(plan: TrainingPlan, num_envs: int, has_levels: bool) -> None:
+    """Raise PlanError where a plan does not fit a designer that does not choose the level of every episode.
+
+    Args:
+        has_levels: Whether the designer proposes the levels of each cycle, rather than none.
+    """
     default = TrainingPlan.model_fields["original_share"].default
     if plan.original_share != default:
         raise PlanError(
@@ -215,7 +220,7 @@ def check_plan(plan: TrainingPlan, num_envs: int) -> None:
             f"for this one, set mixing to mixed and ratio to {1 / max(plan.original_share, 0.01) - 1:.3g}"
         )
     max_levels = plan.num_level_envs(num_envs) if plan.mixing == "mixed" else num_envs
-    if plan.cycles and plan.levels > max_levels:
+    if has_levels and plan.cycles and plan.levels > max_levels:
         raise PlanError(
             f"levels is {plan.levels}, but only {max_levels} environments can play levels; "
             "raise num_envs or lower levels"

@@ -78,7 +78,7 @@ class PracticeSettings(Settings):
     and levels are mixed; 0 for none."""
     max_steps: PositiveInt | None = 100
     """Steps after which a practice episode is truncated; with none, it continues to its end."""
-    buffer_size: PositiveInt = 512
+    buffer_size: Annotated[int, Field(ge=1, le=50_000)] = 512
     """Maximum number of saved states, in each process."""
     max_success_rate: Annotated[float, Field(gt=0, le=1)] = 0.5
     """States are saved for the skills whose success rate is at most this."""
@@ -86,7 +86,7 @@ class PracticeSettings(Settings):
     """Skills are practiced in proportion to (1 / success rate) to this power; 0 for no preference for rare skills."""
     snapshot_interval: PositiveInt = 10
     """Steps between two snapshots of an environment."""
-    num_snapshots: PositiveInt = 5
+    num_snapshots: Annotated[int, Field(ge=1, le=1000)] = 5
     """Snapshots kept of each environment. A state that is saved when a skill succeeds is a random one of them, so it is
     at most `snapshot_interval * num_snapshots` steps older than the success."""
 

@@ -26,7 +26,7 @@ from envgen.designers.sampler import ORIGINAL_ID, LevelMeasurements, LevelSample
 from envgen.interrupts import GracefulInterrupt
 from envgen.runs.checkpoint import loading
 from envgen.runs.statistics import has_coverage, score, success_counts, success_rates
-from envgen.runs.store import Run
+from envgen.runs.store import Run, RunError
 from envgen.worlds.world import Level, LevelVectorEnv, TileGrid, World
 
 from .chains import ChainVectorEnv, start_level
@@ -73,7 +73,7 @@ def make_learner(
             settings["network"] = network
         complete: Any = cls.settings_for(envs.single_observation_space, **settings)
         if isinstance(complete, PpoSettings) and complete.is_annealed and complete.anneal_steps is None:
-            complete = complete.model_copy(update={"anneal_steps": total_steps})
+            complete = complete.model_copy(update={"anneal_steps": total_steps or None})
         place = "cpu" if settings_only else device
         return cls.for_envs(envs, settings=complete, seed=seed, device=place, compile=compile)
 
@@ -138,6 +138,11 @@ class PhaseTrainer:
                 "run the phases in the same order as before"
             )
         learner, resume = self.learner, self.current_phase == name
+        if resume and learner.process_group.size > 1:  # several processes save only between phases
+            raise RunError(
+                f"{self.run.folder} was interrupted within the phase {name!r} when one process trained, and only one "
+                "can continue that phase; resume it without torchrun"
+            )
         with closing(self._make_envs(list(levels) or [self.world.original], sampled)) as phase:
             if resume and self._checkpoint is not None:
                 with loading(self.run.folder, self._checkpoint):

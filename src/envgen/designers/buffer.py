@@ -160,7 +160,10 @@ class LevelBuffer:
         return int(rows[0]) if rows.size else None
 
     def insert(self, level_id: int, level: Level, origin: LevelOrigin, seed: int = NO_SEED) -> int:
-        """Add a level without episodes, in place of the one with the lowest priority if the archive is full."""
+        """Add a level without episodes, in place of the one with the lowest priority if the archive is full.
+
+        As in the published implementations, it counts as sampled now, when its first episode has ended.
+        """
         if len(self) < self.capacity:
             row = len(self)
             self.levels.append(level)

@@ -60,20 +60,25 @@ def parse_chain(data: Mapping[str, Any], world: World) -> LevelChain:
         raise LevelError(f"the chain for {skill}: {format_validation_error(error)}") from None
 
 
-def reached_stage(levels: Sequence[Level], history: Sequence[Cycle]) -> int:
-    """The stage that the last training in the chain with these levels reached; 0 before any."""
+def reached_stage(chain: LevelChain, history: Sequence[Cycle]) -> int:
+    """The stage that the last training in this chain reached, wherever it began; 0 before any."""
     for cycle in reversed(history):
         for proposed, outcome in zip(cycle.proposal.levels, cycle.outcomes, strict=False):
-            if proposed.chain is not None and proposed.chain.levels == tuple(levels):
+            if proposed.chain is not None and is_same_chain(proposed.chain, chain):
                 return outcome.chain.stage if outcome and outcome.chain else proposed.chain.start
     return 0
+
+
+def is_same_chain(chain: LevelChain, other: LevelChain) -> bool:
+    """Whether two chains differ at most in the stage that training begins with."""
+    return chain == other.model_copy(update={"start": chain.start})
 
 
 def continue_chain(proposed: ProposedLevel, history: Sequence[Cycle]) -> ProposedLevel:
     """The same level, or the same chain from the stage that training has reached."""
     if proposed.chain is None:
         return proposed
-    stage = reached_stage(proposed.chain.levels, history)
+    stage = reached_stage(proposed.chain, history)
     chain = proposed.chain.model_copy(update={"start": stage})
     return proposed.model_copy(update={"level": chain.levels[stage], "chain": chain})
 
@@ -98,8 +103,14 @@ class _ChainBuilder:
         self.skill, self.level_type, self.skill_levels = skill, level_type, skill_levels
         self.prerequisites = {s.name: s.prerequisites for s in skills}
         self.space, self.scales = setting_values(level_type), setting_scales(level_type)
-        self.settings: FlatSettings = flatten(skill_levels.get(skill, {}))
+        self.settings = self.skill_settings(skill)
         self.withdrawn: set[str] = set()
+
+    def skill_settings(self, skill: str) -> FlatSettings:
+        """The settings of the level for a skill, in their order and with the values that the world uses for them."""
+        settings = flatten(self.skill_levels.get(skill, {}))
+        parsed = flatten(self.level_type.parse(unflatten(settings)).to_overrides())
+        return {name: parsed[name] for name in settings if name in parsed}
 
     def stages(self) -> list[FlatSettings]:
         ancestors = self.ancestors(self.skill)
@@ -184,7 +195,7 @@ class _ChainBuilder:
         """Remove what grants the skill, and add the settings of its own level, except what is already withdrawn."""
         self.withdrawn.add(skill)
         self.settings = {name: value for name, value in self.settings.items() if skill not in self.grants(name)}
-        for setting, value in flatten(self.skill_levels.get(skill, {})).items():
+        for setting, value in self.skill_settings(skill).items():
             granted = self.grants(setting, value)
             if self.withdrawn.intersection(granted):
                 continue

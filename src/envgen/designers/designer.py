@@ -34,6 +34,7 @@ ScoredBy = Literal["scoring_agent", "agent"]  # a new agent trained briefly in e
 _Level = Level  # Brief has a field of that name
 Percent = Annotated[float, Field(ge=0, le=100)]
 MIN_WEIGHT, MAX_WEIGHT = 0.1, 10.0
+MAX_WINDOW = 100_000  # episodes
 Weight = Annotated[float, Field(ge=MIN_WEIGHT, le=MAX_WEIGHT, allow_inf_nan=False)]
 SettingEffects = dict[str, dict[str, list[str]]]  # setting: value: its measured effects, in words
 
@@ -66,7 +67,7 @@ class LevelChain(FrozenModel):
     """The success rate, in percent, at which the next stage begins."""
     fall_back_at: Percent = 5
     """The success rate at which training returns to the stage before."""
-    window: Annotated[int, Field(ge=1)] = 16
+    window: Annotated[int, Field(ge=1, le=MAX_WINDOW)] = 16
     """The number of episodes over which the success rate is taken."""
     cutoff: Annotated[float, Field(ge=1)] | None = None
     """Truncate episodes at this multiple of the number of steps within which 90% of the last `window` successful
@@ -311,6 +312,9 @@ class Designer(ABC):
         """Return another proposal after the audit called a level bad, or None to keep this one."""
         return None
 
+    def begin_run(self) -> None:  # noqa: B027
+        """Called when a run starts or resumes, so that a designer can be used for several runs."""
+
     def config(self) -> dict[str, Any]:
         """The name and all settings, as JSON data. A run is resumed only by a designer with an equal config."""
         return {"name": self.name, **(self.settings.model_dump(mode="json") if self.settings is not None else {})}
@@ -337,6 +341,9 @@ class DesignerWrapper(Designer):
     def __init__(self, source: Designer):
         self.source = source
         self.wants_diagnosis = source.wants_diagnosis and self.asks_every_cycle
+
+    def begin_run(self) -> None:
+        self.source.begin_run()
 
     def config(self) -> dict[str, Any]:
         return {"name": self.name, "source": self.source.config()}

@@ -92,7 +92,9 @@ class ExpertDesigner(Designer):
         forgotten = self.forgotten(measured_rates, best, chains)
         taught = [name for name in chains if rates.get(name, 0) < self.settings.mastery_threshold]
         starts = {name: len(chains[name]) - 1 for name in forgotten}
-        starts |= {name: reached_stage(chains[name], history) for name in taught if name not in starts}
+        starts |= {
+            name: reached_stage(self._chain(name, chains[name]), history) for name in taught if name not in starts
+        }
         measured = self.choose_stages(brief, {name: chains[name] for name in starts}, starts)
         levels = [
             self._propose(measured[name], f"rehearse {name} ({rates[name]:.1f}%, best {best[name].mean:.1f}%)")
@@ -153,12 +155,14 @@ class ExpertDesigner(Designer):
         chain = None
         if len(stages) > 1:
             purpose += f", stage {stage + 1} of {len(stages)}"
-            chain = LevelChain(
-                skill=skill, levels=stages, start=stage,
-                advance_at=self.settings.advance_at, fall_back_at=self.settings.fall_back_at,
-                cutoff=self.settings.cutoff,
-            )  # fmt: skip
+            chain = self._chain(skill, stages, stage)
         return ProposedLevel(level=stages[stage], purpose=f"{purpose}: {rate:.0f}% here", skills=(skill,), chain=chain)
+
+    def _chain(self, skill: str, stages: tuple[Level, ...], start: int = 0) -> LevelChain:
+        return LevelChain(
+            skill=skill, levels=stages, start=start,
+            advance_at=self.settings.advance_at, fall_back_at=self.settings.fall_back_at, cutoff=self.settings.cutoff,
+        )  # fmt: skip
 
 
 def score_gain(rate: float, target: float) -> float:

@@ -7,11 +7,12 @@ learner which episodes have ended. `LevelArchiveSampler` keeps a `LevelBuffer` (
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
-from envgen.settings import Fraction, PositiveInt, Settings
+from envgen.settings import Fraction, Settings
 from envgen.worlds.level_space import setting_values
 from envgen.worlds.world import Level, Skill
 
@@ -21,6 +22,7 @@ from .designer import Brief, Cycle, Designer, Proposal
 
 ORIGINAL_ID = -1  # the level id of episodes in the original, which no sampler chooses
 MAX_REPORTED_LEVELS = 50
+MAX_BUFFER_SIZE = 50_000  # levels, so that they fit into a checkpoint
 MAX_MAP_SEED = 2**31
 
 
@@ -102,7 +104,7 @@ class ArchiveSettings(Settings):
 
     keep_prob: Fraction = 0.5
     """The probability that a setting of a random level keeps its original value."""
-    buffer_size: PositiveInt = 512
+    buffer_size: Annotated[int, Field(ge=1, le=MAX_BUFFER_SIZE)] = 512
     """Maximum number of levels in the archive."""
 
 
@@ -126,18 +128,17 @@ class LevelArchiveSampler(LevelSampler):
         self.next_id = 0
         # new levels whose first episode has not ended, with the seeds of their maps, by id
         self.pending: dict[int, tuple[Level, LevelOrigin, int]] = {}
-        self.num_episodes: dict[str, int] = {}  # chosen so far, by the kind of level: "replay", "random", ...
+        self.num_episodes: dict[str, int] = {}  # ended so far, by the kind of level: "replay", "random", ...
+        self.num_tried = 0  # new levels in which an episode has ended, or that were measured
 
     def sample(self) -> SampledLevel:
         self.buffer.num_sampled += 1
         if self.sample_replay_decision():
             row = self.buffer.sample(self.rng)
             self.buffer.mark_sampled(row)
-            self._count("replay")
             return SampledLevel(int(self.buffer.ids[row]), self.buffer.levels[row], seed=int(self.buffer.seeds[row]))
         level, origin = self.new_level()
         seed = self._map_seed(origin) if self.replays_maps else NO_SEED
-        self._count(origin.kind)
         level_id, self.next_id = self.next_id, self.next_id + 1
         self.pending[level_id] = level, origin, seed
         return SampledLevel(level_id, level, self.learns_from_new, seed)
@@ -156,16 +157,16 @@ class LevelArchiveSampler(LevelSampler):
         level = random_level(self.buffer.level_type, self.space, self.keep_prob, self.rng)
         return level, LevelOrigin(self.designer, "random")
 
-    def _count(self, kind: str) -> None:
-        self.num_episodes[kind] = self.num_episodes.get(kind, 0) + 1
-
     def begin_phase(self) -> None:
         self.pending.clear()
 
     def update(self, episodes: Sequence[LevelEpisode]) -> None:
         for episode in episodes:
             new = self.pending.pop(episode.level_id, None)
+            kind = "replay" if new is None else new[1].kind
+            self.num_episodes[kind] = self.num_episodes.get(kind, 0) + 1
             if new is not None:
+                self.num_tried += 1
                 self.record_new(episode, *new)
             elif (row := self.buffer.row_of_id(episode.level_id)) is not None:  # else removed while it was played
                 self.buffer.update(row, episode)
@@ -179,7 +180,7 @@ class LevelArchiveSampler(LevelSampler):
             "size": len(self.buffer),
             "capacity": self.buffer.capacity,
             "score": self.buffer.score,
-            "levels_tried": self.next_id,
+            "levels_tried": self.num_tried,
             "episodes": dict(self.num_episodes),
             "ranking_steps": self.ranking_steps,
             "levels": self.buffer.entries(MAX_REPORTED_LEVELS),
@@ -192,6 +193,7 @@ class LevelArchiveSampler(LevelSampler):
             "buffer": values,
             "pending": pending,
             "next_id": self.next_id,
+            "num_tried": self.num_tried,
             "num_episodes": dict(self.num_episodes),
             "ranking_steps": self.ranking_steps,
             "rng": self.rng.bit_generator.state,
@@ -204,5 +206,6 @@ class LevelArchiveSampler(LevelSampler):
             for k, level, origin, *seed in values["pending"]  # earlier versions had no seeds
         }
         self.next_id, self.ranking_steps = int(values["next_id"]), int(values["ranking_steps"])
+        self.num_tried = int(values.get("num_tried", self.next_id))  # earlier versions counted levels when chosen
         self.num_episodes = {str(kind): int(count) for kind, count in values["num_episodes"].items()}
         self.rng.bit_generator.state = values["rng"]

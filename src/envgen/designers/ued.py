@@ -18,6 +18,7 @@ from envgen.worlds.world import Level, Skill
 from .baselines import random_level
 from .buffer import LevelBuffer, LevelEpisode, LevelOrigin, learnability
 from .sampler import (
+    MAX_BUFFER_SIZE,
     ArchiveSettings,
     EpisodeDesigner,
     LevelArchiveSampler,
@@ -210,7 +211,7 @@ def _mutate_once(level: Level, space: Mapping[str, tuple[Any, ...]], num_edits: 
 class SflSettings(ArchiveSettings):
     """Settings of `sfl`."""
 
-    buffer_size: PositiveInt = 16
+    buffer_size: Annotated[int, Field(ge=1, le=MAX_BUFFER_SIZE)] = 16
     """Number of candidates that are kept: those with the highest learnability."""
     replay_prob: Fraction = 0.5
     """The probability that an episode plays one of these levels. The others play new random levels."""
@@ -263,6 +264,7 @@ class SflSampler(LevelArchiveSampler):
             row = self.buffer.insert(self.next_id + k, candidates[k], LevelOrigin(self.designer, "random"))
             self.buffer.tried[row], self.buffer.succeeded[row] = tried[k], succeeded[k]
         self.next_id += len(candidates)
+        self.num_tried += len(candidates)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         arrays, values = super().state()

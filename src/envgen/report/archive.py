@@ -28,7 +28,7 @@ def archive_facts(archive: Mapping[str, Any]) -> Html:
     measured = number(archive, "ranking_steps")
     parts = [
         f"The archive holds {size:,.0f} of {tried:,.0f} levels tried so far, ranked by {_score_name(archive)}.",
-        f"Episodes begun so far: {played}." if played else None,
+        f"Episodes so far: {played}." if played else None,
         f"{measured:,.0f} steps went into measuring levels, in addition to training." if measured else None,
     ]
     return tag("p", " ".join(part for part in parts if part), class_="note")

@@ -51,6 +51,7 @@ PROGRESS = "progress.jsonl"
 LIBRARIES = ("numpy", "numba", "gymnasium", "torch")
 MAX_LINE_BYTES = 16 << 20  # of the progress
 MAX_TAIL_BYTES = 1 << 20  # of the progress that are searched for its last line
+OLD_RESULTS = "old_results"  # in run.json while results of the run before its extension may be left
 MAX_VALUE_CHARS = 60  # of a value in an error message
 RESTORE = "restore the file, or start a new run in another directory"
 
@@ -77,7 +78,7 @@ class Run:
             folder: The run directory.
             request: All settings that decide the result. They must equal those that the run was started with.
             is_main: Whether this process writes. Of several processes that train together, one does.
-            runtime_options: Saved with the request, but may differ when the run resumes.
+            runtime_options: Saved with the request. When the run resumes, they may differ, and replace the old ones.
             extendable: Dotted names of numbers in the request by which a finished run can be extended.
             extend: Extend the run in `folder`, which must exist, if these numbers are larger than before. Its results
                 are then removed, to be computed again, and `extended_from` holds the old values.
@@ -115,11 +116,15 @@ class Run:
                 },
             )
             return
-        previous = read_request(folder)[0]
+        previous, runtime_options = read_request(folder)
         if extend and self._is_extension(previous):
             self._extend(previous)
         else:
             self._check_same_request(previous)
+        if OLD_RESULTS in self.read("run"):
+            self._remove_old_results()
+        if self.runtime_options != runtime_options:
+            self.write("run", {**self.read("run"), "runtime_options": self.runtime_options})
 
     def _check_no_runs_below(self) -> None:
         """Raise RunError in a folder that holds run directories: they would no longer be found."""
@@ -157,10 +162,14 @@ class Run:
         entry = self.read("run")
         before = flatten(previous)
         old_values = {name: before[name] for name in sorted(self._extendable)}
-        for name in ("summary.json", "reference.json", "diagnosis.json", "diagnosis.png"):  # of the shorter run
-            (self.folder / name).unlink(missing_ok=True)
         extended_from = [*entry.get("extended_from", []), old_values]
-        self.write("run", {**entry, "request": self.request, "extended_from": extended_from})
+        self.write("run", {**entry, "request": self.request, "extended_from": extended_from, OLD_RESULTS: True})
+
+    def _remove_old_results(self) -> None:
+        """Remove what was computed from the run before it was extended."""
+        for name in ("summary.json", "reference.json", "diagnosis.json", "diagnosis.png"):
+            (self.folder / name).unlink(missing_ok=True)
+        self.write("run", {name: value for name, value in self.read("run").items() if name != OLD_RESULTS})
 
     @property
     def extended_from(self) -> list[dict[str, Any]]:
