@@ -8,7 +8,7 @@ from pydantic import Field
 
 from envgen.designers.buffer import (
     RATE_DECAY,
-    LevelBuffer,
+    LevelArchive,
     LevelEpisode,
     LevelOrigin,
     learnability,
@@ -34,15 +34,15 @@ class NumberLevel(Level):
 SKILLS = (Skill("read"), Skill("write", ("read",)))
 
 
-def make_buffer(capacity: int = 3, **settings) -> LevelBuffer:
-    return LevelBuffer(NumberLevel, SKILLS, capacity, **settings)
+def make_buffer(capacity: int = 3, **settings) -> LevelArchive:
+    return LevelArchive(NumberLevel, SKILLS, capacity, **settings)
 
 
 def episode(level_id: int, score: float = 0.0, counts=(0, 0), episode_return: float = 0.0, mean_value: float = 0.0):
     return LevelEpisode(level_id, episode_return, np.array(counts), score, mean_value)
 
 
-def filled(scores, **settings) -> LevelBuffer:
+def filled(scores, **settings) -> LevelArchive:
     """An archive whose level `number=k` has the id k and scores[k]."""
     buffer = make_buffer(len(scores), **settings)
     for k, score in enumerate(scores):
@@ -186,10 +186,10 @@ def test_restored_archive_continues_exactly():
 def test_levels_of_crafter_survive_saving():
     world = Crafter()
     level = world.Level.parse({"near": {"table": True, "cows": 2}, "done": ["collect_wood"], "inventory": {"wood": 3}})
-    buffer = LevelBuffer(world.Level, world.skills, 2)
+    buffer = LevelArchive(world.Level, world.skills, 2)
     buffer.add(LevelEpisode(0, 1.0, np.zeros(22, np.int64), 0.1, 0.2), level, RANDOM)
     arrays, values = buffer.state()
-    copy = LevelBuffer(world.Level, world.skills, 2)
+    copy = LevelArchive(world.Level, world.skills, 2)
     copy.load(arrays, json.loads(json.dumps(values)))
     assert copy.levels == [level]
     assert copy.row_of(level) == 0

@@ -78,7 +78,7 @@ def staleness_weights(last_sampled: np.ndarray, num_sampled: int) -> np.ndarray:
     return staleness / total if total > 0 else np.full(len(staleness), 1 / len(staleness))
 
 
-class LevelBuffer:
+class LevelArchive:
     """At most `capacity` distinct levels, or pairs of a level and the seed of its map.
 
     Args:

@@ -2,7 +2,8 @@
 
 An `EpisodeDesigner` makes a `LevelSampler`, which lives as long as the run and is saved in its checkpoints. The
 training loop asks it for a level whenever an episode of an environment has ended, and tells it after each update of the
-learner which episodes have ended. `LevelArchiveSampler` keeps a `LevelBuffer` (buffer.py) of what the agent has played.
+learner which episodes have ended. `LevelArchiveSampler` keeps a `LevelArchive` (buffer.py) of the levels that the agent
+has played.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +18,7 @@ from envgen.worlds.level_space import setting_values
 from envgen.worlds.world import Level, Skill
 
 from .baselines import random_level
-from .buffer import NO_PARENT, NO_SEED, LevelBuffer, LevelEpisode, LevelOrigin, parse_origin
+from .buffer import NO_PARENT, NO_SEED, LevelArchive, LevelEpisode, LevelOrigin, parse_origin
 from .designer import Brief, Cycle, Designer, Proposal
 
 ORIGINAL_ID = -1  # the level id of episodes in the original, which no sampler chooses
@@ -115,7 +116,7 @@ class LevelArchiveSampler(LevelSampler):
         self,
         designer: str,
         settings: ArchiveSettings,
-        buffer: LevelBuffer,
+        buffer: LevelArchive,
         seed: int,
         learns_from_new: bool = True,
         replays_maps: bool = False,

@@ -16,7 +16,7 @@ from envgen.worlds.level_space import level_values
 from envgen.worlds.world import Level, Skill
 
 from .baselines import random_level
-from .buffer import LevelBuffer, LevelEpisode, LevelOrigin, learnability
+from .buffer import LevelArchive, LevelEpisode, LevelOrigin, learnability
 from .sampler import (
     MAX_BUFFER_SIZE,
     ArchiveSettings,
@@ -44,7 +44,7 @@ class DrDesigner(EpisodeDesigner):
         self.settings = settings or DrSettings()
 
     def make_sampler(self, level_type: type[Level], skills: Sequence[Skill], seed: int) -> LevelSampler:
-        buffer = LevelBuffer(level_type, skills, self.settings.buffer_size)
+        buffer = LevelArchive(level_type, skills, self.settings.buffer_size)
         return LevelArchiveSampler(self.name, self.settings, buffer, seed)
 
 
@@ -81,7 +81,7 @@ class PlrSampler(LevelArchiveSampler):
         self, designer: str, settings: PlrSettings, level_type: type[Level], skills: Sequence[Skill], seed: int
     ):
         s = settings
-        buffer = LevelBuffer(
+        buffer = LevelArchive(
             level_type, skills, s.buffer_size, s.score, "rank", s.temperature, s.staleness_coef, s.score_alpha
         )
         super().__init__(designer, s, buffer, seed, s.learn_from_new, s.replay_maps)
@@ -231,7 +231,7 @@ class SflSampler(LevelArchiveSampler):
 
     settings: SflSettings
 
-    def __init__(self, designer: str, settings: SflSettings, buffer: LevelBuffer, seed: int):
+    def __init__(self, designer: str, settings: SflSettings, buffer: LevelArchive, seed: int):
         super().__init__(designer, settings, buffer, seed)
         self.settings = settings
         self.num_updates = self.next_selection = 0
@@ -286,5 +286,5 @@ class SflDesigner(EpisodeDesigner):
         self.settings = settings or SflSettings()
 
     def make_sampler(self, level_type: type[Level], skills: Sequence[Skill], seed: int) -> LevelSampler:
-        buffer = LevelBuffer(level_type, skills, self.settings.buffer_size, "learnability", "uniform")
+        buffer = LevelArchive(level_type, skills, self.settings.buffer_size, "learnability", "uniform")
         return SflSampler(self.name, self.settings, buffer, seed)
