@@ -299,11 +299,12 @@ def _coevolve(
     from accelerate import Accelerator
 
     from envgen.coevolution.display import CoevolutionDisplay
+    from envgen.coevolution.pretraining import find_pretrained_agent
     from envgen.coevolution.pretraining import pretrain as pretrain_models
     from envgen.coevolution.registry import PROPOSERS
     from envgen.coevolution.settings import ModelSize, PretrainSettings
+    from envgen.coevolution.train import PRETRAINED, check_recorded_models, recorded_models
     from envgen.coevolution.train import coevolve as run_loop
-    from envgen.coevolution.train import recorded_models
     from envgen.coevolution.vllm import GROUP_PORTS, VllmSampler
     from envgen.runs.store import read_request
 
@@ -325,6 +326,9 @@ def _coevolve(
         started = read_request(folder)[1] if (folder / "run.json").exists() else {}
         models = recorded_models(models_folder, started)
         if models is None:
+            if started.get(PRETRAINED) is not None:
+                agent = find_pretrained_agent(domain, models_folder, recipe["seed"], size, settings)
+                check_recorded_models(folder, models_folder, agent.parent.name)
             with accelerator.main_process_first():
                 models = pretrain_models(domain, models_folder, recipe["seed"], size, settings, print_line)
         model_paths = str(models[0]), str(models[1])

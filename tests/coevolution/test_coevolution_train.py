@@ -19,9 +19,17 @@ from envgen.coevolution import environment
 from envgen.coevolution.language_model import ModelError, load_model
 from envgen.coevolution.loop import AgentPolicy, Coevolution
 from envgen.coevolution.policy import LanguageModelPolicy
+from envgen.coevolution.pretraining import find_pretrained_agent
 from envgen.coevolution.proposers import UniformProposer
 from envgen.coevolution.registry import PROPOSERS
-from envgen.coevolution.settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSettings
+from envgen.coevolution.settings import (
+    AgentSettings,
+    AlphaCurriculumSettings,
+    CoevolutionPlan,
+    EnvironmentSettings,
+    ModelSize,
+    PretrainSettings,
+)
 from envgen.coevolution.task_stores import TaskStores
 from envgen.coevolution.tasks import DomainError
 from envgen.coevolution.train import CoevolveRequest, coevolve, setup_tasks
@@ -30,7 +38,7 @@ from envgen.coevolution_api import coevolution_request, resume_coevolution
 from envgen.errors import EnvgenError
 from envgen.runs.checkpoint import load_latest
 from envgen.runs.compare import compare
-from envgen.runs.store import Run, read_progress, read_request
+from envgen.runs.store import Run, RunError, read_progress, read_request
 from envgen.settings import format_validation_error
 from run_results import without_times
 
@@ -249,6 +257,48 @@ def test_wrong_arguments_are_refused_before_models_are_pretrained(tmp_path, argu
     monkeypatch.setattr("envgen.coevolution.pretraining.pretrain", lambda *args: pytest.fail("pretrained"))
     with pytest.raises(EnvgenError, match=message):
         envgen.coevolve(**{"domain": "tools", "folder": tmp_path, "verbose": False, **arguments})
+
+
+SMALL = {
+    "plan": {"rollouts": 64, "tasks_per_step": 8, "num_base_tasks": 8, "num_eval_tasks": 12},
+    "pretrain": {"num_tokenizer_specs": 50, "num_held_out": 12},
+    "model_size": {"width": 32, "num_layers": 2, "num_heads": 2},
+}
+
+
+def write_run(folder, runtime_options, **entry):
+    """The directory of a run of the toy domain that starts from small models."""
+    unset = dict.fromkeys(("curriculum", "agent", "environment", "agent_settings", "environment_settings"))
+    request = coevolution_request(Toy(), "uniform", log=(), seed=0, **SMALL, **unset)
+    document = {"format": 2, "request": request, "runtime_options": {"dtype": "float32", **runtime_options}, **entry}
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(("versions", "cause"), [
+    ({"torch": "0.1", "numba": "0.1"}, r"was started with torch 0\.1 \(now [^,]*\), and this version pretrains other"),
+    ({}, "with other versions of envgen or of its libraries, and this version pretrains other"),
+])  # fmt: skip
+def test_a_run_does_not_resume_with_other_small_models(versions, cause, tmp_path, monkeypatch):
+    write_run(tmp_path / "run", {"pretrained": "toy-0123"}, versions=versions)
+    monkeypatch.setattr("envgen.coevolution.pretraining.pretrain", lambda *args: pytest.fail("pretrained"))
+    with pytest.raises(RunError, match=f"{cause} small models than the 'toy-0123' .* pass --models-folder"):
+        envgen.coevolve(
+            Toy(), "uniform", folder=tmp_path / "run", models_folder=tmp_path / "models", verbose=False, **SMALL
+        )
+
+
+def test_a_run_pretrains_its_missing_small_models_again(tmp_path, monkeypatch):
+    sizes = ModelSize(**SMALL["model_size"]), PretrainSettings(**SMALL["pretrain"])
+    agent = find_pretrained_agent(Toy(), tmp_path / "models", 0, *sizes)
+    write_run(tmp_path / "run", {"pretrained": agent.parent.name}, versions={"torch": "0.1"})
+    started = []
+    monkeypatch.setattr("envgen.coevolution.pretraining.pretrain", lambda *args: (agent, agent))
+    monkeypatch.setattr("envgen.coevolution.train.coevolve", lambda *args, **kwargs: started.append(args[4]))
+    envgen.coevolve(
+        Toy(), "uniform", folder=tmp_path / "run", models_folder=tmp_path / "models", verbose=False, **SMALL
+    )
+    assert started == [(str(agent), str(agent))]
 
 
 def test_a_domain_needs_specs_that_are_not_held_out(models, tmp_path):

@@ -10,6 +10,7 @@ from toy import Toy
 from envgen import run_benchmark
 from envgen.benchmarks.benchmark import Benchmark, Item, Prompt, Verdict
 from envgen.benchmarks.models import LocalBackend
+from envgen.coevolution import trained_agent
 from envgen.coevolution.language_model import load_model
 from envgen.coevolution.settings import AgentSettings, CoevolutionPlan
 from envgen.coevolution.train import CoevolveRequest, coevolve
@@ -157,5 +158,17 @@ def test_the_recorded_small_model_is_used(models, run, tmp_path):
         if is_used:
             assert load_agent(folder, tmp_path / "models").model.num_parameters()
         else:
-            with pytest.raises(RunError, match="pass --models-folder"):
+            with pytest.raises(RunError, match=f"than the {recorded!r} .* pass --models-folder"):
                 load_agent(folder, tmp_path / "models")
+
+
+def test_other_small_models_than_the_recorded_ones_are_not_used(models, run, tmp_path, monkeypatch):
+    """Pretraining with this version may have made others of the same domain."""
+    entry = json.loads((run / "run.json").read_text())
+    request = {**entry["request"], "pretrain_recipe": {"model_size": {}, "pretrain": {}, "seed": 0}, "domain": "tools"}
+    folder, options = tmp_path / "run", {**entry["runtime_options"], "pretrained": "tools-0"}
+    shutil.copytree(run, folder)
+    (folder / "run.json").write_text(json.dumps({**entry, "request": request, "runtime_options": options}))
+    monkeypatch.setattr(trained_agent, "find_pretrained_agent", lambda *args: models[0])
+    with pytest.raises(RunError, match="pretrains other small models than the 'tools-0'"):
+        load_agent(folder, tmp_path / "models")

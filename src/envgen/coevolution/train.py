@@ -11,7 +11,7 @@ from accelerate import Accelerator
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from envgen.runs.kinds import total_tokens
-from envgen.runs.store import PROGRESS, Run, reading
+from envgen.runs.store import PROGRESS, Run, RunError, library_versions, read_entry, reading
 from envgen.settings import format_choice_error
 
 from .domains.registry import domain_path
@@ -30,6 +30,7 @@ BASE_SEED = 20_251_219  # of the base tasks, the same in every run
 VALIDATION_TASKS = 200  # tasks on which a domain is validated before a run
 TOKENIZER_CHECKS = 20  # texts that each tokenizer must represent exactly
 PRETRAINED = "pretrained"  # in the runtime options: the folder of the small models that a run starts from
+MODEL_VERSIONS = ("envgen", "numpy", "torch")  # in run.json, of what pretraining depends on
 FOLDER_NAME = re.compile(r"[\w:-][\w:.-]*")
 PHASES = ("environment", "rollout", "update", "evaluation")
 
@@ -79,6 +80,29 @@ def recorded_models(models_folder: Path, runtime_options: Mapping[str, Any]) -> 
         return None
     agent, environment = (models_folder / name / model for model in ("agent", "environment"))
     return (agent, environment) if agent.is_dir() and environment.is_dir() else None
+
+
+def check_recorded_models(folder: Path, models_folder: Path, available: str) -> None:
+    """Raise RunError if a run started from other small models than those that this version pretrains.
+
+    Args:
+        folder: The run directory.
+        models_folder: A folder without the models of the run.
+        available: The name of the models that this version pretrains with the arguments of the run.
+    """
+    entry = read_entry(folder)
+    recorded = entry.get("runtime_options", {}).get(PRETRAINED)  # older runs did not store it
+    if recorded is None or recorded == available:
+        return
+    versions, now = entry.get("versions"), library_versions()
+    versions = versions if isinstance(versions, dict) else {}
+    changed = [name for name in MODEL_VERSIONS if versions.get(name, now[name]) != now[name]]
+    changes = [f"{name} {versions[name]!s:.20} (now {now[name]})" for name in changed]
+    cause = f"with {', '.join(changes)}" if changes else "with other versions of envgen or of its libraries"
+    raise RunError(
+        f"{folder} was started {cause}, and this version pretrains other small models than the {recorded!r:.80} that "
+        f"it started from, which are not in {models_folder}; pass --models-folder with the folder that the run used"
+    )
 
 
 def coevolve(

@@ -15,7 +15,7 @@ from .language_model import LanguageModel, load_model
 from .lora import add_adapters, trainable_names
 from .pretraining import find_pretrained_agent
 from .settings import AgentSettings, ModelSize, PretrainSettings
-from .train import recorded_models
+from .train import check_recorded_models, recorded_models
 
 WEIGHTS = "model."  # prefix of the weights in the arrays of a policy
 
@@ -76,6 +76,7 @@ def _initial_model(
         raise RunError(str(error)) from None
     except (KeyError, TypeError, ValueError, AttributeError):
         raise RunError(f"{run} is not a run of envgen coevolve") from None
+    check_recorded_models(run, models_folder, folder.parent.name)
     if not folder.is_dir():
         raise RunError(
             f"there is no {folder}, the small model that {run} started from; pass --models-folder with the folder that "
