@@ -60,6 +60,9 @@ from envgen.coevolution.tasks import Domain
 class MyDomain(AnswersDomain):
     name = "mine"
 
+class Harder(AnswersDomain):  # has the name of its base class
+    pass
+
 class Unfinished(Domain):
     name = "unfinished"
 
@@ -75,7 +78,9 @@ def test_load_domain_by_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     domain = load_domain(path)
     assert domain.name == "mine"
     assert domain_path(domain) == path
-    with pytest.raises(ValueError, match=r"registry_test_module has no 'Other'; it has MyDomain$"):
+    assert domain_path(load_domain("registry_test_module:Harder")) == "registry_test_module:Harder"
+    assert domain_path(load_domain("envgen.coevolution.domains.answers:AnswersDomain")) == "answers"
+    with pytest.raises(ValueError, match=r"registry_test_module has no 'Other'; it has MyDomain, Harder$"):
         load_domain("registry_test_module:Other")
     with pytest.raises(ValueError, match="'registry_test_module:function' is not a subclass of Domain"):
         load_domain("registry_test_module:function")

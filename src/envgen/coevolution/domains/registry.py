@@ -53,10 +53,12 @@ def load_domain(name: str) -> Domain:
 
 
 def domain_path(domain: Domain) -> str:
-    """The name from which `load_domain` recreates this domain; for one outside this project, its import path."""
-    if is_builtin(domain.name):
-        return domain.name
-    return f"{type(domain).__module__}:{type(domain).__qualname__}"
+    """The name from which `load_domain` recreates this domain; for one outside this project, its import path.
+
+    A subclass of a domain of this project, which may have the same name, is one outside.
+    """
+    path = f"{type(domain).__module__}:{type(domain).__qualname__}"
+    return domain.name if path in DOMAINS.values() else path
 
 
 def is_builtin(name: str) -> bool:
