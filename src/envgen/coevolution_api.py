@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 DTYPES = ("float32", "bfloat16")
 DEFAULT_DTYPE = "float32"
+DEFAULT_SAVE_EVERY = 60.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ def coevolve(
     agent_server: str | None = None,
     environment_server: str | None = None,
     dtype: str = DEFAULT_DTYPE,
+    save_every: float = DEFAULT_SAVE_EVERY,
     log: Sequence[str] = (),
     verbose: bool = True,
 ) -> CoevolutionRun:
@@ -81,6 +84,7 @@ def coevolve(
         agent_server: Address of a vLLM server that generates the agent's completions.
         environment_server: The same for the environment policy.
         dtype: The data type in which models are loaded: `"float32"` or `"bfloat16"`.
+        save_every: Seconds between checkpoints. They are written after a step, and at the end in any case.
         log: `"tensorboard"`, `"wandb"` or both, in addition to the run directory.
         verbose: Show progress on the terminal.
     """
@@ -94,10 +98,12 @@ def coevolve(
     )  # fmt: skip
     run_folder = Path(folder) if folder else default_coevolution_folder(domain_path(loaded), proposer, seed)
     servers = (agent_server, environment_server)
-    return _coevolve(run_folder, loaded, request, recipe, Path(models_folder), servers, dtype, log, verbose)
+    return _coevolve(run_folder, loaded, request, recipe, Path(models_folder), servers, dtype, save_every, log, verbose)
 
 
-def coevolution_request(domain: Any, proposer: str, *, log: Sequence[str], **arguments: Any) -> dict[str, Any]:
+def coevolution_request(
+    domain: Any, proposer: str, *, log: Sequence[str], save_every: float = DEFAULT_SAVE_EVERY, **arguments: Any
+) -> dict[str, Any]:
     """Check the arguments of `coevolve` without loading models, and return the request that run.json would hold.
 
     Args:
@@ -107,6 +113,7 @@ def coevolution_request(domain: Any, proposer: str, *, log: Sequence[str], **arg
     from envgen.runs.loggers import check_loggers
 
     check_loggers(log)
+    _check_save_every(save_every)
     return stored_request(*_coevolution_arguments(domain, proposer, **arguments))
 
 
@@ -217,6 +224,7 @@ def resume_coevolution(
     agent_server: str | None = None,
     environment_server: str | None = None,
     dtype: str | None = None,
+    save_every: float = DEFAULT_SAVE_EVERY,
     log: Sequence[str] = (),
     verbose: bool = True,
 ) -> CoevolutionRun:
@@ -224,6 +232,7 @@ def resume_coevolution(
 
     Args:
         dtype: The data type in which models are loaded, by default that of the run.
+        save_every: Seconds between checkpoints.
     """
     from envgen.coevolution.domains.registry import is_builtin
     from envgen.coevolution.settings import ModelSize, PretrainSettings
@@ -248,7 +257,7 @@ def resume_coevolution(
     servers = (agent_server, environment_server)
     dtype = dtype or str(runtime.get("dtype", DEFAULT_DTYPE))
     return _coevolve(
-        run_folder, _load_domain(domain), request, recipe, Path(models_folder), servers, dtype, log, verbose
+        run_folder, _load_domain(domain), request, recipe, Path(models_folder), servers, dtype, save_every, log, verbose
     )
 
 
@@ -279,6 +288,11 @@ def check_dtype(folder: Path, dtype: str) -> None:
             )
 
 
+def _check_save_every(seconds: Any) -> None:
+    if isinstance(seconds, bool) or not isinstance(seconds, Real) or not seconds >= 0:
+        raise ArgumentError(f"save_every must be a number of seconds, 0 or greater, not {seconds!r:.80}")
+
+
 def _trains_all_weights(request: "CoevolveRequest") -> bool:
     """Whether the agent or the environment policy is trained without adapters."""
     from envgen.coevolution.registry import PROPOSERS
@@ -290,12 +304,13 @@ def _trains_all_weights(request: "CoevolveRequest") -> bool:
 
 def _coevolve(
     folder: Path, domain: Any, request: "CoevolveRequest", recipe: Mapping[str, Any] | None, models_folder: Path,
-    servers: tuple[str | None, str | None], dtype: str, log: Sequence[str], verbose: bool,
+    servers: tuple[str | None, str | None], dtype: str, save_every: float, log: Sequence[str], verbose: bool,
 ) -> CoevolutionRun:  # fmt: skip
     from envgen.runs.loggers import CoevolutionLogger, check_loggers
 
     check_dtype(folder, dtype)
     check_loggers(log)
+    _check_save_every(save_every)
     from accelerate import Accelerator
 
     from envgen.coevolution.display import CoevolutionDisplay
@@ -343,6 +358,6 @@ def _coevolve(
 
         summary = run_loop(
             folder, domain, request, recipe, model_paths, on_progress, accelerator,
-            (agent_sampler, environment_sampler), dtype,
+            (agent_sampler, environment_sampler), dtype, save_every=save_every,
         )  # fmt: skip
     return CoevolutionRun(folder, summary)

@@ -57,10 +57,15 @@ def test_a_model_folder_replaces_pretraining(finished):
         ([], ""),
         (["--models-folder", "out/models"], ""),
         (["--models-folder", "my models"], " --models-folder 'my models'"),
+        (["--save-every", "60"], ""),
+        (
+            ["--agent-server", "http://localhost:1", "--save-every", "600"],
+            " --agent-server http://localhost:1 --save-every 600.0",
+        ),
     ],
 )
 @pytest.mark.parametrize("resumes", [False, True])
-def test_an_interrupted_run_is_resumed_with_its_models_folder(
+def test_an_interrupted_run_is_resumed_with_the_options_that_it_does_not_record(
     resumes, options, repeated, tmp_path, monkeypatch, capsys
 ):
     def interrupt(*args, **kwargs):
@@ -134,6 +139,7 @@ def test_a_failed_start_does_not_block_the_next_call(tmp_path):
             "genenv-grpo learns from one batch of specs in each step",
         ),
         (["tools", "--success-threshold", "2"], "success_threshold: Input should be less than or equal to 1"),
+        (["tools", "--save-every", "nan"], "save_every must be a number of seconds, 0 or greater, not nan"),
         (["tools", "--beta", "inf"], "beta: Input should be a finite number"),
     ],
 )

@@ -174,6 +174,17 @@ def test_the_batches_of_an_evaluation_do_not_change_its_scores(models):
     assert (agent.evaluate(tasks, batch_size=7) == scores).all()
 
 
+@pytest.mark.parametrize(("save_every", "saved"), [(1e9, [4]), (0, [1, 2, 3, 4])])
+def test_the_time_between_checkpoints_can_be_set(models, tmp_path, monkeypatch, save_every, saved):
+    steps = []
+    monkeypatch.setattr(Coevolution, "_save", lambda self: steps.append(self.counts["step"]))
+    envgen.coevolve(
+        Toy(), "uniform", agent=models[0], folder=tmp_path / "run", save_every=save_every, verbose=False,
+        plan=PLAN.model_dump(), agent_settings={"max_new_tokens": 4},
+    )  # fmt: skip
+    assert steps == saved
+
+
 @pytest.mark.parametrize(("fractions", "count", "sources"), [
     ((0.5, 0.5), 3, ["proposer", "proposer", "replay"]), ((0.25, 0.75), 2, ["replay", "replay"]),
     ((0.5, 0.25), 4, ["proposer", "proposer", "replay", "base"]),
@@ -252,6 +263,9 @@ def test_failure_before_training_leaves_no_run_directory(models, tmp_path):
     ({"proposer": "dapo", "environment_server": "http://localhost:1"}, "remove environment_server"),
     ({"domain": Toy}, "must be the name of a domain or a Domain object, not <class"),
     ({"domain": 5}, "not 5"),
+    ({"save_every": -1}, "save_every must be a number of seconds, 0 or greater, not -1"),
+    ({"save_every": float("nan")}, "save_every .* not nan"),
+    ({"save_every": "60"}, "save_every .* not '60'"),
 ])  # fmt: skip
 def test_wrong_arguments_are_refused_before_models_are_pretrained(tmp_path, arguments, message, monkeypatch):
     monkeypatch.setattr("envgen.coevolution.pretraining.pretrain", lambda *args: pytest.fail("pretrained"))

@@ -37,6 +37,7 @@ Dtype = choice("float32", "bfloat16")
 
 
 MODELS_FOLDER = Path("out/models")
+SAVE_EVERY = 60.0
 
 
 def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., None]:
@@ -66,6 +67,7 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
         agent_server: Annotated[str | None, default("none")] = None,
         environment_server: Annotated[str | None, default("none")] = None,
         dtype: Annotated[Dtype, default("float32; with --resume, that of the run")] = None,  # pyright: ignore
+        save_every: float = SAVE_EVERY,
         log: Annotated[tuple[str, ...], default("none", "{tensorboard,wandb} ...")] = (),
         quiet: bool = False,
         dry_run: bool = False,
@@ -94,6 +96,8 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
             agent_server: Address of a vLLM server that generates the agent's completions (docs/genenv-7b.md).
             environment_server: The same for the environment policy.
             dtype: Data type in which models are loaded.
+            save_every: Seconds between checkpoints, which are written after a step. With large models, whose
+                checkpoints take minutes, use more.
             log: Log the run to tensorboard, wandb or both, in addition to the run directory.
             quiet: Print no progress, only the results.
             dry_run: Train nothing. Print what the run would do, estimates of its memory and time, and the commands that
@@ -106,7 +110,9 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
         from envgen.runs.store import read_request
 
         servers = {"agent_server": agent_server, "environment_server": environment_server}
-        runtime: dict[str, Any] = {**servers, "models_folder": models_folder, "log": log, "verbose": not quiet}
+        runtime: dict[str, Any] = {
+            **servers, "models_folder": models_folder, "save_every": save_every, "log": log, "verbose": not quiet
+        }  # fmt: skip
         groups = {"": explicitly_set(plan) | explicitly_set(curriculum), "agent": explicitly_set(agent_settings),
                   "environment": explicitly_set(environment_settings), "pretrain": explicitly_set(pretrain),
                   "model_size": explicitly_set(model_size)}  # fmt: skip
@@ -160,9 +166,8 @@ def _print_dry_run(
         raise UserError(f"--num-gpus must be at least 1, not {num_gpus}")
     if gpu_memory is not None and not gpu_memory > 0:
         raise UserError(f"--gpu-memory must be positive, not {gpu_memory:g}")
-    run_arguments = {
-        name: value for name, value in arguments.items() if name not in ("folder", "models_folder", "log", "verbose")
-    }
+    unused = ("folder", "models_folder", "save_every", "log", "verbose")
+    run_arguments = {name: value for name, value in arguments.items() if name not in unused}
     text = api.coevolution_dry_run(
         domain, proposer, num_gpus=num_gpus or 1, gpu_memory=gpu_memory or 80.0,
         argv=_without_dry_run(sys.argv[2:]), **run_arguments,
@@ -196,10 +201,11 @@ def _resume_flags(arguments: Mapping[str, Any]) -> str:
     """The options that must be repeated to resume a run with these arguments."""
     import shlex
 
-    values = {name: arguments[name] for name in ("agent_server", "environment_server", "models_folder")}
-    if values["models_folder"] == MODELS_FOLDER:
-        del values["models_folder"]
-    flags = [f"{flag(name)} {shlex.quote(str(value))}" for name, value in values.items() if value]
+    defaults = {
+        "agent_server": None, "environment_server": None, "models_folder": MODELS_FOLDER, "save_every": SAVE_EVERY
+    }  # fmt: skip
+    values = {name: arguments[name] for name, default in defaults.items() if arguments[name] != default}
+    flags = [f"{flag(name)} {shlex.quote(str(value))}" for name, value in values.items()]
     flags += [f"--log {shlex.join(arguments['log'])}"] if arguments["log"] else []
     return " ".join(flags)
 
