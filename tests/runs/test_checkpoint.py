@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from envgen.runs import checkpoint
 from envgen.runs.checkpoint import CheckpointError, list_checkpoints, load_latest, save_checkpoint
@@ -23,6 +24,30 @@ def test_save_and_load_round_trip(tmp_path):
         np.testing.assert_array_equal(arrays["agent"][name], array)
         assert arrays["agent"][name].shape == array.shape
         assert arrays["agent"][name].dtype == array.dtype
+
+
+def test_large_groups_are_not_in_memory_together(tmp_path, monkeypatch):
+    """Each group is on disk before the next one is serialized, and is parsed before the next one is read."""
+    events = []
+
+    def record(module, name, describe):
+        function = getattr(module, name)
+
+        def call(*args, **options):
+            events.append(describe(args[0]))
+            return function(*args, **options)
+
+        monkeypatch.setattr(module, name, call)
+
+    record(safetensors.numpy, "save", lambda arrays: "serialize")
+    record(safetensors.numpy, "load", lambda data: "parse")
+    record(checkpoint, "write_flushed", lambda file: f"write {file.suffix}")
+    record(checkpoint, "read_regular", lambda file: f"read {file.suffix}")
+    save_checkpoint(tmp_path, {"agent": ARRAYS["agent"], "proposer": ARRAYS["agent"]}, VALUES)
+    load_latest(tmp_path)
+    assert [event for event in events if "json" not in event] == [
+        *["serialize", "write .safetensors"] * 2, *["read .safetensors", "parse"] * 2
+    ]  # fmt: skip
 
 
 def test_only_the_newest_checkpoints_are_kept(tmp_path):

@@ -96,15 +96,21 @@ def save_checkpoint(
 
 
 def write_checkpoint(folder: Path, arrays: Mapping[str, Mapping[str, np.ndarray]], values: Mapping[str, Any]) -> None:
-    """Write the files of a checkpoint to a folder, the manifest last."""
+    """Write the files of a checkpoint to a folder, the manifest last.
+
+    Groups are serialized one at a time: those of large models would not fit into memory twice.
+    """
     from safetensors.numpy import save as save_arrays  # an optional dependency
 
-    files = {f"{group}.safetensors": save_arrays(_to_contiguous(named)) for group, named in arrays.items()}
-    files["values.json"] = json.dumps(values, indent=1).encode()
     manifest = {}
-    for name, data in files.items():
+
+    def write(name: str, data: bytes) -> None:
         write_flushed(folder / name, data)
         manifest[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+    for group, named in arrays.items():
+        write(f"{group}.safetensors", save_arrays(_to_contiguous(named)))
+    write("values.json", json.dumps(values, indent=1).encode())
     write_flushed(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
     flush_folder(folder)
 
@@ -135,18 +141,20 @@ def load_checkpoint(checkpoint: Path) -> Checkpoint:
         if not stat.S_ISDIR(checkpoint.lstat().st_mode):
             raise ValueError("it is not a directory")
         manifest = parse_json(read_regular(checkpoint / MANIFEST, max_bytes=MAX_JSON_BYTES))
-        data = {}
+        arrays, values = {}, None
         for name, entry in manifest.items():
             if not _is_plain_name(name):
                 raise ValueError(f"{MANIFEST} names {name!r}, which is not a file of a checkpoint")
-            limit = MAX_JSON_BYTES if name == "values.json" else None
-            data[name] = read_regular(checkpoint / name, entry["bytes"], limit)
-            if hashlib.sha256(data[name]).hexdigest() != entry["sha256"]:
+            data = read_regular(checkpoint / name, entry["bytes"], MAX_JSON_BYTES if name == "values.json" else None)
+            if hashlib.sha256(data).hexdigest() != entry["sha256"]:
                 raise ValueError(f"the checksum of {name} does not match")
-        values = parse_json(data.pop("values.json"))
+            if name == "values.json":
+                values = parse_json(data)
+            else:
+                arrays[name.removesuffix(".safetensors")] = load_arrays(data)
+            del data  # before the next file is read
         if not isinstance(values, dict):
             raise ValueError("values.json is not a JSON object")
-        arrays = {name.removesuffix(".safetensors"): load_arrays(blob) for name, blob in data.items()}
         return Checkpoint(int(checkpoint.name), arrays, values)
     except OSError as error:
         file_prefix = f"{Path(error.filename).name}: " if error.filename else ""
