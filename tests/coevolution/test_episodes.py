@@ -18,7 +18,7 @@ from envgen.coevolution.episodes import (
     normalize_turn,
     transcript,
 )
-from envgen.coevolution.language_model import LanguageModel, ModelError, new_model, train_tokenizer
+from envgen.coevolution.language_model import LanguageModel, ModelError, new_model, save_model, train_tokenizer
 from envgen.coevolution.loop import AgentPolicy
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.pretraining import completion_loss, encode_example, pretrain
@@ -296,8 +296,21 @@ def test_a_turn_that_is_cut_off_ends_before_the_observation(lm):
 
 def test_a_chat_template_that_rewrites_earlier_turns_is_refused(lm):
     lm.tokenizer.chat_template = "{{ messages | length }}"
-    with pytest.raises(ModelError, match="rewrites earlier turns"):
+    with pytest.raises(
+        ModelError, match="^the chat template of this model rewrites earlier turns; choose another model$"
+    ):
         lm.encode_observation("right 1")
+
+
+def test_a_chat_template_without_further_turns_is_refused_before_a_run_starts(lm, tmp_path):
+    lm.tokenizer.chat_template = "{{ messages | length }}"
+    save_model(lm, tmp_path / "agent")
+    model = str(tmp_path / "agent")
+    plan = CoevolutionPlan(rollouts=8, tasks_per_step=1, num_base_tasks=8, num_eval_tasks=8)
+    request = CoevolveRequest(proposer="uniform", agent=model, environment=model, plan=plan)
+    with pytest.raises(ModelError, match="rewrites earlier turns"):
+        coevolve(tmp_path / "run", Spelling(), request)
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_agent_learns_in_episodes(lm):

@@ -118,5 +118,7 @@ def render_template(render: Callable[[], str], seconds: float | None = None) -> 
         raise ModelError(f"the chat template of the model did not end within {seconds:g} seconds; pass another model")
     if failure:
         reason = failure[0]
+        if isinstance(reason, ModelError):
+            raise reason
         raise ModelError(f"the chat template of the model fails: {reason!r:.300}; pass another model") from reason
     return result[0]

@@ -139,6 +139,8 @@ def coevolve(
     setup = setup_tasks(domain, request.plan)
     agent_lm = load_model(agent_path, dtype)
     oracle_replies = [domain.oracle_reply(task) for task in setup.eval_tasks[:TOKENIZER_CHECKS]]
+    if domain.is_multi_turn:
+        agent_lm.encode_observation("-")  # its chat template may not allow for further turns
     agent_lm.check_round_trip(oracle_replies, f"replies of {domain.name}")
     environment_lm: LanguageModel | None = None
     if entry.needs_model:
