@@ -11,7 +11,7 @@ from envgen.agents import ppo
 from envgen.agents.errors import SpaceError
 from envgen.agents.networks import ActorCritic, PolicyNetwork, make_distribution
 from envgen.agents.ppo import METRICS, PPO
-from envgen.agents.rollout import EpisodeStats, VecEnvRunner
+from envgen.agents.rollout import EpisodeStats, Rollout, VecEnvRunner
 from envgen.agents.settings import PpoSettings, ppo_settings_for
 from envgen.errors import NonFiniteLossError
 from envgen.worlds.crafter.env import CrafterVectorEnv
@@ -78,21 +78,32 @@ def test_learns_a_skill_a_few_actions_away(seed, bfloat16):
     assert np.mean(successes[-60:]) > 0.9
 
 
-def test_bootstrap_on_truncation_adds_the_discounted_value():
-    settings = PpoSettings(num_envs=1, num_steps=10, bootstrap_on_truncation=True, return_norm_decay=None)
+def collect_constant_values(value: float, steps: int = 0, **settings) -> Rollout:
+    """Two episodes of 5 steps, by a learner after `steps` steps. Its estimate of each value is the same."""
     envs = gymnasium.vector.SyncVectorEnv(
         [lambda: gymnasium.wrappers.TimeLimit(gymnasium.make("Pendulum-v1").unwrapped, 5)],
         autoreset_mode=AutoresetMode.SAME_STEP,
     )
-    bootstrapping = PPO.for_envs(envs, settings=settings)
-    plain = PPO.for_envs(envs, settings=settings.model_copy(update={"bootstrap_on_truncation": False}))
-    torch.nn.init.constant_(bootstrapping.network.value_head.bias, 7.0)
-    torch.nn.init.zeros_(bootstrapping.network.value_head.weight)
-    plain.network.load_state_dict(bootstrapping.network.state_dict())
-    bootstrapped = bootstrapping.collect(VecEnvRunner(envs, seed=1), 10)
-    expected = plain.collect(VecEnvRunner(envs, seed=1), 10)
+    learner = PPO.for_envs(envs, settings=PpoSettings(num_envs=1, num_steps=10, return_norm_decay=None, **settings))
+    torch.nn.init.constant_(learner.network.value_head.bias, value)
+    torch.nn.init.zeros_(learner.network.value_head.weight)
+    learner.steps = steps
+    return learner.collect(VecEnvRunner(envs, seed=1), 10)
+
+
+def test_bootstrap_on_truncation_adds_the_discounted_value():
+    bootstrapped = collect_constant_values(7.0, bootstrap_on_truncation=True)
+    expected = collect_constant_values(7.0)
     np.testing.assert_allclose(bootstrapped.rewards - expected.rewards, 0.95 * 7.0 * expected.dones, atol=1e-5)
     assert expected.dones.sum() == 2
+
+
+@pytest.mark.parametrize(("steps", "gamma"), [(0, 0.5), (30, 0.6), (120, 0.9), (500, 0.9)])
+def test_bootstrap_on_truncation_discounts_by_the_annealed_gamma(steps, gamma):
+    annealed = {"gamma": 0.5, "final_gamma": 0.9, "anneal_steps": 120}
+    bootstrapped = collect_constant_values(7.0, steps, bootstrap_on_truncation=True, **annealed)
+    expected = collect_constant_values(7.0, steps, **annealed)
+    np.testing.assert_allclose(bootstrapped.rewards - expected.rewards, gamma * 7.0 * expected.dones, atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
