@@ -2,14 +2,18 @@
 
 import math
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
-from ladder import UP, Ladder, LadderWithExpert
+from ladder import UP, Ladder, LadderLevel, LadderWithExpert
 
 from envgen.agents.ppo import PPO
 from envgen.curriculum.evaluate import (
+    SCORING_EPISODES,
     Estimate,
+    LevelScorer,
     act_where,
     evaluate,
     evaluate_in_groups,
@@ -224,6 +228,44 @@ def test_skill_counts_once_per_episode():
         SelectiveClimber(set(range(4))), LadderWithExpert(), 2, 2, seed=0, observation="number"
     )
     assert (rates["climb"].mean, rates["climb"].std) == (100, 0)
+
+
+# --- scores of levels
+
+
+class Climber:
+    """Always goes up. Training lasts as many steps as it is asked to."""
+
+    settings = SimpleNamespace(num_envs=2)
+    steps = 0
+
+    def act(self, obs, rng=None):
+        return np.full(len(obs), UP)
+
+    def untrained_copy(self, seed):
+        return Climber()
+
+    def train(self, envs, steps):
+        self.steps = steps
+
+
+def test_the_steps_that_it_takes_to_score_levels_are_counted():
+    """Episodes of a ladder end at their time limit, so the number of steps is known."""
+    climber: Any = Climber()
+    scorer = LevelScorer(Ladder(), "number", climber, train_steps=100, seed=0, cycle=1)
+    levels, lengths = [LadderLevel(length=3), LadderLevel(length=11)], 3 + 11
+    expected = 0
+    assert scorer.steps == expected
+    for _ in range(2):
+        scorer.score(levels, "agent")
+        expected += SCORING_EPISODES * lengths
+        assert scorer.steps == expected
+        scorer.success_rates(levels, episodes=5)
+        expected += 5 * lengths
+        assert scorer.steps == expected
+        scorer.score(levels, "scoring_agent")
+        expected += 2 * 100 + SCORING_EPISODES * lengths
+        assert scorer.steps == expected
 
 
 # --- outcomes by level
