@@ -138,6 +138,20 @@ def test_a_rate_between_the_thresholds_changes_nothing():
     assert envs.successes[0].all()  # the last episodes that ended
 
 
+@pytest.mark.parametrize(("continues", "stage"), [(False, 0), (True, 1)])
+def test_an_episode_in_progress_counts_unless_it_continues_a_saved_state(continues, stage):
+    """Three environments succeed every two steps, and the fourth stands still."""
+    chain = CHAIN.model_copy(update={"advance_at": 100, "window": 6})
+    envs = make_envs(chain)
+    envs.reset(seed=1)
+    if continues:
+        envs.set_env_state(np.array([3]), envs.get_env_state(np.array([3])))
+    for _ in range(4):
+        assert envs.stage_of(chain) == 0
+        envs.step(np.array([RIGHT, RIGHT, RIGHT, 0]))
+    assert envs.stage_of(chain) == stage
+
+
 def test_chains_begin_at_their_start_and_share_environments_with_levels():
     late = CHAIN.model_copy(update={"start": 1})
     envs = make_envs(late, LEVELS[0], ORIGINAL, num_envs=6)
@@ -186,6 +200,22 @@ def test_the_last_stage_and_chains_without_cutoff_are_not_cut_off(short_cutoffs)
         for k in range(70):
             result = runner.step(np.array([RIGHT, RIGHT, RIGHT, 0]) if k < 20 else np.zeros(4, int), episodes)
             assert not result.cut_off.any()
+
+
+def test_an_episode_that_continues_a_saved_state_is_not_cut_off(short_cutoffs):
+    """Two environments succeed after three steps, so the others, which stand still, are cut off after twice three."""
+    chain = LevelChain(skill="sprint", levels=(CorridorLevel(length=3), ORIGINAL), advance_at=100, window=8, cutoff=2)
+    envs, actions, ends = make_envs(chain), np.array([RIGHT, RIGHT, 0, 0]), {2: [], 3: []}
+    envs.reset(seed=1)
+    for step in range(1, 43):
+        *_, truncated, infos = envs.step(actions)
+        for i in ends:
+            if truncated[i]:
+                ends[i].append((step, bool(infos["final_info"]["cut_off"][i])))
+        if step == 5:
+            envs.set_env_state(np.array([3]), envs.get_env_state(np.array([3])))
+    assert ends[2] == [(step, True) for step in range(6, 43, 6)]
+    assert ends[3] == [(30, False), (36, True), (42, True)]  # the time limit of the world is 30 steps
 
 
 @pytest.mark.parametrize("cutoff", [None, 1.0])
