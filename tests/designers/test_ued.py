@@ -91,6 +91,17 @@ def test_restored_sampler_continues_exactly(tmp_path, name):
     assert copy.summary() == sampler.summary()
 
 
+@pytest.mark.parametrize("name", ["dr", "plr"])
+def test_levels_whose_episodes_a_new_phase_drops_are_forgotten(tmp_path, name):
+    sampler = make_sampler(name, tmp_path)
+    dropped = [sampler.sample() for _ in range(3)]
+    sampler.begin_phase()
+    assert sampler.state()[1]["pending"] == []  # or each phase would make the checkpoints larger
+    new = sampler.sample()
+    sampler.update([LevelEpisode(item.level_id, 1.0, np.array([1]), 0.5, 0.5) for item in (*dropped, new)])
+    assert sampler.buffer.ids[: len(sampler.buffer)].tolist() == [new.level_id]
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_seed_determines_the_levels(tmp_path, name):
     first, second, other = (play(make_sampler(name, tmp_path, seed), 6) for seed in (0, 0, 1))
