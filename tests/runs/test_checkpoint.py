@@ -197,3 +197,11 @@ def test_deeply_nested_json_counts_as_damage(tmp_path):
     (folder / "manifest.json").write_text("[" * 100_000)
     with pytest.raises(CheckpointError, match="damaged"):
         checkpoint.load_checkpoint(folder)
+
+
+def test_values_that_could_not_be_read_again_are_not_written(tmp_path, monkeypatch):
+    save_checkpoint(tmp_path, {}, {"levels": []})
+    monkeypatch.setattr("envgen.runs.checkpoint.MAX_JSON_BYTES", 1 << 20)
+    with pytest.raises(CheckpointError, match=r"has 2 MiB of JSON, .* at most 1; .* lower its buffer_size"):
+        save_checkpoint(tmp_path, {}, {"levels": ["x" * 1000] * 2200})
+    assert [entry.name for entry in tmp_path.iterdir()] == ["00000001"]

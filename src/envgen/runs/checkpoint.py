@@ -84,6 +84,9 @@ def save_checkpoint(
         write_checkpoint(temp, arrays, values)
         os.replace(temp, final)
         flush_folder(folder)
+    except CheckpointError:
+        shutil.rmtree(temp, ignore_errors=True)
+        raise
     except OSError as error:
         shutil.rmtree(temp, ignore_errors=True)
         rest = f"checkpoint {existing[-1]} is intact" if existing else "there is no earlier checkpoint"
@@ -110,7 +113,13 @@ def write_checkpoint(folder: Path, arrays: Mapping[str, Mapping[str, np.ndarray]
 
     for group, named in arrays.items():
         write(f"{group}.safetensors", save_arrays(_to_contiguous(named)))
-    write("values.json", json.dumps(values, indent=1).encode())
+    values_data = json.dumps(values, indent=1).encode()
+    if len(values_data) > MAX_JSON_BYTES:
+        raise CheckpointError(
+            f"the state of the run has {len(values_data) >> 20} MiB of JSON, and a checkpoint holds at most "
+            f"{MAX_JSON_BYTES >> 20}; with a designer that keeps an archive of levels, lower its buffer_size"
+        )
+    write("values.json", values_data)
     write_flushed(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
     flush_folder(folder)
 
