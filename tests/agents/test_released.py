@@ -231,6 +231,29 @@ def test_a_policy_is_added_with_the_results_of_its_run_only(tool, tmp_path, monk
     assert envgen.load_policy(folder).metadata["name"] == "small"
 
 
+def test_the_policy_of_an_extended_run_is_added_with_the_statistics_of_all_its_training(tool, tmp_path, monkeypatch):
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    monkeypatch.setattr(tool, "POLICIES", tmp_path / "policies")
+    settings = {"verbose": False, "hyperparameters": {"num_envs": 2, "num_steps": 64}}
+    for steps, extend in ((768, False), (1536, True)):
+        plan = {"cycles": 0, "final_steps": steps, "episodes": 4}
+        run = envgen.train("crafter", "none", plan=plan, seed=1, folder=tmp_path / "run", extend=extend, **settings)
+    summary = json.loads((run.folder / "summary.json").read_text())
+    lines = list(read_progress(run.folder))
+    stats = training_stats(lines, list(summary["final"]["skills"]))
+    assert stats is not None
+    assert stats.episodes == sum(line["episodes"] for line in lines) > summary["training"]["episodes"]
+    result = {"variant": "symbols", "seed": 1, "steps": 1536, "seconds": 1}
+    result |= {"final": summary["final"], "package": summary["final"]}
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(result | {"training": summary["training"]}))  # of the added steps alone
+    with pytest.raises(SystemExit, match=r"results of another run than .*: training differ"):
+        tool.add(run.folder, "small", file)
+    file.write_text(json.dumps(result | {"training": stats.model_dump(mode="json")}))
+    folder = tool.add(run.folder, "small", file)
+    assert f"score was {stats.score:.1f}" in (folder / "README.md").read_text()
+
+
 def test_the_published_policies_have_cards_with_the_numbers_of_the_results(tool):
     for folder in tool.POLICIES.iterdir():
         policy = envgen.load_policy(folder)
