@@ -1,39 +1,22 @@
 """Two CPU processes (gloo) train adapters like one, and sample different completions."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import lora_worker as worker
 import numpy as np
 import pytest
+from two_processes import launch, read_json
 
 from envgen.runs.checkpoint import load_latest
 from run_results import without_times
 
 pytest.importorskip("peft")
-TIMEOUT = 600  # seconds, on a busy machine
 
 
 @pytest.fixture(scope="module")
 def out(models, tmp_path_factory):
     """The results of two processes, which are launched once for all tests."""
     folder = tmp_path_factory.mktemp("distributed")
-    path = [str(Path(worker.__file__).parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    result = subprocess.run(
-        [*command, worker.__file__, str(folder), *map(str, models)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path)},
-        capture_output=True, text=True, timeout=TIMEOUT,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr[-4000:]
+    launch(worker, folder, models)
     return folder
-
-
-def read_json(out, name):
-    return json.loads((out / f"{name}.json").read_text())
 
 
 @pytest.mark.parametrize("dtype", worker.DTYPES)
