@@ -296,9 +296,7 @@ def test_a_turn_that_is_cut_off_ends_before_the_observation(lm):
 
 def test_a_chat_template_that_rewrites_earlier_turns_is_refused(lm):
     lm.tokenizer.chat_template = "{{ messages | length }}"
-    with pytest.raises(
-        ModelError, match="^the chat template of this model rewrites earlier turns; choose another model$"
-    ):
+    with pytest.raises(ModelError, match=r"^the chat template of this model rewrites earlier turns; choose another"):
         lm.encode_observation("right 1")
 
 
