@@ -31,7 +31,7 @@ from envgen.coevolution.settings import (
     PretrainSettings,
 )
 from envgen.coevolution.task_stores import TaskStores
-from envgen.coevolution.tasks import DomainError
+from envgen.coevolution.tasks import CheckResult, DomainError
 from envgen.coevolution.train import CoevolveRequest, coevolve, setup_tasks
 from envgen.coevolution.vllm import VllmSampler
 from envgen.coevolution_api import coevolution_request, resume_coevolution
@@ -183,6 +183,18 @@ def test_the_time_between_checkpoints_can_be_set(models, tmp_path, monkeypatch, 
         plan=PLAN.model_dump(), agent_settings={"max_new_tokens": 4},
     )  # fmt: skip
     assert steps == saved
+
+
+def test_scores_may_be_bools(models):
+    class Sure(Toy):
+        def check(self, task, reply):
+            return CheckResult(reply.strip() == task.answer_key, True)
+
+    settings = AgentSettings(max_new_tokens=4)
+    agent = AgentPolicy(Sure(), LanguageModelPolicy(load_model(models[0]), settings, seed=0), settings)
+    batch = agent.sample_and_score(list(Sure().held_out_tasks(2)))
+    assert batch.scores.dtype == batch.scores[batch.has_zero_variance].dtype == np.float64
+    assert agent.evaluate(batch.tasks, 2).dtype == np.float64
 
 
 @pytest.mark.parametrize(("fractions", "count", "sources"), [

@@ -10,7 +10,8 @@ from toy import Toy, ToySpec
 from envgen.coevolution.domains.answers import AnswersDomain
 from envgen.coevolution.domains.registry import load_domain
 from envgen.coevolution.domains.tools.domain import ToolsDomain
-from envgen.coevolution.tasks import CheckResult, DomainError, Spec, SpecError, Task, check_domain
+from envgen.coevolution.tasks import CheckResult, DomainError, Spec, SpecError, Task, check_domain, check_samples
+from envgen.coevolution.train import CoevolveRequest, coevolve
 
 
 @pytest.mark.parametrize("domain", [Toy(), AnswersDomain(), ToolsDomain()], ids=lambda domain: domain.name)
@@ -25,6 +26,10 @@ def test_reasoning_gym_domains_keep_the_contract():
 
 class NoName(Toy):
     name = ""
+
+
+class NameOfFolder(Toy):
+    name = "../toy"
 
 
 class NoInstructions(Toy):
@@ -89,6 +94,11 @@ class ScoreAboveOne(Toy):
         return CheckResult(2.0, True)
 
 
+class NoResult(Toy):
+    def check(self, task: Task, reply: str) -> Any:
+        return reply == task.answer_key
+
+
 class InvalidButScored(Toy):
     def check(self, task: Task, reply: str) -> CheckResult:
         return CheckResult(1.0, False)
@@ -119,6 +129,16 @@ class VaryingFeatures(Toy):
         return {spec.letters[0]: "yes"}
 
 
+class FailingTask(Toy):
+    def make_task(self, spec: Any) -> Task:
+        raise KeyError("letters")
+
+
+class FailingEasySample(Toy):
+    def sample_easy(self, rng: np.random.Generator) -> Any:
+        return self.levels  # pyright: ignore[reportAttributeAccessIssue]
+
+
 class InfiniteDifficulty(Toy):
     def difficulty(self, spec: Any) -> float:
         return float("inf")
@@ -128,6 +148,7 @@ class InfiniteDifficulty(Toy):
     ("domain_class", "message"),
     [
         (NoName, "NoName.name is empty"),
+        (NameOfFolder, "NameOfFolder.name must be usable as the name of a folder, not '../toy'"),
         (NoInstructions, "NoInstructions.instructions must be a string"),
         (WrongSpecClass, "Spec must be a subclass of envgen.coevolution.tasks.Spec"),
         (WrongThreshold, r"success_threshold is 1.5, not in \(0, 1\]"),
@@ -139,6 +160,7 @@ class InfiniteDifficulty(Toy):
         (EmptyPrompt, "has no prompt"),
         (CrashingCheck, "check fails on the reply .*UnicodeEncodeError"),
         (ScoreAboveOne, "must return a CheckResult with a score from 0 to 1"),
+        (NoResult, "must return a CheckResult with a score from 0 to 1, not False"),
         (InvalidButScored, "check scores the invalid reply '' 1.0, not 0"),
         (WrongOracle, "scores its own answer 0.0"),
         (LenientCheck, "scores the wrong "),
@@ -151,6 +173,32 @@ class InfiniteDifficulty(Toy):
 def test_broken_domains_are_explained(domain_class: type[Toy], message: str):
     with pytest.raises(DomainError, match=message):
         check_domain(domain_class())
+
+
+@pytest.mark.parametrize(
+    ("domain_class", "message"),
+    [
+        (NoName, "NoName.name is empty"),
+        (NumericFeatures, "must map strings to strings"),
+        (NoResult, "must return a CheckResult"),
+        (InfiniteDifficulty, "is inf, which is not finite"),
+        (FailingTask, r"^the domain FailingTask fails: KeyError: 'letters' \(.*test_tasks.py, line \d+\)$"),
+        (FailingEasySample, "^the domain FailingEasySample fails: AttributeError: .*levels"),
+    ],
+)
+def test_domains_are_checked_before_a_run_starts(domain_class: type[Toy], message: str, tmp_path):
+    request = CoevolveRequest(proposer="uniform", agent="none", environment="none")
+    with pytest.raises(DomainError, match=message):
+        coevolve(tmp_path / "run", domain_class(), request)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_skips_specs_that_the_domain_refuses():
+    class Sometimes(Toy):
+        def sample_easy(self, rng: np.random.Generator) -> Any:
+            return ToySpec(which=2, letters="a")
+
+    check_samples(Sometimes(), num_held_out=2)
 
 
 def test_spec_that_does_not_round_trip_is_explained():

@@ -74,7 +74,7 @@ class AgentPolicy:
         completions, texts = self._generate(tasks, num_generations)
         results = [self.domain.check(tasks[k // num_generations], text) for k, text in enumerate(texts)]
         shape = len(tasks), num_generations
-        scores = np.array([result.score for result in results]).reshape(shape)
+        scores = np.array([result.score for result in results], np.float64).reshape(shape)  # of bools, too
         valid = np.array([result.valid for result in results]).reshape(shape)
         return RolloutBatch(tasks, completions, texts, scores, valid)
 
@@ -125,7 +125,8 @@ class AgentPolicy:
         texts: list[str] = []
         for start in range(0, len(tasks), batch_size):
             texts += self._generate(tasks[start : start + batch_size], 1, greedy=True)[1]
-        return np.array([self.domain.check(task, text).score for task, text in zip(tasks, texts, strict=True)])
+        scores = [self.domain.check(task, text).score for task, text in zip(tasks, texts, strict=True)]
+        return np.array(scores, np.float64)
 
 
 @dataclass(frozen=True)

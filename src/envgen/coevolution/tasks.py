@@ -9,7 +9,8 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, get_args
 
@@ -22,6 +23,7 @@ from envgen.settings import Settings, format_validation_error
 from .settings import LossAggregation
 
 HELD_OUT_SEED = 20_251_222  # of the tasks that are never trained on
+NUM_SAMPLES = 6  # specs of each run that are checked before anything else
 HOSTILE_REPLIES = ("", " \n", "\x00", "nan", "__import__('os')", "(" * 1000, "\ud800", "x" * 100_000)
 
 
@@ -180,18 +182,62 @@ class Domain(ABC):
 def validate(domain: Domain, tasks: Iterable[Task]) -> None:
     """Check for each task that the oracle's reply scores 1.0 and known wrong replies score 0; raises DomainError."""
     for task in tasks:
-        result = domain.check(task, domain.oracle_reply(task))
+        result = _check_reply(domain, task, domain.oracle_reply(task))
         if not result.valid or result.score != 1.0:
             raise DomainError(
                 f"{domain.name} scores its own answer {result.score} instead of 1 ({result.reason}) "
                 f"on the task {task.spec.text}"
             )
         for reply in domain.wrong_replies(task):
-            score = domain.check(task, reply).score
+            score = _check_reply(domain, task, reply).score
             if score != 0:
                 raise DomainError(
                     f"{domain.name} scores the wrong reply {reply!r} {score} instead of 0 on {task.spec.text}"
                 )
+
+
+def _check_reply(domain: Domain, task: Task, reply: str) -> CheckResult:
+    """The result of `check`; raises DomainError if it is none."""
+    result: Any = domain.check(task, reply)
+    is_result = isinstance(result, CheckResult) and isinstance(result.valid, bool | np.bool_)
+    if not is_result or not 0 <= result.score <= 1:
+        raise DomainError(
+            f"{domain.name}: check must return a CheckResult with a score from 0 to 1, not {result!r:.100} "
+            f"(for the reply {reply!r:.60})"
+        )
+    return result
+
+
+@contextmanager
+def explaining_errors(domain: Domain) -> Iterator[None]:
+    """Context for calling a domain: turns whatever its code raises into a DomainError that names the line."""
+    try:
+        yield
+    except (EnvgenError, MemoryError):
+        raise
+    except Exception as error:
+        raise DomainError(f"the domain {type(domain).__name__} fails: {describe_exception(error)}") from error
+
+
+def check_tasks(domain: Domain, tasks: Iterable[Task]) -> None:
+    """Check what a run relies on for these tasks: as `validate`, and that features and difficulty can be stored."""
+    for task in tasks:
+        validate(domain, [task])
+        _check_features(domain, task.spec)
+
+
+def check_samples(domain: Domain, num_held_out: int) -> None:
+    """Check in a moment what a run relies on; `check_domain` checks the whole contract.
+
+    Args:
+        num_held_out: The number of held-out tasks that are checked.
+    """
+    with explaining_errors(domain):
+        _check_attributes(domain)
+        check_tasks(domain, domain.held_out_tasks(num_held_out))
+        for spec in _sample_specs(domain, NUM_SAMPLES, seed=0):
+            with suppress(SpecError):  # a run samples another one
+                check_tasks(domain, [domain.make_task(spec)])
 
 
 def check_domain(domain: Domain, num_specs: int = 100, seed: int = 0) -> None:
@@ -216,8 +262,13 @@ def check_domain(domain: Domain, num_specs: int = 100, seed: int = 0) -> None:
         _check_replies(domain, task)
         if domain.is_multi_turn:
             _check_episode(domain, task)
-        feature_names = feature_names or set(domain.features(spec))
-        _check_features(domain, spec, feature_names)
+        names = _check_features(domain, spec)
+        feature_names = feature_names or names
+        if names != feature_names:
+            raise DomainError(
+                f"{domain.name}: specs differ in the names of their features: "
+                f"{', '.join(sorted(feature_names ^ names))}"
+            )
     domain.held_out_tasks(2)
 
 
@@ -227,6 +278,10 @@ def _check_attributes(domain: Domain) -> None:
             raise DomainError(f"{type(domain).__name__}.{attribute} must be a string")
     if not domain.name:
         raise DomainError(f"{type(domain).__name__}.name is empty")
+    if domain.name.startswith(".") or set(domain.name) & set("/\\\0"):
+        raise DomainError(
+            f"{type(domain).__name__}.name must be usable as the name of a folder, not {domain.name!r:.80}"
+        )
     if not (isinstance(getattr(domain, "Spec", None), type) and issubclass(domain.Spec, Spec)):
         raise DomainError(f"{domain.name}: Spec must be a subclass of envgen.coevolution.tasks.Spec")
     if not 0 < domain.success_threshold <= 1:
@@ -270,16 +325,13 @@ def _check_replies(domain: Domain, task: Task) -> None:
     replies = (*HOSTILE_REPLIES, task.prompt)
     for reply in replies:
         try:
-            result = domain.check(task, reply)
+            result = _check_reply(domain, task, reply)
+        except DomainError:
+            raise
         except Exception as error:
             raise DomainError(
                 f"{domain.name}: check fails on the reply {reply!r:.60}: {describe_exception(error)}"
             ) from error
-        if not isinstance(result, CheckResult) or not 0 <= result.score <= 1:
-            raise DomainError(
-                f"{domain.name}: check must return a CheckResult with a score from 0 to 1, not {result!r:.100} "
-                f"(for the reply {reply!r:.60})"
-            )
         if not result.valid and result.score:
             raise DomainError(f"{domain.name}: check scores the invalid reply {reply!r:.60} {result.score}, not 0")
     if not domain.wrong_replies(task):
@@ -304,14 +356,12 @@ def _check_episode(domain: Domain, task: Task) -> None:
             ) from error
 
 
-def _check_features(domain: Domain, spec: Any, names: set[str]) -> None:
+def _check_features(domain: Domain, spec: Any) -> set[str]:
+    """Check the features and the difficulty of a spec; returns the names of the features."""
     features, difficulty = domain.features(spec), domain.difficulty(spec)
     is_mapping = isinstance(features, Mapping)
     if not is_mapping or not all(isinstance(text, str) for item in features.items() for text in item):
         raise DomainError(f"{domain.name}: features of {spec.text} must map strings to strings, not {features!r:.100}")
-    if set(features) != names:
-        raise DomainError(
-            f"{domain.name}: specs differ in the names of their features: {', '.join(sorted(names ^ set(features)))}"
-        )
     if not math.isfinite(difficulty):
         raise DomainError(f"{domain.name}: the difficulty of {spec.text} is {difficulty}, which is not finite")
+    return set(features)

@@ -24,7 +24,7 @@ from .reward import SuccessStats
 from .sampling import HfSampler, Sampler
 from .settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSettings
 from .task_stores import TaskFilter, TaskStores
-from .tasks import Domain, DomainError, Spec, Task, validate
+from .tasks import Domain, DomainError, Spec, Task, check_samples, check_tasks, explaining_errors
 
 BASE_SEED = 20_251_219  # of the base tasks, the same in every run
 VALIDATION_TASKS = 200  # tasks on which a domain is validated before a run
@@ -136,6 +136,7 @@ def coevolve(
     agent_path, environment_path = model_paths or (request.agent, request.environment)
 
     # Everything that can be refused is checked before the directory is claimed: a failure must leave no run.json.
+    check_samples(domain, num_held_out=1)
     setup = setup_tasks(domain, request.plan)
     agent_lm = load_model(agent_path, dtype)
     oracle_replies = [domain.oracle_reply(task) for task in setup.eval_tasks[:TOKENIZER_CHECKS]]
@@ -215,10 +216,11 @@ class TaskSetup:
 
 def setup_tasks(domain: Domain, plan: CoevolutionPlan) -> TaskSetup:
     """The held-out tasks, on which the domain is validated, and the base specs."""
-    eval_tasks = domain.held_out_tasks(plan.num_eval_tasks)
-    validate(domain, eval_tasks[:VALIDATION_TASKS])
-    task_filter = TaskFilter(domain, eval_tasks)
-    proposals = UniformProposer(domain, BASE_SEED).propose(plan.num_base_tasks, [], SuccessStats(), task_filter)
+    with explaining_errors(domain):
+        eval_tasks = domain.held_out_tasks(plan.num_eval_tasks)
+        check_tasks(domain, eval_tasks[:VALIDATION_TASKS])
+        task_filter = TaskFilter(domain, eval_tasks)
+        proposals = UniformProposer(domain, BASE_SEED).propose(plan.num_base_tasks, [], SuccessStats(), task_filter)
     base_specs = [candidate.task.spec for candidate in proposals.accepted if candidate.task is not None]
     if not base_specs:
         raise DomainError(

@@ -63,6 +63,10 @@ class MyDomain(AnswersDomain):
 class Harder(AnswersDomain):  # has the name of its base class
     pass
 
+class WithSize(AnswersDomain):
+    def __init__(self, size):
+        self.size = size
+
 class Unfinished(Domain):
     name = "unfinished"
 
@@ -80,8 +84,10 @@ def test_load_domain_by_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert domain_path(domain) == path
     assert domain_path(load_domain("registry_test_module:Harder")) == "registry_test_module:Harder"
     assert domain_path(load_domain("envgen.coevolution.domains.answers:AnswersDomain")) == "answers"
-    with pytest.raises(ValueError, match=r"registry_test_module has no 'Other'; it has MyDomain, Harder$"):
+    with pytest.raises(ValueError, match=r"registry_test_module has no 'Other'; it has MyDomain, Harder, WithSize$"):
         load_domain("registry_test_module:Other")
+    with pytest.raises(ValueError, match=r"WithSize' cannot be created without arguments: TypeError: .*'size'"):
+        load_domain("registry_test_module:WithSize")
     with pytest.raises(ValueError, match="'registry_test_module:function' is not a subclass of Domain"):
         load_domain("registry_test_module:function")
     with pytest.raises(ValueError, match="Unfinished does not implement check, difficulty, features"):

@@ -7,6 +7,7 @@ loaded by its import path, `my_package.my_module:MyDomain`.
 import inspect
 from collections.abc import Callable
 
+from envgen.errors import EnvgenError, describe_exception
 from envgen.imports import ImportPathError, import_object
 from envgen.settings import format_choice_error
 
@@ -48,8 +49,19 @@ def load_domain(name: str) -> Domain:
         return _import_domain(_PARAMETRIZED[prefix])(argument)
     is_module = all(part.isidentifier() for part in prefix.split("."))
     if argument and is_module and prefix not in (*DOMAINS, *_PARAMETRIZED):
-        return _import_domain(name)()
+        return _create_domain(name)
     raise ValueError(f"domain {format_choice_error(name, [*DOMAINS, '<module>:<class>'])}")
+
+
+def _create_domain(path: str) -> Domain:
+    """The domain at an import path. Whatever its constructor raises is explained by a ValueError."""
+    domain_class = _import_domain(path)
+    try:
+        return domain_class()
+    except (EnvgenError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        raise ValueError(f"domain {path!r} cannot be created without arguments: {describe_exception(error)}") from error
 
 
 def domain_path(domain: Domain) -> str:
