@@ -205,7 +205,11 @@ def coevolution_dry_run(
     """
     from envgen.coevolution.dry_run import describe_dry_run
     from envgen.coevolution.settings import ModelSize
+    from envgen.coevolution.vllm import check_server_address
 
+    for server in (agent_server, environment_server):
+        if server is not None:
+            check_server_address(server)
     loaded, request, recipe = _coevolution_arguments(domain, proposer, **arguments)
     size = None if recipe is None else ModelSize(**recipe["model_size"])
     servers = {"agent": agent_server, "environment": environment_server}
@@ -323,11 +327,11 @@ def _coevolve(
     from envgen.coevolution.vllm import GROUP_PORTS, VllmSampler
     from envgen.runs.store import read_request
 
-    if servers[1] and not PROPOSERS[request.proposer].needs_model:
+    if servers[1] is not None and not PROPOSERS[request.proposer].needs_model:
         raise ArgumentError(f"the proposer {request.proposer} has no environment policy; remove environment_server")
     console, print_line = terminal(verbose)
     agent_sampler, environment_sampler = (
-        VllmSampler(server, port) if server else None for server, port in zip(servers, GROUP_PORTS, strict=True)
+        None if server is None else VllmSampler(server, port) for server, port in zip(servers, GROUP_PORTS, strict=True)
     )
     accelerator = Accelerator()
     if dtype == "bfloat16" and _trains_all_weights(request):

@@ -130,9 +130,12 @@ def test_missing_server_and_bad_addresses_are_explained(lm):
     sampler = VllmSampler(f"http://127.0.0.1:{port}", transfer=RecordingTransfer(), retry_delay=0)
     with pytest.raises(ModelError, match=f"vllm serve MODEL --port {port} --weight-transfer-config"):
         LanguageModelPolicy(lm, PolicySettings(), 0, sampler=sampler)
-    for url in ("localhost:8000", "file:///etc/passwd", ""):
+    urls = ("localhost:8000", "file:///etc/passwd", "", "foo:bar", "http://[", "http://localhost:99999", "http://a:0")
+    for url in urls:
         with pytest.raises(ModelError, match="http://localhost:8000"):
             VllmSampler(url)
+    with pytest.raises(ModelError, match="is not a vLLM endpoint"):
+        VllmSampler("http://exa\nmple").check()
 
 
 def test_weights_are_sent_at_the_start_after_each_update_and_after_loading(lm):

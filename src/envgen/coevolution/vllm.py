@@ -75,8 +75,7 @@ class VllmSampler:
         self, url: str, port: int = GROUP_PORTS[0], transfer: WeightTransfer | None = None, max_attempts: int = 3,
         retry_delay: float = 2.0, timeout: float = 3600.0,
     ):  # fmt: skip
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-            raise ModelError(f"{url!r} is not the address of a vLLM server; an example is http://localhost:8000")
+        check_server_address(url)
         self.url = url.rstrip("/").removesuffix("/v1")
         self.transfer = transfer or NcclTransfer(self.url, port)
         self.max_attempts, self.retry_delay, self.timeout = max_attempts, retry_delay, timeout
@@ -179,10 +178,21 @@ class VllmSampler:
                         break
                 except httpx2.TransportError as error:
                     message = f"no vLLM server answers at {self.url} ({error}); {self._start_hint}"
-                except (httpx2.HTTPError, ValueError) as error:
+                except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
                     message = f"{self.url}{path} is not a vLLM endpoint ({error}); {self._start_hint}"
                     break
         raise ModelError(message)
+
+
+def check_server_address(url: str) -> None:
+    """Raise ModelError if this is not the address of a server, without connecting to it."""
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a malformed host or a port beyond 65535
+        is_address = False
+    if not is_address:
+        raise ModelError(f"{url!r:.200} is not the address of a vLLM server; an example is http://localhost:8000")
 
 
 def serve_command(model: str, port: int, options: str = "") -> str:
