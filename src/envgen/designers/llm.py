@@ -87,7 +87,7 @@ class LlmDesigner(Designer):
 
     def begin_run(self) -> None:
         """Open the ledger again: replies that this process has recorded are then used, as after a restart."""
-        self.__dict__.pop("chat", None)
+        vars(self).pop("chat", None)
 
     def config(self) -> dict[str, Any]:
         return {**super().config(), "llm": self.llm}
