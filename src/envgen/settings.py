@@ -80,9 +80,9 @@ def normalize_word(word: str) -> str:
     return " ".join(word.lower().replace("_", " ").replace("-", " ").split())
 
 
-def format_validation_error(error: ValidationError) -> str:
-    """The errors in some settings as one line."""
-    return "; ".join(_describe_error(details) for details in error.errors())
+def format_validation_error(error: ValidationError, prefix: str = "") -> str:
+    """The errors in some settings as one line, which begins with the name of a setting after `prefix`."""
+    return prefix + "; ".join(_describe_error(details) for details in error.errors())
 
 
 def _describe_error(details: Mapping[str, Any]) -> str:

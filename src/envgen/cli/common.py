@@ -141,10 +141,17 @@ def prepare_png(file: Path) -> Path:
     return file
 
 
+EXTENDING_FLAGS = {"--extend", "--cycles", "--final-steps"}
+
+
 def refuse_with_resume(flags: Sequence[str]) -> None:
     """A resumed run takes everything that identifies it from its run directory."""
-    if flags:
-        raise UserError(f"{flags[0]} cannot be combined with --resume: a run continues with its own settings")
+    if not flags:
+        return
+    hint = ""
+    if EXTENDING_FLAGS.intersection(flags):
+        hint = "; to extend a finished run, repeat the command that started it with the larger number and --extend"
+    raise UserError(f"{flags[0]} cannot be combined with --resume: a run continues with its own settings{hint}")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from envgen.llm_agent.settings import LlmAgentConfig
 from envgen.runs.files import check_inside
+from envgen.runs.store import PROGRESS, read_last_line
 from envgen.text import printable
 from envgen.worlds.registry import make_world, world_names
 from envgen.worlds.world import World
@@ -127,6 +128,10 @@ def evaluate(
         recording = record_episodes(trained_policy, episodes, **arguments)
     result = recording.evaluation if recording else api.evaluate(trained_policy, episodes, **arguments)
     print(result, flush=True)
+    if (run / "run.json").exists() and not (run / "summary.json").exists():
+        steps = read_last_line(run / PROGRESS).get("steps")
+        print(f"The run is not finished: this is its policy after {steps:,} training steps" if type(steps) is int else
+              "The run is not finished")  # fmt: skip
     if chosen.random_baseline:
         print(chosen.random_baseline)
     if reference_episodes:

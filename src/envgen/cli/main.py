@@ -15,6 +15,7 @@ from envgen.interrupts import INTERRUPTED
 from envgen.text import printable
 
 from .coevolve import coevolve_command
+from .common import UserError
 from .demo import bench, demo
 from .diagnose import diagnose
 from .evaluate import compare, evaluate, migrate
@@ -60,6 +61,16 @@ def commands(args: Sequence[str], run_args: Sequence[str] = ()) -> dict[str, Cal
     }
 
 
+def check_no_empty(args: Sequence[str]) -> None:
+    """Raise UserError for an empty argument, such as that of a shell variable which is not set."""
+    for previous, arg in zip(["", *args], args, strict=False):
+        option = previous if previous.startswith("--") else "an argument"
+        if arg.startswith("--") and arg.endswith("="):
+            option, arg = arg[:-1], ""
+        if not arg:
+            raise UserError(f"{option} is empty; pass a value, or leave it out")
+
+
 def main() -> None:
     args = sys.argv[1:]
     if args == ["--version"]:
@@ -68,6 +79,11 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):  # tables have characters that not every encoding has
         sys.stdout.reconfigure(errors="replace")
     run_args: list[str] = []
+    try:
+        check_no_empty(args)
+    except EnvgenError as error:
+        print(f"envgen: {printable(str(error))}", file=sys.stderr)
+        sys.exit(2)
     if args[:1] == ["sweep"]:
         own_args, run_args = split_args(args[1:])
         args = ["sweep", *own_args]

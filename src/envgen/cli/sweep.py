@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import re
 import shlex
 import sys
@@ -195,7 +196,9 @@ def _run(
         raise SweepError(f"no run of this sweep uses a language model over an API; leave out the budget{advice}")
     if dry_run:
         for run in runs:
-            log(f"{run.name}: {run.state}\n    {shlex.join(['envgen', run.plan.command, *run.plan.args()])}")
+            state = "planned" if run.state == "waiting" else run.state
+            command = ["envgen", run.plan.command, *run.plan.args(), "--folder", os.path.relpath(run.folder)]
+            log(f"{run.name}: {state}\n    {shlex.join(command)}")
         return
     engine = make_engine(settings, folder.absolute(), memory, read_peak_memory(folder), options)
     try:

@@ -43,7 +43,8 @@ class Estimate(BaseModel):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.1f} [{self.low:.1f}, {self.high:.1f}]"
+        interval = "" if self.low == self.high else f" [{self.low:.1f}, {self.high:.1f}]"
+        return f"{self.value:.1f}{interval}"
 
     def agrees_with(self, other: "Estimate") -> bool:
         """Return whether the 95% interval of the difference from an independent estimate includes 0."""
@@ -221,18 +222,22 @@ def summarize_episodes(
     return Evaluation(
         episodes=len(returns),
         reward=mean_with_ci(returns),
-        length=mean_with_ci(lengths),
+        length=mean_with_ci(lengths, minimum=0.0),
         score=score_with_ci(skill_counts),
         skills={name: rate_with_ci(int(k), int(n)) for name, k, n in zip(skills, succeeded, possible, strict=True)},
         **fields,
     )
 
 
-def mean_with_ci(values: np.ndarray) -> Estimate:
-    """Return the mean with Student's interval. A single value has no interval: its ends are the value."""
+def mean_with_ci(values: np.ndarray, minimum: float = -math.inf) -> Estimate:
+    """Return the mean with Student's interval. A single value has no interval: its ends are the value.
+
+    Args:
+        minimum: The smallest possible value, at which the interval ends.
+    """
     n, mean = len(values), float(values.mean())
     margin = t95(n - 1) * float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else 0.0
-    return Estimate(value=mean, low=mean - margin, high=mean + margin)
+    return Estimate(value=mean, low=max(minimum, mean - margin), high=mean + margin)
 
 
 def t95(df: int) -> float:

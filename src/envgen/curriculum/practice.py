@@ -438,7 +438,7 @@ def practice_settings(
         try:
             settings = PracticeSettings(**(settings or {}))
         except ValidationError as error:
-            raise PracticeError(format_validation_error(error)) from None
+            raise PracticeError(format_validation_error(error, "practice.")) from None
     if settings.share:
         with closing(world.make(num_envs=1, observation=observation)) as envs:
             check_practice(envs, num_envs)

@@ -207,8 +207,8 @@ def _first_steps_figure(run: RunFiles) -> Html | None:
     ]  # fmt: skip
     note = (
         "Training steps until the first success: in a level (small dot) and in the original (large dot). The bar ends "
-        f"where success in the original first exceeds {THRESHOLDS[-1]:g}%, over {WINDOW} training episodes or in an "
-        "evaluation."
+        f"where success in the original first exceeds {THRESHOLDS[-1]:g}%. Success rates are those of {WINDOW} "
+        "training episodes or of an evaluation, which may succeed before training does."
     )
     return join(
         tag("h5", "First successes"), table(header, body, "results", "Steps until skills succeed"),

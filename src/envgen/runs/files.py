@@ -124,8 +124,9 @@ def suggest_path(path: Path) -> str:
         siblings = os.listdir(missing.parent) if missing else []
     except OSError:
         return ""
-    matches = difflib.get_close_matches(missing.name, siblings, n=1) if missing else []
-    return f"; did you mean {missing.with_name(matches[0])}?" if missing and matches else ""
+    stems = {Path(name).stem: name for name in siblings}  # a common ending says nothing
+    matches = difflib.get_close_matches(missing.stem, stems, n=1) if missing else []
+    return f"; did you mean {missing.with_name(stems[matches[0]])}?" if missing and matches else ""
 
 
 def write_flushed(file: Path, data: bytes) -> None:

@@ -161,5 +161,8 @@ document.addEventListener("DOMContentLoaded", () => {
   addOpenAll();
   openTarget();
   addEventListener("hashchange", openTarget);
-  addEventListener("beforeprint", () => document.querySelectorAll("img[data-picture]").forEach(fillPicture));
+  addEventListener("beforeprint", () => {
+    document.querySelectorAll("figure.chart").forEach(drawOnce);
+    document.querySelectorAll("img[data-picture]").forEach(fillPicture);
+  });
 });
