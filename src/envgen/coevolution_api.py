@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from envgen.api import OUT, REPEAT, ArgumentError, is_main_process, terminal
 from envgen.imports import require_extra
-from envgen.settings import format_choice_error, format_validation_error
+from envgen.settings import Settings, format_choice_error, format_validation_error, to_integer
 
 if TYPE_CHECKING:
     from envgen.coevolution.train import CoevolutionSummary, CoevolveRequest
@@ -91,14 +91,17 @@ def coevolve(
     require_extra("genenv", "envgen.coevolve")
     from envgen.coevolution.domains.registry import domain_path
 
+    seed = to_integer("seed", seed, ArgumentError)
     loaded, request, recipe = _coevolution_arguments(
         domain, proposer, plan=plan, curriculum=curriculum, agent=agent, environment=environment,
         agent_settings=agent_settings, environment_settings=environment_settings, pretrain=pretrain,
         model_size=model_size, seed=seed,
     )  # fmt: skip
-    run_folder = Path(folder) if folder else default_coevolution_folder(domain_path(loaded), proposer, seed)
-    servers = (agent_server, environment_server)
-    return _coevolve(run_folder, loaded, request, recipe, Path(models_folder), servers, dtype, save_every, log, verbose)
+    run_folder = default_coevolution_folder(domain_path(loaded), proposer, seed)
+    if folder is not None and folder != "":
+        run_folder = _to_path("folder", folder)
+    servers, models_folder = (agent_server, environment_server), _to_path("models_folder", models_folder)
+    return _coevolve(run_folder, loaded, request, recipe, models_folder, servers, dtype, save_every, log, verbose)
 
 
 def coevolution_request(
@@ -110,10 +113,8 @@ def coevolution_request(
         arguments: The other arguments of `coevolve` that decide the result, all of them.
     """
     from envgen.coevolution.train import stored_request
-    from envgen.runs.loggers import check_loggers
 
-    check_loggers(log)
-    _check_save_every(save_every)
+    _check_runtime(log, save_every)
     return stored_request(*_coevolution_arguments(domain, proposer, **arguments))
 
 
@@ -127,10 +128,16 @@ def _coevolution_arguments(
     from envgen.coevolution.settings import ModelSize, PretrainSettings
     from envgen.coevolution.train import CoevolveRequest
 
-    loaded = _load_domain(domain)
-    agent = str(agent or "")
+    loaded, seed = _load_domain(domain), to_integer("seed", seed, ArgumentError)
+    if not isinstance(proposer, str):
+        raise ArgumentError(f"proposer must be a name, not {proposer!r:.80}")
+    agent, environment = _to_model("agent", agent), _to_model("environment", environment)
+    plan, curriculum = _to_settings("plan", plan), _to_settings("curriculum", curriculum)
+    agent_settings = _to_settings("agent_settings", agent_settings)
+    environment_settings = _to_settings("environment_settings", environment_settings)
+    pretrain, model_size = _to_settings("pretrain", pretrain), _to_settings("model_size", model_size)
     if proposer in PROPOSERS and not PROPOSERS[proposer].needs_model:
-        settings = [f"environment.{name}" for name in environment_settings or ()]
+        settings = [f"environment.{name}" for name in environment_settings]
         if given := (["environment"] if environment else []) + settings:
             raise ArgumentError(f"the proposer {proposer} has no environment policy; remove {', '.join(given)}")
     if environment and not agent:
@@ -141,28 +148,55 @@ def _coevolution_arguments(
         request = CoevolveRequest.model_validate({
             "proposer": proposer,
             "agent": agent,
-            "environment": str(environment or agent),
+            "environment": environment or agent,
             "seed": seed,
-            "plan": dict(plan or {}),
-            "curriculum": {"success_threshold": loaded.success_threshold, **(curriculum or {})},
-            "agent_settings": {"loss_agg": loaded.loss_agg, **(agent_settings or {})},
-            "environment_settings": dict(environment_settings or {}),
+            "plan": plan,
+            "curriculum": {"success_threshold": loaded.success_threshold, **curriculum},
+            "agent_settings": {"loss_agg": loaded.loss_agg, **agent_settings},
+            "environment_settings": environment_settings,
         })  # fmt: skip
         recipe = None
         if not agent:
-            ModelSize(**(model_size or {}))
-            num_held_out = PretrainSettings(**(pretrain or {})).num_held_out
+            size, settings = ModelSize.model_validate(model_size), PretrainSettings.model_validate(pretrain)
+            num_held_out = settings.num_held_out
             num_eval_tasks = request.plan.num_eval_tasks
             if num_eval_tasks > num_held_out:
                 raise ArgumentError(
                     f"the agent is evaluated on {num_eval_tasks} held-out tasks, but pretraining leaves out only "
                     f"{num_held_out}; set pretrain.num_held_out to {num_eval_tasks} or more"
                 )
-            recipe = {"model_size": dict(model_size or {}), "pretrain": dict(pretrain or {}), "seed": request.seed}
+            recipe = {"model_size": _given(size), "pretrain": _given(settings), "seed": request.seed}
     except ValidationError as error:
         raise ArgumentError(format_validation_error(error)) from None
     _check_proposer_settings(request)
     return loaded, request, recipe
+
+
+def _to_settings(name: str, value: Any) -> dict[str, Any]:
+    """An argument with the fields of a group of settings that differ from the defaults."""
+    if isinstance(value, Settings):
+        return value.model_dump(exclude_unset=True)
+    if value is not None and not isinstance(value, Mapping):
+        raise ArgumentError(f"{name} must be a mapping from settings to their values, not {value!r:.80}")
+    return dict(value or {})
+
+
+def _given(settings: Settings) -> dict[str, Any]:
+    """The fields that were given, as run.json holds them."""
+    return settings.model_dump(mode="json", exclude_unset=True)
+
+
+def _to_model(name: str, value: Any) -> str:
+    """A folder or a name on the Hugging Face Hub; empty if there is none."""
+    if value is not None and not isinstance(value, str | PurePath):
+        raise ArgumentError(f"{name} must be the folder or the name of a model, not {value!r:.80}")
+    return str(value or "")
+
+
+def _to_path(name: str, value: Any) -> Path:
+    if not isinstance(value, str | PurePath):
+        raise ArgumentError(f"{name} must be a path, not {value!r:.80}")
+    return Path(value)
 
 
 def _check_proposer_settings(request: "CoevolveRequest") -> None:
@@ -240,10 +274,10 @@ def resume_coevolution(
     """
     from envgen.coevolution.domains.registry import is_builtin
     from envgen.coevolution.settings import ModelSize, PretrainSettings
-    from envgen.coevolution.train import CoevolveRequest
+    from envgen.coevolution.train import MAX_SEED, CoevolveRequest
     from envgen.runs.store import RunError, read_request
 
-    run_folder = Path(folder)
+    run_folder, models_folder = _to_path("folder", folder), _to_path("models_folder", models_folder)
     data, runtime = read_request(run_folder)
     try:
         domain, recipe = data.pop("domain"), data.pop("pretrain_recipe")
@@ -251,7 +285,7 @@ def resume_coevolution(
         if recipe is not None:
             ModelSize(**recipe["model_size"])
             PretrainSettings(**recipe["pretrain"])
-            if type(recipe["seed"]) is not int:
+            if type(recipe["seed"]) is not int or not 0 <= recipe["seed"] < MAX_SEED:
                 raise TypeError("seed")
     except (KeyError, TypeError, AttributeError, ValidationError):
         raise RunError(f"{run_folder} is not a run of envgen coevolve") from None
@@ -261,7 +295,7 @@ def resume_coevolution(
     servers = (agent_server, environment_server)
     dtype = dtype or str(runtime.get("dtype", DEFAULT_DTYPE))
     return _coevolve(
-        run_folder, _load_domain(domain), request, recipe, Path(models_folder), servers, dtype, save_every, log, verbose
+        run_folder, _load_domain(domain), request, recipe, models_folder, servers, dtype, save_every, log, verbose
     )
 
 
@@ -283,7 +317,7 @@ def check_dtype(folder: Path, dtype: str) -> None:
     from envgen.runs.store import read_request
 
     if dtype not in DTYPES:
-        raise ArgumentError(f"dtype {format_choice_error(dtype, DTYPES)}")
+        raise ArgumentError(f"dtype {format_choice_error(str(dtype), DTYPES)}")
     if (folder / "run.json").exists():
         started_with = read_request(folder)[1].get("dtype", dtype)  # older runs did not store it
         if started_with != dtype:
@@ -292,9 +326,14 @@ def check_dtype(folder: Path, dtype: str) -> None:
             )
 
 
-def _check_save_every(seconds: Any) -> None:
-    if isinstance(seconds, bool) or not isinstance(seconds, Real) or not seconds >= 0:
-        raise ArgumentError(f"save_every must be a number of seconds, 0 or greater, not {seconds!r:.80}")
+def _check_runtime(log: Any, save_every: Any) -> None:
+    from envgen.runs.loggers import check_loggers
+
+    if not isinstance(log, list | tuple | set | frozenset) or not all(isinstance(name, str) for name in log):
+        raise ArgumentError(f'log must be a list of names, such as ["tensorboard"], not {log!r:.80}')
+    check_loggers(log)
+    if isinstance(save_every, bool) or not isinstance(save_every, Real) or not save_every >= 0:
+        raise ArgumentError(f"save_every must be a number of seconds, 0 or greater, not {save_every!r:.80}")
 
 
 def _trains_all_weights(request: "CoevolveRequest") -> bool:
@@ -310,11 +349,10 @@ def _coevolve(
     folder: Path, domain: Any, request: "CoevolveRequest", recipe: Mapping[str, Any] | None, models_folder: Path,
     servers: tuple[str | None, str | None], dtype: str, save_every: float, log: Sequence[str], verbose: bool,
 ) -> CoevolutionRun:  # fmt: skip
-    from envgen.runs.loggers import CoevolutionLogger, check_loggers
+    from envgen.runs.loggers import CoevolutionLogger
 
     check_dtype(folder, dtype)
-    check_loggers(log)
-    _check_save_every(save_every)
+    _check_runtime(log, save_every)
     from accelerate import Accelerator
 
     from envgen.coevolution.display import CoevolutionDisplay
@@ -322,7 +360,7 @@ def _coevolve(
     from envgen.coevolution.pretraining import pretrain as pretrain_models
     from envgen.coevolution.registry import PROPOSERS
     from envgen.coevolution.settings import ModelSize, PretrainSettings
-    from envgen.coevolution.train import PRETRAINED, check_recorded_models, recorded_models
+    from envgen.coevolution.train import PRETRAINED, check_recorded_models, check_start, recorded_models
     from envgen.coevolution.train import coevolve as run_loop
     from envgen.coevolution.vllm import GROUP_PORTS, VllmSampler
     from envgen.runs.store import read_request
@@ -334,6 +372,7 @@ def _coevolve(
         None if server is None else VllmSampler(server, port) for server, port in zip(servers, GROUP_PORTS, strict=True)
     )
     accelerator = Accelerator()
+    check_start(folder, domain, request, recipe, accelerator, (agent_sampler, environment_sampler))
     if dtype == "bfloat16" and _trains_all_weights(request):
         print_line(
             "Updates smaller than 0.4% of a weight are lost in bfloat16: train adapters (lora_rank), or load the "

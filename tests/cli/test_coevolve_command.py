@@ -187,6 +187,7 @@ RECIPE = {"model_size": {}, "pretrain": {}, "seed": 0}
     "values",
     [
         {"pretrain_recipe": 3}, {"pretrain_recipe": {}}, {"pretrain_recipe": {**RECIPE, "seed": "0"}},
+        {"pretrain_recipe": {**RECIPE, "seed": -1}}, {"pretrain_recipe": {**RECIPE, "seed": 2**70}},
         {"pretrain_recipe": {**RECIPE, "model_size": {"width": -1}}}, {"pretrain_recipe": {**RECIPE, "pretrain": []}},
         {"plan": 3}, {"proposer": []}, {"proposer": {}}, {"domain": ["tools"]}, {"domain": "tool"}, {"seed": "many"},
         {"agent_settings": {"epochs": "x"}}, {"more": 1},

@@ -275,6 +275,18 @@ def test_failure_before_training_leaves_no_run_directory(models, tmp_path):
     ({"proposer": "dapo", "environment_server": "http://localhost:1"}, "remove environment_server"),
     ({"domain": Toy}, "must be the name of a domain or a Domain object, not <class"),
     ({"domain": 5}, "not 5"),
+    ({"domain": None}, "not None"),
+    ({"proposer": ["genenv"]}, r"proposer must be a name, not \['genenv'\]"),
+    ({"seed": True}, "seed must be an integer, not True"),
+    ({"seed": 1.0}, "seed must be an integer, not 1.0"),
+    ({"plan": 5}, "plan must be a mapping from settings to their values, not 5"),
+    ({"pretrain": {1: 2}}, "PretrainSettings: setting '1' is not one of agent_steps"),
+    ({"agent": 5}, "agent must be the folder or the name of a model, not 5"),
+    ({"folder": 3}, "folder must be a path, not 3"),
+    ({"models_folder": None}, "models_folder must be a path, not None"),
+    ({"log": "tensorboard"}, r"log must be a list of names, such as \[\"tensorboard\"\], not 'tensorboard'"),
+    ({"dtype": 32}, "dtype '32' is not one of float32, bfloat16"),
+    ({"agent_server": 8000}, "8000 is not the address of a vLLM server"),
     ({"save_every": -1}, "save_every must be a number of seconds, 0 or greater, not -1"),
     ({"save_every": float("nan")}, "save_every .* not nan"),
     ({"save_every": "60"}, "save_every .* not '60'"),
@@ -283,6 +295,17 @@ def test_wrong_arguments_are_refused_before_models_are_pretrained(tmp_path, argu
     monkeypatch.setattr("envgen.coevolution.pretraining.pretrain", lambda *args: pytest.fail("pretrained"))
     with pytest.raises(EnvgenError, match=message):
         envgen.coevolve(**{"domain": "tools", "folder": tmp_path, "verbose": False, **arguments})
+
+
+def test_seeds_of_numpy_are_those_of_python():
+    unset = dict.fromkeys(
+        ("plan", "curriculum", "agent", "environment", "agent_settings", "environment_settings", "model_size")
+    )
+    requests = [
+        coevolution_request("tools", "uniform", log=(), seed=seed, pretrain={"learning_rate": rate}, **unset)
+        for seed, rate in ((3, 0.5), (np.int64(3), np.float32(0.5)))
+    ]  # fmt: skip
+    assert requests[0] == json.loads(json.dumps(requests[1]))
 
 
 SMALL = {
@@ -312,6 +335,32 @@ def test_a_run_does_not_resume_with_other_small_models(versions, cause, tmp_path
         envgen.coevolve(
             Toy(), "uniform", folder=tmp_path / "run", models_folder=tmp_path / "models", verbose=False, **SMALL
         )
+
+
+def test_what_prevents_a_run_is_found_before_models_are_pretrained(tmp_path, monkeypatch):
+    class NumericFeatures(Toy):
+        def features(self, spec):
+            return {"which": spec.which}
+
+    def fail(sampler):
+        raise ModelError("no server answers")
+
+    def refused(message, domain, **arguments):
+        with pytest.raises(EnvgenError, match=message):
+            envgen.coevolve(domain, "uniform", verbose=False, **{"folder": tmp_path / "new", **SMALL, **arguments})
+        assert not (tmp_path / "new").exists()
+
+    monkeypatch.setattr("envgen.coevolution.pretraining.pretrain", lambda *args: pytest.fail("pretrained"))
+    monkeypatch.setattr(VllmSampler, "check", fail)
+    write_run(tmp_path / "run", {})
+    (tmp_path / "file").touch()
+    refused("no server answers", Toy(), agent_server="http://localhost:8000")
+    refused("must map strings to strings", NumericFeatures())
+    refused(r"seed 0 \(now 1\); choose another directory", Toy(), folder=tmp_path / "run", seed=1)
+    refused("holds other runs", Toy(), folder=tmp_path)
+    refused("file is not a directory", Toy(), folder=tmp_path / "file" / "run")
+    monkeypatch.setattr("envgen.imports.find_spec", lambda library: None if library == "peft" else library)
+    refused("lora_rank needs peft", Toy(), agent_settings={"lora_rank": 2})
 
 
 def test_a_run_pretrains_its_missing_small_models_again(tmp_path, monkeypatch):
@@ -428,7 +477,8 @@ def test_a_resumed_run_loads_its_models_in_the_data_type_of_the_run(models, tmp_
     (run / "run.json").write_text(json.dumps(data))
     monkeypatch.setattr(coevolution_api, "_load_domain", lambda domain: Toy())
     started = []
-    monkeypatch.setattr("envgen.coevolution.train.coevolve", lambda *args: started.append(args[-1]))
+    monkeypatch.setattr("envgen.coevolution.train.check_start", lambda *args: None)
+    monkeypatch.setattr("envgen.coevolution.train.coevolve", lambda *args, **options: started.append(args[-1]))
     resume_coevolution(run, verbose=False)
     assert started == ["bfloat16"]
     with pytest.raises(ArgumentError, match="was started with the data type bfloat16"):

@@ -138,6 +138,14 @@ def test_missing_server_and_bad_addresses_are_explained(lm):
         VllmSampler("http://exa\nmple").check()
 
 
+def test_the_library_that_sends_weights_is_needed_from_the_start(lm, monkeypatch):
+    monkeypatch.setattr("envgen.coevolution.vllm.find_spec", lambda library: None)
+    with FakeVllmServer(lm) as server:
+        VllmSampler(server.url, transfer=RecordingTransfer()).check()
+        with pytest.raises(ModelError, match="weight transfer to vLLM needs TRL: pip install"):
+            VllmSampler(server.url).check()
+
+
 def test_weights_are_sent_at_the_start_after_each_update_and_after_loading(lm):
     transfer = RecordingTransfer()
     with FakeVllmServer(lm) as server:

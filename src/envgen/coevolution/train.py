@@ -1,5 +1,6 @@
 """The entry point of the co-evolution: from a request to a finished run directory."""
 
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,8 +11,9 @@ from typing import Annotated, Any
 from accelerate import Accelerator
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from envgen.runs.files import exists
 from envgen.runs.kinds import total_tokens
-from envgen.runs.store import PROGRESS, Run, RunError, library_versions, read_entry, reading
+from envgen.runs.store import PROGRESS, Run, RunError, library_versions, read_entry, read_request, reading
 from envgen.settings import format_choice_error
 
 from .domains.registry import domain_path
@@ -27,7 +29,9 @@ from .task_stores import TaskFilter, TaskStores
 from .tasks import Domain, DomainError, Spec, Task, check_samples, check_tasks, explaining_errors
 
 BASE_SEED = 20_251_219  # of the base tasks, the same in every run
+MAX_SEED = 2**62
 VALIDATION_TASKS = 200  # tasks on which a domain is validated before a run
+NUM_FIRST_CHECKS = 20  # held-out tasks on which it is validated before models are pretrained
 TOKENIZER_CHECKS = 20  # texts that each tokenizer must represent exactly
 PRETRAINED = "pretrained"  # in the runtime options: the folder of the small models that a run starts from
 MODEL_VERSIONS = ("envgen", "numpy", "torch")  # in run.json, of what pretraining depends on
@@ -60,7 +64,7 @@ class CoevolveRequest(BaseModel):
     agent_settings: AgentSettings = AgentSettings()
     environment_settings: EnvironmentSettings = EnvironmentSettings()
     plan: CoevolutionPlan = CoevolutionPlan()
-    seed: Annotated[int, Field(ge=0, lt=2**62)] = 0
+    seed: Annotated[int, Field(ge=0, lt=MAX_SEED)] = 0
 
     @field_validator("proposer")
     @classmethod
@@ -103,6 +107,36 @@ def check_recorded_models(folder: Path, models_folder: Path, available: str) -> 
         f"{folder} was started {cause}, and this version pretrains other small models than the {recorded!r:.80} that "
         f"it started from, which are not in {models_folder}; pass --models-folder with the folder that the run used"
     )
+
+
+def check_start(
+    folder: Path, domain: Domain, request: CoevolveRequest, pretrain_recipe: Mapping[str, Any] | None,
+    accelerator: Accelerator, samplers: tuple[Sampler | None, Sampler | None],
+) -> None:  # fmt: skip
+    """Raise an error if `coevolve` would fail for another reason than its models, which take minutes to pretrain."""
+    _check_launch(request, accelerator, samplers)
+    check_samples(domain, min(NUM_FIRST_CHECKS, request.plan.num_eval_tasks))
+    if exists(folder / "run.json"):
+        _, runtime_options = read_request(folder)
+        Run(
+            folder, stored_request(domain, request, pretrain_recipe), accelerator.is_main_process, runtime_options
+        ).close()
+        return
+    entry = next(path for path in (folder, *folder.parents) if exists(path))
+    if not entry.is_dir():
+        raise RunError(f"cannot create the run directory {folder}: {entry} is not a directory")
+    if not os.access(entry, os.W_OK | os.X_OK):
+        raise RunError(f"cannot create the run directory {folder}: {entry} is read-only")
+    if entry == folder and any(exists(path / "run.json") for path in folder.iterdir()):
+        raise RunError(f"{folder} holds other runs; choose a directory for this run alone, such as {folder / 'NAME'}")
+
+
+def _check_launch(
+    request: CoevolveRequest, accelerator: Accelerator, samplers: tuple[Sampler | None, Sampler | None]
+) -> None:
+    check_launch(effective_agent_settings(request), accelerator, samplers[0] or HfSampler())
+    if PROPOSERS[request.proposer].needs_model:
+        check_launch(request.environment_settings, accelerator, samplers[1] or HfSampler())
 
 
 def coevolve(
@@ -157,9 +191,7 @@ def coevolve(
     runtime_options = {"dtype": dtype}
     if pretrain_recipe is not None:
         runtime_options |= {PRETRAINED: Path(agent_path).parent.name}
-    check_launch(agent_settings, accelerator, samplers[0] or HfSampler())
-    if entry.needs_model:
-        check_launch(request.environment_settings, accelerator, samplers[1] or HfSampler())
+    _check_launch(request, accelerator, samplers)
     with Run(folder, stored, is_main, runtime_options) as run:
         policy = LanguageModelPolicy(agent_lm, agent_settings, request.seed, accelerator, samplers[0])
         stores = TaskStores(run)

@@ -9,6 +9,7 @@ import math
 import shlex
 import time
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -22,6 +23,7 @@ from .sampling import Completions, Conversation, generate_turn_by_turn
 
 GROUP_PORTS = (51216, 51217)  # for weight transfer to the servers of the agent and the environment
 WRAPPERS = ("_checkpoint_wrapped_module.", "_orig_mod.")  # prefixes that training adds to parameter names
+MISSING_TRL = "weight transfer to vLLM needs TRL"
 RETRY_STATUSES = (500, 502, 503)
 ParameterInfo = tuple[str, str, list[int]]  # name, dtype and shape
 
@@ -52,7 +54,7 @@ class NcclTransfer:
             self.client.update_named_params(list(parameters), weights)
             self.client.reset_prefix_cache()  # cached prefixes belong to the old weights
         except ImportError as error:
-            raise ModelError(f"weight transfer to vLLM needs TRL: pip install 'trl[vllm]' ({error})") from None
+            raise ModelError(f"{MISSING_TRL}: pip install 'trl[vllm]' ({error})") from None
         except Exception as error:  # TRL's client raises nothing narrower
             message = f"cannot send the weights to the vLLM server at {self.url}: {error}"
             raise ModelError(f"{message}; restart the server, then resume the run") from error
@@ -83,6 +85,8 @@ class VllmSampler:
 
     def check(self) -> None:
         self.model_id()
+        if isinstance(self.transfer, NcclTransfer) and find_spec("trl") is None:
+            raise ModelError(f"{MISSING_TRL}: pip install 'trl[vllm]'")
 
     def generate(
         self, lm: LanguageModel, prompts: Sequence[Sequence[int]], num_generations: int, max_new_tokens: int,
@@ -188,8 +192,10 @@ def check_server_address(url: str) -> None:
     """Raise ModelError if this is not the address of a server, without connecting to it."""
     try:
         parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # of a malformed host or a port beyond 65535
+        is_address = (
+            isinstance(url, str) and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        )
+    except (ValueError, AttributeError):  # of a malformed host or a port beyond 65535, and of what is no text
         is_address = False
     if not is_address:
         raise ModelError(f"{url!r:.200} is not the address of a vLLM server; an example is http://localhost:8000")
