@@ -17,7 +17,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,7 +142,7 @@ def paired_table(groups: Mapping[str, Sequence[Path]]) -> str:
 
 def task_table(groups: Mapping[str, Sequence[Path]], features: Sequence[str]) -> str:
     """The tasks that each group proposed in the last quarter of its steps."""
-    measures: dict[str, Callable[[Mapping[str, Any]], float]] = {
+    measures: dict[str, Callable[[Mapping[str, Any]], float | None]] = {
         "p of proposed tasks": lambda line: line["proposed_success_rate"],
         "difficulty": lambda line: line["difficulty"],
         **{
@@ -156,8 +156,14 @@ def task_table(groups: Mapping[str, Sequence[Path]], features: Sequence[str]) ->
     for name, folders in groups.items():
         steps = [[line for line in read_progress(folder) if line["step"]] for folder in folders]
         last_quarter = [line for lines in steps for line in lines[-(len(lines) // 4) :]]
-        rows.append([name, *(f"{np.mean([*map(measure, last_quarter)]):.2f}" for measure in measures.values())])
+        rows.append([name, *(mean_cell(map(measure, last_quarter)) for measure in measures.values())])
     return markdown_table(["", *measures], rows)
+
+
+def mean_cell(values: Iterable[float | None]) -> str:
+    """The mean over the steps that have a value: without an accepted proposal, some have none."""
+    known = [value for value in values if value is not None]
+    return f"{np.mean(known):.2f}" if known else "-"
 
 
 def efficiency_tables(groups: Mapping[str, Sequence[Path]]) -> str:

@@ -1,5 +1,7 @@
 """How different the specs of a step are: a collapsed environment policy repeats itself."""
 
+import runpy
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -85,3 +87,10 @@ def test_counts_of_several_updates_are_added_and_losses_averaged_over_gradient_s
     assert combined == {"loss": 2.0, "gradient_steps": 4.0, "num_specs": 8.0, "num_tokens": 40}
     assert combine_update_metrics([first]) == first
     assert combine_update_metrics([]) == {}
+
+
+def test_steps_without_a_proposal_are_left_out_of_the_results_of_the_proposers():
+    file = Path(__file__).parents[2] / "benchmarks" / "genenv_proposers.py"
+    mean_cell = runpy.run_path(str(file), run_name="genenv_proposers")["mean_cell"]
+    assert mean_cell([None, 0.5, 1.0]) == "0.75"
+    assert mean_cell([None, None]) == "-"

@@ -104,6 +104,16 @@ def test_a_benchmark_is_not_continued_with_other_weights(models, tmp_path):
     assert run_benchmark(Sums(2), model, folder=tmp_path / "run", verbose=False) == first
 
 
+@pytest.mark.parametrize(("llm", "device", "message"), [
+    ("hf:{}", "meta", "cannot use the device 'meta': it holds no weights; use cpu or cuda"),
+    ("gold:", "cpu", "'gold:' is not valid; write gold"),
+])  # fmt: skip
+def test_models_that_cannot_answer_are_refused(models, tmp_path, llm, device, message):
+    model = {"llm": llm.format(models[0]), "device": device}
+    with pytest.raises(EnvgenError, match=message):
+        run_benchmark(Sums(2), model, folder=tmp_path / "run", verbose=False)
+
+
 def test_what_a_local_model_cannot_do_is_explained(models):
     backend = LocalBackend("hf:x", load_model(models[0]), seed=0)
     with pytest.raises(RejectedError, match="tokens, and the model takes") as refused:

@@ -41,11 +41,11 @@ class ModelSource:
 
     def __init__(self, config: BenchmarkConfig, benchmark: Benchmark, seed: int):
         self.config, self.benchmark, self.seed = config, benchmark, seed
-        self.kind, _, self.argument = config.llm.partition(":")
+        self.kind, colon, self.argument = config.llm.partition(":")
         if self.kind not in FORMS:
             choices = format_choice_error(self.kind, list(FORMS))
             raise ChatError(f"llm {choices}; valid forms: {'; '.join(FORMS.values())}")
-        if bool(self.argument) != (":" in FORMS[self.kind]):
+        if (bool(colon), bool(self.argument)) != (":" in FORMS[self.kind],) * 2:
             raise ChatError(f"{config.llm!r} is not valid; write {FORMS[self.kind]}")
         self._check_options()
         self.local = _load_local_model(config, self.kind, self.argument, seed) if self.kind in LOCAL else None
@@ -176,5 +176,7 @@ def _load_local_model(config: BenchmarkConfig, kind: str, argument: str, seed: i
         lm.model.to(config.device)  # pyright: ignore[reportArgumentType]  overloaded for other arguments
     except (RuntimeError, AssertionError) as error:
         raise EnvgenError(f"cannot use the device {config.device!r}: {str(error).splitlines()[0]}") from None
+    if lm.model.device.type == "meta":
+        raise EnvgenError(f"cannot use the device {config.device!r}: it holds no weights; use cpu or cuda")
     lm.model.eval()
     return LocalBackend(config.llm, lm, seed)
