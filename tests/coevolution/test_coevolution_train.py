@@ -391,6 +391,7 @@ def test_a_domain_needs_specs_that_are_not_held_out(models, tmp_path):
     [
         ({"seed": -1}, "seed: Input should be greater than or equal to 0 (got -1)"),
         ({"seed": 2**70}, "seed: Input should be less than"),
+        ({"agent_settings": {"temperature": 1e-300}}, "temperature: Input should be greater than or equal to 0.01"),
         ({"proposer": "genvn"}, "did you mean 'genenv'?"),
         (
             {"plan": {"fresh_fraction": 0.75, "replay_fraction": 0.5}},

@@ -79,12 +79,13 @@ def test_uniform_ignores_success_rates():
     assert 0.4 < np.mean([spec.loud == "yes" for spec in specs]) < 0.6
 
 
+@pytest.mark.parametrize("beta", [4.0, 1e308])
 @pytest.mark.parametrize(
     ("loud", "quiet", "alpha", "preferred"),
     [(50, 99, 0.5, "yes"), (50, 1, 0.5, "yes"), (99, 45, 0.5, "no"), (90, 50, 0.9, "yes"), (10, 60, 0.1, "yes")],
 )
-def test_greedy_prefers_features_with_success_rates_near_alpha(loud, quiet, alpha, preferred):
-    proposer = GreedyProposer(Toy(), 0, AlphaCurriculumSettings(alpha=alpha))
+def test_greedy_prefers_features_with_success_rates_near_alpha(loud, quiet, alpha, preferred, beta):
+    proposer = GreedyProposer(Toy(), 0, AlphaCurriculumSettings(alpha=alpha, beta=beta))
     specs = [ToySpec.parse(text) for text in accepted_texts(propose(proposer, 60, make_stats(loud, quiet)))]
     assert np.mean([spec.loud == preferred for spec in specs]) > 0.9
 

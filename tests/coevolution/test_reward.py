@@ -124,6 +124,16 @@ def test_lambda_scales_the_log_of_the_weights():
         assert high / low == pytest.approx(math.exp(0.8 * rwr_lambda))
 
 
+def test_weights_neither_overflow_nor_change():
+    rewards = np.array([0.2, 1.0, 0.6])
+    expected = np.exp(rewards) / np.exp(rewards).mean()
+    assert rwr_weights(rewards, AlphaCurriculumSettings()) == pytest.approx(expected, rel=1e-14)
+    for rwr_lambda in (1e4, 1e308):
+        assert rwr_weights(rewards, AlphaCurriculumSettings(rwr_lambda=rwr_lambda)).tolist() == [0.0, 3.0, 0.0]
+    assert rwr_weights(1e6 * rewards, AlphaCurriculumSettings()).tolist() == [0.0, 3.0, 0.0]
+    assert rwr_weights(np.array([]), AlphaCurriculumSettings()).size == 0
+
+
 def reference_overlap(texts, n=3):
     """By definition: for each text, the mean over its n-grams of the fraction of other texts that contain it."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from envgen.runs.store import Run
 
 from .policy import LanguageModelPolicy
-from .reward import SuccessStats, curriculum_rewards
+from .reward import SuccessStats
 from .sampling import Completions
 from .settings import AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSettings
 from .task_stores import NotNeeded, Rejection, TaskFilter, TaskStores
@@ -135,7 +135,8 @@ class GreedyProposer(UniformProposer):
 
     def sample_spec(self, stats: SuccessStats) -> Spec:
         specs, predicted = self.sample_and_predict(stats)
-        return specs[int(curriculum_rewards(predicted, self.curriculum).argmax())]
+        # the highest reward exp(-beta (p - alpha)^2), which is 0 for all of them if beta is large
+        return specs[int(np.abs(predicted - self.curriculum.alpha).argmin())]
 
 
 class LearnabilityProposer(UniformProposer):

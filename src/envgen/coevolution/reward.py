@@ -39,8 +39,10 @@ def near_target(p: np.ndarray, curriculum: AlphaCurriculumSettings) -> np.ndarra
 
 def rwr_weights(rewards: np.ndarray, curriculum: AlphaCurriculumSettings) -> np.ndarray:
     """exp(lambda R), normalized to mean 1 so that lambda does not change the step size."""
-    raw = np.exp(curriculum.rwr_lambda * rewards)
-    return raw / raw.mean() if raw.size else raw
+    if not rewards.size:
+        return rewards
+    raw = np.exp(curriculum.rwr_lambda * (rewards - rewards.max()))  # of differences, which cannot overflow
+    return raw / raw.mean()
 
 
 def acceptance_rate(n: int, p: float, curriculum: AlphaCurriculumSettings) -> float:

@@ -66,7 +66,7 @@ class PolicySettings(Settings):
     """Maximum norm for gradient clipping."""
     weight_decay: NonNegativeFloat = 0.0
     """Weight decay of AdamW."""
-    temperature: PositiveFloat = 1.0
+    temperature: Annotated[float, Field(ge=0.01, allow_inf_nan=False)] = 1.0
     """Sampling temperature."""
     max_new_tokens: PositiveInt = 96
     """Maximum length of a completion in tokens; in multi-turn tasks, of each turn."""
