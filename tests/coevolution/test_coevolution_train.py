@@ -392,6 +392,14 @@ def test_a_domain_needs_specs_that_are_not_held_out(models, tmp_path):
         ({"seed": -1}, "seed: Input should be greater than or equal to 0 (got -1)"),
         ({"seed": 2**70}, "seed: Input should be less than"),
         ({"agent_settings": {"temperature": 1e-300}}, "temperature: Input should be greater than or equal to 0.01"),
+        ({"agent_settings": {"lora_alpha": 5}}, "lora_alpha 5 has no effect without adapters; set lora_rank too"),
+        (
+            {"agent_settings": {"max_new_tokens": 10**12}},
+            "max_new_tokens: Input should be less than or equal to 1048576",
+        ),
+        ({"agent_settings": {"num_generations": 10**12}}, "num_generations: Input should be less than or equal to"),
+        ({"environment_settings": {"replay_ratio": 1e12}}, "replay_ratio: Input should be less than or equal to 1000"),
+        ({"plan": {"tasks_per_step": 10**12}}, "tasks_per_step: Input should be less than or equal to 1000000"),
         ({"proposer": "genvn"}, "did you mean 'genenv'?"),
         (
             {"plan": {"fresh_fraction": 0.75, "replay_fraction": 0.5}},

@@ -1,6 +1,7 @@
 """Generation and updates follow their plain definitions, whatever is cached or batched for speed."""
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envgen.coevolution import losses
-from envgen.coevolution.language_model import new_model, train_tokenizer
+from envgen.coevolution.language_model import ModelError, new_model, train_tokenizer
 from envgen.coevolution.losses import completion_logps
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.sampling import Completions, generate
@@ -225,3 +226,28 @@ def test_a_state_saved_before_the_first_update_does_not_change_it(lora_rank):
 def test_completions_count_their_tokens():
     mask = torch.tensor([[True, True, False], [True, False, False]])
     assert Completions(torch.zeros(2, 3, dtype=torch.long), mask).num_tokens == 3
+
+
+def test_too_little_memory_is_explained(lm, monkeypatch):
+    def allocate(*args, **options):
+        torch.empty(1 << 50)
+
+    prompts = [lm.encode_prompt("", "a b : 1")]
+    policy = LanguageModelPolicy(lm, PolicySettings(max_new_tokens=2), 0)
+    batch = TrainBatch.from_texts(lm, prompts, ["a"], [1.0])
+    monkeypatch.setattr(policy, "_forward", allocate)
+    with pytest.raises(ModelError, match="out of memory while updating a model on 1 sequences; lower microbatch_size"):
+        policy.update(batch, "weighted_nll")
+    monkeypatch.setattr(policy.sampler, "generate", allocate)
+    with pytest.raises(ModelError, match="out of memory while generating 3 completions together; lower max_new_tokens"):
+        policy.generate(prompts, 3)
+    monkeypatch.setattr("envgen.coevolution.policy.copy", SimpleNamespace(deepcopy=allocate))
+    with pytest.raises(ModelError, match="out of memory while preparing a model on cpu; set lora_rank, kl_coef 0"):
+        LanguageModelPolicy(lm, PolicySettings(), 0)
+
+    def fail(*args):
+        raise RuntimeError("another error")
+
+    monkeypatch.setattr(policy, "_forward", fail)
+    with pytest.raises(RuntimeError, match="another error"):
+        policy.update(batch, "weighted_nll")

@@ -6,8 +6,8 @@ cannot generate by itself: a vLLM server does (vllm.py).
 """
 
 import copy
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.tensor import DTensor
 
-from envgen.errors import NonFiniteLossError
+from envgen.errors import NonFiniteLossError, is_out_of_memory
 from envgen.imports import require_extra
 
 from .episodes import StartEpisode
@@ -88,6 +88,17 @@ def check_launch(settings: PolicySettings, accelerator: Accelerator, sampler: Sa
     sampler.check()
 
 
+@contextmanager
+def _explaining_memory(activity: str, remedy: str) -> Iterator[None]:
+    """Context for what needs much memory: if there is too little, a ModelError says what to change."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise ModelError(f"out of memory while {activity}; {remedy}") from error
+
+
 class LanguageModelPolicy:
     def __init__(
         self, lm: LanguageModel, settings: PolicySettings, seed: int, accelerator: Accelerator | None = None,
@@ -99,15 +110,19 @@ class LanguageModelPolicy:
         self.device = self.accelerator.device
         lm.model.eval()  # no dropout: train on the distribution that was sampled from
         self.ref_model: Any = None  # with adapters, the initial model is the model without them
-        if settings.lora_rank is not None:
-            add_adapters(lm.model, settings.lora_rank, settings.lora_alpha, seed)
-        elif settings.kl_coef:
-            self.ref_model = copy.deepcopy(lm.model).requires_grad_(False).to(self.device)
-        parameters = [parameter for parameter in lm.model.parameters() if parameter.requires_grad]
-        optimizer = torch.optim.AdamW(
-            parameters, settings.learning_rate, betas=(0.9, 0.99), weight_decay=settings.weight_decay
-        )
-        self.model, self.optimizer = self.accelerator.prepare(lm.model, optimizer)
+        with _explaining_memory(
+            f"preparing a model on {self.device}",
+            "set lora_rank, kl_coef 0 or the data type bfloat16, or use a smaller model",
+        ):
+            if settings.lora_rank is not None:
+                add_adapters(lm.model, settings.lora_rank, settings.lora_alpha, seed)
+            elif settings.kl_coef:
+                self.ref_model = copy.deepcopy(lm.model).requires_grad_(False).to(self.device)
+            parameters = [parameter for parameter in lm.model.parameters() if parameter.requires_grad]
+            optimizer = torch.optim.AdamW(
+                parameters, settings.learning_rate, betas=(0.9, 0.99), weight_decay=settings.weight_decay
+            )
+            self.model, self.optimizer = self.accelerator.prepare(lm.model, optimizer)
         self.lm = LanguageModel(self.accelerator.unwrap_model(self.model), lm.tokenizer)
         self.rng = torch.Generator(self.device).manual_seed(seed + 1_000_003 * self.accelerator.process_index)
         self.shuffle_rng = np.random.default_rng(seed)
@@ -163,9 +178,13 @@ class LanguageModelPolicy:
         s = self.settings
         indices, is_real = self._local_indices(len(prompts))
         local_prompts = [prompts[k] for k in indices]
-        completions = self.sampler.generate(
-            self.lm, local_prompts, num_generations, s.max_new_tokens, rng, s.temperature, conversations
-        )
+        with _explaining_memory(
+            f"generating {len(indices) * num_generations:,} completions together",
+            "lower max_new_tokens, num_generations, num_variations or tasks_per_step, or use a server (vLLM)",
+        ):
+            completions = self.sampler.generate(
+                self.lm, local_prompts, num_generations, s.max_new_tokens, rng, s.temperature, conversations
+            )
         return completions, np.repeat(is_real, num_generations)
 
     def _local_indices(self, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -182,6 +201,13 @@ class LanguageModelPolicy:
 
     def update(self, batch: TrainBatch, loss_type: LossType) -> dict[str, float]:
         """Train on a batch; returns the mean of METRICS over the gradient steps, and their number and tokens."""
+        with _explaining_memory(
+            f"updating a model on {len(batch.completions.ids):,} sequences",
+            "lower microbatch_size, max_new_tokens, num_generations or replay_ratio, or set lora_rank",
+        ):
+            return self._update(batch, loss_type)
+
+    def _update(self, batch: TrainBatch, loss_type: LossType) -> dict[str, float]:
         s, (indices, is_real) = self.settings, self._local_indices(len(batch.prompts))
         # With a single gradient step the updated model is the one that generated, so old_logps equal logps.
         old_logps = self._logps(batch, indices, loss_type) if s.epochs * s.num_minibatches > 1 else None

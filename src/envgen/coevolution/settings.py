@@ -8,6 +8,10 @@ from envgen.settings import Fraction, PositiveInt, Settings
 
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+# Counts that decide how much memory a step needs. Their limits are beyond what any machine has.
+Tokens = Annotated[int, Field(ge=1, le=1_048_576)]
+Completions = Annotated[int, Field(ge=1, le=65_536)]
+TaskCount = Annotated[int, Field(ge=1, le=1_000_000)]
 LossAggregation = Literal["token", "sequence"]
 
 
@@ -68,13 +72,20 @@ class PolicySettings(Settings):
     """Weight decay of AdamW."""
     temperature: Annotated[float, Field(ge=0.01, allow_inf_nan=False)] = 1.0
     """Sampling temperature."""
-    max_new_tokens: PositiveInt = 96
+    max_new_tokens: Tokens = 96
     """Maximum length of a completion in tokens; in multi-turn tasks, of each turn."""
     lora_rank: PositiveInt | None = None
     """Train low-rank adapters of this rank (LoRA) in place of the weights. If it is not set, the weights are trained.
     Adapters need a higher learning rate, such as 1e-4 for 7B models."""
     lora_alpha: PositiveFloat = 32.0
     """Scale of the adapters, which are multiplied by lora_alpha / lora_rank."""
+
+    @model_validator(mode="after")
+    def _check_adapters(self) -> Self:
+        is_default = self.lora_alpha == type(self).model_fields["lora_alpha"].default
+        if self.lora_rank is None and not is_default:
+            raise ValueError(f"lora_alpha {self.lora_alpha:g} has no effect without adapters; set lora_rank too")
+        return self
 
     def stored(self) -> dict[str, Any]:
         """The values that identify a run. Settings added since the first version are left out where they are off."""
@@ -88,7 +99,7 @@ class AgentSettings(PolicySettings):
 
     epochs: PositiveInt = 2
     kl_coef: NonNegativeFloat = 0.0
-    num_generations: Annotated[int, Field(ge=2)] = 8
+    num_generations: Annotated[int, Field(ge=2, le=65_536)] = 8
     """Completions per task (the group size of GRPO)."""
     scale_rewards: bool = True
     """Divide advantages by the standard deviation of their group, as GRPO does."""
@@ -101,11 +112,11 @@ class EnvironmentSettings(PolicySettings):
     """The environment policy, which writes the tasks."""
 
     epochs: PositiveInt = 2
-    replay_ratio: NonNegativeFloat = 1.0
+    replay_ratio: Annotated[float, Field(ge=0, le=1000)] = 1.0
     """Earlier specs to train on for each fresh one in reward-weighted regression. Not specified in the paper."""
     kl_coef: NonNegativeFloat = 1e-2
     target_kl: PositiveFloat | None = 0.1
-    max_new_tokens: PositiveInt = 64
+    max_new_tokens: Tokens = 64
 
 
 class CoevolutionPlan(Settings):
@@ -113,19 +124,19 @@ class CoevolutionPlan(Settings):
 
     rollouts: PositiveInt = 30_720
     """Completions of the agent in the whole run. Runs are compared at equal rollouts."""
-    tasks_per_step: PositiveInt = 32
+    tasks_per_step: TaskCount = 32
     """Tasks in each step."""
     fresh_fraction: Fraction = 0.75
     """Fraction of the tasks of a step that are newly proposed."""
     replay_fraction: Fraction = 0.125
     """Fraction of the tasks of a step that are replayed from earlier ones; the rest are base tasks."""
-    num_base_tasks: PositiveInt = 544
+    num_base_tasks: TaskCount = 544
     """Base tasks, sampled once before training. 544 as in the paper."""
-    num_variations: PositiveInt = 4
+    num_variations: Completions = 4
     """Specs generated per prompt, as variations of one base spec. 4 as in the paper."""
     max_attempts: PositiveInt = 4
     """Rounds of generation before missing specs are replaced by uniform ones."""
-    num_eval_tasks: PositiveInt = 600
+    num_eval_tasks: TaskCount = 600
     """Held-out tasks."""
     eval_every: PositiveInt = 12
     """Steps between evaluations."""
