@@ -150,6 +150,14 @@ def test_intervals_of_means_are_those_of_student():
     assert mean_with_ci(np.array([3.0])) == Estimate(value=3, low=3, high=3)
 
 
+def test_intervals_of_lengths_begin_at_zero_and_a_single_value_has_none():
+    few = mean_with_ci(np.array([40.0, 160.0]), minimum=0.0)
+    assert (few.value, few.low) == (100.0, 0.0)
+    assert few.high > 800
+    assert mean_with_ci(np.array([40.0, 160.0])).low < -600
+    assert str(mean_with_ci(np.array([40.0]))) == "40.0"
+
+
 def test_an_impossible_skill_has_no_rate():
     counts = np.array([[1, -1], [0, -1]])
     fields = {"world": "toy", "level": {}, "seed": 0, "deterministic": False}

@@ -9,6 +9,7 @@ from markdown_it import MarkdownIt
 
 from envgen.curriculum.evaluate import rate_with_ci
 from envgen.runs.compare import Comparison, compare, find_runs, group_labels
+from envgen.runs.files import suggest_path
 from envgen.runs.store import RunError
 
 SKILLS = ("collect_wood", "collect_diamond")
@@ -76,6 +77,13 @@ def test_find_runs_returns_each_run_below_the_paths_once(tmp_path):
     assert find_runs([shallow, tmp_path, tmp_path / "a"]) == [shallow, deep]
     write_run(tmp_path / "1" / "2" / "3" / "4", LLM, 2)
     assert len(find_runs([tmp_path])) == 2  # the fourth level is not searched
+
+
+def test_a_common_ending_does_not_make_paths_similar(tmp_path):
+    (tmp_path / "run.json").touch()
+    (tmp_path / "levels.json").touch()
+    assert suggest_path(tmp_path / "nothing.json") == ""
+    assert suggest_path(tmp_path / "level.json") == f"; did you mean {tmp_path / 'levels.json'}?"
 
 
 @pytest.mark.parametrize(

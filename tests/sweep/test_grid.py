@@ -223,7 +223,10 @@ def test_only_runs_on_this_machine_need_its_device(tmp_path, monkeypatch, capsys
         assert "the run seed=0: device 'cuda:99' is not available" in capsys.readouterr().err
     else:
         main()
-        assert "seed=1: waiting" in capsys.readouterr().out
+        lines = capsys.readouterr().out.splitlines()
+        command = lines[lines.index("seed=1: planned") + 1].split()
+        assert command[:5] == ["envgen", "train", "crafter", "--seed", "1"]
+        assert Path(command[command.index("--folder") + 1]).resolve() == tmp_path / "sweep" / "seed=1"
     assert not (tmp_path / "sweep").exists()
 
 
