@@ -330,7 +330,7 @@ def _check_runtime(log: Any, save_every: Any) -> None:
 
     if not isinstance(log, list | tuple | set | frozenset) or not all(isinstance(name, str) for name in log):
         raise ArgumentError(f'log must be a list of names, such as ["tensorboard"], not {log!r:.80}')
-    check_loggers(log)
+    check_loggers(tuple(log))
     if isinstance(save_every, bool) or not isinstance(save_every, int | float) or not save_every >= 0:
         raise ArgumentError(f"save_every must be a number of seconds, 0 or greater, not {save_every!r:.80}")
 
