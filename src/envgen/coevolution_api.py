@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 DTYPES = ("float32", "bfloat16")
 DEFAULT_DTYPE = "float32"
+MODEL_PLAN = ("num_variations", "max_attempts")  # settings that only matter to an environment policy
+MODEL_CURRICULUM = ("filter_tolerance", "rwr_lambda", "repetition_penalty", "feature_entropy_coef")
 DEFAULT_SAVE_EVERY = 60.0  # seconds
 
 
@@ -167,6 +169,7 @@ def _coevolution_arguments(
             recipe = {"model_size": _given(size), "pretrain": _given(settings), "seed": request.seed}
     except ValidationError as error:
         raise ArgumentError(format_validation_error(error)) from None
+    _check_unused_settings(request)
     _check_proposer_settings(request)
     return loaded, request, recipe
 
@@ -196,6 +199,18 @@ def _to_path(name: str, value: Any) -> Path:
     if not isinstance(value, str | PurePath):
         raise ArgumentError(f"{name} must be a path, not {value!r:.80}")
     return Path(value)
+
+
+def _check_unused_settings(request: "CoevolveRequest") -> None:
+    """Raise ArgumentError for a setting that only matters to an environment policy, if the proposer has none."""
+    from envgen.coevolution.registry import PROPOSERS
+
+    if PROPOSERS[request.proposer].needs_model:
+        return
+    for settings, names in ((request.plan, MODEL_PLAN), (request.curriculum, MODEL_CURRICULUM)):
+        for name in names:
+            if getattr(settings, name) != type(settings).model_fields[name].default:
+                raise ArgumentError(f"the proposer {request.proposer} has no environment policy; remove {name}")
 
 
 def _check_proposer_settings(request: "CoevolveRequest") -> None:

@@ -13,8 +13,8 @@ TINY = ["--pretrain.agent-steps", "12", "--pretrain.environment-steps", "12", "-
         "--pretrain.num-tokenizer-specs", "100", "--pretrain.num-held-out", "12", "--model-size.width", "32",
         "--model-size.num-layers", "2", "--model-size.num-heads", "2", "--model-size.mlp-width", "64"]  # fmt: skip
 SHORT = ["--rollouts", "64", "--tasks-per-step", "4", "--num-base-tasks", "8", "--num-eval-tasks", "12",
-         "--eval-every", "1", "--max-attempts", "1", "--agent.num-generations", "4", "--agent.max-new-tokens", "24",
-         "--environment.max-new-tokens", "32"]  # fmt: skip
+         "--eval-every", "1", "--agent.num-generations", "4", "--agent.max-new-tokens", "24",
+         "--max-attempts", "1", "--environment.max-new-tokens", "32"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_a_finished_run_is_reported_again_with_the_same_models(finished):
 def test_a_model_folder_replaces_pretraining(finished):
     folder, _ = finished
     (agent,) = folder.glob("out/models/*/agent")
-    result = envgen_forked("coevolve", "tools", "--proposer", "uniform", "--agent", agent, *SHORT[:-2], cwd=folder)
+    result = envgen_forked("coevolve", "tools", "--proposer", "uniform", "--agent", agent, *SHORT[:-4], cwd=folder)
     assert result.returncode == 0, result.stderr
     assert "step 12 of 12" not in result.stdout
 

@@ -271,6 +271,8 @@ def test_failure_before_training_leaves_no_run_directory(models, tmp_path):
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"log": ["foo"]}, "log 'foo' is not one of tensorboard, wandb"),
     ({"proposer": "greedy", "environment_settings": {"learning_rate": 1e-3}}, r"remove environment\.learning_rate"),
+    ({"proposer": "uniform", "plan": {"num_variations": 7}}, "has no environment policy; remove num_variations"),
+    ({"proposer": "dapo", "curriculum": {"rwr_lambda": 3}}, "has no environment policy; remove rwr_lambda"),
     ({"proposer": "uniform", "agent": "a", "environment": "b"}, "has no environment policy; remove environment"),
     ({"proposer": "dapo", "environment_server": "http://localhost:1"}, "remove environment_server"),
     ({"domain": Toy}, "must be the name of a domain or a Domain object, not <class"),

@@ -250,15 +250,15 @@ def test_the_language_model_goes_to_the_runs_that_use_one():
     assert all("llm" in run.options for run in without_unused_options(nobody))  # which is then an error
 
 
-def test_the_options_of_the_environment_policy_go_to_the_runs_that_have_one():
-    words = ["--proposer", "genenv,greedy", "--environment.learning-rate", "1e-4", "--rollouts", "64"]
+@pytest.mark.parametrize("option", ["environment.learning-rate", "num-variations", "rwr-lambda"])
+def test_the_options_of_the_environment_policy_go_to_the_runs_that_have_one(option):
+    words = ["--proposer", "genenv,greedy", f"--{option}", "2", "--rollouts", "64"]
     with_option = {
-        run.name: "environment.learning-rate" in run.options
-        for run in without_unused_options(parse_flags(words, command="coevolve"))
+        run.name: option in run.options for run in without_unused_options(parse_flags(words, command="coevolve"))
     }
     assert with_option == {"proposer=genenv": True, "proposer=greedy": False}
     nobody = parse_flags(["--proposer", "greedy,uniform", *words[2:]], command="coevolve")
-    assert all("environment.learning-rate" in run.options for run in without_unused_options(nobody))  # an error later
+    assert all(option in run.options for run in without_unused_options(nobody))  # an error later
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,10 @@ OWN_OPTIONS = (
     *(f"budget.{name.replace('_', '-')}" for name in SharedLimits.model_fields),
 )  # fmt: skip
 FILE_SETTINGS = ("folder", "engine_options", "budget", *SweepSettings.model_fields)
-ENVIRONMENT = re.compile(r"environment($|\.|-server$)")  # options of the environment policy
+ENVIRONMENT = re.compile(  # options of the environment policy
+    r"environment($|\.|-server$)"
+    r"|(num-variations|max-attempts|filter-tolerance|rwr-lambda|repetition-penalty|feature-entropy-coef)$"
+)
 LLM_OPTIONS = tuple(name.replace("_", "-") for name in LlmConfig.model_fields)
 
 
