@@ -13,7 +13,16 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from envgen.runs.files import exists
 from envgen.runs.kinds import total_tokens
-from envgen.runs.store import PROGRESS, Run, RunError, library_versions, read_entry, read_request, reading
+from envgen.runs.store import (
+    PROGRESS,
+    Run,
+    RunError,
+    check_no_runs_below,
+    library_versions,
+    read_entry,
+    read_request,
+    reading,
+)
 from envgen.settings import format_choice_error
 
 from .domains.registry import domain_path
@@ -127,8 +136,8 @@ def check_start(
         raise RunError(f"cannot create the run directory {folder}: {entry} is not a directory")
     if not os.access(entry, os.W_OK | os.X_OK):
         raise RunError(f"cannot create the run directory {folder}: {entry} is read-only")
-    if entry == folder and any(exists(path / "run.json") for path in folder.iterdir()):
-        raise RunError(f"{folder} holds other runs; choose a directory for this run alone, such as {folder / 'NAME'}")
+    if entry == folder:
+        check_no_runs_below(folder)
 
 
 def _check_launch(

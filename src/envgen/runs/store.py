@@ -104,7 +104,7 @@ class Run:
             raise RunError(f"cannot create the run directory {folder}: {error.strerror}") from error
         self._lock = lock_folder(folder)
         if not exists(folder / "run.json"):
-            self._check_no_runs_below()
+            check_no_runs_below(folder)
             self.write(
                 "run",
                 {
@@ -125,15 +125,6 @@ class Run:
             self._remove_old_results()
         if self.runtime_options != runtime_options:
             self.write("run", {**self.read("run"), "runtime_options": self.runtime_options})
-
-    def _check_no_runs_below(self) -> None:
-        """Raise RunError in a folder that holds run directories: they would no longer be found."""
-        runs = sorted(entry.name for entry in self.folder.iterdir() if exists(entry / "run.json"))
-        if runs:
-            raise RunError(
-                f"{self.folder} holds other runs, such as {runs[0]}; choose a directory for this run alone, such as "
-                f"{self.folder / 'NAME'}"
-            )
 
     def _check_same_request(self, previous: Mapping[str, Any]) -> None:
         if changes := differences(previous, self.request):
@@ -270,6 +261,16 @@ class Run:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def check_no_runs_below(folder: Path) -> None:
+    """Raise RunError for a folder that holds run directories: in a run directory, they would no longer be found."""
+    runs = sorted(entry.name for entry in folder.iterdir() if exists(entry / "run.json"))
+    if runs:
+        raise RunError(
+            f"{folder} holds other runs, such as {runs[0]}; choose a directory for this run alone, such as "
+            f"{folder / 'NAME'}"
+        )
 
 
 def lock_folder(folder: Path) -> IO[str]:
