@@ -116,7 +116,7 @@ def test_a_failed_start_does_not_block_the_next_call(tmp_path):
         (["answers", "--resume", "out"], "DOMAIN cannot be combined with --resume"),
         (["--resume", "out", "--agent.num-generations", "4"], "--agent.num-generations cannot be combined"),
         (["tools", "--agent-server", "somewhere"], "somewhere"),
-        (["tools", "--agent-server", ""], "'' is not the address of a vLLM server"),
+        (["tools", "--agent-server", ""], "--agent-server is empty"),
         (["tools", "--agent-server", "http://a:99999", "--dry-run"], "'http://a:99999' is not the address"),
         (["tools", "--fresh-fraction", "0.9"], "fresh_fraction 0.9 and replay_fraction 0.125 must not add up to more"),
         (["tools", "--model-size.num-layers", "1"], "num_layers: Input should be greater than or equal to 2"),
