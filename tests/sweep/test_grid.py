@@ -225,7 +225,8 @@ def test_only_runs_on_this_machine_need_its_device(tmp_path, monkeypatch, capsys
         main()
         lines = capsys.readouterr().out.splitlines()
         command = lines[lines.index("seed=1: planned") + 1].split()
-        assert command[:5] == ["envgen", "train", "crafter", "--seed", "1"]
+        assert command[:3] == ["envgen", "train", "crafter"]
+        assert command[command.index("--seed") + 1] == "1"
         assert Path(command[command.index("--folder") + 1]).resolve() == tmp_path / "sweep" / "seed=1"
     assert not (tmp_path / "sweep").exists()
 
