@@ -4,7 +4,10 @@ from contextlib import suppress
 from typing import Any, Literal
 
 import pytest
+from pydantic import ValidationError
 
+from envgen.curriculum.plan import PracticeSettings
+from envgen.settings import format_validation_error
 from envgen.worlds.crafter.level import CrafterLevel
 from envgen.worlds.heist.level import HeistLevel
 from envgen.worlds.world import Level, LevelError
@@ -72,3 +75,14 @@ def test_invalid_option_is_reported_with_the_valid_ones(data, message):
     with pytest.raises(LevelError) as error:
         Toy.parse(data)
     assert message in str(error.value)
+
+
+def test_a_prefix_comes_before_the_name_of_each_setting():
+    with pytest.raises(ValidationError) as error:
+        PracticeSettings(share=2, num_snapshots=0)
+    message = format_validation_error(error.value, "practice.")
+    assert message.startswith("practice.share: ")
+    assert "; practice.num_snapshots: " in message
+    with pytest.raises(ValidationError) as error:
+        PracticeSettings(shar=0.5)
+    assert format_validation_error(error.value, "practice.").startswith("PracticeSettings: setting 'shar'")

@@ -81,12 +81,12 @@ def normalize_word(word: str) -> str:
 
 
 def format_validation_error(error: ValidationError, prefix: str = "") -> str:
-    """The errors in some settings as one line, which begins with the name of a setting after `prefix`."""
-    return prefix + "; ".join(_describe_error(details) for details in error.errors())
+    """The errors in some settings as one line. `prefix` comes before the name of each setting."""
+    return "; ".join(_describe_error(details, prefix) for details in error.errors())
 
 
-def _describe_error(details: Mapping[str, Any]) -> str:
-    location = ".".join(str(part) for part in details["loc"])
+def _describe_error(details: Mapping[str, Any], prefix: str) -> str:
+    location = prefix * bool(details["loc"]) + ".".join(str(part) for part in details["loc"])
     message = details["msg"].removeprefix("Value error, ")
     got = "" if details["type"] == "value_error" else f" (got {_format_value(details['input'])})"
     return f"{location}: {message}{got}" if location else f"{message}{got}"
