@@ -84,7 +84,7 @@ class DistillationSettings(PpoSettings):
     """Steps in a minibatch of an auxiliary pass."""
     aux_learning_rate: LearningRate = 3e-4
     """Learning rate of the two auxiliary optimizers."""
-    reward_threshold: Annotated[float, Field(allow_inf_nan=False)] = 0.1
+    reward_threshold: float = 0.1
     """A larger reward marks an achievement."""
     temperature: Positive = 0.1
     """Temperature of both contrastive losses."""

@@ -10,9 +10,9 @@ from pydantic import Field, ValidationError
 from envgen.errors import EnvgenError
 from envgen.settings import Fraction, PositiveInt, Settings, format_validation_error
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-LearningRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Coefficient = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0)]
+LearningRate = Annotated[float, Field(gt=0)]
+Coefficient = Annotated[float, Field(ge=0)]
 MAX_WIDTH, MAX_DEPTH, MAX_ENVS = 1 << 16, 100, 1_000_000
 
 

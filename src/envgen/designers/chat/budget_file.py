@@ -52,7 +52,7 @@ class SharedLimits(Settings):
     """Maximum number of requests of all runs that the provider may have billed."""
     max_tokens: int | None = Field(default=None, gt=0)
     """Limit on the tokens of all requests and replies of all runs."""
-    max_cost: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    max_cost: float | None = Field(default=None, gt=0)
     """Limit on the cost of all runs in dollars. Needs --price-prompt and --price-reply."""
 
     def budget(self) -> Budget:

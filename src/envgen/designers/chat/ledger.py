@@ -51,9 +51,9 @@ class Budget(Settings):
     count; those of `manual` and `replay` do, although they cost nothing."""
     max_tokens: int | None = Field(default=None, gt=0)
     """Limit on the tokens of all requests and replies together."""
-    max_cost: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    max_cost: float | None = Field(default=None, gt=0)
     """Limit on the cost in dollars, as reported by the server or computed from the given prices."""
-    max_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    max_seconds: float | None = Field(default=None, gt=0)
     """Limit on the seconds spent waiting for replies."""
 
 

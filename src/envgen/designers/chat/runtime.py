@@ -21,9 +21,9 @@ class LlmRuntime(Budget):
     """The environment variable with the key, if not OPENAI_API_KEY or ANTHROPIC_API_KEY."""
     timeout: float = Field(default=300.0, gt=0, le=86_400)
     """Time limit for a complete reply, in seconds."""
-    price_prompt: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    price_prompt: float | None = Field(default=None, ge=0)
     """Dollars per million prompt tokens, for the reports and for --max-cost."""
-    price_reply: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    price_reply: float | None = Field(default=None, ge=0)
     """Dollars per million reply tokens."""
     shared_budget: Path | None = None
     """A budget that several runs share: the file budget.json of a sweep. Its path is not recorded with the run."""
