@@ -45,7 +45,8 @@ class ModelSource:
         if self.kind not in FORMS:
             choices = format_choice_error(self.kind, list(FORMS))
             raise ChatError(f"llm {choices}; valid forms: {'; '.join(FORMS.values())}")
-        if (bool(colon), bool(self.argument)) != (":" in FORMS[self.kind],) * 2:
+        takes_argument = ":" in FORMS[self.kind]
+        if bool(colon) != takes_argument or bool(self.argument) != takes_argument:
             raise ChatError(f"{config.llm!r} is not valid; write {FORMS[self.kind]}")
         self._check_options()
         self.local = _load_local_model(config, self.kind, self.argument, seed) if self.kind in LOCAL else None

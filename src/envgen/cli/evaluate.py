@@ -130,8 +130,8 @@ def evaluate(
     print(result, flush=True)
     if (run / "run.json").exists() and not (run / "summary.json").exists():
         steps = read_last_line(run / PROGRESS).get("steps")
-        print(f"The run is not finished: this is its policy after {steps:,} training steps" if type(steps) is int else
-              "The run is not finished")  # fmt: skip
+        progress = f": this is its policy after {steps:,} training steps" if type(steps) is int else ""
+        print(f"The run is not finished{progress}")
     if chosen.random_baseline:
         print(chosen.random_baseline)
     if reference_episodes:

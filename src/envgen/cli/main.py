@@ -5,7 +5,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import tyro
 
@@ -71,6 +71,11 @@ def check_no_empty(args: Sequence[str]) -> None:
             raise UserError(f"{option} is empty; pass a value, or leave it out")
 
 
+def fail(message: str) -> NoReturn:
+    print(f"envgen: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
 def main() -> None:
     args = sys.argv[1:]
     if args == ["--version"]:
@@ -81,13 +86,9 @@ def main() -> None:
     run_args: list[str] = []
     try:
         check_no_empty(args)
-    except EnvgenError as error:
-        print(f"envgen: {printable(str(error))}", file=sys.stderr)
-        sys.exit(2)
-    if args[:1] == ["sweep"]:
-        own_args, run_args = split_args(args[1:])
-        args = ["sweep", *own_args]
-    try:
+        if args[:1] == ["sweep"]:
+            own_args, run_args = split_args(args[1:])
+            args = ["sweep", *own_args]
         tyro.extras.subcommand_cli_from_dict(
             commands(args, run_args),
             prog="envgen",
@@ -99,8 +100,7 @@ def main() -> None:
     except EnvgenError as error:
         if os.environ.get("ENVGEN_DEBUG"):
             traceback.print_exc()
-        print(f"envgen: {printable(str(error), keep=NEWLINE)}", file=sys.stderr)
-        sys.exit(2)
+        fail(printable(str(error), keep=NEWLINE))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
@@ -110,11 +110,9 @@ def main() -> None:
         if error.strerror is None or os.environ.get("ENVGEN_DEBUG"):
             raise
         place = "" if error.filename is None else f"{error.filename}: "
-        print(f"envgen: {printable(f'{place}{error.strerror}')}", file=sys.stderr)
-        sys.exit(2)
+        fail(printable(f"{place}{error.strerror}"))
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error) or os.environ.get("ENVGEN_DEBUG"):
             raise
         detail = str(error).partition("\n")[0]
-        print(f"envgen: out of memory{printable(f': {detail}' if detail else '')}", file=sys.stderr)
-        sys.exit(2)
+        fail(printable(f"out of memory: {detail}" if detail else "out of memory"))

@@ -64,14 +64,9 @@ def reached_stage(chain: LevelChain, history: Sequence[Cycle]) -> int:
     """The stage that the last training in this chain reached, wherever it began; 0 before any."""
     for cycle in reversed(history):
         for proposed, outcome in zip(cycle.proposal.levels, cycle.outcomes, strict=False):
-            if proposed.chain is not None and is_same_chain(proposed.chain, chain):
+            if proposed.chain is not None and proposed.chain.at_stage(0) == chain.at_stage(0):
                 return outcome.chain.stage if outcome and outcome.chain else proposed.chain.start
     return 0
-
-
-def is_same_chain(chain: LevelChain, other: LevelChain) -> bool:
-    """Whether two chains differ at most in the stage that training begins with."""
-    return chain == other.model_copy(update={"start": chain.start})
 
 
 def continue_chain(proposed: ProposedLevel, history: Sequence[Cycle]) -> ProposedLevel:
@@ -79,7 +74,7 @@ def continue_chain(proposed: ProposedLevel, history: Sequence[Cycle]) -> Propose
     if proposed.chain is None:
         return proposed
     stage = reached_stage(proposed.chain, history)
-    chain = proposed.chain.model_copy(update={"start": stage})
+    chain = proposed.chain.at_stage(stage)
     return proposed.model_copy(update={"level": chain.levels[stage], "chain": chain})
 
 

@@ -74,6 +74,10 @@ class LevelChain(FrozenModel):
     episodes in the current stage succeeded, but not before step 64, nor before 8 episodes have succeeded there. The
     last stage is exempt. If not set, episodes end as in the world."""
 
+    def at_stage(self, start: int) -> Self:
+        """The same chain, beginning at another stage."""
+        return self.model_copy(update={"start": start})
+
     @field_validator("levels", mode="before")
     @classmethod
     def _parse_levels(cls, values: Any, info: ValidationInfo) -> Any:

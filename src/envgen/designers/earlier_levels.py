@@ -62,7 +62,7 @@ def name_of(proposed: ProposedLevel, earlier_levels: Mapping[str, EarlierLevel])
 
 
 def _identity(proposed: ProposedLevel) -> Any:
-    return proposed.chain.model_copy(update={"start": 0}) if proposed.chain is not None else proposed.level
+    return proposed.chain.at_stage(0) if proposed.chain is not None else proposed.level
 
 
 def chain_stages(brief: Brief) -> dict[str, int]:
@@ -75,7 +75,7 @@ def make_chain(skill: str, brief: Brief, earlier_levels: Mapping[str, EarlierLev
     """The chain for a skill, beginning at the stage that it last reached."""
     chain = LevelChain(skill=skill, levels=_derive(skill, brief))
     start = next((e.reached_stage for e in earlier_levels.values() if _identity(e.proposed) == chain), 0)
-    return chain.model_copy(update={"start": start})
+    return chain.at_stage(start)
 
 
 def _derive(skill: str, brief: Brief) -> tuple[Level, ...]:

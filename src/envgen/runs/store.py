@@ -121,10 +121,11 @@ class Run:
             self._extend(previous)
         else:
             self._check_same_request(previous)
-        if OLD_RESULTS in self.read("run"):
+        entry = self.read("run")
+        if is_extended := entry.pop(OLD_RESULTS, False):
             self._remove_old_results()
-        if self.runtime_options != runtime_options:
-            self.write("run", {**self.read("run"), "runtime_options": self.runtime_options})
+        if is_extended or self.runtime_options != runtime_options:
+            self.write("run", {**entry, "runtime_options": self.runtime_options})
 
     def _check_same_request(self, previous: Mapping[str, Any]) -> None:
         if changes := differences(previous, self.request):
@@ -160,7 +161,6 @@ class Run:
         """Remove what was computed from the run before it was extended."""
         for name in ("summary.json", "reference.json", "diagnosis.json", "diagnosis.png"):
             (self.folder / name).unlink(missing_ok=True)
-        self.write("run", {name: value for name, value in self.read("run").items() if name != OLD_RESULTS})
 
     @property
     def extended_from(self) -> list[dict[str, Any]]:
