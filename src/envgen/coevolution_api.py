@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from envgen.api import OUT, REPEAT, ArgumentError, is_main_process, terminal
+from envgen.coevolution.settings import DEFAULT_SAVE_EVERY, MODEL_CURRICULUM, MODEL_PLAN
 from envgen.imports import require_extra
 from envgen.settings import Settings, format_choice_error, format_validation_error, to_integer
 
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
 DTYPES = ("float32", "bfloat16")
 DEFAULT_DTYPE = "float32"
-MODEL_PLAN = ("num_variations", "max_attempts")  # settings that only matter to an environment policy
-MODEL_CURRICULUM = ("filter_tolerance", "rwr_lambda", "repetition_penalty", "feature_entropy_coef")
-DEFAULT_SAVE_EVERY = 60.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -92,15 +90,14 @@ def coevolve(
     require_extra("genenv", "envgen.coevolve")
     from envgen.coevolution.domains.registry import domain_path
 
-    seed = to_integer("seed", seed, ArgumentError)
     loaded, request, recipe = _coevolution_arguments(
         domain, proposer, plan=plan, curriculum=curriculum, agent=agent, environment=environment,
         agent_settings=agent_settings, environment_settings=environment_settings, pretrain=pretrain,
         model_size=model_size, seed=seed,
     )  # fmt: skip
-    run_folder = default_coevolution_folder(domain_path(loaded), proposer, seed)
-    if folder is not None and folder != "":
-        run_folder = _to_path("folder", folder)
+    if folder is None or folder == "":
+        folder = default_coevolution_folder(domain_path(loaded), proposer, request.seed)
+    run_folder = _to_path("folder", folder)
     servers, models_folder = (agent_server, environment_server), _to_path("models_folder", models_folder)
     return _coevolve(run_folder, loaded, request, recipe, models_folder, servers, dtype, save_every, log, verbose)
 

@@ -9,6 +9,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from envgen.coevolution.registry import DEFAULT_PROPOSER, PROPOSERS
 from envgen.coevolution.settings import (
+    DEFAULT_SAVE_EVERY,
     AgentSettings,
     AlphaCurriculumSettings,
     CoevolutionPlan,
@@ -37,7 +38,6 @@ Dtype = choice("float32", "bfloat16")
 
 
 MODELS_FOLDER = Path("out/models")
-SAVE_EVERY = 60.0
 
 
 def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., None]:
@@ -67,7 +67,7 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
         agent_server: Annotated[str | None, default("none")] = None,
         environment_server: Annotated[str | None, default("none")] = None,
         dtype: Annotated[Dtype, default("float32; with --resume, that of the run")] = None,  # pyright: ignore
-        save_every: float = SAVE_EVERY,
+        save_every: float = DEFAULT_SAVE_EVERY,
         log: Annotated[tuple[str, ...], default("none", "{tensorboard,wandb} ...")] = (),
         quiet: bool = False,
         dry_run: bool = False,
@@ -202,7 +202,8 @@ def _resume_flags(arguments: Mapping[str, Any]) -> str:
     import shlex
 
     defaults = {
-        "agent_server": None, "environment_server": None, "models_folder": MODELS_FOLDER, "save_every": SAVE_EVERY
+        "agent_server": None, "environment_server": None, "models_folder": MODELS_FOLDER,
+        "save_every": DEFAULT_SAVE_EVERY,
     }  # fmt: skip
     values = {name: arguments[name] for name, default in defaults.items() if arguments[name] != default}
     flags = [f"{flag(name)} {shlex.quote(str(value))}" for name, value in values.items()]

@@ -18,6 +18,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from envgen.api import DEFAULT_DESIGNER
 from envgen.coevolution.registry import DEFAULT_PROPOSER, PROPOSERS
+from envgen.coevolution.settings import MODEL_CURRICULUM, MODEL_PLAN
 from envgen.designers.chat.budget_file import BudgetFile, SharedLimits
 from envgen.designers.designer import DesignError, DesignerWrapper
 from envgen.designers.llm import LlmDesigner
@@ -49,10 +50,8 @@ OWN_OPTIONS = (
     *(f"budget.{name.replace('_', '-')}" for name in SharedLimits.model_fields),
 )  # fmt: skip
 FILE_SETTINGS = ("folder", "engine_options", "budget", *SweepSettings.model_fields)
-ENVIRONMENT = re.compile(  # options of the environment policy
-    r"environment($|\.|-server$)"
-    r"|(num-variations|max-attempts|filter-tolerance|rwr-lambda|repetition-penalty|feature-entropy-coef)$"
-)
+MODEL_OPTIONS = [name.replace("_", "-") for name in (*MODEL_PLAN, *MODEL_CURRICULUM)]
+ENVIRONMENT = re.compile(rf"environment($|\.|-server$)|({'|'.join(MODEL_OPTIONS)})$")  # of the environment policy
 LLM_OPTIONS = tuple(name.replace("_", "-") for name in LlmConfig.model_fields)
 
 

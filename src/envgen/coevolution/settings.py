@@ -6,12 +6,16 @@ from pydantic import Field, model_validator
 
 from envgen.settings import Fraction, PositiveInt, Settings
 
-PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PositiveFloat = Annotated[float, Field(gt=0)]
+NonNegativeFloat = Annotated[float, Field(ge=0)]
 # Counts that decide how much memory a step needs. Their limits are beyond what any machine has.
 Tokens = Annotated[int, Field(ge=1, le=1_048_576)]
 Completions = Annotated[int, Field(ge=1, le=65_536)]
 TaskCount = Annotated[int, Field(ge=1, le=1_000_000)]
+DEFAULT_SAVE_EVERY = 60.0  # seconds between checkpoints
+# settings that only matter to an environment policy, of the plan and of the curriculum
+MODEL_PLAN = ("num_variations", "max_attempts")
+MODEL_CURRICULUM = ("filter_tolerance", "rwr_lambda", "repetition_penalty", "feature_entropy_coef")
 LossAggregation = Literal["token", "sequence"]
 
 
@@ -70,7 +74,7 @@ class PolicySettings(Settings):
     """Maximum norm for gradient clipping."""
     weight_decay: NonNegativeFloat = 0.0
     """Weight decay of AdamW."""
-    temperature: Annotated[float, Field(ge=0.01, allow_inf_nan=False)] = 1.0
+    temperature: Annotated[float, Field(ge=0.01)] = 1.0
     """Sampling temperature."""
     max_new_tokens: Tokens = 96
     """Maximum length of a completion in tokens; in multi-turn tasks, of each turn."""

@@ -33,7 +33,13 @@ from .proposers import ProposerContext, UniformProposer
 from .registry import PROPOSERS
 from .reward import SuccessStats
 from .sampling import HfSampler, Sampler
-from .settings import AgentSettings, AlphaCurriculumSettings, CoevolutionPlan, EnvironmentSettings
+from .settings import (
+    DEFAULT_SAVE_EVERY,
+    AgentSettings,
+    AlphaCurriculumSettings,
+    CoevolutionPlan,
+    EnvironmentSettings,
+)
 from .task_stores import TaskFilter, TaskStores
 from .tasks import Domain, DomainError, Spec, Task, check_samples, check_tasks, explaining_errors
 
@@ -158,7 +164,7 @@ def coevolve(
     accelerator: Accelerator | None = None,
     samplers: tuple[Sampler | None, Sampler | None] = (None, None),
     dtype: str = "float32",
-    save_every: float = 60.0,
+    save_every: float = DEFAULT_SAVE_EVERY,
 ) -> CoevolutionSummary:
     """Train an agent and an environment policy together; called again with the same arguments, it resumes.
 
