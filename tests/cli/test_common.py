@@ -81,7 +81,7 @@ def test_commands_that_are_printed_can_be_pasted(tmp_path, capsys):
     ],
 )  # fmt: skip
 def test_too_little_memory_is_one_line(error, message, monkeypatch, capsys):
-    monkeypatch.setattr("tyro.extras.subcommand_cli_from_dict", Mock(side_effect=error))
+    monkeypatch.setattr("tyro.cli", Mock(side_effect=error))
     assert get_error_line(["worlds"], monkeypatch, capsys) == message
 
 

@@ -238,6 +238,17 @@ def test_ctrl_c_suggests_repeating_the_command_for_classes_of_ones_own(choice, m
         (["train", "--practice.share", "0.5", "--ppo.num-envs", "1", "--cycles", "0"], "at least 2 environments"),
         (["train", "--resume", "runs", "--practice.share", "0"], "--practice.share cannot be combined with --resume"),
         (["train", "--ppo.gamma", "1.5"], "gamma: Input should be less than or equal to 1 (got 1.5)"),
+        (["train", "--designer.alpha", "0.3"], "--designer.alpha requires --designer alpha, not expert"),
+        (
+            ["train", "--designer", "alpha", "--designer.staleness-coef=0.1"],
+            "--designer.staleness-coef requires --designer plr or accel, not alpha",
+        ),
+        (["sweep", "--seed", "0:1", "--designer.alpha", "0.3"], "requires --designer alpha, not expert"),
+        (
+            ["train", "--distillation.temperature", "1"],
+            "--distillation.temperature requires --learner distillation; the settings of ppo are --ppo.*",
+        ),
+        (["train", "--learner", "distillation", "--ppo.gamma", "0.9"], "settings of distillation are --distillation.*"),
         (["train", "--designer", "fixed", "--level-files", "level.json"], "did you mean 'biome'?"),
         (["train", "--level-files", "level.json"], "did you mean 'biome'?"),
         (["train", "--device", "warp"], "device 'warp' is not available"),
@@ -285,7 +296,9 @@ def test_invalid_arguments_print_a_one_line_error(args, message, tmp_path, monke
         (["train", "--mixing", "altrnate"], "alternate"),
         (["train", "--ppo.learning-rat", "1"], "--ppo.learning-rate"),
         (["train", "--designer", "alpha", "--designer.bta", "1"], "--designer.beta"),
-        (["train", "--designer", "expert", "--designer.beta", "1"], "--designer.beta"),
+        (["train", "--foo"], "run envgen train --help"),
+        (["evaluate", "runs", "--fps", "3"], "run envgen evaluate --help"),
+        (["evaluate", "runs", "--designer.alpha", "0.3"], "run envgen evaluate --help"),
     ],
 )
 def test_unknown_options_print_the_usage(args, message, tmp_path, monkeypatch, capsys):

@@ -4,7 +4,7 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import tyro
@@ -40,7 +40,7 @@ def commands(args: Sequence[str], run_args: Sequence[str] = ()) -> dict[str, Cal
     """
     return {
         "demo": demo,
-        "train": train_command(args),
+        "train": train_command(args if args[:1] == ["train"] else ()),
         "coevolve": coevolve_command(),
         "evaluate": evaluate,
         "evaluate-llm": evaluate_llm,
@@ -71,6 +71,20 @@ def check_no_empty(args: Sequence[str]) -> None:
             raise UserError(f"{option} is empty; pass a value, or leave it out")
 
 
+def run(functions: Mapping[str, Callable[..., Any]], args: Sequence[str]) -> None:
+    """Run the command that `args` names.
+
+    Its errors name this command and suggest its options alone, because only its own parser reads the arguments.
+    """
+    config = (tyro.conf.DisallowNone,)
+    if args and (function := functions.get(args[0])):
+        tyro.cli(function, prog=f"envgen {args[0]}", args=args[1:], config=config)
+    else:
+        tyro.extras.subcommand_cli_from_dict(
+            dict(functions), prog="envgen", description=DESCRIPTION, args=args, config=config
+        )
+
+
 def fail(message: str) -> NoReturn:
     print(f"envgen: {message}", file=sys.stderr)
     sys.exit(2)
@@ -89,13 +103,7 @@ def main() -> None:
         if args[:1] == ["sweep"]:
             own_args, run_args = split_args(args[1:])
             args = ["sweep", *own_args]
-        tyro.extras.subcommand_cli_from_dict(
-            commands(args, run_args),
-            prog="envgen",
-            description=DESCRIPTION,
-            args=args,
-            config=(tyro.conf.DisallowNone,),
-        )
+        run(commands(args, run_args), args)
         sys.stdout.flush()
     except EnvgenError as error:
         if os.environ.get("ENVGEN_DEBUG"):

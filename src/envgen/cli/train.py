@@ -1,7 +1,7 @@
 """`envgen train`: start or resume a run of EnvGen's loop."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,12 +69,14 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
         start: Called with the world, the designer, the other arguments of `envgen.train` and the reference episodes in
             place of training.
     """
-    designer_settings = settings_class(_value_of("--designer", args) or DEFAULT_DESIGNER) or NoSettings
+    designer_name = _value_of("--designer", args) or DEFAULT_DESIGNER
+    designer_settings = settings_class(designer_name) or NoSettings
     DesignerOptions = optional_settings(designer_settings, "DesignerOptions")
     learner_name = _value_of("--learner", args) or DEFAULT_LEARNER
     learner_settings, group = _learner_settings(learner_name), learner_name.rpartition(":")[2].lower()
     defaults = _defaults_by_observation(learner_settings)
     LearnerOptions = optional_settings(learner_settings, "LearnerOptions", defaults)
+    _refuse_options_of_others(args, designer_name, designer_settings, learner_name, group)
 
     def train(
         world: Annotated[str | None, Positional, default("crafter", "[WORLD]")] = None,
@@ -203,6 +205,30 @@ def _learner_settings(learner: str) -> type[LearnerSettings]:
         return learner_class(learner).settings_class()
     except (ImportError, AttributeError, HyperparameterError):
         return LearnerSettings
+
+
+def _refuse_options_of_others(
+    args: Sequence[str], designer: str, designer_settings: type[Settings], learner: str, learner_group: str
+) -> None:
+    """Raise UserError for an option of another designer or learner than the chosen ones."""
+    for option in (arg.partition("=")[0] for arg in args if arg.startswith("--") and "." in arg):
+        group, _, name = option.removeprefix("--").partition(".")
+        field = name.replace("-", "_")
+        if group == "designer" and field not in designer_settings.model_fields:
+            owners = [other for other in designer_names() if field in _field_names(settings_class(other))]
+            if owners:
+                raise UserError(f"{option} requires --designer {' or '.join(owners)}, not {designer}")
+        elif group not in ("designer", "practice", learner_group):
+            from envgen.agents.learner import LEARNERS
+
+            if group in LEARNERS:
+                raise UserError(
+                    f"{option} requires --learner {group}; the settings of {learner} are --{learner_group}.*"
+                )
+
+
+def _field_names(settings: type[Settings] | None) -> Collection[str]:
+    return settings.model_fields if settings else ()
 
 
 def _value_of(option: str, args: Sequence[str]) -> str | None:
