@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from envgen.report.compare_section import group_runs
 from envgen.report.html import clean, format_steps, tag, to_json
 from envgen.report.page import build_report, write_report
+from envgen.report.read import open_run
 from envgen.runs.store import RunError
 from run_files import (
     HOSTILE,
@@ -161,6 +163,15 @@ def test_groups_are_compared_with_the_baseline_of_the_same_settings(tmp_path):
     rows = re.findall(r"(llm|none) \S+=(0\.\d+) none \S+=(0\.\d+) ([+-]\d+\.\d)", table)
     assert rows[:2] == [("none", "0.0003", "0.0001", "+20.0"), ("llm", "0.0001", "0.0001", "+2.0")]
     assert rows[2] == ("llm", "0.0003", "0.0003", "-2.0")
+
+
+def test_a_run_that_was_extended_after_final_steps_is_in_another_group(tmp_path):
+    for seed in (0, 1):
+        folder = write_train_run(tmp_path / f"none-{seed}", "none", seed)
+    entry = json.loads((folder / "run.json").read_text())
+    write_json(folder / "run.json", {**entry, "extended_from": [{"plan.cycles": 1, "plan.final_steps": 100}]})
+    groups = group_runs([open_run(tmp_path / f"none-{seed}", str(seed)) for seed in (0, 1)])
+    assert [group.title for group in groups] == ["none (n=1)", "none extended_from.1.plan.cycles=1 (n=1)"]
 
 
 def test_the_first_run_counts_where_a_seed_occurs_twice(tmp_path):

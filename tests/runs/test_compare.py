@@ -189,6 +189,25 @@ def test_seeds_of_created_models_do_not_separate_groups(tmp_path):
     assert [(g.label, g.num_seeds) for g in compare([tmp_path]).tables[0].groups] == [("none", 3)]
 
 
+def test_a_run_that_was_extended_after_final_steps_is_in_another_group(tmp_path):
+    write_seeds(tmp_path, "n", {"name": "none"}, 20, 2)
+    for seed, final_steps in ((2, 0), (3, 1000)):  # without final steps, it is the same as a new run
+        folder = write_run(tmp_path / f"n-{seed}", {"name": "none"}, seed)
+        entry = json.loads((folder / "run.json").read_text())
+        entry["extended_from"] = [{"plan.cycles": 2, "plan.final_steps": final_steps}]
+        (folder / "run.json").write_text(json.dumps(entry))
+    table = compare([tmp_path]).tables[0]
+    assert [(g.label, g.num_seeds) for g in table.groups] == [("none", 3), ("none extended_from.1.plan.cycles=2", 1)]
+
+
+@pytest.mark.parametrize("extended_from", [1, "x", [1, None, [], {"plan.final_steps": "x"}], {"plan.final_steps": 1}])
+def test_earlier_plans_of_the_wrong_type_are_left_out(tmp_path, extended_from):
+    folder = write_run(tmp_path / "n", {"name": "none"}, 0)
+    entry = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**entry, "extended_from": extended_from}))
+    assert labels(compare([tmp_path])) == ["none"]
+
+
 def test_duplicate_seed_counts_once_with_a_warning(tmp_path):
     write_seeds(tmp_path, "n", {"name": "none"}, 20, 2)
     write_run(tmp_path / "n-copy", {"name": "none"}, 1)

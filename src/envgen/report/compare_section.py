@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envgen.runs.compare import FinishedRun, group_labels, make_table, settings_without_seeds
+from envgen.runs.compare import FinishedRun, comparable_request, group_labels, make_table, settings_without_seeds
 from envgen.runs.kinds import TRAIN, get_path, number, total_tokens
 from envgen.runs.statistics import iqm_with_ci
 from envgen.runs.tables import Group, Table
@@ -54,9 +54,10 @@ def group_runs(runs: Sequence[RunFiles]) -> list[RunGroup]:
     """Group the runs of one world or domain, baseline first. Unfinished runs are members too."""
     by_settings: dict[str, list[RunFiles]] = {}
     for run in runs:
-        by_settings.setdefault(json.dumps(settings_without_seeds(run.request), sort_keys=True), []).append(run)
+        key = json.dumps(settings_without_seeds(comparable_request(run.entry)), sort_keys=True)
+        by_settings.setdefault(key, []).append(run)
     members = list(by_settings.values())
-    labels = group_labels([group[0].request for group in members])
+    labels = group_labels([comparable_request(group[0].entry) for group in members])
     kind = runs[0].kind
     names = [get_path(group[0].request, kind.group_key, "name") for group in members]
     order = sorted(range(len(members)), key=lambda k: (names[k] != kind.baseline, labels[k]))
@@ -229,10 +230,10 @@ def _baseline_of(group: RunGroup, baselines: Sequence[RunGroup]) -> RunGroup:
     if group.is_baseline:
         return baselines[0]
     prefix = f"{group.runs[0].kind.group_key}."
-    settings = settings_without_seeds(group.runs[0].request)
+    settings = settings_without_seeds(comparable_request(group.runs[0].entry))
 
     def num_differences(baseline: RunGroup) -> int:
-        others = settings_without_seeds(baseline.runs[0].request)
+        others = settings_without_seeds(comparable_request(baseline.runs[0].entry))
         names = settings.keys() | others.keys()
         return sum(settings.get(n) != others.get(n) for n in names if not n.startswith(prefix))
 

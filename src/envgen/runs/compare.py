@@ -2,6 +2,8 @@
 
 Runs whose requests differ only in seeds (their own, and those of models created for them) form a group. Every result of
 a group is an aggregate over its seeds (statistics.py). A table holds the groups of one world or domain (tables.py).
+A run that was extended after final steps has trained in another order than a new run with the same request, and is in
+another group.
 """
 
 import json
@@ -26,6 +28,7 @@ __all__ = ["Aggregate", "Comparison", "Group", "Table", "compare", "find_runs", 
 
 MAX_DEPTH = 3  # levels of subdirectories that are searched for runs
 STEP_TOLERANCE = 0.01  # relative: training may end on whole rollouts
+FINAL_STEPS = "plan.final_steps"  # in `extended_from` of run.json
 MAX_LABEL_SETTINGS, MAX_NAME_CHARS, MAX_VALUE_CHARS = 3, 80, 24  # of a label
 
 
@@ -44,7 +47,7 @@ def compare(paths: Iterable[str | Path]) -> Comparison:
     for folder in find_runs(paths):
         run = Run(folder, {}, is_main=False)
         entry = read_entry(folder)
-        request = entry["request"]
+        request = comparable_request(entry)
         if "policy" in request:  # an evaluation of a language model
             if folder in paths:
                 raise RunError(
@@ -197,6 +200,17 @@ def _is_close(a: Any, b: Any) -> bool:
 
 def _name(request: Mapping[str, Any]) -> str:
     return _shorten(str(get_path(request, kind_of(request).group_key, "name")), MAX_NAME_CHARS)
+
+
+def comparable_request(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request in a `run.json`. If the run had final steps before an extension, that plan is part of it."""
+    extensions = entry.get("extended_from")
+    plans = {
+        str(k): plan
+        for k, plan in enumerate(extensions if isinstance(extensions, list) else [], 1)
+        if number(plan, FINAL_STEPS)
+    }
+    return entry["request"] | ({"extended_from": plans} if plans else {})
 
 
 def settings_without_seeds(request: Mapping[str, Any]) -> dict[str, Any]:
