@@ -241,6 +241,24 @@ def test_checkpoint_of_coevolution_is_converted(coevolve_run):
     assert checkpoint.values["progress_bytes"] == (coevolve_run / "progress.jsonl").stat().st_size
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_file_that_cannot_be_copied_is_named_and_no_copy_is_left(train_run):
+    os.mkfifo(train_run / "pipe")
+    with pytest.raises(RunError, match=rf"cannot convert {train_run}: {train_run / 'pipe'} cannot be copied: .*pipe"):
+        migrate_run(train_run)
+    assert list(train_run.parent.iterdir()) == [train_run]
+    os.remove(train_run / "pipe")
+    assert migrate_run(train_run)
+
+
+def test_no_copy_is_left_of_a_run_with_a_damaged_file(train_run):
+    (train_run / "summary.json").write_text("[]")
+    with pytest.raises(RunError, match="a file in it is damaged"):
+        migrate_run(train_run)
+    assert list(train_run.parent.iterdir()) == [train_run]
+    assert "format" not in load(train_run / "run.json")
+
+
 def test_run_in_use_is_not_converted(train_run):
     with lock_folder(train_run), pytest.raises(RunError, match="another process is using"):
         migrate_run(train_run)

@@ -118,17 +118,25 @@ def migrate_run(folder: Path) -> bool:
             _migrate_files(copy, entry)
             os.rename(folder, backup)
             os.rename(copy, folder)
-        except OSError as error:
-            raise RunError(f"cannot convert {folder}: {error.strerror}") from error
-        except RunError as error:  # it names a file of the copy
-            raise RunError(f"cannot convert {folder}: {error}") from error
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise RunError(f"cannot convert {folder}: a file in it is damaged ({error!r:.200})") from error
+        except (OSError, RunError, ValueError, LookupError, TypeError, AttributeError) as error:
+            shutil.rmtree(copy, ignore_errors=True)
+            raise RunError(f"cannot convert {folder}: {_describe_failure(error)}") from error
         try:
             shutil.rmtree(backup)
         except OSError as error:
             raise RunError(f"{folder} is converted, but {backup} cannot be removed: {error.strerror}") from error
     return True
+
+
+def _describe_failure(error: Exception) -> str:
+    if isinstance(error, shutil.Error):  # of copytree: the file, its copy and the reason, for each file
+        file, _, reason = error.args[0][0]
+        return f"{file} cannot be copied: {reason}"
+    if isinstance(error, OSError):
+        return str(error.strerror)
+    if isinstance(error, RunError):  # it names a file of the copy
+        return str(error)
+    return f"a file in it is damaged ({error!r:.200})"
 
 
 def _migrate_files(folder: Path, entry: dict[str, Any]) -> None:
