@@ -210,6 +210,15 @@ def test_unknown_and_missing_loggers_are_refused(tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_folder_with_the_name_of_a_missing_package_is_not_the_package(tmp_path, monkeypatch):
+    """Such as the folder `wandb` that Weights & Biases writes to."""
+    (tmp_path / "some_logger").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(loggers.LOGGERS, "some_logger", loggers.WandbLogger)
+    with pytest.raises(LoggerError, match="needs the package some_logger"):
+        loggers.check_loggers(["some_logger"])
+
+
 @pytest.mark.parametrize("name", ["tensorboard", "wandb"])
 def test_folders_that_lead_elsewhere_are_not_written(name, folder, tmp_path):
     run = shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("tensorboard", "wandb*"))

@@ -157,7 +157,8 @@ def check_loggers(names: Sequence[str]) -> None:
     for name in names:
         if name not in LOGGERS:
             raise LoggerError(f"log {format_choice_error(name, list(LOGGERS))}")
-        if find_spec(name) is None:
+        spec = find_spec(name)
+        if spec is None or spec.origin is None:  # a folder of this name is found, too, but has no origin
             raise LoggerError(f"--log {name} needs the package {name}: pip install 'envgen[{name}]'")
 
 
