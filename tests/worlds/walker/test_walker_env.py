@@ -227,6 +227,16 @@ def test_pictures_and_statistics(world):
     assert world.reachable_skills({}, world.level_stats({}, range(2))) == {"walk_25", "walk_50", "walk_100"}
 
 
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_vector_environments_render(num_workers):
+    envs = Walker(num_workers).make([{}, {"roughness": 3}], render_mode="rgb_array")
+    envs.reset(seed=0)
+    first, second = envs.render()
+    assert first.shape == second.shape == (600, 600, 3)
+    assert (first != second).any()
+    envs.close()
+
+
 def test_without_box2d_an_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "envgen.worlds.walker.physics", None)
     monkeypatch.delattr("envgen.worlds.walker.physics", raising=False)

@@ -76,7 +76,7 @@ class WalkerEnv(ReplayedEnv):
         self.last_end = EpisodeEnd(TIME_LIMIT)  # of the last episode that ended
 
     def _make_physics(self, level: WalkerLevel) -> "WalkerPhysics":
-        return self._physics_module.WalkerPhysics(level, None if self.render_mode is None else "rgb_array")
+        return self._physics_module.WalkerPhysics(level, "rgb_array")  # also to render in a vector environment
 
     def begin(self) -> dict[str, Any]:
         words, prepared, self._prepared = rng_to_words(self.np_random), self._prepared, None
