@@ -252,9 +252,10 @@ def test_gymnasium_makes_environments_with_levels():
     env.reset(seed=0)
     assert env.render().ndim == 3
     env.close()
-    levels = [{}, {"roughness": 3.0}]
-    envs = gymnasium.make_vec("envgen/Walker-v0", num_envs=2, levels=levels, num_workers=1)
+    levels, modes = [{}, {"roughness": 3.0}], {"render_mode": "rgb_array", "autoreset_mode": "SameStep"}
+    envs = gymnasium.make_vec("envgen/Walker-v0", num_envs=2, levels=levels, num_workers=1, **modes)
     obs, infos = envs.reset(seed=0)
+    assert [frame.ndim for frame in envs.render()] == [3, 3]
     assert infos["level"].tolist() == [0, 1]
     assert np.array_equal(obs[1], Walker().single(levels[1]).reset(seed=1)[0])
     envs.close()

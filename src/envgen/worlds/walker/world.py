@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.vector import AutoresetMode
 from PIL import Image
 
 from ..observations import image_grid
@@ -138,7 +139,13 @@ def make_env(level: Any = None, render_mode: str | None = None) -> PythonEnv:
 
 
 def make_vector_env(
-    num_envs: int = 1, levels: Any = None, sample_levels: bool = False, num_workers: int | None = None
+    num_envs: int = 1,
+    levels: Any = None,
+    sample_levels: bool = False,
+    num_workers: int | None = None,
+    autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+    render_mode: str | None = None,
 ) -> PythonVectorEnv:
     """What `gymnasium.make_vec("envgen/Walker-v0")` makes."""
-    return PythonVectorEnv(Walker(num_workers), levels, num_envs, sample_levels)
+    world = Walker(num_workers)
+    return PythonVectorEnv(world, levels, num_envs, sample_levels, autoreset_mode, render_mode=render_mode)
