@@ -309,6 +309,11 @@ def test_vector_environments_have_images(num_workers):
     envs.close()
 
 
+def test_pictures_of_levels_need_columns():
+    with pytest.raises(ValueError, match="columns must be an integer of at least 1, not 0"):
+        Line().render_levels({"original": {}}, columns=0)
+
+
 def test_default_rendering_shows_the_state_as_text():
     class TextEnv(LineEnv):
         render_frame = PythonEnv.render_frame

@@ -373,6 +373,6 @@ class EngineWorld(World):
         return ()
 
     def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
-        seed, columns = checks.check_seed(seed), checks.check_count("columns", columns)
+        seed = checks.check_seed(seed)
         side, legend = self.map_image_size, self.map_legend()
         return image_grid(levels, columns, side, lambda k, level: self.render_map(level, seed + k), legend)

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from gymnasium.error import DependencyNotInstalled, ResetNeeded
 from PIL import Image, ImageDraw
 
-from .validation import check_choice
+from .validation import check_choice, check_count
 from .world import LevelEnv, LevelVectorEnv
 
 NO_OBSERVATION, SYMBOLS, PIXELS = 0, 1, 2  # what a kernel writes
@@ -109,7 +109,7 @@ def image_grid(
         render: `render(k, level)` returns the image (side, side, 3) of the k-th level.
         legend: Icons (height, width, 3) with their descriptions, shown below the images.
     """
-    rows = -(-len(levels) // columns)
+    rows = -(-len(levels) // check_count("columns", columns))
     width, height = columns * (side + MARGIN) + MARGIN, rows * (side + TITLE_HEIGHT + MARGIN) + MARGIN
     positions, legend_height = _lay_out_legend(legend, width)
     page = Image.new("RGB", (width, height + legend_height), "white")
