@@ -314,6 +314,14 @@ def test_pictures_of_levels_need_columns():
         Line().render_levels({"original": {}}, columns=0)
 
 
+def test_a_refused_seed_does_not_set_the_level():
+    env = Line().single()
+    with pytest.raises(ValueError, match="seed must be"):
+        env.reset(seed=-1, options={"level": {"length": 3}})
+    env.reset(seed=0)
+    assert env.level == LineLevel()
+
+
 def test_default_rendering_shows_the_state_as_text():
     class TextEnv(LineEnv):
         render_frame = PythonEnv.render_frame

@@ -118,10 +118,12 @@ class PythonEnv(RenderedEnv):
         self.sample_levels = len(self.next_levels) > 1
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
-        if "level" in (options := checks.check_options(options, ("level",))):
+        options = checks.check_options(options, ("level",))
+        seed = checks.check_optional_seed(seed)
+        if "level" in options:
             self.set_level(options["level"])
         if seed is not None:
-            super().reset(seed=checks.check_seed(seed))
+            super().reset(seed=seed)
             self.episode_number = 0
         self.levels = self.next_levels
         self.level_index = int(self.np_random.integers(len(self.levels))) if self.sample_levels else 0
