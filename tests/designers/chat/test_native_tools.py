@@ -86,6 +86,17 @@ def test_hostile_calls_are_recorded_and_read_again(tmp_path):
     assert again.totals().estimated_tokens > 50_000
 
 
+def test_a_message_that_cannot_be_encoded_is_sent_with_replacements():
+    message = Message(
+        role="user", content="half \ud83d"
+    )  # such as the result of a call with "\\ud83d" in its arguments
+    with FakeLlmServer([openai_message([])]) as server:
+        OpenAIBackend("m", server.url).send(ChatRequest(messages=(message,)))
+    with FakeLlmServer([respond({"content": [], "model": "m"})]) as other:
+        AnthropicBackend("m", other.url).send(ChatRequest(messages=(message,)))
+    assert [sent.requests[0].body["messages"][0]["content"] for sent in (server, other)] == ["half ?"] * 2
+
+
 def test_requests_and_replies_without_tools_are_recorded_as_before():
     request = ChatRequest(messages=(Message(role="user", content="hello"),), max_tokens=10)
     assert request.model_dump() == {

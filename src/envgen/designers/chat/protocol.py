@@ -107,6 +107,11 @@ class Message(ModelWithToolFields):
     tool_calls: tuple[ToolCall, ...] = ()  # of an assistant
     tool_call_id: str | None = None  # of a tool: the call whose result this message holds
 
+    @field_validator("content", mode="before")
+    @classmethod
+    def _make_sendable(cls, text: object) -> object:
+        return replace_surrogates(text)
+
 
 class ChatRequest(ModelWithToolFields):
     """The conversation so far, with the newest message last, and how to answer it."""
