@@ -118,6 +118,19 @@ def test_unusual_replies_are_parsed(body, text):
     assert exchange(OpenAIBackend, raw(body))[0].text == text
 
 
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"error": {"code": 502, "message": "provider failed"}, "message": {"content": ""}}, "provider failed"),
+        ({"finish_reason": "error", "message": {"content": "The first wo"}}, "no message"),
+    ],
+)
+def test_an_error_in_place_of_a_choice_is_no_reply(choice, message):
+    error, _ = exchange(OpenAIBackend, raw(json.dumps({"choices": [choice]}).encode()))
+    assert isinstance(error, AmbiguousError)
+    assert str(error).endswith(f"sent an error: {message}")
+
+
 @both
 def test_an_overlong_reply_is_cut(kind):
     assert len(exchange(kind, completion("x" * 1_000_000))[0].text) == MAX_REPLY_CHARS

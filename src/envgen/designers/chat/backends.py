@@ -264,6 +264,8 @@ class OpenAIBackend(HttpBackend):
         choices, usage = body["choices"] or [{}], _usage(body)
         message = choices[0].get("message") or {}
         model, finish = body.get("model"), choices[0].get("finish_reason")
+        if choices[0].get("error") or finish == "error":  # how OpenRouter reports that a provider failed
+            raise AmbiguousError(f"{self.label} sent an error: {self._quote(error_message(choices[0].get('error')))}")
         return Reply(
             text=_join_parts(message.get("content")) or _join_parts(message.get("refusal")),
             model=model if isinstance(model, str) else self.model,
