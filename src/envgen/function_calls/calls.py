@@ -25,7 +25,7 @@ OPERATORS = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
 }  # fmt: skip
-FENCE = re.compile(r"```[a-zA-Z_]{0,20}\n?")
+FENCE = re.compile(r"```(?:[\w+-]{1,20}(?=[\s\[]))?\s*")  # a name is that of a language only if a call follows it
 NAME = re.compile(r"[A-Za-z_$][\w$]*(?:\s*\.\s*[A-Za-z_$][\w$]*)*")
 PARAMETER = re.compile(r"\s*([A-Za-z_$][\w$]*)\s*=(?!=)")
 TYPE_ARGUMENTS = re.compile(r"(?<=\w)<[\w\s,.?\[\]<]{0,200}>+")  # of Java, such as <String, Integer>
