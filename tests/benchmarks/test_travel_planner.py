@@ -248,6 +248,16 @@ def test_missing_and_damaged_files_are_explained(tmp_path):
         (tmp_path / name).write_bytes(content.encode("latin-1"))
         with pytest.raises(BenchmarkError, match=message):
             TravelPlanner(tmp_path)
+    for title, column, value in (
+        ("Restaurants in Tolm", "Average Cost", None), ("Accommodations in Tolm", "price", "free"),
+        ("Accommodations in Tolm", "minimum nights", [2]), ("Accommodations in Tolm", "maximum occupancy", 0),
+        ("Accommodations in Tolm", "maximum occupancy", float("nan")),
+        ("Flight from Varn to Tolm on 2022-03-01", "Price", None),
+    ):  # fmt: skip
+        first, *others = TABLES[title]
+        write_data(tmp_path, QUERY, {**TABLES, title: [{**first, column: value}, *others]})
+        with pytest.raises(BenchmarkError, match="query 1 of"):
+            TravelPlanner(tmp_path)
     write_data(tmp_path, {**QUERY, "local_constraint": "__import__('os').system('touch hostile')"})
     with pytest.raises(BenchmarkError, match="query 1 of"):
         TravelPlanner(tmp_path)

@@ -10,6 +10,10 @@ KEY = re.compile(r"(Attractions|Restaurants|Accommodations) in (.+)")
 ROUTE = re.compile(r"(Flight|Self-driving|Taxi) from (.+?) to (.+?)(?: on \d{4}-\d{2}-\d{2})?")
 DISTANCE = re.compile(r"distance: ([\d,]{1,12}(?:\.\d{1,3})?) km")
 DURATION = re.compile(r"duration: ([^,]{1,60})")
+NUMBERS = {  # the columns that must hold numbers, by table
+    "Accommodations": ("price", "minimum nights", "maximum occupancy"), "Restaurants": ("Average Cost",),
+    "Flight": ("Price",),
+}  # fmt: skip
 SELF_DRIVING_PER_KM = 0.05  # dollars; a taxi costs one dollar
 
 
@@ -23,22 +27,25 @@ def read_reference(tables: Mapping[str, Any]) -> Reference:
     roads: dict[tuple[str, str, str], int] = {}
     for title, content in tables.items():
         if match := KEY.fullmatch(title):
-            places.setdefault(match[1], {})[match[2]] = list(_rows(content))
+            places.setdefault(match[1], {})[match[2]] = list(_rows(match[1], content))
         elif match := ROUTE.fullmatch(title):
             if match[1] == "Flight":
-                flights |= {str(row["Flight Number"]): row for row in _rows(content)}
+                flights |= {str(row["Flight Number"]): row for row in _rows("Flight", content)}
             elif (cost := road_cost(match[1], content)) is not None:
                 roads[match[1].lower(), match[2], match[3]] = cost
     return Reference(places, flights, roads)
 
 
-def _rows(content: Any) -> Iterable[Mapping[str, Any]]:
+def _rows(table: str, content: Any) -> Iterable[Mapping[str, Any]]:
     if isinstance(content, str):  # such as "There is no flight from ..."
         return
     for row in content:
         if not isinstance(row, Mapping):
             raise TypeError("a row of a table is not an object")
-        yield row
+        numbers = {name: float(row[name]) for name in NUMBERS.get(table, ())}
+        if not numbers.get("maximum occupancy", 1) > 0:
+            raise ValueError("an accommodation is for nobody")
+        yield {**row, **numbers}
 
 
 def road_cost(kind: str, content: Any) -> int | None:
