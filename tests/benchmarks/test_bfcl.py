@@ -10,6 +10,7 @@ import pytest
 from envgen.benchmarks.bfcl.benchmark import Bfcl
 from envgen.benchmarks.bfcl.data import MULTI_TURN
 from envgen.benchmarks.bfcl.process import Worker, WorkerError
+from envgen.benchmarks.bfcl.prompts import make_tools
 from envgen.benchmarks.runner import select_items
 from envgen.designers.chat.protocol import Reply
 from envgen.function_calls.calls import Call
@@ -95,6 +96,15 @@ def test_results_are_shown_to_the_model(bfcl):
     assert '"current_working_directory": "document"' in shown[len(first.messages) + 1].content
     assert shown[-1].role == ("tool" if bfcl.is_native else "user")
     episode.close()
+
+
+def test_tools_have_names_of_their_own():
+    names = ["a.b", "a-b", "a b", *(f"{'x' * 64}{k}" for k in range(12))]
+    tools, functions = make_tools([{"name": name, "description": "", "parameters": {}} for name in names])
+    assert list(functions.values()) == names
+    assert list(functions) == [tool.name for tool in tools]
+    assert list(functions)[:4] == ["a_b", "a-b", "a_b_2", "x" * 64]
+    assert max(map(len, functions)) == 64
 
 
 def test_functions_that_are_missing_at_first_are_added_later(bfcl):

@@ -53,9 +53,11 @@ def make_tools(functions: Sequence[Mapping[str, Any]]) -> tuple[tuple[Tool, ...]
     """The functions as tools, and the name of the function of each tool: servers accept no dots in names."""
     tools, names = [], {}
     for function in functions:
-        name = NAME_CHARS.sub("_", function["name"])[:MAX_NAME_CHARS]
+        valid_name = name = NAME_CHARS.sub("_", function["name"])[:MAX_NAME_CHARS]
+        number = 1
         while name in names:
-            name = f"{name[: MAX_NAME_CHARS - 2]}_2"
+            number += 1
+            name = f"{valid_name[: MAX_NAME_CHARS - len(str(number)) - 1]}_{number}"
         names[name] = function["name"]
         parameters = to_json_schema({**function["parameters"], "type": "dict"})
         tools.append(Tool(name=name, description=function["description"], parameters=parameters))
