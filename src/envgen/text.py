@@ -4,6 +4,7 @@ directory, and the replies of language models without their reasoning.
 
 import re
 
+REASONING_START = re.compile(r"\s*<think(?:ing)?>", re.IGNORECASE)
 REASONING_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 
 
@@ -19,8 +20,12 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def strip_reasoning(reply: str) -> str:
-    """A reply of a language model without its reasoning: what follows the last `</think>`."""
-    return REASONING_END.split(reply)[-1]
+    """A reply of a language model without its reasoning: what follows the last `</think>`.
+
+    Nothing is left of a reply that ended, such as at its maximum length, within reasoning that begins with `<think>`.
+    """
+    answer = REASONING_END.split(reply)[-1]
+    return "" if REASONING_START.match(answer) else answer
 
 
 def to_file_name(name: str) -> str:

@@ -133,6 +133,18 @@ def test_reasoning_in_a_reply_is_recorded_but_not_judged(tmp_path):
     assert "Is it 7?" in read_lines(tmp_path)[0]["completions"][0]["text"]
 
 
+def test_reasoning_without_an_end_is_no_answer(tmp_path):
+    class LastLine(Sums):
+        def episode(self, item):
+            reply = yield Prompt.user("{} + {} = ?".format(*item.data))
+            return Verdict(float(reply.text.splitlines()[-1:] == [str(sum(item.data))]))
+
+    with FakeLlmServer([completion("<think>\nIt could be\n1")]) as server:
+        result = run_benchmark(LastLine(1), openai(server), categories=["one"], folder=tmp_path, verbose=False)
+    assert result.total.accuracy == 0
+    assert "It could be" in read_lines(tmp_path)[0]["completions"][0]["text"]
+
+
 def test_what_a_server_does_not_support_is_left_out_of_later_items(tmp_path):
     def refuse_temperature(handler, body):
         if "temperature" in body:

@@ -89,6 +89,7 @@ def test_an_action_is_found(text, action):
         "I cannot move_left.",
         "Don't `move_left`!",
         "Action: sleep</think>",
+        "<think>Should I sleep?\nAction: sleep",
         "Action: jump",
         '{"action": "jump"}',
         '{"action": 3}',

@@ -2,7 +2,8 @@
 
 An answer is data. A name counts where the answer states it as its choice: as JSON, after a label such as "action:",
 alone on the last or first line, in quotes or in bold. In prose, only names of several words count, because "do" or
-"sleep" are also ordinary words. Names after "not" do not count. Reasoning up to a `</think>` is ignored.
+"sleep" are also ordinary words. Names after "not" do not count. Reasoning up to a `</think>`, or without an end, is
+ignored.
 """
 
 import json
