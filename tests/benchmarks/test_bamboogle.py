@@ -47,6 +47,10 @@ def test_gold_answers_are_right_and_empty_ones_wrong(data):
         ("Answer: It is the river Élan in Wales", "The Élan", 1),
         ("Answer: no\nAnswer: Elan", "The Élan", 1),
         ("Answer: Elan\nAnswer: no", "The Élan", 0),
+        ("**Answer:**\nElan", "The Élan", 1),
+        ("## Answer:\n\n**Elan**\n\nThat is a river.", "The Élan", 1),
+        ("Answer:\nElanor\nElan", "The Élan", 0),
+        ("Answer: -\nElan", "The Élan", 1),
         ("Elan", "The Élan", 1),
         ("Answer: Elanor", "The Élan", 0),
         ("Answer: 18,837", "18837", 1),
@@ -117,6 +121,7 @@ def test_queries_and_answers_are_found_in_replies():
     assert find_query("**Search:** `the query`") == "the query`"
     assert find_query("Answer: x") is None
     assert find_answer("first\nsecond\n\n") == "second"
+    assert find_answer("Answer:\nFinal answer: x") == "x"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,10 @@ import re
 import unicodedata
 
 MAX_CHARS = 20_000  # of a reply; what comes before is ignored
-ANSWER = re.compile(r"^(?:[^\w\n]|_)*(?:final +)?answer[ *_`]*:[ *_`]*(.+)$", re.IGNORECASE | re.MULTILINE)
+LABEL = r"(?:final +)?answer[ *_`]*:"
+ANSWER = re.compile(  # it has a word, and may begin below its label
+    rf"^(?:[^\w\n]|_)*{LABEL}[*_`\s]*+(?!{LABEL})(.*[^\W_].*)$", re.IGNORECASE | re.MULTILINE
+)
 SEARCH = re.compile(r"^(?:[^\w\n]|_)*search[ *_`]*:[ *_`]*(.+)$", re.IGNORECASE | re.MULTILINE)
 MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
           "november", "december")  # fmt: skip
@@ -20,7 +23,7 @@ def find_query(text: str) -> str | None:
 
 
 def find_answer(text: str) -> str:
-    """What follows the last `Answer:`, or the last line of a reply without it."""
+    """What follows the last `Answer:` in its line or the next one, or the last line of a reply without it."""
     text = text[-MAX_CHARS:]
     if matches := ANSWER.findall(text):
         return matches[-1].strip()
