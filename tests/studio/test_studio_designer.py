@@ -1,6 +1,7 @@
 """Designing by hand: requests of runs that wait, the check of a reply, and the file that is written."""
 
 import json
+from pathlib import Path
 
 import pytest
 from client import serve
@@ -12,6 +13,7 @@ from envgen.designers.chat.offline import ManualBackend, open_requests, write_re
 from envgen.designers.chat.protocol import ChatRequest, Message
 from envgen.designers.designer import Cycle, Proposal, ProposedLevel, SuccessRate
 from envgen.designers.names import NameObfuscator
+from envgen.studio.server import Request
 from run_files import HOSTILE, write_json
 
 SCHEMA = {"properties": {"levels": {"minItems": 2, "maxItems": 2}}}
@@ -144,6 +146,22 @@ def test_request_files_that_are_links_are_not_read(client, tmp_path_factory):
     answer = client.get(f"request-text?id={client.run_id('run')}&name=9-00000000")
     assert "SECRET" not in answer.text
     assert "SECRET" not in client.get(f"request?id={client.run_id('run')}&name=9-00000000").text
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, lambda file: file.symlink_to("missing")], ids=["folder", "link"])
+def test_what_is_no_request_file_does_not_hide_the_requests_of_other_runs(client, make):
+    folder = client.studio.folder.folder / "other" / "requests"
+    write_run(folder.parent)
+    folder.mkdir()
+    make(folder / "1-00000000.md")
+    answer = client.get("designer")
+    assert answer.status == 200
+    assert "Request 1</strong> of run<" in answer.text
+    assert "of other" not in answer.text
+    other = client.studio.folder.get(client.run_id("other"))
+    assert not other.is_waiting
+    stream = client.studio.events(Request({"view": ["runs"]}, {}))
+    assert "1</span>" in stream.parts()["nav"]
 
 
 def test_replies_in_codes_are_decoded(tmp_path):

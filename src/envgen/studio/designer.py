@@ -1,6 +1,7 @@
 """Runs with `--llm manual`: a person reads their requests in the browser, and writes the replies."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -55,10 +56,12 @@ def manual_request(run: LiveRun, name: str) -> ManualRequest:
 
 def waiting_requests(runs: Sequence[LiveRun]) -> list[ManualRequest]:
     """The open requests of runs that are not finished, the longest-waiting first."""
-    waiting = [
-        manual_request(run, file.stem) for run in runs if not run.summary for file in run.open_requests()
-    ]  # fmt: skip
-    return sorted(waiting, key=lambda request: request.file.stat().st_mtime_ns)
+    waiting: list[tuple[int, ManualRequest]] = []
+    for run in runs:
+        for file in () if run.summary else run.open_requests():
+            with suppress(OSError, RequestError):  # it was deleted after it had been listed
+                waiting.append((file.stat().st_mtime_ns, manual_request(run, file.stem)))
+    return [request for _, request in sorted(waiting, key=lambda item: item[0])]
 
 
 # --- the list of requests

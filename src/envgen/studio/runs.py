@@ -133,9 +133,10 @@ class LiveRun(RunFiles):
         return self.is_running and not self.summary
 
     def open_requests(self) -> list[Path]:
+        """The files of the open requests; what is no regular file is none of the run's."""
         if not self.stamp.get("requests"):
             return []
-        return open_requests(self.folder / "requests")
+        return [file for file in open_requests(self.folder / "requests") if _is_regular(file)]
 
     def part(
         self, name: str, build: Callable[[], Html | None], files: tuple[str, ...], seconds: float = 0
@@ -202,12 +203,9 @@ class RunFolder:
 
 def _find_folders(folder: Path, depth: int) -> Iterator[Path]:
     """The run directories at or below a folder, without following symbolic links."""
-    try:
-        if stat.S_ISREG(os.lstat(folder / "run.json").st_mode):
-            yield folder
-            return
-    except OSError:
-        pass
+    if _is_regular(folder / "run.json"):
+        yield folder
+        return
     if not depth:
         return
     try:
@@ -221,6 +219,14 @@ def _find_folders(folder: Path, depth: int) -> Iterator[Path]:
         return
     for name in names:
         yield from _find_folders(folder / name, depth - 1)
+
+
+def _is_regular(file: Path) -> bool:
+    """Whether this is a file, and neither a symbolic link nor anything else."""
+    try:
+        return stat.S_ISREG(os.lstat(file).st_mode)
+    except OSError:
+        return False
 
 
 def _stamp(folder: Path) -> Stamp:
