@@ -12,7 +12,7 @@ from .figures import SMOOTHING
 from .read import RunFiles, counts, iter_points
 
 NUM_WINDOWS = 40  # of a training curve
-NUM_GRID = 48  # points of an aggregate, unless all curves have the same ones
+NUM_GRID = 48  # points of an aggregate, unless the curves have the same ones as far as they go
 Points = list[tuple[float, float]]
 Phase = tuple[float, float, str]
 Metric = Callable[[Mapping[str, Any]], float | None]
@@ -125,9 +125,15 @@ def aggregate(curves: Sequence[Points], relative: bool = False) -> dict[str, lis
         return None
     if relative:
         arrays = [np.stack([x, y - y[0]]) for x, y in arrays]
-    same = all(array.shape == arrays[0].shape and np.allclose(array[0], arrays[0][0], rtol=0.02) for array in arrays)
-    grid = np.mean([array[0] for array in arrays], axis=0) if same else _grid(arrays)
-    values = np.stack([y if same else np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in arrays])
+    longest = max((x for x, _ in arrays), key=len)
+    if all(np.allclose(x, longest[: len(x)], rtol=0.02) for x, _ in arrays):
+        grid = np.mean([x for x, _ in arrays if len(x) == len(longest)], axis=0)
+        values = np.full((len(arrays), len(grid)), np.nan)  # the curves of unfinished runs end earlier
+        for row, (_, y) in zip(values, arrays, strict=True):
+            row[: len(y)] = y
+    else:
+        grid = _grid(arrays)
+        values = np.stack([np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in arrays])
     result: dict[str, list[float | None]] = {"x": grid.tolist(), "y": [], "low": [], "high": []}
     for column in values.T:
         known = column[np.isfinite(column)]
