@@ -203,3 +203,14 @@ def test_phases_without_levels_are_in_the_original(tmp_path):
     assert plays_levels("cycle 3: levels", slots)  # whose levels are not known
     assert not plays_levels("final", slots)
     assert "designer's levels, which" not in read_page(folder).text
+
+
+def test_levels_that_cannot_be_read_are_not_taken_for_the_original(tmp_path):
+    folder = write_run(tmp_path / "damaged")
+    (folder / "cycles/1/levels.json").write_text("{")
+    run = open_run(folder, "damaged")
+    slots = phase_slots(run)
+    assert plays_levels("cycle 1: levels", slots)
+    assert plays_levels("cycle 1: mixed", slots)
+    assert not plays_levels("cycle 1: original", slots)
+    assert skill_steps(run)[DIAMOND].in_original == 50 * 31  # not the successes in a level of cycle 1

@@ -63,8 +63,9 @@ def phase_slots(run: RunFiles) -> dict[str, tuple[LevelSlot, ...]]:
             before = by_level.get(key, LevelSlot()).skills
             by_level[key] = LevelSlot(before.union(taught_skills(level)), not overrides and not chain)
         mixed = by_level if "{}" in by_level else {**by_level, "{}": ORIGINAL[0]}
-        slots[cycle_phase_name(cycle.number, "levels")] = tuple(by_level.values()) or ORIGINAL
-        slots[cycle_phase_name(cycle.number, "mixed")] = tuple(mixed.values())
+        if cycle.design:  # otherwise its levels are not known
+            slots[cycle_phase_name(cycle.number, "levels")] = tuple(by_level.values()) or ORIGINAL
+            slots[cycle_phase_name(cycle.number, "mixed")] = tuple(mixed.values())
         slots[cycle_phase_name(cycle.number, "original")] = ORIGINAL
         slots[cycle_phase_name(cycle.number, "sampled levels")] = (*ORIGINAL, LevelSlot())  # all levels together
     return slots
