@@ -335,6 +335,23 @@ def test_if_a_part_fails_the_others_are_shown(tmp_path, monkeypatch):
     assert "the other run" in page.text
 
 
+def test_if_a_part_of_a_run_fails_its_other_parts_are_shown(tmp_path, monkeypatch):
+    write_train_run(tmp_path / "train")
+    write_coevolve_run(tmp_path / "coevolve")
+
+    def fail(run):
+        raise TypeError("a <b>surprise</b>")
+
+    monkeypatch.setattr("envgen.report.train_section.adaptation_section", fail)
+    monkeypatch.setattr("envgen.report.coevolve_section._examples", fail)
+    page = read_page(tmp_path)
+    assert "adaptation cannot be shown: TypeError: a <b>surprise</b>" in page.text
+    assert "tasks cannot be shown: TypeError: a <b>surprise</b>" in page.text
+    assert "this run cannot be shown" not in page.text
+    for text in ("Levels by cycle", "final score %", "Conversation with the language model", "Rejected specs"):
+        assert text in page.text, text
+
+
 def test_directories_without_runs_are_refused(tmp_path):
     with pytest.raises(RunError, match="contains no run directory"):
         build_report([tmp_path])

@@ -19,6 +19,7 @@ from .html import (
     format_number,
     format_seconds,
     format_steps,
+    guarded,
     plural,
     tag,
 )
@@ -86,7 +87,7 @@ def _curves(
 
 def coevolve_section(run: RunFiles) -> list[Html | None]:
     """The parts of a run of `envgen coevolve`."""
-    return [build() for build in coevolve_parts(run).values()]
+    return [guarded(build, name) for name, build in coevolve_parts(run).items()]
 
 
 def coevolve_parts(run: RunFiles) -> dict[str, Callable[[], Html | None]]:

@@ -24,6 +24,7 @@ from .html import (
     format_number,
     format_seconds,
     format_steps,
+    guarded,
     heat_cell,
     join,
     plural,
@@ -44,7 +45,7 @@ VERDICTS = ("good", "doubtful", "bad")  # each is a class of the style sheet
 
 def train_section(run: RunFiles, maps: LevelMaps | None) -> list[Html | None]:
     """The parts of a run of `envgen train`."""
-    return [build() for build in train_parts(run, maps).values()]
+    return [guarded(build, name) for name, build in train_parts(run, maps).items()]
 
 
 def train_parts(run: RunFiles, maps: LevelMaps | None) -> dict[str, Callable[[], Html | None]]:
