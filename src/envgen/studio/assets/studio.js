@@ -99,15 +99,17 @@ function morphChildren(old, fresh) {
 function updateChart(figure, fresh) {
   const chart = charts.find((known) => known.figure === figure);
   const source = fresh.querySelector("script").textContent;
-  if (source === figure.querySelector("script").textContent) return;
   const spec = JSON.parse(source);
+  const title = (element) => element.querySelector("figcaption strong").textContent;
   const labels = (value) => JSON.stringify(value.series.map((curve) => [curve.label, curve.color]));
-  if (labels(spec) !== labels(chart.spec)) { // another number of curves
+  if (title(fresh) !== title(figure) || labels(spec) !== labels(chart.spec)) { // another chart, or other curves
     charts.splice(charts.indexOf(chart), 1);
     drawn.delete(figure);
     figure.replaceWith(fresh);
     return;
   }
+  figure.querySelector("figcaption").replaceWith(fresh.querySelector("figcaption"));
+  if (source === figure.querySelector("script").textContent) return;
   figure.querySelector("script").textContent = source;
   const plot = figure.querySelector(".plot");
   plot.setAttribute("aria-label", fresh.querySelector(".plot").getAttribute("aria-label"));
