@@ -223,6 +223,23 @@ def test_damaged_files_are_named_and_the_rest_is_shown(tmp_path):
     assert any(spec["yLabel"] == "score %" for spec in page.charts)
 
 
+def test_if_the_best_policy_cannot_be_loaded_another_one_is_shown(tmp_path, monkeypatch):
+    def load_clips(run, world):
+        loaded.append(run.name)
+        raise RunError("its checkpoint is damaged")
+
+    loaded: list[str] = []
+    for name, score in (("other", 10.0), ("best", 30.0), ("no-checkpoint", 20.0)):
+        folder = write_train_run(tmp_path / name, score=score)
+        if name != "no-checkpoint":
+            (folder / "checkpoints").mkdir()
+    monkeypatch.setattr("envgen.report.page.load_clips", load_clips)
+    messages: list[str] = []
+    build_report([tmp_path], on_message=messages.append)
+    assert loaded == ["best", "other"]
+    assert "best is shown without clips of its policy: its checkpoint is damaged" in messages
+
+
 def test_evaluations_of_language_models_are_named_and_left_out(tmp_path):
     write_train_run(tmp_path / "run")
     request = {"world": "crafter", "policy": "llm", "seed": 0}

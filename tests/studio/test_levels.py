@@ -251,3 +251,12 @@ def test_a_world_with_continuous_actions_cannot_be_played_with_keys(client, monk
     answer = client.post("play", {"world": "toy", "level": {}})
     assert answer.status == 422
     assert "continuous actions" in answer.text
+
+
+def test_other_files_do_not_hide_level_files(client, monkeypatch):
+    folder = client.studio.folder.folder
+    monkeypatch.setattr("envgen.studio.levels.MAX_FILES", 3)
+    for k in range(4):
+        (folder / f"a{k}.json").write_text('{"my": "notes"}')
+        (folder / f"b{k}.json").write_text('{"width": 3}')
+    assert client.get("level-files?world=toy").json == ["b0.json", "b1.json", "b2.json"]

@@ -50,6 +50,15 @@ class Line(PythonWorld):
     observations, rules = ("symbols",), "Walk."
 
 
+class Arrived(Line):
+    """A world whose episodes begin with a success."""
+
+    class env_class(LineEnv):
+        def begin(self):
+            self.achieve("fly")
+            return super().begin()
+
+
 LEVELS = [{}, {"length": 2}]
 
 
@@ -404,3 +413,13 @@ def test_unused_levels_are_replaced():
     state, other = envs.get_state(), Line().make([], 2)
     other.set_state(state)
     assert [envs.levels[k] for k in envs.reset()[1]["level"]] == [other.levels[k] for k in other.reset()[1]["level"]]
+
+
+def test_successes_at_the_beginning_of_an_episode_count():
+    env = Arrived().single()
+    for _ in range(2):
+        assert env.reset(seed=0)[1]["achievements"] == {"arrive": 0, "fly": 1}
+    envs = Arrived().make(None, 2, 0)
+    _, infos = envs.reset()
+    assert infos["achievements"][:, 1].tolist() == [1, 1]
+    envs.close()

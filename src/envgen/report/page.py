@@ -138,7 +138,7 @@ def _runs_of_task(
         if clips and maps is not None:
             best = max(members, key=lambda member: number(member[1].summary, "final", "score", "value") or -1.0)[1]
             candidates = [best, *(run for _, run in members if run is not best)]
-            clips_of_best = _clips(next(filter(_has_checkpoint, candidates), None), maps, on_message)
+            clips_of_best = next(filter(None, (_clips(run, maps, on_message) for run in candidates)), None)
     links = []
     sections = []
     for k, (group, run) in enumerate(members):
@@ -197,9 +197,9 @@ def load_clips(run: RunFiles, world: World) -> list[Clip]:
     return make_clips(policy, world, str(policy.metadata["observation"]))
 
 
-def _clips(run: RunFiles | None, maps: LevelMaps, on_message: OnMessage) -> Html | None:
-    """What the policy of a run does."""
-    if run is None:
+def _clips(run: RunFiles, maps: LevelMaps, on_message: OnMessage) -> Html | None:
+    """What the policy of a run does; None if it has no policy that can be loaded."""
+    if not _has_checkpoint(run):
         return None
     try:
         clips = load_clips(run, maps.world)

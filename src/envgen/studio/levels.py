@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, get_args, get_origin
 from urllib.parse import urlencode
@@ -227,12 +228,13 @@ def stats_section(world: World, level: Level) -> Html:
 
 
 def level_files(folder: Path, world: World) -> list[str]:
-    """The files in a folder that hold a level of this world."""
+    """The files in a folder that hold a level of this world, `MAX_FILES` at most."""
     try:
         names = sorted(entry.name for entry in folder.iterdir() if entry.suffix == ".json" and entry.is_file())
     except OSError:
         return []
-    return [name for name in names[:MAX_FILES] if name not in RESERVED and _is_level(folder / name, world)]
+    levels = (name for name in names if name not in RESERVED and _is_level(folder / name, world))
+    return list(islice(levels, MAX_FILES))
 
 
 def _is_level(file: Path, world: World) -> bool:

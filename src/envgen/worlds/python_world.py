@@ -127,7 +127,8 @@ class PythonEnv(RenderedEnv):
             self.episode_number = 0
         self.levels = self.next_levels
         self.level_index = int(self.np_random.integers(len(self.levels))) if self.sample_levels else 0
-        self.state, self.achievements = self.begin(), np.zeros(len(self.world.skills), np.int64)
+        self.achievements = np.zeros(len(self.world.skills), np.int64)  # `begin` may count successes
+        self.state = self.begin()
         self.episode_number, self.episode_return, self.episode_length = self.episode_number + 1, 0.0, 0
         self.running = True
         if self.render_mode == "human":

@@ -16,7 +16,7 @@ const styles = () => getComputedStyle(root);
 function formatLarge(value) {
   const size = Math.abs(value);
   for (const [limit, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-    if (size >= limit) return +(value / limit).toPrecision(3) + " " + unit;
+    if (+size.toPrecision(3) >= limit) return +(value / limit).toPrecision(3) + " " + unit;
   }
   return String(+value.toPrecision(4));
 }

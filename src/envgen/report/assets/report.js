@@ -130,7 +130,9 @@ function addPlayer(figure) {
 }
 
 function openTarget() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  let name = location.hash.slice(1);
+  try { name = decodeURIComponent(name); } catch { /* not encoded */ }
+  const target = document.getElementById(name);
   for (let element = target; element; element = element.parentElement) {
     if (element.tagName === "DETAILS") element.open = true;
   }

@@ -137,13 +137,16 @@ class Game {
     if (this.isBusy) return;
     this.isBusy = true;
     while (this.waiting.length && this.id) {
+      const game = this.id;
       const next = this.waiting.shift();
       // the episode ended with an earlier key; then, "r" starts the next one
       if (this.isDone && this.keys.has(next) && next !== "r") continue;
       try {
-        const result = await post("key", { game: this.id, key: next });
+        const result = await post("key", { game, key: next });
+        if (game !== this.id) continue; // it was stopped, or another one was started
         if (result.quit) this.stop(); else this.show(result);
       } catch (error) {
+        if (game !== this.id) continue;
         this.waiting = [];
         this.find("play-events").textContent = explain(error);
       }
