@@ -223,6 +223,13 @@ def test_damaged_files_are_named_and_the_rest_is_shown(tmp_path):
     assert any(spec["yLabel"] == "score %" for spec in page.charts)
 
 
+def test_steps_that_measured_levels_are_not_part_of_the_sum(tmp_path):
+    folder = write_train_run(tmp_path / "run")
+    summary = json.loads((folder / "summary.json").read_text())
+    write_json(folder / "summary.json", summary | {"steps": {"levels": 1000, "original": 2000, "ranking": 500}})
+    assert "1 k levels + 2 k original; 500 more to measure levels" in read_page(folder).text
+
+
 def test_if_the_best_policy_cannot_be_loaded_another_one_is_shown(tmp_path, monkeypatch):
     def load_clips(run, world):
         loaded.append(run.name)

@@ -85,8 +85,11 @@ def _facts(run: RunFiles) -> Html:
 def _steps(run: RunFiles) -> Html | str:
     if not run.summary:
         return f"{format_steps(run.steps)} of {format_steps(run.planned_steps)}"
-    parts = " + ".join(f"{format_steps(n)} {name}" for name, n in numbers(run.summary, "steps").items() if n)
-    return join(format_steps(run.steps), tag("small", f" {parts}"))
+    steps = numbers(run.summary, "steps")
+    ranking = steps.pop("ranking", 0)  # not part of the sum
+    parts = " + ".join(f"{format_steps(n)} {name}" for name, n in steps.items() if n)
+    measured = f"; {format_steps(ranking)} more to measure levels" if ranking else ""
+    return join(format_steps(run.steps), tag("small", f" {parts}{measured}"))
 
 
 def _with_interval(value: tuple[float, float | None, float | None] | None, digits: int = 1) -> Html | str:
