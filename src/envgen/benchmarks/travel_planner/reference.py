@@ -44,7 +44,7 @@ def _rows(table: str, content: Any) -> Iterable[Mapping[str, Any]]:
             raise TypeError("a row of a table is not an object")
         numbers = {name: float(row[name]) for name in NUMBERS.get(table, ())}
         if not numbers.get("maximum occupancy", 1) > 0:
-            raise ValueError("an accommodation is for nobody")
+            raise ValueError("an accommodation has no maximum occupancy above 0")
         yield {**row, **numbers}
 
 
