@@ -80,6 +80,7 @@ def test_help_of_a_command_works_without_extras(command):
     ("args", "extra"),
     [
         (["train"], "train"),
+        (["train", "--folder=out/a.b"], "train"),
         (["evaluate", "out"], "train"),
         (["watch", "out"], "train"),
         (["compare", "out"], "train"),

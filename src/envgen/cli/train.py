@@ -1,7 +1,7 @@
 """`envgen train`: start or resume a run of EnvGen's loop."""
 
 import shlex
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -211,24 +211,19 @@ def _refuse_options_of_others(
     args: Sequence[str], designer: str, designer_settings: type[Settings], learner: str, learner_group: str
 ) -> None:
     """Raise UserError for an option of another designer or learner than the chosen ones."""
-    for option in (arg.partition("=")[0] for arg in args if arg.startswith("--") and "." in arg):
-        group, _, name = option.removeprefix("--").partition(".")
+    for option in (arg.partition("=")[0] for arg in args if arg.startswith("--")):
+        group, dot, name = option.removeprefix("--").partition(".")
+        if not dot:
+            continue
         field = name.replace("-", "_")
         if group == "designer" and field not in designer_settings.model_fields:
-            owners = [other for other in designer_names() if field in _field_names(settings_class(other))]
+            owners = [
+                other for other in designer_names() if field in (settings_class(other) or NoSettings).model_fields
+            ]
             if owners:
                 raise UserError(f"{option} requires --designer {' or '.join(owners)}, not {designer}")
-        elif group not in ("designer", "practice", learner_group):
-            from envgen.agents.learner import LEARNERS
-
-            if group in LEARNERS:
-                raise UserError(
-                    f"{option} requires --learner {group}; the settings of {learner} are --{learner_group}.*"
-                )
-
-
-def _field_names(settings: type[Settings] | None) -> Collection[str]:
-    return settings.model_fields if settings else ()
+        elif group not in ("designer", "practice", learner_group) and _learner_settings(group) is not LearnerSettings:
+            raise UserError(f"{option} requires --learner {group}; the settings of {learner} are --{learner_group}.*")
 
 
 def _value_of(option: str, args: Sequence[str]) -> str | None:
