@@ -7,7 +7,7 @@ import torch
 from commands import get_error_line
 
 from envgen import api
-from envgen.cli.common import UserError, resume_hint
+from envgen.cli.common import UserError, prepare_png, resume_hint
 from envgen.designers.chat.ledger import LedgerError
 from envgen.designers.chat.protocol import AmbiguousError, RejectedError, RetryableError
 from envgen.errors import EnvgenError
@@ -104,3 +104,12 @@ def test_impossible_sizes_are_refused_by_name(option, value, tmp_path, monkeypat
 def test_names_that_are_too_long_are_explained(args, monkeypatch, capsys):
     message = get_error_line([*args, 300 * "x"], monkeypatch, capsys)
     assert "does not exist" in message or "too long" in message or "is not" in message
+
+
+def test_the_check_of_an_image_file_leaves_nothing_behind_and_changes_nothing(tmp_path):
+    new, old = tmp_path / "a" / "new.png", tmp_path / "old.png"
+    old.write_bytes(b"an image")
+    assert prepare_png(new) == new
+    assert new.parent.is_dir()
+    assert not new.exists()
+    assert prepare_png(old).read_bytes() == b"an image"

@@ -10,6 +10,7 @@ from python_worlds import Walk
 from envgen.worlds.crafter.world import Crafter
 from envgen.worlds.heist.world import Heist
 from envgen.worlds.minigrid.world import MiniGrid
+from envgen.worlds.walker.world import Walker
 
 ENGINE_WORLDS = [Crafter(), Heist(), MiniGrid()]
 WORLDS = [*ENGINE_WORLDS, Walk()]
@@ -33,6 +34,15 @@ def test_seeds_are_integers_of_at_least_0(world, seed):
     envs = make_envs(world, num_envs=2)
     with pytest.raises(ValueError, match="seed must be an integer of at least 0"):
         envs.reset(seed=seed)
+
+
+@pytest.mark.parametrize("world", [*ENGINE_WORLDS, Walker(num_workers=1)], ids=by_name)
+@pytest.mark.parametrize("seed", [-1, 1.5, "7", True])
+def test_seeds_of_maps_are_integers_of_at_least_0(world, seed):
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0"):
+        world.render_map(None, seed)
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0"):
+        world.render_levels({"original": None}, seed=seed)
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=by_name)

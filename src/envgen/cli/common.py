@@ -135,7 +135,10 @@ def prepare_png(file: Path) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         if file.is_dir():
             raise UserError(f"{file} is a directory, not a PNG file")
+        existed = file.exists()
         file.touch()
+        if not existed:
+            file.unlink()  # nothing is left behind if drawing fails
     except OSError as error:
         raise UserError(f"cannot write {file}: {error.strerror}") from None
     return file

@@ -1,5 +1,6 @@
 """`envgen evaluate`, `compare` and `migrate`: commands for finished runs."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -187,9 +188,10 @@ def compare_with_reference(world: World, policy: "Policy", result: "Evaluation",
 
     observation = policy.metadata.get("observation", "symbols")
     envs = require_reference(world).reference_envs(min(episodes, 64), result.seed, observation, episodes)
-    reference = evaluate_policy(
-        policy, world, None, episodes, result.seed, observation, result.deterministic, envs=envs
-    )
+    with closing(envs):
+        reference = evaluate_policy(
+            policy, world, None, episodes, result.seed, observation, result.deterministic, envs=envs
+        )
     for name in ("reward", "score"):
         ours, theirs = getattr(result, name), getattr(reference, name)
         verdict = "agrees" if ours.agrees_with(theirs) else "DIFFERS"

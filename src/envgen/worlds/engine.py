@@ -20,6 +20,7 @@ from envgen.jit import compiling, source_scope
 
 from .kernels import mt19937
 from .kernels.threaded_range import RANGES_PER_THREAD, ThreadedRange
+from .validation import check_seed
 from .world import Level
 
 DONE, STEP, RESET = 0, 1, 2  # what is pending in an environment
@@ -177,7 +178,7 @@ class BatchEngine:
     def start(self, seeds: Sequence[int]) -> None:
         """Begin the first episode of one seed in each environment."""
         for i, seed in enumerate(seeds):
-            self.seed(i, seed)
+            self.seed(i, check_seed(seed))
         self.reset(np.ones(self.num_envs, np.bool_))
 
     def reset(self, mask: np.ndarray) -> None:

@@ -10,6 +10,7 @@ from PIL import Image
 from ..observations import image_grid
 from ..python_vector_env import PythonVectorEnv
 from ..python_world import PythonEnv, PythonWorld
+from ..validation import check_seed
 from ..world import EpisodeEnd, Skill, SkillCheck
 from .env import ROUGH_THRESHOLD, TERRAINS, THRESHOLDS, WalkerEnv
 from .level import OBSTACLES, WalkerLevel
@@ -104,12 +105,14 @@ class Walker(PythonWorld):
         return compute_level_stats(level, seeds)
 
     def render_levels(self, levels: Mapping[str, Any], columns: int = 4, seed: int = 0) -> Image.Image:
+        seed = check_seed(seed)
         return image_grid(
             levels, columns, TERRAIN_IMAGE_SIZE, lambda k, level: self.render_map(level, seed + k), LEGEND
         )
 
     def render_map(self, level: Any = None, seed: int = 0) -> np.ndarray:
         """The terrain of a level, generated with this seed and seen from the side."""
+        seed = check_seed(seed)
         env = self.single(level)
         assert isinstance(env, WalkerEnv)
         env.reset(seed=seed)
