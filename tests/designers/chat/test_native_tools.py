@@ -69,6 +69,15 @@ def test_anthropic_sends_tools_and_reads_calls():
     assert [block["tool_use_id"] for block in body["messages"][2]["content"]] == ["c1", "c2"]
 
 
+def test_anthropic_reads_calls_of_a_tool_that_is_named_reply():
+    request = REQUEST.model_copy(update={"tools": (WEATHER.model_copy(update={"name": "reply"}),)})
+    block = {"type": "tool_use", "id": "x", "name": "reply", "input": {"city": "Oslo"}}
+    with FakeLlmServer([respond({"content": [block], "model": "m", "stop_reason": "tool_use"})]) as server:
+        reply = AnthropicBackend("m", server.url).send(request)
+    assert reply.tool_calls == (ToolCall(id="x", name="reply", arguments='{"city": "Oslo"}'),)
+    assert reply.text == ""
+
+
 def test_hostile_calls_are_recorded_and_read_again(tmp_path):
     calls = [
         {"id": None, "function": {"name": "\ud800", "arguments": "\0" * 300_000}},

@@ -122,8 +122,11 @@ class HttpBackend(Backend):
         """
 
     @abstractmethod
-    def parse_response(self, body: dict[str, Any]) -> Reply:
-        """Raises TypeError, KeyError, AttributeError, IndexError or ValueError if the body has the wrong shape."""
+    def parse_response(self, body: dict[str, Any], request: ChatRequest) -> Reply:
+        """The reply in the body of a response.
+
+        Raises TypeError, KeyError, AttributeError, IndexError or ValueError if the body has the wrong shape.
+        """
 
     def send(self, request: ChatRequest) -> Reply:
         from .http import Deadline
@@ -140,7 +143,7 @@ class HttpBackend(Backend):
                 continue
             self._unsupported |= unsupported  # only now that leaving them out has helped
             try:
-                return self.parse_response(body).for_record(self.secrets)
+                return self.parse_response(body, request).for_record(self.secrets)
             except (TypeError, KeyError, AttributeError, IndexError, ValueError, RecursionError):
                 raise AmbiguousError(f"{self.label} sent JSON of an unexpected shape: {self._quote(body)}") from None
 
@@ -260,7 +263,7 @@ class OpenAIBackend(HttpBackend):
         create = openai.chat.completions.with_raw_response.create
         return create(model=self.model, messages=messages, **options).http_response.content
 
-    def parse_response(self, body: dict[str, Any]) -> Reply:
+    def parse_response(self, body: dict[str, Any], request: ChatRequest) -> Reply:
         choices, usage = body["choices"] or [{}], _usage(body)
         message = choices[0].get("message") or {}
         model, finish = body.get("model"), choices[0].get("finish_reason")
@@ -340,15 +343,16 @@ class AnthropicBackend(HttpBackend):
         response = create(model=self.model, messages=messages, max_tokens=request.max_tokens, **options)
         return response.http_response.content
 
-    def parse_response(self, body: dict[str, Any]) -> Reply:
+    def parse_response(self, body: dict[str, Any], request: ChatRequest) -> Reply:
         blocks, usage = body["content"] or [], _usage(body)
         tool_uses = [block for block in blocks if block.get("type") == "tool_use"]
-        proposals = [block["input"] for block in tool_uses if block.get("name") == TOOL]
+        reply_tool = None if request.tools else TOOL  # which is not offered beside tools of the request
+        replies = [block["input"] for block in tool_uses if reply_tool and block.get("name") == reply_tool]
         texts = [block["text"] for block in blocks if block.get("type") == "text"]
         prompt = [parse_tokens(usage.get(f"{kind}input_tokens")) for kind in ("", "cache_creation_", "cache_read_")]
         model, finish = body.get("model"), body.get("stop_reason")
         return Reply(
-            text=json.dumps(proposals[0], ensure_ascii=False) if proposals else "".join(texts),
+            text=json.dumps(replies[0], ensure_ascii=False) if replies else "".join(texts),
             model=model if isinstance(model, str) else self.model,
             usage=Usage(
                 prompt_tokens=None if prompt[0] is None else sum(tokens or 0 for tokens in prompt),
@@ -358,7 +362,7 @@ class AnthropicBackend(HttpBackend):
             tool_calls=tuple(
                 ToolCall(id=block.get("id") or "", name=block["name"], arguments=_to_json_text(block.get("input")))
                 for block in tool_uses
-                if block.get("name") not in (None, TOOL)
+                if block.get("name") not in (None, reply_tool)
             ),
         )
 
