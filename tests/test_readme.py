@@ -35,9 +35,10 @@ FRAGMENTS = {
     ("agent.md", 4),
     ("benchmarks.md", 0),
     ("envgen.md", 1),
+    ("genenv.md", 1),
     ("llm-agent.md", 0),
     *(("worlds.md", k) for k in (2, 3, 4, 5, 6, 7)),
-}  # parts of a larger program, calls of a server, or benchmarks with data of their own
+}  # parts of a larger program, calls of a server, or what needs data or a run
 REQUIRED_PACKAGES = {("walker.md", 0): "Box2D", ("worlds.md", 1): "Box2D"}
 SMALL = '{"cycles": 1, "cycle_steps": 9000, "final_steps": 9000, "episodes": 4, "audit_steps": 9}'
 REPLACEMENTS = {  # shorten what takes minutes

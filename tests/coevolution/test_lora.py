@@ -14,7 +14,7 @@ from envgen.coevolution.lora import adapters_disabled, add_adapters, base_parame
 from envgen.coevolution.policy import LanguageModelPolicy, TrainBatch
 from envgen.coevolution.settings import AgentSettings, CoevolutionPlan, EnvironmentSettings, PolicySettings
 from envgen.coevolution.train import CoevolveRequest, coevolve
-from envgen.coevolution.trained_agent import load_agent
+from envgen.coevolution.trained_agent import load_agent, save_agent
 from envgen.coevolution.vllm import VllmSampler
 from envgen.imports import MissingExtraError
 from run_results import progress_without_times
@@ -148,6 +148,10 @@ def test_a_whole_run_resumes_exactly_and_its_agent_can_be_loaded(models, tmp_pat
     agents = [load_agent(tmp_path / name, tmp_path).model for name in ("whole", "parts")]
     assert torch.equal(logits(agents[0]), logits(agents[1]))
     assert not torch.equal(logits(agents[0]), logits(load_model(agent).model))
+    save_agent(tmp_path / "whole", tmp_path / "saved", tmp_path)  # adapters are merged
+    saved = load_model(str(tmp_path / "saved")).model
+    assert saved.state_dict().keys() == load_model(agent).model.state_dict().keys()
+    torch.testing.assert_close(logits(saved), logits(agents[0]))
 
 
 def test_requests_without_adapters_are_those_of_earlier_versions():

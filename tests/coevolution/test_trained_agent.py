@@ -11,10 +11,10 @@ from envgen import run_benchmark
 from envgen.benchmarks.benchmark import Benchmark, Item, Prompt, Verdict
 from envgen.benchmarks.models import LocalBackend
 from envgen.coevolution import trained_agent
-from envgen.coevolution.language_model import load_model
+from envgen.coevolution.language_model import ModelError, load_model
 from envgen.coevolution.settings import AgentSettings, CoevolutionPlan
 from envgen.coevolution.train import CoevolveRequest, coevolve
-from envgen.coevolution.trained_agent import load_agent
+from envgen.coevolution.trained_agent import load_agent, save_agent
 from envgen.designers.chat.protocol import ChatRequest, Message, RejectedError, Tool
 from envgen.errors import EnvgenError
 from envgen.runs.checkpoint import load_latest
@@ -50,6 +50,18 @@ class Sums(Benchmark):
 
 def ask(text, **more):
     return ChatRequest(messages=(Message(role="user", content=text),), max_tokens=4, **more)
+
+
+def test_a_saved_agent_is_the_same(run, tmp_path):
+    save_agent(run, tmp_path / "agent", tmp_path)
+    saved, lm = load_model(str(tmp_path / "agent")), load_agent(run, tmp_path)
+    weights = lm.model.state_dict()
+    assert saved.model.state_dict().keys() == weights.keys()
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in saved.model.state_dict().items())
+    assert saved.tokenizer.get_vocab() == lm.tokenizer.get_vocab()
+    (tmp_path / "file").touch()
+    with pytest.raises(ModelError, match="cannot write the model to"):
+        save_agent(run, tmp_path / "file" / "agent", tmp_path)
 
 
 def test_the_agent_has_the_weights_of_the_last_checkpoint(models, run, tmp_path):

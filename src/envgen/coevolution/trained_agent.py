@@ -6,13 +6,15 @@ from typing import Any
 
 import torch
 from pydantic import ValidationError
+from safetensors import SafetensorError
 
 from envgen.runs.checkpoint import load_latest, loading
 from envgen.runs.store import RunError, read_request
 
 from .domains.registry import is_builtin, load_domain
 from .language_model import LanguageModel, load_model
-from .lora import add_adapters, trainable_names
+from .lora import add_adapters, base_parameters, merged_weights, trainable_names
+from .model_files import ModelError
 from .pretraining import find_pretrained_agent
 from .settings import AgentSettings, ModelSize, PretrainSettings
 from .train import check_recorded_models, recorded_models
@@ -45,6 +47,26 @@ def load_agent(run: Path, models_folder: Path, dtype: str = "float32") -> Langua
         tensors = {name: torch.from_numpy(array.copy()) for name, array in weights.items()}
         lm.model.load_state_dict(tensors, strict=settings.lora_rank is None)
     return lm
+
+
+def save_agent(run: Path, folder: Path, models_folder: Path, dtype: str = "float32") -> None:
+    """Write the agent of a run to a folder in the format of transformers. Adapters are merged into the weights.
+
+    Args:
+        folder: The folder to write to.
+
+    The other arguments are those of `load_agent`.
+    """
+    lm = load_agent(run, models_folder, dtype)
+    layers = {name: (parameter, layer) for name, parameter, layer in base_parameters(lm.model)}
+    weights = None  # without adapters, the model's own
+    if any(layer is not None for _, layer in layers.values()):
+        weights = {name: merged_weights(parameter, layer) for name, (parameter, layer) in layers.items()}
+    try:
+        lm.model.save_pretrained(folder, state_dict=weights)
+        lm.tokenizer.save_pretrained(folder)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"cannot write the model to {folder}: {error}; is the disk full?") from error
 
 
 def _agent_settings(run: Path, request: Mapping[str, Any]) -> AgentSettings:
