@@ -77,8 +77,8 @@ def coevolve_command(start: Callable[..., None] | None = None) -> Callable[..., 
         """Train a language model and the environment policy that writes its tasks (GenEnv).
 
         Args:
-            domain: What the tasks are about: tools, bfcl, answers, alfworld, travel, two_hop, reasoning_gym:NAME, or
-                module:Class for your own.
+            domain: What the tasks are about: tools, bfcl (or bfcl:json), answers, alfworld (or alfworld:original),
+                travel, two_hop, reasoning_gym:NAME, or module:Class for your own.
             proposer: Who proposes tasks: genenv, genenv-grpo, random, static, uniform, dapo, greedy or
                 learnability.
             seed: Random seed.

@@ -62,6 +62,9 @@ def play(
 ) -> None:
     """Play a world yourself, in a window or in the terminal.
 
+    The keys are listed at the start. In the terminal, piped input is one line of keys, such as `right right space`,
+    which are played before the last screen is printed.
+
     Args:
         world: The world to play.
         level: A JSON file with a level.

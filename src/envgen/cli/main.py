@@ -29,7 +29,10 @@ from .train import train_command
 from .watch import watch
 
 NEWLINE = "\n"
-DESCRIPTION = "Train agents in environments that a designer adapts to them."
+DESCRIPTION = (
+    "Train agents in environments that a designer adapts to them. `envgen COMMAND --help` shows the options of a "
+    "command, and `envgen --version` the version."
+)
 
 
 def commands(args: Sequence[str], run_args: Sequence[str] = ()) -> dict[str, Callable[..., Any]]:

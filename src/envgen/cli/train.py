@@ -109,7 +109,7 @@ def train_command(args: Sequence[str], start: Callable[..., None] | None = None)
             world: The world to train in; `envgen worlds` lists them. module:Class names your own.
             designer: Who designs the levels; `envgen designers` lists them. module:Class names your own.
             preset: The plan to start from: paper, quick or long (20 million steps).
-            observation: What the agent observes.
+            observation: What the agent observes; `envgen worlds` lists the observations of each world.
             learner: The algorithm that trains the agent: ppo or distillation. module:Class names your own.
             learner_preset: Settings to start from: fast (shown here), far (ten million steps or more), or published.
             seed: Random seed.

@@ -52,7 +52,8 @@ class Budget(Settings):
     max_tokens: int | None = Field(default=None, gt=0)
     """Limit on the tokens of all requests and replies together."""
     max_cost: float | None = Field(default=None, gt=0)
-    """Limit on the cost in dollars, as reported by the server or computed from the given prices."""
+    """Limit on the cost in dollars, as reported by the server or computed from the given prices. Needs the prices,
+    except where calls cost nothing."""
     max_seconds: float | None = Field(default=None, gt=0)
     """Limit on the seconds spent waiting for replies."""
 
