@@ -102,6 +102,25 @@ def test_threaded_gradients_are_those_of_the_whole_minibatch():
     assert metrics.tolist() == [expected_loss.item(), 5.0]
 
 
+@pytest.mark.parametrize("num_chunks", [1, 2])
+def test_gradients_of_parameters_that_are_added_can_be_changed_in_place(num_chunks):
+    first, second, third = (torch.nn.Parameter(torch.ones(2, 2)) for _ in range(3))
+    minibatch = {"x": torch.arange(10.0).reshape(5, 2)}
+
+    def loss_function(mb):
+        loss = (mb["x"] @ (first + second.t())).sum() + third.sum() * len(mb["x"])
+        return loss, loss.detach()[None]
+
+    threaded_gradients = ThreadedGradients(CPU)
+    threaded_gradients.num_chunks = num_chunks  # one on a GPU
+    grads, _ = threaded_gradients.compute(loss_function, [first, second, third], minibatch)
+    expected = torch.tensor([[20.0, 20.0], [25.0, 25.0]])
+    for grad in grads:  # as clipping and the sum over processes do
+        grad *= 0.5
+    for grad, value in zip(grads, (expected, expected.t(), torch.full((2, 2), 5.0)), strict=True):
+        torch.testing.assert_close(grad, 0.5 * value)
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
     """The weights of every case, trained by one process and by two."""

@@ -5,7 +5,7 @@ several processes started by `torchrun`.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
@@ -153,7 +153,7 @@ class ThreadedGradients:
             loss, metrics = loss_function(chunk)
             # networks of the user's own may have parameters that the loss does not depend on
             grads = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
-            return list(grads), metrics
+            return separate_memory(grads), metrics
 
         (grads, metrics), *others = self.map(gradients, split_minibatch(minibatch, self.num_chunks))
         for other_grads, other_metrics in others:
@@ -161,6 +161,21 @@ class ThreadedGradients:
                 grad += other_grad
             metrics += other_metrics
         return grads, metrics
+
+
+def separate_memory(grads: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    """The gradients, copied where one shares memory with another or with itself, because they are changed in place.
+
+    Autograd returns the same tensor for two parameters that are added, and an expanded one for a parameter whose
+    elements are.
+    """
+    separate, storages = [], set[int]()
+    for grad in grads:
+        storage = grad.untyped_storage()
+        is_shared = storage.data_ptr() in storages or storage.nbytes() < grad.numel() * grad.element_size()
+        storages.add(storage.data_ptr())
+        separate.append(grad.clone() if is_shared else grad)
+    return separate
 
 
 class GraphedFunction(Generic[R]):
