@@ -55,6 +55,18 @@ def test_last_action_and_sign_of_reward():
     np.testing.assert_array_equal(memory.bits, [[1, 0, 0, 0, 0, 1], [0] * 6])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_reward_equal_to_the_threshold_does_not_exceed_it(dtype):
+    """Policies record rewards as float64, environments may give float32, and achievements are found in float32."""
+    spec = HistorySpec(
+        spaces.Box(0, 1, (3,), np.uint8), spaces.Discrete(3), None, False, False, reward_bit_threshold=0.1
+    )
+    memory = AgentMemory(0, spec, 2)
+    memory.record_rewards(np.array([0.1, 0.2], np.float32).astype(dtype))
+    assert memory.bits is not None
+    assert memory.bits[:, 0].tolist() == [0, 1]
+
+
 def test_rewarded_events_last_until_the_episode_ends():
     spec = HistorySpec(spaces.Box(0, 1, (3,), np.uint8), spaces.Discrete(3), None, False, True)
     memory = AgentMemory(0, spec, 1)

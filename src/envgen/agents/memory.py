@@ -132,8 +132,8 @@ class History:
     def record_rewards(self, rewards: np.ndarray) -> None:
         """Call this after the step."""
         _update(self._actions, rewards, self._faced, REWARD_THRESHOLD, self.last, self.rewarded)
-        if self.spec.reward_bit_threshold is not None:
-            self.above_threshold[:, 0] = rewards > self.spec.reward_bit_threshold
+        if self.spec.reward_bit_threshold is not None:  # compared in float32, as are the rewards of a rollout
+            self.above_threshold[:, 0] = rewards.astype(np.float32) > np.float32(self.spec.reward_bit_threshold)
 
     def reset(self, dones: np.ndarray, infos: Mapping[str, Any] = NO_INFOS) -> None:
         """Forget the episodes that ended. `infos` are those of the next ones."""
