@@ -193,6 +193,23 @@ def test_episodes_are_cut_off_after_a_multiple_of_the_steps_until_success(short_
     assert envs.stage_of(chain) == 0
 
 
+def test_an_episode_is_not_cut_off_by_the_limit_of_a_later_stage(short_cutoffs):
+    """The last environment stands still in stage 0, the first succeeds in stage 1, and the others stand still there."""
+    levels = (CorridorLevel(length=6), CorridorLevel(length=3), ORIGINAL)
+    chain = LevelChain(skill="sprint", levels=levels, advance_at=75, fall_back_at=5, window=4, cutoff=2)
+    envs = make_envs(chain, num_envs=8)
+    _, infos = envs.reset(seed=1)
+    cut_off = np.zeros(8, int)
+    for _ in range(40):
+        actions = np.array([RIGHT if level == levels[0] else 0 for level in playing(envs, infos)])
+        actions[[0, 7]] = RIGHT, 0
+        *_, infos = envs.step(actions)
+        cut_off += infos.get("final_info", {}).get("cut_off", 0)
+    assert (cut_off[1:7] > 0).all()
+    assert cut_off[7] == 0
+    assert playing(envs, infos)[7] == levels[0]
+
+
 def test_the_last_stage_and_chains_without_cutoff_are_not_cut_off(short_cutoffs):
     for chain in (CHAIN, CHAIN.model_copy(update={"cutoff": 1.5, "start": 2})):
         envs, episodes = make_envs(chain), EpisodeStats()
