@@ -1,8 +1,10 @@
 """Policies act alone, follow Stable-Baselines3's convention, and can be saved and loaded without training state."""
 
+import copy
 import errno
 import json
 import os
+import pickle
 import subprocess
 import sys
 from functools import partial
@@ -154,6 +156,22 @@ def test_saved_policy_acts_the_same_in_another_process(tmp_path):
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert json.loads(result.stdout) == policy.act(obs).tolist()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda policy: pickle.loads(pickle.dumps(policy))])
+@pytest.mark.parametrize("network", [NetworkSettings(), NetworkSettings(memory="gru", history=True)])
+def test_a_copy_and_a_pickled_policy_continue_like_the_original(network, copied):
+    envs = CrafterVectorEnv(4, None, "symbols")
+    policy = PPO.for_envs(envs, settings=PpoSettings(num_envs=4, num_steps=8, network=network)).policy
+    obs, _ = envs.reset(seed=0)
+    for started in (False, True):
+        if started:
+            policy.act(obs)
+            policy.observe(np.ones(4), np.zeros(4, np.bool_))
+        copies = [copied(policy), copied(policy)]
+        first, second = (each.act(obs, np.random.default_rng(3)) for each in copies)
+        np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(policy.act(obs, np.random.default_rng(3)), first)
 
 
 def test_saved_policy_is_a_copy_of_the_learner(tmp_path):

@@ -18,7 +18,6 @@ event. The history of the episode then begins with these events. It would otherw
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from gymnasium import spaces
 from envgen.jit import jit
 from envgen.worlds.world import Layout, SymbolMap
 
-NO_INFOS: Mapping[str, Any] = MappingProxyType({})
+NO_INFOS: Mapping[str, Any] = {}  # a MappingProxyType could not be pickled, and neither could policies
 REWARD_THRESHOLD = 0.5  # a larger reward marks the event as rewarded; Crafter gives 1 for a skill and 0.1 for health
 
 
