@@ -483,6 +483,19 @@ def test_a_single_fault_gives_a_single_violation(world):
     assert len(violations(world())) == 1
 
 
+@pytest.mark.parametrize("reward", [np.nan, np.inf])
+def test_rewards_that_are_not_finite_are_the_only_violation(reward):
+    class Rewarding(LineVectorEnv):
+        def step(self, actions):
+            obs, rewards, *rest = super().step(actions)
+            return obs, np.where(np.arange(len(rewards)) == 1, reward, rewards), *rest
+
+    class Rewards(LineWorld):
+        vector_env_class = Rewarding
+
+    assert violations(Rewards()) == ["rewards must be finite numbers"]
+
+
 @pytest.mark.parametrize("name", ["skills", "observations"])
 def test_missing_attributes_are_named(name):
     class Incomplete(World):

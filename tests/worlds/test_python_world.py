@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from envgen.worlds.check_world import check_world
+from envgen.worlds.check_world import ContractError, check_world
 from envgen.worlds.python_world import PythonEnv, PythonWorld
 from envgen.worlds.world import Level, LevelError, Skill
 
@@ -361,6 +361,26 @@ def test_a_second_kind_of_observation_is_refused():
 
 def test_world_keeps_the_contract():
     check_world(Line())
+
+
+@pytest.mark.parametrize(
+    ("observe", "actual"),
+    [
+        (lambda env: np.float32([env.state["position"], 0.5]), "an array of float32 and shape (2,)"),
+        (lambda env: np.array([env.state["position"]]), "an array of int64 and shape (1,)"),
+        (lambda env: [env.state["position"], 0], "a list"),
+    ],
+)
+def test_observations_of_another_type_or_shape_break_the_contract(observe, actual):
+    class Other(Line):
+        env_class = type("OtherEnv", (LineEnv,), {"observe": observe})
+
+    with pytest.raises(ContractError) as error:
+        check_world(Other())
+    assert error.value.violations == [
+        f"single(observation='symbols'): the observation of {call}(), {actual}, is not in {LineEnv.observation_space}"
+        for call in ("reset", "step")
+    ]
 
 
 def test_a_window_shows_every_frame(monkeypatch):

@@ -13,6 +13,7 @@ from envgen.errors import describe_exception
 from .world import EpisodeEnd, Level, LevelVectorEnv, Probe, SupportsActive, SupportsEnvState, World, sample_actions
 
 NUM_ENVS = 3
+FINITE_REWARDS = "rewards must be finite numbers"
 REQUIRED_INFOS = ("level", "episode_number", "episode_return", "episode_length", "achievements")
 
 
@@ -109,7 +110,7 @@ class EpisodeChecker:
         num_ended = 0
         for actions in self.actions(NUM_ENVS):
             _, rewards, terminated, truncated, infos = envs.step(actions)
-            if not self.check_infos(infos, envs):
+            if not (self.require(np.isfinite(rewards).all(), FINITE_REWARDS) and self.check_infos(infos, envs)):
                 return
             ended = (terminated | truncated) & ~previous_ended
             num_ended += int(ended.sum())

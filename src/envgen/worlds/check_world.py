@@ -12,7 +12,7 @@ from PIL import Image
 
 from envgen.errors import EnvgenError, describe_exception
 
-from .check_episodes import NUM_ENVS, EpisodeChecker, are_equal, env_observation
+from .check_episodes import FINITE_REWARDS, NUM_ENVS, EpisodeChecker, are_equal, env_observation
 from .level_space import setting_values
 from .validation import check_count, find_tile_grid_problem
 from .world import Level, LevelEnv, LevelError, LevelVectorEnv, Skill, SupportsEnvLevels, World
@@ -76,6 +76,8 @@ class _Checker(EpisodeChecker):
         for operation, check in checks.items():
             with self.no_error(operation):
                 check()
+            if FINITE_REWARDS in self.violations:
+                return  # NaN differs from itself, so most of the other checks would fail as well
         for mode in AutoresetMode:
             try:
                 envs = self.make(autoreset_mode=mode)
@@ -259,9 +261,26 @@ class _Checker(EpisodeChecker):
                 )
         self.check_tile_grid(envs, observation)
         envs.close()
+        self.check_single_observations(observation)
         envs = self.world.make([self.level, self.level], observation=observation)
         self.require(envs.num_envs == 2, "make must create one environment per level if num_envs is not given")
         envs.close()
+
+    def check_single_observations(self, observation: str) -> None:
+        """Vector environments copy observations into arrays, which hides those of another type or shape."""
+        env = self.world.single(self.level, seed=self.seed, observation=observation)
+        for call, obs in (
+            ("reset", env.reset(seed=self.seed)[0]),
+            ("step", env.step(self.actions(1, 1)[0][0])[0]),
+        ):
+            is_array = isinstance(obs, np.ndarray)
+            actual = f"an array of {obs.dtype} and shape {obs.shape}" if is_array else f"a {type(obs).__name__}"
+            self.require(
+                (is_array or not isinstance(env.observation_space, spaces.Box)) and env.observation_space.contains(obs),
+                f"single(observation={observation!r}): the observation of {call}(), {actual}, is not in "
+                f"{env.observation_space}",
+            )
+        env.close()
 
     def check_observation_space(self, space: spaces.Space, observation: str) -> None:
         is_trainable = observation == "text"  # for language models
