@@ -222,6 +222,22 @@ def test_observations_outside_of_their_space_are_restored(dtype):
         np.testing.assert_array_equal(array, envs.get_state()[name])
 
 
+@pytest.mark.parametrize(("values", "is_held"), [([0.0, 255.0], True), ([0.0, 0.5], False), ([0.0, 256.0], False)])
+def test_values_that_the_observation_space_cannot_hold_are_refused(values, is_held):
+    class Image(Counter):
+        observation_space = spaces.Box(0, 255, (1, 2, 1), np.uint8)
+
+        def observe(self):
+            return np.reshape(values, (1, 2, 1))
+
+    world = from_gymnasium(lambda level: Image(), CounterLevel, {"never": lambda step: False}, max_episode_steps=9)
+    if is_held:
+        assert world.single().reset(seed=0)[0].ravel().tolist() == values
+    else:
+        with pytest.raises(ValueError, match="an observation of float64 has values that Box"):
+            world.single().reset(seed=0)
+
+
 def test_environments_that_are_not_deterministic_are_reported():
     number = itertools.count()
     with pytest.raises(ContractError, match="the same seed and actions must give the same episodes"):
@@ -242,6 +258,10 @@ def test_wrong_arguments():
         counter_world(rule="Count.")
     with pytest.raises(ValueError, match="prerequisites of unknown skills: count_4"):
         counter_world(prerequisites={"count_4": ["count_3"]})
+    with pytest.raises(ValueError, match="a prerequisite of count_3: skill 'count_2' is not one of count_3"):
+        counter_world(prerequisites={"count_3": ["count_2"]})
+    with pytest.raises(TypeError, match="the prerequisites of count_3 must be a list of skills, not 'count_2'"):
+        counter_world(prerequisites={"count_3": "count_2"})
     with pytest.raises(ValueError, match="3 names for 2 actions"):
         counter_world(actions=("a", "b", "c"))
     with pytest.raises(ValueError, match="wrap the environment"):

@@ -30,6 +30,8 @@ from gymnasium.error import ClosedEnvironmentError
 from gymnasium.wrappers import FlattenObservation, TimeLimit
 from PIL import Image
 
+from envgen.settings import format_choice_error
+
 from . import validation as checks
 from .python_world import PythonWorld, StateStats
 from .replayed_env import ReplayedEnv
@@ -94,7 +96,11 @@ class GymnasiumEnv(ReplayedEnv):
         self._truncated = False
 
     def observe(self) -> Any:
-        return np.array(self._obs, self.observation_space.dtype)  # a copy: environments may reuse theirs
+        obs, space = np.asarray(self._obs), self.observation_space
+        copied = obs.astype(space.dtype)  # environments may reuse their arrays
+        if obs.dtype != copied.dtype and copied.dtype.kind in "iu" and not np.array_equal(obs, copied):
+            raise ValueError(f"an observation of {obs.dtype} has values that {space} cannot hold")
+        return copied
 
     def advance(self, action: Action) -> tuple[float, bool]:
         self.state["actions"][self.episode_length] = action
@@ -185,6 +191,12 @@ class GymnasiumWorld(PythonWorld):
         unknown = sorted(set(prerequisites) - set(skills))
         if unknown:
             raise ValueError(f"prerequisites of unknown skills: {', '.join(unknown)} (skills: {', '.join(skills)})")
+        for name, required in prerequisites.items():
+            if isinstance(required, str):
+                raise TypeError(f"the prerequisites of {name} must be a list of skills, not {required!r}")
+            for other in required:
+                if other not in skills:
+                    raise ValueError(f"a prerequisite of {name}: skill {format_choice_error(str(other), list(skills))}")
         self.skills = tuple(Skill(name, tuple(prerequisites.get(name, ()))) for name in skills)  # pyright: ignore
         self.success_predicates, self.skill_indices = dict(skills), {name: k for k, name in enumerate(skills)}
         env = make_env(level_class())
