@@ -185,12 +185,17 @@ def test_learner_class_accepts_names_and_classes():
 
 
 @pytest.mark.parametrize(
-    ("path", "problem"),
-    [("math:sqrt", "it is not a class"), ("json:JSONDecoder", "it lacks act, for_envs, load, settings_class")],
+    ("learner", "message"),
+    [
+        ("math:sqrt", "math:sqrt is not a learner: it is not a class"),
+        ("json:JSONDecoder", "json:JSONDecoder is not a learner: it lacks act, for_envs, load, settings_class"),
+        (Policy, "Policy is not a learner: it lacks for_envs, load, settings_for, state, train, untrained_copy"),
+        (RandomLearner(spaces.Discrete(2), RandomSettings(), 0), "RandomLearner object.* is not a class"),
+    ],
 )
-def test_objects_that_are_no_learners_are_refused(path, problem):
-    with pytest.raises(HyperparameterError, match=f"{path} is not a learner: {problem}"):
-        learner_class(path)
+def test_objects_that_are_no_learners_are_refused(learner, message):
+    with pytest.raises(HyperparameterError, match=message):
+        learner_class(learner)
 
 
 def test_unknown_learner_is_refused_with_a_suggestion():

@@ -4,7 +4,7 @@ To add an algorithm, write a class with the methods of `Learner` in a file of it
 `ppo.py` is the example to copy.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -135,9 +135,10 @@ LEARNERS: dict[str, type[Learner]] = {"ppo": PPO, "distillation": AchievementDis
 
 
 def learner_class(learner: str | type[Learner]) -> type[Learner]:
-    """The class of a learner given by name or as `module:Class`; a class is returned as it is."""
+    """The class of a learner given by name, as `module:Class` or as a class."""
     if not isinstance(learner, str):
-        return learner
+        methods = [method for method in LEARNER_METHODS if method != "settings_class"]  # only the command line calls it
+        return _check_class(learner, getattr(learner, "__name__", f"{learner!r:.80}"), methods)
     if learner in LEARNERS:
         return LEARNERS[learner]
     if ":" not in learner:
@@ -148,10 +149,14 @@ def learner_class(learner: str | type[Learner]) -> type[Learner]:
         imported = import_object(learner, PPO)
     except ImportPathError as error:
         raise HyperparameterError(f"cannot import the learner {learner!r}: {error}") from error.__cause__
-    missing = [name for name in LEARNER_METHODS if not callable(getattr(imported, name, None))]
+    return _check_class(imported, learner, LEARNER_METHODS)
+
+
+def _check_class(learner: Any, name: str, methods: Sequence[str]) -> type[Learner]:
+    missing = [method for method in methods if not callable(getattr(learner, method, None))]
     problem = f"lacks {', '.join(missing)}" if missing else ""
-    if not isinstance(imported, type):
+    if not isinstance(learner, type):
         problem = "is not a class"
     if problem:
-        raise HyperparameterError(f"{learner} is not a learner: it {problem} (see envgen.agents.learner.Learner)")
-    return imported
+        raise HyperparameterError(f"{name} is not a learner: it {problem} (see envgen.agents.learner.Learner)")
+    return learner
