@@ -195,6 +195,22 @@ def test_without_ffmpeg_videos_are_webp(monkeypatch):
         choose_format("mpeg")
 
 
+def test_a_skill_with_a_slash_names_a_file_in_the_folder(tmp_path):
+    class RestEnv(PathEnv):
+        def advance(self, action):
+            self.achieve("rest/walk")
+            return 0.0, True
+
+    class Rest(Path):
+        env_class, skills = RestEnv, (Skill("rest/walk"),)
+
+    episode = RecordedEpisode(0, 1, (0,), (), 0.0, {"rest/walk": 1})
+    recording = Recording(Rest(), Level(), None, [episode])
+    files = recording.write_videos(tmp_path, skill="rest/walk", video_format="gif")
+    assert files == [tmp_path / "rest-walk-1.gif"]
+    assert files[0].stat().st_size
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="other messages")
 def test_files_that_cannot_be_written_are_reported(recording, tmp_path):
     (tmp_path / "file").touch()

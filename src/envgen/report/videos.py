@@ -15,6 +15,7 @@ from PIL import Image
 from envgen.errors import EnvgenError
 from envgen.runs.store import write_bytes
 from envgen.settings import format_choice_error
+from envgen.text import to_file_name
 from envgen.worlds.world import Level, World
 
 from .episodes import EpisodeError, EpisodePlayer, RecordedEpisode, choose_episodes
@@ -105,7 +106,7 @@ class Recording:
         """
         chosen_format = choose_format(video_format)
         chosen, folder = self.choose(count, best, skill), prepare_folder(Path(folder))
-        label = skill or ("best" if best else "episode")
+        label = to_file_name(skill) if skill else "best" if best else "episode"
         files = []
         for k, episode in enumerate(chosen, start=1):
             file = folder / f"{label}-{k}.{chosen_format}"
