@@ -111,6 +111,8 @@ def test_a_diagnosis_plays_the_episodes_of_an_evaluation(run):
     ("arguments", "message"),
     [
         ({"episodes": 0}, "episodes must be at least 1, not 0"),
+        ({"episodes": 2.5}, "episodes must be an integer, not 2.5"),
+        ({"episodes": "3"}, "episodes must be an integer, not '3'"),
         ({"seed": -1}, "seed must be 0 or greater, not -1"),
         ({"threshold": 0}, "threshold must be above 0 and at most 100 percent, not 0"),
         ({"threshold": 101}, "threshold must be above 0 and at most 100 percent, not 101"),

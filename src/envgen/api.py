@@ -16,7 +16,7 @@ from envgen.designers.designer import Designer, LevelChain
 from envgen.designers.registry import build_designer, check_designer_type, rebuild_designer, resume_runtime
 from envgen.errors import EnvgenError
 from envgen.imports import require_extra
-from envgen.settings import format_choice_error, format_validation_error
+from envgen.settings import format_choice_error, format_validation_error, to_integer
 from envgen.text import printable, to_file_name, to_label
 from envgen.worlds.registry import make_world, world_names
 from envgen.worlds.world import Level, World
@@ -252,7 +252,7 @@ def default_folder(
         network: The settings of the network that differ from the learner preset.
         practice: Those of practice.
     """
-    choices = [to_label(learner if isinstance(learner, str) else learner.__name__), learner_preset]
+    choices = [to_label(learner if isinstance(learner, str) else getattr(learner, "__name__", "")), learner_preset]
     choices += [value for value in network.values() if isinstance(value, str)]
     implied = {DEFAULT_LEARNER, DEFAULT_LEARNER_PRESET, observation, "auto", "none"}
     options = [option for option, value in network.items() if value is True]
@@ -486,7 +486,7 @@ def check_play_arguments(
     from envgen.agents.policy import Policy
     from envgen.curriculum.plan import EVALUATION_SEED, check_seed
 
-    if episodes < 1:
+    if to_integer("episodes", episodes, ArgumentError) < 1:
         raise ArgumentError(f"episodes must be at least 1, not {episodes}")
     seed = check_seed(EVALUATION_SEED if seed is None else seed)
     if isinstance(run, TrainingRun):

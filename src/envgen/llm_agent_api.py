@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from envgen.api import OUT, ArgumentError, terminal
 from envgen.imports import require_extra
-from envgen.settings import format_validation_error
+from envgen.settings import format_validation_error, to_integer
 from envgen.text import to_file_name
 from envgen.worlds.registry import make_world
 from envgen.worlds.world import World
@@ -49,7 +49,7 @@ def evaluate_llm_agent(
     from envgen.llm_agent.evaluate import evaluate_llm_agent as play
     from envgen.llm_agent.settings import LlmAgentConfig
 
-    if episodes < 1:
+    if to_integer("episodes", episodes, ArgumentError) < 1:
         raise ArgumentError(f"episodes must be at least 1, not {episodes}")
     seed = check_seed(EVALUATION_SEED if seed is None else seed)
     try:
