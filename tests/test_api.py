@@ -321,3 +321,4 @@ def test_runs_are_compared(run):
     comparison = envgen.compare(run.folder)
     assert "expert" in comparison.markdown()
     assert "collect_wood" in comparison.text(100)
+    assert str(comparison) == comparison.text()

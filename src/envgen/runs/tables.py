@@ -107,6 +107,9 @@ class Comparison:
         names = "\n".join(f"- {escape(printable(str(folder)))}" for folder in self.unfinished)
         return [*notes, f"Not finished, left out:\n\n{names}"] if names else notes
 
+    def __str__(self) -> str:
+        return self.text()
+
     def text(self, width: int = 80) -> str:
         """Format for a terminal, with intervals below their values and skills in as many blocks as needed."""
         from rich.console import Console
