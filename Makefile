@@ -9,6 +9,10 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
+# Modules are compiled when they are first imported: pip would compile several hundred megabytes that are never used.
+export PIP_NO_COMPILE := 1
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all lint docs release attack soak soak-minigrid bench procgen clean
 .DELETE_ON_ERROR:
 
