@@ -104,3 +104,29 @@ def test_intervals_of_ppo():
             for measure in ("score", "reward")
         ]
         assert f"| {label} | {' | '.join(intervals)} |" in (folder / "README.md").read_text()
+
+
+def prompt_and_reply_tokens(ledger: Path) -> tuple[float, float]:
+    """The tokens of all requests, with the schema of the reply, and of all replies, at four characters per token."""
+    events = [json.loads(line) for line in ledger.read_text().splitlines()]
+    requests = [event["request"] for event in events if event["event"] == "request"]
+    contents = [message["content"] for request in requests for message in request["messages"]]
+    contents += [json.dumps(request["json_schema"]) for request in requests]
+    replies = [event["text"] for event in events if event["event"] == "reply"]
+    return sum(map(len, contents)) / 4, sum(map(len, replies)) / 4
+
+
+@pytest.mark.parametrize(
+    ("runs", "prompts", "replies"),
+    [
+        ("envgen-crafter-symbols/runs/llm-rich-*", 40_000, 3_000),
+        ("envgen-crafter-symbols/runs/llm-paper-*", 23_000, 3_000),
+        ("envgen-crafter-long-symbols/runs/llm-practice-10", 1_300_000, 10_000),
+        ("envgen-crafter-long-symbols/runs/llm-practice-11", 1_600_000, 14_000),
+    ],
+)
+def test_the_tokens_that_the_faq_names_are_those_of_the_ledgers(runs, prompts, replies):
+    ledgers = sorted(RESULTS.glob(f"{runs}/ledger.jsonl"))
+    assert ledgers
+    for ledger in ledgers:
+        assert prompt_and_reply_tokens(ledger) == (pytest.approx(prompts, rel=0.08), pytest.approx(replies, rel=0.2))
