@@ -9,7 +9,8 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 TORCH_CPU_INDEX := https://download.pytorch.org/whl/cpu
 
-# Modules are compiled when they are first imported: pip would compile several hundred megabytes that are never used.
+# Modules are compiled when they are first imported, because pip would compile several hundred megabytes that are never
+# used. This needs Python to write bytecode, which containers often forbid.
 export PIP_NO_COMPILE := 1
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -8,7 +8,7 @@ import hypothesis
 hypothesis.settings.register_profile("envgen", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("envgen")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # windows open nowhere
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # as below, for the processes that tests start
+os.environ["OMP_NUM_THREADS"] = "1"  # as below, for the processes that tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background, programs would ignore Ctrl-C
 
 

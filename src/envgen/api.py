@@ -486,8 +486,7 @@ def check_play_arguments(
     from envgen.agents.policy import Policy
     from envgen.curriculum.plan import EVALUATION_SEED, check_seed
 
-    if to_integer("episodes", episodes, ArgumentError) < 1:
-        raise ArgumentError(f"episodes must be at least 1, not {episodes}")
+    to_integer("episodes", episodes, ArgumentError, minimum=1)
     seed = check_seed(EVALUATION_SEED if seed is None else seed)
     if isinstance(run, TrainingRun):
         world = world or run.world

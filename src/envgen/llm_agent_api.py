@@ -49,8 +49,7 @@ def evaluate_llm_agent(
     from envgen.llm_agent.evaluate import evaluate_llm_agent as play
     from envgen.llm_agent.settings import LlmAgentConfig
 
-    if to_integer("episodes", episodes, ArgumentError) < 1:
-        raise ArgumentError(f"episodes must be at least 1, not {episodes}")
+    to_integer("episodes", episodes, ArgumentError, minimum=1)
     seed = check_seed(EVALUATION_SEED if seed is None else seed)
     try:
         config = LlmAgentConfig(**({"llm": llm} if isinstance(llm, str) else llm))

@@ -121,8 +121,14 @@ def unflatten(values: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
-def to_integer(name: str, value: Any, error: type[Exception]) -> int:
-    """A value as an int, also if it is one of NumPy. Raises `error` for booleans and whatever is not an integer."""
+def to_integer(name: str, value: Any, error: type[Exception], minimum: int | None = None) -> int:
+    """A value as an int, also if it is one of NumPy.
+
+    Raises `error` for booleans, for whatever is not an integer, and for integers below the minimum.
+    """
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise error(f"{name} must be an integer, not {value!r}")
-    return operator.index(value)
+    number = operator.index(value)
+    if minimum is not None and number < minimum:
+        raise error(f"{name} must be at least {minimum}, not {number}")
+    return number

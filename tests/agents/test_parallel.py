@@ -1,6 +1,5 @@
 """Devices and precision, memory reuse, and training in several processes."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -125,11 +124,10 @@ def test_gradients_of_parameters_that_are_added_can_be_changed_in_place(num_chun
 def trained(tmp_path_factory) -> Path:
     """The weights of every case, trained by one process and by two."""
     folder = tmp_path_factory.mktemp("trained")
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     for launcher in ([], torchrun):
         command = [sys.executable, *launcher, str(WORKER), str(folder)]
-        result = subprocess.run(command, capture_output=True, text=True, env=env, timeout=600)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=600)
         assert result.returncode == 0, result.stderr[-3000:]
     return folder
 

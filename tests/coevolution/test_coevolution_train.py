@@ -452,7 +452,7 @@ def test_runs_do_not_depend_on_the_hash_seed(models, tmp_path):
         folder = tmp_path / hash_seed
         folder.mkdir()
         command = [sys.executable, "-c", RUN_WITH_REPETITION_PENALTY, "genenv-grpo", *map(str, models)]
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
         subprocess.run(command, cwd=folder, env=environment, check=True)
         runs.append(read_files(folder / "run"))
     assert any(name.endswith("proposer.safetensors") for name in runs[0])

@@ -18,7 +18,7 @@ def launch(worker: ModuleType, folder: Path, models: Sequence[Any]) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     result = subprocess.run(
         [*command, str(worker.__file__), str(folder), *map(str, models)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
         capture_output=True, text=True, timeout=TIMEOUT,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr[-4000:]

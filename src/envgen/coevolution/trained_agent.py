@@ -58,10 +58,10 @@ def save_agent(run: Path, folder: Path, models_folder: Path, dtype: str = "float
     The other arguments are those of `load_agent`.
     """
     lm = load_agent(run, models_folder, dtype)
-    layers = {name: (parameter, layer) for name, parameter, layer in base_parameters(lm.model)}
+    parameters = list(base_parameters(lm.model))
     weights = None  # without adapters, the model's own
-    if any(layer is not None for _, layer in layers.values()):
-        weights = {name: merged_weights(parameter, layer) for name, (parameter, layer) in layers.items()}
+    if any(layer is not None for *_, layer in parameters):
+        weights = {name: merged_weights(parameter, layer) for name, parameter, layer in parameters}
     try:
         lm.model.save_pretrained(folder, state_dict=weights)
         lm.tokenizer.save_pretrained(folder)

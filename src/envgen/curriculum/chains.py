@@ -160,11 +160,9 @@ class ChainVectorEnv(VectorEnvWrapper, LevelVectorEnv):
 
     def _cut_off(self, infos: Mapping[str, Any], ended: np.ndarray) -> np.ndarray:
         """The environments whose episodes end here, because they have had enough time to succeed."""
-        expired = infos["episode_length"] >= self._limits[self.env_chains]
-        stages = self.level_stages[infos["level"]]  # a level without a chain is its own last stage
-        # The limit is that of the current stage: those that began before it are not cut off.
-        is_current = self.env_changes == self.num_changes[self.env_chains]
-        return expired & (stages < self._last_stages) & is_current & ~ended & ~self.restored
+        expired = infos["episode_length"] >= self._limits[self.env_chains]  # a limit is that of the current stage
+        is_last = self.level_stages[infos["level"]] == self._last_stages
+        return expired & self._in_stage(infos) & ~is_last & ~ended
 
     def _update_limit(self, c: int) -> None:
         """Derive the steps after which the episodes of a chain are cut off from its recent successes."""

@@ -1,6 +1,5 @@
 """Runs of the co-evolution on `travel` and `two_hop` with tiny models: an interrupted run resumes exactly."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -39,8 +38,7 @@ coevolve(Path(folder), load_domain(name), request, on_progress=on_progress, save
 
 
 def run(*arguments: str) -> int:
-    env = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.executable, "-c", RUN, *arguments], env=env, check=False, timeout=600).returncode
+    return subprocess.run([sys.executable, "-c", RUN, *arguments], check=False, timeout=600).returncode
 
 
 @pytest.mark.slow
