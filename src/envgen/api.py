@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from envgen.designers.chains import parse_chain
-from envgen.designers.designer import Designer, LevelChain
+from envgen.designers.chains import parse_levels
+from envgen.designers.designer import Designer
 from envgen.designers.registry import build_designer, check_designer_type, rebuild_designer, resume_runtime
 from envgen.errors import EnvgenError
 from envgen.imports import require_extra
-from envgen.settings import format_choice_error, format_validation_error, to_integer
+from envgen.settings import check_seconds, format_choice_error, format_validation_error, to_integer
 from envgen.text import printable, to_file_name, to_label
 from envgen.worlds.registry import make_world, world_names
 from envgen.worlds.world import Level, World
@@ -204,8 +204,7 @@ def _training_arguments(
         world, name, preset, observation, seed, learner, learner_preset, network_changes, practice_changes
     )  # fmt: skip
     model = {"llm": llm} if isinstance(llm, str) else _changes("llm", llm)
-    parsed_levels = [_parse_level(level, world) for level in levels]
-    built = build_designer(designer, run_folder, model, designer_options, parsed_levels)
+    built = build_designer(designer, run_folder, model, designer_options, parse_levels(levels, world))
     settings, preset_practice = chosen_preset(learner_preset, world)
     changes = _changes("hyperparameters", hyperparameters)
     network_settings = settings.get("network", {}) | _changes("network", changes.get("network")) | network_changes
@@ -232,14 +231,6 @@ def _initial_policy(policy: "str | Path | TrainingRun | Policy") -> "InitialPoli
     if isinstance(policy, TrainingRun):
         return InitialPolicy(str(policy.folder), policy.policy)
     return InitialPolicy(str(policy), lambda: load_policy(policy))
-
-
-def _parse_level(level: Any, world: World) -> Level | LevelChain:
-    if isinstance(level, LevelChain):
-        return level
-    if isinstance(level, Mapping) and isinstance(level.get("chain"), Mapping):
-        return parse_chain(level["chain"], world)
-    return world.Level.parse(level)
 
 
 def default_folder(
@@ -350,6 +341,7 @@ def _train(
     from envgen.runs.loggers import TrainingLogger
 
     check_device(device)
+    check_seconds("save_every", save_every, ArgumentError)
     a, world, folder = arguments, arguments.world, arguments.folder
     console, print_line = terminal(verbose)
     with (

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from envgen.api import OUT, REPEAT, ArgumentError, is_main_process, terminal
 from envgen.coevolution.settings import DEFAULT_SAVE_EVERY, MODEL_CURRICULUM, MODEL_PLAN
 from envgen.imports import require_extra
-from envgen.settings import Settings, format_choice_error, format_validation_error, to_integer
+from envgen.settings import Settings, check_seconds, format_choice_error, format_validation_error, to_integer
 
 if TYPE_CHECKING:
     from envgen.coevolution.train import CoevolutionSummary, CoevolveRequest
@@ -111,8 +111,10 @@ def coevolution_request(
         arguments: The other arguments of `coevolve` that decide the result, all of them.
     """
     from envgen.coevolution.train import stored_request
+    from envgen.runs.loggers import check_loggers
 
-    _check_runtime(log, save_every)
+    check_loggers(log)
+    check_seconds("save_every", save_every, ArgumentError)
     return stored_request(*_coevolution_arguments(domain, proposer, **arguments))
 
 
@@ -337,16 +339,6 @@ def check_dtype(folder: Path, dtype: str) -> None:
             )
 
 
-def _check_runtime(log: Any, save_every: Any) -> None:
-    from envgen.runs.loggers import check_loggers
-
-    if not isinstance(log, list | tuple | set | frozenset) or not all(isinstance(name, str) for name in log):
-        raise ArgumentError(f'log must be a list of names, such as ["tensorboard"], not {log!r:.80}')
-    check_loggers(tuple(log))
-    if isinstance(save_every, bool) or not isinstance(save_every, int | float) or not save_every >= 0:
-        raise ArgumentError(f"save_every must be a number of seconds, 0 or greater, not {save_every!r:.80}")
-
-
 def _trains_all_weights(request: "CoevolveRequest") -> bool:
     """Whether the agent or the environment policy is trained without adapters."""
     from envgen.coevolution.registry import PROPOSERS
@@ -360,10 +352,11 @@ def _coevolve(
     folder: Path, domain: Any, request: "CoevolveRequest", recipe: Mapping[str, Any] | None, models_folder: Path,
     servers: tuple[str | None, str | None], dtype: str, save_every: float, log: Sequence[str], verbose: bool,
 ) -> CoevolutionRun:  # fmt: skip
-    from envgen.runs.loggers import CoevolutionLogger
+    from envgen.runs.loggers import CoevolutionLogger, check_loggers
 
     check_dtype(folder, dtype)
-    _check_runtime(log, save_every)
+    check_loggers(log)
+    check_seconds("save_every", save_every, ArgumentError)
     from accelerate import Accelerator
 
     from envgen.coevolution.display import CoevolutionDisplay

@@ -132,3 +132,9 @@ def to_integer(name: str, value: Any, error: type[Exception], minimum: int | Non
     if minimum is not None and number < minimum:
         raise error(f"{name} must be at least {minimum}, not {number}")
     return number
+
+
+def check_seconds(name: str, value: Any, error: type[Exception]) -> None:
+    """Raise `error` if a value is not a number of seconds, 0 or greater."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise error(f"{name} must be a number of seconds, 0 or greater, not {value!r:.80}")

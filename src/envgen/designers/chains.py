@@ -48,6 +48,21 @@ def derive_chain(
     return tuple(stages)
 
 
+def parse_levels(levels: Any, world: World) -> list[Level | LevelChain]:
+    """Levels and chains from a list of either, or of their JSON data. Raises LevelError."""
+    if not isinstance(levels, Sequence) or isinstance(levels, str | bytes):
+        raise LevelError(f"levels must be a list, not {levels!r:.80}")
+    return [_parse_level_or_chain(level, world) for level in levels]
+
+
+def _parse_level_or_chain(data: Any, world: World) -> Level | LevelChain:
+    if isinstance(data, LevelChain):
+        return data
+    if isinstance(data, Mapping) and isinstance(data.get("chain"), Mapping):
+        return parse_chain(data["chain"], world)
+    return world.Level.parse(data)
+
+
 def parse_chain(data: Mapping[str, Any], world: World) -> LevelChain:
     """A chain from JSON data: the fields of `LevelChain`. Without `levels`, they are derived. Raises LevelError."""
     names, skill = [s.name for s in world.skills], data.get("skill")

@@ -150,10 +150,10 @@ class WandbLogger:
 LOGGERS: dict[str, Callable[[Path], Logger]] = {"tensorboard": TensorBoardLogger, "wandb": WandbLogger}
 
 
-def check_loggers(names: Sequence[str]) -> None:
-    """Raise LoggerError for an unknown logger or one whose package is not installed."""
-    if isinstance(names, str):
-        raise LoggerError(f"log must be a list of names, such as [{names!r}]")
+def check_loggers(names: Any) -> None:
+    """Raise LoggerError for whatever is not a list of known loggers, or if the package of one is not installed."""
+    if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(name, str) for name in names):
+        raise LoggerError(f'log must be a list of names, such as ["tensorboard"], not {names!r:.80}')
     for name in names:
         if name not in LOGGERS:
             raise LoggerError(f"log {format_choice_error(name, list(LOGGERS))}")
