@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from envgen.designers.chains import parse_levels
+from envgen.designers.chains import parse_levels_or_chains
 from envgen.designers.designer import Designer
 from envgen.designers.registry import build_designer, check_designer_type, rebuild_designer, resume_runtime
 from envgen.errors import EnvgenError
@@ -204,7 +204,7 @@ def _training_arguments(
         world, name, preset, observation, seed, learner, learner_preset, network_changes, practice_changes
     )  # fmt: skip
     model = {"llm": llm} if isinstance(llm, str) else _changes("llm", llm)
-    built = build_designer(designer, run_folder, model, designer_options, parse_levels(levels, world))
+    built = build_designer(designer, run_folder, model, designer_options, parse_levels_or_chains(levels, world))
     settings, preset_practice = chosen_preset(learner_preset, world)
     changes = _changes("hyperparameters", hyperparameters)
     network_settings = settings.get("network", {}) | _changes("network", changes.get("network")) | network_changes

@@ -258,6 +258,8 @@ def test_wrong_arguments():
         counter_world(rule="Count.")
     with pytest.raises(ValueError, match="prerequisites of unknown skills: count_4"):
         counter_world(prerequisites={"count_4": ["count_3"]})
+    with pytest.raises(ValueError, match="skills that are their own prerequisites: count_3"):
+        counter_world(prerequisites={"count_3": ["count_3"]})
     with pytest.raises(ValueError, match="a prerequisite of count_3: skill 'count_2' is not one of count_3"):
         counter_world(prerequisites={"count_3": ["count_2"]})
     with pytest.raises(TypeError, match="the prerequisites of count_3 must be a list of skills, not 'count_2'"):

@@ -48,7 +48,7 @@ def derive_chain(
     return tuple(stages)
 
 
-def parse_levels(levels: Any, world: World) -> list[Level | LevelChain]:
+def parse_levels_or_chains(levels: Any, world: World) -> list[Level | LevelChain]:
     """Levels and chains from a list of either, or of their JSON data. Raises LevelError."""
     if not isinstance(levels, Sequence) or isinstance(levels, str | bytes):
         raise LevelError(f"levels must be a list, not {levels!r:.80}")

@@ -14,7 +14,7 @@ from envgen.errors import EnvgenError, describe_exception
 
 from .check_episodes import FINITE_REWARDS, NUM_ENVS, EpisodeChecker, are_equal, env_observation
 from .level_space import setting_values
-from .validation import check_count, find_tile_grid_problem
+from .validation import check_count, circular_skills, find_tile_grid_problem
 from .world import Level, LevelEnv, LevelError, LevelVectorEnv, Skill, SupportsEnvLevels, World
 
 
@@ -143,18 +143,11 @@ class _Checker(EpisodeChecker):
         names = [skill.name for skill in skills]
         for name in sorted({name for name in names if names.count(name) > 1}):
             self.require(False, f"skills: {name!r} appears more than once")
-        prerequisites = {skill.name: skill.prerequisites for skill in skills}
         for skill in skills:
             for name in skill.prerequisites:
                 self.require(name in names, f"skills: the prerequisite {name!r} of {skill.name!r} is not a skill")
-        for name in names:
-            required, pending = set(), list(prerequisites[name])
-            while pending:
-                skill_name = pending.pop()
-                if skill_name not in required:
-                    required.add(skill_name)
-                    pending += prerequisites.get(skill_name, ())
-            self.require(name not in required, f"skills: {name!r} is its own prerequisite")
+        for name in circular_skills({skill.name: skill.prerequisites for skill in skills}):
+            self.require(False, f"skills: {name!r} is its own prerequisite")
         return True
 
     # --- levels

@@ -197,6 +197,8 @@ class GymnasiumWorld(PythonWorld):
             for other in required:
                 if other not in skills:
                     raise ValueError(f"a prerequisite of {name}: skill {format_choice_error(str(other), list(skills))}")
+        if circular := checks.circular_skills(prerequisites):
+            raise ValueError(f"skills that are their own prerequisites: {', '.join(circular)}")
         self.skills = tuple(Skill(name, tuple(prerequisites.get(name, ()))) for name in skills)  # pyright: ignore
         self.success_predicates, self.skill_indices = dict(skills), {name: k for k, name in enumerate(skills)}
         env = make_env(level_class())

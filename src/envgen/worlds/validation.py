@@ -223,3 +223,17 @@ def find_tile_grid_problem(grid: Any, space: Any) -> str | None:
     if grid.agent is not None and not 0 <= grid.agent < grid.rows * grid.columns:
         return f"agent must be a tile from 0 to {grid.rows * grid.columns - 1}, not {grid.agent}"
     return None
+
+
+def circular_skills(prerequisites: Mapping[str, Iterable[str]]) -> list[str]:
+    """The skills that directly or indirectly require themselves."""
+    circular = []
+    for name, required_directly in prerequisites.items():
+        required, pending = set[str](), list(required_directly)
+        while pending:
+            if (other := pending.pop()) not in required:
+                required.add(other)
+                pending += prerequisites.get(other, ())
+        if name in required:
+            circular.append(name)
+    return circular
