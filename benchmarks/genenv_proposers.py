@@ -15,6 +15,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -90,7 +91,7 @@ STUDIES = {
 }  # fmt: skip
 COPIED_FILES = ("run.json", "summary.json", "progress.jsonl")
 ENTROPY_SAMPLES = 2_000
-UNITS = {"rollouts": "rollouts", "tokens": "tokens of both models", "tasks_proposed": "proposed tasks"}
+UNITS = {"rollouts": "rollouts", "tokens": "tokens generated and trained on, by both models,", "tasks_proposed": "proposed tasks"}
 
 
 def run_variant(study: Study, name: str, seed: int, runs: Path, models: Path) -> None:
@@ -178,7 +179,7 @@ def efficiency_tables(groups: Mapping[str, Sequence[Path]]) -> str:
     return "\n\n".join(tables)
 
 
-def write_page(domain: str, groups: Mapping[str, Sequence[Path]], discussion: str) -> str:
+def results_page(domain: str, groups: Mapping[str, Sequence[Path]], date: str, discussion: str) -> str:
     study, seeds = STUDIES[domain], len(groups[BASELINE])
     run = json.loads((groups[BASELINE][0] / "run.json").read_text())
     libraries = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
@@ -186,7 +187,7 @@ def write_page(domain: str, groups: Mapping[str, Sequence[Path]], discussion: st
     part = "" if is_whole else f" ({len(groups)} of its {len(study.variants)} variants)"
     return f"""# Does training the environment policy help? {study.title}
 
-`python benchmarks/genenv_proposers.py {domain}`{part}, {datetime.date.today()},
+`python benchmarks/genenv_proposers.py {domain}`{part}, {date},
 {seeds} seeds each, {os.cpu_count()} shared cores ({platform.machine()}), {libraries}.
 
 Both models are created from scratch and are the same for all runs of a seed. Each run spends {plan.rollouts:,}
@@ -218,8 +219,9 @@ bits, over the specs of one step; over {ENTROPY_SAMPLES:,} uniform specs, they a
 ## Data efficiency
 
 How many rollouts, tokens and proposed tasks a variant needed until an evaluation first reached the final accuracy of a
-baseline with the same seed: the mean over the seeds that reached it, with their number in parentheses. The paper counts
-only the base samples of GenEnv; here all rollouts, tokens and proposed tasks count.
+baseline with the same seed: the mean over the seeds that reached it, with their number in parentheses. Means over
+different numbers of seeds cannot be compared, because seeds that never reach it are left out. The paper counts only the
+base samples of GenEnv; here all rollouts, proposed tasks and tokens count, except those of prompts.
 
 {efficiency_tables(groups)}
 """
@@ -271,7 +273,10 @@ def main() -> None:
     plot_coevolution_runs(groups, results / "curves.png")
     discussion = results / "discussion.md"  # written by hand
     text = discussion.read_text() if discussion.exists() else ""
-    (results / "README.md").write_text(write_page(args.domain, groups, text))
+    page, date = results / "README.md", str(datetime.date.today())
+    if args.page and page.exists():
+        date = re.findall(r"(\d{4}-\d{2}-\d{2}),$", page.read_text(), re.MULTILINE)[0]
+    page.write_text(results_page(args.domain, groups, date, text))
 
 
 if __name__ == "__main__":

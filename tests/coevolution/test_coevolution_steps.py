@@ -36,7 +36,8 @@ class ScriptedAgent:
         completions = Completions(torch.ones((count, 1), dtype=torch.long), torch.ones((count, 1), dtype=torch.bool))
         scores = np.array([[score or 0.0 for score in row] for row in table])
         valid = np.array([[score is not INVALID for score in row] for row in table])
-        return RolloutBatch(tasks, completions, [f"reply {k}" for k in range(count)], scores, valid)
+        prompts = [[1, 2, 3]] * len(tasks)
+        return RolloutBatch(tasks, prompts, completions, [f"reply {k}" for k in range(count)], scores, valid)
 
     def update(self, batches):
         self.updates.append(batches)

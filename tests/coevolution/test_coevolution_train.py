@@ -67,8 +67,11 @@ def test_every_proposer_spends_its_budget_and_accounts_for_it(models, tmp_path, 
     for name in ("environment_tokens", "environment_prompt_tokens"):
         assert (summary.counts[name] > 0) == PROPOSERS[proposer].needs_model
     assert (summary.counts["environment_update_tokens"] > 0) == proposer.startswith("genenv")
+    assert summary.counts["agent_prompt_tokens"] > 0
+    updates = [line["agent"].get("num_tokens", 0) for line in lines[1:]]
+    assert summary.counts["agent_update_tokens"] == sum(updates) > 0
     all_tokens = [value for name, value in summary.counts.items() if name.endswith("tokens")]
-    assert (len(all_tokens), summary.accuracy_curve[-1][1]) == (4, sum(all_tokens))
+    assert (len(all_tokens), summary.accuracy_curve[-1][1]) == (6, sum(all_tokens))
     assert lines[0]["seconds"]["evaluation"] > 0
     if proposer == "static":  # it generates its tasks first
         assert lines[0]["seconds"]["environment"] > 0

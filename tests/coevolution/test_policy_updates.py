@@ -50,7 +50,7 @@ def test_the_agent_descends_the_gradient_of_the_clipped_loss_of_grpo():
     prompts = [agent.encode_prompt(task) for task in tasks]
     completions = policy.generate(prompts, 3)
     scores = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0], [0.0, 0.5, 1.0]])
-    agent.update([RolloutBatch(tasks, completions, [""] * 9, scores, np.ones((3, 3), bool))])
+    agent.update([RolloutBatch(tasks, prompts, completions, [""] * 9, scores, np.ones((3, 3), bool))])
 
     advantages = torch.tensor(scores - scores.mean(1, keepdims=True)).float().reshape(9, 1)
     old_logps = log_probabilities(steps[0][0], prompts, completions, temperature).detach()

@@ -133,7 +133,9 @@ def test_groups_without_variance_count_in_the_mean_if_they_are_kept(changes, sha
     tasks = [Toy().make_task(spec) for spec in SPECS[:2]]
     lengths = torch.tensor([3, 3, 2, 2])
     completions = Completions(torch.ones((4, 3), dtype=torch.long), torch.arange(3) < lengths[:, None])
-    rollouts = RolloutBatch(tasks, completions, ["x"] * 4, np.array([[1.0, 1.0], [0.0, 1.0]]), np.ones((2, 2), bool))
+    scores, valid = np.array([[1.0, 1.0], [0.0, 1.0]]), np.ones((2, 2), bool)
+    prompts = [list(map(ord, task.prompt)) for task in tasks]
+    rollouts = RolloutBatch(tasks, prompts, completions, ["x"] * 4, scores, valid)
     policy = RecordingPolicy()
     AgentPolicy(Toy(), policy, AgentSettings(num_generations=2, scale_rewards=False, **changes)).update([rollouts])  # pyright: ignore
     ((batch, _),) = policy.batches

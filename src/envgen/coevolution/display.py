@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from envgen.runs.display import ProgressDisplay, Sparkline, rate_bars
-from envgen.runs.kinds import environment_tokens
+from envgen.runs.kinds import model_tokens
 
 from .train import PHASES, CoevolutionSummary
 
@@ -109,7 +109,8 @@ def describe_summary(summary: CoevolutionSummary) -> str:
         lines.append(f"  {feature:12} " + "  ".join(f"{value} {accuracy:.1f}%" for value, accuracy in values.items()))
     shares = ", ".join(f"{phase} {seconds / total:.0%}" for phase, seconds in summary.seconds.items())
     lines.append(
-        f"{counts['rollouts']:,} rollouts, {counts['tasks_proposed']:,} tasks proposed, {counts['agent_tokens']:,} "
-        f"tokens by the agent, {environment_tokens(counts) or 0:,.0f} by the environment; {total:.0f} s ({shares})"
+        f"{counts['rollouts']:,} rollouts, {counts['tasks_proposed']:,} tasks proposed, "
+        f"{model_tokens(counts, 'agent') or 0:,.0f} tokens of the agent, "
+        f"{model_tokens(counts, 'environment') or 0:,.0f} of the environment policy; {total:.0f} s ({shares})"
     )
     return "\n".join(lines)

@@ -20,6 +20,7 @@ import torch
 
 from envgen.interrupts import GracefulInterrupt
 from envgen.runs.checkpoint import loading
+from envgen.runs.kinds import TOKEN_COUNTS
 from envgen.runs.store import Run, read_progress
 
 from .episodes import episode_starter
@@ -37,10 +38,7 @@ COUNTS = (
     "step",
     "rollouts",
     "tasks_proposed",
-    "agent_tokens",  # generated
-    "environment_tokens",  # generated
-    "environment_prompt_tokens",
-    "environment_update_tokens",  # in the sequences of all gradient steps
+    *(name for names in TOKEN_COUNTS.values() for name in names),
 )
 MAX_BATCHES_PER_STEP = 4  # when groups without variance are replaced
 ProgressLine = dict[str, Any]
@@ -52,6 +50,7 @@ class RolloutBatch:
     """G completions of each of N tasks, scored."""
 
     tasks: list[Task]
+    prompts: list[list[int]]  # N
     completions: Completions  # (N x G, T)
     texts: list[str]  # N x G
     scores: np.ndarray  # (N, G)
@@ -71,17 +70,18 @@ class AgentPolicy:
 
     def sample_and_score(self, tasks: list[Task]) -> RolloutBatch:
         num_generations = self.settings.num_generations
-        completions, texts = self._generate(tasks, num_generations)
+        prompts = [self.encode_prompt(task) for task in tasks]
+        completions, texts = self._generate(tasks, prompts, num_generations)
         results = [self.domain.check(tasks[k // num_generations], text) for k, text in enumerate(texts)]
         shape = len(tasks), num_generations
         scores = np.array([result.score for result in results], np.float64).reshape(shape)  # of bools, too
         valid = np.array([result.valid for result in results]).reshape(shape)
-        return RolloutBatch(tasks, completions, texts, scores, valid)
+        return RolloutBatch(tasks, prompts, completions, texts, scores, valid)
 
     def _generate(
-        self, tasks: Sequence[Task], num_generations: int, greedy: bool = False
+        self, tasks: Sequence[Task], prompts: list[list[int]], num_generations: int, greedy: bool = False
     ) -> tuple[Completions, list[str]]:
-        prompts, policy = [self.encode_prompt(task) for task in tasks], self.policy
+        policy = self.policy
         if self.domain.is_multi_turn:
             start_episode = episode_starter(self.domain, policy.lm, tasks)
             return policy.play_episodes(prompts, start_episode, num_generations, greedy)
@@ -100,7 +100,7 @@ class AgentPolicy:
         completions = concat_completions([batch.completions for batch in batches])
         scores = torch.from_numpy(np.concatenate([batch.scores for batch in batches]).astype(np.float32))
         advantages = group_advantages(scores, s.scale_rewards)  # (N, G)
-        prompts = [self.encode_prompt(task) for batch in batches for task in batch.tasks]
+        prompts = [prompt for batch in batches for prompt in batch.prompts]
         has_gradient = np.ones(len(prompts), np.bool_)
         if s.zero_variance_groups != "keep" or not s.kl_coef:
             has_gradient = ~np.concatenate([batch.has_zero_variance for batch in batches])
@@ -124,7 +124,8 @@ class AgentPolicy:
         """The scores of greedy completions, (tasks,), of which `batch_size` are generated together."""
         texts: list[str] = []
         for start in range(0, len(tasks), batch_size):
-            texts += self._generate(tasks[start : start + batch_size], 1, greedy=True)[1]
+            batch = tasks[start : start + batch_size]
+            texts += self._generate(batch, [self.encode_prompt(task) for task in batch], 1, greedy=True)[1]
         scores = [self.domain.check(task, text).score for task, text in zip(tasks, texts, strict=True)]
         return np.array(scores, np.float64)
 
@@ -215,6 +216,7 @@ class Coevolution:
                 break
         with self._timed("update"):
             agent_metrics = self.agent.update([batch.rollouts for batch in batches])
+        self.counts["agent_update_tokens"] += int(agent_metrics.get("num_tokens", 0))
         self.counts["step"] += 1
         updates = [metrics for batch in batches if (metrics := self._update_stores_and_environment(batch))]
         self.success_stats.decay()
@@ -241,6 +243,7 @@ class Coevolution:
         self.counts["rollouts"] += rollouts.scores.size
         self.counts["tasks_proposed"] += len(proposals.accepted)
         self.counts["agent_tokens"] += rollouts.completions.num_tokens
+        self.counts["agent_prompt_tokens"] += sum(map(len, rollouts.prompts))
         self.counts["environment_tokens"] += proposals.num_tokens
         self.counts["environment_prompt_tokens"] += proposals.num_prompt_tokens
         return StepBatch(proposals, tasks, rollouts, self._proposer_success_rates(tasks, rollouts))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from envgen.coevolution.task_stores import Rejection
-from envgen.runs.kinds import environment_tokens, get_path, number
+from envgen.runs.kinds import get_path, model_tokens, number
 
 from .charts import chart, curve, figure_row, point_data
 from .curves import Metric, Points, accuracy_points, aggregate, coevolution_points
@@ -107,15 +107,15 @@ def _facts(run: RunFiles) -> Html:
     if final is None and measured:
         first, final = measured[0][1], measured[-1][1]
     counts = get_path(run.summary, "counts")
-    if environment_tokens(counts) is None and run.lines:
+    if model_tokens(counts, "environment") is None and run.lines:
         counts = run.lines[-1]
     seconds = numbers(run.summary, "seconds")
     items: dict[str, Any] = {
         "accuracy at the start": format_number(first),
         "final accuracy" if run.summary else "accuracy so far": format_number(final),
         "rollouts": f"{format_steps(run.steps)} of {format_steps(run.planned_steps)}",
-        "tokens of the agent": format_steps(number(counts, "agent_tokens")),
-        "tokens of the environment": format_steps(environment_tokens(counts)),
+        "tokens of the agent": format_steps(model_tokens(counts, "agent")),
+        "tokens of the environment": format_steps(model_tokens(counts, "environment")),
         "wall time": format_seconds(run.seconds),
     }
     if seconds:

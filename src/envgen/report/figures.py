@@ -180,8 +180,8 @@ def plot_coevolution_runs(groups: Groups, file: Path, alpha: float = 0.5) -> Non
             if metric is _accuracy:  # the models of each seed start at a different accuracy
                 curves = [(x, y - y[0]) for x, y in curves]
             _plot_band(axis, curves, line_style(k), name, smooth=metric is not _accuracy)
-        axis.set(title=title, xlabel=f"{unit} (of agent and environment)" if unit == "tokens" else unit)
-        axis.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:,.0f}k")
+        axis.set(title=title, xlabel="tokens generated and trained on, by both models" if unit == "tokens" else unit)
+        axis.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k")
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.3)
     axes.flat[2].axhline(alpha, color="black", linewidth=0.8, linestyle=":")
@@ -226,15 +226,14 @@ def paired_difference(
     return iqm_with_ci(differences) if differences else None
 
 
-def tokens(folder: Path) -> int:
-    """Return the tokens of both models of a run."""
-    return int(read_summary(folder)["accuracy_curve"][-1][1])
+def tokens(folder: Path) -> float:
+    """Return the tokens that both models of a run generated and were trained on."""
+    return _position(list(read_progress(folder))[-1], "tokens")
 
 
 def accuracy_at(folder: Path, num_tokens: float) -> float:
     """Return the held-out accuracy (percent) after this many tokens, interpolated between evaluations."""
-    _, tokens_at_evaluation, _, accuracy = zip(*read_summary(folder)["accuracy_curve"], strict=True)
-    return float(np.interp(num_tokens, tokens_at_evaluation, accuracy))
+    return float(np.interp(num_tokens, *curve(list(read_progress(folder)), "tokens", _accuracy)))
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
@@ -246,7 +245,8 @@ def _seed(folder: Path) -> int:
 
 
 def _position(line: Line, unit: str) -> float:
-    return total_tokens(line) or 0 if unit == "tokens" else line[unit]
+    """Early runs did not count the prompts of the agent, so those of both models are left out."""
+    return total_tokens(line, prompts=False) or 0 if unit == "tokens" else line[unit]
 
 
 def _plot_band(axis: Any, curves: Sequence[Curve], style: Mapping[str, str], name: str, smooth: bool) -> None:

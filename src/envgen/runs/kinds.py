@@ -14,7 +14,10 @@ from .statistics import is_unmeasured
 SummaryMean = Callable[..., float | None]  # the mean of the values at a path in the summaries of a group
 
 MAX_NUMBER = 1e13
-ENVIRONMENT_TOKENS = ("environment_tokens", "environment_prompt_tokens", "environment_update_tokens")
+TOKEN_COUNTS = {  # of each model: generated, in prompts (each prompt once), and in the sequences of gradient steps
+    "agent": ("agent_tokens", "agent_prompt_tokens", "agent_update_tokens"),
+    "environment": ("environment_tokens", "environment_prompt_tokens", "environment_update_tokens"),
+}
 
 
 @dataclass(frozen=True)
@@ -53,24 +56,27 @@ def _get_mapping(value: Any, *path: str) -> Mapping[str, Any]:
     return mapping if isinstance(mapping, Mapping) else {}
 
 
-def environment_tokens(counts: Any) -> float | None:
-    """Return the tokens that an environment policy generated, read in prompts and was trained on.
+def model_tokens(counts: Any, model: str, prompts: bool = True) -> float | None:
+    """Return the tokens that the agent or the environment policy generated, read in prompts and was trained on.
 
-    Older runs counted only those that it generated.
+    Older runs counted only some of them: of the agent, no prompts. `prompts=False` leaves those of both models out.
     """
-    generated, *others = (number(counts, name) for name in ENVIRONMENT_TOKENS)
-    return None if generated is None else generated + sum(count or 0 for count in others)
+    generated, in_prompts, trained_on = (number(counts, name) for name in TOKEN_COUNTS[model])
+    return None if generated is None else generated + (prompts and in_prompts or 0) + (trained_on or 0)
 
 
-def total_tokens(counts: Any) -> float | None:
-    """Return the tokens that the agent generated and those of the environment policy."""
-    agent, environment = number(counts, "agent_tokens"), environment_tokens(counts)
+def total_tokens(counts: Any, prompts: bool = True) -> float | None:
+    """Return the tokens of both models."""
+    agent, environment = (model_tokens(counts, model, prompts) for model in TOKEN_COUNTS)
     return None if agent is None or environment is None else agent + environment
 
 
-def _format_environment_tokens(mean: SummaryMean) -> str:
-    total = environment_tokens({name: mean("counts", name) for name in ENVIRONMENT_TOKENS})
-    return "-" if total is None else f"{total:,.0f}"
+def _format_tokens(model: str) -> Callable[[SummaryMean], str]:
+    def text(mean: SummaryMean) -> str:
+        total = model_tokens({name: mean("counts", name) for name in TOKEN_COUNTS[model]}, model)
+        return "-" if total is None else f"{total:,.0f}"
+
+    return text
 
 
 def skill_rates(evaluation: Any) -> dict[str, float]:
@@ -177,8 +183,8 @@ COEVOLVE = Kind(
     costs={
         "rollouts": _format_count("counts", "rollouts"),
         "tasks proposed": _format_count("counts", "tasks_proposed"),
-        "agent tokens": _format_count("counts", "agent_tokens"),
-        "environment tokens": _format_environment_tokens,
+        "agent tokens": _format_tokens("agent"),
+        "environment tokens": _format_tokens("environment"),
         "wall time": _format_time("total_seconds"),
     },
     must_match={
