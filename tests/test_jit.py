@@ -298,6 +298,19 @@ def reset_temporary_folder(monkeypatch) -> list:
     return removers
 
 
+def test_a_user_without_a_home_gets_a_temporary_folder(temporary, monkeypatch):
+    def home():
+        raise RuntimeError("Could not determine home directory.")
+
+    reset_temporary_folder(monkeypatch)
+    for name in ("ENVGEN_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", home)
+    with pytest.warns(RuntimeWarning, match="cannot use its cache"):
+        folder = cache.cache_folder.__wrapped__()
+    assert folder.is_relative_to(temporary)
+
+
 def test_malicious_pickle_is_read_from_a_trusted_folder(tmp_path, blocked):
     _, folder = run(blocked, tmp_path)
     write_malicious_pickles(Path(folder), tmp_path / "executed")

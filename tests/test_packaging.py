@@ -108,12 +108,20 @@ def test_twine_accepts_the_distributions(dist):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("versions", ["pinned", "oldest"])
 @pytest.mark.parametrize("interpreter", find_pythons())
-def test_the_wheel_works_in_a_clean_environment(interpreter, dist, tmp_path):
+def test_the_wheel_works_in_a_clean_environment(interpreter, versions, dist, tmp_path):
+    """With the pinned versions of its dependencies, and with the oldest that pyproject.toml allows."""
     (wheel,) = dist.glob("*.whl")
+    constraints = ROOT / "constraints.txt"
+    if versions == "oldest":
+        if interpreter != find_pythons()[0] or sys.version_info[:2] != (3, 11):
+            pytest.skip("the oldest versions have no wheels for later versions of Python")
+        constraints = tmp_path / "constraints.txt"
+        constraints.write_text("\n".join(dependency.replace(">=", "==") for dependency in PROJECT["dependencies"]))
     subprocess.run([interpreter, "-m", "venv", str(tmp_path / "venv")], check=True)
     python, command = tmp_path / "venv" / "bin" / "python", tmp_path / "venv" / "bin" / "envgen"
-    install = [str(python), "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), str(wheel)]
+    install = [str(python), "-m", "pip", "install", "--quiet", "-c", str(constraints), str(wheel)]
     subprocess.run(install, check=True, capture_output=True, text=True, cwd=tmp_path)
 
     def run(*args: str) -> subprocess.CompletedProcess:

@@ -97,7 +97,12 @@ def _scope_folder_name(scope: str) -> str:
 def cache_dir() -> Path:
     if path := os.environ.get("ENVGEN_CACHE"):
         return Path(path)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envgen"
+    if path := os.environ.get("XDG_CACHE_HOME"):
+        return Path(path) / "envgen"
+    try:
+        return Path.home() / ".cache" / "envgen"
+    except RuntimeError:  # no HOME, and a user that the system does not know
+        return Path(os.devnull) / "envgen"  # cannot be created, so a temporary folder is used
 
 
 def _is_writable(folder: Path) -> bool:

@@ -1,16 +1,19 @@
 """BFCL with the data of the installed package."""
 
 import importlib.util
+import resource
 import sys
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from envgen.benchmarks.benchmark import BenchmarkError
 from envgen.benchmarks.bfcl.benchmark import Bfcl
 from envgen.benchmarks.bfcl.data import MULTI_TURN
 from envgen.benchmarks.bfcl.process import Worker, WorkerError
 from envgen.benchmarks.bfcl.prompts import make_tools
+from envgen.benchmarks.bfcl.worker import limit_resources
 from envgen.benchmarks.runner import select_items
 from envgen.designers.chat.protocol import Reply
 from envgen.function_calls.calls import Call
@@ -176,6 +179,28 @@ except MemoryError:
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert result.stdout == "done\n", result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_only_macos_may_lack_the_limit_on_memory(monkeypatch):
+    applied = []
+
+    def setrlimit(kind, limits):
+        if kind == resource.RLIMIT_AS:
+            raise ValueError("current limit exceeds maximum limit")
+        applied.append(kind)
+
+    monkeypatch.setattr(resource, "setrlimit", setrlimit)
+    with pytest.raises(ValueError, match="current limit"):
+        limit_resources()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    limit_resources()
+    assert {resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE} < set(applied)
+
+
+def test_windows_has_no_workers(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(BenchmarkError, match="need Linux or macOS"):
+        Worker([], {}, False)
 
 
 def test_hostile_replies_are_wrong_and_never_executed(bfcl, tmp_path, monkeypatch):

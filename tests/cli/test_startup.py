@@ -176,3 +176,17 @@ def test_errors_have_a_traceback_only_when_debugging():
         assert result.returncode == 2
         assert ("Traceback" in result.stderr) == bool(debug)
         assert result.stderr.splitlines()[-1].startswith("envgen: ")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_commands_work_with_closed_streams(closed):
+    command = f"{sys.executable} -m envgen designers {closed}"
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert ("expert" in result.stdout) == (">&-" not in closed.replace("2>&-", ""))
+
+
+def test_crafter_does_not_import_its_reference():
+    """The package `crafter` cannot be imported where numba has no place for the kernels of opensimplex."""
+    code = "import sys, envgen; envgen.make_world('crafter'); print(*{'crafter', 'opensimplex'} & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "\n"

@@ -1,13 +1,16 @@
 """A run directory belongs to one process and one request, and its progress is cut back to the checkpoint."""
 
 import errno
+import fcntl
 import json
 import os
+import stat
 
 import numpy as np
 import pytest
 
 import envgen
+from envgen.coevolution.task_stores import TaskStore
 from envgen.runs.checkpoint import CheckpointError, save_checkpoint
 from envgen.runs.compare import compare
 from envgen.runs.files import read_regular
@@ -237,6 +240,30 @@ def irregular_file(request, tmp_path_factory):
 
 def _is_unchanged(outside) -> bool:
     return not outside.exists() or outside.read_text() == '{"request": {}}\n'
+
+
+def test_a_file_system_without_a_lock_daemon_has_no_locks(tmp_path, monkeypatch):
+    def flock(file, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    Run(tmp_path, {}).close()
+
+
+def test_files_are_flushed_while_they_are_open_for_writing(tmp_path, monkeypatch):
+    """Windows refuses to flush others."""
+
+    def fsync(descriptor):
+        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+        assert flags & os.O_ACCMODE != os.O_RDONLY or stat.S_ISDIR(os.fstat(descriptor).st_mode)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with Run(tmp_path, {}) as run:
+        run.log({"steps": 1})
+        run.save(ARRAYS, {})
+    store = TaskStore(tmp_path / "tasks.jsonl")
+    store.add([{"name": "a"}], key=lambda record: record["name"])
+    assert store.flush() > 0
 
 
 def test_run_reads_only_regular_files(tmp_path, irregular_file):

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -93,6 +94,24 @@ def test_long_and_unsafe_values_make_short_safe_and_different_names():
     assert len(set(names)) == 4
     assert names[2] == "llm=..-c"
     assert all("/" not in name and len(name) <= MAX_NAME_CHARS for name in names)
+
+
+def test_names_that_differ_in_case_alone_are_made_different():
+    names = [run.name for run in parse_flags(["--llm", "m:Foo,m:foo,m:bar"]).planned_runs()]
+    assert len({name.lower() for name in names}) == 3
+    assert names[2] == "llm=m-bar"
+
+
+def test_windows_can_only_print_the_commands_of_a_sweep(tmp_path, monkeypatch, capsys):
+    words = ["sweep", "crafter", "--seed", "0:2", "--folder", str(tmp_path / "sweep")]
+    monkeypatch.setattr("envgen.cli.sweep.sys", SimpleNamespace(platform="win32"))
+    monkeypatch.setattr("sys.argv", ["envgen", *words, "--dry-run"])
+    main()
+    assert "seed=1: planned" in capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", ["envgen", *words])
+    with pytest.raises(SystemExit):
+        main()
+    assert "sweeps need Linux or macOS" in capsys.readouterr().err
 
 
 def test_a_file_has_a_base_a_grid_and_explicit_runs(tmp_path):

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -131,6 +132,25 @@ def test_environments_that_nobody_needs_stand_still(num_workers):
     envs.step(np.full((NUM_ENVS, 1), 0.25, np.float32))
     assert envs.get_state()["episodes"][:, 3].tolist() == [1] * NUM_ENVS
     envs.close()
+
+
+def test_pipes_with_high_descriptors_can_be_waited_for():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    high = 1500
+    if hard != resource.RLIM_INFINITY and hard <= high:
+        pytest.skip(f"no more than {hard} files may be open")
+    reader, writer = os.pipe()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, high + 1), hard))
+    try:
+        os.dup2(reader, high)
+        with open(high, "rb") as file:
+            assert not worker_process._wait_readable(file, 0)
+            os.write(writer, b"x")
+            assert worker_process._wait_readable(file, None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        os.close(reader)
+        os.close(writer)
 
 
 def test_calls_reach_all_processes():

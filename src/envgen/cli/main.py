@@ -94,6 +94,9 @@ def fail(message: str) -> NoReturn:
 
 
 def main() -> None:
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # whoever started the command has closed it
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     args = sys.argv[1:]
     if args == ["--version"]:
         print(f"envgen {__version__}")

@@ -202,6 +202,8 @@ def _run(
             command = ["envgen", run.plan.command, *run.plan.args(), "--folder", os.path.relpath(run.folder)]
             log(f"{run.name}: {state}\n    {shlex.join(command)}")
         return
+    if sys.platform == "win32":  # where a process cannot be replaced by another, nor be asked to stop
+        raise SweepError("sweeps need Linux or macOS; with --dry-run, this prints the commands of the runs")
     engine = make_engine(settings, folder.absolute(), memory, read_peak_memory(folder), options)
     try:
         with locked(folder):

@@ -144,7 +144,7 @@ class TaskStore:
         """Sync the file to disk; returns its length in bytes."""
         try:
             if exists(self.file):
-                with open_regular(self.file, "rb") as out:
+                with open_regular(self.file, "rb+") as out:  # Windows flushes only files that are open for writing
                     os.fsync(out.fileno())
         except OSError as error:
             raise self._write_error(error) from error

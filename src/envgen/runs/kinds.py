@@ -62,7 +62,7 @@ def model_tokens(counts: Any, model: str, prompts: bool = True) -> float | None:
     Older runs counted only some of them: of the agent, no prompts. `prompts=False` leaves those of both models out.
     """
     generated, in_prompts, trained_on = (number(counts, name) for name in TOKEN_COUNTS[model])
-    return None if generated is None else generated + (prompts and in_prompts or 0) + (trained_on or 0)
+    return None if generated is None else generated + ((in_prompts or 0) if prompts else 0) + (trained_on or 0)
 
 
 def total_tokens(counts: Any, prompts: bool = True) -> float | None:

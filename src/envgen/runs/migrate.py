@@ -111,11 +111,13 @@ def migrate_run(folder: Path) -> bool:
             f"{folder} has the format {version!r:.20}, but only format 1 can be converted to {FORMAT}; "
             "install the version of envgen that wrote it"
         )
-    with lock_folder(folder):
+    with lock_folder(folder) as lock:
         try:
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(folder, copy, symlinks=True)
             _migrate_files(copy, entry)
+            if os.name == "nt":  # there are no locks, and folders with open files cannot be renamed
+                lock.close()
             os.rename(folder, backup)
             os.rename(copy, folder)
         except (OSError, RunError, ValueError, LookupError, TypeError, AttributeError) as error:

@@ -45,7 +45,7 @@ try:
 except ImportError:  # Windows: two processes in one run directory are not detected
     fcntl = None
 
-NO_LOCKS = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS)  # of a file system without locks
+NO_LOCKS = (errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)  # of a file system without locks
 FORMAT = 2  # of run directories; migrate.py rewrites older ones
 PROGRESS = "progress.jsonl"
 LIBRARIES = ("numpy", "numba", "gymnasium", "torch")
@@ -207,7 +207,8 @@ class Run:
         length, digest = 0, hashlib.sha256()
         try:
             if exists(file):
-                with open_regular(file, "rb") as progress:  # on disk before the checkpoint that refers to it
+                # on disk before the checkpoint that refers to it; Windows flushes only files that are open for writing
+                with open_regular(file, "rb+") as progress:
                     os.fsync(progress.fileno())
                     length = os.fstat(progress.fileno()).st_size
                     digest = hashlib.file_digest(progress, "sha256")

@@ -93,6 +93,7 @@ class StudioServer(ThreadingHTTPServer):
     """Serves `routes`, which are keyed by method and name: `("GET", "levels")`."""
 
     daemon_threads, block_on_close = True, False
+    allow_reuse_address = os.name != "nt"  # on Windows, it would let two servers use the same port
 
     def __init__(self, routes: Mapping[tuple[str, str], Route], port: int = 0):
         """Raises OSError if the port is in use."""

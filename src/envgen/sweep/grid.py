@@ -98,8 +98,9 @@ def name_runs(runs: Sequence[Mapping[str, Value]]) -> list[str]:
         ",".join(f"{key}={_as_name(options[key])}" for key in differing if key in options) or "run" for options in runs
     ]
     identities = [repr(sorted(options.items())) for options in runs]
-    counts = Counter(name for name, _ in set(zip(readable, identities, strict=True)))
-    clashes = {name for name, count in counts.items() if count > 1}
+    # file systems may not distinguish upper and lower case
+    counts = Counter(name.lower() for name, _ in set(zip(readable, identities, strict=True)))
+    clashes = {name for name in readable if counts[name.lower()] > 1}
     names = []
     for name, identity in zip(readable, identities, strict=True):
         if name in clashes or len(name) > MAX_NAME_CHARS:

@@ -11,7 +11,7 @@ import itertools
 import mmap
 import os
 import pickle
-import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -21,7 +21,7 @@ import traceback
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 import cloudpickle
 import numpy as np
@@ -105,7 +105,14 @@ def run_worker() -> None:
 
 
 def _has_input(file: BinaryIO) -> bool:
-    return sys.platform == "win32" or bool(select.select([file], [], [], 0)[0])
+    return sys.platform == "win32" or _wait_readable(file, 0)
+
+
+def _wait_readable(file: IO[bytes], timeout: float | None) -> bool:
+    """Wait until a pipe has something to read. Unlike `select.select`, also if its descriptor is above 1023."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(file, selectors.EVENT_READ)
+        return bool(selector.select(timeout))
 
 
 def _prepare_next(group: EnvGroup) -> bool:
@@ -176,7 +183,7 @@ class Worker:
         """Wait until there is an answer. An interrupt here, unlike in `finish`, loses nothing."""
         assert self.process.stdout is not None
         if sys.platform != "win32":  # where only sockets can be waited for
-            select.select([self.process.stdout], [], [])
+            _wait_readable(self.process.stdout, None)
 
     def finish(self) -> tuple[bool, Any]:
         """Wait for the answer to a call. Returns whether it succeeded, and its result or its exception."""

@@ -29,6 +29,8 @@ class Worker:
     """The instances of the model and of the expected calls, in a process with limits."""
 
     def __init__(self, classes: Sequence[str], config: dict[str, Any], long_context: bool):
+        if sys.platform == "win32":
+            raise BenchmarkError("the multi-turn categories need Linux or macOS, which limit what their classes may do")
         script = Path(__file__).with_name("worker.py")
         self._process = subprocess.Popen(
             [sys.executable, "-I", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,

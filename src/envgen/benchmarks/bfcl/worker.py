@@ -42,7 +42,11 @@ def limit_resources() -> None:
         (resource.RLIMIT_AS, MEMORY_BYTES), (resource.RLIMIT_CPU, CPU_SECONDS), (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, MAX_OPEN_FILES), (resource.RLIMIT_FSIZE, 0),
     ):  # fmt: skip
-        resource.setrlimit(kind, (limit, limit))
+        try:
+            resource.setrlimit(kind, (limit, limit))
+        except (OSError, ValueError):
+            if kind != resource.RLIMIT_AS or sys.platform != "darwin":  # macOS has no limit on memory
+                raise
 
 
 def refuse(event: str, args: tuple[Any, ...]) -> None:

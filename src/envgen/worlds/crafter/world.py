@@ -1,7 +1,7 @@
 """`Crafter`: the world that designers, learners and the command line use."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,8 +26,10 @@ from .level import CrafterLevel, Near
 from .level_stats import SKILL_LEVELS, CrafterLevelStats, compute_level_stats, reachable_skills
 from .observations import ascii_map, describe_result
 from .probe import CONDITIONS, CrafterProbe
-from .reference import ReferenceCrafterVectorEnv
 from .render import CELL_SIZE, MAX_CELL_SIZE, MIN_CELL_SIZE, draw_legend, draw_map
+
+if TYPE_CHECKING:
+    from .reference import ReferenceCrafterVectorEnv
 
 RULES = """\
 You control a person in a square world of 64 x 64 cells and see the 9 x 7 cells around you. In each step you move, act
@@ -96,8 +98,11 @@ class Crafter(EngineWorld):
 
     def reference_envs(
         self, num_envs: int, seed: int, observation: str = "symbols", episodes: int = 1, ordered: bool = False
-    ) -> ReferenceCrafterVectorEnv:
+    ) -> "ReferenceCrafterVectorEnv":
         """Environments of the reference, the package `crafter`, that play at least `episodes` episodes in all."""
+        # imported here, because the package cannot be imported where its kernels cannot be cached beside it
+        from .reference import ReferenceCrafterVectorEnv
+
         return ReferenceCrafterVectorEnv(num_envs, seed, observation, -(-episodes // num_envs), ordered)
 
     def level_stats(self, level: Any = None, seeds: Sequence[int] = range(16)) -> CrafterLevelStats:
