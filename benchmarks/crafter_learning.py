@@ -176,7 +176,8 @@ def main() -> None:
 
 Training took {min(seconds)} to {max(seconds)} s per seed. Intervals are 95% over seeds. Each final policy played
 {args.episodes} episodes in envgen and {args.package_episodes} in the package; the 95% interval of their difference
-includes 0 for {num_agreeing["reward"]} of {len(seeds)} rewards and {num_agreeing["score"]} of {len(seeds)} scores.
+includes 0 for {num_agreeing["reward"]} of {len(seeds)} rewards and {num_agreeing["score"]} of {len(seeds)} scores;
+without any difference, one interval in twenty misses 0.
 
 {format_table(seeds, skill_names)}
 
