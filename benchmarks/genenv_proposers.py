@@ -91,7 +91,11 @@ STUDIES = {
 }  # fmt: skip
 COPIED_FILES = ("run.json", "summary.json", "progress.jsonl")
 ENTROPY_SAMPLES = 2_000
-UNITS = {"rollouts": "rollouts", "tokens": "tokens generated and trained on, by both models,", "tasks_proposed": "proposed tasks"}
+UNITS = {
+    "rollouts": "rollouts",
+    "tokens": "tokens generated and trained on, by both models,",
+    "tasks_proposed": "proposed tasks",
+}
 
 
 def run_variant(study: Study, name: str, seed: int, runs: Path, models: Path) -> None:
