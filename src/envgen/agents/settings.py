@@ -103,7 +103,7 @@ class PpoSettings(LearnerSettings):
     """Coefficient of the entropy bonus after `anneal_steps`, reached linearly; constant if not set."""
     anneal_steps: PositiveInt | None = None
     """Environment steps over which settings reach their final values. If not set, `envgen train` uses the steps of the
-    whole run; learners trained without it keep these settings constant."""
+    whole run; learners that you train yourself (`PPO.train`) keep these settings constant."""
     uniform_kl_coef: Coefficient = 0.0
     """Coefficient of the KL divergence KL(uniform || policy), for discrete actions. It keeps rare actions possible: its
     gradient does not vanish with the probability of an action, as that of the entropy does."""

@@ -20,7 +20,7 @@ class LlmAgentSettings(Settings):
     json_schema: bool = True
     """Ask the server to constrain the action to a JSON schema, if it can."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    """The sampling temperature; the server's default if not set. Anthropic's own servers accept none."""
+    """The sampling temperature; the server's default if not set. Anthropic's own servers ignore it."""
     max_reply_tokens: Annotated[int, Field(ge=16)] = 2048
     """The maximum length of an answer, including the reasoning of models that bill it as part of the reply."""
 

@@ -76,7 +76,7 @@ Layout = SymbolMap | TileGrid | None  # of observations, as the metadata of envi
 
 
 class Level(Settings):
-    """A frozen value that selects one environment of a world. `Level()` is the original; every setting changes it."""
+    """The settings of an environment of a world, frozen. `Level()` is the original; every setting changes it."""
 
     @classmethod
     def parse(cls, data: "Level | Mapping[str, Any] | str | None") -> Self:
