@@ -46,8 +46,8 @@ class LlmSettings(Settings):
     revise: bool = True
     """Let the model correct levels that the audit rated bad, once per cycle."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    """The sampling temperature; the server's default if not set. The paper used 0. It has no effect with Anthropic's own
-    servers, which take no temperature."""
+    """The sampling temperature; the server's default if not set. The paper used 0. It has no effect with Anthropic's
+    own servers, which take no temperature."""
     max_reply_tokens: Annotated[int, Field(ge=256)] = 8192
     """The maximum length of a reply."""
 
