@@ -11,7 +11,7 @@ import itertools
 import mmap
 import os
 import pickle
-import selectors
+import select
 import signal
 import subprocess
 import sys
@@ -108,11 +108,14 @@ def _has_input(file: BinaryIO) -> bool:
     return sys.platform == "win32" or _wait_readable(file, 0)
 
 
-def _wait_readable(file: IO[bytes], timeout: float | None) -> bool:
-    """Wait until a pipe has something to read. Unlike `select.select`, also if its descriptor is above 1023."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(file, selectors.EVENT_READ)
-        return bool(selector.select(timeout))
+def _wait_readable(file: IO[bytes], timeout: int | None) -> bool:
+    """Wait until a pipe has something to read, for at most `timeout` milliseconds.
+
+    Unlike `select.select`, also if its descriptor is above 1023. Selectors take 15 microseconds longer for each step.
+    """
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    return bool(poll.poll(timeout))
 
 
 def _prepare_next(group: EnvGroup) -> bool:
