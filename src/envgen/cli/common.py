@@ -9,8 +9,9 @@ from typing import Any
 
 from envgen import imports
 from envgen.api import is_main_process
-from envgen.designers.chains import parse_chain
+from envgen.designers.chains import parse_level_or_chain
 from envgen.designers.chat.protocol import AmbiguousError, RejectedError, RetryableError
+from envgen.designers.designer import LevelChain
 from envgen.errors import EnvgenError
 from envgen.runs.files import parse_json, read_regular, suggest_path
 from envgen.settings import format_choice_error
@@ -100,16 +101,14 @@ def read_levels(file: Path, world: World, chains: bool = False) -> list[Any]:
     items = data if isinstance(data, list) else [data]
     levels = []
     for item in items:
-        overrides = item["level"] if isinstance(item, dict) and isinstance(item.get("level"), dict) else item
-        chain = item.get("chain") if isinstance(item, dict) else None
-        if not isinstance(overrides, dict):
-            raise UserError(f"{file}: a level is a JSON object, not {overrides!r:.60}")
+        if isinstance(item, dict) and isinstance(item.get("level"), dict) and not isinstance(item.get("chain"), dict):
+            item = item["level"]  # an entry of a levels.json
+        if not isinstance(item, dict):
+            raise UserError(f"{file}: a level is a JSON object, not {item!r:.60}")
         try:
-            if isinstance(chain, dict):
-                parsed = parse_chain(chain, world)
-                levels.append(parsed if chains else parsed.levels[parsed.start])
-            else:
-                levels.append(world.Level.parse(overrides))
+            parsed = parse_level_or_chain(item, world)
+            is_chain = isinstance(parsed, LevelChain)
+            levels.append(parsed.levels[parsed.start] if is_chain and not chains else parsed)
         except LevelError as error:
             raise UserError(f"{file}: {error}") from None
     if not levels:

@@ -52,10 +52,11 @@ def parse_levels_or_chains(levels: Any, world: World) -> list[Level | LevelChain
     """Levels and chains from a list of either, or of their JSON data. Raises LevelError."""
     if not isinstance(levels, Sequence) or isinstance(levels, str | bytes):
         raise LevelError(f"levels must be a list, not {levels!r:.80}")
-    return [_parse_level_or_chain(level, world) for level in levels]
+    return [parse_level_or_chain(level, world) for level in levels]
 
 
-def _parse_level_or_chain(data: Any, world: World) -> Level | LevelChain:
+def parse_level_or_chain(data: Any, world: World) -> Level | LevelChain:
+    """A level or a chain, `{"chain": {...}}`, from either or from its JSON data. Raises LevelError."""
     if isinstance(data, LevelChain):
         return data
     if isinstance(data, Mapping) and isinstance(data.get("chain"), Mapping):
