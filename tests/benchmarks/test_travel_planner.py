@@ -3,6 +3,7 @@
 import copy
 import csv
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -208,11 +209,19 @@ def test_plans_of_a_strange_shape_are_wrong(item):
 def test_parts_of_a_plan():
     assert from_to("from St. Paul(Minnesota) to Tolm(X), 9:00") == ("St. Paul", "Tolm")
     assert from_to("x" * 100_000) is None
+    assert from_to("from  St. Paul \n to  Tolm") == ("St. Paul", "Tolm")
     assert name_and_city("Red, Green & Co, Tolm(State)") == ("Red, Green & Co", "Tolm")
     assert name_and_city("nothing") == ("-", "-")
     assert Day(attraction="a, X; ;b, X").attractions == ["a, X", "b, X"]
     assert road_cost("Taxi", "taxi, duration: 1 day 2 hours, distance: 2,000 km") is None
     assert road_cost("Self-driving", "duration: 9 hours, distance: 1,294 km, cost: 64") == 64
+
+
+def test_the_time_for_a_route_of_spaces_is_bounded():
+    start = time.process_time()
+    for text in ("from" + " " * 1990 + "x", "from x" + " \n" * 990, "from " * 200 + " " * 990 + "x"):
+        assert from_to(text) is None
+    assert time.process_time() - start < 2
 
 
 def test_hostile_replies_are_wrong(data, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 MAX_VALUE_CHARS = 2000
 FIELDS = ("current_city", "transportation", "breakfast", "attraction", "lunch", "dinner", "accommodation")
 EMPTY = ("", "-")
-FROM_TO = re.compile(r"from\s+(.+?)\s+to\s+([^,]+)")
+FROM_TO = re.compile(r"from\s++(.+?)(?<!\s)\s++to\s+([^,]+)")  # reads each space once, however many there are
 PARENTHESIS = re.compile(r"\([^)]*\).*")
 
 
