@@ -52,7 +52,8 @@ def prepare_folder(folder: Path) -> Path:
     test = folder / ".writable"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        test.touch()
+        test.unlink(missing_ok=True)  # in someone else's run directory, it may be a symbolic link
+        test.touch(exist_ok=False)
         test.unlink()
     except OSError as error:
         raise VideoError(f"cannot write videos to {folder}: {error.strerror}") from None
@@ -154,6 +155,7 @@ def _write_mp4(frames: Iterable[np.ndarray], file: Path, fps: float, size: tuple
     import imageio_ffmpeg
 
     temporary = file.with_name(f".{file.name}.tmp.mp4")
+    temporary.unlink(missing_ok=True)  # ffmpeg would follow a symbolic link
     options: dict[str, Any] = {"fps": fps, "codec": "libx264", "quality": 5, "ffmpeg_log_level": "error"}
     writer = imageio_ffmpeg.write_frames(str(temporary), size, **options, output_params=["-movflags", "+faststart"])
     try:
