@@ -170,6 +170,15 @@ def test_file_of_another_size_is_not_read(tmp_path):
         checkpoint.load_checkpoint(folder)
 
 
+def test_names_in_a_manifest_cannot_control_the_terminal(tmp_path):
+    save_checkpoint(tmp_path, ARRAYS, VALUES)
+    manifest = save_checkpoint(tmp_path, ARRAYS, VALUES) / "manifest.json"
+    manifest.write_text(json.dumps({"\x1b]0;title\x07": {"bytes": 1, "sha256": ""}}))
+    with pytest.warns(RuntimeWarning, match="]0;title") as warnings:
+        assert load_latest(tmp_path).number == 1
+    assert str(warnings[0].message).isprintable()
+
+
 def test_linked_checkpoints_are_refused(tmp_path):
     run, other = tmp_path / "run", tmp_path / "other"
     other_checkpoint = save_checkpoint(other, ARRAYS, VALUES)

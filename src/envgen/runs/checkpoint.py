@@ -25,6 +25,7 @@ from pydantic import ValidationError
 
 from envgen.errors import EnvgenError
 from envgen.settings import format_validation_error
+from envgen.text import printable
 
 from .files import MAX_JSON_BYTES, flush_folder, parse_json, read_regular, write_flushed
 
@@ -135,7 +136,8 @@ def load_latest(folder: Path) -> Checkpoint | None:
         try:
             return load_checkpoint(folder / f"{number:08}")
         except CheckpointError as error:
-            warnings.warn(f"{error}; trying the previous checkpoint", RuntimeWarning, stacklevel=2)
+            message = printable(f"{error}; trying the previous checkpoint")  # it may quote the names of files
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
     if existing:
         raise CheckpointError(f"every checkpoint in {folder} is damaged; remove the folder to start over")
     return None
