@@ -140,6 +140,16 @@ def test_ctrl_c_ends_the_wait(tmp_path):
         ManualBackend(tmp_path, POLL, lambda line: None, interrupt).send(request_with("s", "one"))
 
 
+def test_a_linked_folder_is_not_used(tmp_path):
+    """In someone else's run directory, it could lead anywhere."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "requests").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ChatError, match=r"cannot use the files in .*: it is outside"):
+        ManualBackend(tmp_path / "run" / "requests", POLL, pytest.fail).send(request_with("s", "one"))
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_an_unusable_folder_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ChatError, match="cannot use the files in"):

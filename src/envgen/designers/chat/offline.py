@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from envgen.runs.files import flush_folder, read_regular, write_flushed
+from envgen.runs.files import check_inside, flush_folder, read_regular, write_flushed
 from envgen.runs.store import write_json
 
 from .ledger import LEDGER, read_lines, recorded_rejections, recorded_replies
@@ -57,6 +57,7 @@ class ManualBackend(Backend):
 
     def _request_file(self, request: ChatRequest, digest: str) -> Path:
         """The file of this request: the one written before a restart, or a new one."""
+        check_inside(self.folder.parent, self.folder / "1")
         self.folder.mkdir(parents=True, exist_ok=True)
         matches = [match for entry in self.folder.iterdir() if (match := REQUEST_FILE.fullmatch(entry.name))]
         numbers = sorted(int(match[1]) for match in matches)
