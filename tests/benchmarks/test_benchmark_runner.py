@@ -184,6 +184,15 @@ def test_a_limit_samples_items_and_can_be_raised(tmp_path):
             assert (result.total.items, len(server.requests)) == (limit, limit)
 
 
+def test_errors_of_items_cannot_control_the_terminal(tmp_path):
+    run_benchmark(Sums(), "empty", folder=tmp_path, verbose=False)
+    lines = [{**line, "error": "\x1b]0;title\x07"} for line in read_lines(tmp_path)]
+    (tmp_path / "items.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    table = str(run_benchmark(Sums(), "empty", folder=tmp_path, verbose=False))
+    assert "12   ]0;title" in table
+    assert table.replace("\n", "").isprintable()
+
+
 def test_a_run_refuses_other_settings_and_damaged_files(tmp_path):
     folder = tmp_path / "run"
     run_benchmark(Sums(), "gold", folder=folder, verbose=False)

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from envgen.designers.chat.usage import ChatUsage
+from envgen.text import printable
 
 from .benchmark import Benchmark
 from .published import describe_published
@@ -69,7 +70,7 @@ class BenchmarkResult(Result):
         lines += [f"{name:{width}} {'':6} {value:9.1f}" for name, value in self.averages.items()]
         if self.errors:
             lines += ["", "Errors:"]
-            lines += [f"  {count:6,}  {error}" for error, count in list(self.errors.items())[:MAX_ERRORS]]
+            lines += [f"  {count:6,}  {printable(error)}" for error, count in list(self.errors.items())[:MAX_ERRORS]]
             if rest := sum(list(self.errors.values())[MAX_ERRORS:]):
                 lines.append(f"  {rest:6,}  others")
         if published := describe_published(self.benchmark):
