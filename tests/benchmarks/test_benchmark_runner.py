@@ -14,6 +14,7 @@ from envgen.benchmarks.runner import select_items
 from envgen.designers.chat.protocol import AmbiguousError, BudgetExceededError, ChatError, RejectedError, Tool
 from envgen.runs.store import RunError
 from fake_llm_server import FakeLlmServer, completion, status
+from special_files import make_special_file
 
 
 @pytest.fixture(autouse=True)
@@ -202,6 +203,10 @@ def test_a_run_refuses_other_settings_and_damaged_files(tmp_path):
         (folder / "items.jsonl").write_text(f"{line}\n")
         with pytest.raises(RunError, match=r"line 1 of .*items.jsonl is damaged"):
             run_benchmark(Sums(), "gold", folder=folder, verbose=False)
+    (folder / "items.jsonl").unlink()
+    make_special_file(folder / "items.jsonl", "large")
+    with pytest.raises(RunError, match=r"line 1 of .*items.jsonl is damaged"):
+        run_benchmark(Sums(), "gold", folder=folder, verbose=False)
     shutil.rmtree(folder / "conversations")
     (folder / "conversations").symlink_to(tmp_path)
     (folder / "items.jsonl").unlink()

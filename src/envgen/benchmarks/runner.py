@@ -29,7 +29,7 @@ from envgen.designers.chat.offline import ManualBackend
 from envgen.designers.chat.protocol import BudgetExceededError, ChatError, ChatRequest, RejectedError, Reply
 from envgen.designers.chat.threads import Interrupted, open_chat, run_in_threads
 from envgen.designers.chat.usage import ChatUsage
-from envgen.runs.files import exists, flush_folder, open_regular, parse_json
+from envgen.runs.files import MAX_JSON_BYTES, exists, flush_folder, open_regular, parse_json
 from envgen.runs.store import Run, RunError, read_request
 from envgen.text import strip_reasoning
 
@@ -229,9 +229,10 @@ def load_items(file: Path) -> dict[str, ItemResult]:
     results = {}
     try:
         with open_regular(file, "rb+") as stream:
-            end = 0
-            for number, line in enumerate(stream, 1):
-                if not line.endswith(b"\n"):
+            end = number = 0
+            while line := stream.readline(MAX_JSON_BYTES):
+                number += 1
+                if not line.endswith(b"\n") and len(line) < MAX_JSON_BYTES:
                     stream.truncate(end)
                     break
                 end += len(line)
