@@ -8,7 +8,7 @@ another group.
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,20 +140,19 @@ def _group(kind: Kind, label: str, runs: list[FinishedRun]) -> Group:
 def group_labels(requests: list[dict[str, Any]]) -> list[str]:
     """Label each group by its name and by the settings in which groups of the same name differ."""
     prefix, labels = f"{kind_of(requests[0]).group_key}.", list[str]()
-    all_settings = [settings_without_seeds(request) for request in requests]
-    for request, settings in zip(requests, all_settings, strict=True):
-        same_name = [
-            other_settings
-            for other, other_settings in zip(requests, all_settings, strict=True)
-            if _name(other) == _name(request)
-        ]
-        differing = _differing_names(settings, same_name)
+    all_settings, names = [settings_without_seeds(request) for request in requests], list(map(_name, requests))
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for name, settings in zip(names, all_settings, strict=True):
+        by_name.setdefault(name, []).append(settings)
+    varying = {name: _varying_names(same_name) for name, same_name in by_name.items()}
+    for name, settings in zip(names, all_settings, strict=True):
+        differing = _differing_names(settings, *varying[name])
         differing.sort(key=lambda name: not name.startswith(prefix))  # the designer's own settings first
         shown = [
             f"{name.removeprefix(prefix)}={_format_value(settings[name])}" for name in differing[:MAX_LABEL_SETTINGS]
         ]
         more = [f"+{len(differing) - MAX_LABEL_SETTINGS} more"] if len(differing) > MAX_LABEL_SETTINGS else []
-        label = " ".join([_name(request), *shown, *more])
+        label = " ".join([name, *shown, *more])
         unique, count = label, 1
         while unique in labels:
             count += 1
@@ -162,15 +161,30 @@ def group_labels(requests: list[dict[str, Any]]) -> list[str]:
     return labels
 
 
-def _differing_names(settings: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> list[str]:
+def _varying_names(groups: Sequence[Mapping[str, Any]]) -> tuple[set[str], set[str]]:
+    """The settings that have different values in these groups, and those that some of the groups do not have."""
+    values: dict[str, list[Any]] = {}
+    for settings in groups:
+        for name, value in settings.items():
+            values.setdefault(name, []).append(value)
+    different = {name for name, known in values.items() if any(value != known[0] for value in known)}
+    return different, {name for name, known in values.items() if len(known) < len(groups)}
+
+
+def _differing_names(settings: Mapping[str, Any], different: Set[str], missing: Set[str]) -> list[str]:
     """The settings that differ from those of another group. Of a section that other groups do not have, such as
-    `practice`, the first setting stands for all."""
+    `practice`, the first setting stands for all.
+
+    Args:
+        different: The settings that have different values in several groups.
+        missing: Those that some groups do not have.
+    """
     names, sections = list[str](), set[str]()
-    for name, value in settings.items():
+    for name in settings:
         section = name.rpartition(".")[0]
-        if any(name in other and other[name] != value for other in others):
+        if name in different:
             names.append(name)
-        elif any(name not in other for other in others) and (not section or section not in sections):
+        elif name in missing and (not section or section not in sections):
             names.append(name)
             sections.add(section)
     return names
