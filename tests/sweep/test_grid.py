@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import tyro
 
 from envgen.api import train
 from envgen.cli.main import main
@@ -210,6 +211,35 @@ def test_the_request_of_a_run_is_the_one_that_the_run_records(tmp_path):
     run = train(designer="none", plan={"cycles": 0, "final_steps": 64, "episodes": 1}, network={"history": True},
                 hyperparameters={"num_envs": 4, "num_steps": 8}, folder=tmp_path / "run", verbose=False)  # fmt: skip
     assert json.loads(json.dumps(check_run(PlannedRun("run", "train", options)))) == read_request(run.folder)[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("train", {"designer": "accel", "designer.mutation-prob": "0.5", "observation": "pixels"}),
+        ("train", {"designer": "llm", "llm": "openai:qwen3", "base-url": "http://localhost:1", "history": True}),
+        ("train", {"learner-preset": "far", "practice.share": "0.3", "ppo.gamma": "0.97"}),
+        ("coevolve", {"domain": "tools", "proposer": "uniform", "rollouts": "512", "pretrain.agent-steps": "10"}),
+    ],
+)
+def test_runs_that_differ_only_in_their_seed_are_parsed_once(monkeypatch, command, options):
+    plans = [PlannedRun("run", command, options | {"seed": seed}) for seed in ("3", "4", "5")]
+    plans.append(PlannedRun("run", command, options))
+    requests = [check_run(plan) for plan in plans]
+    calls, parse = [], tyro.cli
+    monkeypatch.setattr(tyro, "cli", lambda *args, **kwargs: calls.append(args) or parse(*args, **kwargs))
+    parsed = {}
+    assert [check_run(plan, parsed=parsed) for plan in plans] == requests
+    assert len(calls) == 2  # the first seed, and the run without one
+    assert [request["seed"] for request in requests] == [3, 4, 5, 0]
+
+
+@pytest.mark.parametrize("seed", ["-1", "x", "1" * 30, "99999999999999999999"])
+def test_a_wrong_seed_is_refused_after_a_run_that_differs_only_in_its_seed(seed):
+    plans, parsed = [PlannedRun("run", "train", {"cycles": "1", "seed": value}) for value in ("0", seed)], {}
+    check_run(plans[0], parsed=parsed)
+    with pytest.raises(EnvgenError, match="seed"):
+        check_run(plans[1], parsed=parsed)
 
 
 def plan_pixels(device):

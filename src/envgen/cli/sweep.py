@@ -52,6 +52,7 @@ OWN_OPTIONS = (
 FILE_SETTINGS = ("folder", "engine_options", "budget", *SweepSettings.model_fields)
 MODEL_OPTIONS = [name.replace("_", "-") for name in (*MODEL_PLAN, *MODEL_CURRICULUM)]
 ENVIRONMENT = re.compile(rf"environment($|\.|-server$)|({'|'.join(MODEL_OPTIONS)})$")  # of the environment policy
+SEED = re.compile(r"[0-9]{1,15}")
 LLM_OPTIONS = tuple(name.replace("_", "-") for name in LlmConfig.model_fields)
 
 
@@ -184,7 +185,7 @@ def _run(
     has_budget = bool(limits.model_dump(exclude_none=True))
     budget_file = (folder / BUDGET).absolute()
     plans = without_unused_options(spec)
-    check = partial(check_run, limits=limits, has_device=settings.engine == "local")
+    check = partial(check_run, limits=limits, has_device=settings.engine == "local", parsed={})
     runs = open_runs(folder.absolute(), plans, check_runs(plans, check))
     if spec.command == "coevolve":
         from envgen.coevolution_api import DEFAULT_DTYPE, check_dtype
@@ -273,13 +274,23 @@ def _takes_llm(plan: PlannedRun) -> bool:
     return issubclass(designer, LlmDesigner | DesignerWrapper)
 
 
-def check_run(plan: PlannedRun, limits: SharedLimits | None = None, has_device: bool = True) -> dict[str, Any]:
+def check_run(
+    plan: PlannedRun,
+    limits: SharedLimits | None = None,
+    has_device: bool = True,
+    parsed: dict[str, Callable[..., dict[str, Any]]] | None = None,
+) -> dict[str, Any]:
     """The request of a run. Raises SweepError if an option is wrong; nothing is written.
 
     Args:
         has_device: Whether the run will use the device of this machine.
+        parsed: What computes the requests of earlier runs, by their options without the seed. Parsing takes most of the
+            time, so of several runs that differ only in their seed, only the first is parsed.
     """
-    request: dict[str, Any] = {}
+    parsed = {} if parsed is None else parsed
+    key = repr([plan.command, *((name, value) for name, value in plan.options.items() if name != "seed")])
+    seed = plan.options.get("seed")
+    changes = {"seed": int(seed)} if key in parsed and isinstance(seed, str) and SEED.fullmatch(seed) else {}
     args = plan.args()
     if COMMANDS[plan.command] not in plan.options:  # further words of an option would otherwise take its place
         args = [DEFAULT_ARGUMENTS[plan.command], *args]
@@ -288,20 +299,23 @@ def check_run(plan: PlannedRun, limits: SharedLimits | None = None, has_device: 
         from envgen.api import training_request
 
         arguments = {name: value for name, value in arguments.items() if name not in ("extend", "verbose")}
-        request.update(training_request(world, designer, has_device=has_device, **arguments))
+        parsed[key] = partial(training_request, world, designer, has_device=has_device, **arguments)
 
     def start_coevolution(domain: str, proposer: str, arguments: dict[str, Any]) -> None:
         from envgen.coevolution_api import coevolution_request
 
         runtime = ("folder", "agent_server", "environment_server", "models_folder", "dtype", "verbose")
         arguments = {name: value for name, value in arguments.items() if name not in runtime}
-        request.update(coevolution_request(domain, proposer, **arguments))
+        parsed[key] = partial(coevolution_request, domain, proposer, **arguments)
 
-    command = train_command(args, start_train) if plan.command == "train" else coevolve_command(start_coevolution)
     output = io.StringIO()
     try:
         with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
-            tyro.cli(command, args=args, prog=f"envgen {plan.command}", config=(tyro.conf.DisallowNone,))
+            if not changes:
+                is_training = plan.command == "train"
+                command = train_command(args, start_train) if is_training else coevolve_command(start_coevolution)
+                tyro.cli(command, args=args, prog=f"envgen {plan.command}", config=(tyro.conf.DisallowNone,))
+            request = parsed[key](**changes)
     except SystemExit:
         message = _parse_error(output.getvalue(), plan.command)
         if several := [
