@@ -10,6 +10,7 @@ from client import serve
 
 from envgen.runs.compare import compare
 from envgen.runs.store import lock_folder
+from envgen.studio import run_pages
 from envgen.studio.runs import LineReader, RunFolder
 from run_files import (
     HOSTILE,
@@ -137,6 +138,28 @@ def test_a_run_is_in_progress_while_it_holds_its_lock(tmp_path):
     assert not folder.runs()[0].is_in_progress
     append(run_dir / "progress.jsonl", [{"phase": "final", "steps": 3050}])
     assert folder.runs()[0].is_in_progress  # a process of another machine or container writes it
+
+
+def test_the_row_of_a_run_is_built_again_when_it_has_changed(tmp_path):
+    run_dir = write_train_run(tmp_path / "run", finished=False)
+    summary = write_train_run(tmp_path / "other") / "summary.json"
+    folder, built = RunFolder(tmp_path), []
+
+    def row() -> str:
+        run = next(run for run in folder.runs() if run.name == "run")
+        return str(run.row(lambda run: built.append(run.is_running) or run_pages._row(run)))
+
+    first = row()
+    assert row() == first
+    append(run_dir / "progress.jsonl", [{"phase": "original", "steps": 123_456_789}])
+    assert row() != first
+    lock = lock_folder(run_dir)
+    assert "in progress" in row()
+    assert built == [False, False, True]
+    shutil.copy(summary, run_dir / "summary.json")
+    assert "finished" in row()
+    lock.close()
+    assert len(built) == 4
 
 
 def test_looking_at_a_run_does_not_disturb_one_that_starts(tmp_path):

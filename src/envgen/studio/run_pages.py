@@ -57,7 +57,7 @@ def runs_parts(folder: RunFolder, maps_of: MapsOf) -> dict[str, Html]:
     live = [run for run in runs if run.is_in_progress]
     with folder.lock:
         cards = [guarded(lambda run=run: _card(run, maps_of), run.name) for run in live[:MAX_CARDS]]
-        rows = [_row(run) for run in runs[:MAX_ROWS]]
+        rows = [run.row(_row) for run in runs[:MAX_ROWS]]
         bad_rows = [_bad_row(name, problem) for name, problem in sorted(folder.unreadable.items())]
     shown = [tag("h2", "In progress"), tag("div", *cards, class_="live-runs")] if cards else []
     live_part = part("live", *shown)

@@ -77,6 +77,7 @@ class LiveRun(RunFiles):
     _last_line: dict[str, Any] | None = None
     _parts: dict[str, tuple[Any, float, Html | None]] = field(default_factory=dict)
     _used: float = field(default_factory=time.monotonic)
+    _row: tuple[Stamp, bool, Html] | None = None
 
     def refresh(self, stamp: Stamp) -> None:
         """Forget what was read from files that have changed, and everything if no page shows it any more."""
@@ -148,6 +149,12 @@ class LiveRun(RunFiles):
         if known is None or (known[0] != key and time.monotonic() - known[1] >= seconds):
             self._parts[name] = known = (key, time.monotonic(), build())
         return known[2]
+
+    def row(self, build: Callable[["LiveRun"], Html]) -> Html:
+        """What `build` returns for the list of runs, built again when the run has changed."""
+        if self._row is None or self._row[0] is not self.stamp or self._row[1] != self.is_running:
+            self._row = (self.stamp, self.is_running, build(self))
+        return self._row[2]
 
 
 class RunFolder:
@@ -230,18 +237,21 @@ def _is_regular(file: Path) -> bool:
 
 
 def _stamp(folder: Path) -> Stamp:
-    stamp: dict[str, Any] = {name: _file_stamp(folder / name) for name in WATCHED}
+    stamp: dict[str, Any] = {name: _file_stamp(f"{folder}/{name}") for name in WATCHED}
+    cycles = f"{folder}/cycles"
     try:
-        check_inside(folder, folder / "cycles" / "1")
-        with os.scandir(folder / "cycles") as entries:
-            folders = sorted(Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False))
-        stamp["cycles"] = tuple((cycle.name, *(_file_stamp(cycle / name) for name in CYCLE_FILES)) for cycle in folders)
+        if os.path.islink(cycles):
+            check_inside(folder, Path(cycles, "1"))
+        with os.scandir(cycles) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        files = {name: [f"{cycles}/{name}/{file}" for file in CYCLE_FILES] for name in names}
+        stamp["cycles"] = tuple((name, *map(_file_stamp, files[name])) for name in names)
     except OSError:
         stamp["cycles"] = None
     return stamp
 
 
-def _file_stamp(file: Path) -> tuple[int, int, int] | None:
+def _file_stamp(file: str) -> tuple[int, int, int] | None:
     """None for what is missing or a symbolic link."""
     try:
         status = os.lstat(file)
