@@ -1,5 +1,6 @@
 """Comparing finished runs: which runs form a group, and the tables made of them."""
 
+import builtins
 import json
 import re
 from pathlib import Path
@@ -383,6 +384,16 @@ def test_text_fits_the_terminal_and_shows_every_group_and_skill(tmp_path, width)
     assert sum(line.count("[1.0, 1.0]") for line in blocks) == 9
     assert (len(blocks) > 1) == (width < 160)
     assert "\x1b" not in text
+
+
+def test_text_is_returned_in_a_notebook_too(tmp_path, monkeypatch):
+    class ZMQInteractiveShell:  # by this name, rich recognizes a notebook, in which it would display the text
+        pass
+
+    write_run(tmp_path / "a", {"name": "none"}, 0)
+    text = compare([tmp_path]).text()
+    monkeypatch.setattr(builtins, "get_ipython", ZMQInteractiveShell, raising=False)
+    assert compare([tmp_path]).text() == text
 
 
 WRONG_VALUES = (None, True, -1, 1e308, 10**400, "text", "\x00", [], [1], {}, {"a": {"b": []}})

@@ -116,7 +116,7 @@ class Comparison:
         from rich.text import Text
 
         out = io.StringIO()
-        console = Console(file=out, width=width, color_system=None, force_terminal=False)
+        console = Console(file=out, width=width, color_system=None, force_terminal=False, force_jupyter=False)
         for table in self.tables:
             for line in (table.task, *(f"Warning: {warning}" for warning in table.warnings)):
                 console.print(Text(line), end="\n\n")
