@@ -403,7 +403,10 @@ class GridOnSymbols(LineWorld):
             "tuple[str, ...], a bool, an int with both bounds or a float with ge and le, not "
             f"{SettingOfAnotherType.Level.model_fields['title']!r}",
         ),
-        (UndocumentedLevel, "Level: the setting 'length' needs a docstring"),
+        (
+            UndocumentedLevel,
+            "Level: the setting 'length' needs a docstring, or in a notebook Field(description=...)",
+        ),
         (NotDeterministic, "the same seed and actions must give the same episodes"),
         (IncompleteState, "environments must continue exactly from a saved state"),
         (ResetsAll, "reset() with a reset_mask must not change the environments outside of the mask"),

@@ -186,7 +186,10 @@ class _Checker(EpisodeChecker):
             properties = level_class.model_json_schema().get("properties", {})
             for name in properties:
                 described = properties[name].get("description") or level_class.model_fields[name].description
-                self.require(described, f"Level: the setting {name!r} needs a docstring")
+                self.require(
+                    described,
+                    f"Level: the setting {name!r} needs a docstring, or in a notebook Field(description=...)",
+                )
         with self.no_error("Level"):
             setting_values(level_class)
         skill_names = [skill.name for skill in self.world.skills]
