@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
 
@@ -145,3 +146,10 @@ def test_accuracy_at_interpolates_between_evaluations(groups):
 def test_plot_of_co_evolutions_is_written_as_png(groups, tmp_path):
     plot_coevolution_runs(groups, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_backend_of_a_notebook_stays(run, groups, tmp_path):
+    matplotlib.use("svg")
+    plot_training_runs({"expert": [run]}, tmp_path / "curves.png")
+    plot_coevolution_runs(groups, tmp_path / "coevolution.png")
+    assert matplotlib.get_backend() == "svg"

@@ -130,22 +130,19 @@ def describe_bottleneck(bottleneck: Json) -> str:
 
 def plot_diagnosis(folder: Path, file: Path) -> None:
     """Draw the `diagnosis.json` of a run directory as a PNG: ends of episodes, success rates, a funnel per skill."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     with reading(folder / "diagnosis.json"):
         png = _draw_diagnosis(read_json(folder / "diagnosis.json"))
     write_bytes(file, png)
 
 
 def _draw_diagnosis(diagnosis: Json) -> bytes:
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     evaluation, skills = diagnosis["evaluation"], list(unmastered_skills(diagnosis).items())
     rows = [skills[k : k + COLUMNS] for k in range(0, len(skills), COLUMNS)]
     num_bars = [max(len(_stages(skill)) for _, skill in row) + 2 for row in rows]  # with two lines of text
     heights = [max(15, 0.75 * len(diagnosis["skills"])), *num_bars]  # in bars
-    figure = plt.figure(figsize=(15, 0.19 * (sum(heights) + 3.5 * len(heights)) + 0.6), layout="constrained")
+    figure = Figure(figsize=(15, 0.19 * (sum(heights) + 3.5 * len(heights)) + 0.6), layout="constrained")
     figure.suptitle(
         f"{evaluation['episodes']} episodes of {evaluation['world']}: score {evaluation['score']['value']:.1f}, "
         f"reward {evaluation['reward']['value']:.1f}, {evaluation['length']['value']:.0f} steps",
@@ -161,7 +158,6 @@ def _draw_diagnosis(diagnosis: Json) -> bytes:
         figure.legend(handles=_funnel_legend(), loc="outside lower center", ncols=5, frameon=False, fontsize=8.5)
     png = BytesIO()
     figure.savefig(png, dpi=90)
-    plt.close(figure)
     return png.getvalue()
 
 

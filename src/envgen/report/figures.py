@@ -30,17 +30,14 @@ def plot_training_runs(groups: Mapping[str, Sequence[Path]], file: Path) -> None
     Scores of training episodes are shown only if all runs end with a phase in the original alone, and if their progress
     says which episodes allowed which skill.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
 
     panels = {"evaluation score in the original after each cycle": evaluation_curve}
     runs = [folder for folders in groups.values() for folder in folders]
     if all(ends_in_the_original(folder) and has_all_counts(folder) for folder in runs):
         panels["score of training episodes in the last phase"] = training_curve
-    figure, grid = plt.subplots(1, len(panels), figsize=(6 * len(panels), 4.6), layout="constrained", squeeze=False)
-    axes = grid[0]
+    figure = Figure(figsize=(6 * len(panels), 4.6), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (title, curve_of) in zip(axes, panels.items(), strict=True):
         for k, (name, folders) in enumerate(groups.items()):
             _plot_group(axis, [curve_of(folder) for folder in folders], line_style(k), f"{name} ({len(folders)})")
@@ -49,7 +46,6 @@ def plot_training_runs(groups: Mapping[str, Sequence[Path]], file: Path) -> None
         axis.grid(alpha=0.3)
     axes[0].legend(frameon=False, fontsize=8, title="runs of", title_fontsize=8)
     figure.savefig(file, dpi=110)
-    plt.close(figure)
 
 
 def line_style(k: int) -> dict[str, str]:
@@ -167,12 +163,10 @@ PANELS: tuple[tuple[str, str, Metric], ...] = (  # title, unit of the x axis, me
 
 def plot_coevolution_runs(groups: Groups, file: Path, alpha: float = 0.5) -> None:
     """Plot the metrics of groups of `coevolve` runs, one line each: the mean over seeds, and their range shaded."""
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 3, figsize=(15, 8), layout="constrained")
+    figure = Figure(figsize=(15, 8), layout="constrained")
+    axes = figure.subplots(2, 3)
     progress = {name: [list(read_progress(folder)) for folder in folders] for name, folders in groups.items()}
     for axis, (title, unit, metric) in zip(axes.flat, PANELS, strict=True):
         for k, (name, runs) in enumerate(progress.items()):
@@ -188,7 +182,6 @@ def plot_coevolution_runs(groups: Groups, file: Path, alpha: float = 0.5) -> Non
     lines, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(lines, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
     figure.savefig(file, dpi=100)
-    plt.close(figure)
 
 
 def curve(lines: Sequence[Line], unit: str, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
