@@ -386,6 +386,14 @@ def test_text_fits_the_terminal_and_shows_every_group_and_skill(tmp_path, width)
     assert "\x1b" not in text
 
 
+def test_a_notebook_shows_tables(tmp_path):
+    write_run(tmp_path / "a", {"name": "none"}, 0)
+    comparison = compare([tmp_path])
+    ipython = pytest.importorskip("IPython.core.formatters")
+    data, _ = ipython.DisplayFormatter().format(comparison)
+    assert data["text/markdown"] == comparison.markdown()
+
+
 def test_text_is_returned_in_a_notebook_too(tmp_path, monkeypatch):
     class ZMQInteractiveShell:  # by this name, rich recognizes a notebook, in which it would display the text
         pass

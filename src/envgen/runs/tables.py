@@ -110,6 +110,10 @@ class Comparison:
     def __str__(self) -> str:
         return self.text()
 
+    def _repr_markdown_(self) -> str:
+        """Tables in notebooks."""
+        return self.markdown()
+
     def text(self, width: int = 80) -> str:
         """Format for a terminal, with intervals below their values and skills in as many blocks as needed."""
         from rich.console import Console
